@@ -1,0 +1,1 @@
+"""Sliding windows for PySpark, assembled from slices."""

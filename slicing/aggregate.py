@@ -1,0 +1,145 @@
+"""`Aggregate`: up to five functions on partials, and what follows from them. No Spark, no state."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import KW_ONLY, dataclass
+from typing import Any
+
+import numpy as np
+
+from slicing.errors import InvalidType, InvalidValue
+from slicing.kinds import Field, infer_fields, is_exact, parse_fields
+
+EVENT_TIME = "\0event time"
+"""Stands for the event time, in int64 microseconds, among the columns that an aggregate is bound to."""
+
+VIEWS = ("values", "ranks", "limbs")
+
+
+@dataclass(frozen=True)
+class Fieldwise:
+    """Combine (or invert) partials field by field, each with a binary numpy ufunc.
+
+    It is called like any other function of two partials with `columns=True`. Because the ufuncs are known, slices are
+    reduced and accumulated inside numpy, without a Python call per step.
+    """
+
+    ufuncs: tuple[np.ufunc, ...]
+
+    def __call__(self, a: Any, b: Any) -> Any:
+        if len(self.ufuncs) == 1:
+            return self.ufuncs[0](a, b)
+        return tuple(ufunc(x, y) for ufunc, x, y in zip(self.ufuncs, a, b, strict=True))
+
+
+def fieldwise(*ufuncs: np.ufunc) -> Fieldwise:
+    """`Fieldwise` of these ufuncs, one for each field of the partial, in order.
+
+    >>> fieldwise(np.add, np.maximum)((np.array([1]), np.array([5])), (np.array([2]), np.array([3])))
+    (array([3]), array([5]))
+    """
+    return Fieldwise(ufuncs)
+
+
+@dataclass(frozen=True)
+class Aggregate:
+    """Up to five functions: how records become a partial, how partials join, and what a window shows of one.
+
+    `init()` is the partial of no records, `agg(acc, *values)` adds a record, `combine(a, b)` joins two partials where a
+    is the older, `invert(ab, a)` takes the older part away exactly, `lower(a)` makes the result. Without `combine` the
+    strategy is eager: every record is folded into every window that covers it.
+
+    partial: types of a partial's fields as DDL; inferred from `init()` if left out.
+    returns: type of the result as DDL; needed with `lower`, else the result is the partial.
+    columns: the functions work on numpy arrays of equal shape, one per field and per value, instead of row by row.
+    ordered: `combine` is associative but not commutative.
+    nulls: `agg` is called for records with a null value too.
+    view: how functions with `columns=True` see fields and values that numpy has no type for: "values" as Python
+        objects; "ranks" as int64 ranks in a sorted dictionary (for functions that only compare and select; dates and
+        timestamps as int64 days and microseconds); "limbs" decimals as four int64 arrays of 32 bits, lowest first.
+
+    Raises InvalidType when a function is missing or not callable, InvalidValue when options exclude each other.
+    """
+
+    init: Callable[[], Any]
+    agg: Callable[..., Any]
+    combine: Callable[[Any, Any], Any] | None = None
+    invert: Callable[[Any, Any], Any] | None = None
+    lower: Callable[[Any], Any] | None = None
+    _: KW_ONLY
+    partial: str | None = None
+    returns: str | None = None
+    columns: bool = False
+    ordered: bool = False
+    nulls: bool = False
+    view: str = "values"
+
+    def __post_init__(self) -> None:
+        for name in ("init", "agg", "combine", "invert", "lower"):
+            function = getattr(self, name)
+            optional = name not in ("init", "agg")
+            if not (callable(function) or (optional and function is None)):
+                raise InvalidType(f"`{name}` must be a function; got {function!r}.")
+        if self.invert is not None and self.combine is None:
+            raise InvalidValue("`invert` needs `combine`: a window is assembled from slices before one is taken away.")
+        if self.invert is not None and self.ordered:
+            raise InvalidValue("`invert` needs a commutative `combine`; `ordered=True` says it is not. Leave out one.")
+        if self.lower is not None and self.returns is None:
+            raise InvalidValue('`returns` is needed with `lower`: the type of the result as DDL, for example "double".')
+        if self.view not in VIEWS:
+            raise InvalidValue(f"`view` must be one of {', '.join(VIEWS)}; got {self.view!r}.")
+        self._check_invert_exact()
+
+    def _check_invert_exact(self) -> None:
+        inexact = [str(field) for field in self.fields if not is_exact(field.kind)]
+        if self.invert is not None and inexact:
+            raise InvalidValue(
+                f"`invert` must be exact, and subtracting floats is not: partial field(s) {', '.join(inexact)}. "
+                "Leave `invert` out (windows are then assembled by `combine` alone) or keep integers or decimals."
+            )
+
+    @property
+    def fields(self) -> tuple[Field, ...]:
+        """The fields of a partial, from `partial` or from the value of `init()`."""
+        value = self.init()
+        if self.partial is None:
+            return infer_fields(value)
+        fields = parse_fields(self.partial)
+        count = len(value) if isinstance(value, tuple) else 1
+        if count != len(fields):
+            raise InvalidValue(
+                f"`partial` must have one field for each item of `init()`; got {self.partial!r} and {value!r}."
+            )
+        return fields
+
+    @property
+    def results(self) -> tuple[Field, ...]:
+        """The fields of the result: those of `returns`, else those of the partial."""
+        return parse_fields(self.returns) if self.returns is not None else self.fields
+
+    def on(self, *columns: str) -> Bound:
+        """This aggregate bound to the columns whose values are the arguments of `agg` after the first."""
+        return Bound(self, columns)
+
+
+@dataclass(frozen=True)
+class Bound:
+    """An aggregate bound to columns; what `aggregate(name=...)` takes and what every combinator returns.
+
+    `source` is an Aggregate, or a function from the kinds of the columns to one, for combinators whose partial depends
+    on the type of what they aggregate. `label` is how messages and `explain` call it.
+    """
+
+    source: Aggregate | Callable[..., Aggregate]
+    columns: tuple[str, ...] = ()
+    label: str = "aggregate"
+
+    def __post_init__(self) -> None:
+        wrong = [column for column in self.columns if not isinstance(column, str)]
+        if wrong:
+            raise InvalidType(f"`.on` takes names of columns; got {wrong[0]!r}. Compute it first with `withColumn`.")
+
+    def resolve(self, kinds: tuple[str, ...]) -> Aggregate:
+        """The aggregate for columns of these kinds. Raises InvalidType when it has no meaning for them."""
+        return self.source if isinstance(self.source, Aggregate) else self.source(*kinds)
