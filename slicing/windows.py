@@ -64,6 +64,14 @@ def show(duration: int) -> str:
     return "0 seconds"
 
 
+def show_instant(instant: int) -> str:
+    """An instant as messages show it; outside the years that datetime knows, its microseconds."""
+    try:
+        return (_EPOCH + timedelta(microseconds=instant)).isoformat().removesuffix("+00:00")
+    except OverflowError:
+        return f"{instant} us"
+
+
 @dataclass(frozen=True)
 class Hopping:
     """Windows `[offset + i * advance, offset + i * advance + size)` for every integer i; all in microseconds.

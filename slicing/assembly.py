@@ -1,0 +1,276 @@
+"""Assembly: from slices to windows, all windows of a range at once. Matrices in, results out; no state, no Spark.
+
+Bounded input is assembled here, and so is a stream whose watermark jumps over a whole window. Windows that close one
+after another are assembled from caches by `slicing.trees`, with the same tree: every window's partial is combined in
+the same order in both, so that floats agree to the last bit.
+
+Partials are laid out in *cells*: one per slice, key after key, each key's stretches of slices with gaps of a window or
+more left out. Cells therefore number about as many as result rows, however sparse the keys are. Three kernels work on
+cells: a running total (aggregates that add and subtract exactly), the aligned three-layer tree, and recomputing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from slicing.blocks import Block, Shape, order
+from slicing.kernel import Array, Kernel, Partials
+from slicing.slices import Slicing
+
+PORTION_BYTES = 64 << 20
+FEW_SLICES = 4
+"""Up to this many slices per window recomputing is never slower than a tree."""
+
+TREES = ("two_layer", "three_layer", "recompute")
+
+
+def choose(kernel: Kernel, slicing: Slicing) -> str:
+    """The tree of an aggregate: recompute for few slices, two-layer with an exact `invert`, else three-layer."""
+    if slicing.per_window <= FEW_SLICES:
+        return "recompute"
+    return "two_layer" if kernel.aggregate.invert is not None else "three_layer"
+
+
+@dataclass(frozen=True)
+class Windows:
+    """Assembled windows: row i is window `windows[i]` of key `names[keys[i]]`, holding `records[i]` records."""
+
+    windows: Array
+    keys: Array
+    names: pa.Table
+    records: Array
+    partials: list[Partials]
+    dictionaries: list[pa.Array | None]
+
+    def __len__(self) -> int:
+        return len(self.windows)
+
+
+def is_additive(kernel: Kernel) -> bool:
+    """Whether partials are added and subtracted field by field, so that a running total can be one cumulative sum."""
+    combine, invert = kernel.combine_ufuncs, kernel.invert_ufuncs
+    return (
+        combine is not None
+        and invert is not None
+        and all(ufunc is np.add for ufunc in combine)
+        and all(ufunc is np.subtract for ufunc in invert)
+    )
+
+
+@dataclass(frozen=True)
+class _Cells:
+    """Where the rows of a block, sorted by (key, slice), lie among the cells of their stretches."""
+
+    slicing: Slicing
+    origins: Array  # first slice of each stretch
+    offsets: Array  # first cell of each stretch, and the number of all cells
+    keys: Array  # key of each stretch
+    position: Array  # cell of each row
+
+    @property
+    def count(self) -> int:
+        return int(self.offsets[-1])
+
+    def ends(self) -> tuple[Array, Array]:
+        """For every cell its slice, the newest of a window that ends there, and its stretch."""
+        stretch = np.repeat(np.arange(len(self.keys)), np.diff(self.offsets))
+        return self.origins[stretch] + np.arange(self.count) - self.offsets[stretch], stretch
+
+
+def assemble(
+    shape: Shape, trees: Sequence[str], block: Block, first: int | None = None, end: int | None = None
+) -> Iterator[Windows]:
+    """The windows `first` up to but not including `end` (all, if left out) that hold a record of a folded block.
+
+    Yields portions of whole keys whose cells take at most about PORTION_BYTES, each sorted by key and window. Cost in
+    combines per window: none for additive aggregates, about 4 for the three-layer tree, n - 1 for recompute.
+    """
+    if not len(block):
+        return
+    rows, _ = order(block.keys, block.slices - block.slices.min())
+    block = block.take(rows)
+    slicing = shape.slicing
+    aligned = slicing.per_window > 1 and not all(map(_running, shape.kernels, trees))
+    width = 8 * (2 + 4 * sum(kernel.width for kernel in shape.kernels))
+    limits = range(0, len(block), max(1, PORTION_BYTES // width))
+    for rows in _portions(block, slicing, aligned, limits.step):
+        portion = block.take(rows)
+        cells = _layout(portion, slicing, aligned)
+        yield _assemble_cells(shape, trees, portion, cells, first, end)
+
+
+def _running(kernel: Kernel, tree: str) -> bool:
+    return tree == "two_layer" and is_additive(kernel)
+
+
+def _portions(block: Block, slicing: Slicing, aligned: bool, limit: int) -> Iterator[slice]:
+    """Runs of whole keys with at most `limit` cells (or one key, if it has more)."""
+    cells = _layout(block, slicing, aligned)
+    sizes = np.diff(cells.offsets)
+    before = np.cumsum(sizes) - sizes
+    heads = np.flatnonzero(np.diff(cells.keys, prepend=-1))
+    starts = np.searchsorted(block.keys, cells.keys[heads])
+    at = before[heads]
+    chosen, budget = [0], 0
+    for head in range(1, len(heads)):
+        following = at[head + 1] if head + 1 < len(heads) else cells.count
+        if following - budget > limit:
+            chosen.append(int(starts[head]))
+            budget = int(at[head])
+    for start, stop in zip(chosen, [*chosen[1:], len(block)], strict=True):
+        yield slice(start, stop)
+
+
+def _layout(block: Block, slicing: Slicing, aligned: bool) -> _Cells:
+    """Cells of a block sorted by (key, slice). A stretch ends where no window reaches the key's next slice.
+
+    A stretch has a cell for every slice from its origin to the end of the last window that holds a record. The origin
+    is the first slice with a record or, for trees, the start of the stripe in which the first such window starts.
+    """
+    n, stripe = slicing.per_window, slicing.stripe
+    slices, keys = block.slices, block.keys
+    breaks = (np.diff(keys, prepend=-1) != 0) | (np.diff(slices, prepend=slices[0]) >= n)
+    heads = np.flatnonzero(breaks)
+    tails = np.append(heads[1:], len(slices)) - 1
+    origins = slices[heads]
+    if aligned:
+        origins = (origins - n + 1) // stripe * stripe
+    lengths = slices[tails] + n - origins
+    if aligned:
+        lengths = -(-lengths // stripe) * stripe
+    offsets = np.concatenate([[0], np.cumsum(lengths)])
+    stretch = np.cumsum(breaks) - 1
+    return _Cells(slicing, origins, offsets, keys[heads], offsets[stretch] + slices - origins[stretch])
+
+
+def _assemble_cells(
+    shape: Shape, trees: Sequence[str], block: Block, cells: _Cells, first: int | None, end: int | None
+) -> Windows:
+    slicing = shape.slicing
+    n, per_advance = slicing.per_window, slicing.per_advance
+    records = _running_total(block.records, cells.position, cells.count, n)
+    newest, stretch = cells.ends()
+    oldest = newest - n + 1
+    live = records > 0
+    if per_advance > 1:
+        live &= oldest % per_advance == 0
+    windows = oldest // per_advance
+    if first is not None:
+        live &= windows >= first
+    if end is not None:
+        live &= windows < end
+    at = np.flatnonzero(live)
+    partials = [
+        _kernel_windows(kernel, tree, columns, cells, at, oldest[at])
+        for kernel, tree, columns in zip(shape.kernels, trees, block.partials, strict=True)
+    ]
+    return Windows(windows[at], cells.keys[stretch[at]], block.names, records[at], partials, block.dictionaries)
+
+
+def _kernel_windows(
+    kernel: Kernel, tree: str, columns: Partials, cells: _Cells, at: Array, oldest: Array
+) -> Partials:
+    n = cells.slicing.per_window
+    if n == 1:
+        # A window is a slice: cells with records are the rows themselves.
+        rows = np.searchsorted(cells.position, at)
+        return [column[rows] for column in columns]
+    if _running(kernel, tree):
+        return [_running_total(column, cells.position, cells.count, n)[at] for column in columns]
+    spread = kernel.spread(cells.count)
+    for cell, column in zip(spread, columns, strict=True):
+        cell[cells.position] = column
+    if tree == "recompute" or n <= FEW_SLICES:
+        return _recompute(kernel, spread, at, n)
+    return _three_layer(kernel, spread, cells, at, oldest)
+
+
+def _running_total(values: Array, position: Array, cells: int, n: int) -> Array:
+    """For every cell the sum of the n cells that end there: one cumulative sum of what enters minus what leaves."""
+    change = np.zeros(cells + 1, dtype=values.dtype)
+    change[position] = values
+    change[position + n] -= values
+    return np.cumsum(change[:-1], out=change[:-1])
+
+
+def _recompute(kernel: Kernel, cells: Partials, at: Array, n: int) -> Partials:
+    total = [column[at - n + 1] for column in cells]
+    for step in range(n - 2, -1, -1):
+        total = kernel.combine(total, [column[at - step] for column in cells])
+    return total
+
+
+def group_length(slicing: Slicing) -> int:
+    """Stripes in a group, the top layer of the tree: the least number of whole stripes inside any window."""
+    return (slicing.per_window - 1) // slicing.stripe - 1
+
+
+def _three_layer(kernel: Kernel, cells: Partials, cells_of: _Cells, at: Array, oldest: Array) -> Partials:
+    """window = (rest of its oldest stripe + whole stripes between) + start of its newest stripe.
+
+    Two scans over the slices of all stripes at once, two over the stripes of all groups at once, two combines per
+    window. Stripes and groups are aligned to the absolute slice index. The scheme is van Herk's and Gil and Werman's
+    for sliding minima (1992, 1993), applied twice.
+    """
+    n, stripe = cells_of.slicing.per_window, cells_of.slicing.stripe
+    grid = [np.ascontiguousarray(column.reshape(-1, stripe).T) for column in cells]
+    suffix = _scan(kernel, grid, backwards=True)
+    prefix = _scan(kernel, grid, backwards=False)
+    between = _Between(kernel, cells_of, [column[-1] for column in prefix])
+    old, new = (at - n + 1) // stripe, at // stripe
+    total = [column[oldest % stripe, old] for column in suffix]
+    total = kernel.combine(total, between.of(old, new))
+    return kernel.combine(total, [column[at % stripe, new] for column in prefix])
+
+
+def _scan(kernel: Kernel, grid: Partials, backwards: bool) -> Partials:
+    """Running combination along the first axis, in time order whichever way it runs."""
+    out = [column.copy() for column in grid]
+    length = len(grid[0])
+    for step in range(1, length):
+        i = length - 1 - step if backwards else step
+        neighbour = [column[i + 1 if backwards else i - 1] for column in out]
+        here = [column[i] for column in grid]
+        joined = kernel.combine(here, neighbour) if backwards else kernel.combine(neighbour, here)
+        for column, new in zip(out, joined, strict=True):
+            column[i] = new
+    return out
+
+
+class _Between:
+    """The whole stripes between a window's oldest and its newest: the rest of one group of stripes, the start of the next."""
+
+    def __init__(self, kernel: Kernel, cells: _Cells, totals: Partials):
+        self.kernel, self.group = kernel, group_length(cells.slicing)
+        stripe = cells.slicing.stripe
+        first = cells.offsets[:-1] // stripe
+        stretch = np.repeat(np.arange(len(first)), np.diff(cells.offsets) // stripe)
+        self.absolute = cells.origins[stretch] // stripe + np.arange(len(stretch)) - first[stretch]
+        same = stretch[1:] == stretch[:-1]
+        offset = self.absolute % self.group
+        self.start, self.rest = [c.copy() for c in totals], [c.copy() for c in totals]
+        for step in range(1, self.group):
+            here = 1 + np.flatnonzero(same & (offset[1:] == step))
+            self._join(self.start, here, here - 1, here)
+            here = np.flatnonzero(same & (offset[:-1] == self.group - 1 - step))
+            self._join(self.rest, here, here, here + 1)
+
+    def _join(self, columns: Partials, target: Array, a: Array, b: Array) -> None:
+        joined = self.kernel.combine([c[a] for c in columns], [c[b] for c in columns])
+        for column, new in zip(columns, joined, strict=True):
+            column[target] = new
+
+    def of(self, old: Array, new: Array) -> Partials:
+        """The combination of stripes `old + 1` to `new - 1`, per pair."""
+        pairs, which = np.unique(np.stack([old, new]), axis=1, return_inverse=True)
+        first, last = pairs[0] + 1, pairs[1] - 1
+        total = [column[first] for column in self.rest]
+        crosses = np.flatnonzero(self.absolute[last] // self.group > self.absolute[first] // self.group)
+        joined = self.kernel.combine([c[crosses] for c in total], [c[last[crosses]] for c in self.start])
+        for column, item in zip(total, joined, strict=True):
+            column[crosses] = item
+        return [column[which.ravel()] for column in total]

@@ -1,0 +1,431 @@
+"""Kernels: an aggregate's functions on arrays of partials, whether the user wrote them for rows or for columns.
+
+A *partials* value is a list of numpy arrays of equal shape. A columns kernel has one array per field; a rows kernel has
+one object array whose items are what the user's functions take and return. Everything above this file (blocks, assembly)
+sees only `Kernel` and never asks which of the two it is.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from slicing.aggregate import Aggregate, Fieldwise
+from slicing.errors import FunctionFailed, InvalidType, SlicingError
+from slicing.kinds import Field, arrow_type, decimal_of, numpy_type
+
+Array = NDArray[Any]
+Partials = list[Array]
+
+
+class RowFailure(Exception):
+    """A user's function raised for the item at `index` of the arrays it was given."""
+
+    def __init__(self, label: str, function: str, index: int, cause: str):
+        super().__init__(label, function, index, cause)
+        self.label, self.function, self.index, self.cause = label, function, index, cause
+
+    def at(self, index: int) -> RowFailure:
+        """The same failure for other arrays, in which the item is at `index`."""
+        return RowFailure(self.label, self.function, index, self.cause)
+
+
+@contextmanager
+def locating(place: Callable[[int], str]) -> Iterator[None]:
+    """Turn a RowFailure inside into a FunctionFailed that says where: `place(index)` names key and slice or window."""
+    try:
+        yield
+    except RowFailure as failure:
+        raise FunctionFailed(
+            f"`{failure.function}` of `{failure.label}` raised {failure.cause} for {place(failure.index)}. "
+            "Handle such values in the function, or filter them out before the aggregation."
+        ) from failure.__cause__
+
+
+class Kernel:
+    """What columns and rows kernels share. `label` is the result's name, used in messages."""
+
+    width: int
+
+    def __init__(self, label: str, aggregate: Aggregate):
+        self.label = label
+        self.aggregate = aggregate
+        self.fields = aggregate.fields
+        self.results = aggregate.results
+        self.combine_ufuncs: tuple[np.ufunc, ...] | None = None
+        self.invert_ufuncs: tuple[np.ufunc, ...] | None = None
+
+    def spread(self, shape: int | tuple[int, ...]) -> Partials:
+        """`init()` in every cell."""
+        raise NotImplementedError
+
+    def fold(self, values: Sequence[Any], starts: Array, count: int) -> Partials:
+        """Fold `count` records, group g being records `starts[g]` up to the next start, in order."""
+        raise NotImplementedError
+
+    def combine(self, a: Partials, b: Partials) -> Partials:
+        """Join partials cell by cell, `a` the older."""
+        raise NotImplementedError
+
+    def invert(self, ab: Partials, a: Partials) -> Partials:
+        """Take the older part `a` out of `ab`, cell by cell."""
+        raise NotImplementedError
+
+    def lower(self, partials: Partials) -> list[np.ma.MaskedArray[Any, Any] | Array]:
+        """The results of one-dimensional partials, one array per field of the result; masked means null."""
+        raise NotImplementedError
+
+    def to_arrow(self, partials: Partials, dictionary: pa.Array | None) -> list[pa.Array]:
+        """One Arrow array per field."""
+        raise NotImplementedError
+
+    def from_arrow(self, arrays: Sequence[pa.Array], dictionary: pa.Array | None = None) -> tuple[Partials, pa.Array | None]:
+        """The inverse of `to_arrow`: partials, and the dictionary of their ranks, made here unless given."""
+        raise NotImplementedError
+
+    def values(self, arrays: Sequence[pa.Array]) -> tuple[list[Any], pa.Array | None]:
+        """Columns of records as `agg` sees them, and the dictionary of their ranks."""
+        raise NotImplementedError
+
+    @property
+    def no_dictionary(self) -> pa.Array | None:
+        """The dictionary of a block without rows: None unless the kernel works on ranks."""
+        return None
+
+    def reduce(self, partials: Partials, starts: Array) -> Partials:
+        """Combine runs of partials into one each, in order; run g begins at `starts[g]`.
+
+        With ufuncs one `reduceat` per field; otherwise neighbours are joined in rounds, which halves their number each
+        time and keeps their order, so that a run of m costs m - 1 combines in log2(m) calls.
+        """
+        count = len(partials[0])
+        if len(starts) == count:
+            return partials
+        if self.combine_ufuncs is not None:
+            return [u.reduceat(column, starts) for u, column in zip(self.combine_ufuncs, partials, strict=True)]
+        lengths = np.diff(np.append(starts, count))
+        while len(partials[0]) > len(lengths):
+            position = np.arange(len(partials[0])) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+            keep = np.flatnonzero(position % 2 == 0)
+            paired = position[keep] + 1 < np.repeat(lengths, lengths)[keep]
+            left = keep[paired]
+            joined = self.combine([c[left] for c in partials], [c[left + 1] for c in partials])
+            partials = [column[keep] for column in partials]
+            for column, new in zip(partials, joined, strict=True):
+                column[paired] = new
+            lengths = (lengths + 1) // 2
+        return partials
+
+
+class ColumnsKernel(Kernel):
+    """Functions with `columns=True`: numpy arrays in, numpy arrays out."""
+
+    def __init__(self, label: str, aggregate: Aggregate):
+        super().__init__(label, aggregate)
+        self.width = len(self.fields)
+        value = aggregate.init()
+        items = value if isinstance(value, tuple) else (value,)
+        ranks = aggregate.view == "ranks"
+        self.dtypes = [_physical(field, ranks) for field in self.fields]
+        self.identity = [_filled(dtype, item) for dtype, item in zip(self.dtypes, items, strict=True)]
+        self.ranked = [ranks and _is_ranked(field.kind) for field in self.fields]
+        if isinstance(aggregate.combine, Fieldwise):
+            self.combine_ufuncs = aggregate.combine.ufuncs
+        if isinstance(aggregate.invert, Fieldwise):
+            self.invert_ufuncs = aggregate.invert.ufuncs
+
+    def spread(self, shape: int | tuple[int, ...]) -> Partials:
+        return [np.full(shape, identity[()], dtype=identity.dtype) for identity in self.identity]
+
+    def fold(self, values: Sequence[Any], starts: Array, count: int) -> Partials:
+        acc = self._user("agg", self.aggregate.agg, _shown(self.spread(count)), *values, shape=(count,))
+        return self.reduce(acc, starts)
+
+    def combine(self, a: Partials, b: Partials) -> Partials:
+        if self.combine_ufuncs is not None:
+            return [u(x, y) for u, x, y in zip(self.combine_ufuncs, a, b, strict=True)]
+        return self._user("combine", self.aggregate.combine, _shown(a), _shown(b), shape=a[0].shape)
+
+    def invert(self, ab: Partials, a: Partials) -> Partials:
+        return self._user("invert", self.aggregate.invert, _shown(ab), _shown(a), shape=ab[0].shape)
+
+    def lower(self, partials: Partials) -> list[np.ma.MaskedArray[Any, Any] | Array]:
+        if self.aggregate.lower is None:
+            return list(partials)
+        result = self._call("lower", self.aggregate.lower, _shown(partials))
+        parts = result if isinstance(result, tuple) else (result,)
+        return [self._shaped("lower", part, partials[0].shape) for part in parts]
+
+    def to_arrow(self, partials: Partials, dictionary: pa.Array | None) -> list[pa.Array]:
+        return [
+            _ranks_to_arrow(column, dictionary) if ranked else _column_to_arrow(column, field, self.label)
+            for column, field, ranked in zip(partials, self.fields, self.ranked, strict=True)
+        ]
+
+    def from_arrow(self, arrays: Sequence[pa.Array], dictionary: pa.Array | None = None) -> tuple[Partials, pa.Array | None]:
+        ranked = [array for array, is_ranked in zip(arrays, self.ranked, strict=True) if is_ranked]
+        if ranked and dictionary is None:
+            dictionary = sorted_dictionary(ranked)
+        columns = []
+        for array, is_ranked, identity in zip(arrays, self.ranked, self.identity, strict=True):
+            if is_ranked:
+                columns.append(_ranks_from_arrow(array, dictionary, int(identity[()])))
+            else:
+                columns.append(to_numpy(array, identity.dtype))
+        return columns, dictionary
+
+    def values(self, arrays: Sequence[pa.Array]) -> tuple[list[Any], pa.Array | None]:
+        dictionary = self.no_dictionary
+        shown = []
+        for array in arrays:
+            if self.aggregate.view == "limbs" and pa.types.is_decimal(array.type):
+                value: Any = limbs(array)
+            elif dictionary is not None and array.type == dictionary.type:
+                dictionary = sorted_dictionary([array])
+                value = ranks(array, dictionary)
+            else:
+                value = to_numpy(array, _value_type(array.type, self.aggregate.view))
+            if self.aggregate.nulls:
+                value = np.ma.MaskedArray(value, mask=np.asarray(array.is_null()))
+            shown.append(value)
+        return shown, dictionary
+
+    @property
+    def no_dictionary(self) -> pa.Array | None:
+        for field, ranked in zip(self.fields, self.ranked, strict=True):
+            if ranked:
+                return pa.array([], arrow_type(field.kind))
+        return None
+
+    def _user(self, name: str, function: Any, *args: Any, shape: tuple[int, ...]) -> Partials:
+        result = self._call(name, function, *args)
+        parts = result if isinstance(result, tuple) else (result,)
+        if len(parts) != self.width:
+            raise InvalidType(
+                f"`{name}` of `{self.label}` must return {self.width} array(s), one per field of the partial "
+                f"({', '.join(map(str, self.fields))}); got {len(parts)}."
+            )
+        return [
+            self._shaped(name, part, shape).astype(dtype, copy=False)
+            for part, dtype in zip(parts, self.dtypes, strict=True)
+        ]
+
+    def _call(self, name: str, function: Any, *args: Any) -> Any:
+        try:
+            with warnings.catch_warnings(), np.errstate(all="ignore"):
+                return function(*args)
+        except SlicingError:
+            raise
+        except Exception as error:
+            raise FunctionFailed(
+                f"`{name}` of `{self.label}` raised {type(error).__name__}: {error} on arrays of "
+                f"{np.size(args[-1][0] if isinstance(args[-1], tuple) else args[-1])} values."
+            ) from error
+
+    def _shaped(self, name: str, part: Any, shape: tuple[int, ...]) -> Array:
+        array = part if isinstance(part, np.ndarray) else np.asarray(part)
+        if array.shape != shape:
+            raise InvalidType(
+                f"`{name}` of `{self.label}` works on columns and must return arrays of shape {shape}, as its "
+                f"arguments have; got shape {array.shape}."
+            )
+        return array
+
+
+class RowsKernel(Kernel):
+    """Functions for single rows, run in the same kernels on object arrays: one item is one partial."""
+
+    width = 1
+
+    def __init__(self, label: str, aggregate: Aggregate):
+        super().__init__(label, aggregate)
+        self._single = len(self.fields) == 1 and not isinstance(aggregate.init(), tuple)
+        self._combine = aggregate.combine and np.frompyfunc(aggregate.combine, 2, 1)
+        self._invert = aggregate.invert and np.frompyfunc(aggregate.invert, 2, 1)
+
+    def spread(self, shape: int | tuple[int, ...]) -> Partials:
+        cells = np.empty(shape, dtype=object)
+        cells.fill(self.aggregate.init())
+        return [cells]
+
+    def fold(self, values: Sequence[Any], starts: Array, count: int) -> Partials:
+        init, agg = self.aggregate.init, self.aggregate.agg
+        bounds = [*starts.tolist(), count]
+        rows = list(zip(*values, strict=True)) if values else [()] * count
+        folded = np.empty(len(starts), dtype=object)
+        record = 0
+        try:
+            for group in range(len(starts)):
+                acc = init()
+                for record in range(bounds[group], bounds[group + 1]):
+                    acc = agg(acc, *rows[record])
+                folded[group] = acc
+        except Exception as error:
+            raise self._failure("agg", record, error) from error
+        return [folded]
+
+    def combine(self, a: Partials, b: Partials) -> Partials:
+        return [self._apply("combine", self._combine, self.aggregate.combine, a[0], b[0])]
+
+    def invert(self, ab: Partials, a: Partials) -> Partials:
+        return [self._apply("invert", self._invert, self.aggregate.invert, ab[0], a[0])]
+
+    def lower(self, partials: Partials) -> list[np.ma.MaskedArray[Any, Any] | Array]:
+        items = partials[0]
+        if self.aggregate.lower is not None:
+            items = self._apply("lower", np.frompyfunc(self.aggregate.lower, 1, 1), self.aggregate.lower, items)
+        if len(self.results) == 1 and not (self.aggregate.lower is None and not self._single):
+            return [items]
+        return _unzip(items, len(self.results))
+
+    def to_arrow(self, partials: Partials, dictionary: pa.Array | None) -> list[pa.Array]:
+        columns = [partials[0]] if self._single else _unzip(partials[0], len(self.fields))
+        return [_objects_to_arrow(c, field, self.label) for c, field in zip(columns, self.fields, strict=True)]
+
+    def from_arrow(self, arrays: Sequence[pa.Array], dictionary: pa.Array | None = None) -> tuple[Partials, pa.Array | None]:
+        lists = [array.to_pylist() for array in arrays]
+        items = lists[0] if self._single else zip(*lists, strict=True)
+        return [np.fromiter(items, dtype=object, count=len(lists[0]))], None
+
+    def values(self, arrays: Sequence[pa.Array]) -> tuple[list[Any], pa.Array | None]:
+        return [to_numpy(array, np.dtype(np.object_)) for array in arrays], None
+
+    def reduce(self, partials: Partials, starts: Array) -> Partials:
+        items, combine = partials[0].tolist(), self.aggregate.combine
+        assert combine is not None
+        bounds = [*starts.tolist(), len(items)]
+        joined = np.empty(len(starts), dtype=object)
+        at = 0
+        try:
+            for group in range(len(starts)):
+                acc = items[bounds[group]]
+                for at in range(bounds[group] + 1, bounds[group + 1]):
+                    acc = combine(acc, items[at])
+                joined[group] = acc
+        except Exception as error:
+            raise self._failure("combine", at, error) from error
+        return [joined]
+
+    def _apply(self, name: str, ufunc: Any, function: Any, *arrays: Array) -> Array:
+        try:
+            return np.asarray(ufunc(*arrays), dtype=object)
+        except Exception:
+            # Rare, so the way of the many pays nothing for it: find the first item that fails.
+            for index, items in enumerate(zip(*(array.ravel() for array in arrays), strict=True)):
+                try:
+                    function(*items)
+                except Exception as error:
+                    raise self._failure(name, index, error) from error
+            raise
+
+    def _failure(self, name: str, index: int, error: Exception) -> RowFailure:
+        return RowFailure(self.label, name, index, f"{type(error).__name__}: {error}")
+
+
+def kernel(label: str, aggregate: Aggregate) -> Kernel:
+    """The kernel of an aggregate."""
+    return ColumnsKernel(label, aggregate) if aggregate.columns else RowsKernel(label, aggregate)
+
+
+def to_numpy(array: pa.Array, dtype: np.dtype[Any]) -> Array:
+    """An Arrow array as a writable numpy array of a physical dtype; null cells hold anything."""
+    if dtype == np.object_:
+        return np.fromiter(array.to_pylist(), dtype=object, count=len(array))
+    if pa.types.is_date32(array.type):
+        array = array.cast(pa.int32())
+    elif pa.types.is_timestamp(array.type):
+        array = array.cast(pa.int64())
+    if array.null_count:
+        array = array.fill_null(False if pa.types.is_boolean(array.type) else 0)
+    return np.array(array.to_numpy(zero_copy_only=False), dtype=dtype)
+
+
+def sorted_dictionary(arrays: Sequence[pa.Array]) -> pa.Array:
+    """The distinct non-null values of arrays of one type, ascending."""
+    distinct = pa.chunked_array(arrays).unique().drop_null()
+    return distinct.take(pc.array_sort_indices(distinct))
+
+
+def ranks(array: pa.Array, dictionary: pa.Array) -> Array:
+    """Ranks of values in a sorted dictionary that holds them all; -1 for null."""
+    return to_numpy(pc.index_in(array, dictionary).fill_null(-1), np.dtype(np.int64))
+
+
+def limbs(array: pa.Array) -> tuple[Array, Array, Array, Array]:
+    """Unscaled decimals as four int64 arrays of 32 bits each, lowest first, the top one signed; null is zero."""
+    array = array.fill_null(0) if array.null_count else array
+    words = np.frombuffer(array.buffers()[1], dtype="<u4")[4 * array.offset : 4 * (array.offset + len(array))]
+    low, second, third, top = words.reshape(-1, 4).T
+    return low.astype(np.int64), second.astype(np.int64), third.astype(np.int64), top.astype(np.int32).astype(np.int64)
+
+
+def _value_type(type_: pa.DataType, view: str) -> np.dtype[Any]:
+    if pa.types.is_date(type_) or pa.types.is_timestamp(type_):
+        return np.dtype(np.object_ if view == "values" else np.int64)
+    if pa.types.is_integer(type_) or pa.types.is_floating(type_) or pa.types.is_boolean(type_):
+        return np.dtype(type_.to_pandas_dtype())
+    return np.dtype(np.object_)
+
+
+def _physical(field: Field, as_ranks: bool) -> np.dtype[Any]:
+    dtype = numpy_type(field.kind)
+    return np.dtype(np.int64) if as_ranks and dtype == np.object_ else dtype
+
+
+def _filled(dtype: np.dtype[Any], item: Any) -> Array:
+    cell = np.empty((), dtype=dtype)
+    cell[()] = item
+    return cell
+
+
+def _is_ranked(kind: str) -> bool:
+    return kind in ("string", "binary") or decimal_of(kind) is not None
+
+
+def _shown(partials: Partials) -> Any:
+    return partials[0] if len(partials) == 1 else tuple(partials)
+
+
+def _unzip(items: Array, width: int) -> list[Array]:
+    columns = list(zip(*items.tolist(), strict=True)) or [()] * width
+    return [np.fromiter(column, dtype=object, count=len(items)) for column in columns]
+
+
+def _ranks_to_arrow(column: Array, dictionary: pa.Array | None) -> pa.Array:
+    assert dictionary is not None
+    inside = (column >= 0) & (column < len(dictionary))
+    return dictionary.take(pa.array(np.where(inside, column, 0), mask=~inside))
+
+
+def _ranks_from_arrow(array: pa.Array, dictionary: pa.Array | None, absent: int) -> Array:
+    assert dictionary is not None
+    found = ranks(array, dictionary)
+    found[found < 0] = absent
+    return found
+
+
+def _column_to_arrow(column: Array, field: Field, label: str) -> pa.Array:
+    if column.dtype == np.object_:
+        return _objects_to_arrow(column, field, label)
+    target = arrow_type(field.kind)
+    if pa.types.is_date32(target):
+        return pa.array(column.astype(np.int32)).cast(target)
+    array = pa.array(column)
+    return array.cast(target) if array.type != target else array
+
+
+def _objects_to_arrow(column: Array, field: Field, label: str) -> pa.Array:
+    try:
+        return pa.array(column.tolist(), type=arrow_type(field.kind))
+    except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError, TypeError) as error:
+        raise InvalidType(
+            f"field `{field.name}` of the partial of `{label}` must be of type {field.kind}: {error}. "
+            "Return that type from `agg` and `combine`, or give another `partial`."
+        ) from None
