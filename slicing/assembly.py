@@ -265,12 +265,17 @@ class _Between:
             column[target] = new
 
     def of(self, old: Array, new: Array) -> Partials:
-        """The combination of stripes `old + 1` to `new - 1`, per pair."""
-        pairs, which = np.unique(np.stack([old, new]), axis=1, return_inverse=True)
-        first, last = pairs[0] + 1, pairs[1] - 1
+        """The combination of stripes `old + 1` to `new - 1`, per pair; `new` is one of two values for each `old`."""
+        nearest = self.group + 1
+        variant = 2 * old + (new - old - nearest)
+        wanted = np.zeros(2 * len(self.absolute), dtype=bool)
+        wanted[variant] = True
+        pairs = np.flatnonzero(wanted)
+        first, last = pairs // 2 + 1, pairs // 2 + nearest + pairs % 2 - 1
         total = [column[first] for column in self.rest]
         crosses = np.flatnonzero(self.absolute[last] // self.group > self.absolute[first] // self.group)
         joined = self.kernel.combine([c[crosses] for c in total], [c[last[crosses]] for c in self.start])
         for column, item in zip(total, joined, strict=True):
             column[crosses] = item
-        return [column[which.ravel()] for column in total]
+        where = np.cumsum(wanted)[variant] - 1
+        return [column[where] for column in total]

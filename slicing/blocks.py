@@ -179,8 +179,15 @@ def order(slices: Array, keys: Array) -> tuple[Array, Array]:
 
 
 def fold(shape: Shape, blocks: Sequence[Block]) -> Block:
-    """One block with one row per (slice, key): equal ones are combined in the order of the blocks."""
-    block = concat(shape, blocks)
+    """One block from folded ones: equal (slice, key) are combined in the order of the blocks."""
+    blocks = [block for block in blocks if len(block)]
+    if len(blocks) == 1:
+        return blocks[0]
+    return regroup(shape, concat(shape, blocks))
+
+
+def regroup(shape: Shape, block: Block) -> Block:
+    """The block folded, whatever its order: one row per (slice, key), in the order of the rows."""
     rows, starts = order(block.slices, block.keys)
     if len(starts) == len(block):
         return block.take(rows)

@@ -1,0 +1,67 @@
+# One command per task. `make test` on a fresh clone sets up everything that pip can install.
+# Options: PYTHON=python3.12 (when .venv is created), ARGS="-k laws" (passed on to the command).
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+DEV := $(VENV)/.stamp-dev
+BENCH := $(VENV)/.stamp-bench
+ARGS ?=
+
+export PYTHON
+# Spark starts its Python workers with this one: they must find the same packages as the driver.
+export PYSPARK_PYTHON := $(CURDIR)/$(BIN)/python
+export PYSPARK_DRIVER_PYTHON := $(PYSPARK_PYTHON)
+
+.DEFAULT_GOAL := help
+.PHONY: help requirements venv test test-long lint format demo bench-quick bench docs clean
+
+help: ## list the tasks
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1  \2/p' Makefile | awk '{t = $$1; sub(/^[^ ]+ +/, ""); printf "make %-12s %s\n", t, $$0}'
+
+requirements: ## check for Python and Java
+	@bash .ci/requirements.sh
+
+# The version of pip that comes with Python 3.11 has no --group (25.1 has), so pip itself comes first.
+$(DEV): pyproject.toml | requirements
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade "pip>=25.1"
+	$(BIN)/python -m pip install --quiet --editable ".[spark]" --group dev
+	@touch $@
+
+$(BENCH): $(DEV)
+	$(BIN)/python -m pip install --quiet --group bench
+	@touch $@
+
+venv: $(DEV) ## create .venv, or renew it when pyproject.toml has changed
+
+test: $(DEV) ## all tests but the long ones
+	$(BIN)/python -m pytest $(ARGS)
+
+test-long: $(DEV) ## the long tests only
+	$(BIN)/python -m pytest -m long $(ARGS)
+
+lint: $(DEV) ## ruff and mypy
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+format: $(DEV) ## fix and lay out the code as far as ruff can; `make lint` says the rest
+	$(BIN)/ruff check --fix --exit-zero --quiet .
+	$(BIN)/ruff format .
+
+demo: $(DEV) ## a small stream, end to end
+	$(BIN)/python -m benchmarks.demo $(ARGS)
+
+bench-quick: $(BENCH) ## the benchmarks, in short
+	$(BIN)/python -m benchmarks.run --quick $(ARGS)
+
+bench: $(BENCH) ## the benchmarks, in full
+	$(BIN)/python -m benchmarks.run $(ARGS)
+
+docs: $(DEV) ## run every code block of README and docs
+	$(BIN)/python -m pytest tests/test_docs.py $(ARGS)
+
+clean: ## remove .venv and everything generated
+	rm -rf $(VENV) build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache spark-warehouse metastore_db derby.log
+	find slicing combinators tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +

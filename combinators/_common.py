@@ -1,0 +1,50 @@
+"""What the families share: the kinds they accept, an `init` that pickles, results with nulls."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from slicing.errors import InvalidType
+from slicing.kinds import FLOATS, INTEGERS, decimal_of
+
+Array: TypeAlias = npt.NDArray[Any]
+
+ANY_DECIMAL = "decimal(p,s)"
+"""Stands for the decimals of every precision and scale in lists of kinds."""
+
+NUMBERS = (*INTEGERS, *FLOATS, ANY_DECIMAL)
+ATOMIC = ("boolean", *NUMBERS, "string", "binary", "date", "timestamp", "timestamp_ntz")
+
+
+def accepts(kinds: tuple[str, ...], kind: str) -> bool:
+    """Whether `kind` is one of `kinds`.
+
+    >>> accepts(NUMBERS, "decimal(10,2)"), accepts(NUMBERS, "string")
+    (True, False)
+    """
+    return kind in kinds or (ANY_DECIMAL in kinds and decimal_of(kind) is not None)
+
+
+def require(label: str, kinds: tuple[str, ...], kind: str, remedy: str) -> None:
+    """Raise InvalidType with this remedy unless `kind` is one of `kinds`."""
+    if not accepts(kinds, kind):
+        raise InvalidType(f"`{label}` takes a column of one of {', '.join(kinds)}; got {kind}. {remedy}")
+
+
+def constant(value: Any) -> Callable[[], Any]:
+    """An `init` that returns this value and can be pickled."""
+    return partial(_same, value)
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+def shown(value: Array, hidden: Array) -> Array:
+    """The result `value`, null where `hidden`."""
+    return np.ma.MaskedArray(value, mask=hidden)

@@ -1,0 +1,92 @@
+"""The combinators with their references; tests, benchmarks and the table in the docs derive from it."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Callable
+from dataclasses import dataclass
+from decimal import Context, Decimal
+from typing import Any
+
+import combinators
+from combinators._common import ANY_DECIMAL, ATOMIC, NUMBERS, accepts
+from slicing.aggregate import EVENT_TIME, Bound
+from slicing.kinds import decimal_of
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A combinator, the name of the Spark function that it equals, and the kinds of column that it takes.
+
+    In `kinds`, "decimal(p,s)" stands for every decimal.
+    """
+
+    function: Callable[..., Bound]
+    reference: str
+    kinds: tuple[str, ...]
+
+    @property
+    def name(self) -> str:
+        """The name under which `combinators` exports it."""
+        return self.function.__name__
+
+    @property
+    def by_time(self) -> bool:
+        """Whether the reference takes the event time as its second argument."""
+        return EVENT_TIME in self.function("x").columns
+
+    def accepts(self, kind: str) -> bool:
+        """Whether it takes a column of this kind."""
+        return accepts(self.kinds, kind)
+
+
+CATALOGUE = (
+    Entry(combinators.count, "count", ATOMIC),
+    Entry(combinators.sum, "sum", NUMBERS),
+    Entry(combinators.mean, "avg", NUMBERS),
+    Entry(combinators.min, "min", ATOMIC),
+    Entry(combinators.max, "max", ATOMIC),
+    Entry(combinators.variance, "var_samp", NUMBERS),
+    Entry(combinators.variance_pop, "var_pop", NUMBERS),
+    Entry(combinators.stddev, "stddev_samp", NUMBERS),
+    Entry(combinators.stddev_pop, "stddev_pop", NUMBERS),
+    Entry(combinators.first, "min_by", ATOMIC),
+    Entry(combinators.last, "max_by", ATOMIC),
+)
+
+_SAMPLES: dict[str, tuple[Any, ...]] = {
+    "boolean": (False, True),
+    "tinyint": (0, 1, -1, 127, -128),
+    "smallint": (0, 1, -1, 2**15 - 1, -(2**15)),
+    "int": (0, 1, -1, 2**31 - 1, -(2**31)),
+    "bigint": (0, 1, -1, 2**53 + 1, 2**63 - 1, -(2**63)),
+    "float": (0.0, -0.0, 1.5, -2.25, 2.0**24, 2.0**-149, float("nan"), float("inf"), float("-inf")),
+    "double": (0.0, -0.0, 0.1, -2.25, 2.0**53 + 2, 1e16, 5e-324, float("nan"), float("inf"), float("-inf")),
+    "string": ("", "a", "B", "é", "z\0", "\U0001f600", "\uffff"),
+    "binary": (b"", b"\0", b"\x7f", b"\x80", b"\xff\xff"),
+    "date": (dt.date(1970, 1, 1), dt.date(1969, 12, 31), dt.date(1, 1, 1), dt.date(9999, 12, 31)),
+    "timestamp": (
+        dt.datetime(1970, 1, 1, tzinfo=dt.UTC),
+        dt.datetime(1969, 12, 31, 23, 59, 59, 999999, dt.UTC),
+        dt.datetime(2262, 4, 12, tzinfo=dt.UTC),
+        dt.datetime(1, 1, 2, tzinfo=dt.UTC),
+    ),
+}
+_SAMPLES["timestamp_ntz"] = tuple(time.replace(tzinfo=None) for time in _SAMPLES["timestamp"])
+_DECIMALS = ("decimal(10,2)", "decimal(38,18)")
+
+
+def sample_kinds(entry: Entry) -> tuple[str, ...]:
+    """The kinds to try an entry on: those it takes, with two decimals instead of all of them."""
+    plain = tuple(kind for kind in entry.kinds if kind != ANY_DECIMAL)
+    return plain + (_DECIMALS if ANY_DECIMAL in entry.kinds else ())
+
+
+def samples(kind: str) -> tuple[Any, ...]:
+    """Values of a kind at its edges: extremes, zeros of both signs, what floats cannot tell apart, NaN, infinities."""
+    decimal = decimal_of(kind)
+    if decimal is None:
+        return _SAMPLES[kind]
+    precision, scale = decimal
+    unscaled = (0, 1, -1, 2**33 + 5, 10**precision - 1, 1 - 10**precision)
+    return tuple(Decimal(number).scaleb(-scale, Context(prec=80)) for number in unscaled)

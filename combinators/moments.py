@@ -1,0 +1,125 @@
+"""Variances and standard deviations, from (n, mean, m2) where m2 is the sum of squared distances from the mean.
+
+Partials are merged as in T. F. Chan, G. H. Golub, R. J. LeVeque, "Updating formulae and a pairwise algorithm for
+computing sample variances" (1979), never by sums of squares, which lose all digits when the mean is large.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from combinators._common import NUMBERS, Array, constant, require, shown
+from slicing.aggregate import Aggregate, Bound
+
+_CAST = 'Cast it first, for example `withColumn("x", F.col("x").cast("double"))`.'
+
+
+def variance(column: str) -> Bound:
+    """The sample variance of `column`: squared distances from the mean over n - 1.
+
+    Fewer than two values give null. Returns double; NaN if one value is NaN or infinite. Not invertible: 4 combines a
+    window on average, 2 sqrt(n) at worst. Raises InvalidType for a column that is not numeric. Reference: Spark's
+    `var_samp`.
+
+    >>> variance("x").resolve(("double",)).lower((np.array([2]), np.array([3.0]), np.array([8.0]))).tolist()
+    [8.0]
+    """
+    return _moment("variance", column, _variance, 1)
+
+
+def variance_pop(column: str) -> Bound:
+    """The population variance of `column`: squared distances from the mean over n.
+
+    No value gives null, one value 0. Returns double; NaN if one value is NaN or infinite. Cost and errors as for
+    `variance`. Reference: Spark's `var_pop`.
+
+    >>> variance_pop("x").resolve(("double",)).lower((np.array([2]), np.array([3.0]), np.array([8.0]))).tolist()
+    [4.0]
+    """
+    return _moment("variance_pop", column, _variance, 0)
+
+
+def stddev(column: str) -> Bound:
+    """The sample standard deviation of `column`: the square root of `variance`.
+
+    Fewer than two values give null. Returns double; NaN if one value is NaN or infinite. Cost and errors as for
+    `variance`. Reference: Spark's `stddev_samp`.
+
+    >>> stddev("x").resolve(("double",)).lower((np.array([3]), np.array([3.0]), np.array([8.0]))).tolist()
+    [2.0]
+    """
+    return _moment("stddev", column, _stddev, 1)
+
+
+def stddev_pop(column: str) -> Bound:
+    """The population standard deviation of `column`: the square root of `variance_pop`.
+
+    No value gives null, one value 0. Returns double; NaN if one value is NaN or infinite. Cost and errors as for
+    `variance`. Reference: Spark's `stddev_pop`.
+
+    >>> stddev_pop("x").resolve(("double",)).lower((np.array([2]), np.array([3.0]), np.array([8.0]))).tolist()
+    [2.0]
+    """
+    return _moment("stddev_pop", column, _stddev, 0)
+
+
+def _moment(name: str, column: str, lower: Any, missing: int) -> Bound:
+    label = f"{name}({column})"
+    return Bound(partial(_moment_of, label, partial(lower, missing)), (column,), label)
+
+
+def _moment_of(label: str, lower: Any, kind: str) -> Aggregate:
+    require(label, NUMBERS, kind, _CAST)
+    return Aggregate(
+        constant((0, 0.0, 0.0)),
+        _add,
+        _merge,
+        lower=lower,
+        partial="n bigint, mean double, m2 double",
+        returns="double",
+        columns=True,
+    )
+
+
+def _add(acc: Any, value: Array) -> Any:
+    mean = np.asarray(value).astype(np.float64)
+    with np.errstate(invalid="ignore"):
+        # Zero for numbers; for NaN and infinities the distance from their own mean is NaN, as in Spark.
+        distance = mean - mean
+    return _merge(acc, (np.ones(mean.shape, np.int64), mean, distance))
+
+
+def _merge(a: Any, b: Any) -> Any:
+    n_a, mean_a, m2_a = a
+    n_b, mean_b, m2_b = b
+    n = n_a + n_b
+    with np.errstate(all="ignore"):
+        share = n_b / n
+        delta = mean_b - mean_a
+        # Where one mean is infinite the plain sum keeps its sign, whichever comes first.
+        mean = np.where(np.isfinite(delta), mean_a + delta * share, mean_a + mean_b)
+        m2 = m2_a + m2_b + delta * delta * (n_a * share)
+    return n, _unless_empty(n_a, n_b, mean_a, mean_b, mean), _unless_empty(n_a, n_b, m2_a, m2_b, m2)
+
+
+def _unless_empty(n_a: Array, n_b: Array, a: Array, b: Array, merged: Array) -> Array:
+    # An empty side must leave the other one as it is, to the last bit.
+    return np.where(n_a == 0, b, np.where(n_b == 0, a, merged))
+
+
+def _variance(missing: int, acc: Any) -> Array:
+    n, _, m2 = acc
+    return shown(_quotient(missing, n, m2), n <= missing)
+
+
+def _stddev(missing: int, acc: Any) -> Array:
+    n, _, m2 = acc
+    return shown(np.sqrt(_quotient(missing, n, m2)), n <= missing)
+
+
+def _quotient(missing: int, n: Array, m2: Array) -> Array:
+    divided: Array = m2 / np.maximum(n - missing, 1)
+    return divided

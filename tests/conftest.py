@@ -1,0 +1,72 @@
+"""One Spark session per test process, started by the first test that asks for it. Other tests need no JVM."""
+
+import os
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+TESTS = Path(__file__).resolve().parent
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory):
+    """A local session with the state store that the stateful operator needs; everything it writes is temporary.
+
+    A query into memory, foreach or foreachBatch has a checkpoint of its own under `java.io.tmpdir`. There is no default
+    `checkpointLocation` on purpose: two tests that use the same query name would share one.
+    """
+    root = tmp_path_factory.mktemp("spark")
+    (root / "tmp").mkdir()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYSPARK_PYTHON", sys.executable)
+        patch.setenv("PYSPARK_DRIVER_PYTHON", sys.executable)
+        # Functions of importable modules are pickled by name: workers import the packages, and the test modules too.
+        inherited = os.environ.get("PYTHONPATH")
+        patch.setenv("PYTHONPATH", os.pathsep.join([str(TESTS.parent), str(TESTS), *filter(None, [inherited])]))
+        # `collect` gives timestamps in the zone of this process, whatever the zone of the session.
+        patch.setenv("TZ", "UTC")
+        time.tzset()
+        session = _start(root)
+        yield session
+        for query in session.streams.active:
+            query.stop()
+        session.stop()
+    time.tzset()
+
+
+def _start(root):
+    from pyspark.sql import SparkSession
+
+    state = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+    options = {
+        "spark.driver.memory": "3g",
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.extraJavaOptions": f"-Djava.io.tmpdir={root / 'tmp'}",
+        "spark.local.dir": str(root / "local"),
+        "spark.log.level": "ERROR",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.shuffle.partitions": "2",
+        "spark.sql.streaming.stateStore.providerClass": state,
+        "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
+        "spark.sql.warehouse.dir": str(root / "warehouse"),
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+    }
+    builder = SparkSession.builder.master("local[2]").appName("tests")
+    for name, value in options.items():
+        builder = builder.config(name, value)
+    return builder.getOrCreate()
+
+
+@pytest.fixture(autouse=True)
+def _stop_queries(request):
+    """Stop what a test left running, so that the next one does not share the two cores with it."""
+    session = request.getfixturevalue("spark") if "spark" in request.fixturenames else None
+    yield
+    if session is not None:
+        for query in session.streams.active:
+            query.stop()
+        session.streams.resetTerminated()

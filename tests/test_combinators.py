@@ -1,0 +1,308 @@
+"""The catalogue: every combinator keeps the laws and agrees with code that we did not write."""
+
+import importlib
+import inspect
+import itertools
+import math
+import pickle
+import pkgutil
+import random
+import statistics
+from decimal import ROUND_HALF_UP, Context, Decimal, localcontext
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from folding import fold
+
+import combinators
+from combinators.catalogue import CATALOGUE, sample_kinds, samples
+from slicing import laws
+from slicing.aggregate import EVENT_TIME, Bound
+from slicing.errors import InvalidType, InvalidValue, ResultOverflow
+from slicing.kinds import FLOATS, INTEGERS, decimal_of, kind_of
+
+CASES = [pytest.param(entry, kind, id=f"{entry.name}-{kind}") for entry in CATALOGUE for kind in sample_kinds(entry)]
+
+
+def records_of(entry, values):
+    """Records for a combinator: with times, in which two records each share one, if it goes by time."""
+    return (
+        [(value, time // 2) for time, value in enumerate(values)] if entry.by_time else [(value,) for value in values]
+    )
+
+
+def kinds_of(entry, kind):
+    return (kind, "bigint") if entry.by_time else (kind,)
+
+
+def parts(kind):
+    """Nothing, each value alone, each ordered pair, all values, and all finite ones."""
+    values = samples(kind)
+    finite = [value for value in values if not isinstance(value, float) or math.isfinite(value)]
+    return [[], *([value] for value in values), *map(list, itertools.permutations(values, 2)), list(values), finite]
+
+
+# References
+
+
+def is_nan(value):
+    return isinstance(value, float) and math.isnan(value)
+
+
+def spark_order(value):
+    """Null before all values, NaN after them."""
+    return (0,) if value is None else (2,) if is_nan(value) else (1, value)
+
+
+def exact_sum(values, kind):
+    if kind in FLOATS:
+        return math.fsum(values) if all(map(math.isfinite, values)) else sum(values)
+    return sum(map(Fraction, values)) if decimal_of(kind) else sum(values)
+
+
+def exact_mean(values, kind):
+    if kind in INTEGERS:
+        return float(Fraction(sum(values), len(values)))
+    return exact_sum(values, kind) / len(values)
+
+
+def exact_variance(values, missing):
+    if not all(map(math.isfinite, values)):
+        return math.nan
+    exact = [Fraction(float(value)) for value in values]
+    return float(statistics.pvariance(exact) * len(exact) / (len(exact) - missing))
+
+
+def deviation(values, missing):
+    return math.sqrt(exact_variance(values, missing))
+
+
+def end(records, sign):
+    return min(records, key=lambda record: (sign * record[1], spark_order(record[0])))[0]
+
+
+REFERENCES = {
+    "count": lambda values, kind: len(values),
+    "sum": exact_sum,
+    "mean": exact_mean,
+    "min": lambda values, kind: min(values, key=spark_order),
+    "max": lambda values, kind: max(values, key=spark_order),
+    "variance": lambda values, kind: exact_variance(values, 1),
+    "variance_pop": lambda values, kind: exact_variance(values, 0),
+    "stddev": lambda values, kind: deviation(values, 1),
+    "stddev_pop": lambda values, kind: deviation(values, 0),
+}
+FEWEST = {"count": 0, "variance": 2, "stddev": 2}
+
+
+def expected(entry, kind, records):
+    if entry.by_time:
+        return end(records, -1 if entry.name == "last" else 1) if records else None
+    values = [value for (value,) in records if value is not None]
+    return None if len(values) < FEWEST.get(entry.name, 1) else REFERENCES[entry.name](values, kind)
+
+
+def as_type(value, kind):
+    """The exact reference rounded to a decimal result, or "overflow"."""
+    decimal = decimal_of(kind)
+    if kind == "bigint" and isinstance(value, int) and not -(2**63) <= value < 2**63:
+        return "overflow"
+    if not (decimal and isinstance(value, Fraction)):
+        return value
+    with localcontext(Context(prec=120)):
+        exact = Decimal(value.numerator) / value.denominator
+        rounded = exact.quantize(Decimal(1).scaleb(-decimal[1]), ROUND_HALF_UP)
+        return rounded if abs(rounded.scaleb(decimal[1])) < 10 ** decimal[0] else "overflow"
+
+
+def bound_on_error(entry, values):
+    """How far a double result may be from the exact one."""
+    size = math.fsum(abs(float(v)) for v in values if v is not None and math.isfinite(v))
+    if entry.name in ("sum", "mean"):
+        return 1e-12 * size
+    mean = size / max(1, len(values))
+    error = 1e-10 * max(exact_variance([v for v in values if v is not None], 0), 1e-4 * mean * mean)
+    return math.sqrt(error) if entry.name.startswith("stddev") else error
+
+
+def assert_equal(entry, found, wanted, values):
+    if is_nan(wanted):
+        assert is_nan(found)
+    elif isinstance(wanted, float) and math.isfinite(wanted) and entry.name not in ("min", "max", "first", "last"):
+        assert abs(found - wanted) <= bound_on_error(entry, values)
+    else:
+        assert (found, type(found)) == (wanted, type(wanted))
+
+
+# What the catalogue holds
+
+
+def families():
+    names = [module.name for module in pkgutil.iter_modules(combinators.__path__) if not module.name.startswith("_")]
+    return [importlib.import_module(f"combinators.{name}") for name in names if name != "catalogue"]
+
+
+def test_every_public_combinator_is_in_the_catalogue():
+    public = {
+        name: function
+        for module in families()
+        for name, function in inspect.getmembers(module, inspect.isfunction)
+        if function.__module__ == module.__name__ and not name.startswith("_")
+    }
+    assert set(public) == set(combinators.__all__)
+    assert [entry.function for entry in CATALOGUE if public.get(entry.name) is entry.function] == [
+        entry.function for entry in CATALOGUE
+    ]
+    assert sorted(entry.name for entry in CATALOGUE) == sorted(combinators.__all__)
+
+
+@pytest.mark.parametrize("entry", CATALOGUE, ids=lambda entry: entry.name)
+def test_entries_are_complete(entry):
+    doc = inspect.getdoc(entry.function)
+    assert f"`{entry.reference}" in doc
+    assert ">>>" in doc
+    assert "null" in doc
+    assert entry.name in REFERENCES or entry.by_time
+    assert all(len(samples(kind)) >= 2 and kind == kind_of(kind) for kind in sample_kinds(entry))
+    assert entry.function("x").columns[0] == "x"
+
+
+@pytest.mark.parametrize(("entry", "kind"), CASES)
+def test_aggregates_pickle_and_name_their_result(entry, kind):
+    bound = pickle.loads(pickle.dumps(entry.function("x")))
+    assert isinstance(bound, Bound)
+    assert bound.label == f"{entry.name}(x)"
+    aggregate = pickle.loads(pickle.dumps(bound.resolve(kinds_of(entry, kind))))
+    assert aggregate.columns
+    assert len(aggregate.results) == 1
+
+
+@pytest.mark.parametrize("entry", CATALOGUE, ids=lambda entry: entry.name)
+def test_kinds_without_meaning_are_refused(entry):
+    assert not entry.accepts("interval")
+    refused = [kind for kind in ("string", "boolean", "date", "binary") if not entry.accepts(kind)]
+    for kind in refused:
+        with pytest.raises(InvalidType, match=rf"`{entry.name}\(x\)` takes .*; got {kind}\. Cast it first"):
+            entry.function("x").resolve((kind,))
+
+
+def test_a_column_must_be_a_name():
+    with pytest.raises(InvalidType, match="names of columns"):
+        combinators.sum(3)
+
+
+# Laws
+
+
+@pytest.mark.parametrize(("entry", "kind"), CASES)
+def test_laws(entry, kind):
+    records = records_of(entry, [*samples(kind), None, samples(kind)[0], None])
+    found = laws.check(entry.function("x"), records, kinds=kinds_of(entry, kind), rounds=30)
+    assert found is None, str(found)
+
+
+def test_laws_of_count_without_a_column():
+    assert laws.check(combinators.count(), [(), (), ()]) is None
+
+
+# Results
+
+
+@pytest.mark.parametrize(("entry", "kind"), CASES)
+def test_results_are_those_of_the_reference(entry, kind):
+    for values in parts(kind):
+        records = records_of(entry, values)
+        result_kind = entry.function("x").resolve(kinds_of(entry, kind)).results[0].kind
+        wanted = as_type(expected(entry, kind, records), result_kind)
+        if wanted == "overflow":
+            with pytest.raises(ResultOverflow, match=rf"`{entry.name}\(x\)` of a window must fit"):
+                fold(entry.function("x"), kinds_of(entry, kind), records)
+            continue
+        found_kind, found = fold(entry.function("x"), kinds_of(entry, kind), records)
+        assert found_kind == result_kind
+        assert_equal(entry, found, wanted, values)
+
+
+@pytest.mark.parametrize(("entry", "kind"), CASES)
+def test_nulls_are_as_if_absent_or_the_smallest(entry, kind):
+    low, high = samples(kind)[:2]
+    for values in ([None], [None, None, low], [high, None, low, None, None], [low, low, None, high]):
+        records = records_of(entry, values)
+        result_kind, found = fold(entry.function("x"), kinds_of(entry, kind), records)
+        assert_equal(entry, found, as_type(expected(entry, kind, records), result_kind), values)
+
+
+@pytest.mark.parametrize("name", ["sum", "mean", "variance", "variance_pop", "stddev", "stddev_pop"])
+@pytest.mark.parametrize("spread", [1.0, 1e-6, 1e6])
+def test_many_doubles_far_from_zero(name, spread):
+    choice = random.Random(7)
+    values = [1e9 + spread * choice.gauss(0, 1) for _ in range(5000)]
+    entry = next(entry for entry in CATALOGUE if entry.name == name)
+    _, found = fold(entry.function("x"), ("double",), [(value,) for value in values])
+    assert_equal(entry, found, REFERENCES[name](values, "double"), values)
+
+
+@pytest.mark.parametrize("value", [0.1, 2.0**53 + 2, -1e300])
+def test_equal_values_do_not_vary(value):
+    assert fold(combinators.variance("x"), ("double",), [(value,)] * 1000) == ("double", 0.0)
+
+
+def test_sums_and_means_of_integers_that_no_double_holds():
+    values = [(2**53 + 1,)] * 1001
+    assert fold(combinators.sum("x"), ("bigint",), values) == ("bigint", 1001 * (2**53 + 1))
+    assert fold(combinators.mean("x"), ("bigint",), [(2**63 - 1,)] * 100) == ("double", 2.0**63)
+    _, mean = fold(combinators.mean("x"), ("bigint",), [(2**62 + i,) for i in range(1000)])
+    assert abs(mean - (2**62 + 499.5)) <= 2 * math.ulp(2.0**62)
+
+
+def test_a_sum_that_left_its_type_comes_back():
+    """Partials have room: only the sum of a window has to fit."""
+    aggregate = combinators.sum("x").resolve(("bigint",))
+    init = tuple(np.zeros(1, np.int64) for _ in range(3))
+    most, more = (aggregate.agg(init, np.array([value])) for value in (2**63 - 1, 1))
+    both = aggregate.combine(most, more)
+    with pytest.raises(ResultOverflow, match=r"must fit bigint; got 9223372036854775808\. Cast .* decimal\(38,0\)"):
+        aggregate.lower(both)
+    assert aggregate.lower(aggregate.invert(both, most)).tolist() == [1]
+
+
+def test_an_overflow_is_found_among_many_windows():
+    aggregate = combinators.sum("x").resolve(("bigint",))
+    init = tuple(np.zeros((3, 2), np.int64) for _ in range(3))
+    partial = aggregate.agg(init, np.array([[1, 2], [-(2**63), -1], [3, 4]]))
+    assert aggregate.lower(partial).tolist() == [[1, 2], [-(2**63), -1], [3, 4]]
+    with pytest.raises(ResultOverflow, match="got -9223372036854775809"):
+        aggregate.lower(aggregate.combine(partial, aggregate.agg(init, np.full((3, 2), -1))))
+
+
+def test_a_null_window_among_others_is_masked():
+    aggregate = combinators.mean("x").resolve(("double",))
+    lowered = aggregate.lower((np.array([[3.0, 0.0]]), np.array([[2, 0]])))
+    assert lowered.tolist() == [[1.5, None]]
+
+
+def test_means_of_decimals_round_half_away_from_zero():
+    kind = "decimal(38,4)"
+    for values, wanted in (((1, 2), "1.5"), ((2, 1, 1), "1.33333333"), ((-2, -2, -1), "-1.66666667")):
+        found = fold(combinators.mean("x"), (kind,), [(Decimal(value),) for value in values])
+        assert found == ("decimal(38,8)", Decimal(wanted))
+    tiny = [(Decimal("0.0001"),)] + [(Decimal(0),)] * 19999
+    assert fold(combinators.mean("x"), (kind,), tiny)[1] == Decimal("0.00000001")
+
+
+@pytest.mark.parametrize("end", [combinators.first, combinators.last])
+def test_ends_go_by_time_then_by_value(end):
+    assert end("x").columns == ("x", EVENT_TIME)
+    edge = 5 if end is combinators.first else 9
+    for values, wanted in (((3.0, math.nan, 2.0), 2.0), ((3.0, None, 2.0), None), ((math.nan, 7.0), 7.0)):
+        for order in itertools.permutations(values):
+            records = [(0.0, 7), *((value, edge) for value in order), (-1.0, 6)]
+            assert fold(end("x"), ("double", "bigint"), records) == ("double", wanted)
+
+
+def test_samples_of_unknown_kinds_are_not_invented():
+    with pytest.raises(KeyError):
+        samples("interval")
+    with pytest.raises(InvalidValue):
+        kind_of("interval")
