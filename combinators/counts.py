@@ -24,7 +24,9 @@ def count(column: str | None = None) -> Bound:
 
 
 def _count(*_kinds: str) -> Aggregate:
-    return Aggregate(constant(0), _add_one, fieldwise(np.add), fieldwise(np.subtract), partial="n bigint", columns=True)
+    # Values are not looked at; as ranks they need not become Python objects.
+    add, subtract = fieldwise(np.add), fieldwise(np.subtract)
+    return Aggregate(constant(0), _add_one, add, subtract, partial="n bigint", columns=True, view="ranks")
 
 
 def _add_one(n: Array, *_values: Array) -> Array:

@@ -1,1 +1,38 @@
-"""Sliding windows for PySpark, assembled from slices."""
+"""Sliding windows for PySpark, assembled from slices.
+
+Names that need pyspark load it on first use.
+"""
+
+from slicing.aggregate import EVENT_TIME, Aggregate, Bound, Fieldwise, fieldwise
+from slicing.errors import (
+    FunctionFailed,
+    InvalidType,
+    InvalidValue,
+    MissingRequirement,
+    ResultOverflow,
+    SlicingError,
+    StateMismatch,
+)
+from slicing.grouping import Grouped, Windowed, group_by
+from slicing.windows import Hopping, hopping, tumbling
+
+__all__ = [
+    "EVENT_TIME",
+    "Aggregate",
+    "Bound",
+    "Fieldwise",
+    "FunctionFailed",
+    "Grouped",
+    "Hopping",
+    "InvalidType",
+    "InvalidValue",
+    "MissingRequirement",
+    "ResultOverflow",
+    "SlicingError",
+    "StateMismatch",
+    "Windowed",
+    "fieldwise",
+    "group_by",
+    "hopping",
+    "tumbling",
+]

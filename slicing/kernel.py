@@ -7,7 +7,6 @@ sees only `Kernel` and never asks which of the two it is.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -62,6 +61,9 @@ class Kernel:
         self.combine_ufuncs: tuple[np.ufunc, ...] | None = None
         self.invert_ufuncs: tuple[np.ufunc, ...] | None = None
 
+    def __reduce__(self) -> tuple[Callable[[str, Aggregate], Kernel], tuple[str, Aggregate]]:
+        return kernel, (self.label, self.aggregate)
+
     def spread(self, shape: int | tuple[int, ...]) -> Partials:
         """`init()` in every cell."""
         raise NotImplementedError
@@ -80,6 +82,10 @@ class Kernel:
 
     def lower(self, partials: Partials) -> list[np.ma.MaskedArray[Any, Any] | Array]:
         """The results of one-dimensional partials, one array per field of the result; masked means null."""
+        raise NotImplementedError
+
+    def results_to_arrow(self, partials: Partials, dictionary: pa.Array | None) -> list[pa.Array]:
+        """The results as Arrow arrays of their kinds."""
         raise NotImplementedError
 
     def to_arrow(self, partials: Partials, dictionary: pa.Array | None) -> list[pa.Array]:
@@ -109,7 +115,8 @@ class Kernel:
         if len(starts) == count:
             return partials
         if self.combine_ufuncs is not None:
-            return [u.reduceat(column, starts) for u, column in zip(self.combine_ufuncs, partials, strict=True)]
+            with np.errstate(all="ignore"):
+                return [u.reduceat(column, starts) for u, column in zip(self.combine_ufuncs, partials, strict=True)]
         lengths = np.diff(np.append(starts, count))
         while len(partials[0]) > len(lengths):
             position = np.arange(len(partials[0])) - np.repeat(np.cumsum(lengths) - lengths, lengths)
@@ -150,7 +157,8 @@ class ColumnsKernel(Kernel):
 
     def combine(self, a: Partials, b: Partials) -> Partials:
         if self.combine_ufuncs is not None:
-            return [u(x, y) for u, x, y in zip(self.combine_ufuncs, a, b, strict=True)]
+            with np.errstate(all="ignore"):
+                return [u(x, y) for u, x, y in zip(self.combine_ufuncs, a, b, strict=True)]
         return self._user("combine", self.aggregate.combine, _shown(a), _shown(b), shape=a[0].shape)
 
     def invert(self, ab: Partials, a: Partials) -> Partials:
@@ -162,6 +170,16 @@ class ColumnsKernel(Kernel):
         result = self._call("lower", self.aggregate.lower, _shown(partials))
         parts = result if isinstance(result, tuple) else (result,)
         return [self._shaped("lower", part, partials[0].shape) for part in parts]
+
+    def results_to_arrow(self, partials: Partials, dictionary: pa.Array | None) -> list[pa.Array]:
+        arrays = []
+        for column, field in zip(self.lower(partials), self.results, strict=True):
+            if dictionary is not None and _is_ranked(field.kind):
+                null = np.ma.getmaskarray(column)
+                arrays.append(_ranks_to_arrow(np.where(null, -1, np.ma.getdata(column)), dictionary))
+            else:
+                arrays.append(_column_to_arrow(column, field, self.label))
+        return arrays
 
     def to_arrow(self, partials: Partials, dictionary: pa.Array | None) -> list[pa.Array]:
         return [
@@ -190,6 +208,8 @@ class ColumnsKernel(Kernel):
             elif dictionary is not None and array.type == dictionary.type:
                 dictionary = sorted_dictionary([array])
                 value = ranks(array, dictionary)
+            elif self.aggregate.view == "ranks" and _value_type(array.type, "ranks") == np.object_:
+                value = ranks(array, sorted_dictionary([array]))
             else:
                 value = to_numpy(array, _value_type(array.type, self.aggregate.view))
             if self.aggregate.nulls:
@@ -219,7 +239,7 @@ class ColumnsKernel(Kernel):
 
     def _call(self, name: str, function: Any, *args: Any) -> Any:
         try:
-            with warnings.catch_warnings(), np.errstate(all="ignore"):
+            with np.errstate(all="ignore"):
                 return function(*args)
         except SlicingError:
             raise
@@ -284,6 +304,10 @@ class RowsKernel(Kernel):
         if len(self.results) == 1 and not (self.aggregate.lower is None and not self._single):
             return [items]
         return _unzip(items, len(self.results))
+
+    def results_to_arrow(self, partials: Partials, dictionary: pa.Array | None) -> list[pa.Array]:
+        columns = self.lower(partials)
+        return [_objects_to_arrow(c, field, self.label) for c, field in zip(columns, self.results, strict=True)]
 
     def to_arrow(self, partials: Partials, dictionary: pa.Array | None) -> list[pa.Array]:
         columns = [partials[0]] if self._single else _unzip(partials[0], len(self.fields))
@@ -412,20 +436,31 @@ def _ranks_from_arrow(array: pa.Array, dictionary: pa.Array | None, absent: int)
 
 
 def _column_to_arrow(column: Array, field: Field, label: str) -> pa.Array:
-    if column.dtype == np.object_:
-        return _objects_to_arrow(column, field, label)
+    mask = np.ma.getmaskarray(column) if isinstance(column, np.ma.MaskedArray) else None
+    data = np.ma.getdata(column)
+    if data.dtype == np.object_:
+        return _objects_to_arrow(data if mask is None else np.where(mask, None, data), field, label)
     target = arrow_type(field.kind)
     if pa.types.is_date32(target):
-        return pa.array(column.astype(np.int32)).cast(target)
-    array = pa.array(column)
-    return array.cast(target) if array.type != target else array
+        return pa.array(data.astype(np.int32), mask=mask).cast(target)
+    array = pa.array(data, mask=mask)
+    if array.type == target:
+        return array
+    try:
+        return array.cast(target)
+    except pa.ArrowInvalid as error:
+        raise _wrong_type(field, label, error) from None
+
+
+def _wrong_type(field: Field, label: str, error: Exception) -> InvalidType:
+    return InvalidType(
+        f"field `{field.name}` of `{label}` must be of type {field.kind}: {error}. "
+        "Return that type from the functions, or give another `partial` or `returns`."
+    )
 
 
 def _objects_to_arrow(column: Array, field: Field, label: str) -> pa.Array:
     try:
         return pa.array(column.tolist(), type=arrow_type(field.kind))
     except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError, TypeError) as error:
-        raise InvalidType(
-            f"field `{field.name}` of the partial of `{label}` must be of type {field.kind}: {error}. "
-            "Return that type from `agg` and `combine`, or give another `partial`."
-        ) from None
+        raise _wrong_type(field, label, error) from None

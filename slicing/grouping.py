@@ -1,0 +1,144 @@
+"""The fluent interface: `group_by(df, *keys).window(...).grace(...).aggregate(...)`. Values all the way, checked early."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from slicing.aggregate import Aggregate, Bound
+from slicing.assembly import TREES
+from slicing.errors import InvalidType, InvalidValue
+from slicing.windows import Duration, Hopping, microseconds
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from slicing.plan import Plan
+
+_FUNCTIONS = ("init", "agg", "combine", "invert")
+
+
+def group_by(df: DataFrame, *keys: str) -> Grouped:
+    """Group a DataFrame, streaming or bounded, by 0 to n key columns given by name.
+
+    Keys are columns of atomic types and structs of them. Null is a group of its own, as in Spark.
+    Raises InvalidType for keys that are not names.
+    """
+    for key in keys:
+        if not isinstance(key, str):
+            raise InvalidType(f"keys are names of columns; got {key!r}. Compute it first with `withColumn`.")
+    return Grouped(df, keys)
+
+
+@dataclass(frozen=True)
+class Grouped:
+    """A DataFrame and its keys; `window` is next."""
+
+    df: DataFrame
+    keys: tuple[str, ...]
+
+    def window(self, window: Hopping, time: str) -> Windowed:
+        """Cut time, given by a timestamp or timestamp_ntz column, into windows. Raises InvalidType."""
+        if not isinstance(window, Hopping):
+            raise InvalidType(f'`window` must be made with `hopping` or `tumbling`; got {window!r}.')
+        if not isinstance(time, str):
+            raise InvalidType(f"`time` is the name of a column; got {time!r}.")
+        return Windowed(self.df, self.keys, window, time)
+
+
+@dataclass(frozen=True)
+class Windowed:
+    """Keys, windows and options; every method returns a new value."""
+
+    df: DataFrame
+    keys: tuple[str, ...]
+    windows: Hopping
+    time: str
+    grace_us: int = 0
+    bucket_count: int | None = None
+    tree: str = "auto"
+
+    def grace(self, duration: Duration) -> Windowed:
+        """Wait `duration` longer after a window's end, for late records; the same as so much more watermark delay.
+
+        No effect on bounded input. Raises InvalidValue for a negative duration.
+        """
+        length = microseconds(duration, "grace")
+        if length < 0:
+            raise InvalidValue(f"`grace` must not be negative; got {duration!r}.")
+        return replace(self, grace_us=length)
+
+    def buckets(self, count: int) -> Windowed:
+        """Keep state in `count` buckets instead of 2 per shuffle partition; fixed for the life of a checkpoint."""
+        if not isinstance(count, int) or isinstance(count, bool) or count < 1:
+            raise InvalidValue(f"`buckets` must be a positive integer; got {count!r}.")
+        return replace(self, bucket_count=count)
+
+    def assemble(self, tree: str) -> Windowed:
+        """Choose the tree: "auto" (for each aggregate the best), "two_layer", "three_layer" or "recompute"."""
+        if tree not in ("auto", *TREES):
+            raise InvalidValue(f"`assemble` takes auto, {', '.join(TREES)}; got {tree!r}.")
+        return replace(self, tree=tree)
+
+    def aggregate(self, *functions: Callable[..., Any], **arguments: Any) -> DataFrame:
+        """The results of all windows, with columns keys, `window` and one per result.
+
+        Either results by name, `aggregate(orders=C.count(), mean=Mean.on("amount"))`, or the functions of one aggregate,
+        `aggregate(init, agg, combine, invert, value="amount", ...)`, with the keywords of `Aggregate`, `value` (one
+        column or several) and `name` (of the result, "value" if left out).
+        """
+        from slicing.spark.build import build
+
+        return build(self, named(functions, arguments))
+
+    def plan(self, *functions: Callable[..., Any], **arguments: Any) -> Plan:
+        """What `aggregate` with these arguments would do, as a value."""
+        from slicing.spark.build import plan
+
+        return plan(self, named(functions, arguments))
+
+    def explain(self, *functions: Callable[..., Any], **arguments: Any) -> None:
+        """Print what `aggregate` with these arguments would do; nothing is run."""
+        print(self.plan(*functions, **arguments))
+
+
+def named(functions: tuple[Any, ...], arguments: dict[str, Any]) -> dict[str, Bound]:
+    """Bound aggregates by the names of their results, from either form of call."""
+    if functions and isinstance(functions[0], (Aggregate, Bound)):
+        raise InvalidType("results need names: write `aggregate(name=...)`, for example `aggregate(orders=C.count())`.")
+    if functions or any(name in arguments and not isinstance(arguments[name], Bound) for name in _FUNCTIONS):
+        return _one_aggregate(functions, dict(arguments))
+    if not arguments:
+        raise InvalidValue("`aggregate` needs at least one result, for example `aggregate(orders=C.count())`.")
+    return {name: _bound(name, value) for name, value in arguments.items()}
+
+
+def _bound(name: str, value: Any) -> Bound:
+    if isinstance(value, Aggregate):
+        return value.on()
+    if not isinstance(value, Bound):
+        raise InvalidType(
+            f"result `{name}` must be a combinator or an `Aggregate(...).on(column)`; got {value!r}. "
+            "The functions of one aggregate are passed by position or as init=, agg=, combine=, invert=."
+        )
+    return value
+
+
+def _one_aggregate(functions: tuple[Any, ...], arguments: dict[str, Any]) -> dict[str, Bound]:
+    mixed = [name for name, value in arguments.items() if isinstance(value, (Bound, Aggregate))]
+    if mixed:
+        raise InvalidValue(
+            f"the functions of one aggregate and results by name (`{mixed[0]}`) cannot be mixed in one call. "
+            "Make the functions an `Aggregate(...)` and name it too."
+        )
+    value = arguments.pop("value", ())
+    name = arguments.pop("name", "value")
+    columns = (value,) if isinstance(value, str) else tuple(value)
+    try:
+        aggregate = Aggregate(*functions, **arguments)
+    except TypeError as error:
+        if isinstance(error, InvalidType):
+            raise
+        raise InvalidType(f"`aggregate` takes init, agg, combine, invert, lower and the options of Aggregate: {error}.") from None
+    return {name: Bound(aggregate, columns, name)}

@@ -1,0 +1,1 @@
+"""The framework on Spark: the only place that imports pyspark."""

@@ -1,0 +1,100 @@
+"""Columns between Spark and Arrow: keys flattened to atomic leaves on the way in, results rebuilt on the way out.
+
+Leaves travel in Arrow forms that are exact and cheap to convert: timestamps as int64 microseconds, dates as int32
+days. The JVM makes timestamps, dates, structs and the `window` column from them, which costs a hundredth of what a
+struct through pandas does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from slicing.errors import InvalidType
+from slicing.kinds import FLOATS, Field, kind_of
+
+_PHYSICAL = {"date": "int", "timestamp": "bigint", "timestamp_ntz": "bigint"}
+_NTZ_EPOCH = "timestamp_ntz'1970-01-01 00:00:00'"
+
+
+@dataclass(frozen=True)
+class Key:
+    """A key column: its type, and its leaves, which are itself or, for a struct, a null flag and its fields' leaves."""
+
+    name: str
+    type: T.DataType
+
+    def leaves(self) -> list[tuple[Column, Field]]:
+        """Columns of atomic types that determine the key, and their fields."""
+        return list(_leaves(quoted(self.name), self.name, self.type))
+
+    def rebuild(self, leaves: Iterator[Column]) -> Column:
+        """The key from its leaves, in their order."""
+        return _rebuild(self.type, leaves).alias(self.name)
+
+
+def quoted(name: str) -> Column:
+    """A column by its name, whatever characters are in it."""
+    return F.col("`" + name.replace("`", "``") + "`")
+
+
+def physical(kind: str) -> str:
+    """The kind in which a kind travels to the JVM."""
+    return _PHYSICAL.get(kind, kind)
+
+
+def kind_of_type(data_type: T.DataType, name: str, what: str) -> str:
+    """The kind of an atomic type. Raises InvalidType, with the remedy, for the others."""
+    try:
+        return kind_of(data_type.simpleString())
+    except ValueError:
+        raise InvalidType(
+            f"{what} `{name}` has type {data_type.simpleString()}, which cannot be used here. {_remedy(data_type)}"
+        ) from None
+
+
+def _remedy(data_type: T.DataType) -> str:
+    if isinstance(data_type, T.StringType):
+        return 'Collated strings compare by rule; cast to plain text first: `.cast("string")` of `collate(x, "UTF8_BINARY")`.'
+    if isinstance(data_type, T.ArrayType):
+        return 'Turn it into text first, for example with `F.array_join` or `F.to_json`.'
+    if isinstance(data_type, (T.MapType, T.VariantType)):
+        return "Take the fields that are needed into columns of their own, or use `F.to_json`."
+    return 'Cast it to an atomic type first, for example `.cast("string")` or `.cast("long")`.'
+
+
+def _leaves(column: Column, name: str, data_type: T.DataType) -> Iterator[tuple[Column, Field]]:
+    if isinstance(data_type, T.StructType):
+        yield column.isNotNull(), Field(name, "boolean")
+        for field in data_type.fields:
+            yield from _leaves(column.getField(field.name), f"{name}.{field.name}", field.dataType)
+        return
+    kind = kind_of_type(data_type, name, "key column")
+    if kind in FLOATS:
+        # As Spark does for grouping: one NaN, one zero.
+        column = F.when(F.isnan(column), F.lit(float("nan"))).when(column == 0, F.lit(0.0)).otherwise(column).cast(kind)
+    yield column, Field(name, kind)
+
+
+def _rebuild(data_type: T.DataType, leaves: Iterator[Column]) -> Column:
+    if not isinstance(data_type, T.StructType):
+        return logical(next(leaves), kind_of(data_type.simpleString()))
+    present = next(leaves)
+    fields = [_rebuild(field.dataType, leaves).alias(field.name) for field in data_type.fields]
+    return F.when(present, F.struct(*fields))
+
+
+def logical(column: Column, kind: str) -> Column:
+    """A column of a kind from the form in which it travelled."""
+    if kind == "date":
+        return F.date_from_unix_date(column)
+    if kind == "timestamp":
+        return F.timestamp_micros(column)
+    if kind == "timestamp_ntz":
+        # Interval arithmetic knows no time zone, so every wall clock time is kept.
+        return F.expr(_NTZ_EPOCH) + column * F.expr("interval '0.000001' second")
+    return column

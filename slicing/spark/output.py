@@ -1,0 +1,54 @@
+"""Assembled windows as flat Arrow tables, the form in which both streams and bounded input hand them to the JVM."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+
+from slicing.assembly import Windows
+from slicing.blocks import Shape
+from slicing.kernel import locating
+from slicing.kinds import arrow_type
+from slicing.spark.columns import physical
+from slicing.spark.query import COUNTERS
+from slicing.windows import show_instant
+
+
+def flat_windows(shape: Shape, windows: Windows) -> pa.Table:
+    """One row per window: leaves of the key, `start` in microseconds, results, no counts."""
+    keys = windows.names.take(pa.array(windows.keys))
+    columns = {f"k{i}": _travelling(keys.column(i), field.kind) for i, field in enumerate(shape.keys)}
+    columns["start"] = pa.array(shape.slicing.window_start(windows.windows))
+    with locating(lambda row: _place(shape, windows, row)):
+        results = [
+            (array, field.kind)
+            for kernel, partials, dictionary in zip(shape.kernels, windows.partials, windows.dictionaries, strict=True)
+            for array, field in zip(kernel.results_to_arrow(partials, dictionary), kernel.results, strict=True)
+        ]
+    columns |= {f"r{i}": _travelling(array, kind) for i, (array, kind) in enumerate(results)}
+    return pa.table(columns | {name: pa.nulls(len(windows), pa.int64()) for name in COUNTERS})
+
+
+def flat_counts(shape: Shape, counts: dict[str, int]) -> pa.Table:
+    """One row with counts of refused records, all else null."""
+    columns = {f"k{i}": pa.nulls(1, arrow_type(physical(field.kind))) for i, field in enumerate(shape.keys)}
+    columns["start"] = pa.nulls(1, pa.int64())
+    results = [field for kernel in shape.kernels for field in kernel.results]
+    columns |= {f"r{i}": pa.nulls(1, arrow_type(physical(field.kind))) for i, field in enumerate(results)}
+    return pa.table(columns | {name: pa.array([counts.get(name, 0)], pa.int64()) for name in COUNTERS})
+
+
+def _travelling(array: pa.Array | pa.ChunkedArray, kind: str) -> pa.Array | pa.ChunkedArray:
+    target = arrow_type(physical(kind))
+    return array if array.type == target else array.cast(target)
+
+
+def _place(shape: Shape, windows: Windows, row: int) -> str:
+    key = tuple(windows.names.slice(int(windows.keys[row]), 1).to_pylist()[0].values())
+    start, end = (edge(int(windows.windows[row])) for edge in (shape.slicing.window_start, shape.slicing.window_end))
+    return f"key {key} in window [{show_instant(start)}, {show_instant(end)})"
+
+
+def merged_counts(*counts: dict[str, int]) -> dict[str, int]:
+    """The sums of counts by name."""
+    return {name: int(np.sum([c.get(name, 0) for c in counts])) for name in COUNTERS}

@@ -1,0 +1,117 @@
+"""The first stage, before the shuffle: records of one input partition become blocks, one row per bucket and part.
+
+Every bucket gets a row even if there is nothing for it: that is how a bucket learns of every micro-batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+from pyspark import TaskContext
+
+from slicing.blocks import Block, Shape, empty, encode, encode_keys, fold, from_records, parts
+from slicing.kernel import Array
+
+CHUNK_ROWS = 1_000_000
+CHUNK_BYTES = 64 << 20
+
+SCHEMA = "bucket int, partition int, part int, block binary, no_time bigint, no_window bigint"
+
+
+@dataclass
+class Refused:
+    """Records refused before the shuffle, by cause."""
+
+    no_time: int = 0
+    no_window: int = 0
+
+
+@dataclass(frozen=True)
+class PreAggregate:
+    """The function for `mapInArrow`. Its input has columns bucket, time, the key's leaves, then the values.
+
+    `arguments` gives for every kernel the positions of its columns among the values, -1 for the event time; `labels`
+    are those of all buckets.
+    """
+
+    shape: Shape
+    arguments: tuple[tuple[int, ...], ...]
+    labels: tuple[int, ...]
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Fold as it reads; rows for the shuffle at the end, or as soon as folding does not shrink the input."""
+        refused, part = Refused(), 0
+        held = {label: empty(self.shape) for label in self.labels}
+        for chunk in _chunks(batches):
+            for label, block in self._blocks(chunk, refused):
+                held[label] = fold(self.shape, [held[label], block])
+            if 2 * sum(map(len, held.values())) > CHUNK_ROWS:
+                yield self._rows(held, part, Refused())
+                held, part = {label: empty(self.shape) for label in self.labels}, part + 1
+        yield self._rows(held, part, refused)
+
+    def _blocks(self, chunk: pa.Table, refused: Refused) -> Iterator[tuple[int, Block]]:
+        """A chunk of records as one folded block per bucket that it has records of."""
+        if missing := chunk["time"].null_count:
+            refused.no_time += missing
+            chunk = chunk.filter(chunk["time"].is_valid())
+        slicing = self.shape.slicing
+        times = np.asarray(chunk["time"].combine_chunks().cast(pa.int64()))
+        slices = slicing.slice_at(times)
+        inside = ~np.asarray(slicing.in_gap(slices))
+        if not inside.all():
+            refused.no_window += int(np.sum(~inside))
+            chunk, times, slices = chunk.filter(pa.array(inside)), times[inside], slices[inside]
+        if len(chunk):
+            yield from self._fold(chunk, times, slices)
+
+    def _fold(self, chunk: pa.Table, times: Array, slices: Array) -> Iterator[tuple[int, Block]]:
+        values_from = 2 + len(self.shape.keys)
+        names = pa.table([_plain(column) for column in chunk.columns[2:values_from]], schema=self.shape.key_schema)
+        codes, names = encode_keys(names)
+        values = [column.combine_chunks() for column in chunk.columns[values_from:]]
+        arguments = [[pa.array(times) if i < 0 else values[i] for i in positions] for positions in self.arguments]
+        block = from_records(self.shape, slices, codes, names, arguments)
+        label_of = np.zeros(len(names), dtype=np.int64)
+        label_of[codes] = np.asarray(chunk["bucket"])
+        labels = label_of[block.keys]
+        for label in self.labels:
+            rows = np.flatnonzero(labels == label)
+            if len(rows):
+                yield label, block.take(rows)
+
+    def _rows(self, held: dict[int, Block], part: int, refused: Refused) -> pa.RecordBatch:
+        partition = TaskContext.get().partitionId()  # type: ignore[union-attr]
+        rows = [
+            (label, partition, part, encode(self.shape, page), 0, 0)
+            for label, block in held.items()
+            for page in parts(self.shape, block)
+        ]
+        rows[0] = (*rows[0][:4], refused.no_time, refused.no_window)
+        types = [pa.int32(), pa.int32(), pa.int32(), pa.binary(), pa.int64(), pa.int64()]
+        columns = zip(*rows, strict=True)
+        arrays = [pa.array(column, type_) for column, type_ in zip(columns, types, strict=True)]
+        return pa.RecordBatch.from_arrays(arrays, ["bucket", "partition", "part", "block", "no_time", "no_window"])
+
+
+def _chunks(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
+    """The batches, which Spark makes small, together until they are worth a fold."""
+    waiting: list[pa.RecordBatch] = []
+    rows = size = 0
+    for batch in batches:
+        waiting.append(batch)
+        rows, size = rows + batch.num_rows, size + batch.nbytes
+        if rows >= CHUNK_ROWS or size >= CHUNK_BYTES:
+            yield pa.Table.from_batches(waiting)
+            waiting, rows, size = [], 0, 0
+    if rows:
+        yield pa.Table.from_batches(waiting)
+
+
+def _plain(column: pa.ChunkedArray) -> pa.Array:
+    array = column.combine_chunks()
+    # Spark names the session's time zone; the instants are the same in UTC, which is what state remembers.
+    return array.cast(pa.timestamp("us", "UTC")) if pa.types.is_timestamp(array.type) and array.type.tz else array

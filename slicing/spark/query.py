@@ -1,0 +1,180 @@
+"""A windowed aggregation resolved against a DataFrame: every name and type checked, nothing run yet."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from slicing.aggregate import EVENT_TIME, Aggregate, Bound
+from slicing.assembly import choose
+from slicing.blocks import Shape
+from slicing.errors import InvalidType, InvalidValue
+from slicing.kernel import Kernel, kernel
+from slicing.kinds import Field
+from slicing.spark.buckets import label_of
+from slicing.spark.columns import Key, kind_of_type, logical, physical, quoted
+from slicing.windows import Hopping, show
+
+_DELAY = "spark.watermarkDelayMs"
+_WINDOW = "spark.timeWindow"
+_NO_KEY = Field("(all)", "boolean")
+
+
+@dataclass(frozen=True)
+class Query:
+    """What `aggregate` was called for. `tree` is "auto" or one of `assembly.TREES`; `grace` is in microseconds."""
+
+    frame: DataFrame
+    keys: tuple[Key, ...]
+    window: Hopping
+    time: str
+    ntz: bool
+    shape: Shape
+    trees: tuple[str, ...]
+    columns: tuple[str, ...]
+    arguments: tuple[tuple[int, ...], ...]
+    grace: int
+    streaming: bool
+
+    def records(self, labels: tuple[int, ...]) -> DataFrame:
+        """What the first stage reads: bucket, time, leaves of the key, values."""
+        leaves = [column for key in self.keys for column, _ in key.leaves()]
+        bucket = label_of(leaves, labels) if leaves else F.lit(labels[0])
+        named = [leaf.alias(f"k{i}") for i, leaf in enumerate(leaves or [F.lit(True)])]
+        values = [quoted(name).alias(f"v{i}") for i, name in enumerate(self.columns)]
+        return self.frame.select(bucket.alias("bucket"), quoted(self.time).alias("time"), *named, *values)
+
+    def flat_schema(self) -> str:
+        """The columns that the second stage emits, all nullable: a row is a window, or counts of refused records."""
+        keys = [f"k{i} {physical(field.kind)}" for i, field in enumerate(self.shape.keys)]
+        results = [f"r{i} {physical(field.kind)}" for i, field in enumerate(self.results())]
+        counts = [f"{name} bigint" for name in COUNTERS]
+        return ", ".join([*keys, "start bigint", *results, *counts])
+
+    def results(self) -> list[Field]:
+        """The fields of all results, in order."""
+        return [field for kernel in self.shape.kernels for field in kernel.results]
+
+    def finish(self, flat: DataFrame) -> DataFrame:
+        """Count what was refused, then build keys, `window` and results from the flat columns."""
+        counts = [F.coalesce(F.sum(name), F.lit(0)).alias(name) for name in COUNTERS]
+        name = "slicing: " + ", ".join(kernel.label for kernel in self.shape.kernels)
+        rows = flat.observe(name, *counts).where(F.col("start").isNotNull())
+        leaves = iter([F.col(f"k{i}") for i in range(len(self.shape.keys))])
+        keys = [key.rebuild(leaves) for key in self.keys]
+        return rows.select(*keys, self._window_column(), *self._result_columns())
+
+    def _window_column(self) -> Column:
+        kind = "timestamp_ntz" if self.ntz else "timestamp"
+        start, end = (logical(F.col("start") + F.lit(shift), kind) for shift in (0, self.window.size))
+        metadata: dict[str, object] = {_WINDOW: True}
+        if self.streaming:
+            metadata[_DELAY] = self.frame.schema[self.time].metadata[_DELAY]
+        return F.struct(start.alias("start"), end.alias("end")).alias("window", metadata=metadata)
+
+    def _result_columns(self) -> list[Column]:
+        columns, at = [], 0
+        for each in self.shape.kernels:
+            fields = [
+                logical(F.col(f"r{at + i}"), field.kind).alias(field.name) for i, field in enumerate(each.results)
+            ]
+            at += len(each.results)
+            single = len(fields) == 1 and not isinstance(each.aggregate.init(), tuple)
+            lowered = each.aggregate.lower is not None and len(fields) == 1
+            columns.append((fields[0] if single or lowered else F.struct(*fields)).alias(each.label))
+        return columns
+
+
+COUNTERS = ("late", "late_for_some", "no_time", "no_window")
+"""Refused records by cause, as the observed metrics name them."""
+
+
+def resolve(
+    frame: DataFrame,
+    keys: tuple[str, ...],
+    window: Hopping,
+    time: str,
+    results: Mapping[str, Bound],
+    tree: str,
+    grace: int,
+) -> Query:
+    """Check everything that the DataFrame's schema decides. Raises InvalidValue and InvalidType."""
+    streaming = frame.isStreaming
+    ntz = _check_time(frame, time, streaming)
+    resolved = tuple(Key(name, _field(frame, name, "key column").dataType) for name in keys)
+    _check_names(keys, results)
+    fields = tuple(field for key in resolved for _, field in key.leaves()) or (_NO_KEY,)
+    columns = tuple(dict.fromkeys(c for bound in results.values() for c in bound.columns if c != EVENT_TIME))
+    kinds = {name: kind_of_type(_field(frame, name, "column").dataType, name, "column") for name in columns}
+    kernels = tuple(kernel(name, _resolved(bound, kinds)) for name, bound in results.items())
+    shape = Shape(window.slicing, fields, kernels)
+    arguments = tuple(
+        tuple(-1 if column == EVENT_TIME else columns.index(column) for column in bound.columns)
+        for bound in results.values()
+    )
+    trees = tuple(_tree(each, shape, tree) for each in kernels)
+    if streaming:
+        _check_short(window, grace)
+    return Query(frame, resolved, window, time, ntz, shape, trees, columns, arguments, grace, streaming)
+
+
+def _resolved(bound: Bound, kinds: Mapping[str, str]) -> Aggregate:
+    return bound.resolve(tuple("bigint" if c == EVENT_TIME else kinds[c] for c in bound.columns))
+
+
+def _field(frame: DataFrame, name: str, what: str) -> T.StructField:
+    if name not in frame.columns:
+        raise InvalidValue(f"{what} `{name}` does not exist; the columns are {', '.join(frame.columns)}.")
+    if frame.columns.count(name) > 1:
+        raise InvalidValue(f"{what} `{name}` is ambiguous: {frame.columns.count(name)} columns have this name. Rename one.")
+    return frame.schema[name]
+
+
+def _check_names(keys: tuple[str, ...], results: Mapping[str, Bound]) -> None:
+    for name in results:
+        if name == "window" or name in keys:
+            raise InvalidValue(f"result name `{name}` collides with a column of the output. Choose another name.")
+    if len(set(keys)) < len(keys):
+        raise InvalidValue(f"key columns must differ; got {', '.join(keys)}.")
+    if "window" in keys:
+        raise InvalidValue("a key column cannot be called `window`, as the output has a column of that name. Rename it.")
+
+
+def _tree(each: Kernel, shape: Shape, wanted: str) -> str:
+    if wanted == "two_layer" and each.aggregate.invert is None:
+        raise InvalidValue(
+            f"the two-layer tree needs an exact `invert`, which `{each.label}` does not have (floats have none). "
+            'Use `.assemble("auto")`, which chooses a tree for each aggregate.'
+        )
+    best = choose(each, shape.slicing)
+    return best if wanted == "auto" or best == "recompute" else wanted
+
+
+def _check_time(frame: DataFrame, time: str, streaming: bool) -> bool:
+    """Whether the time column is timestamp_ntz."""
+    field = _field(frame, time, "time column")
+    if not isinstance(field.dataType, (T.TimestampType, T.TimestampNTZType)):
+        raise InvalidType(
+            f"time column `{time}` must be timestamp or timestamp_ntz; got {field.dataType.simpleString()}. "
+            "Convert it, for example with `F.to_timestamp`."
+        )
+    if streaming and _DELAY not in field.metadata:
+        others = [f.name for f in frame.schema.fields if _DELAY in (f.metadata or {})]
+        found = f"the watermark is on `{others[0]}`" if others else "there is none, or an expression on the column lost it"
+        raise InvalidValue(
+            f"a stream needs a watermark on the time column `{time}`; {found}. "
+            f'Call `.withWatermark("{time}", "10 minutes")` last before `group_by`.'
+        )
+    return isinstance(field.dataType, T.TimestampNTZType)
+
+
+def _check_short(window: Hopping, grace: int) -> None:
+    for name, length in (("size", window.size), ("advance", window.advance), ("grace", grace)):
+        if 0 < length < 1000:
+            raise InvalidValue(
+                f"`{name}` must be at least 1 ms on a stream, whose watermark counts milliseconds; got {show(length)}."
+            )

@@ -1,0 +1,128 @@
+"""Streams: blocks of a micro-batch go into the state of their bucket, windows go out when its timer fires.
+
+Every bucket keeps one timer, at its watermark + 1 ms. It fires in the next micro-batch whose watermark has moved, with
+data or without, so that a bucket sees every watermark and knows that of the micro-batch before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pandas as pd
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
+
+from slicing.blocks import Shape, decode
+from slicing.spark import preaggregate
+from slicing.spark.output import flat_counts, flat_windows
+from slicing.spark.query import Query
+from slicing.state import Bucket
+
+
+class SparkStore:
+    """The state of the bucket that Spark has made current; `slicing.state.Store`."""
+
+    def __init__(self, handle: StatefulProcessorHandle):
+        self._header = handle.getValueState("header", "value string")
+        self._pages = handle.getMapState("pages", "page string", "value string")
+
+    def header(self) -> str | None:
+        """The header, None for a bucket never seen."""
+        row = self._header.get()
+        return None if row is None else row[0]
+
+    def put_header(self, text: str) -> None:
+        """Write the header."""
+        self._header.update((text,))
+
+    def get(self, page: str) -> str:
+        """Read a page."""
+        row = self._pages.getValue((page,))
+        return row[0]
+
+    def put(self, page: str, text: str) -> None:
+        """Write a page."""
+        self._pages.updateValue((page,), (text,))
+
+    def remove(self, page: str) -> None:
+        """Remove a page."""
+        self._pages.removeKey((page,))
+
+
+class Buckets(StatefulProcessor):
+    """Spark's stateful operator over buckets: rows are added, and closing happens in the timer only."""
+
+    def __init__(self, shape: Shape, trees: tuple[str, ...], grace: int, fingerprint: dict[str, str]):
+        self.shape, self.trees, self.grace, self.fingerprint = shape, trees, grace, fingerprint
+
+    def init(self, handle: StatefulProcessorHandle) -> None:
+        """Called once per partition and micro-batch."""
+        self.handle = handle
+        self.store = SparkStore(handle)
+        self.waiting: dict[Any, Bucket] = {}
+
+    def handleInputRows(self, key: Any, rows: Iterator[pd.DataFrame], timerValues: Any) -> Iterator[pd.DataFrame]:  # noqa: N802, N803
+        """Judge and keep the blocks of a micro-batch; emit what was refused."""
+        bucket = self._bucket()
+        table = pd.concat(list(rows)).sort_values(["partition", "part"], kind="stable")
+        late = bucket.add([decode(self.shape, block) for block in table["block"]])
+        if bucket.is_new:
+            self.handle.registerTimer(bucket.head.watermark + 1)
+        if timerValues.getCurrentWatermarkInMs() > bucket.head.watermark:
+            # The timer fires in this micro-batch: what came is still in memory then, and need not be written first.
+            self.waiting[key] = bucket
+        else:
+            bucket.save()
+        counts = {
+            "late": late.all,
+            "late_for_some": late.some,
+            "no_time": int(table["no_time"].sum()),
+            "no_window": int(table["no_window"].sum()),
+        }
+        if any(counts.values()):
+            yield _to_pandas(flat_counts(self.shape, counts))
+
+    def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Iterator[pd.DataFrame]:  # noqa: N802, N803
+        """Close all windows that the watermark has passed, and wait for the next one."""
+        watermark = timerValues.getCurrentWatermarkInMs()
+        bucket = self.waiting.pop(key, None) or self._bucket()
+        for windows in bucket.close(watermark):
+            yield _to_pandas(flat_windows(self.shape, windows))
+        self.handle.registerTimer(watermark + 1)
+
+    def close(self) -> None:
+        """Called once per partition and micro-batch."""
+        assert not self.waiting, "the standing timer fires in every micro-batch whose watermark moved"
+
+    def _bucket(self) -> Bucket:
+        return Bucket(self.shape, self.trees, self.grace, self.fingerprint, self.store)
+
+
+def _to_pandas(table: pa.Table) -> pd.DataFrame:
+    # Arrow-backed columns reach Spark without a copy, with their nulls, and with integers as integers.
+    return table.combine_chunks().to_pandas(types_mapper=pd.ArrowDtype)
+
+
+def fingerprint(query: Query, labels: tuple[int, ...], partitions: int) -> dict[str, str]:
+    """What state depends on, as names and values that a message can show."""
+    kernels = [f"{','.join(map(str, k.fields))} {tree}" for k, tree in zip(query.shape.kernels, query.trees, strict=True)]
+    return {
+        "windows": str(query.window),
+        "keys": ", ".join(field.kind for field in query.shape.keys),
+        "partials": "; ".join(kernels),
+        "stripe": str(query.shape.slicing.stripe),
+        "buckets": f"{len(labels)} over {partitions} shuffle partitions",
+    }
+
+
+def build(query: Query, labels: tuple[int, ...], partitions: int) -> DataFrame:
+    """The windows of a stream, in append mode, as they close."""
+    first = preaggregate.PreAggregate(query.shape, query.arguments, labels)
+    blocks = query.records(labels).mapInArrow(first, preaggregate.SCHEMA)
+    processor = Buckets(query.shape, query.trees, query.grace, fingerprint(query, labels, partitions))
+    flat = blocks.groupBy("bucket").transformWithStateInPandas(
+        processor, query.flat_schema(), outputMode="Append", timeMode="EventTime"
+    )
+    return query.finish(flat)
