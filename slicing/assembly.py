@@ -26,10 +26,16 @@ FEW_SLICES = 4
 """Up to this many slices per window recomputing is never slower than a tree."""
 
 TREES = ("two_layer", "three_layer", "recompute")
+EAGER = "eager"
 
 
 def choose(kernel: Kernel, slicing: Slicing) -> str:
-    """The tree of an aggregate: recompute for few slices, two-layer with an exact `invert`, else three-layer."""
+    """The tree of an aggregate: recompute for few slices, two-layer with an exact `invert`, else three-layer.
+
+    Without `combine` there is no tree: the strategy is eager.
+    """
+    if kernel.aggregate.combine is None:
+        return EAGER
     if slicing.per_window <= FEW_SLICES:
         return "recompute"
     return "two_layer" if kernel.aggregate.invert is not None else "three_layer"

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pyarrow as pa
 
-from slicing.kernel import Array, Kernel, Partials, RowFailure, locating, sorted_dictionary
+from slicing.kernel import Array, Kernel, Partials, RowFailure, locating, union
 from slicing.kinds import Field, arrow_type
 from slicing.slices import Slicing
 from slicing.windows import show_instant
@@ -146,14 +146,15 @@ def _unify_names(blocks: Sequence[Block]) -> tuple[Array, pa.Table]:
 
 def _unify_ranks(kernel: Kernel, blocks: Sequence[Block], index: int) -> tuple[list[Partials], pa.Array | None]:
     old = [block.dictionaries[index] for block in blocks]
-    if all(dictionary is None for dictionary in old):
-        return [block.partials[index] for block in blocks], None
-    dictionary = sorted_dictionary([d for d in old if d is not None])
-    parts = []
-    for block, own in zip(blocks, old, strict=True):
-        arrays = kernel.to_arrow(block.partials[index], own)
-        parts.append(kernel.from_arrow(arrays, dictionary)[0])
-    return parts, dictionary
+    dictionary = union(old)
+    return [rerank(kernel, b.partials[index], own, dictionary) for b, own in zip(blocks, old, strict=True)], dictionary
+
+
+def rerank(kernel: Kernel, partials: Partials, old: pa.Array | None, new: pa.Array | None) -> Partials:
+    """Partials with ranks in one dictionary, with ranks in another that holds its values."""
+    if old is None or new is None or old is new:
+        return partials
+    return kernel.from_arrow(kernel.to_arrow(partials, old), new)[0]
 
 
 def order(slices: Array, keys: Array) -> tuple[Array, Array]:
@@ -217,30 +218,34 @@ def from_records(
     partials, dictionaries = [], []
     for kernel, arrays in zip(shape.kernels, arguments, strict=True):
         with locating(lambda index, rows=rows: place(shape, names, keys[rows[index]], slices[rows[index]])):  # type: ignore[misc]
-            columns, dictionary = _fold_records(kernel, arrays, rows, starts)
+            columns, dictionary = fold_arrays(kernel, arrays, rows, starts)
         partials.append(columns)
         dictionaries.append(dictionary)
     records = np.diff(np.append(starts, len(rows)))
     return Block(slices[heads], keys[heads], names, records, partials, dictionaries)
 
 
-def _fold_records(
-    kernel: Kernel, arrays: Sequence[pa.Array], rows: Array, starts: Array
+def fold_arrays(
+    kernel: Kernel, arrays: Sequence[pa.Array], rows: Array, starts: Array, onto: Partials | None = None
 ) -> tuple[Partials, pa.Array | None]:
+    """Fold records, taken in the order `rows`, into one partial per group; group g begins at `starts[g]` of that order.
+
+    `onto` has the partials to go on from, `init()` if left out. Also returns the dictionary of the ranks.
+    """
     values, dictionary = kernel.values(arrays)
     known = _known(kernel, arrays)
     if known is None:
-        return kernel.fold(_permuted(values, rows), starts, len(rows)), dictionary
+        return kernel.fold(_permuted(values, rows), starts, len(rows), onto), dictionary
     # Records with a null are left out: fold the groups that have others, the rest keep `init()`.
     kept = known[rows]
     sizes = np.add.reduceat(kept, starts, dtype=np.int64) if len(starts) else starts
-    folded = kernel.spread(len(starts))
+    folded = kernel.spread(len(starts)) if onto is None else onto
     if kept.any():
         filled = np.flatnonzero(sizes)
         within = np.cumsum(sizes[filled]) - sizes[filled]
         positions = np.flatnonzero(kept)
         try:
-            some = kernel.fold(_permuted(values, rows[kept]), within, len(positions))
+            some = kernel.fold(_permuted(values, rows[kept]), within, len(positions), [c[filled] for c in folded])
         except RowFailure as failure:
             raise failure.at(int(positions[failure.index])) from failure.__cause__
         for column, new in zip(folded, some, strict=True):

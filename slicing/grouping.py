@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from slicing.aggregate import Aggregate, Bound
-from slicing.assembly import TREES
+from slicing.assembly import EAGER, TREES
 from slicing.errors import InvalidType, InvalidValue
 from slicing.windows import Duration, Hopping, microseconds
 
@@ -76,9 +76,12 @@ class Windowed:
         return replace(self, bucket_count=count)
 
     def assemble(self, tree: str) -> Windowed:
-        """Choose the tree: "auto" (for each aggregate the best), "two_layer", "three_layer" or "recompute"."""
-        if tree not in ("auto", *TREES):
-            raise InvalidValue(f"`assemble` takes auto, {', '.join(TREES)}; got {tree!r}.")
+        """Choose the tree: "auto" (for each aggregate the best), "two_layer", "three_layer" or "recompute".
+
+        "eager" folds every record into every window that covers it, as other engines do: to measure against.
+        """
+        if tree not in ("auto", *TREES, EAGER):
+            raise InvalidValue(f"`assemble` takes auto, {', '.join((*TREES, EAGER))}; got {tree!r}.")
         return replace(self, tree=tree)
 
     def aggregate(self, *functions: Callable[..., Any], **arguments: Any) -> DataFrame:

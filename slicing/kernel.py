@@ -68,8 +68,11 @@ class Kernel:
         """`init()` in every cell."""
         raise NotImplementedError
 
-    def fold(self, values: Sequence[Any], starts: Array, count: int) -> Partials:
-        """Fold `count` records, group g being records `starts[g]` up to the next start, in order."""
+    def fold(self, values: Sequence[Any], starts: Array, count: int, onto: Partials | None = None) -> Partials:
+        """Fold `count` records, group g being records `starts[g]` up to the next start, in order.
+
+        `onto` has a partial per group to go on from, `init()` if left out.
+        """
         raise NotImplementedError
 
     def combine(self, a: Partials, b: Partials) -> Partials:
@@ -151,9 +154,10 @@ class ColumnsKernel(Kernel):
     def spread(self, shape: int | tuple[int, ...]) -> Partials:
         return [np.full(shape, identity[()], dtype=identity.dtype) for identity in self.identity]
 
-    def fold(self, values: Sequence[Any], starts: Array, count: int) -> Partials:
+    def fold(self, values: Sequence[Any], starts: Array, count: int, onto: Partials | None = None) -> Partials:
         acc = self._user("agg", self.aggregate.agg, _shown(self.spread(count)), *values, shape=(count,))
-        return self.reduce(acc, starts)
+        folded = self.reduce(acc, starts)
+        return folded if onto is None else self.combine(onto, folded)
 
     def combine(self, a: Partials, b: Partials) -> Partials:
         if self.combine_ufuncs is not None:
@@ -275,7 +279,7 @@ class RowsKernel(Kernel):
         cells.fill(self.aggregate.init())
         return [cells]
 
-    def fold(self, values: Sequence[Any], starts: Array, count: int) -> Partials:
+    def fold(self, values: Sequence[Any], starts: Array, count: int, onto: Partials | None = None) -> Partials:
         init, agg = self.aggregate.init, self.aggregate.agg
         bounds = [*starts.tolist(), count]
         rows = list(zip(*values, strict=True)) if values else [()] * count
@@ -283,7 +287,7 @@ class RowsKernel(Kernel):
         record = 0
         try:
             for group in range(len(starts)):
-                acc = init()
+                acc = init() if onto is None else onto[0][group]
                 for record in range(bounds[group], bounds[group + 1]):
                     acc = agg(acc, *rows[record])
                 folded[group] = acc
@@ -375,6 +379,12 @@ def sorted_dictionary(arrays: Sequence[pa.Array]) -> pa.Array:
     """The distinct non-null values of arrays of one type, ascending."""
     distinct = pa.chunked_array(arrays).unique().drop_null()
     return distinct.take(pc.array_sort_indices(distinct))
+
+
+def union(dictionaries: Sequence[pa.Array | None]) -> pa.Array | None:
+    """The dictionary of all values of dictionaries of one type; None if there are none."""
+    some = [dictionary for dictionary in dictionaries if dictionary is not None]
+    return sorted_dictionary(some) if some else None
 
 
 def ranks(array: pa.Array, dictionary: pa.Array) -> Array:

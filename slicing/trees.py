@@ -23,8 +23,8 @@ import numpy as np
 import pyarrow as pa
 
 from slicing.assembly import group_length
-from slicing.blocks import Block, Shape, encode_keys, regroup
-from slicing.kernel import Array, Partials, locating, sorted_dictionary
+from slicing.blocks import Block, Shape, encode_keys, regroup, rerank
+from slicing.kernel import Array, Partials, locating, union
 
 
 class Live:
@@ -82,15 +82,14 @@ class Live:
         old = self.dictionaries[index]
         if dictionary is None or old is None:
             return columns
-        kernel = self.shape.kernels[index]
-        union = sorted_dictionary([old, dictionary])
-        if len(union) > len(old):
-            for node in self._nodes:
-                if index in node.partials:
-                    arrays = kernel.to_arrow(node.partials[index], old)
-                    node.partials[index] = kernel.from_arrow(arrays, union)[0]
-            self.dictionaries[index] = union
-        return kernel.from_arrow(kernel.to_arrow(columns, dictionary), union)[0]
+        kernel, both = self.shape.kernels[index], union([old, dictionary])
+        if len(both) == len(old):
+            return rerank(kernel, columns, dictionary, old)
+        for node in self._nodes:
+            if index in node.partials:
+                node.partials[index] = rerank(kernel, node.partials[index], old, both)
+        self.dictionaries[index] = both
+        return rerank(kernel, columns, dictionary, both)
 
 
 @dataclass(frozen=True)

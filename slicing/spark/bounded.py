@@ -10,31 +10,31 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
-from slicing.assembly import assemble
-from slicing.blocks import Shape, decode, fold
-from slicing.spark import preaggregate
 from slicing.spark.output import flat_counts, flat_windows
+from slicing.spark.preaggregate import SCHEMA
 from slicing.spark.query import Query
+from slicing.spark.strategy import Eager, Sliced, strategy
 
 
 @dataclass(frozen=True)
 class AssembleAll:
     """The function for `mapInArrow` behind the shuffle; rows of a bucket come together, in the order of the input."""
 
-    shape: Shape
-    trees: tuple[str, ...]
+    strategy: Sliced | Eager
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """The windows of bucket after bucket."""
         for _, rows in groupby(_rows(batches), key=lambda row: row["bucket"]):
-            blocks, refused = [], {"no_time": 0, "no_window": 0}
+            shipped: list[Any] = []
+            refused = {"no_time": 0, "no_window": 0}
             for row in rows:
-                blocks.append(decode(self.shape, row["block"]))
+                if row["block"] is not None:
+                    shipped.append(self.strategy.decode(row["block"]))
                 refused = {cause: count + row[cause] for cause, count in refused.items()}
             if any(refused.values()):
-                yield from flat_counts(self.shape, refused).to_batches()
-            for windows in assemble(self.shape, self.trees, fold(self.shape, blocks)):
-                yield from flat_windows(self.shape, windows).to_batches()
+                yield from flat_counts(self.strategy.shape, refused).to_batches()
+            for windows in self.strategy.all_windows(shipped):
+                yield from flat_windows(self.strategy.shape, windows).to_batches()
 
 
 def _rows(batches: Iterable[pa.RecordBatch]) -> Iterator[dict[str, Any]]:
@@ -44,7 +44,7 @@ def _rows(batches: Iterable[pa.RecordBatch]) -> Iterator[dict[str, Any]]:
 
 def build(query: Query, labels: tuple[int, ...]) -> DataFrame:
     """The windows of a bounded DataFrame."""
-    first = preaggregate.PreAggregate(query.shape, query.arguments, labels)
-    blocks = query.records(labels).mapInArrow(first, preaggregate.SCHEMA)
+    chosen = strategy(query.shape, query.trees, query.arguments)
+    blocks = query.records(labels).mapInArrow(chosen.first_stage(labels), SCHEMA)
     grouped = blocks.repartition("bucket").sortWithinPartitions("bucket", "partition", "part")
-    return query.finish(grouped.mapInArrow(AssembleAll(query.shape, query.trees), query.flat_schema()))
+    return query.finish(grouped.mapInArrow(AssembleAll(chosen), query.flat_schema()))

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import count
 
 import numpy as np
 import pyarrow as pa
 from pyspark import TaskContext
 
 from slicing.blocks import Block, Shape, empty, encode, encode_keys, fold, from_records, parts
+from slicing.eager import Records, encode_records
 from slicing.kernel import Array
 
 CHUNK_ROWS = 1_000_000
@@ -43,58 +45,81 @@ class PreAggregate:
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Fold as it reads; rows for the shuffle at the end, or as soon as folding does not shrink the input."""
-        refused, part = Refused(), 0
+        refused, part = Refused(), count()
         held = {label: empty(self.shape) for label in self.labels}
         for chunk in _chunks(batches):
             for label, block in self._blocks(chunk, refused):
                 held[label] = fold(self.shape, [held[label], block])
             if 2 * sum(map(len, held.values())) > CHUNK_ROWS:
                 yield self._rows(held, part, Refused())
-                held, part = {label: empty(self.shape) for label in self.labels}, part + 1
+                held = {label: empty(self.shape) for label in self.labels}
         yield self._rows(held, part, refused)
 
     def _blocks(self, chunk: pa.Table, refused: Refused) -> Iterator[tuple[int, Block]]:
         """A chunk of records as one folded block per bucket that it has records of."""
-        if missing := chunk["time"].null_count:
-            refused.no_time += missing
-            chunk = chunk.filter(chunk["time"].is_valid())
-        slicing = self.shape.slicing
-        times = np.asarray(chunk["time"].combine_chunks().cast(pa.int64()))
-        slices = slicing.slice_at(times)
-        inside = ~np.asarray(slicing.in_gap(slices))
-        if not inside.all():
-            refused.no_window += int(np.sum(~inside))
-            chunk, times, slices = chunk.filter(pa.array(inside)), times[inside], slices[inside]
-        if len(chunk):
-            yield from self._fold(chunk, times, slices)
-
-    def _fold(self, chunk: pa.Table, times: Array, slices: Array) -> Iterator[tuple[int, Block]]:
-        values_from = 2 + len(self.shape.keys)
-        names = pa.table([_plain(column) for column in chunk.columns[2:values_from]], schema=self.shape.key_schema)
-        codes, names = encode_keys(names)
-        values = [column.combine_chunks() for column in chunk.columns[values_from:]]
-        arguments = [[pa.array(times) if i < 0 else values[i] for i in positions] for positions in self.arguments]
-        block = from_records(self.shape, slices, codes, names, arguments)
+        records, buckets = _records(self.shape, chunk, refused)
+        if not len(buckets):
+            return
+        codes, names = encode_keys(records.names)
+        times = pa.array(records.times)
+        arguments = [[times if i < 0 else records.values[i] for i in positions] for positions in self.arguments]
+        block = from_records(self.shape, records.slices, codes, names, arguments)
         label_of = np.zeros(len(names), dtype=np.int64)
-        label_of[codes] = np.asarray(chunk["bucket"])
+        label_of[codes] = buckets
         labels = label_of[block.keys]
         for label in self.labels:
             rows = np.flatnonzero(labels == label)
             if len(rows):
                 yield label, block.take(rows)
 
-    def _rows(self, held: dict[int, Block], part: int, refused: Refused) -> pa.RecordBatch:
-        partition = TaskContext.get().partitionId()  # type: ignore[union-attr]
-        rows = [
-            (label, partition, part, encode(self.shape, page), 0, 0)
-            for label, block in held.items()
-            for page in parts(self.shape, block)
-        ]
-        rows[0] = (*rows[0][:4], refused.no_time, refused.no_window)
-        types = [pa.int32(), pa.int32(), pa.int32(), pa.binary(), pa.int64(), pa.int64()]
-        columns = zip(*rows, strict=True)
-        arrays = [pa.array(column, type_) for column, type_ in zip(columns, types, strict=True)]
-        return pa.RecordBatch.from_arrays(arrays, ["bucket", "partition", "part", "block", "no_time", "no_window"])
+    def _rows(self, held: dict[int, Block], part: Iterator[int], refused: Refused) -> pa.RecordBatch:
+        pages = ((label, encode(self.shape, page)) for label, block in held.items() for page in parts(self.shape, block))
+        return _shipped(pages, part, refused)
+
+
+@dataclass(frozen=True)
+class Ship:
+    """The first stage of the eager strategy, used as `PreAggregate`: records as they are, in their order."""
+
+    shape: Shape
+    labels: tuple[int, ...]
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Rows for the shuffle, chunk by chunk."""
+        refused, part = Refused(), count()
+        for chunk in _chunks(batches):
+            records, buckets = _records(self.shape, chunk, refused)
+            some = ((label, np.flatnonzero(buckets == label)) for label in self.labels)
+            pages = ((label, encode_records(self.shape, records.take(rows))) for label, rows in some)
+            yield _shipped(pages, part, Refused())
+        yield _shipped(((label, None) for label in self.labels), part, refused)
+
+
+def _records(shape: Shape, chunk: pa.Table, refused: Refused) -> tuple[Records, Array]:
+    """The records of a chunk that belong to a window, and the labels of their buckets; the others are counted."""
+    if missing := chunk["time"].null_count:
+        refused.no_time += missing
+        chunk = chunk.filter(chunk["time"].is_valid())
+    times = np.asarray(chunk["time"].combine_chunks().cast(pa.int64()))
+    slices = shape.slicing.slice_at(times)
+    inside = ~np.asarray(shape.slicing.in_gap(slices))
+    if not inside.all():
+        refused.no_window += int(np.sum(~inside))
+        chunk, times, slices = chunk.filter(pa.array(inside)), times[inside], slices[inside]
+    values_from = 2 + len(shape.keys)
+    names = pa.table([_plain(column) for column in chunk.columns[2:values_from]], schema=shape.key_schema)
+    values = [column.combine_chunks() for column in chunk.columns[values_from:]]
+    return Records(slices, times, names, values), np.asarray(chunk["bucket"])
+
+
+def _shipped(pages: Iterable[tuple[int, bytes | None]], part: Iterator[int], refused: Refused) -> pa.RecordBatch:
+    partition = TaskContext.get().partitionId()  # type: ignore[union-attr]
+    rows = [(label, partition, next(part), page, 0, 0) for label, page in pages]
+    rows[0] = (*rows[0][:4], refused.no_time, refused.no_window)
+    types = [pa.int32(), pa.int32(), pa.int32(), pa.binary(), pa.int64(), pa.int64()]
+    columns = zip(*rows, strict=True)
+    arrays = [pa.array(column, type_) for column, type_ in zip(columns, types, strict=True)]
+    return pa.RecordBatch.from_arrays(arrays, ["bucket", "partition", "part", "block", "no_time", "no_window"])
 
 
 def _chunks(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:

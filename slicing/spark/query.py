@@ -10,13 +10,14 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from slicing.aggregate import EVENT_TIME, Aggregate, Bound
-from slicing.assembly import choose
+from slicing.assembly import EAGER, TREES, choose
 from slicing.blocks import Shape
 from slicing.errors import InvalidType, InvalidValue
 from slicing.kernel import Kernel, kernel
 from slicing.kinds import Field
 from slicing.spark.buckets import label_of
 from slicing.spark.columns import Key, kind_of_type, logical, physical, quoted
+from slicing.trial import trial
 from slicing.windows import Hopping, show
 
 _DELAY = "spark.watermarkDelayMs"
@@ -117,6 +118,12 @@ def resolve(
         for bound in results.values()
     )
     trees = tuple(_tree(each, shape, tree) for each in kernels)
+    if EAGER in trees:
+        # Records are shipped then, so all aggregates of the call fold them.
+        trees = (EAGER,) * len(trees)
+    for name, bound in results.items():
+        if isinstance(bound.source, Aggregate):
+            trial(kernels[list(results).index(name)], [kinds.get(column, "bigint") for column in bound.columns])
     if streaming:
         _check_short(window, grace)
     return Query(frame, resolved, window, time, ntz, shape, trees, columns, arguments, grace, streaming)
@@ -145,13 +152,18 @@ def _check_names(keys: tuple[str, ...], results: Mapping[str, Bound]) -> None:
 
 
 def _tree(each: Kernel, shape: Shape, wanted: str) -> str:
+    if wanted in TREES and each.aggregate.combine is None:
+        raise InvalidValue(
+            f"a tree needs `combine`, which `{each.label}` does not have. Give it one, or leave out `.assemble`: "
+            "the strategy is then eager."
+        )
     if wanted == "two_layer" and each.aggregate.invert is None:
         raise InvalidValue(
             f"the two-layer tree needs an exact `invert`, which `{each.label}` does not have (floats have none). "
             'Use `.assemble("auto")`, which chooses a tree for each aggregate.'
         )
     best = choose(each, shape.slicing)
-    return best if wanted == "auto" or best == "recompute" else wanted
+    return best if wanted == "auto" or best == EAGER or (best == "recompute" and wanted in TREES) else wanted
 
 
 def _check_time(frame: DataFrame, time: str, streaming: bool) -> bool:

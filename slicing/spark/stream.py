@@ -14,10 +14,11 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
 
-from slicing.blocks import Shape, decode
-from slicing.spark import preaggregate
+from slicing.eager import EagerBucket
 from slicing.spark.output import flat_counts, flat_windows
+from slicing.spark.preaggregate import SCHEMA
 from slicing.spark.query import Query
+from slicing.spark.strategy import Eager, Sliced, strategy
 from slicing.state import Bucket
 
 
@@ -54,20 +55,20 @@ class SparkStore:
 class Buckets(StatefulProcessor):
     """Spark's stateful operator over buckets: rows are added, and closing happens in the timer only."""
 
-    def __init__(self, shape: Shape, trees: tuple[str, ...], grace: int, fingerprint: dict[str, str]):
-        self.shape, self.trees, self.grace, self.fingerprint = shape, trees, grace, fingerprint
+    def __init__(self, strategy: Sliced | Eager, grace: int, fingerprint: dict[str, str]):
+        self.strategy, self.grace, self.fingerprint = strategy, grace, fingerprint
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         """Called once per partition and micro-batch."""
         self.handle = handle
         self.store = SparkStore(handle)
-        self.waiting: dict[Any, Bucket] = {}
+        self.waiting: dict[Any, Bucket | EagerBucket] = {}
 
     def handleInputRows(self, key: Any, rows: Iterator[pd.DataFrame], timerValues: Any) -> Iterator[pd.DataFrame]:  # noqa: N802, N803
         """Judge and keep the blocks of a micro-batch; emit what was refused."""
         bucket = self._bucket()
         table = pd.concat(list(rows)).sort_values(["partition", "part"], kind="stable")
-        late = bucket.add([decode(self.shape, block) for block in table["block"]])
+        late = bucket.add([self.strategy.decode(block) for block in table["block"] if block is not None])
         if bucket.is_new:
             self.handle.registerTimer(bucket.head.watermark + 1)
         if timerValues.getCurrentWatermarkInMs() > bucket.head.watermark:
@@ -82,22 +83,22 @@ class Buckets(StatefulProcessor):
             "no_window": int(table["no_window"].sum()),
         }
         if any(counts.values()):
-            yield _to_pandas(flat_counts(self.shape, counts))
+            yield _to_pandas(flat_counts(self.strategy.shape, counts))
 
     def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Iterator[pd.DataFrame]:  # noqa: N802, N803
         """Close all windows that the watermark has passed, and wait for the next one."""
         watermark = timerValues.getCurrentWatermarkInMs()
         bucket = self.waiting.pop(key, None) or self._bucket()
         for windows in bucket.close(watermark):
-            yield _to_pandas(flat_windows(self.shape, windows))
+            yield _to_pandas(flat_windows(self.strategy.shape, windows))
         self.handle.registerTimer(watermark + 1)
 
     def close(self) -> None:
         """Called once per partition and micro-batch."""
         assert not self.waiting, "the standing timer fires in every micro-batch whose watermark moved"
 
-    def _bucket(self) -> Bucket:
-        return Bucket(self.shape, self.trees, self.grace, self.fingerprint, self.store)
+    def _bucket(self) -> Bucket | EagerBucket:
+        return self.strategy.bucket(self.grace, self.fingerprint, self.store)
 
 
 def _to_pandas(table: pa.Table) -> pd.DataFrame:
@@ -119,9 +120,9 @@ def fingerprint(query: Query, labels: tuple[int, ...], partitions: int) -> dict[
 
 def build(query: Query, labels: tuple[int, ...], partitions: int) -> DataFrame:
     """The windows of a stream, in append mode, as they close."""
-    first = preaggregate.PreAggregate(query.shape, query.arguments, labels)
-    blocks = query.records(labels).mapInArrow(first, preaggregate.SCHEMA)
-    processor = Buckets(query.shape, query.trees, query.grace, fingerprint(query, labels, partitions))
+    chosen = strategy(query.shape, query.trees, query.arguments)
+    blocks = query.records(labels).mapInArrow(chosen.first_stage(labels), SCHEMA)
+    processor = Buckets(chosen, query.grace, fingerprint(query, labels, partitions))
     flat = blocks.groupBy("bucket").transformWithStateInPandas(
         processor, query.flat_schema(), outputMode="Append", timeMode="EventTime"
     )
