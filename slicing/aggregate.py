@@ -84,7 +84,9 @@ class Aggregate:
         if self.invert is not None and self.combine is None:
             raise InvalidValue("`invert` needs `combine`: a window is assembled from slices before one is taken away.")
         if self.columns and self.combine is None:
-            raise InvalidValue("`columns=True` needs `combine`: `agg` makes a partial of every record, which are then joined.")
+            raise InvalidValue(
+                "`columns=True` needs `combine`: `agg` makes a partial of every record, which are then joined."
+            )
         if self.invert is not None and self.ordered:
             raise InvalidValue("`invert` needs a commutative `combine`; `ordered=True` says it is not. Leave out one.")
         if self.lower is not None and self.returns is None:

@@ -102,9 +102,8 @@ def assemble(
     slicing = shape.slicing
     aligned = slicing.per_window > 1 and not all(map(_running, shape.kernels, trees))
     width = 8 * (2 + 4 * sum(kernel.width for kernel in shape.kernels))
-    limits = range(0, len(block), max(1, PORTION_BYTES // width))
-    for rows in _portions(block, slicing, aligned, limits.step):
-        portion = block.take(rows)
+    for chosen in _portions(block, slicing, aligned, max(1, PORTION_BYTES // width)):
+        portion = block.take(chosen)
         cells = _layout(portion, slicing, aligned)
         yield _assemble_cells(shape, trees, portion, cells, first, end)
 
@@ -177,9 +176,7 @@ def _assemble_cells(
     return Windows(windows[at], cells.keys[stretch[at]], block.names, records[at], partials, block.dictionaries)
 
 
-def _kernel_windows(
-    kernel: Kernel, tree: str, columns: Partials, cells: _Cells, at: Array, oldest: Array
-) -> Partials:
+def _kernel_windows(kernel: Kernel, tree: str, columns: Partials, cells: _Cells, at: Array, oldest: Array) -> Partials:
     n = cells.slicing.per_window
     if n == 1:
         # A window is a slice: cells with records are the rows themselves.
@@ -248,7 +245,7 @@ def _scan(kernel: Kernel, grid: Partials, backwards: bool) -> Partials:
 
 
 class _Between:
-    """The whole stripes between a window's oldest and its newest: the rest of one group of stripes, the start of the next."""
+    """The whole stripes between a window's oldest and newest: the rest of one group, the start of the next."""
 
     def __init__(self, kernel: Kernel, cells: _Cells, totals: Partials):
         self.kernel, self.group = kernel, group_length(cells.slicing)

@@ -68,7 +68,7 @@ class Block:
         return len(self.slices)
 
     def check(self, shape: Shape) -> None:
-        """Assert every invariant of a folded block: sorted by slice, one row per (slice, key), columns of one length."""
+        """Assert every invariant: sorted by slice, one row per (slice, key), columns of one length."""
         assert np.all(np.diff(self.slices) >= 0)
         assert len(set(zip(self.slices.tolist(), self.keys.tolist(), strict=True))) == len(self)
         assert not len(self) or (0 <= self.keys.min() and self.keys.max() < len(self.names))
@@ -109,7 +109,7 @@ def empty(shape: Shape) -> Block:
 
 
 def encode_keys(table: pa.Table) -> tuple[Array, pa.Table]:
-    """Codes 0, 1, ... of equal rows, and the distinct rows in the order of their codes. Nulls and NaNs equal themselves."""
+    """Codes 0, 1, ... of equal rows, and the distinct rows by code. Nulls are equal, and so are NaNs."""
     codes = np.zeros(len(table), dtype=np.int64)
     for column in table.columns:
         encoded = column.combine_chunks().dictionary_encode(null_encoding="encode")
@@ -256,7 +256,8 @@ def fold_arrays(
 def _known(kernel: Kernel, arrays: Sequence[pa.Array]) -> Array | None:
     if kernel.aggregate.nulls or not any(array.null_count for array in arrays):
         return None
-    return np.logical_and.reduce([np.asarray(array.is_valid()) for array in arrays])
+    known: Array = np.logical_and.reduce([np.asarray(array.is_valid()) for array in arrays])
+    return known
 
 
 def _permuted(values: Sequence[object], rows: Array) -> list[object]:
@@ -264,7 +265,7 @@ def _permuted(values: Sequence[object], rows: Array) -> list[object]:
 
 
 def encode(shape: Shape, block: Block) -> bytes:
-    """The block as bytes: two lengths, then compressed the keys and the rows, each a record batch without its schema."""
+    """The block as bytes: two lengths, then, compressed, keys and rows as record batches without schema."""
     used = np.zeros(len(block.names), dtype=bool)
     used[block.keys] = True
     codes = np.cumsum(used)[block.keys] - 1
@@ -274,7 +275,7 @@ def encode(shape: Shape, block: Block) -> bytes:
         columns += kernel.to_arrow(partials, dictionary)
     rows = pa.RecordBatch.from_arrays(columns, schema=shape.row_schema).serialize()
     body = b"".join((keys, rows))
-    return _HEAD.pack(len(keys), len(body)) + _CODEC.compress(body, asbytes=True)
+    return _HEAD.pack(len(keys), len(body)) + bytes(_CODEC.compress(body, asbytes=True))
 
 
 def decode(shape: Shape, data: bytes) -> Block:

@@ -30,7 +30,9 @@ class Records:
     def take(self, rows: Array) -> Records:
         """Some of the records."""
         chosen = pa.array(rows)
-        return Records(self.slices[rows], self.times[rows], self.names.take(chosen), [value.take(chosen) for value in self.values])
+        return Records(
+            self.slices[rows], self.times[rows], self.names.take(chosen), [value.take(chosen) for value in self.values]
+        )
 
 
 class EagerBucket:
@@ -80,21 +82,16 @@ class EagerBucket:
         self.head.done, self.head.watermark = max(self.head.done, end), max(self.head.watermark, watermark)
         self.save()
 
-
     def drain(self, end: int) -> Iterator[Windows]:
         """Yield and forget the windows before `end`."""
         for window in sorted(window for window in map(int, self.pages.names()) if window < end):
             block = self.pages.load(str(window))
             assert block is not None
-            yield Windows(
-                block.slices, block.keys, block.names, block.records, block.partials, block.dictionaries
-            )
+            yield Windows(block.slices, block.keys, block.names, block.records, block.partials, block.dictionaries)
             self.pages.drop(str(window))
 
 
-def fold_onto(
-    shape: Shape, page: Block, window: int, records: Records, arguments: Sequence[Sequence[int]]
-) -> Block:
+def fold_onto(shape: Shape, page: Block, window: int, records: Records, arguments: Sequence[Sequence[int]]) -> Block:
     """A page of one window with records added in their order: `agg` goes on from the partial that is there."""
     codes, names = encode_keys(pa.concat_tables([page.names, records.names]))
     known, codes = codes[page.keys], codes[len(page.names) :]

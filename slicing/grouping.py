@@ -1,4 +1,4 @@
-"""The fluent interface: `group_by(df, *keys).window(...).grace(...).aggregate(...)`. Values all the way, checked early."""
+"""The fluent interface: `group_by(df, *keys).window(...).aggregate(...)`; values all the way, checked early."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Grouped:
     def window(self, window: Hopping, time: str) -> Windowed:
         """Cut time, given by a timestamp or timestamp_ntz column, into windows. Raises InvalidType."""
         if not isinstance(window, Hopping):
-            raise InvalidType(f'`window` must be made with `hopping` or `tumbling`; got {window!r}.')
+            raise InvalidType(f"`window` must be made with `hopping` or `tumbling`; got {window!r}.")
         if not isinstance(time, str):
             raise InvalidType(f"`time` is the name of a column; got {time!r}.")
         return Windowed(self.df, self.keys, window, time)
@@ -87,9 +87,9 @@ class Windowed:
     def aggregate(self, *functions: Callable[..., Any], **arguments: Any) -> DataFrame:
         """The results of all windows, with columns keys, `window` and one per result.
 
-        Either results by name, `aggregate(orders=C.count(), mean=Mean.on("amount"))`, or the functions of one aggregate,
-        `aggregate(init, agg, combine, invert, value="amount", ...)`, with the keywords of `Aggregate`, `value` (one
-        column or several) and `name` (of the result, "value" if left out).
+        Either results by name, `aggregate(orders=C.count(), mean=Mean.on("amount"))`, or the functions of one
+        aggregate, `aggregate(init, agg, combine, invert, value="amount", ...)`, with the keywords of `Aggregate`,
+        `value` (one column or several) and `name` (of the result, "value" if left out).
         """
         from slicing.spark.build import build
 
@@ -143,5 +143,7 @@ def _one_aggregate(functions: tuple[Any, ...], arguments: dict[str, Any]) -> dic
     except TypeError as error:
         if isinstance(error, InvalidType):
             raise
-        raise InvalidType(f"`aggregate` takes init, agg, combine, invert, lower and the options of Aggregate: {error}.") from None
+        raise InvalidType(
+            f"`aggregate` takes init, agg, combine, invert, lower and the options of Aggregate: {error}."
+        ) from None
     return {name: Bound(aggregate, columns, name)}

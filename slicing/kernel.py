@@ -1,8 +1,8 @@
 """Kernels: an aggregate's functions on arrays of partials, whether the user wrote them for rows or for columns.
 
 A *partials* value is a list of numpy arrays of equal shape. A columns kernel has one array per field; a rows kernel has
-one object array whose items are what the user's functions take and return. Everything above this file (blocks, assembly)
-sees only `Kernel` and never asks which of the two it is.
+one object array whose items are what the user's functions take and return. Everything above this file sees only
+`Kernel` and never asks which of the two it is.
 """
 
 from __future__ import annotations
@@ -95,7 +95,9 @@ class Kernel:
         """One Arrow array per field."""
         raise NotImplementedError
 
-    def from_arrow(self, arrays: Sequence[pa.Array], dictionary: pa.Array | None = None) -> tuple[Partials, pa.Array | None]:
+    def from_arrow(
+        self, arrays: Sequence[pa.Array], dictionary: pa.Array | None = None
+    ) -> tuple[Partials, pa.Array | None]:
         """The inverse of `to_arrow`: partials, and the dictionary of their ranks, made here unless given."""
         raise NotImplementedError
 
@@ -191,7 +193,9 @@ class ColumnsKernel(Kernel):
             for column, field, ranked in zip(partials, self.fields, self.ranked, strict=True)
         ]
 
-    def from_arrow(self, arrays: Sequence[pa.Array], dictionary: pa.Array | None = None) -> tuple[Partials, pa.Array | None]:
+    def from_arrow(
+        self, arrays: Sequence[pa.Array], dictionary: pa.Array | None = None
+    ) -> tuple[Partials, pa.Array | None]:
         ranked = [array for array, is_ranked in zip(arrays, self.ranked, strict=True) if is_ranked]
         if ranked and dictionary is None:
             dictionary = sorted_dictionary(ranked)
@@ -317,7 +321,9 @@ class RowsKernel(Kernel):
         columns = [partials[0]] if self._single else _unzip(partials[0], len(self.fields))
         return [_objects_to_arrow(c, field, self.label) for c, field in zip(columns, self.fields, strict=True)]
 
-    def from_arrow(self, arrays: Sequence[pa.Array], dictionary: pa.Array | None = None) -> tuple[Partials, pa.Array | None]:
+    def from_arrow(
+        self, arrays: Sequence[pa.Array], dictionary: pa.Array | None = None
+    ) -> tuple[Partials, pa.Array | None]:
         lists = [array.to_pylist() for array in arrays]
         items = lists[0] if self._single else zip(*lists, strict=True)
         return [np.fromiter(items, dtype=object, count=len(lists[0]))], None
@@ -404,7 +410,8 @@ def _value_type(type_: pa.DataType, view: str) -> np.dtype[Any]:
     if pa.types.is_date(type_) or pa.types.is_timestamp(type_):
         return np.dtype(np.object_ if view == "values" else np.int64)
     if pa.types.is_integer(type_) or pa.types.is_floating(type_) or pa.types.is_boolean(type_):
-        return np.dtype(type_.to_pandas_dtype())
+        dtype: np.dtype[Any] = np.dtype(type_.to_pandas_dtype())
+        return dtype
     return np.dtype(np.object_)
 
 
@@ -449,7 +456,10 @@ def _column_to_arrow(column: Array, field: Field, label: str) -> pa.Array:
     mask = np.ma.getmaskarray(column) if isinstance(column, np.ma.MaskedArray) else None
     data = np.ma.getdata(column)
     if data.dtype == np.object_:
-        return _objects_to_arrow(data if mask is None else np.where(mask, None, data), field, label)
+        if mask is not None:
+            data = data.copy()
+            data[mask] = None
+        return _objects_to_arrow(data, field, label)
     target = arrow_type(field.kind)
     if pa.types.is_date32(target):
         return pa.array(data.astype(np.int32), mask=mask).cast(target)

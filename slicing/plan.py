@@ -1,16 +1,105 @@
-"""What a query will do, before it runs."""
+"""What a query will do, before it runs: `explain` prints a `Plan`, tests and tools read its figures. No Spark."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
+from slicing.assembly import FEW_SLICES, choose
 from slicing.blocks import Shape
+from slicing.kernel import Kernel
+from slicing.kinds import Field, decimal_of, numpy_type
 from slicing.windows import Hopping
+
+EAGER = "eager"
+"""The strategy without a tree: a record is folded into the partial of every window that covers it."""
+
+_BYTES = {"boolean": 1, "date": 4, "timestamp": 8, "timestamp_ntz": 8, "string": 16, "binary": 16}
+_ROW_BYTES = 20  # slice (8), code of the key (4), count of records (8)
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Partials of one key that are read and written, or `combine` calls, on average."""
+
+    reads: float
+    writes: float
+
+    def __str__(self) -> str:
+        return f"{_count(self.reads, 'read')}, {_count(self.writes, 'write')}"
+
+
+@dataclass(frozen=True)
+class Assembly:
+    """How one result is assembled: what follows from its tree for `slices` per window at ratio `ratio`.
+
+    Figures are per key and are those of a stream whose windows close one after another. For the three-layer tree they
+    are averages: once per stripe it reads a stripe of slices and writes their suffix aggregates.
+    """
+
+    kernel: Kernel
+    tree: str
+    reason: str
+    slices: int
+    ratio: float
+
+    @property
+    def name(self) -> str:
+        """The name of the result."""
+        return self.kernel.label
+
+    @property
+    def mode(self) -> str:
+        """How its functions are called: "rows" or "columns"."""
+        return "columns" if self.kernel.aggregate.columns else "rows"
+
+    @property
+    def combines_per_window(self) -> float:
+        """Calls of `combine` and `invert` per window, on average; 0 for eager, which only calls `agg`."""
+        return {"two_layer": 2.0, "three_layer": 4.0, "recompute": self.slices - 1.0, EAGER: 0.0}[self.tree]
+
+    @property
+    def worst_combines(self) -> float:
+        """The most calls for one window; the three-layer tree makes a stripe's suffixes when it enters the stripe."""
+        return 2 * math.sqrt(self.slices) if self.tree == "three_layer" else self.combines_per_window
+
+    @property
+    def per_record(self) -> Cost:
+        """Partials read and written per record, at most: what comes together for a slice and key shares one."""
+        return Cost(self.ratio, self.ratio) if self.tree == EAGER else Cost(0, 1)
+
+    @property
+    def per_window(self) -> Cost:
+        """Partials read and written when a window closes, on average."""
+        return {
+            "two_layer": Cost(3, 1),
+            "three_layer": Cost(5, 2),
+            "recompute": Cost(self.slices, 0),
+            EAGER: Cost(1, 0),
+        }[self.tree]
+
+    @property
+    def slices_kept(self) -> float:
+        """Partials in state that are not caches: one per slice, for eager one per open window."""
+        return math.ceil(self.ratio) if self.tree == EAGER else self.slices
+
+    @property
+    def nodes_kept(self) -> int:
+        """Partials in state that are caches of the tree."""
+        return {"two_layer": 1, "three_layer": math.ceil(3 * math.sqrt(self.slices))}.get(self.tree, 0)
+
+    @property
+    def partial_bytes(self) -> int:
+        """Bytes of one partial before compression; 16 is taken for a text or binary field."""
+        return sum(map(_bytes_of, self.kernel.fields))
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What `explain` prints."""
+    """What `explain` prints. `trees` has the tree of each kernel of `shape`, `windows` what it is cut for.
+
+    Figures say what one key costs; they count partials, not bytes, unless the name says so.
+    """
 
     windows: Hopping
     shape: Shape
@@ -18,3 +107,155 @@ class Plan:
     streaming: bool
     buckets: int
     partitions: int
+
+    @property
+    def slices_per_window(self) -> int:
+        """n in every cost that the docs state."""
+        return self.shape.slicing.per_window
+
+    @property
+    def ratio(self) -> float:
+        """R, the windows that a record is in: size / advance; an average when that is not whole, below 1 with gaps."""
+        return self.windows.size / self.windows.advance
+
+    @property
+    def stripe(self) -> int:
+        """Slices per stripe."""
+        return self.shape.slicing.stripe
+
+    @property
+    def buckets_per_partition(self) -> float:
+        """Buckets for each shuffle partition; some partitions have one more when this is not whole."""
+        return self.buckets / self.partitions
+
+    @property
+    def assemblies(self) -> tuple[Assembly, ...]:
+        """How each result is assembled, in their order."""
+        return tuple(self._assembly(*pair) for pair in zip(self.shape.kernels, self.trees, strict=True))
+
+    @property
+    def eager(self) -> Plan:
+        """The plan to compare with: each record read and written once for every window that it is in."""
+        return Plan(self.windows, self.shape, (EAGER,) * len(self.trees), self.streaming, self.buckets, self.partitions)
+
+    @property
+    def per_record(self) -> Cost:
+        """Partials read and written per record, all results together, as a row holds them all."""
+        return _widest(tuple(each.per_record for each in self.assemblies))
+
+    @property
+    def per_window(self) -> Cost:
+        """Partials read and written per window and key, all results together."""
+        return _widest(tuple(each.per_window for each in self.assemblies))
+
+    @property
+    def state_bytes_per_key(self) -> int:
+        """An estimate of a stream's state for a key with records in every slice, before compression; bounded input 0.
+
+        It leaves out what waits for the watermark: the slices of the delay, the grace and the last window, and the key.
+        """
+        if not self.streaming:
+            return 0
+        slices = max(each.slices_kept for each in self.assemblies)
+        nodes = sum(each.nodes_kept * (each.partial_bytes + _ROW_BYTES) for each in self.assemblies)
+        partials = sum(each.slices_kept * each.partial_bytes for each in self.assemblies)
+        return int(slices * _ROW_BYTES + partials + nodes)
+
+    def __str__(self) -> str:
+        parts = [self._overview(), self._results(), self._costs()]
+        return "\n\n".join([*parts, self._state()] if self.streaming else parts)
+
+    def _assembly(self, kernel: Kernel, tree: str) -> Assembly:
+        return Assembly(kernel, tree, self._reason(kernel, tree), self.slices_per_window, self.ratio)
+
+    def _reason(self, kernel: Kernel, tree: str) -> str:
+        if tree == EAGER:
+            return "no `combine`" if kernel.aggregate.combine is None else "asked for"
+        if tree == "recompute" and self.slices_per_window <= FEW_SLICES:
+            return f"few slices: {self.slices_per_window} <= {FEW_SLICES}"
+        if tree != choose(kernel, self.shape.slicing):
+            return "asked for"
+        return "exact `invert`" if tree == "two_layer" else "only `combine`"
+
+    def _overview(self) -> str:
+        source = "a stream" if self.streaming else "bounded input"
+        partitions = _count(self.partitions, "shuffle partition")
+        return _columns(
+            [
+                ("windows", f"{self.windows} on {source}"),
+                ("keys", ", ".join(map(str, self.shape.keys))),
+                ("ratio", f"R = {_number(self.ratio)} windows per record"),
+                ("slices", f"n = {self.slices_per_window:,} per window, {self.shape.slicing.per_advance} per advance"),
+                ("stripes", _count(self.stripe, "slice") + " each"),
+                ("buckets", f"{self.buckets:,} over {partitions}, {_number(self.buckets_per_partition)} each"),
+            ]
+        )
+
+    def _results(self) -> str:
+        rows = [
+            (each.name, _dashed(each.tree), each.reason, each.mode, ", ".join(map(str, each.kernel.fields)))
+            for each in self.assemblies
+        ]
+        return _columns([("result", "tree", "because", "functions by", "partial"), *rows])
+
+    def _costs(self) -> str:
+        head = ("partials of a key", "this plan", "eager plan")
+        eager = self.eager.assemblies[0]
+        record = ("per record, at most", str(self.per_record), str(eager.per_record))
+        if not self.streaming:
+            windows = [(f"per window: {a.name}", _combines(a), _combines(eager)) for a in self.assemblies]
+            return _columns([head, ("per record, at most", "1 through the shuffle", str(eager.per_record)), *windows])
+        rows = [
+            (f"per window: {a.name}", f"{a.per_window}; {_combines(a)}", f"{eager.per_window}; {_combines(eager)}")
+            for a in self.assemblies
+        ]
+        return _columns([head, record, *rows])
+
+    def _state(self) -> str:
+        kept = [(each.name, _kept(each), f"{each.partial_bytes} bytes a partial, about") for each in self.assemblies]
+        total = f"about {_size(self.state_bytes_per_key)} per key before compression, if every slice has a record of it"
+        return _columns([("state per key", "partials kept, at most", "size"), *kept]) + f"\n{total}"
+
+
+def _widest(costs: tuple[Cost, ...]) -> Cost:
+    return Cost(max(cost.reads for cost in costs), max(cost.writes for cost in costs))
+
+
+def _bytes_of(field: Field) -> int:
+    if decimal_of(field.kind):
+        return 16
+    return _BYTES.get(field.kind) or numpy_type(field.kind).itemsize
+
+
+def _kept(assembly: Assembly) -> str:
+    if assembly.tree == EAGER:
+        return _count(assembly.slices_kept, "open window")
+    nodes = f" and {_count(assembly.nodes_kept, 'cached node')}" if assembly.nodes_kept else ""
+    return _count(assembly.slices_kept, "slice") + nodes
+
+
+def _combines(assembly: Assembly) -> str:
+    text = _count(assembly.combines_per_window, "combine")
+    return f"{text}, {_number(assembly.worst_combines)} at worst" if assembly.tree == "three_layer" else text
+
+
+def _dashed(tree: str) -> str:
+    return tree.replace("_", "-")
+
+
+def _count(count: float, noun: str) -> str:
+    return f"{_number(count)} {noun}" + ("" if count == 1 else "s")
+
+
+def _number(value: float) -> str:
+    return f"{int(value):,}" if value == int(value) else f"{value:,.1f}" if value >= 1 else f"{value:.2g}"
+
+
+def _size(count: int) -> str:
+    return f"{count:,} bytes" if count < 10_000 else f"{count / 1024:,.0f} KiB"
+
+
+def _columns(rows: list[tuple[str, ...]]) -> str:
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = ("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in rows)
+    return "\n".join(line.rstrip() for line in lines)

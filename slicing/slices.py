@@ -84,7 +84,7 @@ class Slicing:
         """Last window that covers a slice, or, for a slice in a gap, the last one that starts before it."""
         return index // self.per_advance
 
-    def in_gap(self, index: Index) -> Index | bool:
+    def in_gap(self, index: Index) -> NDArray[np.bool_] | bool:
         """Whether a slice belongs to no window, which happens when `advance > size`."""
         return self.first_window(index) > self.last_window(index)
 

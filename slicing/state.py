@@ -19,7 +19,7 @@ import json
 import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import takewhile
+from itertools import pairwise, takewhile
 from typing import Protocol
 
 import numpy as np
@@ -330,7 +330,7 @@ class Bucket:
             assert (key + 1) * length > self.slicing.first_slice(head.done), "expired stripes are removed"
             entries += stripe.loose
             names += [name for cut in stripe.cuts for name in _cut_names(key, length, cut)]
-            assert all(a[1] <= b[0] for a, b in zip(stripe.cuts, stripe.cuts[1:], strict=False))
+            assert all(a[1] <= b[0] for a, b in pairwise(stripe.cuts))
             assert all(key * length <= entry[1] < entry[2] <= (key + 1) * length for entry in stripe.loose)
             assert all(key * length + cut[1] <= self.entered(head.done) for cut in stripe.cuts)
         names += [f"p{entry[0]}" for entry in entries]
@@ -512,5 +512,7 @@ def _stack(shape: Shape, blocks: Sequence[Block]) -> Block:
         [np.concatenate([block.partials[i][at] for block in blocks]) for at in range(kernel.width)]
         for i, kernel in enumerate(shape.kernels)
     ]
-    slices, keys, records = (np.concatenate([getattr(b, name) for b in blocks]) for name in ("slices", "keys", "records"))
+    slices, keys, records = (
+        np.concatenate([getattr(b, name) for b in blocks]) for name in ("slices", "keys", "records")
+    )
     return Block(slices, keys, blocks[-1].names, records, partials, blocks[-1].dictionaries)

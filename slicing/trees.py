@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Protocol
 from weakref import WeakSet
 
@@ -56,7 +57,9 @@ class Live:
         for node in self._nodes:
             node.grow(len(self.names))
         dictionaries = {index: self.dictionaries[index] for index in chosen}
-        return Rows(block.slices, codes[block.keys], block.records, dict(zip(chosen, partials, strict=True)), dictionaries)
+        return Rows(
+            block.slices, codes[block.keys], block.records, dict(zip(chosen, partials, strict=True)), dictionaries
+        )
 
     def refresh(self, rows: Rows) -> Rows:
         """The rows with ranks in the dictionaries of now."""
@@ -83,6 +86,7 @@ class Live:
         if dictionary is None or old is None:
             return columns
         kernel, both = self.shape.kernels[index], union([old, dictionary])
+        assert both is not None
         if len(both) == len(old):
             return rerank(kernel, columns, dictionary, old)
         for node in self._nodes:
@@ -284,7 +288,7 @@ class ThreeLayer:
             return
         newest, second = self.q * self.stripe, (self.p + 1) * self.stripe
         ends = (-(1 << 62), second, newest, 1 << 62)
-        suffix, between, run = (rows.between(a, b) for a, b in zip(ends, ends[1:], strict=False))
+        suffix, between, run = (rows.between(a, b) for a, b in pairwise(ends))
         for index in np.unique(run.slices):
             self.run.append(run.between(int(index), int(index) + 1))
         if len(suffix.codes):

@@ -1,4 +1,4 @@
-"""A user's functions tried on a handful of values while the query is built, so that what cannot work is refused then."""
+"""A user's functions tried on a few values while the query is built, so that what cannot work is refused then."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ _SAMPLES: dict[str, tuple[Any, ...]] = {
 def trial(kernel: Kernel, kinds: Sequence[str]) -> None:
     """Run every function of a kernel on samples of these kinds of values.
 
-    Raises InvalidType for a wrong number of arguments, a wrong shape or type of what comes back, and for a function with
-    `columns=True` that disagrees with itself on single values. A function that raises on a sample proves nothing about
-    the values it is meant for; it is left to the query.
+    Raises InvalidType for a wrong number of arguments, a wrong shape or type of what comes back, and for a function
+    with `columns=True` that disagrees with itself on single values. A function that raises on a sample proves nothing
+    about the values it is meant for; it is left to the query.
     """
     _check_arity(kernel, len(kinds))
     samples = [_samples(kind) for kind in kinds]

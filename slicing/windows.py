@@ -48,7 +48,7 @@ def _unit(word: str, duration: str, name: str) -> int:
     singular = word.removesuffix("s")
     if singular in _CALENDAR:
         raise InvalidValue(
-            f"`{name}`: months, quarters and years have no fixed length; got {duration!r}. Use weeks, days or smaller units."
+            f"`{name}`: months, quarters and years have no fixed length; got {duration!r}. Use weeks or smaller."
         )
     if singular not in _UNITS:
         raise InvalidValue(f"`{name}`: unknown unit `{word}` in {duration!r}. Known are {', '.join(_UNITS)}.")

@@ -59,9 +59,9 @@ def kind_of_type(data_type: T.DataType, name: str, what: str) -> str:
 
 def _remedy(data_type: T.DataType) -> str:
     if isinstance(data_type, T.StringType):
-        return 'Collated strings compare by rule; cast to plain text first: `.cast("string")` of `collate(x, "UTF8_BINARY")`.'
+        return 'Collated strings compare by rule: take `F.collate(column, "UTF8_BINARY")` for plain text.'
     if isinstance(data_type, T.ArrayType):
-        return 'Turn it into text first, for example with `F.array_join` or `F.to_json`.'
+        return "Turn it into text first, for example with `F.array_join` or `F.to_json`."
     if isinstance(data_type, (T.MapType, T.VariantType)):
         return "Take the fields that are needed into columns of their own, or use `F.to_json`."
     return 'Cast it to an atomic type first, for example `.cast("string")` or `.cast("long")`.'

@@ -73,7 +73,9 @@ class PreAggregate:
                 yield label, block.take(rows)
 
     def _rows(self, held: dict[int, Block], part: Iterator[int], refused: Refused) -> pa.RecordBatch:
-        pages = ((label, encode(self.shape, page)) for label, block in held.items() for page in parts(self.shape, block))
+        pages = (
+            (label, encode(self.shape, page)) for label, block in held.items() for page in parts(self.shape, block)
+        )
         return _shipped(pages, part, refused)
 
 

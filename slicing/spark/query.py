@@ -137,7 +137,9 @@ def _field(frame: DataFrame, name: str, what: str) -> T.StructField:
     if name not in frame.columns:
         raise InvalidValue(f"{what} `{name}` does not exist; the columns are {', '.join(frame.columns)}.")
     if frame.columns.count(name) > 1:
-        raise InvalidValue(f"{what} `{name}` is ambiguous: {frame.columns.count(name)} columns have this name. Rename one.")
+        raise InvalidValue(
+            f"{what} `{name}` is ambiguous: {frame.columns.count(name)} columns have this name. Rename one."
+        )
     return frame.schema[name]
 
 
@@ -148,7 +150,9 @@ def _check_names(keys: tuple[str, ...], results: Mapping[str, Bound]) -> None:
     if len(set(keys)) < len(keys):
         raise InvalidValue(f"key columns must differ; got {', '.join(keys)}.")
     if "window" in keys:
-        raise InvalidValue("a key column cannot be called `window`, as the output has a column of that name. Rename it.")
+        raise InvalidValue(
+            "a key column cannot be called `window`, as the output has a column of that name. Rename it."
+        )
 
 
 def _tree(each: Kernel, shape: Shape, wanted: str) -> str:
@@ -176,7 +180,9 @@ def _check_time(frame: DataFrame, time: str, streaming: bool) -> bool:
         )
     if streaming and _DELAY not in field.metadata:
         others = [f.name for f in frame.schema.fields if _DELAY in (f.metadata or {})]
-        found = f"the watermark is on `{others[0]}`" if others else "there is none, or an expression on the column lost it"
+        found = (
+            f"the watermark is on `{others[0]}`" if others else "there is none, or an expression on the column lost it"
+        )
         raise InvalidValue(
             f"a stream needs a watermark on the time column `{time}`; {found}. "
             f'Call `.withWatermark("{time}", "10 minutes")` last before `group_by`.'

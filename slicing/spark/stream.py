@@ -12,7 +12,7 @@ from typing import Any
 import pandas as pd
 import pyarrow as pa
 from pyspark.sql import DataFrame
-from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
+from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
 from slicing.eager import EagerBucket
 from slicing.spark.output import flat_counts, flat_windows
@@ -41,7 +41,8 @@ class SparkStore:
     def get(self, page: str) -> str:
         """Read a page."""
         row = self._pages.getValue((page,))
-        return row[0]
+        assert row is not None, f"page {page} is in the header and not in the store"
+        return str(row[0])
 
     def put(self, page: str, text: str) -> None:
         """Write a page."""
@@ -64,11 +65,12 @@ class Buckets(StatefulProcessor):
         self.store = SparkStore(handle)
         self.waiting: dict[Any, Bucket | EagerBucket] = {}
 
-    def handleInputRows(self, key: Any, rows: Iterator[pd.DataFrame], timerValues: Any) -> Iterator[pd.DataFrame]:  # noqa: N802, N803
+    def handleInputRows(self, key: Any, rows: Any, timerValues: Any) -> Iterator[pd.DataFrame]:  # noqa: N802, N803
         """Judge and keep the blocks of a micro-batch; emit what was refused."""
         bucket = self._bucket()
         table = pd.concat(list(rows)).sort_values(["partition", "part"], kind="stable")
-        late = bucket.add([self.strategy.decode(block) for block in table["block"] if block is not None])
+        shipped: list[Any] = [self.strategy.decode(block) for block in table["block"] if block is not None]
+        late = bucket.add(shipped)
         if bucket.is_new:
             self.handle.registerTimer(bucket.head.watermark + 1)
         if timerValues.getCurrentWatermarkInMs() > bucket.head.watermark:
@@ -103,12 +105,15 @@ class Buckets(StatefulProcessor):
 
 def _to_pandas(table: pa.Table) -> pd.DataFrame:
     # Arrow-backed columns reach Spark without a copy, with their nulls, and with integers as integers.
-    return table.combine_chunks().to_pandas(types_mapper=pd.ArrowDtype)
+    frame: pd.DataFrame = table.combine_chunks().to_pandas(types_mapper=pd.ArrowDtype)
+    return frame
 
 
 def fingerprint(query: Query, labels: tuple[int, ...], partitions: int) -> dict[str, str]:
     """What state depends on, as names and values that a message can show."""
-    kernels = [f"{','.join(map(str, k.fields))} {tree}" for k, tree in zip(query.shape.kernels, query.trees, strict=True)]
+    kernels = [
+        f"{','.join(map(str, k.fields))} {tree}" for k, tree in zip(query.shape.kernels, query.trees, strict=True)
+    ]
     return {
         "windows": str(query.window),
         "keys": ", ".join(field.kind for field in query.shape.keys),
