@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pyarrow as pa
 
 from slicing.assembly import Windows
@@ -26,16 +25,21 @@ def flat_windows(shape: Shape, windows: Windows) -> pa.Table:
             for array, field in zip(kernel.results_to_arrow(partials, dictionary), kernel.results, strict=True)
         ]
     columns |= {f"r{i}": _travelling(array, kind) for i, (array, kind) in enumerate(results)}
-    return pa.table(columns | {name: pa.nulls(len(windows), pa.int64()) for name in COUNTERS})
+    return pa.table(columns | {"cause": pa.nulls(len(windows), pa.int32())})
 
 
 def flat_counts(shape: Shape, counts: dict[str, int]) -> pa.Table:
-    """One row with counts of refused records, all else null."""
-    columns = {f"k{i}": pa.nulls(1, arrow_type(physical(field.kind))) for i, field in enumerate(shape.keys)}
-    columns["start"] = pa.nulls(1, pa.int64())
+    """One row per count of refused records that is not zero; keys and results are null."""
+    causes = [cause for cause, name in enumerate(COUNTERS) if counts.get(name)]
+    columns = {f"k{i}": _nulls(field.kind, len(causes)) for i, field in enumerate(shape.keys)}
+    columns["start"] = pa.array([counts[COUNTERS[cause]] for cause in causes], pa.int64())
     results = [field for kernel in shape.kernels for field in kernel.results]
-    columns |= {f"r{i}": pa.nulls(1, arrow_type(physical(field.kind))) for i, field in enumerate(results)}
-    return pa.table(columns | {name: pa.array([counts.get(name, 0)], pa.int64()) for name in COUNTERS})
+    columns |= {f"r{i}": _nulls(field.kind, len(causes)) for i, field in enumerate(results)}
+    return pa.table(columns | {"cause": pa.array(causes, pa.int32())})
+
+
+def _nulls(kind: str, count: int) -> pa.Array:
+    return pa.nulls(count, arrow_type(physical(kind)))
 
 
 def _travelling(array: pa.Array | pa.ChunkedArray, kind: str) -> pa.Array | pa.ChunkedArray:
@@ -47,8 +51,3 @@ def _place(shape: Shape, windows: Windows, row: int) -> str:
     key = tuple(windows.names.slice(int(windows.keys[row]), 1).to_pylist()[0].values())
     start, end = (edge(int(windows.windows[row])) for edge in (shape.slicing.window_start, shape.slicing.window_end))
     return f"key {key} in window [{show_instant(start)}, {show_instant(end)})"
-
-
-def merged_counts(*counts: dict[str, int]) -> dict[str, int]:
-    """The sums of counts by name."""
-    return {name: int(np.sum([c.get(name, 0) for c in counts])) for name in COUNTERS}

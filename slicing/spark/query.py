@@ -50,11 +50,14 @@ class Query:
         return self.frame.select(bucket.alias("bucket"), quoted(self.time).alias("time"), *named, *values)
 
     def flat_schema(self) -> str:
-        """The columns that the second stage emits, all nullable: a row is a window, or counts of refused records."""
+        """The columns that the second stage emits, all nullable: a row is a window, or a count of refused records.
+
+        `cause` is null for windows; else it is the position in COUNTERS of what `start` counts. One column more is all
+        that counting costs the rows of windows.
+        """
         keys = [f"k{i} {physical(field.kind)}" for i, field in enumerate(self.shape.keys)]
         results = [f"r{i} {physical(field.kind)}" for i, field in enumerate(self.results())]
-        counts = [f"{name} bigint" for name in COUNTERS]
-        return ", ".join([*keys, "start bigint", *results, *counts])
+        return ", ".join([*keys, "start bigint", *results, "cause int"])
 
     def results(self) -> list[Field]:
         """The fields of all results, in order."""
@@ -62,9 +65,12 @@ class Query:
 
     def finish(self, flat: DataFrame) -> DataFrame:
         """Count what was refused, then build keys, `window` and results from the flat columns."""
-        counts = [F.coalesce(F.sum(name), F.lit(0)).alias(name) for name in COUNTERS]
+        counts = [
+            F.coalesce(F.sum(F.when(F.col("cause") == cause, F.col("start"))), F.lit(0)).alias(counter)
+            for cause, counter in enumerate(COUNTERS)
+        ]
         name = "slicing: " + ", ".join(kernel.label for kernel in self.shape.kernels)
-        rows = flat.observe(name, *counts).where(F.col("start").isNotNull())
+        rows = flat.observe(name, *counts).where(F.col("cause").isNull())
         leaves = iter([F.col(f"k{i}") for i in range(len(self.shape.keys))])
         keys = [key.rebuild(leaves) for key in self.keys]
         return rows.select(*keys, self._window_column(), *self._result_columns())
