@@ -219,7 +219,7 @@ class Bucket:
         kept = fresh.between(oldest, entered)
         for key in np.unique(kept.slices // self.slicing.stripe):
             self._store(int(key), kept.between(int(key) * self.slicing.stripe, int(key + 1) * self.slicing.stripe))
-        self._compact(self.entered(first), entered, oldest)
+        self._compact(first, end)
         rest = fresh.between(entered, FOREVER)
         if len(rest):
             self._append(self.head.fresh, rest, self.shape)
@@ -236,10 +236,16 @@ class Bucket:
         else:
             self._append(stripe.loose, block, self.shape)
 
-    def _compact(self, entered_before: int, entered: int, oldest: int) -> None:
-        """Merge and cut the loose pages of stripes that became whole, and of the one whose slices leave next."""
-        length = self.slicing.stripe
-        leaving = oldest // length
+    def _compact(self, first: int, end: int) -> None:
+        """Merge and cut the loose pages of stripes that became whole, and of the one that begins to leave.
+
+        Once per stripe each: rows that come late after that stay loose, or every late row would rewrite a stripe.
+        """
+        length, oldest = self.slicing.stripe, self.slicing.first_slice(end)
+        entered_before, entered = self.entered(first), self.entered(end)
+        leaving = oldest // length if self._two else None
+        if leaving == self.slicing.first_slice(first) // length:
+            leaving = None
         for key, stripe in list(self.head.stripes.items()):
             end = (key + 1) * length
             whole = entered_before < end <= entered

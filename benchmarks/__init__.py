@@ -1,0 +1,1 @@
+"""What is measured, and a demo to watch."""

@@ -1,0 +1,238 @@
+"""A day of payments as a stream: hourly figures of every user, every minute, and how long Spark's own windows take.
+
+    python -m benchmarks.demo [--quick]
+
+Both engines get the same files one after another, take turns on the machine, and pass their windows to the same sink,
+so their micro-batches and what comes out of them can be compared.
+"""
+
+import argparse
+import os
+import shutil
+import statistics
+import sys
+import tempfile
+import threading
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import combinators as C
+from benchmarks.feed import Feed, write
+from slicing import group_by, hopping
+from slicing.__main__ import session
+
+SIZE, ADVANCE, DELAY = "1 hour", "1 minute", "10 minutes"
+QUICK = Feed(records=200_000, users=1_000, files=10)
+SPARK_SECONDS = {False: 100, True: 30}
+
+HEAD = "file  records watermark   windows  slicing    Spark  faster   who spent most in the newest window"
+
+
+@dataclass
+class Engine:
+    """A query over a directory of its own, and what its micro-batches did since it was last asked."""
+
+    name: str
+    inbox: Path
+    query: object = None
+    newest: list = field(default_factory=list)
+    seen: int = -1
+
+    def feed(self, path):
+        """Let the next file arrive."""
+        os.link(path, self.inbox / path.name)
+
+    def wait(self, seconds):
+        """Whether all that has arrived was done within so many seconds, windows that closed included."""
+        worker = threading.Thread(target=self._work, daemon=True)
+        worker.start()
+        worker.join(seconds)
+        return not worker.is_alive()
+
+    def _work(self):
+        try:
+            self.query.processAllAvailable()
+        except Exception:
+            # Stopped while waiting, or failed: `batch` finds out which.
+            return
+
+    def batch(self):
+        """The figures of the micro-batches since the last call: one with records, and one that closes windows."""
+        if error := self.query.exception():
+            raise error
+        fresh = [p for p in self.query.recentProgress if p["batchId"] > self.seen and "addBatch" in p["durationMs"]]
+        self.seen = max((p["batchId"] for p in fresh), default=self.seen)
+        return Batch(
+            sum(p["numInputRows"] for p in fresh),
+            fresh[-1]["eventTime"].get("watermark", "") if fresh else "",
+            tuple(sum(p["observedMetrics"]["made"][name] or 0 for p in fresh) for name in ("windows", "spent")),
+            sum(p["durationMs"]["triggerExecution"] for p in fresh) / 1000,
+            sum(counts["late"] + counts["late_for_some"] for p in fresh for counts in refused(p)),
+        )
+
+
+@dataclass(frozen=True)
+class Batch:
+    """What the micro-batches of one file did."""
+
+    records: int
+    watermark: str
+    made: tuple
+    seconds: float
+    late: int
+
+
+def refused(progress):
+    """The framework's counts of refused records in a micro-batch; none for Spark's own windows."""
+    return [row for name, row in progress["observedMetrics"].items() if name.startswith("slicing")]
+
+
+def ours(payments):
+    """Count, sum, mean and greatest of a user's payments, with this framework."""
+    grouped = group_by(payments, "user").window(hopping(SIZE, advance=ADVANCE), time="ts")
+    results = {"orders": C.count(), "spent": C.sum("amount"), "mean": C.mean("amount"), "largest": C.max("amount")}
+    print(grouped.plan(**results), end="\n\n")
+    return grouped.aggregate(**results)
+
+
+def sparks(payments):
+    """The same with Spark's own windows."""
+    from pyspark.sql import functions as F
+
+    return payments.groupBy("user", F.window("ts", SIZE, ADVANCE)).agg(
+        F.count("*").alias("orders"),
+        F.sum("amount").alias("spent"),
+        F.avg("amount").alias("mean"),
+        F.max("amount").alias("largest"),
+    )
+
+
+def start(spark, name, windows_of, schema, root):
+    """An engine whose query waits for files."""
+    from pyspark.sql import functions as F
+
+    engine = Engine(name, root / name / "in")
+    engine.inbox.mkdir(parents=True)
+    payments = spark.readStream.schema(schema).parquet(str(engine.inbox)).withWatermark("ts", DELAY)
+    made = windows_of(payments).observe("made", F.count("*").alias("windows"), F.sum("spent").alias("spent"))
+
+    def newest(batch, _):
+        order = (F.col("window.end").desc(), F.col("spent").desc(), "user")
+        row = batch.orderBy(*order).selectExpr("*", "date_format(window.start, 'HH:mm') as t").limit(1).collect()
+        engine.newest = row or engine.newest
+
+    writer = made.writeStream.outputMode("append").option("checkpointLocation", str(root / name / "checkpoint"))
+    engine.query = writer.foreachBatch(newest).trigger(processingTime="100 milliseconds").start()
+    return engine
+
+
+class Show:
+    """The live table: a line per file, each cell as soon as it is known."""
+
+    def __init__(self, seconds):
+        self.left = self.limit = seconds
+        self.pairs, self.equal, self.ours = [], True, []
+        self.stopped = None
+
+    def file(self, number, path, mine, spark):
+        """Both engines take a file, one after the other."""
+        mine.feed(path)
+        mine.wait(None)
+        batch = mine.batch()
+        self.ours.append(batch)
+        clock = batch.watermark[11:16] or "-"
+        say(f"{number:>4} {batch.records:>8,} {clock:>9} {batch.made[0]:>9,} {batch.seconds:>6.1f} s ")
+        say(self._spark(path, batch, spark) if self.stopped is None else f"{'-':>8} {'':>7}")
+        say(f"   {spender(mine.newest)}\n")
+
+    def _spark(self, path, batch, spark):
+        spark.feed(path)
+        began = time.monotonic()
+        finished = spark.wait(self.left)
+        self.left -= time.monotonic() - began
+        if not finished:
+            spark.query.stop()
+            self.stopped = time.monotonic() - began
+            return f"> {self.stopped:.0f} s".rjust(8) + " stopped"
+        other = spark.batch()
+        self.pairs.append((batch, other))
+        self.equal &= batch.made == other.made
+        return f"{other.seconds:>6.1f} s {other.seconds / batch.seconds:>5.1f} x"
+
+    def summary(self):
+        """What came of it."""
+        batches, rows = self.ours, sum(batch.made[0] for batch in self.ours)
+        seconds, records = sum(batch.seconds for batch in batches), sum(batch.records for batch in batches)
+        late = sum(batch.late for batch in batches)
+        say(f"\nslicing: {records:,} records and {rows:,} windows in {seconds:.1f} s, {late:,} records late\n")
+        if self.stopped is not None:
+            say(f"Spark's window(): stopped after {self.limit} s in all, in file {len(self.pairs) + 1}\n")
+        if self.pairs:
+            say(self._comparison())
+
+    def _comparison(self):
+        ratios = [other.seconds / mine.seconds for mine, other in self.pairs]
+        total = [sum(batch.seconds for batch in side) for side in zip(*self.pairs, strict=True)]
+        equal = "the same number of windows and the same sums" if self.equal else "DIFFERENT windows"
+        return (
+            f"on the {len(ratios)} files that both finished: {total[0]:.1f} s and {total[1]:.1f} s, "
+            f"{statistics.median(ratios):.1f} x in the median; {equal}\n"
+        )
+
+
+def spender(rows):
+    """Who spent most in the newest window that has closed."""
+    if not rows:
+        return "none closed yet"
+    row = rows[0]
+    return f"{row.t} + 1 h: user {row.user} spent {row.spent / 100:,.2f} in {row.orders} payments"
+
+
+def say(text):
+    """Print part of a line at once."""
+    print(text, end="", flush=True)
+
+
+def run(quick, root):
+    """Generate, stream, compare."""
+    feed = QUICK if quick else Feed()
+    say(f"writing {feed.records:,} payments of {feed.users:,} users over a day ...\n")
+    paths = write(feed, root / "feed")
+    say("starting Spark ...\n\n")
+    spark = session(root, "demo")
+    try:
+        schema = spark.read.parquet(str(paths[0])).schema
+        mine = start(spark, "slicing", ours, schema, root)
+        other = start(spark, "spark", sparks, schema, root)
+        show = Show(SPARK_SECONDS[quick])
+        say(f"{SIZE} windows every {ADVANCE}, watermark {DELAY} behind; seconds per file: slicing, Spark's window()\n")
+        say(f"{HEAD}\n")
+        for number, path in enumerate(paths, start=1):
+            show.file(number, path, mine, other)
+        show.summary()
+    finally:
+        for query in spark.streams.active:
+            query.stop()
+        spark.stop()
+
+
+def main():
+    """Run the demo; Ctrl-C ends it."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.demo", description=__doc__.splitlines()[0])
+    parser.add_argument("--quick", action="store_true", help="a tenth of the records, a third of the time")
+    quick = parser.parse_args().quick
+    root = Path(tempfile.mkdtemp(prefix="slicing-demo-"))
+    began = time.monotonic()
+    try:
+        run(quick, root)
+        say(f"done in {time.monotonic() - began:.0f} s\n")
+    except KeyboardInterrupt:
+        say("\nstopped\n")
+    finally:
+        shutil.rmtree(root, ignore_errors=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

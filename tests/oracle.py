@@ -1,0 +1,297 @@
+"""What the tests of the core share: windows by definition, aggregates with a truth of their own, a store that counts.
+
+Nothing here uses the arithmetic or the trees that it judges: windows are tried one by one, and the results come from
+`sum`, `max`, `math.fsum` and `numpy.var` on all values of a window.
+"""
+
+import math
+from collections import defaultdict
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from slicing.aggregate import Aggregate, fieldwise
+from slicing.assembly import choose
+from slicing.blocks import Shape, decode, encode, encode_keys, from_records
+from slicing.kernel import kernel
+from slicing.kinds import Field
+from slicing.slices import Slicing
+from slicing.state import Bucket
+
+FINGERPRINT = {"windows": "hopping", "keys": "bigint"}
+
+
+def windows_of(slicing, time):
+    """The windows that hold an instant, each tried."""
+    nearest = (time - slicing.offset) // slicing.advance
+    tried = range(nearest - slicing.size // slicing.advance - 1, nearest + 2)
+    return [w for w in tried if 0 <= time - slicing.offset - w * slicing.advance < slicing.size]
+
+
+def last_edge(slicing, time):
+    """The last start or end of a window up to an instant, which is where its slice starts."""
+    edges = (slicing.offset, slicing.offset + slicing.size)
+    return max(time - (time - edge) % slicing.advance for edge in edges)
+
+
+@dataclass(frozen=True)
+class Case:
+    """An aggregate, how it sees the int64 values of the records, the truth, and how near to it a result must be."""
+
+    aggregate: Aggregate
+    truth: Callable
+    argument: Callable = lambda column: column
+    tolerance: Callable = lambda values: 0
+
+
+def ones(values):
+    return np.ones(values.shape, np.int64)
+
+
+def join_moments(a, b):
+    """Counts, means and sums of squared distances of two parts; Chan, Golub and LeVeque (1979)."""
+    count = a[0] + b[0]
+    share = b[0] / np.maximum(count, 1)
+    apart = b[1] - a[1]
+    return count, a[1] + apart * share, a[2] + b[2] + apart * apart * (a[0] * share)
+
+
+def tenths(values):
+    return np.array(values) * 0.1
+
+
+CASES = {
+    "sum": Case(
+        Aggregate(
+            lambda: (0, 0, 0),
+            lambda acc, v: (v >> 32, v & 0xFFFFFFFF, ones(v)),
+            fieldwise(np.add, np.add, np.add),
+            fieldwise(np.subtract, np.subtract, np.subtract),
+            lambda p: (p[0] << 32) + p[1],
+            returns="long",
+            columns=True,
+        ),
+        sum,
+    ),
+    "rows": Case(
+        Aggregate(
+            lambda: (0, 0),
+            lambda acc, v: (acc[0] + v, acc[1] + 1),
+            lambda a, b: (a[0] + b[0], a[1] + b[1]),
+            lambda ab, a: (ab[0] - a[0], ab[1] - a[1]),
+        ),
+        lambda values: (sum(values), len(values)),
+    ),
+    "floats": Case(
+        Aggregate(lambda: 0.0, lambda acc, v: acc + v, fieldwise(np.add), columns=True),
+        lambda values: math.fsum(tenths(values)),
+        lambda column: pc.multiply(column.cast(pa.float64()), 0.1),
+        lambda values: 1e-12 * math.fsum(abs(tenths(values))),
+    ),
+    "variance": Case(
+        Aggregate(
+            lambda: (0, 0.0, 0.0),
+            lambda acc, v: (ones(v), v, np.zeros(v.shape)),
+            join_moments,
+            lower=lambda p: p[2] / p[0],
+            returns="double",
+            columns=True,
+        ),
+        lambda values: float(np.var(tenths(values).astype(np.longdouble))),
+        lambda column: pc.multiply(column.cast(pa.float64()), 0.1),
+        lambda values: 1e-10 * max(np.var(tenths(values)), 1e-4 * np.mean(tenths(values)) ** 2),
+    ),
+    "highest": Case(
+        Aggregate(
+            lambda: (-1, 0),
+            lambda acc, v: (v, ones(v)),
+            fieldwise(np.maximum, np.add),
+            partial="v string, n long",
+            columns=True,
+            view="ranks",
+        ),
+        lambda values: (max(map(str, values)), len(values)),
+        lambda column: column.cast(pa.string()),
+    ),
+    "joined": Case(
+        Aggregate(lambda: "", lambda acc, v: f"{acc}{v},", lambda a, b: a + b, ordered=True),
+        lambda values: "".join(f"{v}," for v in values),
+    ),
+}
+
+
+def cases(*names):
+    return [CASES[name] for name in names]
+
+
+def shape_of(slicing, cases, kinds=("bigint",)):
+    keys = tuple(Field(f"key{i}", kind) for i, kind in enumerate(kinds))
+    return Shape(slicing, keys, tuple(kernel(f"result{i}", case.aggregate) for i, case in enumerate(cases)))
+
+
+def block_of(shape, cases, records):
+    """The block of records (time, key, value); those in a gap are left out, as the first stage does."""
+    slices = shape.slicing.slice_at(np.array([time for time, _, _ in records], np.int64))
+    kept = np.flatnonzero(~np.broadcast_to(shape.slicing.in_gap(slices), slices.shape))
+    keys = pa.array([records[i][1] for i in kept], pa.int64())
+    values = pa.array([records[i][2] for i in kept], pa.int64())
+    codes, names = encode_keys(pa.table({"k0": keys}))
+    return from_records(shape, slices[kept], codes, names, [[case.argument(values)] for case in cases])
+
+
+def results(shape, frames):
+    """Results by (key, window): the number of records, then what each aggregate shows."""
+    rows = {}
+    for frame in frames:
+        columns = [frame.records.tolist()]
+        for kernel_, partials, dictionary in zip(shape.kernels, frame.partials, frame.dictionaries, strict=True):
+            arrays = [array.to_pylist() for array in kernel_.results_to_arrow(partials, dictionary)]
+            columns.append(arrays[0] if len(arrays) == 1 else list(zip(*arrays, strict=True)))
+        keys = frame.names["k0"].take(pa.array(frame.keys)).to_pylist()
+        for key, window, *row in zip(keys, frame.windows.tolist(), *columns, strict=True):
+            assert (key, window) not in rows, "a window goes out once"
+            rows[key, window] = row
+    return rows
+
+
+def brute_force(slicing, records):
+    """The values of every (key, window), in the order of slices and inside a slice in that of the records."""
+    held = defaultdict(list)
+    for time, key, value in sorted(records, key=lambda record: last_edge(slicing, record[0])):
+        for window in windows_of(slicing, time):
+            held[key, window].append(value)
+    return held
+
+
+def assert_right(got, held, cases):
+    """Exactly the windows that hold records went out, each with the true results."""
+    assert got.keys() == held.keys()
+    for place, values in held.items():
+        count, *found = got[place]
+        assert count == len(values), place
+        for case, result in zip(cases, found, strict=True):
+            truth, tolerance = case.truth(values), case.tolerance(values)
+            assert result == truth or (tolerance and abs(result - truth) <= tolerance), (place, result, truth)
+
+
+class MemoryStore:
+    """`slicing.state.Store` in memory; counts the pages read and written and their bytes."""
+
+    def __init__(self):
+        self.text, self.pages = None, {}
+        self.forget_counts()
+
+    def forget_counts(self):
+        self.reads = self.bytes_read = self.writes = self.bytes_written = 0
+
+    def header(self):
+        return self.text
+
+    def put_header(self, text):
+        self.text = text
+
+    def get(self, page):
+        self.reads += 1
+        self.bytes_read += len(self.pages[page])
+        return self.pages[page]
+
+    def put(self, page, text):
+        assert page not in self.pages, "pages are written once"
+        self.writes += 1
+        self.bytes_written += len(text)
+        self.pages[page] = text
+
+    def remove(self, page):
+        del self.pages[page]
+
+
+class Stream:
+    """A bucket driven by micro-batches, beside the list of what every window must hold by the rule of lateness.
+
+    `judged=False` leaves out that list and the checks after each step, for runs that only measure.
+    """
+
+    def __init__(self, slicing, cases, trees=None, grace=0, judged=True):
+        self.slicing, self.cases, self.grace, self.judged = slicing, cases, grace, judged
+        self.shape = shape_of(slicing, cases)
+        self.trees = trees or [choose(kernel_, slicing) for kernel_ in self.shape.kernels]
+        self.store = MemoryStore()
+        self.watermark = 0
+        self.taken = []
+        self.windows = defaultdict(set)
+        self.got = {}
+        self.late, self.true_late = [0, 0], [0, 0]
+
+    def bucket(self):
+        """What the next micro-batch sees: everything is read from the store anew."""
+        return Bucket(self.shape, self.trees, self.grace, FINGERPRINT, self.store)
+
+    def step(self, records, watermark=0, partitions=2):
+        """One micro-batch: records, in order, from some input partitions; then the watermark, in milliseconds."""
+        bucket = self.bucket()
+        if self.judged:
+            for record in records:
+                self._judge(record)
+        cuts = [len(records) * i // partitions for i in range(partitions + 1)]
+        parts = [records[a:b] for a, b in pairwise(cuts)]
+        blocks = [decode(self.shape, encode(self.shape, block_of(self.shape, self.cases, part))) for part in parts]
+        late = bucket.add(blocks)
+        self.late = [self.late[0] + late.all, self.late[1] + late.some]
+        if watermark > self.watermark:
+            self.watermark = watermark
+            out = results(self.shape, list(bucket.close(watermark)))
+        else:
+            bucket.save()
+            out = {}
+        assert not out.keys() & self.got.keys(), "a window goes out once"
+        self.got |= out
+        if self.judged:
+            self._check_counting_nothing()
+        return out
+
+    def _judge(self, record):
+        time, _, _ = record
+        windows = windows_of(self.slicing, time)
+        ends = {w: self.slicing.offset + w * self.slicing.advance + self.slicing.size for w in windows}
+        opened = [w for w in windows if ends[w] + self.grace > self.watermark * 1000]
+        self.true_late[0] += bool(windows) and not opened
+        self.true_late[1] += 0 < len(opened) < len(windows)
+        if opened:
+            self.taken.append((record, opened))
+
+    def _check_counting_nothing(self):
+        counts = self.store.reads, self.store.bytes_read
+        self.bucket().check()
+        self.store.reads, self.store.bytes_read = counts
+
+    def held(self):
+        """The values that every (key, window) must hold."""
+        held = defaultdict(list)
+        for (_, key, value), windows in sorted(self.taken, key=lambda taken: last_edge(self.slicing, taken[0][0])):
+            for window in windows:
+                held[key, window].append(value)
+        return held
+
+    def drain(self):
+        """Let all windows go out, and assert that all is right and nothing is left."""
+        self.step([], 1 << 43)
+        assert_right(self.got, self.held(), self.cases)
+        assert self.late == self.true_late
+        assert not self.store.pages
+        head = self.bucket().head
+        assert (head.newest, head.fresh, head.stripes, head.caches) == (None, [], {}, {})
+
+
+def evenly(slicing, slices, keys=1, value=lambda index, key: index):
+    """One record of each key in each slice, at the start of the slice."""
+    starts = [(index, int(slicing.slice_start(index))) for index in slices]
+    return [(start, key, value(index, key)) for index, start in starts for key in range(keys)]
+
+
+def hopping(n, advance=1000):
+    """Windows of n slices, of one millisecond each unless said otherwise."""
+    return Slicing(n * advance, advance)

@@ -1,0 +1,273 @@
+"""Blocks: records become partials, blocks are folded and encoded, and what goes wrong is said with its place."""
+
+import datetime as dt
+import math
+from collections import defaultdict
+from decimal import Decimal
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from oracle import CASES, Case, assert_right, block_of, cases, hopping, results, shape_of
+
+from slicing import blocks
+from slicing.aggregate import Aggregate, fieldwise
+from slicing.assembly import Windows
+from slicing.blocks import (
+    concat,
+    decode,
+    decode_text,
+    empty,
+    encode,
+    encode_keys,
+    encode_text,
+    fold,
+    from_records,
+    order,
+)
+from slicing.errors import FunctionFailed
+from slicing.kinds import arrow_type
+
+HOUR = hopping(1)  # tumbling: a slice is a window, so that `results` shows blocks too
+ALL = cases(*CASES)
+SHAPE = shape_of(HOUR, ALL)
+
+
+def shown(shape, block):
+    """The content of a block by (key, slice)."""
+    windows = Windows(block.slices, block.keys, block.names, block.records, block.partials, block.dictionaries)
+    return results(shape, [windows])
+
+
+def random_records(seed, count=300):
+    rng = np.random.default_rng(seed)
+    times = rng.integers(-20_000, 20_000, count).tolist()
+    keys = [None if key == 0 else key for key in rng.integers(0, 7, count).tolist()]
+    return list(zip(times, keys, rng.integers(-50, 50, count).tolist(), strict=True))
+
+
+def truth(records):
+    held = defaultdict(list)
+    for time, key, value in records:
+        held[key, time // 1000].append(value)
+    return held
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_records_are_folded_encoded_and_folded_again(seed):
+    records = random_records(seed)
+    cuts = np.sort(np.random.default_rng(seed).integers(0, len(records), 3)).tolist()
+    parts = [records[a:b] for a, b in zip([0, *cuts], [*cuts, None], strict=True)]
+    folded = [block_of(SHAPE, ALL, part) for part in parts]
+    for block in folded:
+        block.check(SHAPE)
+        again = decode(SHAPE, encode(SHAPE, block))
+        again.check(SHAPE)
+        assert shown(SHAPE, again) == shown(SHAPE, block)
+    together = fold(SHAPE, folded)
+    together.check(SHAPE)
+    assert_right(shown(SHAPE, together), truth(records), ALL)
+
+
+KEYS = {
+    "boolean": [True, False],
+    "tinyint": [-128, 127],
+    "smallint": [-(2**15), 2**15 - 1],
+    "int": [-(2**31), 2**31 - 1],
+    "bigint": [-(2**63), 2**63 - 1],
+    "float": [1.5, math.nan, -math.inf],
+    "double": [0.1, math.nan, math.inf],
+    "string": ["", "é", "a" * 300],
+    "binary": [b"", b"\x00\xff"],
+    "date": [dt.date(1969, 12, 31), dt.date(9999, 12, 31)],
+    "timestamp": [dt.datetime(1969, 12, 31, 23, 59, 59, 999_999, dt.UTC), dt.datetime(2024, 1, 1, tzinfo=dt.UTC)],
+    "timestamp_ntz": [dt.datetime(1, 1, 1), dt.datetime(9999, 12, 31)],
+    "decimal(38,2)": [Decimal("-9.99"), Decimal("12345678901234567890123456789012345.67")],
+}
+
+
+def shown_key(key):
+    return " ".join(map(str, key))
+
+
+def counts_of_keys(kinds, rows):
+    """Blocks of one record per row of keys, cut in the middle, encoded, decoded and folded: (records, key) pairs."""
+    shape = shape_of(HOUR, cases("sum"), kinds)
+    columns = [pa.array(column, arrow_type(kind)) for column, kind in zip(zip(*rows, strict=True), kinds, strict=True)]
+    table = pa.table(columns, [f"k{i}" for i in range(len(kinds))])
+    folded = []
+    for part in (table.slice(0, len(table) // 2), table.slice(len(table) // 2)):
+        codes, names = encode_keys(part)
+        records = from_records(shape, np.zeros(len(part), np.int64), codes, names, [[pa.array([1] * len(part))]])
+        folded.append(decode_text(shape, encode_text(shape, records)))
+    block = fold(shape, folded)
+    block.check(shape)
+    keys = block.names.take(pa.array(block.keys)).to_pylist()
+    return sorted((records, shown_key(key.values())) for records, key in zip(block.records, keys, strict=True))
+
+
+@pytest.mark.parametrize("kind", KEYS)
+def test_keys_of_every_kind(kind):
+    values = [None, *KEYS[kind]]
+    rows = [(value,) for value in [*values, *values, *values[1:]]]
+    expected = sorted((2 if value is None else 3, shown_key([value])) for value in values)
+    assert counts_of_keys([kind], rows) == expected
+
+
+def test_several_key_columns():
+    rows = [(a, b, c) for a in (None, "x", "y") for b in (None, math.nan, 1.0) for c in (None, False)]
+    assert counts_of_keys(["string", "double", "boolean"], rows + rows) == sorted((2, shown_key(row)) for row in rows)
+
+
+def test_codes_are_numbered_by_first_sight():
+    table = pa.table({"k0": ["b", "a", "b"], "k1": pa.array([1, None, 1])})
+    codes, names = encode_keys(table)
+    assert codes.tolist() == [0, 1, 0]
+    assert names.to_pylist() == [{"k0": "b", "k1": 1}, {"k0": "a", "k1": None}]
+    assert encode_keys(table.slice(0, 0))[1].num_rows == 0
+
+
+def test_a_block_without_rows():
+    nothing = empty(SHAPE)
+    nothing.check(SHAPE)
+    again = decode(SHAPE, encode(SHAPE, nothing))
+    again.check(SHAPE)
+    assert len(again) == len(fold(SHAPE, [])) == len(fold(SHAPE, [nothing, again])) == 0
+    block = block_of(SHAPE, ALL, random_records(0))
+    assert shown(SHAPE, fold(SHAPE, [nothing, block, again])) == shown(SHAPE, block)
+
+
+def test_names_are_stored_only_if_they_are_used():
+    block = block_of(SHAPE, ALL, random_records(1))
+    some = block.between(0, 3)
+    assert sorted(set(some.slices.tolist())) == [0, 1, 2]
+    again = decode(SHAPE, encode(SHAPE, some))
+    again.check(SHAPE)
+    assert len(again.names) == len(np.unique(some.keys))
+    assert shown(SHAPE, again) == shown(SHAPE, some)
+
+
+def test_check_finds_what_is_wrong():
+    block = block_of(SHAPE, ALL, [(0, 1, 5), (1000, 2, 6)])
+    block.check(SHAPE)
+    with pytest.raises(AssertionError):
+        block.take(np.array([1, 0])).check(SHAPE)
+    with pytest.raises(AssertionError):
+        concat(SHAPE, [block, block]).check(SHAPE)
+    with pytest.raises(AssertionError):
+        block.select([0]).check(SHAPE)
+
+
+RECORDS_WITH_NULLS = [(0, 1, None), (0, 1, 4), (0, 1, None), (0, 2, None), (0, 3, 7)]
+
+
+def test_null_values_are_not_seen_but_counted_as_records():
+    chosen = cases("sum", "rows", "floats", "highest", "joined")
+    shape = shape_of(HOUR, chosen)
+    found = shown(shape, block_of(shape, chosen, RECORDS_WITH_NULLS))
+    assert found[1, 0] == [3, 4, (4, 1), pytest.approx(0.4), ("4", 1), "4,"]
+    assert found[2, 0] == [1, 0, (0, 0), 0.0, (None, 0), ""], "init(), exactly"
+    assert found[3, 0] == [1, 7, (7, 1), pytest.approx(0.7), ("7", 1), "7,"]
+
+
+def test_null_values_are_seen_if_asked_for():
+    def count_nulls(acc, values):
+        return acc + np.ma.getmaskarray(values)
+
+    rows = Aggregate(lambda: 0, lambda acc, v: acc + (v is None), lambda a, b: a + b, nulls=True)
+    columns = Aggregate(lambda: 0, count_nulls, fieldwise(np.add), nulls=True, columns=True)
+    chosen = [Case(aggregate, sum) for aggregate in (rows, columns)]
+    shape = shape_of(HOUR, chosen)
+    found = shown(shape, block_of(shape, chosen, RECORDS_WITH_NULLS))
+    assert found == {(1, 0): [3, 2, 2], (2, 0): [1, 1, 1], (3, 0): [1, 0, 0]}
+
+
+def test_folding_keeps_the_order_of_records_and_blocks():
+    chosen = cases("joined")
+    shape = shape_of(HOUR, chosen)
+    first = block_of(shape, chosen, [(9, 1, 1), (1500, 1, 5), (3, 1, 2), (7, 2, 8)])
+    second = block_of(shape, chosen, [(1, 2, 9), (0, 1, 3)])
+    assert shown(shape, fold(shape, [first, second])) == {(1, 0): [3, "1,2,3,"], (2, 0): [2, "8,9,"], (1, 1): [1, "5,"]}
+    assert shown(shape, fold(shape, [second, first]))[1, 0] == [3, "3,1,2,"]
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 7, 8, 9, 31])
+def test_neighbours_are_joined_in_order(count):
+    aggregate = Aggregate(
+        lambda: "", lambda acc, v: acc + v.astype(str).astype(object), np.add, ordered=True, columns=True
+    )
+    shape = shape_of(HOUR, [Case(aggregate, sum)])
+    block = block_of(shape, cases("sum"), [(0, 1, value) for value in range(count)])
+    assert block.partials[0][0].tolist() == ["".join(map(str, range(count)))]
+
+
+def failing(name):
+    def fail_at(value, result):
+        if value == 13:
+            raise ValueError("unlucky")
+        return result
+
+    functions = {
+        "agg": lambda acc, v: fail_at(v, acc + v),
+        "combine": lambda a, b: fail_at(a + b, a + b),
+    }
+    chosen = {"agg": lambda acc, v: acc + v, "combine": lambda a, b: a + b} | {name: functions[name]}
+    case = Case(Aggregate(lambda: 0, chosen["agg"], chosen["combine"]), sum)
+    return [case], shape_of(HOUR, [case])
+
+
+def test_a_failure_in_agg_names_function_key_and_slice():
+    chosen, shape = failing("agg")
+    records = [(0, 7, None), (0, 7, 1), (1000, 7, None), (-1, 8, 13), (1000, 9, 2)]
+    with pytest.raises(FunctionFailed) as raised:
+        block_of(shape, chosen, records)
+    assert str(raised.value) == (
+        "`agg` of `result0` raised ValueError: unlucky for key (8,) in slice "
+        "[1969-12-31T23:59:59.999000, 1970-01-01T00:00:00). "
+        "Handle such values in the function, or filter them out before the aggregation."
+    )
+    assert isinstance(raised.value.__cause__, ValueError)
+
+
+def test_a_failure_in_combine_names_function_key_and_slice():
+    chosen, shape = failing("combine")
+    first = block_of(shape, chosen, [(0, 7, 1), (2000, 7, 6), (2000, None, 6)])
+    second = block_of(shape, chosen, [(0, 7, 1), (2000, None, 7)])
+    with pytest.raises(
+        FunctionFailed, match=r"`combine` of `result0` .* for key \(None,\) in slice .*00:00:00.002000, "
+    ):
+        fold(shape, [first, second])
+
+
+def test_a_failure_in_columns_names_the_function():
+    aggregate = Aggregate(lambda: 0, lambda acc, v: acc + v.nothing, np.add, columns=True)
+    chosen = [Case(aggregate, sum)]
+    with pytest.raises(FunctionFailed, match=r"`agg` of `result0` raised AttributeError: .* on arrays of 2 values"):
+        block_of(shape_of(HOUR, chosen), chosen, [(0, 1, 1), (1, 1, 1)])
+
+
+@pytest.mark.parametrize("spread", [1, 10**6, 1 << 58, 1 << 61])
+def test_rows_are_ordered_also_where_they_do_not_fit_into_64_bits(spread):
+    rng = np.random.default_rng(spread)
+    slices = rng.integers(-3, 4, 200) * spread
+    keys = rng.integers(0, 5, 200)
+    rows, starts = order(slices, keys)
+    places = list(zip(slices.tolist(), keys.tolist(), strict=True))
+    expected = sorted(range(200), key=places.__getitem__)
+    assert rows.tolist() == expected
+    heads = [i for i, row in enumerate(expected) if i == 0 or places[row] != places[expected[i - 1]]]
+    assert starts.tolist() == heads
+
+
+def test_parts_are_pages_of_the_whole(monkeypatch):
+    block = block_of(SHAPE, ALL, random_records(2))
+    assert [len(part) for part in blocks.parts(SHAPE, block)] == [len(block)]
+    monkeypatch.setattr(blocks, "PAGE_BYTES", 2000)
+    pages = list(blocks.parts(SHAPE, block))
+    assert len(pages) > 5
+    assert max(len(page) for page in pages) * 8 * len(SHAPE.row_schema) <= 2000
+    for page in pages:
+        page.check(SHAPE)
+    assert np.concatenate([page.slices for page in pages]).tolist() == block.slices.tolist()
+    assert shown(SHAPE, fold(SHAPE, pages)) == shown(SHAPE, block)
+    assert len(list(blocks.parts(SHAPE, empty(SHAPE)))) == 1

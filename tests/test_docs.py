@@ -1,0 +1,166 @@
+"""README and docs hold: every block of code runs and prints what is shown, links lead somewhere, nothing is missing.
+
+Blocks of one file run in order, in one namespace. `spark` is given, and `folder`, `schema`, `payments` and `events` as
+the quickstart makes them. A block of `output` shows what the block of `python` before it prints; `UPDATE_DOCS=1` writes
+it anew.
+"""
+
+import contextlib
+import io
+import os
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+import combinators
+import slicing
+from combinators.catalogue import CATALOGUE
+
+ROOT = Path(__file__).resolve().parent.parent
+DOCS = sorted((ROOT / "docs").glob("*.md"))
+PAGES = {str(path.relative_to(ROOT)): path for path in (ROOT / "README.md", *DOCS)}
+QUICKSTART = ROOT / "docs" / "quickstart.md"
+GIVEN = ("spark", "folder", "schema", "payments", "events")
+SETUP_BLOCKS = 2  # of the quickstart: the session, the data
+
+FENCE = re.compile(r"^```(?P<language>[^\n]*)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
+LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
+HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
+
+
+@dataclass
+class Fence:
+    """A block between ``` fences, from its first character to its last."""
+
+    language: str
+    text: str
+    line: int
+    start: int
+    end: int
+
+
+def fences(content):
+    """The fenced blocks of a page, in order."""
+    return [
+        Fence(m["language"], m["text"], content.count("\n", 0, m.start("text")) + 1, m.start("text"), m.end("text"))
+        for m in FENCE.finditer(content)
+    ]
+
+
+def prose(content):
+    """A page without its fenced blocks."""
+    return FENCE.sub("", content)
+
+
+def slug(heading):
+    """The anchor that GitHub gives a heading."""
+    return re.sub(r"[^\w\- ]", "", heading.lower().replace("`", "")).strip().replace(" ", "-")
+
+
+def run(path, block, namespace):
+    """What a block prints."""
+    printed = io.StringIO()
+    # Empty lines in front: a traceback then shows the line of the page.
+    code = compile("\n" * (block.line - 1) + block.text, str(path), "exec")
+    with contextlib.redirect_stdout(printed):
+        exec(code, namespace)
+    return tidy(printed.getvalue())
+
+
+def tidy(text):
+    """Text without spaces at the ends of lines, and without empty lines at its own end."""
+    return "\n".join(line.rstrip() for line in text.rstrip().split("\n")) + "\n"
+
+
+@pytest.fixture(scope="module")
+def given(spark):
+    """What the first blocks of the quickstart make; the other pages use it."""
+    namespace = {"__name__": "docs", "spark": spark}
+    blocks = [block for block in fences(QUICKSTART.read_text(encoding="utf-8")) if block.language == "python"]
+    for block in blocks[:SETUP_BLOCKS]:
+        run(QUICKSTART, block, namespace)
+    return {name: namespace[name] for name in GIVEN}
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_code_runs(page, given):
+    path = PAGES[page]
+    content = path.read_text(encoding="utf-8")
+    # A name that cannot be imported: functions are then pickled by value, as those of a notebook are.
+    namespace = {"__name__": f"docs_{path.stem}", **given}
+    printed, changes = "", []
+    for block in fences(content):
+        if block.language == "python":
+            printed = run(path, block, namespace)
+        elif block.language == "output":
+            if os.environ.get("UPDATE_DOCS"):
+                changes.append((block, printed))
+            else:
+                assert printed == block.text, f"{page}:{block.line} shows other output"
+    for block, text in reversed(changes):
+        content = content[: block.start] + text + content[block.end :]
+    if changes:
+        path.write_text(content, encoding="utf-8")
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_blocks_are_of_known_languages(page):
+    found = {block.language for block in fences(PAGES[page].read_text(encoding="utf-8"))}
+    assert found <= {"python", "output", "bash", "text"}, "Python runs here; commands for a shell are `bash`"
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_links_lead_somewhere(page):
+    path = PAGES[page]
+    for link in LINK.findall(prose(path.read_text(encoding="utf-8"))):
+        if link.startswith(("http://", "https://")):
+            continue
+        name, _, anchor = link.partition("#")
+        target = (path.parent / name).resolve() if name else path
+        assert target.exists(), f"{page}: {link}"
+        if anchor:
+            headings = HEADING.findall(prose(target.read_text(encoding="utf-8")))
+            assert anchor in map(slug, headings), f"{page}: {link}"
+
+
+def test_every_page_is_linked_from_the_readme():
+    links = LINK.findall(PAGES["README.md"].read_text(encoding="utf-8"))
+    assert {f"docs/{path.name}" for path in DOCS} <= {link.partition("#")[0] for link in links}
+
+
+def test_every_error_has_a_section():
+    errors = {
+        name
+        for name, value in vars(slicing.errors).items()
+        if isinstance(value, type) and issubclass(value, slicing.SlicingError)
+    }
+    headings = HEADING.findall(prose((ROOT / "docs" / "errors.md").read_text(encoding="utf-8")))
+    assert errors <= {heading.strip("`") for heading in headings}
+
+
+def test_every_combinator_has_a_row():
+    page = (ROOT / "docs" / "combinators.md").read_text(encoding="utf-8")
+    rows = dict(re.findall(r"^\| `(\w+)\([^|]*\| `(\w+)", page, re.MULTILINE))
+    assert rows == {entry.name: entry.reference for entry in CATALOGUE}
+    assert rows.keys() == set(combinators.__all__)
+
+
+def test_every_public_name_is_documented():
+    words = set()
+    for path in PAGES.values():
+        content = path.read_text(encoding="utf-8")
+        words |= {word for code in re.findall(r"`[^`\n]+`", prose(content)) for word in re.findall(r"\w+", code)}
+    assert set(slicing.__all__) <= words
+
+
+def test_fences_are_found():
+    code, output = fences("a\n```python\nx = 1\n```\n\n```output\n1\n```\n")
+    assert (code.language, code.text, code.line) == ("python", "x = 1\n", 3)
+    assert (output.language, output.text, output.line) == ("output", "1\n", 7)
+
+
+@pytest.mark.parametrize(("heading", "anchor"), [("How it works", "how-it-works"), ("`lower`, twice", "lower-twice")])
+def test_slugs_are_those_of_github(heading, anchor):
+    assert slug(heading) == anchor

@@ -1,0 +1,443 @@
+"""Errors: each at the earliest moment that exists, with the rule, the value found and the remedy in its message."""
+
+import pickle
+from datetime import timedelta
+
+import numpy as np
+import pytest
+from pyspark.errors import PySparkException, StreamingQueryException
+from pyspark.sql import functions as F
+from streams import SECOND, START, record, run, source, table, write
+
+import combinators as C
+import slicing
+import slicing.spark.requirements as requirements
+from slicing import (
+    Aggregate,
+    InvalidType,
+    InvalidValue,
+    MissingRequirement,
+    SlicingError,
+    StateMismatch,
+    group_by,
+    hopping,
+    tumbling,
+)
+
+WINDOW = hopping("10 seconds", "5 seconds")
+
+
+@pytest.fixture(scope="module")
+def bounded(spark):
+    """One column of every type that matters here."""
+    return spark.range(10).select(
+        F.timestamp_seconds("id").alias("ts"),
+        F.col("id").alias("n"),
+        F.col("id").cast("double").alias("x"),
+        F.col("id").cast("string").alias("s"),
+        F.array("id").alias("array"),
+        F.create_map("id", "id").alias("map"),
+        F.struct(F.array("id").alias("inside")).alias("struct"),
+        F.parse_json(F.lit("1")).alias("variant"),
+        F.collate(F.col("id").cast("string"), "UNICODE_CI").alias("collated"),
+        F.timestamp_seconds("id").cast("timestamp_ntz").alias("ntz"),
+        F.to_date(F.timestamp_seconds("id")).alias("date"),
+        F.expr("interval '1' day * id").alias("interval"),
+        F.col("id").alias("twice"),
+        (F.col("id") + 1).alias("twice"),
+    )
+
+
+@pytest.fixture(scope="module")
+def rate(spark):
+    """A stream that is never started."""
+    return spark.readStream.format("rate").load().withColumnRenamed("timestamp", "ts")
+
+
+def refused(error, *parts):
+    """The call inside raises exactly this error, which is ours, picklable, and says all of these."""
+    return _Refused(error, parts)
+
+
+class _Refused:
+    def __init__(self, error, parts):
+        self.raises, self.parts = pytest.raises(error), parts
+
+    def __enter__(self):
+        self.caught = self.raises.__enter__()
+        return self.caught
+
+    def __exit__(self, *details):
+        done = self.raises.__exit__(*details)
+        found = self.caught.value
+        assert isinstance(found, SlicingError)
+        assert str(pickle.loads(pickle.dumps(found))) == str(found)
+        for part in self.parts:
+            assert part in str(found)
+        assert str(found).rstrip().endswith((".", ")", '"', "`")), "a message is made of sentences"
+        return done
+
+
+def count(frame, *keys, window=WINDOW, time="ts", **results):
+    return group_by(frame, *keys).window(window, time=time).aggregate(**(results or {"n": C.count()}))
+
+
+# --- columns --------------------------------------------------------------------------------------------------------
+
+
+def test_unknown_columns_are_refused(bounded):
+    with refused(InvalidValue, "time column `at` does not exist", "ts, n, x"):
+        count(bounded, time="at")
+    with refused(InvalidValue, "key column `user` does not exist", "ts, n, x"):
+        count(bounded, "user")
+    with refused(InvalidValue, "column `amount` does not exist", "ts, n, x"):
+        count(bounded, total=C.sum("amount"))
+
+
+def test_ambiguous_columns_are_refused(bounded):
+    with refused(InvalidValue, "`twice` is ambiguous", "2 columns", "Rename"):
+        count(bounded, "twice")
+
+
+@pytest.mark.parametrize("column", ["n", "s", "date"])
+def test_a_time_column_of_another_type_is_refused(bounded, column):
+    with refused(InvalidType, f"time column `{column}` must be timestamp or timestamp_ntz", "to_timestamp"):
+        count(bounded, time=column)
+
+
+@pytest.mark.parametrize(
+    ("column", "found", "remedy"),
+    [
+        ("array", "array<bigint>", "to_json"),
+        ("map", "map<bigint,bigint>", "to_json"),
+        ("variant", "variant", "to_json"),
+        ("collated", "UNICODE_CI", "collate"),
+        ("struct", "struct.inside", "to_json"),
+        ("interval", "interval", "Cast"),
+    ],
+)
+def test_keys_that_cannot_be_grouped_here_are_refused(bounded, column, found, remedy):
+    with refused(InvalidType, f"`{column}", found, remedy):
+        count(bounded, column)
+
+
+def test_keys_are_names_and_differ(bounded):
+    with refused(InvalidType, "keys are names of columns", "withColumn"):
+        group_by(bounded, F.col("n"))
+    with refused(InvalidValue, "key columns must differ", "n, n"):
+        count(bounded, "n", "n")
+    with refused(InvalidValue, "`window`", "Rename"):
+        count(bounded.withColumnRenamed("n", "window"), "window")
+
+
+@pytest.mark.parametrize("name", ["sum", "mean", "variance", "stddev_pop"])
+def test_combinators_say_which_types_they_take(bounded, name):
+    with refused(InvalidType, f"`{name}(s)`", "got string", "Cast"):
+        count(bounded, result=getattr(C, name)("s"))
+
+
+# --- results --------------------------------------------------------------------------------------------------------
+
+
+def test_names_of_results_that_collide_are_refused(bounded):
+    with refused(InvalidValue, "result name `n` collides", "another name"):
+        count(bounded, "n", n=C.count())
+    with refused(InvalidValue, "result name `window` collides", "another name"):
+        group_by(bounded).window(WINDOW, time="ts").aggregate(window=C.count())
+
+
+def test_results_are_named_and_of_one_form(bounded):
+    windowed = group_by(bounded).window(WINDOW, time="ts")
+    with refused(InvalidValue, "at least one result", "C.count()"):
+        windowed.aggregate()
+    with refused(InvalidType, "results need names", "orders=C.count()"):
+        windowed.aggregate(C.count())
+    with refused(InvalidType, "result `n` must be", "got 1"):
+        windowed.aggregate(n=1)
+    with refused(InvalidValue, "cannot be mixed", "`orders`"):
+        windowed.aggregate(int, lambda acc: acc + 1, orders=C.count())
+
+
+def test_a_window_is_made_with_its_functions(bounded):
+    with refused(InvalidType, "`hopping` or `tumbling`", "'1 hour'"):
+        group_by(bounded).window("1 hour", time="ts")
+    with refused(InvalidType, "`time` is the name of a column"):
+        group_by(bounded).window(WINDOW, time=F.col("ts"))
+
+
+# --- durations ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("duration", "error", "rule"),
+    [
+        (60, InvalidType, "needs a unit"),
+        (1.5, InvalidType, "needs a unit"),
+        ("60", InvalidValue, "needs a unit"),
+        ("1 month", InvalidValue, "no fixed length"),
+        ("2 years", InvalidValue, "no fixed length"),
+        ("a while", InvalidValue, "not a duration"),
+        ("3 fortnights", InvalidValue, "unknown unit `fortnights`"),
+        ("", InvalidValue, "empty"),
+        ("0 seconds", InvalidValue, "must be positive"),
+        ("-1 minute", InvalidValue, "must be positive"),
+        (timedelta(0), InvalidValue, "must be positive"),
+    ],
+)
+def test_durations_are_refused_where_they_are_written(duration, error, rule):
+    with refused(error, "`size`", rule):
+        hopping(duration, "1 minute")
+    with refused(error, "`advance`", rule):
+        hopping("1 minute", duration)
+
+
+def test_options_are_refused_where_they_are_written(bounded):
+    windowed = group_by(bounded).window(WINDOW, time="ts")
+    with refused(InvalidValue, "`grace` must not be negative", "-1 second"):
+        windowed.grace("-1 second")
+    with refused(InvalidType, "`grace`", "needs a unit", "5"):
+        windowed.grace(5)
+    for number in (0, -1, 2.0, True, "4"):
+        with refused(InvalidValue, "`buckets` must be a positive integer", repr(number)):
+            windowed.buckets(number)
+    with refused(InvalidValue, "`assemble` takes", "four_layer"):
+        windowed.assemble("four_layer")
+
+
+def test_less_than_a_millisecond_is_refused_on_streams_only(bounded, rate):
+    short = tumbling("500 microseconds")
+    count(bounded, window=short)
+    watched = rate.withWatermark("ts", "1 second")
+    with refused(InvalidValue, "`size` must be at least 1 ms on a stream", "500 microseconds"):
+        count(watched, window=short)
+    with refused(InvalidValue, "`grace` must be at least 1 ms on a stream", "10 microseconds"):
+        group_by(watched).window(WINDOW, time="ts").grace("10 microseconds").aggregate(n=C.count())
+
+
+# --- the watermark --------------------------------------------------------------------------------------------------
+
+
+def test_a_stream_needs_a_watermark_on_its_time_column(rate):
+    with refused(InvalidValue, "needs a watermark on the time column `ts`", "there is none", '.withWatermark("ts"'):
+        count(rate)
+    other = rate.withColumn("other", F.col("ts")).withWatermark("other", "1 second")
+    with refused(InvalidValue, "the watermark is on `other`", '.withWatermark("ts"'):
+        count(other)
+    lost = rate.withWatermark("ts", "1 second").withColumn("ts", F.col("ts") + F.expr("interval 1 second"))
+    with refused(InvalidValue, "an expression on the column lost it", "last before `group_by`"):
+        count(lost)
+
+
+def test_bounded_input_needs_no_watermark(bounded):
+    assert count(bounded).columns == ["window", "n"]
+
+
+# --- functions ------------------------------------------------------------------------------------------------------
+
+
+def windowed(frame):
+    return group_by(frame).window(WINDOW, time="ts")
+
+
+def test_aggregates_that_exclude_themselves_are_refused():
+    with refused(InvalidType, "`agg` must be a function", "None"):
+        Aggregate(int, None)
+    with refused(InvalidValue, "`invert` needs `combine`"):
+        Aggregate(int, max, invert=min)
+    with refused(InvalidValue, "commutative", "ordered=True"):
+        Aggregate(int, max, max, min, ordered=True)
+    with refused(InvalidValue, "`returns` is needed with `lower`", '"double"'):
+        Aggregate(int, max, max, lower=float)
+    with refused(InvalidValue, "subtracting floats is not", "value double", "Leave `invert` out"):
+        Aggregate(float, max, max, min)
+    with refused(InvalidType, "`.on` takes names of columns", "withColumn"):
+        Aggregate(int, max, max).on(F.col("x"))
+
+
+def test_partials_that_do_not_match_init_are_refused(bounded):
+    with refused(InvalidValue, "one field for each item of `init()`", "(0, 0)"):
+        windowed(bounded).aggregate(lambda: (0, 0), lambda a, n: a, lambda a, b: a, value="n", partial="n long")
+    with refused(InvalidValue, "`decimals` is not an atomic type"):
+        windowed(bounded).aggregate(int, lambda a, n: a, lambda a, b: a, value="n", partial="n decimals")
+    with refused(InvalidType, "cannot be inferred from `init()`", "[]", "partial="):
+        windowed(bounded).aggregate(list, lambda a, n: a, lambda a, b: a, value="n")
+    with refused(InvalidType, "partial", "'zero'"):
+        windowed(bounded).aggregate(
+            lambda: "zero", lambda a, n: a, lambda a, b: a, value="n", partial="n long"
+        )
+
+
+def test_functions_that_return_another_type_than_the_partial_are_refused(bounded):
+    with refused(InvalidType, "value", "long", "one"):
+        windowed(bounded).aggregate(int, lambda a, n: "one", lambda a, b: a, value="n")
+    with refused(InvalidType, "mean", "double", "'x'"):
+        windowed(bounded).aggregate(
+            int, lambda a, n: a + n, lambda a, b: a + b, value="n", lower=lambda a: "x", returns="double", name="mean"
+        )
+
+
+def test_functions_that_take_another_number_of_arguments_are_refused(bounded):
+    with refused(InvalidType, "`agg` of `total` must take 2 argument(s)", "(acc)"):
+        windowed(bounded).aggregate(int, lambda acc: acc, lambda a, b: a, value="n", name="total")
+    with refused(InvalidType, "`combine` of `total` must take 2 argument(s)"):
+        windowed(bounded).aggregate(int, lambda a, n: a, lambda a: a, value="n", name="total")
+
+
+def test_columns_functions_of_a_wrong_shape_are_refused(bounded):
+    with refused(InvalidType, "`agg` of `total`", "shape"):
+        windowed(bounded).aggregate(
+            int, lambda a, n: np.sum(a + n), lambda a, b: a + b, value="n", columns=True, name="total"
+        )
+    with refused(InvalidType, "`agg` of `total` must return 2 array(s)", "got 1"):
+        windowed(bounded).aggregate(
+            lambda: (0, 0), lambda a, n: a[0] + n, lambda a, b: a, value="n", columns=True, name="total"
+        )
+
+
+def test_columns_functions_that_disagree_with_themselves_are_refused_with_a_counter_example(bounded):
+    with refused(InvalidType, "`total`", "columns"):
+        windowed(bounded).aggregate(
+            int, lambda a, n: a + np.cumsum(n), lambda a, b: a + b, value="n", columns=True, name="total"
+        )
+
+
+def test_a_two_layer_tree_for_floats_is_refused(bounded):
+    with refused(InvalidValue, "two-layer", "`x_total`", '.assemble("auto")'):
+        windowed(bounded).assemble("two_layer").aggregate(n=C.count(), x_total=C.sum("x"))
+    assert windowed(bounded).assemble("two_layer").aggregate(n=C.count(), total=C.sum("n")).columns
+
+
+# --- requirements ---------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def watched(rate):
+    return rate.withWatermark("ts", "1 second")
+
+
+def test_another_state_store_is_refused(spark, watched):
+    name = "spark.sql.streaming.stateStore.providerClass"
+    mine = spark.conf.get(name)
+    other = "org.apache.spark.sql.execution.streaming.state.HDFSBackedStateStoreProvider"
+    spark.conf.set(name, other)
+    try:
+        with refused(MissingRequirement, "RocksDB", other, f'spark.conf.set("{name}"'):
+            count(watched)
+    finally:
+        spark.conf.set(name, mine)
+    assert count(watched).isStreaming
+
+
+@pytest.mark.parametrize(
+    ("package", "version", "rule"),
+    [
+        ("pandas", None, "pandas >= 2.2 and < 3; found none"),
+        ("pandas", "2.1.4", "found 2.1.4"),
+        ("pandas", "3.0.0", "found 3.0.0"),
+        ("protobuf", None, "streams need protobuf"),
+    ],
+)
+def test_packages_that_are_missing_or_do_not_fit_are_named(bounded, watched, monkeypatch, package, version, rule):
+    real = requirements._installed
+    monkeypatch.setattr(requirements, "_installed", lambda name: version if name == package else real(name))
+    with refused(MissingRequirement, rule, "pip install 'spark-slicing[spark]'"):
+        count(watched)
+    assert count(bounded).columns == ["window", "n"]
+
+
+def test_all_errors_are_builtin_errors_too_and_travel_between_processes():
+    kinds = {name: getattr(slicing, name) for name in slicing.__all__}
+    errors = [kind for kind in kinds.values() if isinstance(kind, type) and issubclass(kind, SlicingError)]
+    for kind in errors:
+        found = pickle.loads(pickle.dumps(kind("why")))
+        assert type(found) is kind and str(found) == "why"
+        assert kind is SlicingError or issubclass(kind, (ValueError, TypeError, RuntimeError, ArithmeticError))
+    assert StateMismatch in errors
+
+
+# --- while it runs --------------------------------------------------------------------------------------------------
+
+
+def flaky(acc, n):
+    if n == 13:
+        raise KeyError("thirteen")
+    return acc + n
+
+
+def touchy(a, b):
+    if a + b > 100:
+        raise ArithmeticError("too much")
+    return a + b
+
+
+def add(a, b):
+    return a + b
+
+
+def picky(total):
+    return 100 // (total - 45)
+
+
+@pytest.fixture(scope="module")
+def events(spark):
+    """Key "a" holds 0 .. 9 and key "b" 10 .. 19, one a second from 1970 on."""
+    return spark.range(20).select(
+        F.timestamp_seconds(F.col("id") % 10).alias("ts"),
+        F.when(F.col("id") < 10, "a").otherwise("b").alias("k"),
+        F.col("id").alias("n"),
+        (F.lit(2**62) + F.col("id")).alias("huge"),
+        F.lit("9" * 28).cast("decimal(28,0)").alias("long"),
+    ).coalesce(1)
+
+
+def message(frame):
+    with pytest.raises(PySparkException) as caught:
+        frame.collect()
+    return str(caught.value)
+
+
+def test_a_function_that_raises_is_named_with_key_and_slice(events):
+    grouped = group_by(events, "k").window(WINDOW, time="ts")
+    found = message(grouped.aggregate(int, flaky, add, value="n", name="total"))
+    for part in ("FunctionFailed", "`agg` of `total`", "KeyError", "thirteen", "'b'", "00:00:00", "00:00:05"):
+        assert part in found, part
+
+
+def test_a_combine_that_raises_is_named_with_key(events):
+    grouped = group_by(events, "k").window(WINDOW, time="ts")
+    found = message(grouped.aggregate(int, add, touchy, value="n", name="total"))
+    for part in ("FunctionFailed", "`combine` of `total`", "ArithmeticError", "too much", "'b'"):
+        assert part in found, part
+
+
+def test_a_lower_that_raises_is_named_with_key_and_window(events):
+    grouped = group_by(events, "k").window(WINDOW, time="ts")
+    found = message(grouped.aggregate(int, add, add, value="n", lower=picky, returns="long", name="share"))
+    for part in ("FunctionFailed", "`lower` of `share`", "ZeroDivisionError", "'a'", "1970-01-01T00:00:00", "00:00:10"):
+        assert part in found, part
+
+
+def test_overflow_is_an_error_that_names_the_result(events):
+    grouped = group_by(events, "k").window(WINDOW, time="ts")
+    found = message(grouped.aggregate(total=C.sum("huge")))
+    for part in ("ResultOverflow", "`sum(huge)`", "bigint", "decimal(38,0)", "'a'"):
+        assert part in found, part
+    whole = grouped.aggregate(total=C.sum("long"))
+    assert whole.schema["total"].dataType.simpleString() == "decimal(38,0)"
+    assert len(whole.collect()) == 6
+
+
+def test_overflow_of_a_window_that_holds_less_is_none(events):
+    """The sum of a slice may leave the type as long as no window does: 2^62 + 2^62 - 2^62."""
+    frame = events.where("n < 3").withColumn("huge", F.expr("if(n = 2, -huge, huge)"))
+    (row,) = group_by(frame).window(tumbling("10 seconds"), time="ts").aggregate(total=C.sum("huge")).collect()
+    assert row.total == 2**62 - 1
+
+
+def test_on_a_stream_the_query_fails_with_the_same_message(spark, tmp_path):
+    write([table([record(1, START + 13 * SECOND, n=13)]), table([record(1, START + 14 * SECOND, n=1)])], tmp_path)
+    frame = group_by(source(spark, tmp_path), "world").window(WINDOW, time="ts")
+    with pytest.raises(StreamingQueryException) as caught:
+        run(frame.aggregate(int, flaky, add, value="n", name="total"))
+    for part in ("FunctionFailed", "`agg` of `total`", "thirteen", "key (1,)", "in slice [2023-11-15T00:00:10"):
+        assert part in str(caught.value), part

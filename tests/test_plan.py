@@ -1,0 +1,134 @@
+"""What `explain` prints and the figures behind it, for plans made without Spark."""
+
+import pytest
+
+import combinators as C
+from slicing import Aggregate, hopping, tumbling
+from slicing.assembly import choose
+from slicing.blocks import Shape
+from slicing.kernel import kernel
+from slicing.kinds import Field
+from slicing.plan import Cost, Plan
+
+HOUR = hopping("1 hour", "1 minute")
+ADDED = Aggregate(lambda: (0, 0), lambda acc, v: (acc[0] + 1, acc[1] + v), lambda a, b: (a[0] + b[0], a[1] + b[1]))
+FOLDED = Aggregate(lambda: "", lambda acc, v: acc + v)
+
+
+def plan_of(window=HOUR, streaming=True, trees=None, buckets=4, **aggregates):
+    kernels = tuple(kernel(name, aggregate) for name, aggregate in aggregates.items())
+    shape = Shape(window.slicing, (Field("user", "string"),), kernels)
+    return Plan(window, shape, trees or tuple(choose(k, window.slicing) for k in kernels), streaming, buckets, 2)
+
+
+COUNT = C.count().resolve(())
+LARGEST = C.max("x").resolve(("double",))
+
+
+def test_figures_of_the_windows():
+    plan = plan_of(orders=COUNT)
+    assert (plan.ratio, plan.slices_per_window, plan.stripe) == (60, 60, 8)
+    assert (plan.buckets, plan.partitions, plan.buckets_per_partition) == (4, 2, 2)
+
+
+def test_ratio_need_not_be_whole():
+    plan = plan_of(hopping("5 minutes", "2 minutes"), orders=COUNT)
+    assert (plan.ratio, plan.slices_per_window) == (2.5, 5)
+    assert "R = 2.5 windows per record" in str(plan)
+    assert plan_of(hopping("1 minute", "4 minutes"), orders=COUNT).ratio == 0.25
+
+
+@pytest.mark.parametrize(
+    ("window", "aggregate", "tree", "reason"),
+    [
+        (HOUR, COUNT, "two_layer", "exact `invert`"),
+        (HOUR, LARGEST, "three_layer", "only `combine`"),
+        (HOUR, ADDED, "three_layer", "only `combine`"),
+        (hopping("4 minutes", "1 minute"), LARGEST, "recompute", "few slices: 4 <= 4"),
+        (tumbling("1 minute"), COUNT, "recompute", "few slices: 1 <= 4"),
+    ],
+)
+def test_the_tree_that_is_chosen_and_why(window, aggregate, tree, reason):
+    (assembly,) = plan_of(window, x=aggregate).assemblies
+    assert (assembly.tree, assembly.reason) == (tree, reason)
+
+
+@pytest.mark.parametrize("tree", ["three_layer", "recompute"])
+def test_a_tree_that_was_asked_for(tree):
+    plan = plan_of(trees=(tree,), x=COUNT)
+    assert plan.assemblies[0].reason == "asked for"
+    assert tree.replace("_", "-") in str(plan)
+
+
+def test_costs_are_those_of_the_design():
+    two, three = plan_of(a=COUNT, b=LARGEST).assemblies
+    assert (two.combines_per_window, two.per_window, two.nodes_kept) == (2, Cost(3, 1), 1)
+    assert (three.combines_per_window, three.nodes_kept) == (4, 24)
+    assert three.worst_combines == pytest.approx(2 * 60**0.5)
+    assert three.per_window == Cost(4 + 1, 1 + 1), "one stripe of slices and of suffixes, once per stripe"
+    (plain,) = plan_of(trees=("recompute",), a=COUNT).assemblies
+    assert (plain.combines_per_window, plain.per_window, plain.nodes_kept) == (59, Cost(60, 0), 0)
+
+
+def test_a_record_costs_the_same_at_every_ratio_but_not_in_the_eager_plan():
+    for window, ratio in ((HOUR, 60), (hopping("1 week", "1 minute"), 10_080)):
+        plan = plan_of(window, a=COUNT, b=LARGEST)
+        assert plan.per_record == Cost(0, 1)
+        assert plan.eager.per_record == Cost(ratio, ratio)
+
+
+def test_without_combine_the_strategy_is_eager():
+    plan = plan_of(trees=("eager",), all=FOLDED)
+    (assembly,) = plan.assemblies
+    assert (assembly.reason, assembly.mode) == ("no `combine`", "rows")
+    assert (assembly.per_record, assembly.per_window, assembly.slices_kept) == (Cost(60, 60), Cost(1, 0), 60)
+    assert plan.per_record == plan.eager.per_record
+    assert "60 open windows" in str(plan)
+
+
+def test_state_is_that_of_slices_and_nodes():
+    assert plan_of(orders=COUNT).state_bytes_per_key == 60 * (20 + 8) + 1 * (20 + 8)
+    assert plan_of(largest=LARGEST).state_bytes_per_key == 60 * (20 + 16) + 24 * (20 + 16)
+    assert plan_of(streaming=False, orders=COUNT).state_bytes_per_key == 0
+
+
+@pytest.mark.parametrize(
+    ("partial", "init", "size"),
+    [("decimal(20,2)", 0, 16), ("date", 0, 4), ("a boolean, b smallint", (True, 0), 3), ("string", "", 16)],
+)
+def test_bytes_of_a_partial(partial, init, size):
+    aggregate = Aggregate(lambda: init, lambda acc: acc, lambda a, b: a, partial=partial)
+    assert plan_of(x=aggregate).assemblies[0].partial_bytes == size
+
+
+def test_the_text_of_a_stream():
+    text = str(plan_of(orders=COUNT, largest=LARGEST, mine=ADDED))
+    for line in (
+        "windows  hopping('1 hour', advance='1 minute') on a stream",
+        "keys     user string",
+        "ratio    R = 60 windows per record",
+        "slices   n = 60 per window, 1 per advance",
+        "stripes  8 slices each",
+        "buckets  4 over 2 shuffle partitions, 2 each",
+        "orders   two-layer    exact `invert`  columns       n bigint",
+        "mine     three-layer  only `combine`  rows          f0 bigint, f1 bigint",
+    ):
+        assert line in text.splitlines()
+    assert "0 reads, 1 write " in text
+    assert "60 reads, 60 writes" in text
+    assert "24 cached nodes" in text
+
+
+def test_the_text_of_bounded_input_has_no_state():
+    text = str(plan_of(streaming=False, orders=COUNT))
+    assert "on bounded input" in text
+    assert "state" not in text
+
+
+def test_a_plan_is_a_value():
+    aggregate = kernel("orders", COUNT)
+    shape = Shape(HOUR.slicing, (Field("user", "string"),), (aggregate,))
+    first, second = (Plan(HOUR, shape, ("two_layer",), True, 4, 2) for _ in range(2))
+    assert first == second
+    with pytest.raises(AttributeError):
+        first.buckets = 3

@@ -1,0 +1,298 @@
+"""Restarts: a query killed at any point goes on from its checkpoint, and its output is that of an uninterrupted run.
+
+The query runs in a process group of its own, killed as a whole with SIGKILL: driver and JVM die at once, workers when
+their pipes close. Its sink writes one file per micro-batch, so a repeated micro-batch overwrites what it wrote before.
+"""
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import threading
+import time
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+TESTS = Path(__file__).resolve().parent
+if __name__ == "__main__":
+    sys.path[:0] = [str(TESTS), str(TESTS.parent)]
+
+from pyspark.errors import StreamingQueryException
+from streams import SECOND, START, Output, Running, record, run, source, table, worlds, write
+
+import combinators as C
+from slicing import Aggregate, group_by, hopping
+
+FILES = 12
+MARK = 777_000
+"""A record with this n plus the number of its file is in every file; a killing `agg` waits for one of them."""
+
+
+def tally(wait, acc, n):
+    """The user function of the first stage: sums, and kills the driver's process group if that is armed for `n`."""
+    if wait is not None and MARK <= n < MARK + FILES and wait.exists() and wait.read_text().split()[0] == str(n):
+        group = int(wait.read_text().split()[1])
+        wait.unlink()
+        os.killpg(group, signal.SIGKILL)
+        time.sleep(60)
+    return acc[0] + 1, acc[1] + n % 1009
+
+
+def nothing():
+    return 0, 0
+
+
+def join(a, b):
+    return a[0] + b[0], a[1] + b[1]
+
+
+def frame_of(spark, files, wait=None):
+    """The query: both trees of combinators, floats, and functions row by row."""
+    windowed = group_by(source(spark, files, "30 seconds"), "world").window(hopping("10 minutes", "1 minute"), time="ts")
+    mine = Aggregate(nothing, partial(tally, wait), join, partial="n long, total long").on("n")
+    return windowed.aggregate(
+        records=C.count(), total=C.sum("n"), most=C.max("s"), x_total=C.sum("x"), f_last=C.last("f"), mine=mine
+    )
+
+
+def rows_of(found):
+    """Rows of a micro-batch as JSON keeps them, floats to the last bit, in an order of their own."""
+    return sorted(json.dumps(row, default=str, sort_keys=True) for row in found.to_pylist())
+
+
+# --- the process that is killed -------------------------------------------------------------------------------------
+
+
+def main(root, plan):
+    """Run the query until all files are done, or until it kills itself: in micro-batch `plan` of this process."""
+    from conftest import _start
+
+    (root / "session" / "tmp").mkdir(parents=True, exist_ok=True)
+    spark = _start(root / "session")
+    ran = []
+
+    def sink(frame, batch):
+        ran.append(batch)
+        with (root / "seen").open("a") as log:
+            log.write(f"{batch}\n")
+        content = json.dumps(rows_of(frame.toArrow()))
+        (root / "writing").write_text(content)
+        (root / "writing").rename(root / "sink" / f"{batch:04d}.json")
+        if len(ran) == plan:
+            os.killpg(0, signal.SIGKILL)
+
+    frame = frame_of(spark, root.parent / "files", root / "wait")
+    writer = frame.writeStream.foreachBatch(sink).option("checkpointLocation", str(root / "checkpoint"))
+    query = writer.trigger(availableNow=True).start()
+    query.awaitTermination()
+    query.stop()
+    spark.stop()
+
+
+class Job:
+    """The query over the files in `root.parent`, as a process that is started and killed again and again."""
+
+    def __init__(self, root, seed):
+        self.root, self.choice = root, random.Random(seed)
+        (root / "sink").mkdir(parents=True)
+        self.kills, self.patience = 0, 12
+
+    def run(self, plan=0):
+        """Start it; it ends when it is done or kills itself."""
+        environment = {
+            **os.environ,
+            "PYSPARK_PYTHON": sys.executable,
+            "PYSPARK_DRIVER_PYTHON": sys.executable,
+            "PYTHONPATH": os.pathsep.join([str(TESTS.parent), str(TESTS)]),
+            "TZ": "UTC",
+        }
+        command = [sys.executable, __file__, str(self.root), str(plan)]
+        with (self.root / "log").open("a") as log:
+            return subprocess.Popen(command, env=environment, stdout=log, stderr=log, start_new_session=True)
+
+    def seen(self):
+        """The micro-batches that reached the sink, in order, repeated ones repeatedly."""
+        log = self.root / "seen"
+        return [int(line) for line in log.read_text().split()] if log.exists() else []
+
+    def kill(self, how):
+        """One run that is killed: "random" once a micro-batch is through, "sink" after its work, "agg" in a worker."""
+        before = len(self.seen())
+        done = len(set(self.seen()))
+        job = self.run(self.choice.randint(1, 2) if how == "sink" else 0)
+        try:
+            if how == "agg":
+                number = min(FILES - 1, done + self.choice.randint(0, 1))
+                (self.root / "wait").write_text(f"{MARK + number} {job.pid}")
+            if how == "random":
+                self._until(lambda: len(self.seen()) > before or job.poll() is not None)
+                time.sleep(self.choice.uniform(0, 2))
+                if job.poll() is None:
+                    os.killpg(job.pid, signal.SIGKILL)
+            code = job.wait(180)
+        finally:
+            if job.poll() is None:
+                os.killpg(job.pid, signal.SIGKILL)
+        self.kills += code == -signal.SIGKILL
+        return code == -signal.SIGKILL
+
+    def _until(self, condition):
+        end = time.monotonic() + 120
+        while not condition() and time.monotonic() < end:
+            time.sleep(0.05)
+
+    def finish(self):
+        """Run it to its end, however often Spark's own start fails on a busy machine."""
+        for _ in range(3):
+            if self.run().wait(240) == 0:
+                return
+        raise AssertionError((self.root / "log").read_text()[-3000:])
+
+    def rows(self):
+        """What is in the sink, by micro-batch."""
+        return {int(path.stem): json.loads(path.read_text()) for path in sorted((self.root / "sink").iterdir())}
+
+
+def story(root, seed, kinds):
+    """Kill a query in these ways, one after the other, then let it finish."""
+    job = Job(root, seed)
+    for how in kinds:
+        while not job.kill(how) and job.patience:
+            job.patience -= 1
+            # It came to its end, or Spark did not start: a new life from scratch only if there is nothing left to kill.
+            if len(set(job.seen())) > FILES:
+                return job
+    job.finish()
+    return job
+
+
+def stories(root, plans):
+    """Several of them side by side, on the same files."""
+    jobs = {}
+
+    def one(seed, kinds):
+        jobs[seed] = story(root / f"job{seed}", seed, kinds)
+
+    threads = [threading.Thread(target=one, args=plan) for plan in plans.items()]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(jobs) == len(plans), "a story raised; its traceback is above"
+    return jobs
+
+
+def files_of(seed):
+    """Worlds, and in every file a record that `tally` recognises."""
+    made = worlds(seed, files=FILES, count=20)
+    for number, each in enumerate(made):
+        mark = record(1, START + number * SECOND, n=MARK + number)
+        yield table([*_records(each), mark])
+
+
+def _records(each):
+    times = each["ts"].cast("int64").to_pylist()
+    return [{**row, "ts": at} for row, at in zip(each.to_pylist(), times, strict=True)]
+
+
+def check(spark, root, plans):
+    write(list(files_of("restart")), root / "files")
+    (whole,) = run(frame_of(spark, root / "files"))
+    expected = {batch: rows_of(found) for batch, found in whole.tables.items()}
+    jobs = stories(root, plans)
+    for job in jobs.values():
+        found = job.rows()
+        assert sorted(row for rows in found.values() for row in rows) == sorted(row for rows in expected.values() for row in rows)
+        assert found == expected, "the same rows in the same micro-batch"
+        assert len(job.seen()) > len(set(job.seen())), "some micro-batch was seen twice"
+    assert sum(map(len, expected.values())) > 300
+    return sum(job.kills for job in jobs.values())
+
+
+def test_a_query_killed_ten_times_puts_out_what_an_uninterrupted_one_does(spark, tmp_path):
+    plans = {1: ["sink", "agg", "random", "sink", "random"], 2: ["agg", "sink", "random", "agg", "sink"]}
+    assert check(spark, tmp_path, plans) == 10
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("seed", range(10, 16, 2))
+def test_more_kills(spark, tmp_path, seed):
+    choice = random.Random(seed)
+    plans = {seed + i: [choice.choice(["sink", "agg", "random"]) for _ in range(5)] for i in range(2)}
+    assert check(spark, tmp_path, plans) >= 8
+
+
+# --- a checkpoint of another shape ----------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def small(spark, tmp_path_factory):
+    """Two files, and a checkpoint that a query over the first has written; asks for a fresh copy of both."""
+    root = tmp_path_factory.mktemp("small")
+    made = [record(i % 3, START + i * SECOND, n=i, x=i / 2) for i in range(60)]
+    write([table(made)], root / "files")
+    run(small_frame(spark, root / "files").aggregate(n=C.count(), total=C.sum("n")), checkpoint=root / "checkpoint")
+    write([table([record(1, START + 1000 * SECOND)])], root / "files", first=1)
+    return root
+
+
+def small_frame(spark, files, window=None, keys=("world",)):
+    return group_by(source(spark, files), *keys).window(window or hopping("30 seconds", "10 seconds"), time="ts")
+
+
+def copy(root, target):
+    subprocess.run(["cp", "-r", str(root / "checkpoint"), str(target)], check=True)
+    return target
+
+
+CHANGES = {
+    "windows": lambda spark, files: small_frame(spark, files, hopping("40 seconds", "10 seconds")).aggregate(
+        n=C.count(), total=C.sum("n")
+    ),
+    "keys": lambda spark, files: small_frame(spark, files, keys=("s",)).aggregate(n=C.count(), total=C.sum("n")),
+    "partials": lambda spark, files: small_frame(spark, files).aggregate(n=C.count(), total=C.sum("x")),
+    "buckets": lambda spark, files: small_frame(spark, files).buckets(3).aggregate(n=C.count(), total=C.sum("n")),
+}
+
+
+@pytest.mark.parametrize("what", CHANGES)
+def test_a_checkpoint_of_another_shape_is_refused_and_the_difference_named(spark, small, tmp_path, what):
+    with pytest.raises(StreamingQueryException) as caught:
+        run(CHANGES[what](spark, small / "files"), checkpoint=copy(small, tmp_path / "checkpoint"))
+    message = str(caught.value)
+    assert "StateMismatch" in message
+    assert f"{what}: checkpoint `" in message
+    assert "new checkpoint" in message
+
+
+def test_a_checkpoint_of_other_partitions_is_refused_and_the_difference_named(spark, small, tmp_path):
+    """Spark keeps the number of shuffle partitions of a checkpoint, so the query built for another one differs."""
+    spark.conf.set("spark.sql.shuffle.partitions", "3")
+    try:
+        frame = small_frame(spark, small / "files").aggregate(n=C.count(), total=C.sum("n"))
+        with pytest.raises(StreamingQueryException, match="buckets: checkpoint `4 over 2"):
+            run(frame, checkpoint=copy(small, tmp_path / "checkpoint"))
+    finally:
+        spark.conf.set("spark.sql.shuffle.partitions", "2")
+
+
+def test_what_state_does_not_depend_on_may_change_on_a_live_checkpoint(spark, small, tmp_path):
+    """Names of results, `lower` (the mean of a sum's partials) and grace."""
+    frame = small_frame(spark, small / "files").grace("20 seconds").aggregate(records=C.count(), mean=C.mean("n"))
+    output = Running(frame, copy(small, tmp_path / "checkpoint"), {"availableNow": True}, Output()).finish()
+    rows = {(row["world"], row["window"]["start"].timestamp() * SECOND - START): row for row in last(output)}
+    # [50 s, 80 s) of key 1 holds the seconds 52, 55 and 58.
+    assert rows[1, 50 * SECOND]["records"] == 3
+    assert rows[1, 50 * SECOND]["mean"] == 55.0
+
+
+def last(output):
+    return [row for each in output.tables.values() for row in each.to_pylist()]
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), int(sys.argv[2]))

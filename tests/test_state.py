@@ -1,0 +1,361 @@
+"""The state of a bucket: random streams against brute force, and what reading, writing and combining may cost.
+
+Every micro-batch gets a new `Bucket`, as on a cluster where each may run in another process: whatever is not in the
+store is lost.
+"""
+
+import json
+import zlib
+from base64 import b64decode, b64encode
+from functools import cache
+
+import numpy as np
+import pytest
+from oracle import CASES, FINGERPRINT, Case, Stream, block_of, cases, evenly, hopping, results, shape_of
+
+from slicing import blocks, state
+from slicing.aggregate import Aggregate
+from slicing.assembly import FEW_SLICES, assemble
+from slicing.errors import StateMismatch
+from slicing.slices import Slicing
+from slicing.state import Bucket, Header
+
+COMMUTATIVE = cases("sum", "rows", "floats", "variance", "highest")
+WITH_ORDER = cases(*CASES)
+
+
+def random_slicing(rng, seed):
+    size = int(rng.integers(1, 80))
+    kinds = (
+        lambda: int(rng.integers(1, 70)),
+        lambda: int(rng.integers(1, 7)),
+        lambda: int(rng.choice([d for d in range(1, size + 1) if size % d == 0])),
+    )
+    return Slicing(size * 1000, kinds[seed % 3]() * 1000, int(rng.integers(-100, 100)) * 1000)
+
+
+def random_records(rng):
+    """Records in order of arrival; event times run behind by an exponential lateness."""
+    count, keys = int(rng.integers(1, 300)), int(rng.integers(1, 5))
+    arrival = np.sort(rng.integers(0, rng.choice([50, 200, 1000]), count)) + 10**4
+    lateness = rng.exponential(rng.choice([1e-9, 3, 30]), count).astype(np.int64)
+    times = ((arrival - lateness) * 1000).tolist()
+    names = [key or None for key in rng.integers(0, keys, count).tolist()]
+    return list(zip(times, names, rng.integers(-100, 100, count).tolist(), strict=True))
+
+
+def run_random_stream(seed, monkeypatch):
+    rng = np.random.default_rng(seed)
+    monkeypatch.setattr(state, "CUT_BYTES", int(rng.choice([1, 300, 2000, 16_000])))
+    monkeypatch.setattr(state, "FAN_IN", int(rng.choice([2, 3, 8])))
+    monkeypatch.setattr(state, "FRAME_ROWS", int(rng.choice([1, 50, 10**6])))
+    monkeypatch.setattr(blocks, "PAGE_BYTES", int(rng.choice([300, 4 << 20])))
+    chosen = WITH_ORDER if seed % 4 == 0 else COMMUTATIVE
+    slicing = random_slicing(rng, seed)
+    forced = {5: "recompute", 7: "three_layer" if slicing.per_window > FEW_SLICES else None}.get(seed % 10)
+    stream = Stream(slicing, chosen, [forced] * len(chosen) if forced else None, grace=int(rng.choice([0, 0, 7000])))
+    records, delay, watermark = random_records(rng), int(rng.integers(0, 20)), 0
+    most = max(2, len(records) // 20)
+    while records:
+        count = int(rng.integers(1, most))
+        batch, records = records[:count], records[count:]
+        stream.step(batch, watermark)
+        watermark = max(watermark, max(time for time, _, _ in batch) // 1000 - delay)
+    stream.step([], watermark)
+    stream.drain()
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_random_streams(seed, monkeypatch):
+    run_random_stream(seed, monkeypatch)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("seed", range(60, 560))
+def test_many_random_streams(seed, monkeypatch):
+    run_random_stream(seed, monkeypatch)
+
+
+# Closing. A bucket of n slices per window is at window w when all windows before w have gone out.
+
+
+def watermark_of(slicing, window):
+    """The watermark, in milliseconds, at which all windows before `window` are closed."""
+    return int(slicing.window_end(window - 1)) // 1000
+
+
+def warm(n, cases_, trees=None, keys=1, advance=1000, **options):
+    """A stream whose first window has just closed; every slice up to there holds a record of each key."""
+    stream = Stream(hopping(n, advance), cases_, trees, **options)
+    stream.step(evenly(stream.slicing, range(n), keys), watermark_of(stream.slicing, 1))
+    return stream
+
+
+def close_next(stream, window, records=(), keys=1):
+    """One micro-batch in which window `window` goes out: its last slice arrives, and what else there is."""
+    entering = evenly(stream.slicing, [int(stream.slicing.first_slice(window)) + stream.slicing.per_window - 1], keys)
+    return stream.step([*records, *entering], watermark_of(stream.slicing, window + 1))
+
+
+def bits(rows):
+    """Results with floats to the last bit."""
+    return {place: [x.hex() if isinstance(x, float) else x for x in row] for place, row in rows.items()}
+
+
+def sparse_records(slicing, count):
+    """At most one record per (slice, key): slice partials are then the same however the input is cut."""
+    rng = np.random.default_rng(count)
+    starts = [int(slicing.slice_start(index)) for index in range(count)]
+    return [
+        (start, key, int(rng.integers(-(10**6), 10**6))) for start in starts for key in range(4) if rng.random() < 0.4
+    ]
+
+
+@pytest.mark.parametrize(
+    "slicing", [hopping(60), Slicing(25_000, 2_000, 1_000)], ids=["60 slices", "25 slices, 2 an advance"]
+)
+@pytest.mark.parametrize("at_a_time", [1, 2, 7, 24, 10**6])
+@pytest.mark.parametrize("feed", ["at once", "as it closes"])
+def test_floats_do_not_depend_on_how_many_windows_close_together(slicing, at_a_time, feed):
+    floats = cases("floats", "variance")
+    records = sparse_records(slicing, 300)
+    shape = shape_of(slicing, floats)
+    trees = ["three_layer", "three_layer"]
+    expected = results(shape, assemble(shape, trees, block_of(shape, floats, records)))
+    windows = sorted(window for _, window in expected)
+
+    stream = Stream(slicing, floats, trees)
+    stream.step(records if feed == "at once" else [])
+    left = [] if feed == "at once" else records
+    for window in range(windows[0], windows[-1] + 1, at_a_time):
+        watermark = watermark_of(slicing, window + at_a_time)
+        arrived = [record for record in left if record[0] < watermark * 1000]
+        left = left[len(arrived) :]
+        stream.step(arrived, watermark)
+    stream.drain()
+    assert bits(stream.got) == bits(expected)
+
+
+#   n = 60, stripes of 8: a record that is late for some windows lies in one of three places
+#
+#   window            [=====================================================)
+#   stripes    |  .  p  .  |  p+1  |  p+2  |    ...    |  q-1  |  .  q  .  .  |
+#   late record       suffix             between                 run
+#
+# and what must follow differs: suffixes are made once, the stripes between are joined once, the run still grows.
+
+
+def late_places(slicing, window):
+    """One slice of each place, of those that have entered before `window` and belong to it."""
+    oldest, end = int(slicing.first_slice(window)), int(slicing.first_slice(window)) + slicing.per_window - 1
+    second = (oldest // slicing.stripe + 1) * slicing.stripe
+    newest = (end - 1) // slicing.stripe * slicing.stripe
+    return {"suffix": second - 1, "between": (second + newest) // 2, "run": end - 1}
+
+
+@pytest.mark.parametrize("place", ["suffix", "between", "run", "all"])
+@pytest.mark.parametrize(("every", "chosen"), [(1, COMMUTATIVE), (7, WITH_ORDER)], ids=["always", "seldom, ordered"])
+def test_late_records_reach_the_windows_that_are_open(chosen, every, place):
+    stream = warm(60, chosen)
+    assert stream.slicing.stripe == 8
+    for window in range(1, 110):  # twice around the tree
+        places = late_places(stream.slicing, window)
+        wanted = [index for name, index in places.items() if place in (name, "all")]
+        late = evenly(stream.slicing, wanted, keys=2, value=lambda index, key: 1000 * key + index)
+        close_next(stream, window, late if window % every == 0 else [])
+    assert stream.late[1] > 0
+    stream.drain()
+
+
+@pytest.mark.parametrize("place", ["suffix", "between", "run"])
+def test_an_ordered_aggregate_takes_late_records_in_the_order_of_slices(place):
+    stream = warm(60, cases("joined"))
+    index = late_places(stream.slicing, 1)[place]
+    out = close_next(stream, 1, evenly(stream.slicing, [index], value=lambda index, key: -1))
+    expected = [str(i) for i in range(1, 61)]
+    expected.insert(expected.index(str(index)) + 1, "-1")
+    assert out[0, 1] == [61, ",".join(expected) + ","]
+
+
+def test_records_of_closed_windows_are_refused_and_counted():
+    #   size 4 s, advance 1 s; the watermark has passed 6 s: windows up to [2, 6) are closed
+    #
+    #   time       0   1   2   3   4   5   6   7   8
+    #   window 2           [===============)           closed
+    #   window 3               [===============)       open
+    #   record         all     some        none
+    stream = Stream(Slicing(4_000_000, 1_000_000), cases("sum"))
+    stream.step([(5_500_000, 1, 1)], 6_000)
+    stream.step([(1_500_000, 1, 2), (3_500_000, 1, 4), (6_500_000, 1, 8)])
+    assert stream.late == [1, 1]
+    stream.drain()
+    assert stream.got[1, 3] == [3, 13]
+
+
+@pytest.mark.parametrize(("watermark", "closes"), [(3_999, False), (4_000, True)])
+def test_a_window_takes_records_in_the_micro_batch_in_which_it_goes_out(watermark, closes):
+    stream = Stream(Slicing(4_000_000, 1_000_000), cases("sum"))
+    out = stream.step([(0, 1, 5)], watermark)
+    assert out.get((1, 0)) == ([1, 5] if closes else None)
+    stream.drain()
+
+
+def test_times_before_1970_are_closed_from_the_beginning():
+    stream = Stream(Slicing(4_000_000, 1_000_000), cases("sum"))
+    stream.step([(-1, 1, 1), (-3_000_000, 1, 2), (-3_000_001, 1, 4), (-4_000_000, 1, 8)])
+    assert stream.late == [2, 2]
+    stream.drain()
+
+
+# Cost, in combines, pages and bytes. Steady means: one window closes per step, over a whole period of the tree.
+
+
+def counting(invertible):
+    """A sum that counts the partials it combines or inverts."""
+    calls = []
+
+    def combine(a, b):
+        calls.append(a.size)
+        return a + b
+
+    def invert(ab, a):
+        calls.append(a.size)
+        return ab - a
+
+    aggregate = Aggregate(lambda: 0, lambda acc, v: v, combine, invert if invertible else None, columns=True)
+    return Case(aggregate, sum), calls
+
+
+def period(slicing):
+    """Slices after which the three-layer tree is in the same place again: a group, or several short ones."""
+    group = ((slicing.per_window - 1) // slicing.stripe - 1) * slicing.stripe
+    return group * max(1, 300 // group)
+
+
+@cache
+def steady(tree, n):
+    """Combines per window and key and bytes read per close."""
+    case, calls = counting(tree == "two_layer")
+    stream = warm(n, [case], [tree], keys=40, judged=False)
+    first = stream.slicing.stripe + 1
+    steps = period(stream.slicing)
+    for window in range(1, first):
+        close_next(stream, window, keys=40)
+    calls.clear()
+    stream.store.forget_counts()
+    windows = sum(len(close_next(stream, window, keys=40)) for window in range(first, first + steps))
+    assert windows == 40 * steps
+    return sum(calls) / windows, stream.store.bytes_read / steps
+
+
+@pytest.mark.parametrize("n", [60, 1440])
+@pytest.mark.parametrize(("tree", "most"), [("two_layer", 2.1), ("three_layer", 4.5)])
+def test_combines_per_window(tree, most, n):
+    combines, _ = steady(tree, n)
+    assert combines <= most
+
+
+@pytest.mark.parametrize("tree", ["two_layer", "three_layer"])
+def test_bytes_read_per_close_do_not_grow_with_the_window(tree):
+    assert steady(tree, 1440)[1] <= 1.3 * steady(tree, 60)[1]
+
+
+@pytest.mark.parametrize("n", [60, 1440])
+def test_recompute_combines_all_slices_for_every_window(n):
+    case, calls = counting(invertible=False)
+    stream = warm(n, [case], ["recompute"], keys=3, judged=False)
+    calls.clear()
+    windows = sum(len(close_next(stream, window, keys=3)) for window in range(1, 6))
+    assert sum(calls) == (n - 1) * windows
+
+
+def minute_by_minute(stream, minutes, batches, rng):
+    """Micro-batches of 20 records, 5 % of them late by 5 slices on average; yields whether one closed a window."""
+    length = stream.slicing.advance
+    for batch in range(minutes * batches):
+        now = 60 * length + batch * length // batches
+        times = now - np.where(rng.random(20) < 0.05, rng.exponential(5 * length, 20), 0).astype(np.int64)
+        records = [(time, int(rng.integers(0, 50)), 1) for time in times.tolist()]
+        watermark = now // 1000
+        windows = stream.step(records, watermark)
+        yield bool(windows)
+
+
+def test_pages_read_per_close_with_late_records_and_many_micro_batches():
+    stream = warm(60, cases("rows", "sum"), keys=50, advance=60_000)
+    assert set(stream.trees) == {"two_layer"}
+    stream.store.forget_counts()
+    closes, reads = 0, {True: 0, False: 0}
+    for closed in minute_by_minute(stream, 8, 60, np.random.default_rng(0)):
+        reads[closed] += stream.store.reads
+        closes += closed
+        stream.store.forget_counts()
+    assert closes == 7
+    assert stream.late[1] > 0
+    assert reads[True] / closes <= 16
+    assert reads[False] <= 1.15 * 8 * 60, "pages are read only to be merged, eight at a time: 1/1 + 1/8 + ... a page"
+    stream.drain()
+
+
+def test_no_page_is_read_while_nothing_closes_and_nothing_is_merged():
+    stream = warm(60, WITH_ORDER)
+    stream.store.forget_counts()
+    for batch in range(state.FAN_IN - 1):
+        stream.step([(60_000 + batch, 1, 1), (59_000, 2, 1)], stream.watermark)
+        assert (stream.store.reads, stream.store.writes) == (0, batch + 1)
+    stream.drain()
+
+
+def test_the_header_stays_small(monkeypatch):
+    monkeypatch.setattr(state, "CUT_BYTES", 1)  # a page for every slice: the longest directory there can be
+    stream = warm(10_080, cases("sum", "floats"), judged=False)
+    sizes = []
+    for window in range(1, stream.slicing.stripe + 20):
+        close_next(stream, window)
+        sizes.append(len(stream.store.text))
+    assert max(sizes) <= 16 << 10
+
+
+def test_state_of_another_shape_is_refused_with_both_sides():
+    stream = warm(60, cases("sum"))
+    with pytest.raises(StateMismatch) as raised:
+        Bucket(stream.shape, stream.trees, 0, FINGERPRINT | {"keys": "string"}, stream.store)
+    assert "Different: keys: checkpoint `bigint`, query `string`." in str(raised.value)
+    with pytest.raises(StateMismatch, match="buckets: checkpoint `None`, query `4`"):
+        Bucket(stream.shape, stream.trees, 0, FINGERPRINT | {"buckets": "4"}, stream.store)
+    Bucket(stream.shape, stream.trees, 7, dict(FINGERPRINT), stream.store)
+
+
+def test_state_of_another_format_is_refused():
+    text = Header(FINGERPRINT).to_text()
+    content = json.loads(zlib.decompress(b64decode(text)))
+    content[0] += 1
+    later = b64encode(zlib.compress(json.dumps(content).encode())).decode()
+    with pytest.raises(
+        StateMismatch, match=f"state of format {content[0]}, this version reads format {content[0] - 1}"
+    ):
+        Header.from_text(later)
+
+
+def test_a_header_reads_back():
+    stream = warm(60, WITH_ORDER)
+    stream.step(evenly(stream.slicing, range(60, 63)))
+    head = Header.from_text(stream.store.text)
+    assert head.fresh
+    assert head.stripes
+    assert head.caches
+    assert Header.from_text(head.to_text()) == head
+
+
+def test_check_finds_a_page_that_is_lost_or_in_two_places():
+    stream = warm(60, cases("sum"))
+    bucket = stream.bucket()
+    bucket.check()
+    cached = bucket.head.caches["two total"]
+    bucket.head.fresh.append(cached[0])
+    with pytest.raises(AssertionError, match="one place"):
+        bucket.check()
+    bucket.head.fresh.clear()
+    stream.store.remove(f"p{cached[0][0]}")
+    with pytest.raises(KeyError):
+        bucket.check()

@@ -1,0 +1,185 @@
+"""Durations, window values and their messages."""
+
+import pickle
+from datetime import UTC, datetime, timedelta, timezone
+
+import pytest
+
+from slicing import errors
+from slicing.errors import InvalidType, InvalidValue, SlicingError
+from slicing.windows import Hopping, hopping, microseconds, show, show_instant, tumbling
+
+SECOND = 10**6
+HOUR = 3600 * SECOND
+
+
+@pytest.mark.parametrize(
+    ("duration", "expected"),
+    [
+        ("10 minutes", 600 * SECOND),
+        ("1 minute", 60 * SECOND),
+        ("  1   HOUR  ", HOUR),
+        ("1hour", HOUR),
+        ("interval 5 seconds", 5 * SECOND),
+        ("1 hour 30 minutes", 5400 * SECOND),
+        ("1 day -1 hour", 23 * HOUR),
+        ("+2 weeks", 14 * 24 * HOUR),
+        ("250 milliseconds", 250_000),
+        ("7 microseconds", 7),
+        ("0 seconds", 0),
+        (timedelta(days=-1, microseconds=1), 1 - 24 * HOUR),
+        (timedelta(hours=1, microseconds=1), HOUR + 1),
+        (timedelta.max, 86_400 * 10**9 * SECOND - 1),
+    ],
+)
+def test_durations_are_exact(duration, expected):
+    assert microseconds(duration, "size") == expected
+
+
+@pytest.mark.parametrize(
+    ("duration", "error", "says"),
+    [
+        (10, InvalidType, 'a duration needs a unit; got 10. Write for example "10 minutes", or pass a timedelta.'),
+        (1.5, InvalidType, "a duration needs a unit; got 1.5"),
+        (None, InvalidType, "a duration needs a unit; got None"),
+        ("10", InvalidValue, "a duration needs a unit; got '10'. Write for example \"10 minutes\"."),
+        ("-1.5", InvalidValue, "a duration needs a unit"),
+        ("", InvalidValue, 'a duration is empty. Write for example "10 minutes".'),
+        ("   ", InvalidValue, "a duration is empty"),
+        ("minutes", InvalidValue, "not a duration; got 'minutes'"),
+        ("1.5 hours", InvalidValue, "not a duration; got '1.5 hours'"),
+        ("10 minutes and", InvalidValue, "not a duration; got '10 minutes and'"),
+        (
+            "5 parsecs",
+            InvalidValue,
+            "unknown unit `parsecs` in '5 parsecs'. Known are microsecond, millisecond, second",
+        ),
+        ("1 month", InvalidValue, "no fixed length; got '1 month'. Use weeks, days or smaller units."),
+        ("2 YEARS", InvalidValue, "no fixed length"),
+        ("1 quarter", InvalidValue, "no fixed length"),
+    ],
+)
+def test_what_is_no_duration_is_refused(duration, error, says):
+    with pytest.raises(error) as raised:
+        microseconds(duration, "advance")
+    assert str(raised.value).startswith("`advance`: ")
+    assert says in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("make", "says"),
+    [
+        (lambda: tumbling("0 seconds"), "`size` must be positive; got '0 seconds'."),
+        (lambda: hopping("-1 hour", "1 minute"), "`size` must be positive; got '-1 hour'."),
+        (lambda: tumbling(timedelta(0)), "`size` must be positive; got datetime.timedelta(0)."),
+        (
+            lambda: hopping("1 hour", "0 s"),
+            "`advance`: unknown unit `s` in '0 s'. Known are microsecond, millisecond, second, minute, hour",
+        ),
+        (
+            lambda: hopping("1 hour", "0 seconds"),
+            "`advance` must be positive; got '0 seconds'. For windows that do not overlap use `tumbling(size)`.",
+        ),
+        (lambda: hopping("1 hour", "-1 minute"), "`advance` must be positive; got '-1 minute'."),
+    ],
+)
+def test_messages_give_rule_value_and_remedy(make, says):
+    with pytest.raises(InvalidValue) as raised:
+        make()
+    assert str(raised.value).startswith(says)
+
+
+def test_a_bare_offset_is_refused_unless_it_is_zero():
+    assert hopping("1 hour", "1 minute", 0) == hopping("1 hour", "1 minute", "0 seconds")
+    with pytest.raises(InvalidType, match="`offset`: a duration needs a unit; got 5"):
+        hopping("1 hour", "1 minute", 5)
+    assert hopping("1 hour", "1 minute", "-5 minutes").offset == -300 * SECOND
+
+
+def test_windows_of_an_instant():
+    #   hopping("5 seconds", advance="2 seconds"), in seconds
+    #
+    #   time     -6  -5  -4  -3  -2  -1   0   1   2   3   4   5
+    #            [===================)            x
+    #                    [===================)    x
+    #                            [===================)
+    #                                    [===================)
+    window = hopping("5 seconds", advance="2 seconds")
+    half = SECOND // 2
+    assert window.windows_of(2 * SECOND + half) == [(s * SECOND, (s + 5) * SECOND) for s in (-2, 0, 2)]
+    assert window.windows_of(3 * SECOND) == [(0, 5 * SECOND), (2 * SECOND, 7 * SECOND)], "the end is outside"
+    assert window.windows_of(-1) == [(s * SECOND, (s + 5) * SECOND) for s in (-4, -2)]
+    assert window.slice_of(-1) == (-SECOND, 0)
+    assert window.slice_of(-SECOND) == (-SECOND, 0), "the start is inside"
+
+
+def test_an_instant_in_a_gap_has_a_slice_but_no_window():
+    window = hopping("1 minute", advance="1 hour", offset="1 second")
+    assert window.windows_of(0) == []
+    assert window.slice_of(0) == (61 * SECOND - HOUR, SECOND)
+    assert window.windows_of(SECOND) == [(SECOND, 61 * SECOND)]
+
+
+@pytest.mark.parametrize(
+    "instant",
+    [
+        datetime(1969, 12, 31, 23, 59, 59, 999_999),  # read as UTC
+        datetime(1969, 12, 31, 23, 59, 59, 999_999, UTC),
+        datetime(1970, 1, 1, 1, 59, 59, 999_999, timezone(timedelta(hours=2))),
+        -1,
+    ],
+)
+def test_instants_may_be_datetimes(instant):
+    assert tumbling("1 hour").windows_of(instant) == [(-HOUR, 0)]
+    assert tumbling("1 hour").slice_of(instant) == (-HOUR, 0)
+
+
+@pytest.mark.parametrize(
+    ("window", "text"),
+    [
+        (tumbling("60 minutes"), "tumbling('1 hour')"),
+        (tumbling("2 days"), "tumbling('2 days')"),
+        (hopping("1 hour", "90 seconds"), "hopping('1 hour', advance='90 seconds')"),
+        (hopping("7 days", "1 day", "-6 hours"), "hopping('1 week', advance='1 day', offset='-6 hours')"),
+        (tumbling("1 hour", "1 minute"), "hopping('1 hour', advance='1 hour', offset='1 minute')"),
+    ],
+)
+def test_windows_print_as_they_are_written(window, text):
+    assert str(window) == text
+    assert eval(text, {"hopping": hopping, "tumbling": tumbling}) == window
+
+
+@pytest.mark.parametrize(("duration", "text"), [(0, "0 seconds"), (1, "1 microsecond"), (-2000, "-2 milliseconds")])
+def test_durations_print_in_their_largest_unit(duration, text):
+    assert show(duration) == text
+
+
+def test_instants_print_as_far_as_datetime_reaches():
+    assert show_instant(-1) == "1969-12-31T23:59:59.999999"
+    assert show_instant(1 << 62) == f"{1 << 62} us"
+
+
+def test_windows_are_values():
+    assert hopping("1 hour", "1 hour") == tumbling("60 minutes") == Hopping(HOUR, HOUR)
+    assert len({hopping("1 hour", "1 hour"), tumbling("60 minutes"), tumbling("1 hour", "1 minute")}) == 2
+    window = hopping("1 hour", "1 minute")
+    assert pickle.loads(pickle.dumps(window)) == window
+    with pytest.raises(AttributeError):
+        window.size = 5
+
+
+ERRORS = [error for error in vars(errors).values() if isinstance(error, type) and issubclass(error, SlicingError)]
+
+
+@pytest.mark.parametrize("error", ERRORS)
+def test_errors_cross_process_borders(error):
+    found = pickle.loads(pickle.dumps(error("`size` must be positive; got 0.")))
+    assert type(found) is error
+    assert str(found) == "`size` must be positive; got 0."
+
+
+def test_errors_are_caught_as_the_builtin_ones():
+    with pytest.raises(ValueError, match="positive"):
+        tumbling("0 seconds")
+    with pytest.raises(TypeError, match="unit"):
+        tumbling(5)
