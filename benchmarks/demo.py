@@ -24,7 +24,7 @@ from slicing.__main__ import session
 
 SIZE, ADVANCE, DELAY = "1 hour", "1 minute", "10 minutes"
 QUICK = Feed(records=200_000, users=1_000, files=10)
-SPARK_SECONDS = {False: 100, True: 30}
+SPARK_SECONDS = {False: 75, True: 30}
 
 HEAD = "file  records watermark   windows  slicing    Spark  faster   who spent most in the newest window"
 
