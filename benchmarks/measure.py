@@ -45,9 +45,7 @@ def session() -> SparkSession:
         .config("spark.ui.enabled", "false")
         .config("spark.sql.shuffle.partitions", 2)
         .config("spark.sql.session.timeZone", "UTC")
-        .config(
-            _PREFIX + "providerClass", "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
-        )
+        .config(_PREFIX + "providerClass", "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider")
         .config(_PREFIX + "rocksdb.changelogCheckpointing.enabled", "true")
         .getOrCreate()
     )

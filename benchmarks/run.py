@@ -10,9 +10,7 @@ from pathlib import Path
 from benchmarks import streams
 from benchmarks.measure import Measured, session
 
-HEAD = (
-    "| workload / baseline | baseline, s | ours, s | ratio | unit | goal |\n| --- | --- | --- | --- | --- | --- |"
-)
+HEAD = "| workload / baseline | baseline, s | ours, s | ratio | unit | goal |\n| --- | --- | --- | --- | --- | --- |"
 
 
 def main() -> None:
@@ -57,8 +55,8 @@ def _page(rows: list[str]) -> str:
         "",
         *rows,
         "",
-        f"2 cores, 2 shuffle partitions, RocksDB with changelog checkpoints, noop sink. Python {platform.python_version()},"
-        f" {versions}.",
+        "2 cores, 2 shuffle partitions, RocksDB with changelog checkpoints, noop sink. "
+        f"Python {platform.python_version()}, {versions}.",
         "",
     ]
     return "\n".join(lines)

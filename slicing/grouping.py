@@ -93,13 +93,17 @@ class Windowed:
         """
         from slicing.spark.build import build
 
-        return build(self, named(functions, arguments))
+        return build(*self._request(functions, arguments))
 
     def plan(self, *functions: Callable[..., Any], **arguments: Any) -> Plan:
         """What `aggregate` with these arguments would do, as a value."""
         from slicing.spark.build import plan
 
-        return plan(self, named(functions, arguments))
+        return plan(*self._request(functions, arguments))
+
+    def _request(self, functions: tuple[Any, ...], arguments: dict[str, Any]) -> tuple[Any, ...]:
+        results = named(functions, arguments)
+        return self.df, self.keys, self.windows, self.time, results, self.tree, self.grace_us, self.bucket_count
 
     def explain(self, *functions: Callable[..., Any], **arguments: Any) -> None:
         """Print what `aggregate` with these arguments would do; nothing is run."""

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from slicing.aggregate import Aggregate, Fieldwise
 from slicing.errors import FunctionFailed, InvalidType, SlicingError
-from slicing.kinds import Field, arrow_type, decimal_of, numpy_type
+from slicing.kinds import INTEGERS, Field, arrow_type, decimal_of, numpy_type
 
 Array = NDArray[Any]
 Partials = list[Array]
@@ -311,14 +311,14 @@ class RowsKernel(Kernel):
             items = self._apply("lower", np.frompyfunc(self.aggregate.lower, 1, 1), self.aggregate.lower, items)
         if len(self.results) == 1 and not (self.aggregate.lower is None and not self._single):
             return [items]
-        return _unzip(items, len(self.results))
+        return self._unzip(items, self.results)
 
     def results_to_arrow(self, partials: Partials, dictionary: pa.Array | None) -> list[pa.Array]:
         columns = self.lower(partials)
         return [_objects_to_arrow(c, field, self.label) for c, field in zip(columns, self.results, strict=True)]
 
     def to_arrow(self, partials: Partials, dictionary: pa.Array | None) -> list[pa.Array]:
-        columns = [partials[0]] if self._single else _unzip(partials[0], len(self.fields))
+        columns = [partials[0]] if self._single else self._unzip(partials[0], self.fields)
         return [_objects_to_arrow(c, field, self.label) for c, field in zip(columns, self.fields, strict=True)]
 
     def from_arrow(
@@ -346,6 +346,19 @@ class RowsKernel(Kernel):
         except Exception as error:
             raise self._failure("combine", at, error) from error
         return [joined]
+
+    def _unzip(self, items: Array, fields: tuple[Field, ...]) -> list[Array]:
+        try:
+            columns = list(zip(*items.tolist(), strict=True)) or [()] * len(fields)
+        except (TypeError, ValueError):
+            columns = []
+        if len(columns) != len(fields):
+            wrong = next(item for item in items if not isinstance(item, tuple) or len(item) != len(fields))
+            raise InvalidType(
+                f"the functions of `{self.label}` must return tuples of {len(fields)} items "
+                f"({', '.join(map(str, fields))}); got {wrong!r}."
+            )
+        return [np.fromiter(column, dtype=object, count=len(items)) for column in columns]
 
     def _apply(self, name: str, ufunc: Any, function: Any, *arrays: Array) -> Array:
         try:
@@ -434,11 +447,6 @@ def _shown(partials: Partials) -> Any:
     return partials[0] if len(partials) == 1 else tuple(partials)
 
 
-def _unzip(items: Array, width: int) -> list[Array]:
-    columns = list(zip(*items.tolist(), strict=True)) or [()] * width
-    return [np.fromiter(column, dtype=object, count=len(items)) for column in columns]
-
-
 def _ranks_to_arrow(column: Array, dictionary: pa.Array | None) -> pa.Array:
     assert dictionary is not None
     inside = (column >= 0) & (column < len(dictionary))
@@ -480,7 +488,11 @@ def _wrong_type(field: Field, label: str, error: Exception) -> InvalidType:
 
 
 def _objects_to_arrow(column: Array, field: Field, label: str) -> pa.Array:
+    target = arrow_type(field.kind)
     try:
-        return pa.array(column.tolist(), type=arrow_type(field.kind))
+        if field.kind in INTEGERS:
+            # Given the type, pyarrow would cut 2.5 to 2.
+            return pa.array(column.tolist()).cast(target)
+        return pa.array(column.tolist(), type=target)
     except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError, TypeError) as error:
         raise _wrong_type(field, label, error) from None

@@ -5,14 +5,11 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from slicing.assembly import FEW_SLICES, choose
+from slicing.assembly import EAGER, FEW_SLICES, choose
 from slicing.blocks import Shape
 from slicing.kernel import Kernel
 from slicing.kinds import Field, decimal_of, numpy_type
 from slicing.windows import Hopping
-
-EAGER = "eager"
-"""The strategy without a tree: a record is folded into the partial of every window that covers it."""
 
 _BYTES = {"boolean": 1, "date": 4, "timestamp": 8, "timestamp_ntz": 8, "string": 16, "binary": 16}
 _ROW_BYTES = 20  # slice (8), code of the key (4), count of records (8)

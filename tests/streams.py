@@ -26,9 +26,7 @@ DAY = 24 * HOUR
 START = 1_700_006_400 * SECOND  # a whole hour
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
-SCHEMA = (
-    "world bigint, ts timestamp, n bigint, x double, s string, d date, m decimal(12,2), f bigint"
-)
+SCHEMA = "world bigint, ts timestamp, n bigint, x double, s string, d date, m decimal(12,2), f bigint"
 ARROW = pa.schema(
     [
         ("world", pa.int64()),
@@ -243,7 +241,9 @@ class Running:
 
     def start(self):
         """Start it, or start it again where it was."""
-        writer = self.frame.writeStream.foreachBatch(self.output.sink).option("checkpointLocation", str(self.checkpoint))
+        writer = self.frame.writeStream.foreachBatch(self.output.sink).option(
+            "checkpointLocation", str(self.checkpoint)
+        )
         self.query = (writer.trigger(**self.trigger) if self.trigger else writer).start()
 
     def finish(self):
@@ -425,7 +425,9 @@ def float_differences(ours, theirs):
             "x_mean": 1e-12 * size / max(b["known"], 1),
             "x_var": 1e-10 * max(var, 1e-4 * mean * mean),
         }
-        found += [(place, name, a[name], b[name]) for name, bound in bounds.items() if not close(a[name], b[name], bound)]
+        found += [
+            (place, name, a[name], b[name]) for name, bound in bounds.items() if not close(a[name], b[name], bound)
+        ]
         squares = [None if row["x_dev"] is None else row["x_dev"] ** 2 for row in (a, b)]
         if not close(*squares, 1e-10 * max(pop, 1e-4 * mean * mean)):
             found.append((place, "x_dev", *squares))

@@ -11,9 +11,9 @@ ROOT = Path(__file__).resolve().parent.parent
 LAYERS = (
     {"slicing.errors", "slicing.slices", "slicing.kinds"},
     {"slicing.windows", "slicing.aggregate"},
-    {"slicing.laws", "slicing.kernel", "slicing.blocks"},
-    {"slicing.assembly"},
-    {"slicing.emission", "slicing.plan", "slicing.state"},
+    {"slicing.laws", "slicing.kernel", "slicing.blocks", "slicing.trial"},
+    {"slicing.assembly", "slicing.trees"},
+    {"slicing.plan", "slicing.state", "slicing.eager"},
     {"slicing.spark"},
     {"slicing.grouping"},
     {"slicing", "slicing.__main__"},
@@ -29,9 +29,16 @@ def module_name(path):
 FILES = {module_name(path): path for package in ("slicing", "combinators") for path in (ROOT / package).rglob("*.py")}
 
 
+class _RunTime(ast.NodeTransformer):
+    """Leaves out what is imported for annotations only."""
+
+    def visit_If(self, node):
+        return None if isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING" else self.generic_visit(node)
+
+
 def imports(source, name, is_package, modules):
     """The modules that `source` imports, also inside functions; `from a import b` is a.b if that is in `modules`."""
-    for node in ast.walk(ast.parse(source)):
+    for node in ast.walk(_RunTime().visit(ast.parse(source))):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):

@@ -99,7 +99,9 @@ def test_records_in_gaps_belong_to_no_window(spark):
     found = group_by(frame, "world").window(window, time="ts").aggregate(records=C.count(), total=C.sum("n"))
     forever = table([record(1, START + 10**9 * SECOND)])
     expected = brute([pa.concat_tables(tables), forever], window)
-    wanted = {(repr(world), begin): row for (_, world, begin), row in expected.rows.items() if begin < START + 10**8 * SECOND}
+    wanted = {
+        (repr(world), begin): row for (_, world, begin), row in expected.rows.items() if begin < START + 10**8 * SECOND
+    }
     assert exact_differences(by_place(found.toArrow(), "world"), wanted, ["records", "total"])[:5] == []
     assert len(wanted) > 200
 
@@ -148,12 +150,15 @@ def test_every_atomic_type_is_a_key(spark):
     values = [(kind, value) for kind in KINDS for value in (*samples(kind), samples(kind)[0])]
     rows = len(values) + 2
     columns = [
-        pa.array([value if kind == of else None for of, value in values] + [None, None], arrow_type(kind)) for kind in KINDS
+        pa.array([value if kind == of else None for of, value in values] + [None, None], arrow_type(kind))
+        for kind in KINDS
     ]
     times = pa.array([number % 23 * SECOND for number in range(rows)], pa.timestamp("us", "UTC"))
     names = [f"k{i}" for i in range(len(KINDS))]
     data = pa.table([times, pa.array(range(rows)), *columns], names=["ts", "n", *names])
-    schema = ", ".join(["ts timestamp", "n bigint", *(f"{name} {kind}" for name, kind in zip(names, KINDS, strict=True))])
+    schema = ", ".join(
+        ["ts timestamp", "n bigint", *(f"{name} {kind}" for name, kind in zip(names, KINDS, strict=True))]
+    )
     frame = spark.createDataFrame(data, schema).repartition(2)
     found = compare_keys(frame, *names)
     assert len({place[:-1] for place in found}) > 60
@@ -173,9 +178,7 @@ def test_structs_are_keys(spark):
     inner = [None, {"c": None, "d": None}, {"c": float("nan"), "d": None}, {"c": -0.0, "d": dt.date(1969, 1, 1)}]
     inner += [{"c": 0.0, "d": dt.date(1969, 1, 1)}]
     outer = [None, *({"a": a, "b": b} for a, b in itertools.product([None, "", "x"], inner))]
-    rows = [
-        (dt.datetime.fromtimestamp(i % 29, UTC), i, key, i % 2 == 0) for i, key in enumerate(outer * 3)
-    ]
+    rows = [(dt.datetime.fromtimestamp(i % 29, UTC), i, key, i % 2 == 0) for i, key in enumerate(outer * 3)]
     schema = "ts timestamp, n bigint, `the key` struct<a: string, b: struct<c: double, d: date>>, even boolean"
     frame = spark.createDataFrame(rows, schema)
     found = compare_keys(frame, "the key", "even")
@@ -212,8 +215,16 @@ def test_every_combinator_on_every_type(spark):
     choice, rows = random.Random(7), 400
     columns = {
         kind: pa.array(
-            [choice.choice([v for v in (*samples(kind), None) if kind not in SUMMED or v == v and v not in (float("inf"), float("-inf"))])
-             for _ in range(rows)],
+            [
+                choice.choice(
+                    [
+                        v
+                        for v in (*samples(kind), None)
+                        if kind not in SUMMED or v == v and v not in (float("inf"), float("-inf"))
+                    ]
+                )
+                for _ in range(rows)
+            ],
             arrow_type(kind),
         )
         for kind in KINDS
@@ -268,17 +279,24 @@ def zone(spark):
 def test_windows_have_the_type_of_the_time_column_in_any_time_zone(zone, kind):
     """Around the night of 2024-03-10, in which New York has no 02:30."""
     frame = zone.range(600).select(
-        F.expr(f"cast(timestamp_ntz'2024-03-09 12:00:00' + id * interval '7:01' minute to second as {kind})").alias("ts"),
+        F.expr(f"cast(timestamp_ntz'2024-03-09 12:00:00' + id * interval '7:01' minute to second as {kind})").alias(
+            "ts"
+        ),
         F.col("id").alias("n"),
         F.expr(f"cast(timestamp_ntz'1969-12-31 23:00:00' + (id % 3) * interval '1' hour as {kind})").alias("k"),
     )
     assert frame.schema["ts"].dataType == (T.TimestampType() if kind == "timestamp" else T.TimestampNTZType())
     window = hopping("3 hours", "50 minutes", "5 minutes")
-    found = group_by(frame, "k").window(window, time="ts").aggregate(
-        records=C.count(), total=C.sum("n"), newest=C.max("ts"), first=C.first("ts")
+    found = (
+        group_by(frame, "k")
+        .window(window, time="ts")
+        .aggregate(records=C.count(), total=C.sum("n"), newest=C.max("ts"), first=C.first("ts"))
     )
     expected = frame.groupBy("k", spark_window(window)).agg(
-        F.count("*").alias("records"), F.sum("n").alias("total"), F.max("ts").alias("newest"), F.min_by("ts", "ts").alias("first")
+        F.count("*").alias("records"),
+        F.sum("n").alias("total"),
+        F.max("ts").alias("newest"),
+        F.min_by("ts", "ts").alias("first"),
     )
     assert [(f.name, f.dataType) for f in found.schema] == [(f.name, f.dataType) for f in expected.schema]
     ours, theirs = by_place(found.toArrow(), "k"), by_place(expected.toArrow(), "k")
@@ -292,7 +310,9 @@ def test_sparks_own_functions_take_the_window_for_theirs(spark):
     ours = group_by(frame).window(tumbling("20 seconds"), time="ts").aggregate(n=C.sum("n"))
     theirs = frame.groupBy(F.window("ts", "20 seconds")).agg(F.sum("n").alias("n"))
     further = [
-        each.groupBy(F.window("window", "1 minute", "30 seconds")).agg(F.sum("n").alias("n"), F.count("*").alias("count"))
+        each.groupBy(F.window("window", "1 minute", "30 seconds")).agg(
+            F.sum("n").alias("n"), F.count("*").alias("count")
+        )
         for each in (ours, theirs)
     ]
     assert sorted(further[0].collect()) == sorted(further[1].collect())
@@ -321,7 +341,9 @@ def test_the_four_functions_row_by_row(spark):
         lambda a, b: (a[0] - b[0], a[1] - b[1]),
     )
     expected = frame.groupBy("world", F.window("ts", "10 minutes", "2 minutes")).agg(
-        F.struct(F.count("n").alias("n"), F.coalesce(F.sum(F.pmod("n", F.lit(1000))), F.lit(0)).alias("total")).alias("v")
+        F.struct(F.count("n").alias("n"), F.coalesce(F.sum(F.pmod("n", F.lit(1000))), F.lit(0)).alias("total")).alias(
+            "v"
+        )
     )
     theirs = by_place(expected.toArrow(), "world")
     for count in (4, 3):

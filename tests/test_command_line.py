@@ -14,7 +14,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from slicing.__main__ import format_of_input, main, parse, reason, result_of
+from slicing.__main__ import format_of_input, main, parse, result_of
+from slicing.spark.job import reason, with_time
 from slicing.errors import InvalidValue
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -221,7 +222,6 @@ def test_aggregates_are_read(text, name, columns):
 
 
 def test_time_in_text_is_cast_and_in_numbers_refused(spark, tmp_path):
-    from slicing.__main__ import with_time
     from slicing.errors import InvalidType
 
     frame = spark.createDataFrame([("2024-05-01T12:00:00Z", 1714564800), ("soon", 0)], "text string, epoch long")

@@ -141,7 +141,9 @@ def test_bounded_input_does_not_depend_on_input_partitions(spark, files):
     one, many = batched(bounded(spark, files).coalesce(1)), batched(bounded(spark, files).repartition(5))
     assert exact_differences(many, one, EXACT)[:5] == []
     sizes = bounded(spark, files).groupBy("world", F.window("ts", "30 minutes", "2 minutes", "90 seconds"))
-    sizes = sizes.agg(F.sum(F.abs("x")).alias("x_size"), F.sum(F.abs(F.col("n").cast("double"))).alias("n_size")).toArrow()
+    sizes = sizes.agg(
+        F.sum(F.abs("x")).alias("x_size"), F.sum(F.abs(F.col("n").cast("double"))).alias("n_size")
+    ).toArrow()
     for row in sizes.to_pylist():
         one[row["world"], row["window"]["start"]] |= row
     assert float_differences(many, one)[:5] == []

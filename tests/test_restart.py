@@ -52,7 +52,9 @@ def join(a, b):
 
 def frame_of(spark, files, wait=None):
     """The query: both trees of combinators, floats, and functions row by row."""
-    windowed = group_by(source(spark, files, "30 seconds"), "world").window(hopping("10 minutes", "1 minute"), time="ts")
+    windowed = group_by(source(spark, files, "30 seconds"), "world").window(
+        hopping("10 minutes", "1 minute"), time="ts"
+    )
     mine = Aggregate(nothing, partial(tally, wait), join, partial="n long, total long").on("n")
     return windowed.aggregate(
         records=C.count(), total=C.sum("n"), most=C.max("s"), x_total=C.sum("x"), f_last=C.last("f"), mine=mine
@@ -206,7 +208,9 @@ def check(spark, root, plans):
     jobs = stories(root, plans)
     for job in jobs.values():
         found = job.rows()
-        assert sorted(row for rows in found.values() for row in rows) == sorted(row for rows in expected.values() for row in rows)
+        assert sorted(row for rows in found.values() for row in rows) == sorted(
+            row for rows in expected.values() for row in rows
+        )
         assert found == expected, "the same rows in the same micro-batch"
         assert len(job.seen()) > len(set(job.seen())), "some micro-batch was seen twice"
     assert sum(map(len, expected.values())) > 300

@@ -5,8 +5,6 @@ from __future__ import annotations
 from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F
 
-from slicing.errors import InvalidValue
-
 
 def labels(spark: SparkSession, count: int, partitions: int) -> tuple[int, ...]:
     """`count` integers of which every one of `partitions` gets the same number (or one more) in Spark's shuffle.
@@ -37,13 +35,6 @@ def _spread(placed: list[int], count: int, partitions: int) -> dict[int, int]:
         if free[partition]:
             chosen[free[partition].pop()] = label
     return chosen
-
-
-def check_buckets(count: int) -> int:
-    """The number of buckets, if it is a positive integer. Raises InvalidValue."""
-    if not isinstance(count, int) or isinstance(count, bool) or count < 1:
-        raise InvalidValue(f"`buckets` must be a positive integer; got {count!r}.")
-    return count
 
 
 def label_of(keys: list[Column], chosen: tuple[int, ...]) -> Column:

@@ -36,6 +36,7 @@ class Query:
     ntz: bool
     shape: Shape
     trees: tuple[str, ...]
+    sources: tuple[str, ...]
     columns: tuple[str, ...]
     arguments: tuple[tuple[int, ...], ...]
     grace: int
@@ -69,7 +70,8 @@ class Query:
             F.coalesce(F.sum(F.when(F.col("cause") == cause, F.col("start"))), F.lit(0)).alias(counter)
             for cause, counter in enumerate(COUNTERS)
         ]
-        name = "slicing: " + ", ".join(kernel.label for kernel in self.shape.kernels)
+        # Spark wants names of metrics to differ within a query, in which two window sizes may have the same results.
+        name = f"slicing: {', '.join(kernel.label for kernel in self.shape.kernels)} in {self.window}"
         rows = flat.observe(name, *counts).where(F.col("cause").isNull())
         leaves = iter([F.col(f"k{i}") for i in range(len(self.shape.keys))])
         keys = [key.rebuild(leaves) for key in self.keys]
@@ -132,11 +134,18 @@ def resolve(
             trial(kernels[list(results).index(name)], [kinds.get(column, "bigint") for column in bound.columns])
     if streaming:
         _check_short(window, grace)
-    return Query(frame, resolved, window, time, ntz, shape, trees, columns, arguments, grace, streaming)
+    sources = tuple(map(_source, results.values()))
+    return Query(frame, resolved, window, time, ntz, shape, trees, sources, columns, arguments, grace, streaming)
 
 
 def _resolved(bound: Bound, kinds: Mapping[str, str]) -> Aggregate:
     return bound.resolve(tuple("bigint" if c == EVENT_TIME else kinds[c] for c in bound.columns))
+
+
+def _source(bound: Bound) -> str:
+    """What a result is of, as far as it can be told: functions of users have no names that last."""
+    columns = ", ".join("event time" if column == EVENT_TIME else column for column in bound.columns)
+    return f"functions of ({columns})" if isinstance(bound.source, Aggregate) else bound.label
 
 
 def _field(frame: DataFrame, name: str, what: str) -> T.StructField:
@@ -169,7 +178,7 @@ def _tree(each: Kernel, shape: Shape, wanted: str) -> str:
         )
     if wanted == "two_layer" and each.aggregate.invert is None:
         raise InvalidValue(
-            f"the two-layer tree needs an exact `invert`, which `{each.label}` does not have (floats have none). "
+            f"the two-layer tree needs an exact `invert`, which `{each.label}` does not have. "
             'Use `.assemble("auto")`, which chooses a tree for each aggregate.'
         )
     best = choose(each, shape.slicing)

@@ -111,13 +111,12 @@ def _to_pandas(table: pa.Table) -> pd.DataFrame:
 
 def fingerprint(query: Query, labels: tuple[int, ...], partitions: int) -> dict[str, str]:
     """What state depends on, as names and values that a message can show."""
-    kernels = [
-        f"{','.join(map(str, k.fields))} {tree}" for k, tree in zip(query.shape.kernels, query.trees, strict=True)
-    ]
+    pairs = zip(query.shape.kernels, query.trees, strict=True)
     return {
         "windows": str(query.window),
-        "keys": ", ".join(field.kind for field in query.shape.keys),
-        "partials": "; ".join(kernels),
+        "keys": ", ".join(map(str, query.shape.keys)),
+        "aggregates": "; ".join(query.sources),
+        "partials": "; ".join(f"{', '.join(map(str, kernel.fields))}: {tree}" for kernel, tree in pairs),
         "stripe": str(query.shape.slicing.stripe),
         "buckets": f"{len(labels)} over {partitions} shuffle partitions",
     }
