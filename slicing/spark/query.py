@@ -9,7 +9,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from slicing.aggregate import EVENT_TIME, Aggregate, Bound
+from slicing.aggregate import EVENT_TIME, Aggregate, Bound, Fieldwise
 from slicing.assembly import EAGER, TREES, choose
 from slicing.blocks import Shape
 from slicing.errors import InvalidType, InvalidValue
@@ -134,7 +134,7 @@ def resolve(
             trial(kernels[list(results).index(name)], [kinds.get(column, "bigint") for column in bound.columns])
     if streaming:
         _check_short(window, grace)
-    sources = tuple(map(_source, results.values()))
+    sources = tuple(_source(bound, each.aggregate) for bound, each in zip(results.values(), kernels, strict=True))
     return Query(frame, resolved, window, time, ntz, shape, trees, sources, columns, arguments, grace, streaming)
 
 
@@ -142,10 +142,12 @@ def _resolved(bound: Bound, kinds: Mapping[str, str]) -> Aggregate:
     return bound.resolve(tuple("bigint" if c == EVENT_TIME else kinds[c] for c in bound.columns))
 
 
-def _source(bound: Bound) -> str:
-    """What a result is of, as far as it can be told: functions of users have no names that last."""
+def _source(bound: Bound, aggregate: Aggregate) -> str:
+    """What a partial is of, as far as it can be told: ufuncs have names that last, functions of users do not."""
     columns = ", ".join("event time" if column == EVENT_TIME else column for column in bound.columns)
-    return f"functions of ({columns})" if isinstance(bound.source, Aggregate) else bound.label
+    combine = aggregate.combine
+    how = ", ".join(ufunc.__name__ for ufunc in combine.ufuncs) if isinstance(combine, Fieldwise) else "functions"
+    return f"{how} of ({columns})"
 
 
 def _field(frame: DataFrame, name: str, what: str) -> T.StructField:
