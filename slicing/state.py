@@ -8,8 +8,9 @@ key-value store, found through one header:
               share a page), and loose pages that are merged eight at a time
     caches    the trees' nodes by name
 
-A micro-batch in which nothing closes writes one page and the header. A close reads the fresh pages, moves the trees
-forward, and writes what entered into its stripes. Expired stripes are removed whole.
+A micro-batch in which nothing closes writes one page and the header, and reads none but to merge eight small ones. A
+close reads the fresh pages, moves the trees forward, and writes what entered into its stripes. Expired stripes are
+removed whole.
 """
 
 from __future__ import annotations
