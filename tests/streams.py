@@ -461,8 +461,8 @@ def brute(tables, window, delay=0, grace=0):
     closes, content = {}, {}
     for batch, each in enumerate(tables):
         before = out.watermarks[max(batch - 1, 0)] if batch else 0
-        for world, time, n in zip(each["world"].to_pylist(), _times(each), each["n"].to_pylist(), strict=True):
-            cause = _take(window, grace, before, world, time, n, content)
+        for world, at, n in zip(each["world"].to_pylist(), _times(each), each["n"].to_pylist(), strict=True):
+            cause = _take(window, grace, before, world, at, n, content)
             if cause:
                 out.counters[cause][batch] = out.counters[cause].get(batch, 0) + 1
         for place in content.keys() - closes.keys():

@@ -15,8 +15,8 @@ import pandas as pd
 import pytest
 
 from slicing.__main__ import format_of_input, main, parse, result_of
-from slicing.spark.job import reason, with_time
 from slicing.errors import InvalidValue
+from slicing.spark.job import reason, with_time
 
 ROOT = Path(__file__).resolve().parent.parent
 PATIENCE = 240

@@ -347,7 +347,8 @@ def test_all_errors_are_builtin_errors_too_and_travel_between_processes():
     errors = [kind for kind in kinds.values() if isinstance(kind, type) and issubclass(kind, SlicingError)]
     for kind in errors:
         found = pickle.loads(pickle.dumps(kind("why")))
-        assert type(found) is kind and str(found) == "why"
+        assert type(found) is kind
+        assert str(found) == "why"
         assert kind is SlicingError or issubclass(kind, (ValueError, TypeError, RuntimeError, ArithmeticError))
     assert StateMismatch in errors
 

@@ -1,4 +1,4 @@
-"""Results do not depend on shuffle partitions, buckets, or where the input is cut; floats to the last bit where promised."""
+"""Results do not depend on partitions, buckets, or cuts of the input; floats to the last bit where promised."""
 
 from collections import Counter
 
