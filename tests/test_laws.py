@@ -144,7 +144,6 @@ RIGHT = {
     ),
     "nulls are left out": (Aggregate(lambda: 0, add, add), [1, None, 2]),
     "eager": (Aggregate(lambda: 0, lambda acc, x: 2 * acc + x), NUMBERS),
-    "eager in columns": (Aggregate(lambda: 0, lambda acc, x: 2 * acc + x, columns=True), NUMBERS),
     "a part of the partial in place": (
         Aggregate(lambda: 0, lambda acc, x: np.add(acc, x, out=acc), add, columns=True),
         NUMBERS,
