@@ -27,7 +27,7 @@ from streams import SECOND, START, Output, Running, record, run, source, table, 
 import combinators as C
 from slicing import Aggregate, group_by, hopping
 
-FILES = 12
+FILES = 14
 MARK = 777_000
 """A record with this n plus the number of its file is in every file; a killing `agg` waits for one of them."""
 
@@ -132,7 +132,7 @@ class Job:
                 (self.root / "wait").write_text(f"{MARK + number} {job.pid}")
             if how == "random":
                 self._until(lambda: len(self.seen()) > before or job.poll() is not None)
-                time.sleep(self.choice.uniform(0, 2))
+                time.sleep(self.choice.uniform(0, 1))
                 if job.poll() is None:
                     os.killpg(job.pid, signal.SIGKILL)
             code = job.wait(180)

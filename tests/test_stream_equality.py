@@ -50,7 +50,9 @@ SHAPES = {
     "hour by minute": Shape(hopping("1 hour", "1 minute"), delay=90 * SECOND),
     "not a multiple, negative offset": Shape(hopping("10 minutes", "3 minutes", "-50 seconds"), edge=10 * SECOND),
     "few slices, offset beyond the advance": Shape(hopping("7 minutes", "5 minutes", "12 minutes"), delay=10 * MINUTE),
-    "grace against more delay, three layers": Shape(hopping("20 minutes", "1 minute"), MINUTE, 2 * MINUTE + SECOND // 2, "three_layer"),
+    "grace against more delay, three layers": Shape(
+        hopping("20 minutes", "1 minute"), MINUTE, 2 * MINUTE + SECOND // 2, "three_layer"
+    ),
 }
 LONG_SHAPES = [*SHAPES.values(), Shape(hopping("2 hours", "7 minutes", "3 minutes"), 5 * MINUTE, MINUTE)]
 
@@ -229,7 +231,7 @@ def test_a_window_goes_out_when_the_watermark_is_exactly_on_its_end(story, keys)
     watermark 9.999                     ^
     watermark 10                         ^
     """
-    a, b = keys[:2]
+    a = keys[0]
     assert story.rows("a millisecond before the end") == {(2, a, -5): 1}
     assert story.rows("exactly on the end") == {(1, a, 0): 1}
     # 9.999 is late for [0, 10) alone, 4.999 for [-5, 5) and [0, 10).
@@ -265,7 +267,7 @@ def test_records_of_the_micro_batch_after_a_jump_are_judged_by_the_watermark_bef
 
 
 def test_a_bucket_without_data_since_the_batch_before_last_knows_the_watermark(story, keys):
-    """The bucket of a had no data while the watermark went to 1998 and 2028: 2009 and 2017 are late, 2024 for a part."""
+    """The bucket of a had no data while the watermark went to 1998 and 2028: 2009, 2017 are late, 2024 in part."""
     a = keys[0]
     assert story.counted("back after a while", "late") == [2, 0]
     assert story.counted("back after a while", "late_for_some") == [1, 0]
