@@ -104,8 +104,12 @@ def assemble(
     width = 8 * (2 + 4 * sum(kernel.width for kernel in shape.kernels))
     for chosen in _portions(block, slicing, aligned, max(1, PORTION_BYTES // width)):
         portion = block.take(chosen)
-        cells = _layout(portion, slicing, aligned)
-        yield _assemble_cells(shape, trees, portion, cells, first, end)
+        for low, high in _ranges(portion, slicing, aligned, max(1, PORTION_BYTES // width)):
+            low, high = (low if first is None else max(low, first)), (high if end is None else min(high, end))
+            oldest, newest = slicing.first_slice(low), slicing.first_slice(high - 1) + slicing.per_window
+            part = portion.take(np.flatnonzero((portion.slices >= oldest) & (portion.slices < newest)))
+            if len(part):
+                yield _assemble_cells(shape, trees, part, _layout(part, slicing, aligned), low, high)
 
 
 def _running(kernel: Kernel, tree: str) -> bool:
@@ -128,6 +132,18 @@ def _portions(block: Block, slicing: Slicing, aligned: bool, limit: int) -> Iter
             budget = int(at[head])
     for start, stop in zip(chosen, [*chosen[1:], len(block)], strict=True):
         yield slice(start, stop)
+
+
+def _ranges(block: Block, slicing: Slicing, aligned: bool, limit: int) -> Iterator[tuple[int, int]]:
+    """Ranges of windows that cover a portion: one, unless a single key has more than `limit` cells."""
+    first = int(slicing.first_window(int(block.slices.min())))
+    end = int(slicing.last_window(int(block.slices.max()))) + 1
+    if _layout(block, slicing, aligned).count <= limit:
+        yield first, end
+        return
+    step = max(limit, 4 * slicing.per_window)
+    for low in range(first, end, step):
+        yield low, min(low + step, end)
 
 
 def _layout(block: Block, slicing: Slicing, aligned: bool) -> _Cells:

@@ -91,14 +91,6 @@ class Block:
         """The rows of slices `first` up to but not including `end`."""
         return self.take(slice(*np.searchsorted(self.slices, (first, end))))
 
-    def select(self, chosen: Sequence[int]) -> Block:
-        """The block with the partials of only some of the kernels."""
-        return replace(
-            self,
-            partials=[self.partials[i] for i in chosen],
-            dictionaries=[self.dictionaries[i] for i in chosen],
-        )
-
 
 def empty(shape: Shape) -> Block:
     """A block without rows."""
@@ -306,10 +298,30 @@ def decode_text(shape: Shape, text: str) -> Block:
 
 def parts(shape: Shape, block: Block) -> Iterator[Block]:
     """The block in consecutive parts of about `PAGE_BYTES` each."""
-    width = 24 + 16 * len(shape.row_schema)
-    rows = max(1, PAGE_BYTES // width)
+    rows = max(1, int(PAGE_BYTES / row_bytes(shape, block)))
     for start in range(0, max(1, len(block)), rows):
         yield block.take(slice(start, start + rows))
+
+
+def row_bytes(shape: Shape, block: Block) -> float:
+    """About how many bytes a row of the block takes when it is encoded: numbers as they are, the rest by a sample."""
+    size: float = 20.0 + block.names.nbytes / max(1, len(block.names))
+    for partials, dictionary in zip(block.partials, block.dictionaries, strict=True):
+        size += 0.0 if dictionary is None else dictionary.nbytes / max(1, len(dictionary))
+        for column in partials:
+            size += column.itemsize if column.dtype != np.object_ else _item_bytes(column[:: max(1, len(column) // 64)])
+    return size
+
+
+def _item_bytes(items: Array) -> float:
+    lengths = [
+        sum(
+            len(part) if isinstance(part, (str, bytes)) else 8
+            for part in (item if isinstance(item, tuple) else (item,))
+        )
+        for item in items
+    ]
+    return sum(lengths) / max(1, len(lengths))
 
 
 def _to_batch(table: pa.Table, schema: pa.Schema) -> pa.RecordBatch:

@@ -61,11 +61,19 @@ class EagerBucket:
             late.some += int(np.sum((first < self.head.done) & (last >= self.head.done)))
             if len(records.slices) == 0:
                 continue
-            for window in range(max(self.head.done, int(first.min())), int(last.max()) + 1):
+            for window in self._open_windows(records.slices):
                 covered = np.flatnonzero((first <= window) & (window <= last))
                 if len(covered):
                     self._fold(window, records.take(covered))
         return late
+
+    def _open_windows(self, slices: Array) -> list[int]:
+        """The windows not closed that cover one of the slices, in order."""
+        found: set[int] = set()
+        for index in np.unique(slices).tolist():
+            first, last = self.shape.slicing.first_window(index), self.shape.slicing.last_window(index)
+            found.update(range(max(first, self.head.done), last + 1))
+        return sorted(found)
 
     def _fold(self, window: int, records: Records) -> None:
         page = self.pages.load(str(window)) or empty(self.shape)

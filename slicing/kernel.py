@@ -209,19 +209,22 @@ class ColumnsKernel(Kernel):
 
     def values(self, arrays: Sequence[pa.Array]) -> tuple[list[Any], pa.Array | None]:
         dictionary = self.no_dictionary
+        if dictionary is not None:
+            dictionary = sorted_dictionary([dictionary, *(a for a in arrays if a.type == dictionary.type)])
         shown = []
         for array in arrays:
             if self.aggregate.view == "limbs" and pa.types.is_decimal(array.type):
                 value: Any = limbs(array)
             elif dictionary is not None and array.type == dictionary.type:
-                dictionary = sorted_dictionary([array])
                 value = ranks(array, dictionary)
             elif self.aggregate.view == "ranks" and _value_type(array.type, "ranks") == np.object_:
                 value = ranks(array, sorted_dictionary([array]))
             else:
                 value = to_numpy(array, _value_type(array.type, self.aggregate.view))
             if self.aggregate.nulls:
-                value = np.ma.MaskedArray(value, mask=np.asarray(array.is_null()))
+                null = np.asarray(array.is_null())
+                limbed = isinstance(value, tuple)
+                value = tuple(np.ma.MaskedArray(v, null) for v in value) if limbed else np.ma.MaskedArray(value, null)
             shown.append(value)
         return shown, dictionary
 
@@ -240,10 +243,21 @@ class ColumnsKernel(Kernel):
                 f"`{name}` of `{self.label}` must return {self.width} array(s), one per field of the partial "
                 f"({', '.join(map(str, self.fields))}); got {len(parts)}."
             )
-        return [
-            self._shaped(name, part, shape).astype(dtype, copy=False)
-            for part, dtype in zip(parts, self.dtypes, strict=True)
-        ]
+        return [self._typed(name, self._shaped(name, part, shape), at) for at, part in enumerate(parts)]
+
+    def _typed(self, name: str, array: Array, at: int) -> Array:
+        dtype, field = self.dtypes[at], self.fields[at]
+        if array.dtype == dtype:
+            return array
+        if not np.can_cast(array.dtype, dtype, "same_kind"):
+            raise InvalidType(
+                f"`{name}` of `{self.label}` must return {dtype} for field `{field}`; got {array.dtype}. "
+                "Convert it there, or give another `partial`."
+            )
+        cast = array.astype(dtype)
+        if dtype.kind in "iu" and not np.array_equal(cast, array):
+            raise InvalidType(f"`{name}` of `{self.label}` returned values that field `{field}` cannot hold. Widen it.")
+        return cast
 
     def _call(self, name: str, function: Any, *args: Any) -> Any:
         try:
@@ -491,8 +505,11 @@ def _objects_to_arrow(column: Array, field: Field, label: str) -> pa.Array:
     target = arrow_type(field.kind)
     try:
         if field.kind in INTEGERS:
-            # Given the type, pyarrow would cut 2.5 to 2.
-            return pa.array(column.tolist()).cast(target)
+            # Given the type, pyarrow would cut 2.5 to 2; without it, text would be parsed by the cast.
+            array = pa.array(column.tolist())
+            if pa.types.is_string(array.type) or pa.types.is_binary(array.type):
+                raise pa.ArrowInvalid("got text")
+            return array.cast(target)
         return pa.array(column.tolist(), type=target)
     except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError, TypeError) as error:
         raise _wrong_type(field, label, error) from None

@@ -26,7 +26,7 @@ from typing import Protocol
 import numpy as np
 
 from slicing.assembly import Windows, assemble
-from slicing.blocks import Block, Shape, concat, decode_text, empty, encode_text, fold, parts
+from slicing.blocks import Block, Shape, concat, decode_text, empty, encode_text, fold, parts, row_bytes
 from slicing.errors import StateMismatch
 from slicing.trees import Live, Node, Rows, ThreeLayer, TwoLayer
 
@@ -80,7 +80,6 @@ class Header:
     done: int = 0  # first window that has not gone out
     newest: int | None = None  # newest slice ever seen, None when nothing is left
     serial: int = 0  # id of the next page
-    batches: int = 0  # micro-batches that wrote this header
     fresh: list[Entry] = field(default_factory=list)
     stripes: dict[int, Stripe] = field(default_factory=dict)
     caches: dict[str, list[Entry]] = field(default_factory=dict)
@@ -88,7 +87,7 @@ class Header:
     def to_text(self) -> str:
         """The header as compressed JSON in base64."""
         stripes = {str(key): [stripe.cuts, stripe.loose] for key, stripe in self.stripes.items()}
-        values = [self.watermark, self.done, self.newest, self.serial, self.batches, self.fresh, stripes, self.caches]
+        values = [self.watermark, self.done, self.newest, self.serial, self.fresh, stripes, self.caches]
         content = json.dumps([FORMAT, self.fingerprint, *values], separators=(",", ":"))
         return base64.b64encode(zlib.compress(content.encode(), 1)).decode("ascii")
 
@@ -101,9 +100,9 @@ class Header:
                 f"the checkpoint has state of format {version}, this version reads format {FORMAT}. "
                 "Start with a new checkpoint, or go back to the version that wrote it."
             )
-        fingerprint, watermark, done, newest, serial, batches, fresh, stripes, caches = values
+        fingerprint, watermark, done, newest, serial, fresh, stripes, caches = values
         stripes = {int(key): Stripe(*content) for key, content in stripes.items()}
-        return cls(fingerprint, watermark, done, newest, serial, batches, fresh, stripes, caches)
+        return cls(fingerprint, watermark, done, newest, serial, fresh, stripes, caches)
 
 
 def compare_fingerprints(stored: dict[str, str], wanted: dict[str, str]) -> None:
@@ -125,8 +124,8 @@ def compare_fingerprints(stored: dict[str, str], wanted: dict[str, str]) -> None
 class Late:
     """Records refused by a bucket, by cause."""
 
-    all: int = 0  # closed in every window
-    some: int = 0  # closed in some windows, counted in the others
+    all: int = 0  # late for all of their windows
+    some: int = 0  # late for some windows, counted in the others
 
 
 class Bucket:
@@ -140,6 +139,7 @@ class Bucket:
         self.slicing = shape.slicing
         text = store.header()
         self.is_new = text is None
+        self._stored = text
         if text is None:
             self.head = Header(fingerprint, done=self.slicing.first_open(0, grace))
         else:
@@ -173,9 +173,11 @@ class Bucket:
         self.put_header()
 
     def put_header(self) -> None:
-        """Write the header."""
-        self.head.batches += 1
-        self.store.put_header(self.head.to_text())
+        """Write the header, if it changed."""
+        text = self.head.to_text()
+        if text != self._stored:
+            self.store.put_header(text)
+            self._stored = text
 
     def close(self, watermark: int) -> Iterator[Windows]:
         """Yield the windows that go out at a watermark (in milliseconds), then write the state that is left."""
@@ -186,9 +188,14 @@ class Bucket:
             head.done = end
             self.save()
             return
-        fresh = fold(self.shape, [*self._read(head.fresh, self.shape), self._incoming])
+        # Pages of slices that do not enter yet are left alone, or a long delay would make every close rewrite them;
+        # but not if partials have an order, which is that of the pages.
+        ordered = any(kernel.aggregate.ordered for kernel in self.shape.kernels)
+        entering = [entry for entry in head.fresh if ordered or entry[1] < self.entered(end)]
+        fresh = fold(self.shape, [*self._read(entering, self.shape), self._incoming])
         self._incoming = empty(self.shape)
-        self._remove(head.fresh)
+        head.fresh = [entry for entry in head.fresh if entry not in entering]
+        self._remove(entering)
         until = min(end, slicing.last_window(head.newest) + 1)
         if until > first:
             closing = _Closing(self, fresh, first, until, end)
@@ -197,7 +204,10 @@ class Bucket:
         if until < end:
             self._clear()
         else:
-            self._keep(fresh, first, end)
+            self._keep(fresh.between(slicing.first_slice(end), self.entered(end)), first, end)
+            waiting = fresh.between(self.entered(end), FOREVER)
+            if len(waiting):
+                self._append(head.fresh, waiting, self.shape)
         self.put_header()
 
     def _clear(self) -> None:
@@ -212,25 +222,21 @@ class Bucket:
         """End of the slices that have entered the trees when `window` is the next to close."""
         return self.slicing.first_slice(window - 1) + self.slicing.per_window
 
-    def _keep(self, fresh: Block, first: int, end: int) -> None:
-        """Write the slices that later windows need: those that entered into their stripes, the others as fresh."""
-        oldest, entered = self.slicing.first_slice(end), self.entered(end)
+    def _keep(self, kept: Block, first: int, end: int) -> None:
+        """Write what entered and later windows need into its stripes, and remove the stripes that none needs."""
+        oldest = self.slicing.first_slice(end)
         for key in [key for key in self.head.stripes if (key + 1) * self.slicing.stripe <= oldest]:
             self._remove_stripe(key)
-        kept = fresh.between(oldest, entered)
         for key in np.unique(kept.slices // self.slicing.stripe):
             self._store(int(key), kept.between(int(key) * self.slicing.stripe, int(key + 1) * self.slicing.stripe))
         self._compact(first, end)
-        rest = fresh.between(entered, FOREVER)
-        if len(rest):
-            self._append(self.head.fresh, rest, self.shape)
 
     def _store(self, key: int, block: Block) -> None:
         """Put rows into a stripe: slices that fill a page are cut at once, unless earlier rows of them are there."""
         stripe = self.head.stripes.setdefault(key, Stripe())
         start = key * self.slicing.stripe
         cut_until = start + (stripe.cuts[-1][1] if stripe.cuts else 0)
-        width = 16 + 8 * len(self.shape.row_schema)
+        width = row_bytes(self.shape, block)
         new = block.between(cut_until, FOREVER)
         if not stripe.loose and len(new) == len(block) and len(new) * width >= CUT_BYTES:
             self._cut(key, new)
@@ -248,9 +254,9 @@ class Bucket:
         if leaving == self.slicing.first_slice(first) // length:
             leaving = None
         for key, stripe in list(self.head.stripes.items()):
-            end = (key + 1) * length
-            whole = entered_before < end <= entered
-            if stripe.loose and ((whole and not stripe.cuts) or (key == leaving and end <= entered)):
+            last = (key + 1) * length
+            whole = entered_before < last <= entered
+            if stripe.loose and ((whole and not stripe.cuts) or (key == leaving and last <= entered)):
                 block = fold(self.shape, self._read_stripe(key, oldest, FOREVER))
                 self._remove_stripe(key)
                 self.head.stripes[key] = Stripe()
@@ -259,9 +265,9 @@ class Bucket:
     def _cut(self, key: int, block: Block) -> None:
         """Write the slices of a stripe as pages of their own; small ones share a page with those that follow."""
         stripe, start = self.head.stripes[key], key * self.slicing.stripe
-        width = 16 + 8 * len(self.shape.row_schema)
+        width = row_bytes(self.shape, block)
         indices, rows = np.unique(block.slices, return_counts=True)
-        first, size = 0, 0
+        first, size = 0, 0.0
         for i, count in enumerate(rows):
             size += int(count) * width
             if size >= CUT_BYTES or i == len(rows) - 1:

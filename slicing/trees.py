@@ -24,7 +24,7 @@ import numpy as np
 import pyarrow as pa
 
 from slicing.assembly import group_length
-from slicing.blocks import Block, Shape, encode_keys, regroup, rerank
+from slicing.blocks import Block, Shape, empty, encode_keys, regroup, rerank
 from slicing.kernel import Array, Partials, locating, union
 
 
@@ -181,9 +181,9 @@ class Node:
             kernel, columns = self.live.shape.kernels[i], self.partials[i]
             with locating(lambda index: self._place(staying[index])):
                 left = kernel.invert([c[staying] for c in columns], [c[rest] for c in rows.partials[i]])
-            for column, new, empty in zip(columns, left, kernel.spread(len(drained)), strict=True):
+            for column, new, init in zip(columns, left, kernel.spread(len(drained)), strict=True):
                 column[staying] = new
-                column[drained] = empty
+                column[drained] = init
 
     def _place(self, code: int) -> str:
         return f"key {tuple(self.live.names.slice(int(code), 1).to_pylist()[0].values())}"
@@ -274,6 +274,7 @@ class ThreeLayer:
         self.run = _load(live, self.chosen, cache, "run")
         self._nodes: dict[str, Node] = {}
         self._between: Node | None = None
+        self._late_suffix: Block | None = None
         self._between_changed = False
         self._shape = live.shape.select(self.chosen)
 
@@ -292,6 +293,7 @@ class ThreeLayer:
         for index in np.unique(run.slices):
             self.run.append(run.between(int(index), int(index) + 1))
         if len(suffix.codes):
+            self._late_suffix = None
             self.cache.append("late suffix", regroup(self._shape, self.live.block(suffix, self.chosen)))
         if len(between.codes):
             self._middle()
@@ -328,6 +330,7 @@ class ThreeLayer:
             if name.startswith("suffix "):
                 self._drop(name)
         self.cache.drop("late suffix")
+        self._late_suffix = None
         self.p += 1
         assert oldest // self.stripe == self.p, "windows close one after another"
         self._drop(f"rest {self.p}")
@@ -364,9 +367,10 @@ class ThreeLayer:
     def value(self, oldest: int) -> Node:
         """The window that starts at slice `oldest`, as a node of its own."""
         node = self._node(f"suffix {oldest}").copy()
-        late = self.cache.load("late suffix")
-        if late is not None:
-            self._add_late(node, late.between(oldest, 1 << 62))
+        if self._late_suffix is None:
+            self._late_suffix = self.cache.load("late suffix") or empty(self._shape)
+        if len(self._late_suffix):
+            self._add_late(node, self._late_suffix.between(oldest, 1 << 62))
         node.join(self._middle())
         node.join(self.run)
         self._drop(f"suffix {oldest}")
@@ -407,6 +411,7 @@ class ThreeLayer:
         for name in self.cache.names():
             self.cache.drop(name)
         self._nodes.clear()
+        self._late_suffix = None
         self._forget_between()
         before = oldest - self.step
         self.p, self.q = before // self.stripe, (before + self.n - 1) // self.stripe

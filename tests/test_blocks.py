@@ -155,7 +155,6 @@ def test_check_finds_what_is_wrong():
     with pytest.raises(AssertionError):
         concat(SHAPE, [block, block]).check(SHAPE)
     with pytest.raises(AssertionError):
-        block.select([0]).check(SHAPE)
 
 
 RECORDS_WITH_NULLS = [(0, 1, None), (0, 1, 4), (0, 1, None), (0, 2, None), (0, 3, 7)]

@@ -10,14 +10,15 @@ def labels(spark: SparkSession, count: int, partitions: int) -> tuple[int, ...]:
     """`count` integers of which every one of `partitions` gets the same number (or one more) in Spark's shuffle.
 
     Spark places a group in partition `pmod(hash(value), partitions)`. Integers are tried in order, with Spark's own
-    `hash`, until every partition has its share; bucket i goes to partition `i % partitions`.
+    `hash`, until every partition has its share. 0 is always among them: should another number of partitions ask for
+    other labels on an old checkpoint, that bucket's header tells before anything is written.
     """
-    chosen: dict[int, int] = {}
+    chosen: list[int] = []
     tried = max(64, 8 * count)
     while len(chosen) < count:
         chosen = _spread(_placed(spark, tried, partitions), count, partitions)
         tried *= 2
-    return tuple(chosen[i] for i in range(count))
+    return tuple(chosen)
 
 
 def _placed(spark: SparkSession, tried: int, partitions: int) -> list[int]:
@@ -28,12 +29,14 @@ def _placed(spark: SparkSession, tried: int, partitions: int) -> list[int]:
     return list(row.placed)
 
 
-def _spread(placed: list[int], count: int, partitions: int) -> dict[int, int]:
-    chosen: dict[int, int] = {}
-    free = {p: list(range(p, count, partitions))[::-1] for p in range(partitions)}
+def _spread(placed: list[int], count: int, partitions: int) -> list[int]:
+    # The partition of label 0 comes first where some have one label more.
+    free = {(placed[0] + i) % partitions: len(range(i, count, partitions)) for i in range(partitions)}
+    chosen = []
     for label, partition in enumerate(placed):
         if free[partition]:
-            chosen[free[partition].pop()] = label
+            free[partition] -= 1
+            chosen.append(label)
     return chosen
 
 

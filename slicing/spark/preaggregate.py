@@ -66,11 +66,8 @@ class PreAggregate:
         block = from_records(self.shape, records.slices, codes, names, arguments)
         label_of = np.zeros(len(names), dtype=np.int64)
         label_of[codes] = buckets
-        labels = label_of[block.keys]
-        for label in self.labels:
-            rows = np.flatnonzero(labels == label)
-            if len(rows):
-                yield label, block.take(rows)
+        for label, rows in _by_label(label_of[block.keys]):
+            yield label, block.take(rows)
 
     def _rows(self, held: dict[int, Block], part: Iterator[int], refused: Refused) -> pa.RecordBatch:
         pages = (
@@ -91,9 +88,9 @@ class Ship:
         refused, part = Refused(), count()
         for chunk in _chunks(batches):
             records, buckets = _records(self.shape, chunk, refused)
-            some = ((label, np.flatnonzero(buckets == label)) for label in self.labels)
-            pages = ((label, encode_records(self.shape, records.take(rows))) for label, rows in some)
-            yield _shipped(pages, part, Refused())
+            some = [(label, encode_records(self.shape, records.take(rows))) for label, rows in _by_label(buckets)]
+            if some:
+                yield _shipped(some, part, Refused())
         yield _shipped(((label, None) for label in self.labels), part, refused)
 
 
@@ -110,8 +107,16 @@ def _records(shape: Shape, chunk: pa.Table, refused: Refused) -> tuple[Records, 
         chunk, times, slices = chunk.filter(pa.array(inside)), times[inside], slices[inside]
     values_from = 2 + len(shape.keys)
     names = pa.table([_plain(column) for column in chunk.columns[2:values_from]], schema=shape.key_schema)
-    values = [column.combine_chunks() for column in chunk.columns[values_from:]]
+    values = [_small(column.combine_chunks()) for column in chunk.columns[values_from:]]
     return Records(slices, times, names, values), np.asarray(chunk["bucket"])
+
+
+def _by_label(labels: Array) -> Iterator[tuple[int, Array]]:
+    """The rows of each label, in their order."""
+    rows = np.argsort(labels, kind="stable")
+    found, starts = np.unique(labels[rows], return_index=True)
+    for label, some in zip(found, np.split(rows, starts[1:]), strict=True):
+        yield int(label), some
 
 
 def _shipped(pages: Iterable[tuple[int, bytes | None]], part: Iterator[int], refused: Refused) -> pa.RecordBatch:
@@ -138,7 +143,14 @@ def _chunks(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
         yield pa.Table.from_batches(waiting)
 
 
+def _small(array: pa.Array) -> pa.Array:
+    """Text and binary with the offsets of their kinds, whatever `spark.sql.execution.arrow.useLargeVarTypes` says."""
+    if pa.types.is_large_string(array.type):
+        return array.cast(pa.string())
+    return array.cast(pa.binary()) if pa.types.is_large_binary(array.type) else array
+
+
 def _plain(column: pa.ChunkedArray) -> pa.Array:
-    array = column.combine_chunks()
+    array = _small(column.combine_chunks())
     # Spark names the session's time zone; the instants are the same in UTC, which is what state remembers.
     return array.cast(pa.timestamp("us", "UTC")) if pa.types.is_timestamp(array.type) and array.type.tz else array

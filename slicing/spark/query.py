@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -70,18 +71,23 @@ class Query:
             F.coalesce(F.sum(F.when(F.col("cause") == cause, F.col("start"))), F.lit(0)).alias(counter)
             for cause, counter in enumerate(COUNTERS)
         ]
-        # Spark wants names of metrics to differ within a query, in which two window sizes may have the same results.
-        name = f"slicing: {', '.join(kernel.label for kernel in self.shape.kernels)} in {self.window}"
-        rows = flat.observe(name, *counts).where(F.col("cause").isNull())
+        rows = flat.observe(self.metrics_name(), *counts).where(F.col("cause").isNull())
         leaves = iter([F.col(f"k{i}") for i in range(len(self.shape.keys))])
         keys = [key.rebuild(leaves) for key in self.keys]
         return rows.select(*keys, self._window_column(), *self._result_columns())
+
+    def metrics_name(self) -> str:
+        """The name of the observed metrics; Spark wants them to differ between the aggregations of a query."""
+        results = ", ".join(kernel.label for kernel in self.shape.kernels)
+        keys = ", ".join(key.name for key in self.keys)
+        return f"slicing: {results} in {self.window} of {self.time}" + (f" by {keys}" if keys else "")
 
     def _window_column(self) -> Column:
         kind = "timestamp_ntz" if self.ntz else "timestamp"
         start, end = (logical(F.col("start") + F.lit(shift), kind) for shift in (0, self.window.size))
         metadata: dict[str, object] = {_WINDOW: True}
-        if self.streaming:
+        if self.streaming and not self.grace:
+            # With grace a window goes out behind the watermark, where Spark's operators would drop it without a word.
             metadata[_DELAY] = self.frame.schema[self.time].metadata[_DELAY]
         return F.struct(start.alias("start"), end.alias("end")).alias("window", metadata=metadata)
 
@@ -143,11 +149,18 @@ def _resolved(bound: Bound, kinds: Mapping[str, str]) -> Aggregate:
 
 
 def _source(bound: Bound, aggregate: Aggregate) -> str:
-    """What a partial is of, as far as it can be told: ufuncs have names that last, functions of users do not."""
+    """What a partial is of, as far as it can be told: lambdas have no names."""
     columns = ", ".join("event time" if column == EVENT_TIME else column for column in bound.columns)
     combine = aggregate.combine
-    how = ", ".join(ufunc.__name__ for ufunc in combine.ufuncs) if isinstance(combine, Fieldwise) else "functions"
+    how = ", ".join(u.__name__ for u in combine.ufuncs) if isinstance(combine, Fieldwise) else _function(combine)
     return f"{how} of ({columns})"
+
+
+def _function(function: object) -> str:
+    if isinstance(function, partial):
+        return f"{_function(function.func)}{function.args}"
+    name = str(getattr(function, "__qualname__", "<"))
+    return "functions" if "<" in name else name
 
 
 def _field(frame: DataFrame, name: str, what: str) -> T.StructField:
@@ -161,12 +174,14 @@ def _field(frame: DataFrame, name: str, what: str) -> T.StructField:
 
 
 def _check_names(keys: tuple[str, ...], results: Mapping[str, Bound]) -> None:
+    taken = {"window", *map(str.casefold, keys)}
     for name in results:
-        if name == "window" or name in keys:
+        if name.casefold() in taken:
             raise InvalidValue(f"result name `{name}` collides with a column of the output. Choose another name.")
-    if len(set(keys)) < len(keys):
+        taken.add(name.casefold())
+    if len(set(map(str.casefold, keys))) < len(keys):
         raise InvalidValue(f"key columns must differ; got {', '.join(keys)}.")
-    if "window" in keys:
+    if "window" in map(str.casefold, keys):
         raise InvalidValue(
             "a key column cannot be called `window`, as the output has a column of that name. Rename it."
         )
