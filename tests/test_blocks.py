@@ -3,6 +3,7 @@
 import datetime as dt
 import math
 from collections import defaultdict
+from dataclasses import replace
 from decimal import Decimal
 
 import numpy as np
@@ -155,6 +156,7 @@ def test_check_finds_what_is_wrong():
     with pytest.raises(AssertionError):
         concat(SHAPE, [block, block]).check(SHAPE)
     with pytest.raises(AssertionError):
+        replace(block, partials=block.partials[:1]).check(SHAPE)
 
 
 RECORDS_WITH_NULLS = [(0, 1, None), (0, 1, 4), (0, 1, None), (0, 2, None), (0, 3, 7)]

@@ -113,6 +113,7 @@ class Job:
             "TZ": "UTC",
         }
         command = [sys.executable, __file__, str(self.root), str(plan)]
+        self.logged = len(self._log())
         with (self.root / "log").open("a") as log:
             return subprocess.Popen(command, env=environment, stdout=log, stderr=log, start_new_session=True)
 
@@ -139,8 +140,18 @@ class Job:
         finally:
             if job.poll() is None:
                 os.killpg(job.pid, signal.SIGKILL)
+        self._check(code)
         self.kills += code == -signal.SIGKILL
         return code == -signal.SIGKILL
+
+    def _log(self):
+        log = self.root / "log"
+        return log.read_text(errors="replace") if log.exists() else ""
+
+    def _check(self, code):
+        """It ended well, was killed, or Spark did not start on a busy machine; see `streams.Running.finish`."""
+        new = self._log()[self.logged :]
+        assert code in (0, -signal.SIGKILL) or "failed to connect back" in new, f"exit code {code}: {new[-3000:]}"
 
     def _until(self, condition):
         end = time.monotonic() + 120
@@ -149,10 +160,10 @@ class Job:
 
     def finish(self):
         """Run it to its end, however often Spark's own start fails on a busy machine."""
-        for _ in range(3):
-            if self.run().wait(240) == 0:
-                return
-        raise AssertionError((self.root / "log").read_text()[-3000:])
+        while (code := self.run().wait(240)) != 0 and self.patience:
+            self._check(code)
+            self.patience -= 1
+        assert code == 0, self._log()[-3000:]
 
     def rows(self):
         """What is in the sink, by micro-batch."""
