@@ -12,13 +12,14 @@ cells: a running total (aggregates that add and subtract exactly), the aligned t
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 
-from slicing.blocks import Block, Shape, order
-from slicing.kernel import Array, Kernel, Partials
+from slicing.blocks import Block, Shape, order, show_place
+from slicing.kernel import Array, Kernel, Partials, locating
 from slicing.slices import Slicing
 
 PORTION_BYTES = 64 << 20
@@ -72,6 +73,7 @@ class _Cells:
     """Where the rows of a block, sorted by (key, slice), lie among the cells of their stretches."""
 
     slicing: Slicing
+    names: pa.Table  # the keys by their codes
     origins: Array  # first slice of each stretch
     offsets: Array  # first cell of each stretch, and the number of all cells
     keys: Array  # key of each stretch
@@ -80,6 +82,12 @@ class _Cells:
     @property
     def count(self) -> int:
         return int(self.offsets[-1])
+
+    def place(self, cell: int) -> str:
+        """The key and the slice of a cell, for messages."""
+        stretch = int(np.searchsorted(self.offsets, cell, side="right")) - 1
+        index = int(self.origins[stretch] + cell - self.offsets[stretch])
+        return show_place(self.slicing, self.names, self.keys[stretch], index)
 
     def ends(self) -> tuple[Array, Array]:
         """For every cell its slice, the newest of a window that ends there, and its stretch."""
@@ -165,7 +173,7 @@ def _layout(block: Block, slicing: Slicing, aligned: bool) -> _Cells:
         lengths = -(-lengths // stripe) * stripe
     offsets = np.concatenate([[0], np.cumsum(lengths)])
     stretch = np.cumsum(breaks) - 1
-    return _Cells(slicing, origins, offsets, keys[heads], offsets[stretch] + slices - origins[stretch])
+    return _Cells(slicing, block.names, origins, offsets, keys[heads], offsets[stretch] + slices - origins[stretch])
 
 
 def _assemble_cells(
@@ -204,7 +212,8 @@ def _kernel_windows(kernel: Kernel, tree: str, columns: Partials, cells: _Cells,
     for cell, column in zip(spread, columns, strict=True):
         cell[cells.position] = column
     if tree == "recompute" or n <= FEW_SLICES:
-        return _recompute(kernel, spread, at, n)
+        with locating(lambda index: cells.place(int(at[index]))):
+            return _recompute(kernel, spread, at, n)
     return _three_layer(kernel, spread, cells, at, oldest)
 
 
@@ -237,13 +246,16 @@ def _three_layer(kernel: Kernel, cells: Partials, cells_of: _Cells, at: Array, o
     """
     n, stripe = cells_of.slicing.per_window, cells_of.slicing.stripe
     grid = [np.ascontiguousarray(column.reshape(-1, stripe).T) for column in cells]
-    suffix = _scan(kernel, grid, backwards=True)
-    prefix = _scan(kernel, grid, backwards=False)
+    with locating(lambda index: cells_of.place(index * stripe)):
+        suffix = _scan(kernel, grid, backwards=True)
+        prefix = _scan(kernel, grid, backwards=False)
     between = _Between(kernel, cells_of, [column[-1] for column in prefix])
     old, new = (at - n + 1) // stripe, at // stripe
     total = [column[oldest % stripe, old] for column in suffix]
-    total = kernel.combine(total, between.of(old, new))
-    return kernel.combine(total, [column[at % stripe, new] for column in prefix])
+    middle = between.of(old, new)
+    with locating(lambda index: cells_of.place(int(at[index]))):
+        total = kernel.combine(total, middle)
+        return kernel.combine(total, [column[at % stripe, new] for column in prefix])
 
 
 def _scan(kernel: Kernel, grid: Partials, backwards: bool) -> Partials:
@@ -264,7 +276,7 @@ class _Between:
     """The whole stripes between a window's oldest and newest: the rest of one group, the start of the next."""
 
     def __init__(self, kernel: Kernel, cells: _Cells, totals: Partials):
-        self.kernel, self.group = kernel, group_length(cells.slicing)
+        self.kernel, self.group, self.cells = kernel, group_length(cells.slicing), cells
         stripe = cells.slicing.stripe
         first = cells.offsets[:-1] // stripe
         stretch = np.repeat(np.arange(len(first)), np.diff(cells.offsets) // stripe)
@@ -279,9 +291,13 @@ class _Between:
             self._join(self.rest, here, here, here + 1)
 
     def _join(self, columns: Partials, target: Array, a: Array, b: Array) -> None:
-        joined = self.kernel.combine([c[a] for c in columns], [c[b] for c in columns])
+        with self._locating(target):
+            joined = self.kernel.combine([c[a] for c in columns], [c[b] for c in columns])
         for column, new in zip(columns, joined, strict=True):
             column[target] = new
+
+    def _locating(self, stripes: Array) -> AbstractContextManager[None]:
+        return locating(lambda index: self.cells.place(int(stripes[index]) * self.cells.slicing.stripe))
 
     def of(self, old: Array, new: Array) -> Partials:
         """The combination of stripes `old + 1` to `new - 1`, per pair; `new` is one of two values for each `old`."""
@@ -293,7 +309,8 @@ class _Between:
         first, last = pairs // 2 + 1, pairs // 2 + nearest + pairs % 2 - 1
         total = [column[first] for column in self.rest]
         crosses = np.flatnonzero(self.absolute[last] // self.group > self.absolute[first] // self.group)
-        joined = self.kernel.combine([c[crosses] for c in total], [c[last[crosses]] for c in self.start])
+        with self._locating(first[crosses]):
+            joined = self.kernel.combine([c[crosses] for c in total], [c[last[crosses]] for c in self.start])
         for column, item in zip(total, joined, strict=True):
             column[crosses] = item
         where = np.cumsum(wanted)[variant] - 1

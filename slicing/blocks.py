@@ -196,8 +196,13 @@ def regroup(shape: Shape, block: Block) -> Block:
 
 def place(shape: Shape, names: pa.Table, key: int, index: int) -> str:
     """A key and a slice as messages show them."""
+    return show_place(shape.slicing, names, key, index)
+
+
+def show_place(slicing: Slicing, names: pa.Table, key: int, index: int) -> str:
+    """`place` where there is no shape."""
     values = tuple(names.slice(int(key), 1).to_pylist()[0].values())
-    start, end = (shape.slicing.slice_start(int(i)) for i in (index, index + 1))
+    start, end = (slicing.slice_start(int(i)) for i in (index, index + 1))
     return f"key {values} in slice [{show_instant(start)}, {show_instant(end)})"
 
 

@@ -405,7 +405,6 @@ def test_a_function_that_raises_is_named_with_key_and_slice(events):
         assert part in found, part
 
 
-@pytest.mark.xfail(reason="a failure in assembly leaves the worker as RowFailure, which names no key", strict=True)
 def test_a_combine_that_raises_in_assembly_is_named_with_key(events):
     grouped = group_by(events, "k").window(WINDOW, time="ts")
     found = message(grouped.aggregate(int, add, touchy, value="n", name="total"))
@@ -430,7 +429,6 @@ def test_overflow_is_an_error_that_names_the_result(events):
     assert len(whole.collect()) == 6
 
 
-@pytest.mark.xfail(reason="ResultOverflow does not say in which window of which key", strict=True)
 def test_overflow_is_an_error_that_names_key_and_window(events):
     found = message(group_by(events, "k").window(WINDOW, time="ts").aggregate(total=C.sum("huge")))
     for part in ("key ('", "in window ["):

@@ -176,9 +176,8 @@ def story(root, seed, kinds):
     for how in kinds:
         while not job.kill(how) and job.patience:
             job.patience -= 1
-            # It came to its end, or Spark did not start: a new life from scratch only if there is nothing left to kill.
-            if len(set(job.seen())) > FILES:
-                return job
+            if len(set(job.seen())) >= FILES:
+                break  # there is nothing left to kill
     job.finish()
     return job
 

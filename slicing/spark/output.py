@@ -6,7 +6,8 @@ import pyarrow as pa
 
 from slicing.assembly import Windows
 from slicing.blocks import Shape
-from slicing.kernel import locating
+from slicing.errors import ResultOverflow
+from slicing.kernel import Kernel, Partials, locating
 from slicing.kinds import arrow_type
 from slicing.spark.columns import physical
 from slicing.spark.query import COUNTERS
@@ -22,10 +23,28 @@ def flat_windows(shape: Shape, windows: Windows) -> pa.Table:
         results = [
             (array, field.kind)
             for kernel, partials, dictionary in zip(shape.kernels, windows.partials, windows.dictionaries, strict=True)
-            for array, field in zip(kernel.results_to_arrow(partials, dictionary), kernel.results, strict=True)
+            for array, field in zip(_results(shape, windows, kernel, partials, dictionary), kernel.results, strict=True)
         ]
     columns |= {f"r{i}": _travelling(array, kind) for i, (array, kind) in enumerate(results)}
     return pa.table(columns | {"cause": pa.nulls(len(windows), pa.int32())})
+
+
+def _results(
+    shape: Shape, windows: Windows, kernel: Kernel, partials: Partials, dictionary: pa.Array | None
+) -> list[pa.Array]:
+    try:
+        return kernel.results_to_arrow(partials, dictionary)
+    except ResultOverflow as error:
+        # Rare, so the way of the many pays nothing for it: halve the rows until one is left.
+        low, high = 0, len(windows)
+        while high - low > 1:
+            middle = (low + high) // 2
+            try:
+                kernel.results_to_arrow([column[low:middle] for column in partials], dictionary)
+                low = middle
+            except ResultOverflow:
+                high = middle
+        raise ResultOverflow(f"{error} Found for {_place(shape, windows, low)}.") from None
 
 
 def flat_counts(shape: Shape, counts: dict[str, int]) -> pa.Table:
