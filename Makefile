@@ -57,7 +57,7 @@ bench-quick: $(BENCH) ## the benchmarks, in short
 	$(BIN)/python -m benchmarks.run --quick $(ARGS)
 
 bench: $(BENCH) ## the benchmarks, in full
-	$(BIN)/python -m benchmarks.run $(ARGS)
+	$(BIN)/python -m benchmarks.run --write docs/performance.md $(ARGS)
 
 docs: $(DEV) ## run every code block of README and docs
 	$(BIN)/python -m pytest tests/test_docs.py $(ARGS)
