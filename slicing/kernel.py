@@ -508,7 +508,7 @@ def _objects_to_arrow(column: Array, field: Field, label: str) -> pa.Array:
             # Given the type, pyarrow would cut 2.5 to 2; without it, text would be parsed by the cast.
             array = pa.array(column.tolist())
             if pa.types.is_string(array.type) or pa.types.is_binary(array.type):
-                raise pa.ArrowInvalid("got text")
+                raise pa.ArrowInvalid(f"got {next(item for item in column if item is not None)!r}")
             return array.cast(target)
         return pa.array(column.tolist(), type=target)
     except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError, TypeError) as error:
