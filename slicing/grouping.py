@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from slicing.plan import Plan
+    from slicing.spark.query import Query
 
 _FUNCTIONS = ("init", "agg", "combine", "invert")
 
@@ -93,17 +94,19 @@ class Windowed:
         """
         from slicing.spark.build import build
 
-        return build(*self._request(functions, arguments))
+        return build(self._query(functions, arguments), self.bucket_count)
 
     def plan(self, *functions: Callable[..., Any], **arguments: Any) -> Plan:
         """What `aggregate` with these arguments would do, as a value."""
         from slicing.spark.build import plan
 
-        return plan(*self._request(functions, arguments))
+        return plan(self._query(functions, arguments), self.bucket_count)
 
-    def _request(self, functions: tuple[Any, ...], arguments: dict[str, Any]) -> tuple[Any, ...]:
+    def _query(self, functions: tuple[Any, ...], arguments: dict[str, Any]) -> Query:
+        from slicing.spark.query import resolve
+
         results = named(functions, arguments)
-        return self.df, self.keys, self.windows, self.time, results, self.tree, self.grace_us, self.bucket_count
+        return resolve(self.df, self.keys, self.windows, self.time, results, self.tree, self.grace_us)
 
     def explain(self, *functions: Callable[..., Any], **arguments: Any) -> None:
         """Print what `aggregate` with these arguments would do; nothing is run."""
