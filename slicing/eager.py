@@ -15,7 +15,9 @@ import pyarrow as pa
 from slicing.assembly import Windows
 from slicing.blocks import Block, Shape, empty, encode_keys, fold_arrays, order, place, rerank
 from slicing.kernel import Array, locating, union
-from slicing.state import Bucket, BucketCache, Late, Store
+from slicing.pages import MemoryStore, Nodes, Pages, Store
+from slicing.state import Late
+from slicing.stripes import FOREVER
 
 
 @dataclass(frozen=True)
@@ -46,11 +48,10 @@ class EagerBucket:
         fingerprint: dict[str, str],
         store: Store,
     ):
-        everything = range(len(shape.kernels))
-        self.shape, self.arguments = shape, arguments
-        self.bucket = Bucket(shape, ["eager"] * len(shape.kernels), grace, fingerprint, store)
-        self.pages = BucketCache(self.bucket, "window", everything)
-        self.head, self.is_new = self.bucket.head, self.bucket.is_new
+        self.shape, self.arguments, self.grace = shape, arguments, grace
+        self.pages = Pages(store, fingerprint, shape.slicing.first_open(0, grace))
+        self.head = self.pages.head
+        self.windows = Nodes(self.pages, "window", shape)
 
     def add(self, batches: Sequence[Records]) -> Late:
         """Fold records into every open window that covers them, in their order; count the others."""
@@ -76,27 +77,35 @@ class EagerBucket:
         return sorted(found)
 
     def _fold(self, window: int, records: Records) -> None:
-        page = self.pages.load(str(window)) or empty(self.shape)
-        self.pages.save(str(window), fold_onto(self.shape, page, window, records, self.arguments))
+        page = self.windows.load(str(window)) or empty(self.shape)
+        self.windows.save(str(window), fold_onto(self.shape, page, window, records, self.arguments))
 
     def save(self) -> None:
         """Write the header; pages are written as records come."""
-        self.bucket.put_header()
+        self.pages.save_header()
 
     def close(self, watermark: int) -> Iterator[Windows]:
         """Yield the windows that go out at a watermark (in milliseconds) and forget them."""
-        end = self.shape.slicing.first_open(watermark * 1000, self.bucket.grace)
+        end = self.shape.slicing.first_open(watermark * 1000, self.grace)
         yield from self.drain(end)
         self.head.done, self.head.watermark = max(self.head.done, end), max(self.head.watermark, watermark)
         self.save()
 
     def drain(self, end: int) -> Iterator[Windows]:
         """Yield and forget the windows before `end`."""
-        for window in sorted(window for window in map(int, self.pages.names()) if window < end):
-            block = self.pages.load(str(window))
+        for window in sorted(window for window in map(int, self.windows.names()) if window < end):
+            block = self.windows.load(str(window))
             assert block is not None
             yield Windows(block.slices, block.keys, block.names, block.records, block.partials, block.dictionaries)
-            self.pages.drop(str(window))
+            self.windows.drop(str(window))
+
+
+def all_windows(shape: Shape, arguments: Sequence[Sequence[int]], batches: Sequence[Records]) -> Iterator[Windows]:
+    """All windows of bounded input, which is never late."""
+    bucket = EagerBucket(shape, arguments, 0, {}, MemoryStore())
+    bucket.head.done = -FOREVER
+    bucket.add(batches)
+    return bucket.drain(FOREVER)
 
 
 def fold_onto(shape: Shape, page: Block, window: int, records: Records, arguments: Sequence[Sequence[int]]) -> Block:

@@ -76,6 +76,10 @@ class Slicing:
         """First slice of a window; it covers `per_window` slices from there."""
         return window * self.per_advance
 
+    def entered(self, window: int) -> int:
+        """End of the slices of the windows before `window`: those that have entered when it is the next to close."""
+        return self.first_slice(window - 1) + self.per_window
+
     def first_window(self, index: Index) -> Index:
         """First window that covers a slice; greater than `last_window` for a slice in a gap."""
         return (index - self.per_window) // self.per_advance + 1

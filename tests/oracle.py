@@ -19,6 +19,7 @@ from slicing.assembly import choose
 from slicing.blocks import Shape, decode, encode, encode_keys, from_records
 from slicing.kernel import kernel
 from slicing.kinds import Field
+from slicing.pages import MemoryStore
 from slicing.slices import Slicing
 from slicing.state import Bucket
 
@@ -178,35 +179,26 @@ def assert_right(got, held, cases):
             assert result == truth or (tolerance and abs(result - truth) <= tolerance), (place, result, truth)
 
 
-class MemoryStore:
-    """`slicing.state.Store` in memory; counts the pages read and written and their bytes."""
+class CountingStore(MemoryStore):
+    """Counts the pages read and written and their bytes."""
 
     def __init__(self):
-        self.text, self.pages = None, {}
+        super().__init__()
         self.forget_counts()
 
     def forget_counts(self):
         self.reads = self.bytes_read = self.writes = self.bytes_written = 0
 
-    def header(self):
-        return self.text
-
-    def put_header(self, text):
-        self.text = text
-
     def get(self, page):
         self.reads += 1
         self.bytes_read += len(self.pages[page])
-        return self.pages[page]
+        return super().get(page)
 
     def put(self, page, text):
         assert page not in self.pages, "pages are written once"
         self.writes += 1
         self.bytes_written += len(text)
-        self.pages[page] = text
-
-    def remove(self, page):
-        del self.pages[page]
+        super().put(page, text)
 
 
 class Stream:
@@ -219,7 +211,7 @@ class Stream:
         self.slicing, self.cases, self.grace, self.judged = slicing, cases, grace, judged
         self.shape = shape_of(slicing, cases)
         self.trees = trees or [choose(kernel_, slicing) for kernel_ in self.shape.kernels]
-        self.store = MemoryStore()
+        self.store = CountingStore()
         self.watermark = 0
         self.taken = []
         self.windows = defaultdict(set)

@@ -13,12 +13,13 @@ import numpy as np
 import pytest
 from oracle import CASES, FINGERPRINT, Case, Stream, block_of, cases, evenly, hopping, results, shape_of
 
-from slicing import blocks, state
+from slicing import blocks, closing, pages, stripes
 from slicing.aggregate import Aggregate
 from slicing.assembly import FEW_SLICES, assemble
 from slicing.errors import StateMismatch
+from slicing.pages import Header
 from slicing.slices import Slicing
-from slicing.state import Bucket, Header
+from slicing.state import Bucket
 
 COMMUTATIVE = cases("sum", "rows", "floats", "variance", "highest")
 WITH_ORDER = cases(*CASES)
@@ -46,9 +47,9 @@ def random_records(rng):
 
 def run_random_stream(seed, monkeypatch):
     rng = np.random.default_rng(seed)
-    monkeypatch.setattr(state, "CUT_BYTES", int(rng.choice([1, 300, 2000, 16_000])))
-    monkeypatch.setattr(state, "FAN_IN", int(rng.choice([2, 3, 8])))
-    monkeypatch.setattr(state, "FRAME_ROWS", int(rng.choice([1, 50, 10**6])))
+    monkeypatch.setattr(stripes, "CUT_BYTES", int(rng.choice([1, 300, 2000, 16_000])))
+    monkeypatch.setattr(pages, "FAN_IN", int(rng.choice([2, 3, 8])))
+    monkeypatch.setattr(closing, "FRAME_ROWS", int(rng.choice([1, 50, 10**6])))
     monkeypatch.setattr(blocks, "PAGE_BYTES", int(rng.choice([300, 4 << 20])))
     chosen = WITH_ORDER if seed % 4 == 0 else COMMUTATIVE
     slicing = random_slicing(rng, seed)
@@ -300,14 +301,14 @@ def test_pages_read_per_close_with_late_records_and_many_micro_batches():
 def test_no_page_is_read_while_nothing_closes_and_nothing_is_merged():
     stream = warm(60, WITH_ORDER)
     stream.store.forget_counts()
-    for batch in range(state.FAN_IN - 1):
+    for batch in range(pages.FAN_IN - 1):
         stream.step([(60_000 + batch, 1, 1), (59_000, 2, 1)], stream.watermark)
         assert (stream.store.reads, stream.store.writes) == (0, batch + 1)
     stream.drain()
 
 
 def test_the_header_stays_small(monkeypatch):
-    monkeypatch.setattr(state, "CUT_BYTES", 1)  # a page for every slice: the longest directory there can be
+    monkeypatch.setattr(stripes, "CUT_BYTES", 1)  # a page for every slice: the longest directory there can be
     stream = warm(10_080, cases("sum", "floats"), judged=False)
     sizes = []
     for window in range(1, stream.slicing.stripe + 20):

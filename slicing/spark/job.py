@@ -25,6 +25,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from slicing.errors import InvalidType, InvalidValue
+from slicing.spark.query import REFUSED
 from slicing.spark.session import session
 
 POLL_SECONDS = 0.2
@@ -297,6 +298,6 @@ def progress_line(progress: Any) -> str:
         f"watermark {watermark}",
         f"{observed.get('windows', {}).get('windows', 0):,} windows",
         f"{refused.get('late', 0):,} late",
-        *(f"{count:,} {name.replace('_', ' ')}" for name, count in refused.items() if count and name != "late"),
+        *(f"{refused[name]:,} {name.replace('_', ' ')}" for name in REFUSED[1:] if refused.get(name)),
     ]
     return f"micro-batch {progress['batchId']}: " + ", ".join(counts) + f", {seconds:.1f} s"

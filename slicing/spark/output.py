@@ -48,7 +48,7 @@ def _results(
 
 
 def flat_counts(shape: Shape, counts: dict[str, int]) -> pa.Table:
-    """One row per count of refused records that is not zero; keys and results are null."""
+    """One row per count that is not zero; keys and results are null."""
     causes = [cause for cause, name in enumerate(COUNTERS) if counts.get(name)]
     columns = {f"k{i}": _nulls(field.kind, len(causes)) for i, field in enumerate(shape.keys)}
     columns["start"] = pa.array([counts[COUNTERS[cause]] for cause in causes], pa.int64())

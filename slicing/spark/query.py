@@ -52,7 +52,7 @@ class Query:
         return self.frame.select(bucket.alias("bucket"), quoted(self.time).alias("time"), *named, *values)
 
     def flat_schema(self) -> str:
-        """The columns that the second stage emits, all nullable: a row is a window, or a count of refused records.
+        """The columns that the second stage emits, all nullable: a row is a window, or a count.
 
         `cause` is null for windows; else it is the position in COUNTERS of what `start` counts. One column more is all
         that counting costs the rows of windows.
@@ -66,7 +66,7 @@ class Query:
         return [field for kernel in self.shape.kernels for field in kernel.results]
 
     def finish(self, flat: DataFrame) -> DataFrame:
-        """Count what was refused, then build keys, `window` and results from the flat columns."""
+        """Observe the counts, then build keys, `window` and results from the flat columns."""
         counts = [
             F.coalesce(F.sum(F.when(F.col("cause") == cause, F.col("start"))), F.lit(0)).alias(counter)
             for cause, counter in enumerate(COUNTERS)
@@ -104,8 +104,11 @@ class Query:
         return columns
 
 
-COUNTERS = ("late", "late_for_some", "no_time", "no_window")
+REFUSED = ("late", "late_for_some", "no_time", "no_window")
 """Refused records by cause, as the observed metrics name them."""
+
+COUNTERS = (*REFUSED, "partials_read", "partials_written")
+"""All observed metrics; what a stream reads and writes is counted in partials of its state."""
 
 
 def resolve(

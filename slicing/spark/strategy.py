@@ -7,9 +7,10 @@ from dataclasses import dataclass
 
 from slicing.assembly import EAGER, Windows, assemble
 from slicing.blocks import Block, Shape, decode, fold
-from slicing.eager import EagerBucket, Records, decode_records
+from slicing.eager import EagerBucket, Records, all_windows, decode_records
+from slicing.pages import Store
 from slicing.spark.preaggregate import PreAggregate, Ship
-from slicing.state import FOREVER, Bucket, Store
+from slicing.state import Bucket
 
 
 @dataclass(frozen=True)
@@ -59,38 +60,7 @@ class Eager:
 
     def all_windows(self, shipped: Sequence[Records]) -> Iterator[Windows]:
         """All windows of a bucket of bounded input."""
-        bucket = self.bucket(0, {}, MemoryStore())
-        bucket.head.done = -FOREVER
-        bucket.add(shipped)
-        return bucket.drain(FOREVER)
-
-
-class MemoryStore:
-    """State that lives as long as the object; `slicing.state.Store`."""
-
-    def __init__(self) -> None:
-        self._header: str | None = None
-        self.pages: dict[str, str] = {}
-
-    def header(self) -> str | None:
-        """The header, None before it was written."""
-        return self._header
-
-    def put_header(self, text: str) -> None:
-        """Write the header."""
-        self._header = text
-
-    def get(self, page: str) -> str:
-        """Read a page."""
-        return self.pages[page]
-
-    def put(self, page: str, text: str) -> None:
-        """Write a page."""
-        self.pages[page] = text
-
-    def remove(self, page: str) -> None:
-        """Remove a page."""
-        del self.pages[page]
+        return all_windows(self.shape, self.arguments, shipped)
 
 
 def strategy(shape: Shape, trees: tuple[str, ...], arguments: tuple[tuple[int, ...], ...]) -> Sliced | Eager:

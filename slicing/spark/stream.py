@@ -23,7 +23,7 @@ from slicing.state import Bucket
 
 
 class SparkStore:
-    """The state of the bucket that Spark has made current; `slicing.state.Store`."""
+    """The state of the bucket that Spark has made current; `slicing.pages.Store`."""
 
     def __init__(self, handle: StatefulProcessorHandle):
         self._header = handle.getValueState("header", "value string")
@@ -66,26 +66,26 @@ class Buckets(StatefulProcessor):
         self.waiting: dict[Any, Bucket | EagerBucket] = {}
 
     def handleInputRows(self, key: Any, rows: Any, timerValues: Any) -> Iterator[pd.DataFrame]:  # noqa: N802, N803
-        """Judge and keep the blocks of a micro-batch; emit what was refused."""
+        """Judge and keep the blocks of a micro-batch; emit counts."""
         bucket = self._bucket()
         table = pd.concat(list(rows)).sort_values(["partition", "part"], kind="stable")
         shipped: list[Any] = [self.strategy.decode(block) for block in table["block"] if block is not None]
         late = bucket.add(shipped)
-        if bucket.is_new:
+        if bucket.pages.is_new:
             self.handle.registerTimer(bucket.head.watermark + 1)
-        if timerValues.getCurrentWatermarkInMs() > bucket.head.watermark:
-            # The timer fires in this micro-batch: what came is still in memory then, and need not be written first.
-            self.waiting[key] = bucket
-        else:
-            bucket.save()
         counts = {
             "late": late.all,
             "late_for_some": late.some,
             "no_time": int(table["no_time"].sum()),
             "no_window": int(table["no_window"].sum()),
         }
-        if any(counts.values()):
-            yield _to_pandas(flat_counts(self.strategy.shape, counts))
+        if timerValues.getCurrentWatermarkInMs() > bucket.head.watermark:
+            # The timer fires in this micro-batch: what came is still in memory then, and need not be written first.
+            self.waiting[key] = bucket
+        else:
+            bucket.save()
+            counts |= _traffic(bucket)
+        yield from self._counted(counts)
 
     def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Iterator[pd.DataFrame]:  # noqa: N802, N803
         """Close all windows that the watermark has passed, and wait for the next one."""
@@ -93,6 +93,7 @@ class Buckets(StatefulProcessor):
         bucket = self.waiting.pop(key, None) or self._bucket()
         for windows in bucket.close(watermark):
             yield _to_pandas(flat_windows(self.strategy.shape, windows))
+        yield from self._counted(_traffic(bucket))
         self.handle.registerTimer(watermark + 1)
 
     def close(self) -> None:
@@ -101,6 +102,14 @@ class Buckets(StatefulProcessor):
 
     def _bucket(self) -> Bucket | EagerBucket:
         return self.strategy.bucket(self.grace, self.fingerprint, self.store)
+
+    def _counted(self, counts: dict[str, int]) -> Iterator[pd.DataFrame]:
+        if any(counts.values()):
+            yield _to_pandas(flat_counts(self.strategy.shape, counts))
+
+
+def _traffic(bucket: Bucket | EagerBucket) -> dict[str, int]:
+    return {"partials_read": bucket.pages.read, "partials_written": bucket.pages.written}
 
 
 def _to_pandas(table: pa.Table) -> pd.DataFrame:

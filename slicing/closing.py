@@ -1,0 +1,169 @@
+"""One close of a bucket: the trees move over the slices that enter and leave, and windows are read off."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from slicing.assembly import Windows, assemble
+from slicing.blocks import Block, Shape, concat, fold
+from slicing.pages import Nodes, Pages
+from slicing.stripes import Stripes
+from slicing.trees import Live, Node, Rows, ThreeLayer, TwoLayer
+
+FRAME_ROWS = 250_000
+
+
+class Closing:
+    """Windows `first` up to `until` go out of a bucket, `end` is the next to close after that.
+
+    `fresh` holds all that came since the last close: rows of slices that have entered before (they were late for some
+    windows), of slices that enter now, and of later ones. Nothing is written but the trees' nodes.
+    """
+
+    def __init__(
+        self,
+        shape: Shape,
+        trees: Sequence[str],
+        pages: Pages,
+        stripes: Stripes,
+        fresh: Block,
+        windows: tuple[int, int, int],
+    ):
+        self.shape, self.slicing, self.trees, self.stripes, self.fresh = shape, shape.slicing, trees, stripes, fresh
+        self.first, self.until, self.end = windows
+        self.entered_before = self.slicing.entered(self.first)
+        self.live = Live(shape)
+        self._held: Block | None = None
+        self.two = tuple(i for i, tree in enumerate(trees) if tree == "two_layer")
+        self.three = tuple(i for i, tree in enumerate(trees) if tree == "three_layer")
+        self.nodes = {
+            "two": Nodes(pages, "two", shape.select(self.two)),
+            "three": Nodes(pages, "three", shape.select(self.three)),
+        }
+
+    def windows(self) -> Iterator[Windows]:
+        """All windows that hold a record, in frames of bounded size."""
+        jump = (self.until - self.first) * self.slicing.per_advance >= self.slicing.per_window
+        if jump or not (self.two or self.three):
+            return self._at_once()
+        return self._one_by_one()
+
+    def _slices(self, first: int, end: int) -> Block:
+        """The folded rows of entered slices, stored ones and those that enter in this close."""
+        if self._held is not None:
+            return self._held.between(first, end)
+        stored = self.stripes.read(first, min(end, self.entered_before))
+        return fold(self.shape, [*stored, self.fresh.between(first, end)])
+
+    def _rows(self, first: int, end: int) -> Rows:
+        return self.live.place(self._slices(first, end), range(len(self.shape.kernels)))
+
+    def _at_once(self) -> Iterator[Windows]:
+        """From slices: a jump over a whole window makes the caches useless, and recomputing has none."""
+        oldest = self.slicing.first_slice(self.first)
+        self._held = self._slices(oldest, self.slicing.entered(self.until))
+        yield from assemble(self.shape, self.trees, self._held, self.first, self.until)
+        if self.until == self.end and (self.two or self.three):
+            self._rebuild()
+
+    def _rebuild(self) -> None:
+        """Caches for the window before `end`, less the slices that have left since."""
+        oldest = self.slicing.first_slice(self.end)
+        if self.two:
+            two = TwoLayer(self.live, self.two, self.nodes["two"])
+            two.reset(self.live.node(self.two))
+            two.late(self._rows(oldest, self.slicing.entered(self.end)))
+            two.save()
+        if self.three:
+            three = self._three_layer()
+            three.rebuild(oldest)
+            three.save()
+
+    def _three_layer(self) -> ThreeLayer:
+        until = self.slicing.first_slice(self.until - 1)
+        return ThreeLayer(self.live, self.three, self.nodes["three"], self._rows, self.first, until)
+
+    def _one_by_one(self) -> Iterator[Windows]:
+        """From caches: slices enter, a window is read off, slices leave."""
+        step, n = self.slicing.per_advance, self.slicing.per_window
+        everything = range(len(self.shape.kernels))
+        two = TwoLayer(self.live, self.two, self.nodes["two"]) if self.two else None
+        three = self._three_layer() if self.three else None
+        fresh = self.live.place(self.fresh, everything)
+        oldest = self.slicing.first_slice(self.first)
+        late = fresh.between(oldest, self.entered_before)
+        if len(late.codes):
+            if two:
+                two.late(late)
+            if three:
+                three.late(late, oldest)
+        frame = _Frame(self.live)
+        for window in range(self.first, self.until):
+            oldest = self.slicing.first_slice(window)
+            for index in range(oldest + n - step, oldest + n):
+                entering = fresh.between(index, index + 1)
+                if two:
+                    two.enter(entering)
+                if three:
+                    three.enter(index, entering)
+            if three:
+                three.advance(oldest)
+            frame.add(window, [tree for tree in (two and two.total, three and three.value(oldest)) if tree])
+            if two:
+                leaving = self._rows(oldest, oldest + step)
+                for index in range(oldest, oldest + step):
+                    two.leave(leaving.between(index, index + 1))
+            if frame.rows >= FRAME_ROWS:
+                yield frame.take()
+        if self.until == self.end:
+            for tree in (two, three):
+                if tree:
+                    tree.save()
+        if frame.rows:
+            yield frame.take()
+
+
+class _Frame:
+    """Windows collected until they are worth a frame."""
+
+    def __init__(self, live: Live):
+        self.live = live
+        self.rows = 0
+        self._windows: list[Rows] = []
+
+    def add(self, window: int, nodes: Sequence[Node]) -> None:
+        """Take the keys with records from nodes that hold all kernels between them."""
+        all_rows = [node.rows() for node in nodes]
+        rows = all_rows[0]
+        if not len(rows.codes):
+            return
+        partials = {i: columns for some in all_rows for i, columns in some.partials.items()}
+        dictionaries = {i: dictionary for some in all_rows for i, dictionary in some.dictionaries.items()}
+        together = replace(rows, slices=np.full(len(rows.codes), window), partials=partials, dictionaries=dictionaries)
+        self._windows.append(together)
+        self.rows += len(rows.codes)
+
+    def take(self) -> Windows:
+        """The windows collected so far."""
+        shape = self.live.shape
+        blocks = [self.live.block(rows, range(len(shape.kernels))) for rows in self._windows]
+        self._windows, self.rows = [], 0
+        block = _stack(shape, blocks)
+        return Windows(block.slices, block.keys, block.names, block.records, block.partials, block.dictionaries)
+
+
+def _stack(shape: Shape, blocks: Sequence[Block]) -> Block:
+    """`concat` of blocks over the same names, which it need not unify unless dictionaries grew in between."""
+    if any(block.dictionaries is not None and any(block.dictionaries) for block in blocks):
+        return concat(shape, blocks)
+    partials = [
+        [np.concatenate([block.partials[i][at] for block in blocks]) for at in range(kernel.width)]
+        for i, kernel in enumerate(shape.kernels)
+    ]
+    slices, keys, records = (
+        np.concatenate([getattr(b, name) for b in blocks]) for name in ("slices", "keys", "records")
+    )
+    return Block(slices, keys, blocks[-1].names, records, partials, blocks[-1].dictionaries)

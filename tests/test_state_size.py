@@ -1,0 +1,135 @@
+"""What a bucket reads, writes and keeps over many window lengths, with late records and keys that come and go."""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from oracle import FINGERPRINT, CountingStore, cases, hopping, shape_of
+
+from slicing.assembly import choose
+from slicing.blocks import decode_text, encode_keys, encode_text, from_records
+from slicing.state import Bucket
+
+LATE = 0.05
+KEYS = 200
+
+
+@dataclass
+class Figures:
+    """One value for each micro-batch, unless said otherwise."""
+
+    pages_read: list = field(default_factory=list)  # of the micro-batches in which a window closed
+    header: list = field(default_factory=list)  # characters
+    pages: list = field(default_factory=list)
+    bytes: list = field(default_factory=list)
+    encoded: int = 0  # characters of all micro-batches' records, encoded once each
+    written: int = 0
+
+
+def records_of(rng, slicing, now, count):
+    """Times, keys and values: 5 % late by 5 slices on average; half the keys live for one window length only."""
+    delay = np.where(rng.random(count) < LATE, rng.exponential(5 * slicing.advance, count), 0)
+    times = (now - delay).astype(np.int64)
+    keys = rng.integers(0, KEYS, count)
+    lives = times // slicing.size
+    return times, np.where(keys % 2, KEYS + keys + KEYS * lives, keys), rng.integers(-(10**6), 10**6, count)
+
+
+def run(slicing, slices, micro_batches, count):
+    """A bucket of a sum in a two-layer tree and one of a double in a three-layer one, `micro_batches` per slice."""
+    chosen = cases("sum", "floats")
+    shape, store, rng, figures = shape_of(slicing, chosen), CountingStore(), np.random.default_rng(0), Figures()
+    trees = [choose(kernel, slicing) for kernel in shape.kernels]
+    assert set(trees) == {"two_layer", "three_layer"}
+    for step in range(slices * micro_batches):
+        now = slicing.size + step * slicing.advance // micro_batches
+        times, keys, values = records_of(rng, slicing, now, count)
+        codes, names = encode_keys(pa.table({"k0": keys}))
+        arguments = [[case.argument(pa.array(values))] for case in chosen]
+        block = from_records(shape, slicing.slice_at(times), codes, names, arguments)
+        bucket = Bucket(shape, trees, 0, FINGERPRINT, store)
+        reads, done = store.reads, bucket.head.done
+        bucket.add([block])
+        list(bucket.close(now // 1000))
+        figures.encoded += len(encode_text(shape, block))
+        figures.header.append(len(store.text))
+        figures.written += len(store.text)
+        figures.pages.append(len(store.pages))
+        figures.bytes.append(sum(map(len, store.pages.values())))
+        if bucket.head.done > done:
+            figures.pages_read.append(store.reads - reads)
+    figures.written += store.bytes_written
+    return figures, shape, store, bucket.head
+
+
+def check_flat(figures, length):
+    """From the 3rd to the 10th window length nothing grows; the largest values are compared, as all goes up and down.
+
+    `length` is that of a window in micro-batches.
+    """
+    for values in (figures.header, figures.pages, figures.bytes):
+        most = [max(values[i * length : (i + 1) * length]) for i in range(10)]
+        assert max(most[2:]) <= 1.1 * most[2]
+
+
+def keys_in_state(shape, store, head):
+    """All keys of all pages; a page of a cache holds one of the two kernels."""
+    found = set()
+    for name, text in store.pages.items():
+        caches = [key.split()[0] for key, entries in head.caches.items() if name in {f"p{e[0]}" for e in entries}]
+        chosen = {"two": (0,), "three": (1,)}[caches[0]] if caches else (0, 1)
+        found |= set(decode_text(shape.select(chosen), text).names["k0"].to_pylist())
+    return found
+
+
+def check_idle(shape, store, head):
+    """Of the keys that live for one window length only those of open windows are left."""
+    slicing = shape.slicing
+    oldest = slicing.window_start(head.done) // slicing.size
+    keys = keys_in_state(shape, store, head)
+    assert len(keys) > KEYS, "some of two lives"
+    assert all((key - KEYS) // KEYS >= oldest for key in keys if key >= KEYS and key % 2)
+
+
+def test_state_does_not_grow_and_forgets_idle_keys():
+    figures, shape, store, head = run(hopping(60, 60_000), slices=630, micro_batches=3, count=300)
+    check_flat(figures, 180)
+    check_idle(shape, store, head)
+    assert max(figures.header) <= 16 << 10
+
+
+def test_pages_and_bytes_at_sixty_micro_batches_per_slice():
+    figures, *_ = run(hopping(60, 60_000), slices=16, micro_batches=60, count=1000)
+    assert len(figures.pages_read) == 15
+    assert max(figures.pages_read) <= 16
+    assert figures.written <= 6 * figures.encoded
+    assert max(figures.header) <= 16 << 10
+
+
+@pytest.mark.long
+def test_an_hour_by_the_minute_for_ten_hours():
+    figures, shape, store, head = run(hopping(60, 60_000), slices=630, micro_batches=60, count=1000)
+    print(f"pages per close {np.mean(figures.pages_read):.1f}, at most {max(figures.pages_read)}")
+    check_flat(figures, 3600)
+    check_idle(shape, store, head)
+    assert max(figures.pages_read) <= 16
+    assert figures.written <= 6 * figures.encoded
+    assert max(figures.header) <= 16 << 10
+
+
+@pytest.mark.long
+def test_a_week_by_the_minute_for_ten_weeks():
+    """One micro-batch per slice, or it would be six million."""
+    figures, shape, store, head = run(hopping(10_080, 60_000), slices=105_840, micro_batches=1, count=20)
+    check_flat(figures, 10_080)
+    check_idle(shape, store, head)
+    assert max(figures.header) <= 16 << 10
+
+
+@pytest.mark.long
+def test_a_week_by_the_minute_at_sixty_micro_batches_per_slice():
+    figures, *_ = run(hopping(10_080, 60_000), slices=300, micro_batches=60, count=1000)
+    assert max(figures.pages_read) <= 16
+    assert figures.written <= 6 * figures.encoded
+    assert max(figures.header) <= 16 << 10
