@@ -18,7 +18,7 @@ from slicing.blocks import Block, Shape, decode_text, encode_text, fold, parts
 from slicing.errors import StateMismatch
 
 FORMAT = 1
-FAN_IN = 6
+FAN_IN = 5
 """So many small pages are merged into one."""
 LARGE = -1
 """The level of pages that fill `blocks.PAGE_BYTES`, which are not merged any more."""
@@ -93,12 +93,13 @@ class Header:
     serial: int = 0  # number of the next page
     fresh: list[Entry] = field(default_factory=list)
     stripes: dict[int, Stripe] = field(default_factory=dict)
+    late: list[Entry] = field(default_factory=list)
     caches: dict[str, list[Entry]] = field(default_factory=dict)
 
     def to_text(self) -> str:
         """The header as compressed JSON in base64."""
         stripes = {str(key): [stripe.cuts, stripe.loose] for key, stripe in self.stripes.items()}
-        values = [self.watermark, self.done, self.newest, self.serial, self.fresh, stripes, self.caches]
+        values = [self.watermark, self.done, self.newest, self.serial, self.fresh, stripes, self.late, self.caches]
         content = json.dumps([FORMAT, self.fingerprint, *values], separators=(",", ":"))
         return base64.b64encode(zlib.compress(content.encode(), 1)).decode("ascii")
 
@@ -111,9 +112,9 @@ class Header:
                 f"the checkpoint has state of format {version}, this version reads format {FORMAT}. "
                 "Start with a new checkpoint, or go back to the version that wrote it."
             )
-        fingerprint, watermark, done, newest, serial, fresh, stripes, caches = values
+        fingerprint, watermark, done, newest, serial, fresh, stripes, late, caches = values
         stripes = {int(key): Stripe(*content) for key, content in stripes.items()}
-        return cls(fingerprint, watermark, done, newest, serial, fresh, stripes, caches)
+        return cls(fingerprint, watermark, done, newest, serial, fresh, stripes, late, caches)
 
 
 def compare_fingerprints(stored: dict[str, str], wanted: dict[str, str]) -> None:

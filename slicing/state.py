@@ -4,6 +4,7 @@ Slices are the only truth; the trees' nodes are durable caches of them. Everythi
 
     fresh     pages written since the last close, not in any cache yet
     stripes   for each stripe the slices that have entered
+    late      what came to those slices after they had entered
     caches    the trees' nodes by name
 
 A micro-batch in which nothing closes writes one page and the header, and reads none but to merge a few small ones. A
@@ -117,32 +118,31 @@ class Bucket:
         """Write what entered and later windows need into its stripes, and remove the stripes that none needs."""
         oldest, entered = self.slicing.first_slice(end), self.slicing.entered(end)
         self.stripes.remove_before(oldest)
-        self.stripes.put(fresh.between(oldest, entered))
+        entered_before = max(oldest, self.slicing.entered(first))
+        self.stripes.put_late(fresh.between(oldest, entered_before))
+        self.stripes.put(fresh.between(entered_before, entered))
         self._compact(first, end)
         waiting = fresh.between(entered, FOREVER)
         if len(waiting):
             self.pages.append(self.head.fresh, waiting, self.shape)
 
     def _compact(self, first: int, end: int) -> None:
-        """Merge and cut the loose pages of stripes that became whole, and of the one that begins to leave.
+        """Cut the stripes that became whole, and let late rows join the stripe that is the next to leave.
 
-        Once per stripe each: rows that come late after that stay loose, or every late row would rewrite a stripe.
+        Once per stripe: rows that come late after that stay apart, or every late row would rewrite a stripe.
         """
         length, oldest = self.slicing.stripe, self.slicing.first_slice(end)
         entered_before, entered = self.slicing.entered(first), self.slicing.entered(end)
-        leaving = oldest // length if "two_layer" in self.trees else None
-        if leaving == self.slicing.first_slice(first) // length:
-            leaving = None
-        for key, stripe in list(self.head.stripes.items()):
-            last = (key + 1) * length
-            whole = entered_before < last <= entered
-            if (whole and not stripe.cuts) or (key == leaving and last <= entered):
-                self.stripes.compact(key, oldest)
+        for key in [key for key in self.head.stripes if entered_before < (key + 1) * length <= entered]:
+            self.stripes.cut(key)
+        leaving = oldest // length
+        if "two_layer" in self.trees and leaving != self.slicing.first_slice(first) // length:
+            self.stripes.settle(leaving, oldest)
 
     def check(self) -> None:
         """Assert the invariants between header and pages: no slice cut twice, nothing expired, every page in place."""
         head, length = self.head, self.slicing.stripe
-        entries = [*head.fresh, *(entry for cached in head.caches.values() for entry in cached)]
+        entries = [*head.fresh, *head.late, *(entry for cached in head.caches.values() for entry in cached)]
         names = []
         for key, stripe in head.stripes.items():
             assert (key + 1) * length > self.slicing.first_slice(head.done), "expired stripes are removed"
@@ -151,6 +151,8 @@ class Bucket:
             assert all(a[1] <= b[0] for a, b in pairwise(stripe.cuts))
             assert all(key * length <= entry[1] < entry[2] <= (key + 1) * length for entry in stripe.loose)
             assert all(key * length + cut[1] <= self.slicing.entered(head.done) for cut in stripe.cuts)
+        assert all(entry[2] > self.slicing.first_slice(head.done) for entry in head.late), "so are late rows"
+        assert all(entry[2] <= self.slicing.entered(head.done) for entry in head.late)
         names += [page_name(entry) for entry in entries]
         assert len(names) == len(set(names)), "a page belongs to one place"
         assert all(entry[0] < head.serial for entry in entries)

@@ -1,7 +1,9 @@
 """The slices that have entered the trees, in pages by stripe: cut to what one close reads, and removed whole.
 
-A stripe has *cut* pages, of single slices or of several small ones that share a page, and *loose* pages of whatever
-came in pieces or late. Once when the stripe is whole, and once when it begins to leave, loose pages are cut too.
+A stripe has *cut* pages, of single slices or of several small ones that share a page, and *loose* pages, one for each
+close in which some of its slices were too small for a page of their own; they are cut when the stripe is whole. Rows
+that come late to slices that have entered before are few: they share pages, whatever their stripes, and join their
+stripe when it is the next to leave.
 """
 
 from __future__ import annotations
@@ -9,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from slicing.blocks import Block, Shape, fold, parts, row_bytes
-from slicing.pages import Pages, Stripe, page_name
+from slicing.pages import Entry, Pages, Stripe, page_name
 
 CUT_BYTES = 16 << 10
 """Slices smaller than this share a page: reading one costs as much as about 11 KB of content."""
@@ -21,59 +23,82 @@ class Stripes:
 
     def __init__(self, pages: Pages, shape: Shape):
         self.pages, self.shape = pages, shape
-        self.held, self.length = pages.head.stripes, shape.slicing.stripe
+        self.held, self.late, self.length = pages.head.stripes, pages.head.late, shape.slicing.stripe
         self._kept: dict[str, Block] = {}
         self._kept_of: int | None = None
 
     def read(self, first: int, end: int) -> list[Block]:
-        """All stored rows of slices `first` up to but not including `end`."""
-        length = self.length
-        keys = [key for key in sorted(self.held) if key * length < end and (key + 1) * length > first]
-        return [block for key in keys for block in self._read(key, first, end)]
+        """All stored rows of slices `first` up to but not including `end`, those that came late last."""
+        if first // self.length != self._kept_of:
+            self._kept, self._kept_of = {}, first // self.length
+        found: list[tuple[str, int]] = []
+        for key in sorted(key for key in self.held if key * self.length < end and (key + 1) * self.length > first):
+            found += self._found(key, first, end)
+        found += _within(self.late, first, end)
+        return [self._page(name, slices).between(first, end) for name, slices in found]
 
     def put(self, block: Block) -> None:
-        """Add rows: slices that fill a page are cut at once, unless earlier rows of them are there."""
+        """Add slices that enter: those that fill a page are cut at once."""
         for key in np.unique(block.slices // self.length).tolist():
             part = block.between(key * self.length, (key + 1) * self.length)
             stripe = self.held.setdefault(key, Stripe())
-            start = key * self.length
-            new = part.between(start + (stripe.cuts[-1][1] if stripe.cuts else 0), FOREVER)
-            large = len(new) * row_bytes(self.shape, part) >= CUT_BYTES
-            if large and not stripe.loose and len(new) == len(part):
-                self._cut(key, new)
+            if not stripe.loose and len(part) * row_bytes(self.shape, part) >= CUT_BYTES:
+                self._cut(key, part)
             else:
                 self.pages.append(stripe.loose, part, self.shape)
+
+    def put_late(self, block: Block) -> None:
+        """Add rows of slices that have entered before."""
+        if len(block):
+            self.pages.append(self.late, block, self.shape)
+
+    def cut(self, key: int) -> None:
+        """Cut the loose pages of a stripe that is whole."""
+        stripe = self.held[key]
+        if stripe.loose:
+            loose = fold(self.shape, self.pages.take(stripe.loose, self.shape))
+            self.pages.remove(stripe.loose)
+            self._cut(key, loose)
+
+    def settle(self, key: int, first: int) -> None:
+        """Let the late rows of a stripe, from slice `first` on, join it; late rows of earlier slices are forgotten."""
+        end = (key + 1) * self.length
+        if not self.late:
+            return
+        late = fold(self.shape, self.pages.take(self.late, self.shape))
+        self.pages.remove(self.late)
+        if len(rest := late.between(end, FOREVER)):
+            self.pages.append(self.late, rest, self.shape)
+        if len(own := late.between(first, end)):
+            names = [name for name, _ in self._found(key, first, end)] if key in self.held else []
+            block = fold(self.shape, [*(self.pages.get(name, self.shape).between(first, end) for name in names), own])
+            self._remove(key)
+            self.held[key] = Stripe()
+            self._cut(key, block)
 
     def remove_before(self, index: int) -> None:
         """Remove the stripes that end at slice `index` or earlier."""
         for key in [key for key in self.held if (key + 1) * self.length <= index]:
             self._remove(key)
+        expired = [entry for entry in self.late if entry[2] <= index]
+        self.late[:] = [entry for entry in self.late if entry[2] > index]
+        self.pages.remove(expired)
 
-    def compact(self, key: int, first: int) -> None:
-        """Merge and cut the loose pages of a stripe, leaving out slices before `first`."""
-        if self.held[key].loose:
-            block = fold(self.shape, self._read(key, first, FOREVER))
-            self._remove(key)
-            self.held[key] = Stripe()
-            self._cut(key, block)
+    def names(self, key: int, cut: list[int]) -> list[str]:
+        """Pages of a cut, named by its first slice: the header then looks alike for every stripe, and compresses."""
+        return [f"c{key * self.length + cut[0]}.{part}" for part in range(cut[2])]
 
-    def _read(self, key: int, first: int, end: int) -> list[Block]:
+    def _found(self, key: int, first: int, end: int) -> list[tuple[str, int]]:
+        """Pages of a stripe that may hold rows of some slices, and how many slices each holds."""
         stripe, start = self.held[key], key * self.length
-        blocks = []
-        for cut in stripe.cuts:
-            if start + cut[0] < end and start + cut[1] > first:
-                blocks += [self._page(key, name, cut[1] - cut[0]) for name in self.names(key, cut)]
-        for entry in stripe.loose:
-            if entry[1] < end and entry[2] > first:
-                blocks.append(self._page(key, page_name(entry), entry[2] - entry[1]))
-        return [block.between(first, end) for block in blocks]
+        cuts = [cut for cut in stripe.cuts if start + cut[0] < end and start + cut[1] > first]
+        found = [(name, cut[1] - cut[0]) for cut in cuts for name in self.names(key, cut)]
+        return found + _within(stripe.loose, first, end)
 
-    def _page(self, key: int, name: str, slices: int) -> Block:
+    def _page(self, name: str, slices: int) -> Block:
         """A page. One of several slices is kept while its stripe is read: they leave one by one in the same close."""
         if slices == 1:
             return self.pages.get(name, self.shape)
-        if key != self._kept_of:
-            self._kept, self._kept_of = {}, key
         if name not in self._kept:
             self._kept[name] = self.pages.get(name, self.shape)
         return self._kept[name]
@@ -95,13 +120,13 @@ class Stripes:
                 first, size = i + 1, 0
 
     def _remove(self, key: int) -> None:
-        stripe = self.held.pop(key)
+        stripe = self.held.pop(key, Stripe())
         self._kept = {}
         self.pages.remove(stripe.loose)
         for cut in stripe.cuts:
             for name in self.names(key, cut):
                 self.pages.store.remove(name)
 
-    def names(self, key: int, cut: list[int]) -> list[str]:
-        """Pages of a cut, named by its first slice: the header then looks alike for every stripe, and compresses."""
-        return [f"c{key * self.length + cut[0]}.{part}" for part in range(cut[2])]
+
+def _within(entries: list[Entry], first: int, end: int) -> list[tuple[str, int]]:
+    return [(page_name(entry), entry[2] - entry[1]) for entry in entries if entry[1] < end and entry[2] > first]

@@ -56,9 +56,11 @@ query = (
 query.awaitTermination()
 out = spark.table("out")
 closed = F.col("window.end") <= F.lit(query.lastProgress["eventTime"]["watermark"]).cast("timestamp")
-theirs = spark.read.schema(schema).parquet("events").groupBy("key", F.window("ts", "10 minutes", "1 minute").alias("window"))
-theirs = theirs.agg(F.count("*").alias("records"), F.sum("v").alias("total"), F.max("v").alias("most"), F.avg("v").alias("mean"))
-whole = windowed(spark.read.schema(schema).parquet("events"))
+events = spark.read.schema(schema).parquet("events")
+spark_aggregates = [F.count("*"), F.sum("v"), F.max("v"), F.avg("v")]
+theirs = events.groupBy("key", F.window("ts", "10 minutes", "1 minute").alias("window"))
+theirs = theirs.agg(*(column.alias(name) for column, name in zip(spark_aggregates, names)))
+whole = windowed(events)
 found = dict(
     driver=os.getpid(),
     pids=sorted({{r.pid for r in out.select("pid").distinct().collect()}}),
