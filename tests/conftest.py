@@ -36,6 +36,15 @@ def spark(tmp_path_factory):
     time.tzset()
 
 
+@pytest.fixture
+def fresh_workers(spark):
+    """Every task gets a new Python process. The setting is the context's, which a local executor shares."""
+    settings = spark.sparkContext._jsc.sc().conf()
+    settings.set("spark.python.worker.reuse", "false")
+    yield
+    settings.set("spark.python.worker.reuse", "true")
+
+
 def _start(root):
     from pyspark.sql import SparkSession
 

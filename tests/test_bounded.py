@@ -3,8 +3,10 @@
 import datetime as dt
 import itertools
 import random
+import resource
 from dataclasses import dataclass
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from pyspark.sql import functions as F
@@ -32,7 +34,7 @@ from streams import (
 
 import combinators as C
 from combinators.catalogue import CATALOGUE, sample_kinds, samples
-from slicing import Hopping, group_by, hopping, tumbling
+from slicing import Aggregate, Hopping, group_by, hopping, tumbling
 from slicing.kinds import arrow_type
 
 UTC = dt.UTC
@@ -351,3 +353,46 @@ def test_the_four_functions_row_by_row(spark):
         assert exact_differences(by_place(found.toArrow(), "world"), theirs, ["v"])[:5] == []
     assert len(theirs) > 300
     assert max(row["v"]["n"] for row in theirs.values()) > 10
+
+
+# --- cost -----------------------------------------------------------------------------------------------------------
+
+SLICES = 60_000
+SERIES = 16
+
+
+def most_memory(total):
+    """In place of a result: the most memory that this process ever had, in KiB."""
+    return np.full(total.shape, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+
+
+def shuffled(spark):
+    """Bytes that all stages so far have written for a shuffle, from Spark's metrics of them."""
+    context = spark.sparkContext
+    none = context._gateway.new_array(context._jvm.double, 0)
+    stages = context._jsc.sc().statusStore().stageList(None, False, False, none, None)
+    return sum(stages.apply(i).shuffleWriteBytes() for i in range(stages.size()))
+
+
+@pytest.mark.parametrize("column", ["n", "x"], ids=["long", "double"])
+def test_shuffle_and_memory_do_not_grow_with_the_window(spark, fresh_workers, column):
+    """A record per minute and key; windows of an hour and of a week then give as many rows, within a sixth."""
+    frame = spark.range(SLICES * SERIES, numPartitions=2).select(
+        (F.col("id") % SERIES).alias("k"),
+        F.timestamp_seconds(F.floor(F.col("id") / SERIES) * 60).alias("ts"),
+        (F.col("id") % 1009).alias("n"),
+        (F.col("id") % 1009).cast("double").alias("x"),
+    )
+    peak = Aggregate(lambda: 0, lambda acc: acc, np.add, np.subtract, most_memory, returns="long", columns=True)
+    found = {}
+    for size in ("1 hour", "1 week"):
+        before = shuffled(spark)
+        windowed = group_by(frame, "k").window(hopping(size, "1 minute"), time="ts")
+        rows = windowed.aggregate(total=C.sum(column), peak=peak.on())
+        count, memory = rows.agg(F.count("*"), F.max("peak")).first()
+        found[size] = (count, shuffled(spark) - before, memory)
+    hour, week = found["1 hour"], found["1 week"]
+    assert hour[0] == SERIES * (SLICES + 59)
+    assert week[0] == SERIES * (SLICES + 10_079)
+    for one, other in zip(hour[1:], week[1:], strict=True):
+        assert other <= 1.2 * one

@@ -449,3 +449,11 @@ def test_on_a_stream_the_query_fails_with_the_same_message(spark, tmp_path):
         run(frame.aggregate(int, flaky, add, value="n", name="total"))
     for part in ("FunctionFailed", "`agg` of `total`", "thirteen", "key (1,)", "in slice [2023-11-15T00:00:10"):
         assert part in str(caught.value), part
+
+
+def test_another_python_in_the_workers_is_refused_by_the_first_task(spark, bounded, monkeypatch):
+    """The rule is Spark's, and so is the check."""
+    monkeypatch.setattr(spark.sparkContext, "pythonVer", "3.9")
+    found = message(windowed(bounded).aggregate(n=C.count()))
+    assert "PYTHON_VERSION_MISMATCH" in found
+    assert "3.9" in found

@@ -1,5 +1,7 @@
 """Results do not depend on partitions, buckets, or cuts of the input; floats to the last bit where promised."""
 
+import operator
+import os
 from collections import Counter
 
 import pyarrow as pa
@@ -22,7 +24,7 @@ from streams import (
     write,
 )
 
-from slicing import group_by, hopping
+from slicing import Aggregate, group_by, hopping
 from slicing.spark.buckets import labels
 
 WINDOW = hopping("30 minutes", "2 minutes", "-30 seconds")
@@ -84,6 +86,21 @@ def test_streams_do_not_depend_on_buckets(spark, files, streamed_by_two, count):
     found = streamed(spark, files, count)
     assert exact_differences(found, streamed_by_two)[:5] == []
     assert bits(found) == bits(streamed_by_two)
+
+
+def process(_):
+    return os.getpid()
+
+
+def test_streams_do_not_depend_on_workers_that_are_reused(spark, files, streamed_by_two, fresh_workers):
+    pid = Aggregate(int, lambda acc, n: acc + 1, operator.add, lower=process, returns="long").on("n")
+    (output,) = run(windowed(source(spark, files, "5 minutes")).aggregate(**OURS, pid=pid))
+    found = output.rows("world")
+    assert exact_differences(found, streamed_by_two)[:5] == []
+    assert bits(found) == bits(streamed_by_two)
+    pids = {(batch, row["pid"]) for (batch, *_), row in found.items()}
+    assert len({pid for _, pid in pids}) == len(pids), "no process saw two micro-batches"
+    assert len({batch for batch, _ in pids}) > 2
 
 
 def test_streams_do_not_depend_on_where_micro_batches_are_cut(spark, files):

@@ -30,7 +30,7 @@ from streams import (
 )
 
 import combinators as C
-from slicing import Hopping, group_by, hopping, tumbling
+from slicing import Aggregate, Hopping, group_by, hopping, tumbling
 from slicing.spark.buckets import label_of
 
 
@@ -313,3 +313,33 @@ def test_the_end_of_a_window_is_found_by_its_metadata_downstream(spark, tmp_path
     (output,) = run(timed)
     ends = {row["at"].timestamp() for each in output.tables.values() for row in each.to_pylist()}
     assert {round((end + 1e-6) * SECOND - START) // SECOND for end in ends} == {5, 65, 205}
+
+
+# --- the eager strategy ---------------------------------------------------------------------------------------------
+
+
+def test_the_eager_strategy_equals_spark_and_needs_no_combine(spark, tmp_path):
+    shape = Shape(hopping("10 minutes", "3 minutes"), delay=90 * SECOND, tree="eager")
+    check(compare(spark, tmp_path / "worlds", shape, seed="eager"))
+    longest = Aggregate(lambda: "", lambda acc, s: max(acc, s, key=lambda text: (len(text), text))).on("s")
+    windowed = group_by(source(spark, tmp_path / "worlds"), "world").window(shape.window, time="ts")
+    theirs = source(spark, tmp_path / "worlds").groupBy("world", spark_window(shape.window))
+    spark_longest = F.max_by("s", F.struct(F.length("s"), "s")).alias("longest")
+    ours, spark_rows = run(
+        windowed.aggregate(longest=longest), theirs.agg(F.coalesce(spark_longest, F.lit("")).alias("longest"))
+    )
+    assert exact_differences(ours.rows("world"), spark_rows.rows("world"), ["longest"])[:5] == []
+    assert len(spark_rows.rows("world")) > 300
+
+
+@pytest.mark.parametrize(("tree", "per_record"), [("eager", 12), ("auto", 1)])
+def test_the_engine_counts_partials_read_and_written_per_record_and_key(spark, tmp_path, tree, per_record):
+    """Every micro-batch brings one record of each key for the same slice, R = 12: eager reads and writes 12 each."""
+    keys, batches = 20, 6
+    write([table([record(k, START + n, n=n) for k in range(keys)]) for n in range(batches)], tmp_path)
+    windowed = group_by(source(spark, tmp_path), "world").window(hopping("1 hour", "5 minutes"), time="ts")
+    (output,) = run(windowed.assemble(tree).aggregate(total=C.sum("n")))
+    read, written = output.counters("partials_read"), output.counters("partials_written")
+    quiet = range(2, 4)  # the pages are there, and small ones are not merged yet
+    assert {written[batch] / keys for batch in quiet} == {per_record}
+    assert {read.get(batch, 0) / keys for batch in quiet} == {per_record if tree == "eager" else 0}
