@@ -48,7 +48,7 @@ class _Slower(_Comparison):
         return ours.per_record / baseline.per_record
 
 
-def _day(query: Callable[..., object], size: str, advance: str = MINUTE, batches: int = 8) -> Measured:
+def _day(query: Callable[..., object], size: str, advance: str = MINUTE, batches: int = 6) -> Measured:
     return measure.stream(query, DAY, size, advance, files=2, batches=batches)  # type: ignore[arg-type]
 
 
@@ -58,7 +58,7 @@ class DayLong(_Comparison):
     goal = ">= 5"
 
     def sides(self) -> tuple[Measured, Measured]:
-        return _day(measure.spark_window, MINUTE, batches=6), _day(measure.ours(), HOUR)
+        return _day(measure.spark_window, MINUTE, batches=4), _day(measure.ours(), HOUR)
 
 
 class DayDouble(_Comparison):
@@ -67,7 +67,7 @@ class DayDouble(_Comparison):
     goal = ">= 4"
 
     def sides(self) -> tuple[Measured, Measured]:
-        return _day(measure.spark_window, MINUTE, batches=6), _day(measure.ours("d"), HOUR)
+        return _day(measure.spark_window, MINUTE, batches=4), _day(measure.ours("d"), HOUR)
 
 
 class DayWideLong(_Slower):
@@ -95,7 +95,7 @@ class Dense(_Comparison):
 
     def sides(self) -> tuple[Measured, Measured]:
         size, advance = HOUR, "10 seconds"
-        baseline = measure.stream(measure.spark_window, DENSE, size, advance, batches=5)
+        baseline = measure.stream(measure.spark_window, DENSE, size, advance, batches=3)
         return baseline, measure.stream(measure.ours(), DENSE, size, advance)
 
 

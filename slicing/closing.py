@@ -100,7 +100,7 @@ class Closing:
                 two.late(late)
             if three:
                 three.late(late, oldest)
-        frame = _Frame(self.live)
+        frame, ahead = _Frame(self.live), self.first
         for window in range(self.first, self.until):
             oldest = self.slicing.first_slice(window)
             for index in range(oldest + n - step, oldest + n):
@@ -113,7 +113,11 @@ class Closing:
                 three.advance(oldest)
             frame.add(window, [tree for tree in (two and two.total, three and three.value(oldest)) if tree])
             if two:
-                leaving = self._rows(oldest, oldest + step)
+                if window == ahead:
+                    # Read together what leaves in the next windows: about as many rows as they put out.
+                    keys = max(1, len(self.live.names))
+                    ahead = min(self.until, window + max(1, FRAME_ROWS // keys))
+                    leaving = self._rows(oldest, self.slicing.first_slice(ahead))
                 for index in range(oldest, oldest + step):
                     two.leave(leaving.between(index, index + 1))
             if frame.rows >= FRAME_ROWS:

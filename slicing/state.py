@@ -119,6 +119,8 @@ class Bucket:
         oldest, entered = self.slicing.first_slice(end), self.slicing.entered(end)
         self.stripes.remove_before(oldest)
         entered_before = max(oldest, self.slicing.entered(first))
+        slices = (end - first) * self.slicing.per_advance
+        self.stripes.at_once = slices if slices < self.slicing.per_window else 1
         self.stripes.put_late(fresh.between(oldest, entered_before))
         self.stripes.put(fresh.between(entered_before, entered))
         self._compact(first, end)

@@ -15,6 +15,8 @@ from slicing.pages import Entry, Pages, Stripe, page_name
 
 CUT_BYTES = 16 << 10
 """Slices smaller than this share a page: reading one costs as much as about 11 KB of content."""
+MOST_AT_ONCE = 8
+"""Slices that leave in the same close share a page of at most so many times CUT_BYTES."""
 FOREVER = 1 << 62
 
 
@@ -24,25 +26,28 @@ class Stripes:
     def __init__(self, pages: Pages, shape: Shape):
         self.pages, self.shape = pages, shape
         self.held, self.late, self.length = pages.head.stripes, pages.head.late, shape.slicing.stripe
-        self._kept: dict[str, Block] = {}
-        self._kept_of: int | None = None
+        self.at_once = 1
+        """How many slices a close takes in, and so, some time later, how many leave in one. A jump says nothing."""
+
+    @property
+    def cut_bytes(self) -> int:
+        """The size from which on slices have a page of their own."""
+        return CUT_BYTES * min(self.at_once, MOST_AT_ONCE)
 
     def read(self, first: int, end: int) -> list[Block]:
         """All stored rows of slices `first` up to but not including `end`, those that came late last."""
-        if first // self.length != self._kept_of:
-            self._kept, self._kept_of = {}, first // self.length
-        found: list[tuple[str, int]] = []
+        found: list[str] = []
         for key in sorted(key for key in self.held if key * self.length < end and (key + 1) * self.length > first):
             found += self._found(key, first, end)
         found += _within(self.late, first, end)
-        return [self._page(name, slices).between(first, end) for name, slices in found]
+        return [self.pages.get(name, self.shape).between(first, end) for name in found]
 
     def put(self, block: Block) -> None:
         """Add slices that enter: those that fill a page are cut at once."""
         for key in np.unique(block.slices // self.length).tolist():
             part = block.between(key * self.length, (key + 1) * self.length)
             stripe = self.held.setdefault(key, Stripe())
-            if not stripe.loose and len(part) * row_bytes(self.shape, part) >= CUT_BYTES:
+            if not stripe.loose and len(part) * row_bytes(self.shape, part) >= self.cut_bytes:
                 self._cut(key, part)
             else:
                 self.pages.append(stripe.loose, part, self.shape)
@@ -70,7 +75,7 @@ class Stripes:
         if len(rest := late.between(end, FOREVER)):
             self.pages.append(self.late, rest, self.shape)
         if len(own := late.between(first, end)):
-            names = [name for name, _ in self._found(key, first, end)] if key in self.held else []
+            names = self._found(key, first, end) if key in self.held else []
             block = fold(self.shape, [*(self.pages.get(name, self.shape).between(first, end) for name in names), own])
             self._remove(key)
             self.held[key] = Stripe()
@@ -88,20 +93,11 @@ class Stripes:
         """Pages of a cut, named by its first slice: the header then looks alike for every stripe, and compresses."""
         return [f"c{key * self.length + cut[0]}.{part}" for part in range(cut[2])]
 
-    def _found(self, key: int, first: int, end: int) -> list[tuple[str, int]]:
-        """Pages of a stripe that may hold rows of some slices, and how many slices each holds."""
+    def _found(self, key: int, first: int, end: int) -> list[str]:
+        """Pages of a stripe that may hold rows of some slices."""
         stripe, start = self.held[key], key * self.length
         cuts = [cut for cut in stripe.cuts if start + cut[0] < end and start + cut[1] > first]
-        found = [(name, cut[1] - cut[0]) for cut in cuts for name in self.names(key, cut)]
-        return found + _within(stripe.loose, first, end)
-
-    def _page(self, name: str, slices: int) -> Block:
-        """A page. One of several slices is kept while its stripe is read: they leave one by one in the same close."""
-        if slices == 1:
-            return self.pages.get(name, self.shape)
-        if name not in self._kept:
-            self._kept[name] = self.pages.get(name, self.shape)
-        return self._kept[name]
+        return [name for cut in cuts for name in self.names(key, cut)] + _within(stripe.loose, first, end)
 
     def _cut(self, key: int, block: Block) -> None:
         """Write slices as pages of their own; small ones share a page with those that follow."""
@@ -111,7 +107,7 @@ class Stripes:
         first, size = 0, 0.0
         for i, count in enumerate(rows):
             size += int(count) * width
-            if size >= CUT_BYTES or i == len(rows) - 1:
+            if size >= self.cut_bytes or i == len(rows) - 1:
                 low, high = int(indices[first]), int(indices[i]) + 1
                 pages = list(parts(self.shape, block.between(low, high)))
                 stripe.cuts.append([low - start, high - start, len(pages)])
@@ -121,12 +117,11 @@ class Stripes:
 
     def _remove(self, key: int) -> None:
         stripe = self.held.pop(key, Stripe())
-        self._kept = {}
         self.pages.remove(stripe.loose)
         for cut in stripe.cuts:
             for name in self.names(key, cut):
                 self.pages.store.remove(name)
 
 
-def _within(entries: list[Entry], first: int, end: int) -> list[tuple[str, int]]:
-    return [(page_name(entry), entry[2] - entry[1]) for entry in entries if entry[1] < end and entry[2] > first]
+def _within(entries: list[Entry], first: int, end: int) -> list[str]:
+    return [page_name(entry) for entry in entries if entry[1] < end and entry[2] > first]
