@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+FOLDER = Path(tempfile.gettempdir()) / "slicing-benchmarks"
 START = 1_700_000_000 * 10**6
 SCHEMA = "key bigint, ts timestamp, v bigint, d double"
 
@@ -30,7 +31,7 @@ class Workload:
 
     def path(self) -> Path:
         """The folder of the files, which are written at the first call."""
-        root = Path(tempfile.gettempdir()) / "slicing-benchmarks" / repr(self)
+        root = FOLDER / repr(self)
         if not (root / "done").exists():
             self._write(root)
         return root / "data"

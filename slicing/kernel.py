@@ -123,12 +123,17 @@ class Kernel:
             with np.errstate(all="ignore"):
                 return [u.reduceat(column, starts) for u, column in zip(self.combine_ufuncs, partials, strict=True)]
         lengths = np.diff(np.append(starts, count))
+        origin = np.arange(count)
         while len(partials[0]) > len(lengths):
             position = np.arange(len(partials[0])) - np.repeat(np.cumsum(lengths) - lengths, lengths)
             keep = np.flatnonzero(position % 2 == 0)
             paired = position[keep] + 1 < np.repeat(lengths, lengths)[keep]
             left = keep[paired]
-            joined = self.combine([c[left] for c in partials], [c[left + 1] for c in partials])
+            try:
+                joined = self.combine([c[left] for c in partials], [c[left + 1] for c in partials])
+            except RowFailure as failure:
+                raise failure.at(int(origin[left[failure.index]])) from failure.__cause__
+            origin = origin[keep]
             partials = [column[keep] for column in partials]
             for column, new in zip(partials, joined, strict=True):
                 column[paired] = new
@@ -266,9 +271,17 @@ class ColumnsKernel(Kernel):
         except SlicingError:
             raise
         except Exception as error:
+            # Rare, so the way of the many pays nothing for it: find the first value that fails alone.
+            columns = [column for arg in args for column in (arg if isinstance(arg, tuple) else (arg,))]
+            for index in range(columns[0].size):
+                try:
+                    function(*(_cell(arg, index) for arg in args))
+                except Exception as alone:
+                    cause = f"{type(alone).__name__}: {alone}"
+                    raise RowFailure(self.label, name, index, cause) from alone
             raise FunctionFailed(
-                f"`{name}` of `{self.label}` raised {type(error).__name__}: {error} on arrays of "
-                f"{np.size(args[-1][0] if isinstance(args[-1], tuple) else args[-1])} values."
+                f"`{name}` of `{self.label}` raised {type(error).__name__}: {error} on arrays of {columns[0].size} "
+                "values, and on none of them alone. With `columns=True` it must work cell by cell."
             ) from error
 
     def _shaped(self, name: str, part: Any, shape: tuple[int, ...]) -> Array:
@@ -455,6 +468,13 @@ def _filled(dtype: np.dtype[Any], item: Any) -> Array:
 
 def _is_ranked(kind: str) -> bool:
     return kind in ("string", "binary") or decimal_of(kind) is not None
+
+
+def _cell(argument: Any, index: int) -> Any:
+    """One value of an argument of a columns function, as an array of its own."""
+    if isinstance(argument, tuple):
+        return tuple(_cell(part, index) for part in argument)
+    return argument.ravel()[index : index + 1]
 
 
 def _shown(partials: Partials) -> Any:

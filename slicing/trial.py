@@ -46,7 +46,11 @@ def trial(kernel: Kernel, kinds: Sequence[str]) -> None:
     with suppress(Exception):
         found = laws.elementwise(kernel.aggregate, list(zip(*samples, strict=True)), kinds=kinds)
     if found is not None:
-        raise InvalidType(f"the functions of `{kernel.label}` do not work on columns: {found}")
+        raise InvalidType(
+            f"the functions of `{kernel.label}` do not work on columns: {found}\n"
+            "With `columns=True` each cell of a result must come from the same cells of the arguments only. Write them "
+            "so, or leave `columns=True` out."
+        )
 
 
 def _run(kernel: Kernel, arrays: Sequence[pa.Array]) -> None:

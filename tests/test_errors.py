@@ -1,5 +1,6 @@
 """Errors: each at the earliest moment that exists, with the rule, the value found and the remedy in its message."""
 
+import operator
 import pickle
 from datetime import timedelta
 
@@ -402,6 +403,28 @@ def test_a_function_that_raises_is_named_with_key_and_slice(events):
     grouped = group_by(events, "k").window(WINDOW, time="ts")
     found = message(grouped.aggregate(int, flaky, add, value="n", name="total"))
     for part in ("FunctionFailed", "`agg` of `total`", "KeyError", "thirteen", "'b'", "00:00:00", "00:00:05"):
+        assert part in found, part
+
+
+def strict(acc, n):
+    if (n == 13).any():
+        raise KeyError("thirteen")
+    return acc + n
+
+
+def bounded_below(a, b):
+    if (a + b > 100).any():
+        raise ArithmeticError("too much")
+    return a + b
+
+
+def test_a_columns_function_that_raises_is_named_with_key_and_slice(events):
+    grouped = group_by(events, "k").window(WINDOW, time="ts")
+    found = message(grouped.aggregate(int, strict, np.add, value="n", columns=True, name="total"))
+    for part in ("FunctionFailed", "`agg` of `total`", "KeyError", "thirteen", "'b'", "00:00:00", "00:00:05"):
+        assert part in found, part
+    found = message(grouped.aggregate(int, operator.add, bounded_below, value="n", columns=True, name="total"))
+    for part in ("FunctionFailed", "`combine` of `total`", "ArithmeticError", "too much", "'b'"):
         assert part in found, part
 
 
