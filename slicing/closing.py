@@ -55,8 +55,9 @@ class Closing:
         """The folded rows of entered slices, stored ones and those that enter in this close."""
         if self._held is not None:
             return self._held.between(first, end)
-        stored = self.stripes.read(first, min(end, self.entered_before))
-        return fold(self.shape, [*stored, self.fresh.between(first, end)])
+        before = min(end, self.entered_before)
+        entered = fold(self.shape, [*self.stripes.read(first, before), self.fresh.between(first, before)])
+        return fold(self.shape, [entered, self.fresh.between(before, end)])
 
     def _rows(self, first: int, end: int) -> Rows:
         return self.live.place(self._slices(first, end), range(len(self.shape.kernels)))

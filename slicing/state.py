@@ -100,7 +100,9 @@ class Bucket:
         """
         ordered = any(kernel.aggregate.ordered for kernel in self.shape.kernels)
         entering = [entry for entry in self.head.fresh if ordered or entry[1] < entered]
-        fresh = fold(self.shape, [*self.pages.take(entering, self.shape), self._incoming])
+        both = max((entry[2] for entry in entering), default=-FOREVER)
+        before = fold(self.shape, [*self.pages.take(entering, self.shape), self._incoming.between(-FOREVER, both)])
+        fresh = fold(self.shape, [before, self._incoming.between(both, FOREVER)])
         self._incoming = empty(self.shape)
         self.head.fresh = [entry for entry in self.head.fresh if entry not in entering]
         self.pages.remove(entering)
@@ -119,8 +121,7 @@ class Bucket:
         oldest, entered = self.slicing.first_slice(end), self.slicing.entered(end)
         self.stripes.remove_before(oldest)
         entered_before = max(oldest, self.slicing.entered(first))
-        slices = (end - first) * self.slicing.per_advance
-        self.stripes.at_once = slices if slices < self.slicing.per_window else 1
+        self.stripes.at_once = (end - first) * self.slicing.per_advance
         self.stripes.put_late(fresh.between(oldest, entered_before))
         self.stripes.put(fresh.between(entered_before, entered))
         self._compact(first, end)

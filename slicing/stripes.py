@@ -15,7 +15,7 @@ from slicing.pages import Entry, Pages, Stripe, page_name
 
 CUT_BYTES = 16 << 10
 """Slices smaller than this share a page: reading one costs as much as about 11 KB of content."""
-MOST_AT_ONCE = 8
+MOST_AT_ONCE = 32
 """Slices that leave in the same close share a page of at most so many times CUT_BYTES."""
 FOREVER = 1 << 62
 
@@ -27,7 +27,7 @@ class Stripes:
         self.pages, self.shape = pages, shape
         self.held, self.late, self.length = pages.head.stripes, pages.head.late, shape.slicing.stripe
         self.at_once = 1
-        """How many slices a close takes in, and so, some time later, how many leave in one. A jump says nothing."""
+        """How many slices a close takes in, and so, some time later, how many leave in one."""
 
     @property
     def cut_bytes(self) -> int:

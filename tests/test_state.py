@@ -235,9 +235,11 @@ def period(slicing):
 
 @cache
 def steady(tree, n):
-    """Combines per window and key and bytes read per close."""
+    """Combines per window and key and bytes read per close, for a stream that never closed many windows at once."""
     case, calls = counting(tree == "two_layer")
-    stream = warm(n, [case], [tree], keys=40, judged=False)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(stripes, "MOST_AT_ONCE", 1)
+        stream = warm(n, [case], [tree], keys=40, judged=False)
     first = stream.slicing.stripe + 1
     steps = period(stream.slicing)
     for window in range(1, first):
