@@ -110,9 +110,10 @@ def assemble(
     slicing = shape.slicing
     aligned = slicing.per_window > 1 and not all(map(_running, shape.kernels, trees))
     width = 8 * (2 + 4 * sum(kernel.width for kernel in shape.kernels))
-    for chosen in _portions(block, slicing, aligned, max(1, PORTION_BYTES // width)):
+    limit = max(1, PORTION_BYTES // width)
+    for chosen in _portions(block, _layout(block, slicing, aligned), limit):
         portion = block.take(chosen)
-        for low, high in _ranges(portion, slicing, aligned, max(1, PORTION_BYTES // width)):
+        for low, high in _ranges(portion, slicing, aligned, limit):
             low, high = (low if first is None else max(low, first)), (high if end is None else min(high, end))
             oldest, newest = slicing.first_slice(low), slicing.first_slice(high - 1) + slicing.per_window
             part = portion.take(np.flatnonzero((portion.slices >= oldest) & (portion.slices < newest)))
@@ -124,9 +125,8 @@ def _running(kernel: Kernel, tree: str) -> bool:
     return tree == "two_layer" and is_additive(kernel)
 
 
-def _portions(block: Block, slicing: Slicing, aligned: bool, limit: int) -> Iterator[slice]:
+def _portions(block: Block, cells: _Cells, limit: int) -> Iterator[slice]:
     """Runs of whole keys with at most `limit` cells (or one key, if it has more)."""
-    cells = _layout(block, slicing, aligned)
     sizes = np.diff(cells.offsets)
     before = np.cumsum(sizes) - sizes
     heads = np.flatnonzero(np.diff(cells.keys, prepend=-1))
@@ -180,11 +180,11 @@ def _assemble_cells(
     shape: Shape, trees: Sequence[str], block: Block, cells: _Cells, first: int | None, end: int | None
 ) -> Windows:
     slicing = shape.slicing
-    n, per_advance = slicing.per_window, slicing.per_advance
-    records = _running_total(block.records, cells.position, cells.count, n)
+    per_advance = slicing.per_advance
+    spans = _Spans.of(cells)
     newest, stretch = cells.ends()
-    oldest = newest - n + 1
-    live = records > 0
+    oldest = newest - slicing.per_window + 1
+    live = spans.filled()
     if per_advance > 1:
         live &= oldest % per_advance == 0
     windows = oldest // per_advance
@@ -193,36 +193,65 @@ def _assemble_cells(
     if end is not None:
         live &= windows < end
     at = np.flatnonzero(live)
+    spans = spans.take(at)
     partials = [
-        _kernel_windows(kernel, tree, columns, cells, at, oldest[at])
+        _kernel_windows(kernel, tree, columns, cells, spans, at)
         for kernel, tree, columns in zip(shape.kernels, trees, block.partials, strict=True)
     ]
-    return Windows(windows[at], cells.keys[stretch[at]], block.names, records[at], partials, block.dictionaries)
+    records = spans.total(block.records)
+    return Windows(windows[at], cells.keys[stretch[at]], block.names, records, partials, block.dictionaries)
 
 
-def _kernel_windows(kernel: Kernel, tree: str, columns: Partials, cells: _Cells, at: Array, oldest: Array) -> Partials:
+@dataclass(frozen=True)
+class _Spans:
+    """The rows of a window, a window being a cell and the n - 1 before it: rows `first` up to but not including `end`.
+
+    Rows are sorted as cells are, so those of a window follow one another.
+    """
+
+    first: Array
+    end: Array
+
+    @classmethod
+    def of(cls, cells: _Cells) -> _Spans:
+        """The spans of all cells."""
+        n = cells.slicing.per_window
+        filled = np.zeros(cells.count + n, dtype=np.int32)
+        filled[cells.position + n] = 1
+        before = np.cumsum(filled, dtype=np.int32)
+        return cls(before[:-n], before[n:])
+
+    def filled(self) -> Array:
+        """Which windows hold a row."""
+        return self.end > self.first
+
+    def take(self, at: Array) -> _Spans:
+        """The spans of some cells."""
+        return _Spans(self.first[at], self.end[at])
+
+    def total(self, values: Array) -> Array:
+        """The sum over each span, as a difference of two running totals, which is exact where this is used."""
+        running = np.zeros(len(values) + 1, dtype=values.dtype)
+        np.cumsum(values, out=running[1:])
+        total: Array = running[self.end]
+        total -= running[self.first]
+        return total
+
+
+def _kernel_windows(kernel: Kernel, tree: str, columns: Partials, cells: _Cells, spans: _Spans, at: Array) -> Partials:
     n = cells.slicing.per_window
     if n == 1:
         # A window is a slice: cells with records are the rows themselves.
-        rows = np.searchsorted(cells.position, at)
-        return [column[rows] for column in columns]
+        return [column[spans.first] for column in columns]
     if _running(kernel, tree):
-        return [_running_total(column, cells.position, cells.count, n)[at] for column in columns]
+        return [spans.total(column) for column in columns]
     spread = kernel.spread(cells.count)
     for cell, column in zip(spread, columns, strict=True):
         cell[cells.position] = column
     if tree == "recompute" or n <= FEW_SLICES:
         with locating(lambda index: cells.place(int(at[index]))):
             return _recompute(kernel, spread, at, n)
-    return _three_layer(kernel, spread, cells, at, oldest)
-
-
-def _running_total(values: Array, position: Array, cells: int, n: int) -> Array:
-    """For every cell the sum of the n cells that end there: one cumulative sum of what enters minus what leaves."""
-    change = np.zeros(cells + 1, dtype=values.dtype)
-    change[position] = values
-    change[position + n] -= values
-    return np.cumsum(change[:-1], out=change[:-1])
+    return _three_layer(kernel, spread, cells, at)
 
 
 def _recompute(kernel: Kernel, cells: Partials, at: Array, n: int) -> Partials:
@@ -237,7 +266,7 @@ def group_length(slicing: Slicing) -> int:
     return (slicing.per_window - 1) // slicing.stripe - 1
 
 
-def _three_layer(kernel: Kernel, cells: Partials, cells_of: _Cells, at: Array, oldest: Array) -> Partials:
+def _three_layer(kernel: Kernel, cells: Partials, cells_of: _Cells, at: Array) -> Partials:
     """window = (rest of its oldest stripe + whole stripes between) + start of its newest stripe.
 
     Two scans over the slices of all stripes at once, two over the stripes of all groups at once, two combines per
@@ -250,12 +279,11 @@ def _three_layer(kernel: Kernel, cells: Partials, cells_of: _Cells, at: Array, o
         suffix = _scan(kernel, grid, backwards=True)
         prefix = _scan(kernel, grid, backwards=False)
     between = _Between(kernel, cells_of, [column[-1] for column in prefix])
-    old, new = (at - n + 1) // stripe, at // stripe
-    total = [column[oldest % stripe, old] for column in suffix]
-    middle = between.of(old, new)
+    first = at - n + 1
+    middle = between.of(first // stripe, at // stripe)
     with locating(lambda index: cells_of.place(int(at[index]))):
-        total = kernel.combine(total, middle)
-        return kernel.combine(total, [column[at % stripe, new] for column in prefix])
+        total = kernel.combine([column.T.ravel()[first] for column in suffix], middle)
+        return kernel.combine(total, [column.T.ravel()[at] for column in prefix])
 
 
 def _scan(kernel: Kernel, grid: Partials, backwards: bool) -> Partials:

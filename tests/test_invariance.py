@@ -3,6 +3,7 @@
 import operator
 import os
 from collections import Counter
+from decimal import Decimal
 
 import pyarrow as pa
 import pytest
@@ -25,7 +26,7 @@ from streams import (
 )
 
 from slicing import Aggregate, group_by, hopping
-from slicing.spark.buckets import labels
+from slicing.spark.buckets import labels, labels_of
 
 WINDOW = hopping("30 minutes", "2 minutes", "-30 seconds")
 PARTITIONS = "spark.sql.shuffle.partitions"
@@ -193,3 +194,34 @@ def test_sparks_shuffle_places_labels_as_its_hash_says(spark, partitions):
     frame = spark.createDataFrame(pa.table([pa.array(chosen, pa.int32())], names=["bucket"]), "bucket int")
     placed = frame.repartition(partitions, "bucket").select(F.spark_partition_id().alias("p")).collect()
     assert Counter(row.p for row in placed) == dict.fromkeys(range(partitions), 2)
+
+
+def test_the_bucket_of_a_key_never_changes():
+    """State is found by it: these labels are those of every checkpoint of this format."""
+    keys = pa.table(
+        {
+            "n": pa.array([0, 1, -1, None, 2**62], pa.int64()),
+            "s": pa.array(["", "a", "b" * 300, None, "Zürich"]),
+            "d": pa.array([0, 1, 2, None, -5], pa.date32()),
+            "m": pa.array([*map(Decimal, ("0", "1.25", "-1.25")), None, Decimal(10) ** 20], pa.decimal128(38, 2)),
+            "x": pa.array([0.0, 1.5, float("nan"), None, -1e300], pa.float64()),
+        }
+    )
+    labels = tuple(range(100))
+    assert {name: labels_of(keys.select([name]), labels).tolist() for name in keys.column_names} == {
+        "n": [0, 78, 5, 38, 0],
+        "s": [0, 9, 39, 38, 25],
+        "d": [0, 78, 44, 38, 87],
+        "m": [0, 13, 71, 38, 93],
+        "x": [0, 91, 39, 38, 91],
+    }
+    assert labels_of(keys, labels).tolist() == [0, 50, 34, 65, 3]
+    pieces = pa.concat_tables([keys.slice(3), keys.slice(0, 3)])
+    assert labels_of(pieces, labels).tolist() == [65, 3, 0, 50, 34]
+
+
+@pytest.mark.parametrize("column", [range(100_000), map(str, range(100_000)), (f"user {n:09}" for n in range(100_000))])
+def test_buckets_hold_about_the_same_number_of_keys(column):
+    counts = Counter(labels_of(pa.table({"key": pa.array(column)}), tuple(range(16))).tolist())
+    assert len(counts) == 16
+    assert max(counts.values()) < 1.05 * 100_000 / 16

@@ -6,6 +6,7 @@ records, edges, duplicates, nulls, NaN and gaps, all under one watermark.
 
 from dataclasses import dataclass
 
+import pyarrow as pa
 import pytest
 from pyspark.sql import functions as F
 from streams import (
@@ -31,7 +32,7 @@ from streams import (
 
 import combinators as C
 from slicing import Aggregate, Hopping, group_by, hopping, tumbling
-from slicing.spark.buckets import label_of
+from slicing.spark.buckets import labels_of
 
 
 @dataclass(frozen=True)
@@ -174,16 +175,16 @@ def at(key, *seconds):
     return [record(key, START + round(second * SECOND)) for second in seconds]
 
 
-def lonely_keys(spark, count):
+def lonely_keys(count):
     """Keys of which every one is alone in its bucket."""
-    index = label_of([F.col("id")], tuple(range(BUCKETS)))
-    rows = spark.range(1000).select("id", index.alias("bucket")).collect()
-    return list({row.bucket: row.id for row in reversed(rows)}.values())[:count]
+    keys = range(1000)
+    labels = labels_of(pa.table({"k0": pa.array(keys, pa.int64())}), tuple(range(BUCKETS))).tolist()
+    return list(dict(zip(labels, keys, strict=True)).values())[:count]
 
 
 @pytest.fixture(scope="module")
-def keys(spark):
-    found = lonely_keys(spark, 6)
+def keys():
+    found = lonely_keys(6)
     assert len(found) == 6
     return found
 

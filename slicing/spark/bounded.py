@@ -45,6 +45,6 @@ def _rows(batches: Iterable[pa.RecordBatch]) -> Iterator[dict[str, Any]]:
 def build(query: Query, labels: tuple[int, ...]) -> DataFrame:
     """The windows of a bounded DataFrame."""
     chosen = strategy(query.shape, query.trees, query.arguments)
-    blocks = query.records(labels).mapInArrow(chosen.first_stage(labels), SCHEMA)
+    blocks = query.records().mapInArrow(chosen.first_stage(labels), SCHEMA)
     grouped = blocks.repartition("bucket").sortWithinPartitions("bucket", "partition", "part")
     return query.finish(grouped.mapInArrow(AssembleAll(chosen), query.flat_schema()))

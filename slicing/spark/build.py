@@ -10,7 +10,7 @@ from slicing.spark.buckets import labels
 from slicing.spark.query import Query
 from slicing.spark.requirements import check_stream
 
-BUCKETS_PER_PARTITION = 2
+BUCKETS_PER_PARTITION = 1
 
 
 def build(query: Query, buckets: int | None) -> DataFrame:

@@ -16,6 +16,7 @@ from pyspark import TaskContext
 from slicing.blocks import Block, Shape, empty, encode, encode_keys, fold, from_records, parts
 from slicing.eager import Records, encode_records
 from slicing.kernel import Array
+from slicing.spark.buckets import labels_of
 
 CHUNK_ROWS = 1_000_000
 CHUNK_BYTES = 64 << 20
@@ -33,7 +34,7 @@ class Refused:
 
 @dataclass(frozen=True)
 class PreAggregate:
-    """The function for `mapInArrow`. Its input has columns bucket, time, the key's leaves, then the values.
+    """The function for `mapInArrow`. Its input has columns time, the key's leaves, then the values.
 
     `arguments` gives for every kernel the positions of its columns among the values, -1 for the event time; `labels`
     are those of all buckets.
@@ -57,16 +58,14 @@ class PreAggregate:
 
     def _blocks(self, chunk: pa.Table, refused: Refused) -> Iterator[tuple[int, Block]]:
         """A chunk of records as one folded block per bucket that it has records of."""
-        records, buckets = _records(self.shape, chunk, refused)
-        if not len(buckets):
+        records = _records(self.shape, chunk, refused)
+        if not len(records.slices):
             return
         codes, names = encode_keys(records.names)
         times = pa.array(records.times)
         arguments = [[times if i < 0 else records.values[i] for i in positions] for positions in self.arguments]
         block = from_records(self.shape, records.slices, codes, names, arguments)
-        label_of = np.zeros(len(names), dtype=np.int64)
-        label_of[codes] = buckets
-        for label, rows in _by_label(label_of[block.keys]):
+        for label, rows in _by_label(labels_of(names, self.labels)[block.keys]):
             yield label, block.take(rows)
 
     def _rows(self, held: dict[int, Block], part: Iterator[int], refused: Refused) -> pa.RecordBatch:
@@ -87,28 +86,30 @@ class Ship:
         """Rows for the shuffle, chunk by chunk."""
         refused, part = Refused(), count()
         for chunk in _chunks(batches):
-            records, buckets = _records(self.shape, chunk, refused)
+            records = _records(self.shape, chunk, refused)
+            codes, names = encode_keys(records.names)
+            buckets = labels_of(names, self.labels)[codes]
             some = [(label, encode_records(self.shape, records.take(rows))) for label, rows in _by_label(buckets)]
             if some:
                 yield _shipped(some, part, Refused())
         yield _shipped(((label, None) for label in self.labels), part, refused)
 
 
-def _records(shape: Shape, chunk: pa.Table, refused: Refused) -> tuple[Records, Array]:
-    """The records of a chunk that belong to a window, and the labels of their buckets; the others are counted."""
+def _records(shape: Shape, chunk: pa.Table, refused: Refused) -> Records:
+    """The records of a chunk that belong to a window; the others are counted."""
     if missing := chunk["time"].null_count:
         refused.no_time += missing
         chunk = chunk.filter(chunk["time"].is_valid())
     times = np.asarray(chunk["time"].combine_chunks().cast(pa.int64()))
     slices = shape.slicing.slice_at(times)
-    inside = ~np.asarray(shape.slicing.in_gap(slices))
-    if not inside.all():
+    if shape.slicing.advance > shape.slicing.size and np.any(gap := shape.slicing.in_gap(slices)):
+        inside = ~np.asarray(gap)
         refused.no_window += int(np.sum(~inside))
         chunk, times, slices = chunk.filter(pa.array(inside)), times[inside], slices[inside]
-    values_from = 2 + len(shape.keys)
-    names = pa.table([_plain(column) for column in chunk.columns[2:values_from]], schema=shape.key_schema)
+    values_from = 1 + len(shape.keys)
+    names = pa.table([_plain(column) for column in chunk.columns[1:values_from]], schema=shape.key_schema)
     values = [_small(column.combine_chunks()) for column in chunk.columns[values_from:]]
-    return Records(slices, times, names, values), np.asarray(chunk["bucket"])
+    return Records(slices, times, names, values)
 
 
 def _by_label(labels: Array) -> Iterator[tuple[int, Array]]:

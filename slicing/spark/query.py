@@ -16,7 +16,6 @@ from slicing.blocks import Shape
 from slicing.errors import InvalidType, InvalidValue
 from slicing.kernel import Kernel, kernel
 from slicing.kinds import Field
-from slicing.spark.buckets import label_of
 from slicing.spark.columns import Key, kind_of_type, logical, physical, quoted
 from slicing.trial import trial
 from slicing.windows import Hopping, show
@@ -43,13 +42,12 @@ class Query:
     grace: int
     streaming: bool
 
-    def records(self, labels: tuple[int, ...]) -> DataFrame:
-        """What the first stage reads: bucket, time, leaves of the key, values."""
+    def records(self) -> DataFrame:
+        """What the first stage reads: time, leaves of the key, values."""
         leaves = [column for key in self.keys for column, _ in key.leaves()]
-        bucket = label_of(leaves, labels) if leaves else F.lit(labels[0])
         named = [leaf.alias(f"k{i}") for i, leaf in enumerate(leaves or [F.lit(True)])]
         values = [quoted(name).alias(f"v{i}") for i, name in enumerate(self.columns)]
-        return self.frame.select(bucket.alias("bucket"), quoted(self.time).alias("time"), *named, *values)
+        return self.frame.select(quoted(self.time).alias("time"), *named, *values)
 
     def flat_schema(self) -> str:
         """The columns that the second stage emits, all nullable: a row is a window, or a count.

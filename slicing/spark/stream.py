@@ -134,7 +134,7 @@ def fingerprint(query: Query, labels: tuple[int, ...], partitions: int) -> dict[
 def build(query: Query, labels: tuple[int, ...], partitions: int) -> DataFrame:
     """The windows of a stream, in append mode, as they close."""
     chosen = strategy(query.shape, query.trees, query.arguments)
-    blocks = query.records(labels).mapInArrow(chosen.first_stage(labels), SCHEMA)
+    blocks = query.records().mapInArrow(chosen.first_stage(labels), SCHEMA)
     processor = Buckets(chosen, query.grace, fingerprint(query, labels, partitions))
     flat = blocks.groupBy("bucket").transformWithStateInPandas(
         processor, query.flat_schema(), outputMode="Append", timeMode="EventTime"
