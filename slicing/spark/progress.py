@@ -64,13 +64,13 @@ class MicroBatch:
         """All figures to read; causes of refusal that did not occur are left out, but for `late`."""
         counts = self.counts
         reported = [
-            f"{self.records:,} records ({self.rate:,.0f}/s)",
+            f"{counted(self.records, 'record')} ({self.rate:,.0f}/s)",
             f"watermark {self._watermark()}",
-            f"{counts['results']:,} results",
+            counted(counts["results"], "result"),
             f"{counts['late']:,} late",
             *(f"{counts[name]:,} {name.replace('_', ' ')}" for name in REFUSED[1:] if counts[name]),
-            f"{counts['open_windows']:,} open windows",
-            f"{counts['slices']:,} slices",
+            counted(counts["open_windows"], "open window"),
+            counted(counts["slices"], "slice"),
             f"state {size(self.in_memory)} in memory and {size(self.on_disk)} on disk",
         ]
         return f"micro-batch {self.number}: {', '.join(reported)}, {self.seconds:.1f} s"
@@ -104,6 +104,11 @@ def micro_batch(progress: Mapping[str, Any]) -> MicroBatch | None:
 
 def _instant(text: str) -> datetime:
     return datetime.fromisoformat(text)
+
+
+def counted(count: int, noun: str) -> str:
+    """A number of things."""
+    return f"{count:,} {noun}" + ("" if count == 1 else "s")
 
 
 def duration(seconds: float) -> str:
