@@ -3,6 +3,9 @@
 Names that need pyspark load it on first use.
 """
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from slicing.aggregate import EVENT_TIME, Aggregate, Bound, Fieldwise, fieldwise
 from slicing.errors import (
     FunctionFailed,
@@ -16,6 +19,10 @@ from slicing.errors import (
 from slicing.grouping import Grouped, Windowed, group_by
 from slicing.windows import Hopping, hopping, tumbling
 
+if TYPE_CHECKING:
+    from slicing.spark.late import late_partials, late_records, results
+    from slicing.spark.progress import ProgressListener
+
 __all__ = [
     "EVENT_TIME",
     "Aggregate",
@@ -27,6 +34,7 @@ __all__ = [
     "InvalidType",
     "InvalidValue",
     "MissingRequirement",
+    "ProgressListener",
     "ResultOverflow",
     "SlicingError",
     "StateMismatch",
@@ -34,5 +42,21 @@ __all__ = [
     "fieldwise",
     "group_by",
     "hopping",
+    "late_partials",
+    "late_records",
+    "results",
     "tumbling",
 ]
+
+_ON_SPARK = {
+    "ProgressListener": "slicing.spark.progress",
+    "late_partials": "slicing.spark.late",
+    "late_records": "slicing.spark.late",
+    "results": "slicing.spark.late",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _ON_SPARK:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(_ON_SPARK[name]), name)

@@ -13,10 +13,10 @@ import numpy as np
 import pyarrow as pa
 
 from slicing.assembly import Windows
-from slicing.blocks import Block, Shape, empty, encode_keys, fold_arrays, order, place, rerank
+from slicing.blocks import Block, Shape, empty, encode_keys, fold_arrays, from_records, order, place, rerank
 from slicing.kernel import Array, locating, union
+from slicing.lateness import Late, is_late
 from slicing.pages import MemoryStore, Nodes, Pages, Store
-from slicing.state import Late
 from slicing.stripes import FOREVER
 
 
@@ -53,20 +53,23 @@ class EagerBucket:
         self.head = self.pages.head
         self.windows = Nodes(self.pages, "window", shape)
 
-    def add(self, batches: Sequence[Records]) -> Late:
-        """Fold records into every open window that covers them, in their order; count the others."""
-        slicing, late = self.shape.slicing, Late()
+    def add(self, batches: Sequence[Records]) -> Late[list[Records]]:
+        """Fold records into every open window that covers them, in their order; return and count those refused."""
+        slicing, done = self.shape.slicing, self.head.done
+        late_for_all = 0
+        refused = []
         for records in batches:
-            last, first = slicing.last_window(records.slices), slicing.first_window(records.slices)
-            late.all += int(np.sum(last < self.head.done))
-            late.some += int(np.sum((first < self.head.done) & (last >= self.head.done)))
             if len(records.slices) == 0:
                 continue
+            last, first = slicing.last_window(records.slices), slicing.first_window(records.slices)
+            late_for_all += int(np.sum(last < done))
+            refused.append(records.take(np.flatnonzero(is_late(slicing, records.slices, done))))
             for window in self._open_windows(records.slices):
                 covered = np.flatnonzero((first <= window) & (window <= last))
                 if len(covered):
                     self._fold(window, records.take(covered))
-        return late
+        late_for_some = sum(len(records.slices) for records in refused) - late_for_all
+        return Late(late_for_all, late_for_some, refused, done, self.head.watermark)
 
     def _open_windows(self, slices: Array) -> list[int]:
         """The windows not closed that cover one of the slices, in order."""
@@ -79,6 +82,10 @@ class EagerBucket:
     def _fold(self, window: int, records: Records) -> None:
         page = self.windows.load(str(window)) or empty(self.shape)
         self.windows.save(str(window), fold_onto(self.shape, page, window, records, self.arguments))
+
+    def extent(self) -> dict[str, int]:
+        """How many open windows hold records; there are no slices in this state."""
+        return {"open_windows": len(self.windows.names()), "slices": 0}
 
     def save(self) -> None:
         """Write the header; pages are written as records come."""
@@ -106,6 +113,18 @@ def all_windows(shape: Shape, arguments: Sequence[Sequence[int]], batches: Seque
     bucket.head.done = -FOREVER
     bucket.add(batches)
     return bucket.drain(FOREVER)
+
+
+def fold_records(shape: Shape, batches: Sequence[Records], arguments: Sequence[Sequence[int]]) -> Block:
+    """One folded block of the partials of records, in their order."""
+    batches = [records for records in batches if len(records.slices)]
+    if not batches:
+        return empty(shape)
+    codes, names = encode_keys(pa.concat_tables([records.names for records in batches]))
+    slices, times = (np.concatenate([getattr(r, name) for r in batches]) for name in ("slices", "times"))
+    values = [pa.concat_arrays(arrays) for arrays in zip(*(records.values for records in batches), strict=True)]
+    arrays = [[pa.array(times) if i < 0 else values[i] for i in positions] for positions in arguments]
+    return from_records(shape, slices, codes, names, arrays)
 
 
 def fold_onto(shape: Shape, page: Block, window: int, records: Records, arguments: Sequence[Sequence[int]]) -> Block:

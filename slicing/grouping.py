@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from slicing.aggregate import Aggregate, Bound
 from slicing.assembly import EAGER, TREES
 from slicing.errors import InvalidType, InvalidValue
+from slicing.lateness import COUNTS, LATE_OUTPUTS
 from slicing.windows import Duration, Hopping, microseconds
 
 if TYPE_CHECKING:
@@ -59,6 +60,7 @@ class Windowed:
     grace_us: int = 0
     bucket_count: int | None = None
     tree: str = "auto"
+    late_output: str = COUNTS
 
     def grace(self, duration: Duration) -> Windowed:
         """Wait `duration` longer after a window's end, for late records; the same as so much more watermark delay.
@@ -85,6 +87,18 @@ class Windowed:
             raise InvalidValue(f"`assemble` takes auto, {', '.join((*TREES, EAGER))}; got {tree!r}.")
         return replace(self, tree=tree)
 
+    def late(self, output: str) -> Windowed:
+        """Choose what becomes of records that come late: "counts" (the default), "partials" or "records".
+
+        "partials": what was refused goes out too, as one row per slice and key of a micro-batch; nothing more is stored
+        or shuffled. "records": the records themselves as well; every record is then shuffled, whoever is late. Rows are
+        told apart by a column `late`, which `slicing.results`, `late_partials` and `late_records` split by. No effect
+        on bounded input, where nothing is late. Raises InvalidValue.
+        """
+        if output not in LATE_OUTPUTS:
+            raise InvalidValue(f"`late` takes {', '.join(LATE_OUTPUTS)}; got {output!r}.")
+        return replace(self, late_output=output)
+
     def aggregate(self, *functions: Callable[..., Any], **arguments: Any) -> DataFrame:
         """The results of all windows, with columns keys, `window` and one per result.
 
@@ -106,7 +120,8 @@ class Windowed:
         from slicing.spark.query import resolve
 
         results = named(functions, arguments)
-        return resolve(self.df, self.keys, self.windows, self.time, results, self.tree, self.grace_us)
+        options = self.tree, self.grace_us, self.late_output
+        return resolve(self.df, self.keys, self.windows, self.time, results, *options)
 
     def explain(self, *functions: Callable[..., Any], **arguments: Any) -> None:
         """Print what `aggregate` with these arguments would do; nothing is run."""

@@ -103,6 +103,12 @@ class Header:
         content = json.dumps([FORMAT, self.fingerprint, *values], separators=(",", ":"))
         return base64.b64encode(zlib.compress(content.encode(), 1)).decode("ascii")
 
+    def spans(self, length: int) -> list[tuple[int, int]]:
+        """First slice and end of every page of slices, for stripes of `length`; cached nodes are none."""
+        entries = [*self.fresh, *self.late, *(entry for stripe in self.stripes.values() for entry in stripe.loose)]
+        cuts = [(key * length + cut[0], key * length + cut[1]) for key, s in self.stripes.items() for cut in s.cuts]
+        return [(entry[1], entry[2]) for entry in entries] + cuts
+
     @classmethod
     def from_text(cls, text: str) -> Header:
         """The inverse of `to_text`. Raises StateMismatch for another format version."""
@@ -115,6 +121,15 @@ class Header:
         fingerprint, watermark, done, newest, serial, fresh, stripes, late, caches = values
         stripes = {int(key): Stripe(*content) for key, content in stripes.items()}
         return cls(fingerprint, watermark, done, newest, serial, fresh, stripes, late, caches)
+
+
+def covered(spans: Sequence[tuple[int, int]]) -> int:
+    """How many slices lie in one of the spans at least."""
+    count, seen = 0, min(spans)[0]
+    for first, end in sorted(spans):
+        count += max(0, end - max(first, seen))
+        seen = max(seen, end)
+    return count
 
 
 def compare_fingerprints(stored: dict[str, str], wanted: dict[str, str]) -> None:

@@ -9,6 +9,7 @@ from slicing.assembly import EAGER, FEW_SLICES, choose
 from slicing.blocks import Shape
 from slicing.kernel import Kernel
 from slicing.kinds import Field, decimal_of, numpy_type
+from slicing.lateness import COUNTS, PARTIALS
 from slicing.windows import Hopping
 
 _BYTES = {"boolean": 1, "date": 4, "timestamp": 8, "timestamp_ntz": 8, "string": 16, "binary": 16}
@@ -95,7 +96,8 @@ class Assembly:
 class Plan:
     """What `explain` prints. `trees` has the tree of each kernel of `shape`, `windows` what it is cut for.
 
-    Figures say what one key costs; they count partials, not bytes, unless the name says so.
+    Figures say what one key costs; they count partials, not bytes, unless the name says so. `late` says what becomes of
+    late records, `values` are the columns that aggregates are bound to.
     """
 
     windows: Hopping
@@ -104,6 +106,8 @@ class Plan:
     streaming: bool
     buckets: int
     partitions: int
+    late: str = COUNTS
+    values: tuple[Field, ...] = ()
 
     @property
     def slices_per_window(self) -> int:
@@ -124,6 +128,11 @@ class Plan:
     def buckets_per_partition(self) -> float:
         """Buckets for each shuffle partition; some partitions have one more when this is not whole."""
         return self.buckets / self.partitions
+
+    @property
+    def record_bytes(self) -> int:
+        """Bytes of one record before compression, with its slice and time, where records are shuffled."""
+        return 16 + sum(map(_bytes_of, (*self.shape.keys, *self.values)))
 
     @property
     def assemblies(self) -> tuple[Assembly, ...]:
@@ -185,7 +194,17 @@ class Plan:
                 ("slices", f"n = {self.slices_per_window:,} per window, {self.shape.slicing.per_advance} per advance"),
                 ("stripes", _count(self.stripe, "slice") + " each"),
                 ("buckets", f"{self.buckets:,} over {partitions}, {_number(self.buckets_per_partition)} each"),
+                *([("late", self._late())] if self.late != COUNTS else []),
             ]
+        )
+
+    def _late(self) -> str:
+        if not self.streaming:
+            return "nothing is late on bounded input"
+        if self.late == PARTIALS:
+            return "partials are put out; nothing more is shuffled or stored"
+        return (
+            f"partials and records are put out; the shuffle carries every record, about {self.record_bytes} bytes each"
         )
 
     def _results(self) -> str:

@@ -15,7 +15,6 @@ removed whole.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
@@ -23,16 +22,9 @@ import numpy as np
 from slicing.assembly import Windows
 from slicing.blocks import Block, Shape, empty, fold
 from slicing.closing import Closing
-from slicing.pages import Pages, Store, page_name
+from slicing.lateness import Late, is_late
+from slicing.pages import Pages, Store, covered, page_name
 from slicing.stripes import FOREVER, Stripes
-
-
-@dataclass
-class Late:
-    """Records refused by a bucket, by cause."""
-
-    all: int = 0  # late for all of their windows
-    some: int = 0  # late for some windows, counted in the others
 
 
 class Bucket:
@@ -48,16 +40,17 @@ class Bucket:
         self.stripes = Stripes(self.pages, shape)
         self._incoming = empty(shape)
 
-    def add(self, blocks: Sequence[Block]) -> Late:
-        """Judge the partials of a micro-batch, keep those of open windows, count the records refused.
+    def add(self, blocks: Sequence[Block]) -> Late[Block]:
+        """Judge the partials of a micro-batch, keep those of open windows, return and count those refused.
 
         All records of a slice belong to the same windows, so a slice is judged as one.
         """
         block = fold(self.shape, blocks)
-        last = self.slicing.last_window(block.slices)
-        accepted = last >= self.head.done
-        partly = accepted & (self.slicing.first_window(block.slices) < self.head.done)
-        late = Late(int(block.records[~accepted].sum()), int(block.records[partly].sum()))
+        accepted = self.slicing.last_window(block.slices) >= self.head.done
+        refused = is_late(self.slicing, block.slices, self.head.done)
+        late_for_all, late_for_some = (int(block.records[rows].sum()) for rows in (~accepted, accepted & refused))
+        rows = block.take(np.flatnonzero(refused))
+        late = Late(late_for_all, late_for_some, rows, self.head.done, self.head.watermark)
         self._incoming = block if accepted.all() else block.take(np.flatnonzero(accepted))
         if len(self._incoming):
             newest = int(self._incoming.slices[-1])
@@ -141,6 +134,16 @@ class Bucket:
         leaving = oldest // length
         if "two_layer" in self.trees and leaving != self.slicing.first_slice(first) // length:
             self.stripes.settle(leaving, oldest)
+
+    def extent(self) -> dict[str, int]:
+        """How many slices the pages span, and how many open windows these are of; by the header, no page is read."""
+        oldest = self.slicing.first_slice(self.head.done)
+        spans = [(max(first, oldest), end) for first, end in self.head.spans(self.slicing.stripe) if end > oldest]
+        if not spans:
+            return {"open_windows": 0, "slices": 0}
+        first = max(self.head.done, self.slicing.first_window(min(spans)[0]))
+        end = self.slicing.last_window(max(end for _, end in spans) - 1) + 1
+        return {"open_windows": end - first, "slices": covered(spans)}
 
     def check(self) -> None:
         """Assert the invariants between header and pages: no slice cut twice, nothing expired, every page in place."""

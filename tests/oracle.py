@@ -217,6 +217,7 @@ class Stream:
         self.windows = defaultdict(set)
         self.got = {}
         self.late, self.true_late = [0, 0], [0, 0]
+        self.refused, self.true_refused = [], []
 
     def bucket(self):
         """What the next micro-batch sees: everything is read from the store anew."""
@@ -225,13 +226,14 @@ class Stream:
     def step(self, records, watermark=0, partitions=2):
         """One micro-batch: records, in order, from some input partitions; then the watermark, in milliseconds."""
         bucket = self.bucket()
+        self.true_refused.append([])
         if self.judged:
             for record in records:
                 self._judge(record)
         cuts = [len(records) * i // partitions for i in range(partitions + 1)]
         parts = [records[a:b] for a, b in pairwise(cuts)]
-        blocks = [decode(self.shape, encode(self.shape, block_of(self.shape, self.cases, part))) for part in parts]
-        late = bucket.add(blocks)
+        late = bucket.add([self.shipped(part) for part in parts])
+        self.refused.append(late)
         self.late = [self.late[0] + late.all, self.late[1] + late.some]
         if watermark > self.watermark:
             self.watermark = watermark
@@ -245,6 +247,10 @@ class Stream:
             self._check_counting_nothing()
         return out
 
+    def shipped(self, records):
+        """What the first stage ships of some records."""
+        return decode(self.shape, encode(self.shape, block_of(self.shape, self.cases, records)))
+
     def _judge(self, record):
         time, _, _ = record
         windows = windows_of(self.slicing, time)
@@ -252,6 +258,10 @@ class Stream:
         opened = [w for w in windows if ends[w] + self.grace > self.watermark * 1000]
         self.true_late[0] += bool(windows) and not opened
         self.true_late[1] += 0 < len(opened) < len(windows)
+        if len(opened) < len(windows):
+            self.true_refused[-1].append(
+                (record, self.watermark, min(opened, default=None), len(windows) - len(opened))
+            )
         if opened:
             self.taken.append((record, opened))
 

@@ -445,6 +445,7 @@ class Brute:
     rows: dict = field(default_factory=dict)
     counters: dict = field(default_factory=dict)
     watermarks: list = field(default_factory=list)
+    refused: list = field(default_factory=list)
 
 
 def brute(tables, window, delay=0, grace=0):
@@ -465,6 +466,7 @@ def brute(tables, window, delay=0, grace=0):
             cause = _take(window, grace, before, world, at, n, content)
             if cause:
                 out.counters[cause][batch] = out.counters[cause].get(batch, 0) + 1
+                out.refused.append((batch, cause, before, world, at, n))
         for place in content.keys() - closes.keys():
             closes[place] = batch
     for (world, begin), values in content.items():

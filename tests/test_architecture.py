@@ -12,7 +12,7 @@ LAYERS = (
     {"slicing.errors", "slicing.slices", "slicing.kinds"},
     {"slicing.windows", "slicing.aggregate"},
     {"slicing.laws", "slicing.kernel", "slicing.blocks", "slicing.trial"},
-    {"slicing.assembly", "slicing.trees", "slicing.pages", "slicing.stripes"},
+    {"slicing.assembly", "slicing.trees", "slicing.pages", "slicing.stripes", "slicing.lateness"},
     {"slicing.plan", "slicing.closing"},
     {"slicing.state", "slicing.eager"},
     {"slicing.spark"},

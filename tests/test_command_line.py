@@ -110,7 +110,7 @@ def test_follow_prints_progress_and_ends_on_ctrl_c(tmp_path):
     assert len(rows) == len(made)
     assert made.keys() == set(closed.index)
     assert all(made[key]["records"] == count for key, count in closed["records"].items())
-    assert sum(int(re.search(r"([\d,]+) windows", line)[1].replace(",", "")) for line in progress) == len(rows)
+    assert sum(int(re.search(r"([\d,]+) results?\b", line)[1].replace(",", "")) for line in progress) == len(rows)
 
 
 def until(process, found):

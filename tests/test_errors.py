@@ -139,6 +139,38 @@ def test_combinators_say_which_types_they_take(bounded, name):
 # --- results --------------------------------------------------------------------------------------------------------
 
 
+def test_late_takes_three_words(bounded):
+    with refused(InvalidValue, "`late` takes counts, partials, records", "got 'record'"):
+        group_by(bounded, "n").window(WINDOW, time="ts").late("record")
+
+
+def test_the_column_that_tags_late_rows_is_taken(bounded):
+    named = bounded.withColumn("Late", F.col("n"))
+    for output in ("partials", "records"):
+        for keys, results in ((("Late",), {"n": C.count()}), (("n",), {"late": C.count()})):
+            with refused(InvalidValue, "ate`", "a column of"):
+                group_by(named, *keys).window(WINDOW, time="ts").late(output).aggregate(**results)
+    windowed = group_by(named, "n").window(WINDOW, time="ts")
+    with refused(InvalidValue, '`.late("records")`', "cannot be called `late`", "Rename"):
+        windowed.late("records").aggregate(total=C.sum("Late"))
+    windowed.late("partials").aggregate(total=C.sum("Late"))
+    group_by(named, "Late").window(WINDOW, time="ts").aggregate(late_=C.count())
+
+
+def test_late_rows_are_split_only_where_there_are_any(rate, bounded):
+    windowed = group_by(rate.withWatermark("ts", "1 second")).window(WINDOW, time="ts")
+    for frame in (bounded, windowed.aggregate(n=C.count())):
+        assert slicing.results(frame) is frame
+        for split in (slicing.late_partials, slicing.late_records):
+            with refused(InvalidValue, "tagged by a column `late`", '`.late("partials")`'):
+                split(frame)
+    partials = windowed.late("partials").aggregate(n=C.count())
+    with refused(InvalidValue, '`.late("records")` only'):
+        slicing.late_records(partials)
+    assert slicing.results(partials).columns == ["window", "n"]
+    assert slicing.late_partials(partials).columns == ["n", "late"]
+
+
 def test_names_of_results_that_collide_are_refused(bounded):
     with refused(InvalidValue, "result name `n` collides", "another name"):
         count(bounded, "n", n=C.count())

@@ -11,7 +11,6 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 
 from slicing.spark.output import flat_counts, flat_windows
-from slicing.spark.preaggregate import SCHEMA
 from slicing.spark.query import Query
 from slicing.spark.strategy import Eager, Sliced, strategy
 
@@ -45,6 +44,7 @@ def _rows(batches: Iterable[pa.RecordBatch]) -> Iterator[dict[str, Any]]:
 def build(query: Query, labels: tuple[int, ...]) -> DataFrame:
     """The windows of a bounded DataFrame."""
     chosen = strategy(query.shape, query.trees, query.arguments)
-    blocks = query.records().mapInArrow(chosen.first_stage(labels), SCHEMA)
+    stage = chosen.first_stage(labels)
+    blocks = query.records().mapInArrow(stage, stage.schema)
     grouped = blocks.repartition("bucket").sortWithinPartitions("bucket", "partition", "part")
     return query.finish(grouped.mapInArrow(AssembleAll(chosen), query.flat_schema()))

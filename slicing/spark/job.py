@@ -25,7 +25,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from slicing.errors import InvalidType, InvalidValue
-from slicing.spark.query import REFUSED
+from slicing.spark.progress import micro_batch
 from slicing.spark.session import session
 
 POLL_SECONDS = 0.2
@@ -238,7 +238,6 @@ def checkpoint(job: Job, scratch: Path) -> Path:
 def sink(job: Job, windows: DataFrame, checkpoint: Path) -> DataStreamWriter:
     """The writer of the stream: files, or rows printed after each micro-batch."""
 
-    windows = windows.observe("windows", F.count(F.lit(1)).alias("windows"))
     if job.output_format == "csv":
         windows = presented(job, windows)
     writer = windows.writeStream.outputMode("append").option("checkpointLocation", str(checkpoint))
@@ -280,24 +279,7 @@ def watch(query: StreamingQuery, stop: threading.Event) -> None:
     shown = -1
     while query.isActive and not stop.wait(POLL_SECONDS):
         for progress in query.recentProgress:
-            # Without "addBatch" nothing was run: the query is waiting for files.
-            if progress["batchId"] > shown and "addBatch" in progress["durationMs"]:
-                shown = progress["batchId"]
-                say(progress_line(progress))
-
-
-def progress_line(progress: Any) -> str:
-    """A micro-batch in one line."""
-    seconds = progress["durationMs"].get("triggerExecution", 0) / 1000
-    rate = progress["numInputRows"] / seconds if seconds else 0.0
-    watermark = progress["eventTime"].get("watermark", "-").removesuffix(".000Z")
-    observed = {name: row.asDict() for name, row in progress["observedMetrics"].items()}
-    refused: dict[str, int] = next((row for name, row in observed.items() if name.startswith("slicing")), {})
-    counts = [
-        f"{progress['numInputRows']:,} records ({rate:,.0f}/s)",
-        f"watermark {watermark}",
-        f"{observed.get('windows', {}).get('windows', 0):,} windows",
-        f"{refused.get('late', 0):,} late",
-        *(f"{refused[name]:,} {name.replace('_', ' ')}" for name in REFUSED[1:] if refused.get(name)),
-    ]
-    return f"micro-batch {progress['batchId']}: " + ", ".join(counts) + f", {seconds:.1f} s"
+            found = micro_batch(progress)
+            if found and found.number > shown:
+                shown = found.number
+                say(found.line())

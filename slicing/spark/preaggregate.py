@@ -22,6 +22,8 @@ CHUNK_ROWS = 1_000_000
 CHUNK_BYTES = 64 << 20
 
 SCHEMA = "bucket int, partition int, part int, block binary, no_time bigint, no_window bigint"
+RECORDS_SCHEMA = f"{SCHEMA}, records binary"
+"""Of a first stage that ships records beside blocks."""
 
 
 @dataclass
@@ -37,30 +39,39 @@ class PreAggregate:
     """The function for `mapInArrow`. Its input has columns time, the key's leaves, then the values.
 
     `arguments` gives for every kernel the positions of its columns among the values, -1 for the event time; `labels`
-    are those of all buckets.
+    are those of all buckets. With `beside` the records are shipped too, in rows of their own: who is late is known only
+    behind the shuffle.
     """
 
     shape: Shape
     arguments: tuple[tuple[int, ...], ...]
     labels: tuple[int, ...]
+    beside: bool = False
+
+    @property
+    def schema(self) -> str:
+        """The columns of its rows."""
+        return RECORDS_SCHEMA if self.beside else SCHEMA
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Fold as it reads; rows for the shuffle at the end, or as soon as folding does not shrink the input."""
         refused, part = Refused(), count()
         held = {label: empty(self.shape) for label in self.labels}
         for chunk in _chunks(batches):
-            for label, block in self._blocks(chunk, refused):
+            records = _records(self.shape, chunk, refused)
+            if not len(records.slices):
+                continue
+            if self.beside:
+                yield _beside(_shipped(_encoded(self.shape, records, self.labels), part, Refused()))
+            for label, block in self._blocks(records):
                 held[label] = fold(self.shape, [held[label], block])
             if 2 * sum(map(len, held.values())) > CHUNK_ROWS:
                 yield self._rows(held, part, Refused())
                 held = {label: empty(self.shape) for label in self.labels}
         yield self._rows(held, part, refused)
 
-    def _blocks(self, chunk: pa.Table, refused: Refused) -> Iterator[tuple[int, Block]]:
-        """A chunk of records as one folded block per bucket that it has records of."""
-        records = _records(self.shape, chunk, refused)
-        if not len(records.slices):
-            return
+    def _blocks(self, records: Records) -> Iterator[tuple[int, Block]]:
+        """Some records as one folded block per bucket that there are records of."""
         codes, names = encode_keys(records.names)
         times = pa.array(records.times)
         arguments = [[times if i < 0 else records.values[i] for i in positions] for positions in self.arguments]
@@ -72,7 +83,8 @@ class PreAggregate:
         pages = (
             (label, encode(self.shape, page)) for label, block in held.items() for page in parts(self.shape, block)
         )
-        return _shipped(pages, part, refused)
+        shipped = _shipped(pages, part, refused)
+        return shipped.append_column("records", pa.nulls(len(shipped), pa.binary())) if self.beside else shipped
 
 
 @dataclass(frozen=True)
@@ -81,17 +93,15 @@ class Ship:
 
     shape: Shape
     labels: tuple[int, ...]
+    schema = SCHEMA
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Rows for the shuffle, chunk by chunk."""
         refused, part = Refused(), count()
         for chunk in _chunks(batches):
             records = _records(self.shape, chunk, refused)
-            codes, names = encode_keys(records.names)
-            buckets = labels_of(names, self.labels)[codes]
-            some = [(label, encode_records(self.shape, records.take(rows))) for label, rows in _by_label(buckets)]
-            if some:
-                yield _shipped(some, part, Refused())
+            if len(records.slices):
+                yield _shipped(_encoded(self.shape, records, self.labels), part, Refused())
         yield _shipped(((label, None) for label in self.labels), part, refused)
 
 
@@ -118,6 +128,20 @@ def _by_label(labels: Array) -> Iterator[tuple[int, Array]]:
     found, starts = np.unique(labels[rows], return_index=True)
     for label, some in zip(found, np.split(rows, starts[1:]), strict=True):
         yield int(label), some
+
+
+def _encoded(shape: Shape, records: Records, labels: tuple[int, ...]) -> Iterator[tuple[int, bytes]]:
+    """The records of each bucket, in their order."""
+    codes, names = encode_keys(records.names)
+    buckets = labels_of(names, labels)[codes]
+    return ((label, encode_records(shape, records.take(rows))) for label, rows in _by_label(buckets))
+
+
+def _beside(shipped: pa.RecordBatch) -> pa.RecordBatch:
+    """Rows with their blocks, which hold records, moved to the column of records."""
+    at = shipped.schema.get_field_index("block")
+    without = shipped.set_column(at, "block", pa.nulls(len(shipped), pa.binary()))
+    return without.append_column("records", shipped.column(at))
 
 
 def _shipped(pages: Iterable[tuple[int, bytes | None]], part: Iterator[int], refused: Refused) -> pa.RecordBatch:

@@ -16,7 +16,9 @@ from slicing.blocks import Shape
 from slicing.errors import InvalidType, InvalidValue
 from slicing.kernel import Kernel, kernel
 from slicing.kinds import Field
+from slicing.lateness import COUNTS, RECORDS
 from slicing.spark.columns import Key, kind_of_type, logical, physical, quoted
+from slicing.spark.late import LATE, LateColumns
 from slicing.trial import trial
 from slicing.windows import Hopping, show
 
@@ -41,6 +43,7 @@ class Query:
     arguments: tuple[tuple[int, ...], ...]
     grace: int
     streaming: bool
+    late: str
 
     def records(self) -> DataFrame:
         """What the first stage reads: time, leaves of the key, values."""
@@ -50,14 +53,28 @@ class Query:
         return self.frame.select(quoted(self.time).alias("time"), *named, *values)
 
     def flat_schema(self) -> str:
-        """The columns that the second stage emits, all nullable: a row is a window, or a count.
+        """The columns that the second stage emits, all nullable: a row is a window, a count, or came late.
 
-        `cause` is null for windows; else it is the position in COUNTERS of what `start` counts. One column more is all
-        that counting costs the rows of windows.
+        `cause` is null for windows, the position in COUNTERS of what `start` counts, or LATE_CAUSE. One column more is
+        all that counting costs the rows of windows.
         """
         keys = [f"k{i} {physical(field.kind)}" for i, field in enumerate(self.shape.keys)]
         results = [f"r{i} {physical(field.kind)}" for i, field in enumerate(self.results())]
-        return ", ".join([*keys, "start bigint", *results, "cause int"])
+        late = [str(field) for field in self.late_columns.fields()] if self.late_columns else []
+        return ", ".join([*keys, "start bigint", *results, "cause int", *late])
+
+    @property
+    def late_columns(self) -> LateColumns | None:
+        """What late rows have besides, None if they are only counted; on bounded input nothing is late."""
+        if self.late == COUNTS or not self.streaming:
+            return None
+        return LateColumns(self.values if self.late == RECORDS else None)
+
+    @property
+    def values(self) -> tuple[Field, ...]:
+        """The columns of values and their kinds."""
+        schema = self.frame.schema
+        return tuple(Field(name, kind_of_type(schema[name].dataType, name, "column")) for name in self.columns)
 
     def results(self) -> list[Field]:
         """The fields of all results, in order."""
@@ -66,28 +83,47 @@ class Query:
     def finish(self, flat: DataFrame) -> DataFrame:
         """Observe the counts, then build keys, `window` and results from the flat columns."""
         counts = [
-            F.coalesce(F.sum(F.when(F.col("cause") == cause, F.col("start"))), F.lit(0)).alias(counter)
+            F.coalesce(
+                (F.max if counter in EXTENT else F.sum)(F.when(F.col("cause") == cause, F.col("start"))), F.lit(0)
+            ).alias(counter)
             for cause, counter in enumerate(COUNTERS)
         ]
-        rows = flat.observe(self.metrics_name(), *counts).where(F.col("cause").isNull())
+        rows = flat.observe(self.metrics_name(), *counts)
+        rows = rows.where("cause is null or cause < 0" if self.late_columns else "cause is null")
         leaves = iter([F.col(f"k{i}") for i in range(len(self.shape.keys))])
         keys = [key.rebuild(leaves) for key in self.keys]
-        return rows.select(*keys, self._window_column(), *self._result_columns())
+        return rows.select(*keys, self._window_column(), *self._result_columns(), *self._late_tag(keys))
 
     def metrics_name(self) -> str:
         """The name of the observed metrics; Spark wants them to differ between the aggregations of a query."""
         results = ", ".join(kernel.label for kernel in self.shape.kernels)
         keys = ", ".join(key.name for key in self.keys)
-        return f"slicing: {results} in {self.window} of {self.time}" + (f" by {keys}" if keys else "")
+        return f"{METRICS}{results} in {self.window} of {self.time}" + (f" by {keys}" if keys else "")
+
+    @property
+    def _time_kind(self) -> str:
+        return "timestamp_ntz" if self.ntz else "timestamp"
 
     def _window_column(self) -> Column:
-        kind = "timestamp_ntz" if self.ntz else "timestamp"
-        start, end = (logical(F.col("start") + F.lit(shift), kind) for shift in (0, self.window.size))
+        start, end = (logical(F.col("start") + F.lit(shift), self._time_kind) for shift in (0, self.window.size))
         metadata: dict[str, object] = {_WINDOW: True}
         if self.streaming and not self.grace:
             # With grace a window goes out behind the watermark, where Spark's operators would drop it without a word.
             metadata[_DELAY] = self.frame.schema[self.time].metadata[_DELAY]
-        return F.struct(start.alias("start"), end.alias("end")).alias("window", metadata=metadata)
+        window = F.struct(start.alias("start"), end.alias("end"))
+        if self.late_columns:
+            window = F.when(F.col("cause").isNull(), window)
+        return window.alias("window", metadata=metadata)
+
+    def _late_tag(self, keys: list[Column]) -> list[Column]:
+        """The column that tags late rows, if they are put out. A late record has each of its columns once."""
+        if self.late_columns is None:
+            return []
+        record = {key.name: column for key, column in zip(self.keys, keys, strict=True)}
+        record.setdefault(self.time, logical(F.col("time"), self._time_kind).alias(self.time))
+        for i, field in enumerate(self.late_columns.values or ()):
+            record.setdefault(field.name, logical(F.col(f"v{i}"), field.kind).alias(field.name))
+        return [self.late_columns.tag(self._time_kind, self.window.size, F.struct(*record.values()))]
 
     def _result_columns(self) -> list[Column]:
         columns, at = [], 0
@@ -102,10 +138,16 @@ class Query:
         return columns
 
 
+METRICS = "slicing: "
+"""How the names of all observed metrics begin."""
+
 REFUSED = ("late", "late_for_some", "no_time", "no_window")
 """Refused records by cause, as the observed metrics name them."""
 
-COUNTERS = (*REFUSED, "partials_read", "partials_written")
+EXTENT = ("open_windows", "slices")
+"""The size of the state. Buckets share their slices, so the metric is that of the bucket with most."""
+
+COUNTERS = (*REFUSED, "partials_read", "partials_written", "results", *EXTENT)
 """All observed metrics; what a stream reads and writes is counted in partials of its state."""
 
 
@@ -117,12 +159,13 @@ def resolve(
     results: Mapping[str, Bound],
     tree: str,
     grace: int,
+    late: str,
 ) -> Query:
     """Check everything that the DataFrame's schema decides. Raises InvalidValue and InvalidType."""
     streaming = frame.isStreaming
     ntz = _check_time(frame, time, streaming)
     resolved = tuple(Key(name, _field(frame, name, "key column").dataType) for name in keys)
-    _check_names(keys, results)
+    _check_names(keys, results, late)
     fields = tuple(field for key in resolved for _, field in key.leaves()) or (_NO_KEY,)
     columns = tuple(dict.fromkeys(c for bound in results.values() for c in bound.columns if c != EVENT_TIME))
     kinds = {name: kind_of_type(_field(frame, name, "column").dataType, name, "column") for name in columns}
@@ -132,6 +175,8 @@ def resolve(
         tuple(-1 if column == EVENT_TIME else columns.index(column) for column in bound.columns)
         for bound in results.values()
     )
+    if late == RECORDS:
+        _check_columns(columns)
     trees = tuple(_tree(each, shape, tree) for each in kernels)
     if EAGER in trees:
         # Records are shipped then, so all aggregates of the call fold them.
@@ -142,7 +187,7 @@ def resolve(
     if streaming:
         _check_short(window, grace)
     sources = tuple(_source(bound, each.aggregate) for bound, each in zip(results.values(), kernels, strict=True))
-    return Query(frame, resolved, window, time, ntz, shape, trees, sources, columns, arguments, grace, streaming)
+    return Query(frame, resolved, window, time, ntz, shape, trees, sources, columns, arguments, grace, streaming, late)
 
 
 def _resolved(bound: Bound, kinds: Mapping[str, str]) -> Aggregate:
@@ -174,18 +219,28 @@ def _field(frame: DataFrame, name: str, what: str) -> T.StructField:
     return frame.schema[name]
 
 
-def _check_names(keys: tuple[str, ...], results: Mapping[str, Bound]) -> None:
-    taken = {"window", *map(str.casefold, keys)}
+def _check_columns(columns: tuple[str, ...]) -> None:
+    if LATE in map(str.casefold, columns):
+        raise InvalidValue(
+            f'with `.late("records")` a column cannot be called `{LATE}`, as late records have a column of that name. '
+            "Rename it."
+        )
+
+
+def _check_names(keys: tuple[str, ...], results: Mapping[str, Bound], late: str) -> None:
+    reserved = ("window",) if late == COUNTS else ("window", LATE)
+    taken = {*reserved, *map(str.casefold, keys)}
     for name in results:
         if name.casefold() in taken:
             raise InvalidValue(f"result name `{name}` collides with a column of the output. Choose another name.")
         taken.add(name.casefold())
     if len(set(map(str.casefold, keys))) < len(keys):
         raise InvalidValue(f"key columns must differ; got {', '.join(keys)}.")
-    if "window" in map(str.casefold, keys):
-        raise InvalidValue(
-            "a key column cannot be called `window`, as the output has a column of that name. Rename it."
-        )
+    for name in reserved:
+        if name in map(str.casefold, keys):
+            raise InvalidValue(
+                f"a key column cannot be called `{name}`, as the output has a column of that name. Rename it."
+            )
 
 
 def _tree(each: Kernel, shape: Shape, wanted: str) -> str:

@@ -14,9 +14,11 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
+from slicing.closing import FRAME_ROWS
 from slicing.eager import EagerBucket
-from slicing.spark.output import flat_counts, flat_windows
-from slicing.spark.preaggregate import SCHEMA
+from slicing.lateness import RECORDS, Late
+from slicing.spark.late import LateColumns
+from slicing.spark.output import flat_counts, flat_late_partials, flat_late_records, flat_windows
 from slicing.spark.query import Query
 from slicing.spark.strategy import Eager, Sliced, strategy
 from slicing.state import Bucket
@@ -56,8 +58,11 @@ class SparkStore:
 class Buckets(StatefulProcessor):
     """Spark's stateful operator over buckets: rows are added, and closing happens in the timer only."""
 
-    def __init__(self, strategy: Sliced | Eager, grace: int, fingerprint: dict[str, str]):
+    def __init__(
+        self, strategy: Sliced | Eager, grace: int, fingerprint: dict[str, str], late_columns: LateColumns | None
+    ):
         self.strategy, self.grace, self.fingerprint = strategy, grace, fingerprint
+        self.late_columns = late_columns
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         """Called once per partition and micro-batch."""
@@ -66,11 +71,11 @@ class Buckets(StatefulProcessor):
         self.waiting: dict[Any, Bucket | EagerBucket] = {}
 
     def handleInputRows(self, key: Any, rows: Any, timerValues: Any) -> Iterator[pd.DataFrame]:  # noqa: N802, N803
-        """Judge and keep the blocks of a micro-batch; emit counts."""
+        """Judge and keep the blocks of a micro-batch; emit counts, and what came late if that is asked for."""
         bucket = self._bucket()
         table = pd.concat(list(rows)).sort_values(["partition", "part"], kind="stable")
         shipped: list[Any] = [self.strategy.decode(block) for block in table["block"] if block is not None]
-        late = bucket.add(shipped)
+        late: Late[Any] = bucket.add(shipped)
         if bucket.pages.is_new:
             self.handle.registerTimer(bucket.head.watermark + 1)
         counts = {
@@ -84,16 +89,20 @@ class Buckets(StatefulProcessor):
             self.waiting[key] = bucket
         else:
             bucket.save()
-            counts |= _traffic(bucket)
+            counts |= _measures(bucket)
         yield from self._counted(counts)
+        if self.late_columns and (late.all or late.some):
+            yield from self._late_rows(self.late_columns, late, table)
 
     def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Iterator[pd.DataFrame]:  # noqa: N802, N803
         """Close all windows that the watermark has passed, and wait for the next one."""
         watermark = timerValues.getCurrentWatermarkInMs()
         bucket = self.waiting.pop(key, None) or self._bucket()
+        results = 0
         for windows in bucket.close(watermark):
-            yield _to_pandas(flat_windows(self.strategy.shape, windows))
-        yield from self._counted(_traffic(bucket))
+            results += len(windows)
+            yield self._frame(flat_windows(self.strategy.shape, windows))
+        yield from self._counted({"results": results, **_measures(bucket)})
         self.handle.registerTimer(watermark + 1)
 
     def close(self) -> None:
@@ -105,17 +114,29 @@ class Buckets(StatefulProcessor):
 
     def _counted(self, counts: dict[str, int]) -> Iterator[pd.DataFrame]:
         if any(counts.values()):
-            yield _to_pandas(flat_counts(self.strategy.shape, counts))
+            yield self._frame(flat_counts(self.strategy.shape, counts))
+
+    def _late_rows(self, columns: LateColumns, late: Late[Any], table: pd.DataFrame) -> Iterator[pd.DataFrame]:
+        shape = self.strategy.shape
+        yield from self._frames(flat_late_partials(shape, late, self.strategy.late_partials(late)))
+        if columns.values is not None:
+            beside = table["records"].dropna() if "records" in table else ()
+            for records in self.strategy.late_records(late, beside):
+                yield from self._frames(flat_late_records(shape, late, records, columns.values))
+
+    def _frames(self, table: pa.Table) -> Iterator[pd.DataFrame]:
+        return (self._frame(table.slice(start, FRAME_ROWS)) for start in range(0, len(table), FRAME_ROWS))
+
+    def _frame(self, table: pa.Table) -> pd.DataFrame:
+        if self.late_columns:
+            table = self.late_columns.fill(table)
+        # Arrow-backed columns reach Spark without a copy, with their nulls, and with integers as integers.
+        frame: pd.DataFrame = table.combine_chunks().to_pandas(types_mapper=pd.ArrowDtype)
+        return frame
 
 
-def _traffic(bucket: Bucket | EagerBucket) -> dict[str, int]:
-    return {"partials_read": bucket.pages.read, "partials_written": bucket.pages.written}
-
-
-def _to_pandas(table: pa.Table) -> pd.DataFrame:
-    # Arrow-backed columns reach Spark without a copy, with their nulls, and with integers as integers.
-    frame: pd.DataFrame = table.combine_chunks().to_pandas(types_mapper=pd.ArrowDtype)
-    return frame
+def _measures(bucket: Bucket | EagerBucket) -> dict[str, int]:
+    return {"partials_read": bucket.pages.read, "partials_written": bucket.pages.written, **bucket.extent()}
 
 
 def fingerprint(query: Query, labels: tuple[int, ...], partitions: int) -> dict[str, str]:
@@ -132,10 +153,11 @@ def fingerprint(query: Query, labels: tuple[int, ...], partitions: int) -> dict[
 
 
 def build(query: Query, labels: tuple[int, ...], partitions: int) -> DataFrame:
-    """The windows of a stream, in append mode, as they close."""
+    """The windows of a stream, in append mode, as they close, and late rows if they are asked for."""
     chosen = strategy(query.shape, query.trees, query.arguments)
-    blocks = query.records().mapInArrow(chosen.first_stage(labels), SCHEMA)
-    processor = Buckets(chosen, query.grace, fingerprint(query, labels, partitions))
+    stage = chosen.first_stage(labels, beside=query.late == RECORDS)
+    blocks = query.records().mapInArrow(stage, stage.schema)
+    processor = Buckets(chosen, query.grace, fingerprint(query, labels, partitions), query.late_columns)
     flat = blocks.groupBy("bucket").transformWithStateInPandas(
         processor, query.flat_schema(), outputMode="Append", timeMode="EventTime"
     )

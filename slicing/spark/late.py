@@ -1,0 +1,128 @@
+"""Late rows in the output of a query, beside its results: how they are tagged, and how to take the two apart."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from slicing.errors import InvalidValue
+from slicing.kinds import Field, arrow_type
+from slicing.spark.columns import logical, physical, quoted
+
+LATE = "late"
+"""The column that tags late rows; null in results."""
+
+LATE_CAUSE = -1
+"""The `cause` of late rows in flat tables, in which that of counts is their position among the counters."""
+
+_MET = ("end", "records", "watermark", "taken", "missed")
+_TAG = ("slice", "records", "cause", "watermark", "first_window", "missed")
+_RECORD = "record"
+
+
+@dataclass(frozen=True)
+class LateColumns:
+    """The flat columns that only late rows have: what they met and, if the records are put out too, those.
+
+    `values` are the columns of values of a record, None if only partials are put out. Times are in microseconds:
+    `end` of the slice, `watermark`, `taken` the start of the first window that was open; `missed` counts the others.
+    """
+
+    values: tuple[Field, ...] | None
+
+    def fields(self) -> list[Field]:
+        """The columns, in their order."""
+        record = [] if self.values is None else [Field("time", "bigint"), *self._values()]
+        return [*(Field(name, "bigint") for name in _MET), *record]
+
+    def fill(self, table: pa.Table) -> pa.Table:
+        """A flat table of anything with these columns, null where it has none."""
+        for field in self.fields():
+            if field.name not in table.column_names:
+                table = table.append_column(field.name, pa.nulls(len(table), arrow_type(field.kind)))
+        return table.select([*(n for n in table.column_names if n not in self._names()), *self._names()])
+
+    def tag(self, kind: str, size: int, record: Column) -> Column:
+        """The column that tags late rows; times are of `kind`, windows of `size`, `record` is a late record."""
+
+        def interval(start: Column, end: Column) -> Column:
+            return F.struct(logical(start, kind).alias("start"), logical(end, kind).alias("end"))
+
+        taken = F.col("taken")
+        columns = [
+            interval(F.col("start"), F.col("end")),
+            F.col("records"),
+            F.when(taken.isNull(), F.lit("late")).otherwise(F.lit("late_for_some")),
+            logical(F.col("watermark"), kind),
+            F.when(taken.isNotNull(), interval(taken, taken + F.lit(size))),
+            F.col("missed"),
+        ]
+        named = [column.alias(name) for column, name in zip(columns, _TAG, strict=True)]
+        if self.values is not None:
+            named.append(F.when(F.col("time").isNotNull(), record).alias(_RECORD))
+        return F.when(F.col("cause") == LATE_CAUSE, F.struct(*named)).alias(LATE)
+
+    def _values(self) -> list[Field]:
+        return [Field(f"v{i}", physical(field.kind)) for i, field in enumerate(self.values or ())]
+
+    def _names(self) -> list[str]:
+        return [field.name for field in self.fields()]
+
+
+def results(df: DataFrame) -> DataFrame:
+    """The results of a query, without its late rows; a DataFrame that has none is returned as it is.
+
+    Works on streams, on the micro-batches of `foreachBatch`, and on what was written with its column `late` and read.
+    """
+    return df.where(F.col(LATE).isNull()).drop(LATE) if _tag_of(df) else df
+
+
+def late_partials(df: DataFrame) -> DataFrame:
+    """The partials that came late: one row per slice and key of a micro-batch, the results of these records alone.
+
+    Columns: the keys, the results as of the refused records, and `late`, a struct of `slice`; `records`, their number;
+    `cause`, "late" for all windows or "late_for_some"; `watermark`, by which they were late; `first_window` that still
+    took them, null if none did; `missed`, the number of windows that did not.
+    Raises InvalidValue for a DataFrame without late rows.
+    """
+    tag = _tagged(df)
+    rows = df.where(F.col(LATE).isNotNull())
+    if _RECORD in tag.names:
+        rows = rows.where(F.col(f"{LATE}.{_RECORD}").isNull())
+    columns = [quoted(name) for name in df.columns if name not in ("window", LATE)]
+    return rows.select(*columns, _fields_of(_TAG))
+
+
+def late_records(df: DataFrame) -> DataFrame:
+    """The records that came late, as the query read them.
+
+    Columns: the keys, the event time and the columns that the aggregates are bound to, by their names, and `late` as
+    that of `late_partials`, without `records`. Raises InvalidValue unless the query says `.late("records")`.
+    """
+    if _RECORD not in _tagged(df).names:
+        raise InvalidValue('late records are an output of `.late("records")` only; these are late partials.')
+    rows = df.where(F.col(f"{LATE}.{_RECORD}").isNotNull())
+    return rows.select(f"{LATE}.{_RECORD}.*", _fields_of(tuple(name for name in _TAG if name != "records")))
+
+
+def _fields_of(names: tuple[str, ...]) -> Column:
+    return F.struct(*(F.col(f"{LATE}.{name}").alias(name) for name in names)).alias(LATE)
+
+
+def _tag_of(df: DataFrame) -> T.StructType | None:
+    kind = df.schema[LATE].dataType if LATE in df.columns else None
+    return kind if isinstance(kind, T.StructType) and kind.names[: len(_TAG)] == list(_TAG) else None
+
+
+def _tagged(df: DataFrame) -> T.StructType:
+    tag = _tag_of(df)
+    if tag is None:
+        raise InvalidValue(
+            f"late rows are tagged by a column `{LATE}`, which a stream has with "
+            f'`.late("partials")` or `.late("records")`; the columns are {", ".join(df.columns)}.'
+        )
+    return tag

@@ -1,0 +1,204 @@
+"""What a stream reports of its micro-batches, as a line to read and as gauges to export."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, TextIO
+
+from pyspark.sql.streaming.listener import (
+    QueryIdleEvent,
+    QueryProgressEvent,
+    QueryStartedEvent,
+    QueryTerminatedEvent,
+    StreamingQueryListener,
+)
+
+from slicing.spark.query import COUNTERS, EXTENT, METRICS, REFUSED
+
+Gauges = dict[str, float]
+
+
+@dataclass(frozen=True)
+class MicroBatch:
+    """The figures of a micro-batch; those of several aggregations in one query are added up.
+
+    `watermark` and `lag`, which is how many seconds it is behind the clock, are None until there is a watermark.
+    `in_memory` and `on_disk` are bytes of state as Spark reports them, caches and buffers of RocksDB included.
+    """
+
+    query: str
+    number: int
+    records: int
+    seconds: float
+    watermark: datetime | None
+    lag: float | None
+    counts: dict[str, int]
+    in_memory: int
+    on_disk: int
+
+    @property
+    def rate(self) -> float:
+        """Records per second of the micro-batch."""
+        return self.records / self.seconds if self.seconds else 0.0
+
+    def gauges(self) -> Gauges:
+        """All figures by name; those of the watermark are left out until there is one."""
+        found = {
+            "micro_batch": self.number,
+            "records": self.records,
+            "seconds": self.seconds,
+            "records_per_second": self.rate,
+            "state_memory_bytes": self.in_memory,
+            "state_disk_bytes": self.on_disk,
+            **self.counts,
+        }
+        if self.watermark is not None and self.lag is not None:
+            found |= {"watermark_seconds": self.watermark.timestamp(), "watermark_lag_seconds": self.lag}
+        return {name: float(value) for name, value in found.items()}
+
+    def line(self) -> str:
+        """All figures to read; causes of refusal that did not occur are left out, but for `late`."""
+        counts = self.counts
+        reported = [
+            f"{counted(self.records, 'record')} ({self.rate:,.0f}/s)",
+            f"watermark {self._watermark()}",
+            counted(counts["results"], "result"),
+            f"{counts['late']:,} late",
+            *(f"{counts[name]:,} {name.replace('_', ' ')}" for name in REFUSED[1:] if counts[name]),
+            counted(counts["open_windows"], "open window"),
+            counted(counts["slices"], "slice"),
+            f"state {size(self.in_memory)} in memory and {size(self.on_disk)} on disk",
+        ]
+        return f"micro-batch {self.number}: {', '.join(reported)}, {self.seconds:.1f} s"
+
+    def _watermark(self) -> str:
+        if self.watermark is None or self.lag is None:
+            return "-"
+        return f"{self.watermark:%Y-%m-%dT%H:%M:%S} ({duration(self.lag)} ago)"
+
+
+def micro_batch(progress: Mapping[str, Any]) -> MicroBatch | None:
+    """The figures of a progress report of Spark; None if nothing was run, or nothing of ours."""
+    observed = [row.asDict() for name, row in progress["observedMetrics"].items() if name.startswith(METRICS)]
+    # Without "addBatch" nothing was run: the query is waiting for records.
+    if not observed or "addBatch" not in progress["durationMs"]:
+        return None
+    watermark = _instant(progress["eventTime"].get("watermark", "1970-01-01T00:00:00Z"))
+    known = watermark.timestamp() > 0
+    return MicroBatch(
+        progress["name"] or str(progress["id"]),
+        progress["batchId"],
+        progress["numInputRows"] or 0,
+        progress["durationMs"].get("triggerExecution", 0) / 1000,
+        watermark if known else None,
+        (_instant(progress["timestamp"]) - watermark).total_seconds() if known else None,
+        {name: (max if name in EXTENT else sum)(row[name] for row in observed) for name in COUNTERS},
+        sum(operator["memoryUsedBytes"] for operator in progress["stateOperators"]),
+        sum(operator["customMetrics"].get("rocksdbSstFileSize", 0) for operator in progress["stateOperators"]),
+    )
+
+
+def _instant(text: str) -> datetime:
+    return datetime.fromisoformat(text)
+
+
+def counted(count: int, noun: str) -> str:
+    """A number of things."""
+    return f"{count:,} {noun}" + ("" if count == 1 else "s")
+
+
+def duration(seconds: float) -> str:
+    """Seconds in the largest unit that leaves a number of at least 1."""
+    for unit, length in (("d", 86_400), ("h", 3_600), ("min", 60)):
+        if abs(seconds) >= length:
+            return f"{seconds / length:,.1f} {unit}"
+    return f"{seconds:.1f} s"
+
+
+def size(count: float) -> str:
+    """Bytes in the largest unit that leaves a number of at least 1."""
+    for unit, length in (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)):
+        if count >= length:
+            return f"{count / length:,.1f} {unit}"
+    return f"{count:,.0f} B"
+
+
+class Display:
+    """Lines of several queries: one after another or, in a terminal, the newest of each query in its place."""
+
+    def __init__(self, stream: TextIO):
+        self.stream, self.live = stream, stream.isatty()
+        self._lines: dict[str, str] = {}
+
+    def show(self, query: str, line: str) -> None:
+        """Show the newest line of a query."""
+        if self.live:
+            self._redraw(self._lines | {query: line})
+        else:
+            print(line, file=self.stream, flush=True)
+
+    def end(self, query: str) -> None:
+        """Leave the last line of a query where it is; the others move on below it."""
+        last = self._lines.get(query)
+        if last is not None:
+            self._redraw({query: last} | self._lines)
+            del self._lines[query]
+
+    def _redraw(self, lines: dict[str, str]) -> None:
+        up = f"\x1b[{len(self._lines)}F" if self._lines else ""
+        width = shutil.get_terminal_size().columns
+        self.stream.write(up + "".join(f"\x1b[2K{line[: width - 1]}\n" for line in lines.values()))
+        self.stream.flush()
+        self._lines = lines
+
+
+class ProgressListener(StreamingQueryListener):
+    """Shows every micro-batch of our aggregations as a line, and hands its figures on as gauges.
+
+    Register it with `spark.streams.addListener(ProgressListener())`. Lines go to `stream`, stderr if left out; in a
+    terminal each query has one line that is kept up to date. `lines=False` shows none. `on_gauges(query, gauges)` is
+    called after each micro-batch; `gauges` has the newest of every query that runs, by its name or, if it has none, its
+    id. Queries without an aggregation of ours are passed over.
+    """
+
+    def __init__(
+        self,
+        on_gauges: Callable[[str, Gauges], None] | None = None,
+        *,
+        stream: TextIO | None = None,
+        lines: bool = True,
+    ):
+        self.gauges: dict[str, Gauges] = {}
+        self._on_gauges = on_gauges
+        self._display = Display(stream or sys.stderr) if lines else None
+        self._names: dict[str, str] = {}
+
+    def onQueryStarted(self, event: QueryStartedEvent) -> None:  # noqa: N802
+        """Called by Spark."""
+
+    def onQueryProgress(self, event: QueryProgressEvent) -> None:  # noqa: N802
+        """Called by Spark."""
+        found = micro_batch(event.progress)
+        if found is None:
+            return
+        self._names[str(event.progress.id)] = found.query
+        self.gauges[found.query] = found.gauges()
+        if self._display:
+            self._display.show(found.query, f"{found.query}: {found.line()}")
+        if self._on_gauges:
+            self._on_gauges(found.query, self.gauges[found.query])
+
+    def onQueryIdle(self, event: QueryIdleEvent) -> None:  # noqa: N802
+        """Called by Spark."""
+
+    def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: N802
+        """Called by Spark."""
+        query = self._names.pop(str(event.id), None)
+        if query is not None:
+            del self.gauges[query]
+            if self._display:
+                self._display.end(query)
