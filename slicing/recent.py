@@ -23,15 +23,16 @@ _kept: OrderedDict[str, tuple[int, Block, int]] = OrderedDict()
 class Recent:
     """The slices from `first` on, folded, or nothing yet; the rest is read.
 
-    `read(first, end)` gives the rows of some slices, not folded: what is stored, and what has been added since.
+    `read(first, end)` gives the rows of some slices, not folded: what is stored, and what has been added since. `what`
+    names them: emissions keep different rows, and one may follow another on the same state.
     """
 
-    def __init__(self, shape: Shape, nonce: str, read: Callable[[int, int], list[Block]]):
-        self.shape, self.nonce, self.read = shape, nonce, read
+    def __init__(self, shape: Shape, nonce: str, what: str, read: Callable[[int, int], list[Block]]):
+        self.shape, self.nonce, self.what, self.read = shape, nonce, what, read
         self.first = FOREVER
         self._parts: list[Block] = []
         self._changed = False
-        if nonce in _kept:
+        if nonce in _kept and nonce.startswith(what):
             self.first, block, _ = _kept[nonce]
             self._parts = [block]
 
@@ -57,13 +58,13 @@ class Recent:
 
     def keep(self, first: int) -> str:
         """Keep the slices from `first` on for the next micro-batch; returns their nonce, empty if there are none."""
-        if not self._changed:
+        if not self._changed and self.nonce.startswith(self.what):
             return self.nonce
         _kept.pop(self.nonce, None)
         if self.first == FOREVER:
             return ""
         block = self._block().between(first, FOREVER)
-        nonce = secrets.token_hex(8)
+        nonce = f"{self.what} {secrets.token_hex(8)}"
         _kept[nonce] = max(first, self.first), block, int(len(block) * row_bytes(self.shape, block))
         while sum(size for _, _, size in _kept.values()) > KEPT_BYTES:
             _kept.popitem(last=False)

@@ -92,4 +92,3 @@ def _nulls(kind: str, count: int) -> pa.Array:
 def _travelling(array: pa.Array | pa.ChunkedArray, kind: str) -> pa.Array | pa.ChunkedArray:
     target = arrow_type(physical(kind))
     return array if array.type == target else array.cast(target)
-

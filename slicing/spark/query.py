@@ -13,7 +13,7 @@ from pyspark.sql import types as T
 from slicing.aggregate import EVENT_TIME, Aggregate, Bound, Fieldwise
 from slicing.assembly import EAGER, TREES, choose
 from slicing.blocks import Shape
-from slicing.emission import ON_CLOSE, WITH_OLD, Emission
+from slicing.emission import ON_CLOSE, WITH_DRAINED, WITH_OLD, Emission
 from slicing.errors import InvalidType, InvalidValue, SlicingError
 from slicing.kernel import Kernel, RowFailure, kernel
 from slicing.kinds import Field
@@ -121,7 +121,8 @@ class Query:
         columns, at = [], 0
         for each in self.shape.kernels:
             fields = [
-                logical(F.col(f"{prefix}{at + i}"), field.kind).alias(field.name) for i, field in enumerate(each.results)
+                logical(F.col(f"{prefix}{at + i}"), field.kind).alias(field.name)
+                for i, field in enumerate(each.results)
             ]
             at += len(each.results)
             single = len(fields) == 1 and not isinstance(each.aggregate.init(), tuple)
@@ -174,7 +175,9 @@ def resolve(
         _check_short(window, grace)
         _check_emission(emission, grace, kernels)
     sources = tuple(_source(bound, each.aggregate) for bound, each in zip(results.values(), kernels, strict=True))
-    return Query(frame, resolved, window, time, ntz, shape, trees, sources, columns, arguments, grace, emission, streaming)
+    return Query(
+        frame, resolved, window, time, ntz, shape, trees, sources, columns, arguments, grace, emission, streaming
+    )
 
 
 def _resolved(bound: Bound, kinds: Mapping[str, str]) -> Aggregate:
@@ -211,7 +214,9 @@ def _check_names(keys: tuple[str, ...], results: Mapping[str, Bound], emission: 
     taken = {"window", *more, *map(str.casefold, keys)}
     for name in keys:
         if name.casefold() in more:
-            raise InvalidValue(f"a key column cannot be called `{name}`: {emission} adds a column of that name. Rename it.")
+            raise InvalidValue(
+                f"a key column cannot be called `{name}`: {emission} adds a column of that name. Rename it."
+            )
     for name in results:
         if name.casefold() in taken:
             raise InvalidValue(f"result name `{name}` collides with a column of the output. Choose another name.")
@@ -263,8 +268,8 @@ def _check_source(frame: DataFrame) -> None:
     for field in frame.schema.fields:
         if emission := (field.metadata or {}).get(_EMISSION):
             raise InvalidValue(
-                f"`{field.name}` comes from windows with {emission}, which go out more than once or not at all, so windows "
-                "over them would count some twice. Let the first windows go out with on_close(), without grace."
+                f"`{field.name}` comes from windows with {emission}, and windows over them would count some twice or "
+                "not at all. Let the first windows go out with on_close(), without grace."
             )
 
 
