@@ -93,9 +93,7 @@ def result_codes(shape: Shape, frames: Sequence[Windows]) -> list[Array]:
 
 
 def _one_nan(array: pa.Array) -> pa.Array:
+    if not pa.types.is_floating(array.type):
+        return array
     # pyarrow's dictionaries tell NaNs of different bits apart.
-    return (
-        pc.if_else(pc.is_nan(array), pa.scalar(math.nan, array.type), array)
-        if pa.types.is_floating(array.type)
-        else array
-    )
+    return pc.if_else(pc.is_nan(array), pa.scalar(math.nan, array.type), array)

@@ -13,7 +13,7 @@ from pyspark.sql import types as T
 from slicing.aggregate import EVENT_TIME, Aggregate, Bound, Fieldwise
 from slicing.assembly import EAGER, TREES, choose
 from slicing.blocks import Shape
-from slicing.emission import ON_CLOSE, WITH_DRAINED, WITH_OLD, Emission
+from slicing.emission import KINDS, ON_CLOSE, WITH_DRAINED, WITH_OLD, Emission
 from slicing.errors import InvalidType, InvalidValue, SlicingError
 from slicing.kernel import Kernel, RowFailure, kernel
 from slicing.kinds import Field
@@ -59,11 +59,12 @@ class Query:
         """The columns that the second stage emits, all nullable: a row is a window, or a count.
 
         `cause` is null for windows; else it is the position in COUNTERS of what `start` counts. One column more is all
-        that counting costs the rows of windows.
+        that counting costs the rows of windows. `kind` is the position in `emission.KINDS`, `o0` and so on are results
+        that are replaced, where `replaces` says that there were any.
         """
         keys = [f"k{i} {physical(field.kind)}" for i, field in enumerate(self.shape.keys)]
         results = [f"r{i} {physical(field.kind)}" for i, field in enumerate(self.results())]
-        more = [] if self.once else ["kind string", "revision bigint"]
+        more = [] if self.once else ["kind tinyint", "revision bigint"]
         if self.with_old:
             more += ["replaces boolean", *(f"o{text[1:]}" for text in results)]
         return ", ".join([*keys, "start bigint", *results, *more, "cause int"])
@@ -94,7 +95,8 @@ class Query:
         results = self._result_columns("r")
         if not self.once:
             marks = {_EMISSION: str(self.emission)}
-            results.append(F.col("kind").alias("emission", metadata=marks))
+            kind = F.element_at(F.array(*map(F.lit, KINDS)), F.col("kind") + 1)
+            results.append(kind.alias("emission", metadata=marks))
             results.append(F.col("revision").alias("revision", metadata=marks))
         if self.with_old:
             results.append(F.when(F.col("replaces"), F.struct(*self._result_columns("o"))).alias("old"))
