@@ -9,7 +9,11 @@ from __future__ import annotations
 import secrets
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from itertools import pairwise
+
+import numpy as np
+import pyarrow as pa
 
 from slicing.blocks import Block, Shape, fold, row_bytes
 from slicing.stripes import FOREVER
@@ -63,7 +67,7 @@ class Recent:
         _kept.pop(self.nonce, None)
         if self.first == FOREVER:
             return ""
-        block = self._block().between(first, FOREVER)
+        block = _compact(self.shape, self._block().between(first, FOREVER))
         nonce = f"{self.what} {secrets.token_hex(8)}"
         _kept[nonce] = max(first, self.first), block, int(len(block) * row_bytes(self.shape, block))
         while sum(size for _, _, size in _kept.values()) > KEPT_BYTES:
@@ -74,6 +78,21 @@ class Recent:
         if len(self._parts) != 1:
             self._parts = [fold(self.shape, self._parts)]
         return self._parts[0]
+
+
+def _compact(shape: Shape, block: Block) -> Block:
+    """The block without keys and values that none of its rows has, or they would pile up in a process for ever."""
+    used = np.zeros(len(block.names), dtype=bool)
+    used[block.keys] = True
+    if not used.all():
+        keys = (np.cumsum(used) - 1)[block.keys]
+        block = replace(block, keys=keys, names=block.names.filter(pa.array(used)))
+    for i, (kernel, dictionary) in enumerate(zip(shape.kernels, block.dictionaries, strict=True)):
+        if dictionary is not None and len(dictionary) > 2 * len(block):
+            partials, dictionaries = list(block.partials), list(block.dictionaries)
+            partials[i], dictionaries[i] = kernel.from_arrow(kernel.to_arrow(partials[i], dictionary))
+            block = replace(block, partials=partials, dictionaries=dictionaries)
+    return block
 
 
 def around(slices: list[int], before: int, after: int, first: int) -> list[tuple[int, int]]:

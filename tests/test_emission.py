@@ -246,6 +246,18 @@ def test_what_the_process_keeps_is_not_read_again_and_changes_nothing(mode, monk
     assert reads[0] < reads[1]
 
 
+@pytest.mark.parametrize("mode", ["on_update()", "on_change()"])
+def test_a_process_forgets_the_keys_and_the_values_that_have_gone(mode, monkeypatch):
+    monkeypatch.setattr(recent, "_kept", recent.OrderedDict())
+    stream = EmittingStream(hopping(3), cases("highest"), MODES[mode])
+    for index in range(60):
+        stream.step([(index * 1000, index, index)], index)
+        stream.taken = stream.taken[-6:]
+        ((_, block, _),) = recent._kept.values() or [(0, blocks.empty(stream.shape), 0)]
+        assert len(block.names) <= 8
+        assert len(block.dictionaries[0]) <= 16
+
+
 def test_state_that_was_put_back_is_not_mixed_with_what_the_process_kept():
     """A micro-batch that failed after its state was written to memory only: it runs again on the state before it."""
     stream = EmittingStream(hopping(10), cases("sum"), on_update())
