@@ -186,7 +186,7 @@ class Plan:
                 ("ratio", f"R = {_number(self.ratio)} windows per record"),
                 ("slices", f"n = {self.slices_per_window:,} per window, {self.shape.slicing.per_advance} per advance"),
                 ("stripes", _count(self.stripe, "slice") + " each"),
-                *([("emission", f"{self.emission}: {self.emission.meaning}")] if self.streaming else []),
+                *([("emits", f"{self.emission}: {self.emission.meaning}")] if self.streaming else []),
                 ("buckets", f"{self.buckets:,} over {partitions}, {_number(self.buckets_per_partition)} each"),
             ]
         )
