@@ -7,6 +7,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from slicing.aggregate import EVENT_TIME, Aggregate, Bound, Fieldwise, fieldwise
+from slicing.emission import Emission, early, on_change, on_close, on_update
 from slicing.errors import (
     FunctionFailed,
     InvalidType,
@@ -27,6 +28,7 @@ __all__ = [
     "EVENT_TIME",
     "Aggregate",
     "Bound",
+    "Emission",
     "Fieldwise",
     "FunctionFailed",
     "Grouped",
@@ -39,11 +41,15 @@ __all__ = [
     "SlicingError",
     "StateMismatch",
     "Windowed",
+    "early",
     "fieldwise",
     "group_by",
     "hopping",
     "late_partials",
     "late_records",
+    "on_change",
+    "on_close",
+    "on_update",
     "results",
     "tumbling",
 ]

@@ -10,7 +10,8 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
-from slicing.spark.output import flat_counts, flat_windows
+from slicing.kinds import Field
+from slicing.spark.output import completed, flat_counts, flat_windows
 from slicing.spark.query import Query
 from slicing.spark.strategy import Eager, Sliced, strategy
 
@@ -20,6 +21,7 @@ class AssembleAll:
     """The function for `mapInArrow` behind the shuffle; rows of a bucket come together, in the order of the input."""
 
     strategy: Sliced | Eager
+    fields: tuple[Field, ...]
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """The windows of bucket after bucket."""
@@ -31,9 +33,9 @@ class AssembleAll:
                     shipped.append(self.strategy.decode(row["block"]))
                 refused = {cause: count + row[cause] for cause, count in refused.items()}
             if any(refused.values()):
-                yield from flat_counts(self.strategy.shape, refused).to_batches()
+                yield from completed(flat_counts(refused), self.fields).to_batches()
             for windows in self.strategy.all_windows(shipped):
-                yield from flat_windows(self.strategy.shape, windows).to_batches()
+                yield from completed(flat_windows(self.strategy.shape, windows), self.fields).to_batches()
 
 
 def _rows(batches: Iterable[pa.RecordBatch]) -> Iterator[dict[str, Any]]:
@@ -47,4 +49,4 @@ def build(query: Query, labels: tuple[int, ...]) -> DataFrame:
     stage = chosen.first_stage(labels)
     blocks = query.records().mapInArrow(stage, stage.schema)
     grouped = blocks.repartition("bucket").sortWithinPartitions("bucket", "partition", "part")
-    return query.finish(grouped.mapInArrow(AssembleAll(chosen), query.flat_schema()))
+    return query.finish(grouped.mapInArrow(AssembleAll(chosen, query.flat_fields()), query.flat_schema()))

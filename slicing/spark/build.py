@@ -27,7 +27,8 @@ def plan(query: Query, buckets: int | None) -> Plan:
     """What `build` would make."""
     partitions = _partitions(query.frame)
     count = _buckets(buckets, query, partitions)
-    return Plan(query.window, query.shape, query.trees, query.streaming, count, partitions, query.late, query.values)
+    options = query.emission, query.late, query.values
+    return Plan(query.window, query.shape, query.trees, query.streaming, count, partitions, *options)
 
 
 def _partitions(df: DataFrame) -> int:

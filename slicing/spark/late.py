@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from slicing.errors import InvalidValue
-from slicing.kinds import Field, arrow_type
+from slicing.kinds import Field
 from slicing.spark.columns import logical, physical, quoted
 
 LATE = "late"
@@ -39,13 +38,6 @@ class LateColumns:
         record = [] if self.values is None else [Field("time", "bigint"), *self._values()]
         return [*(Field(name, "bigint") for name in _MET), *record]
 
-    def fill(self, table: pa.Table) -> pa.Table:
-        """A flat table of anything with these columns, null where it has none."""
-        for field in self.fields():
-            if field.name not in table.column_names:
-                table = table.append_column(field.name, pa.nulls(len(table), arrow_type(field.kind)))
-        return table.select([*(n for n in table.column_names if n not in self._names()), *self._names()])
-
     def tag(self, kind: str, size: int, record: Column) -> Column:
         """The column that tags late rows; times are of `kind`, windows of `size`, `record` is a late record."""
 
@@ -69,9 +61,6 @@ class LateColumns:
     def _values(self) -> list[Field]:
         return [Field(f"v{i}", physical(field.kind)) for i, field in enumerate(self.values or ())]
 
-    def _names(self) -> list[str]:
-        return [field.name for field in self.fields()]
-
 
 def results(df: DataFrame) -> DataFrame:
     """The results of a query, without its late rows; a DataFrame that has none is returned as it is.
@@ -93,7 +82,7 @@ def late_partials(df: DataFrame) -> DataFrame:
     rows = df.where(F.col(LATE).isNotNull())
     if _RECORD in tag.names:
         rows = rows.where(F.col(f"{LATE}.{_RECORD}").isNull())
-    columns = [quoted(name) for name in df.columns if name not in ("window", LATE)]
+    columns = [quoted(name) for name in df.columns if name not in ("window", LATE, *_marks_of(df))]
     return rows.select(*columns, _fields_of(_TAG))
 
 
@@ -111,6 +100,11 @@ def late_records(df: DataFrame) -> DataFrame:
 
 def _fields_of(names: tuple[str, ...]) -> Column:
     return F.struct(*(F.col(f"{LATE}.{name}").alias(name) for name in names)).alias(LATE)
+
+
+def _marks_of(df: DataFrame) -> tuple[str, ...]:
+    """Columns that tell results apart which go out more than once; late rows go out once."""
+    return ("emission", "revision", "old") if {"emission", "revision"} <= set(df.columns) else ()
 
 
 def _tag_of(df: DataFrame) -> T.StructType | None:

@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from slicing.assembly import Windows
+from slicing.assembly import Windows, show_window
 from slicing.blocks import Block, Shape, place
 from slicing.eager import Records
+from slicing.emission import KINDS, ON_CLOSE, WITH_OLD, Emission
 from slicing.errors import ResultOverflow
 from slicing.kernel import Array, Kernel, Partials, locating
 from slicing.kinds import Field, arrow_type
@@ -19,14 +20,43 @@ from slicing.slices import Slicing
 from slicing.spark.columns import physical
 from slicing.spark.late import LATE_CAUSE
 from slicing.spark.query import COUNTERS
-from slicing.windows import show_instant
 
 
-def flat_windows(shape: Shape, windows: Windows) -> pa.Table:
-    """One row per window: leaves of the key, `start` in microseconds, results, no counts."""
-    start = pa.array(shape.slicing.window_start(windows.windows))
-    columns = _flat(shape, windows, start, lambda row: _place(shape, windows, row))
-    return pa.table(columns | {"cause": pa.nulls(len(windows), pa.int32())})
+def completed(table: pa.Table, fields: Sequence[Field]) -> pa.Table:
+    """A flat table with all columns of the second stage, in their order, null where it has none."""
+    there = set(table.column_names)
+    columns = [table[f.name] if f.name in there else pa.nulls(len(table), arrow_type(f.kind)) for f in fields]
+    return pa.table(columns, [field.name for field in fields])
+
+
+def flat_windows(shape: Shape, windows: Windows, emission: Emission = ON_CLOSE, revision: int = 0) -> pa.Table:
+    """One row per window: leaves of the key, `start` in microseconds, results.
+
+    Where windows go out more than once also why, the revision, and the results that are replaced.
+    """
+    columns = _flat(shape, windows, pa.array(shape.slicing.window_start(windows.windows)), _window_of(shape, windows))
+    if not emission.once:
+        kind = pa.repeat(pa.scalar(KINDS.index(windows.kind), pa.int8()), len(windows))
+        columns |= {"kind": kind, "revision": pa.repeat(revision, len(windows))}
+    if emission.what == WITH_OLD:
+        columns |= _replaced(shape, windows)
+    return pa.table(columns)
+
+
+def _window_of(shape: Shape, windows: Windows) -> Callable[[int], str]:
+    return lambda row: show_window(shape, windows, row)
+
+
+def _replaced(shape: Shape, windows: Windows) -> dict[str, pa.Array]:
+    """Whether there was a result before, and what it was; `lower` is not asked for the result of no records."""
+    there = np.zeros(len(windows), dtype=bool) if windows.old is None else windows.old.records > 0
+    columns = {"replaces": pa.array(there)}
+    if windows.old is None or not there.any():
+        return columns
+    rows = pa.array(np.where(there, np.cumsum(there) - 1, 0), mask=~there)
+    old = windows.old.take(np.flatnonzero(there))
+    results = _all_results(shape, old, _window_of(shape, old))
+    return columns | {f"o{i}": array.take(rows) for i, array in enumerate(results)}
 
 
 def flat_late_partials(shape: Shape, late: Late[Any], block: Block) -> pa.Table:
@@ -37,11 +67,9 @@ def flat_late_partials(shape: Shape, late: Late[Any], block: Block) -> pa.Table:
 
 
 def flat_late_records(shape: Shape, late: Late[Any], records: Records, values: Sequence[Field]) -> pa.Table:
-    """One row per refused record; results are null. `values` are the columns of values."""
+    """One row per refused record, without results. `values` are the columns of values."""
     columns = _keys(shape, records.names)
     columns["start"] = pa.array(shape.slicing.slice_start(records.slices))
-    results = [field for kernel in shape.kernels for field in kernel.results]
-    columns |= {f"r{i}": _nulls(field.kind, len(records.slices)) for i, field in enumerate(results)}
     columns |= _met(shape.slicing, late, records.slices)
     columns["time"] = pa.array(records.times)
     pairs = zip(records.values, values, strict=True)
@@ -61,14 +89,17 @@ def _met(slicing: Slicing, late: Late[Any], slices: Array) -> dict[str, pa.Array
 
 def _flat(shape: Shape, rows: Windows | Block, start: pa.Array, where: Callable[[int], str]) -> dict[str, pa.Array]:
     """Keys, `start` and results; `where(row)` says in an error which window or slice a row is of."""
+    columns = _keys(shape, rows.names.take(pa.array(rows.keys))) | {"start": start}
+    return columns | {f"r{i}": array for i, array in enumerate(_all_results(shape, rows, where))}
+
+
+def _all_results(shape: Shape, rows: Windows | Block, where: Callable[[int], str]) -> list[pa.Array]:
     with locating(where):
-        results = [
-            (array, field.kind)
+        return [
+            _travelling(array, field.kind)
             for kernel, partials, dictionary in zip(shape.kernels, rows.partials, rows.dictionaries, strict=True)
             for array, field in zip(_results(kernel, partials, dictionary, where), kernel.results, strict=True)
         ]
-    columns = _keys(shape, rows.names.take(pa.array(rows.keys))) | {"start": start}
-    return columns | {f"r{i}": _travelling(array, kind) for i, (array, kind) in enumerate(results)}
 
 
 def _keys(shape: Shape, names: pa.Table) -> dict[str, pa.Array]:
@@ -93,26 +124,13 @@ def _results(
         raise ResultOverflow(f"{error} Found for {where(low)}.") from None
 
 
-def flat_counts(shape: Shape, counts: dict[str, int]) -> pa.Table:
-    """One row per count that is not zero; keys and results are null."""
+def flat_counts(counts: dict[str, int]) -> pa.Table:
+    """One row per count that is not zero: its position among the counters, and the number as `start`."""
     causes = [cause for cause, name in enumerate(COUNTERS) if counts.get(name)]
-    columns = {f"k{i}": _nulls(field.kind, len(causes)) for i, field in enumerate(shape.keys)}
-    columns["start"] = pa.array([counts[COUNTERS[cause]] for cause in causes], pa.int64())
-    results = [field for kernel in shape.kernels for field in kernel.results]
-    columns |= {f"r{i}": _nulls(field.kind, len(causes)) for i, field in enumerate(results)}
-    return pa.table(columns | {"cause": pa.array(causes, pa.int32())})
-
-
-def _nulls(kind: str, count: int) -> pa.Array:
-    return pa.nulls(count, arrow_type(physical(kind)))
+    numbers = [counts[COUNTERS[cause]] for cause in causes]
+    return pa.table({"start": pa.array(numbers, pa.int64()), "cause": pa.array(causes, pa.int32())})
 
 
 def _travelling(array: pa.Array | pa.ChunkedArray, kind: str) -> pa.Array | pa.ChunkedArray:
     target = arrow_type(physical(kind))
     return array if array.type == target else array.cast(target)
-
-
-def _place(shape: Shape, windows: Windows, row: int) -> str:
-    key = tuple(windows.names.slice(int(windows.keys[row]), 1).to_pylist()[0].values())
-    start, end = (edge(int(windows.windows[row])) for edge in (shape.slicing.window_start, shape.slicing.window_end))
-    return f"key {key} in window [{show_instant(start)}, {show_instant(end)})"

@@ -10,6 +10,7 @@ import numpy as np
 from slicing.assembly import EAGER, Windows, assemble
 from slicing.blocks import Block, Shape, decode, fold
 from slicing.eager import EagerBucket, Records, all_windows, decode_records, fold_records
+from slicing.emission import Emission
 from slicing.lateness import Late, is_late
 from slicing.pages import Store
 from slicing.spark.preaggregate import PreAggregate, Ship
@@ -32,9 +33,9 @@ class Sliced:
         """What the first stage shipped."""
         return decode(self.shape, data)
 
-    def bucket(self, grace: int, fingerprint: dict[str, str], store: Store) -> Bucket:
+    def bucket(self, grace: int, fingerprint: dict[str, str], store: Store, emission: Emission) -> Bucket:
         """The state of a bucket on a stream."""
-        return Bucket(self.shape, self.trees, grace, fingerprint, store)
+        return Bucket(self.shape, self.trees, grace, fingerprint, store, emission)
 
     def late_partials(self, late: Late[Block]) -> Block:
         """The partials that a bucket refused."""
@@ -67,9 +68,9 @@ class Eager:
         """What the first stage shipped."""
         return decode_records(self.shape, data)
 
-    def bucket(self, grace: int, fingerprint: dict[str, str], store: Store) -> EagerBucket:
+    def bucket(self, grace: int, fingerprint: dict[str, str], store: Store, emission: Emission) -> EagerBucket:
         """The state of a bucket on a stream."""
-        return EagerBucket(self.shape, self.arguments, grace, fingerprint, store)
+        return EagerBucket(self.shape, self.arguments, grace, fingerprint, store, emission)
 
     def late_partials(self, late: Late[list[Records]]) -> Block:
         """The partials that a bucket refused, which nobody has made yet."""

@@ -16,9 +16,10 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor, Stateful
 
 from slicing.closing import FRAME_ROWS
 from slicing.eager import EagerBucket
+from slicing.emission import Every
 from slicing.lateness import RECORDS, Late
 from slicing.spark.late import LateColumns
-from slicing.spark.output import flat_counts, flat_late_partials, flat_late_records, flat_windows
+from slicing.spark.output import completed, flat_counts, flat_late_partials, flat_late_records, flat_windows
 from slicing.spark.query import Query
 from slicing.spark.strategy import Eager, Sliced, strategy
 from slicing.state import Bucket
@@ -58,11 +59,11 @@ class SparkStore:
 class Buckets(StatefulProcessor):
     """Spark's stateful operator over buckets: rows are added, and closing happens in the timer only."""
 
-    def __init__(
-        self, strategy: Sliced | Eager, grace: int, fingerprint: dict[str, str], late_columns: LateColumns | None
-    ):
-        self.strategy, self.grace, self.fingerprint = strategy, grace, fingerprint
-        self.late_columns = late_columns
+    def __init__(self, strategy: Sliced | Eager, query: Query, fingerprint: dict[str, str]):
+        self.strategy, self.fingerprint = strategy, fingerprint
+        self.grace, self.emission, self.late_columns = query.grace, query.emission, query.late_columns
+        self.fields = query.flat_fields()
+        self.by_clock = isinstance(self.emission.when, Every)
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         """Called once per partition and micro-batch."""
@@ -77,44 +78,64 @@ class Buckets(StatefulProcessor):
         shipped: list[Any] = [self.strategy.decode(block) for block in table["block"] if block is not None]
         late: Late[Any] = bucket.add(shipped)
         if bucket.pages.is_new:
-            self.handle.registerTimer(bucket.head.watermark + 1)
+            self.handle.registerTimer(self._last(bucket) + 1)
         counts = {
             "late": late.all,
             "late_for_some": late.some,
             "no_time": int(table["no_time"].sum()),
             "no_window": int(table["no_window"].sum()),
         }
-        if timerValues.getCurrentWatermarkInMs() > bucket.head.watermark:
+        if self._now(timerValues) > self._last(bucket):
             # The timer fires in this micro-batch: what came is still in memory then, and need not be written first.
             self.waiting[key] = bucket
         else:
-            bucket.save()
-            counts |= _measures(bucket)
+            yield from self._closed(bucket, timerValues, counts)
         yield from self._counted(counts)
         if self.late_columns and (late.all or late.some):
             yield from self._late_rows(self.late_columns, late, table)
 
     def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Iterator[pd.DataFrame]:  # noqa: N802, N803
         """Close all windows that the watermark has passed, and wait for the next one."""
-        watermark = timerValues.getCurrentWatermarkInMs()
         bucket = self.waiting.pop(key, None) or self._bucket()
-        results = 0
-        for windows in bucket.close(watermark):
-            results += len(windows)
-            yield self._frame(flat_windows(self.strategy.shape, windows))
-        yield from self._counted({"results": results, **_measures(bucket)})
-        self.handle.registerTimer(watermark + 1)
+        counts: dict[str, int] = {}
+        yield from self._closed(bucket, timerValues, counts)
+        yield from self._counted(counts)
+        self.handle.registerTimer(self._last(bucket) + 1)
 
     def close(self) -> None:
         """Called once per partition and micro-batch."""
         assert not self.waiting, "the standing timer fires in every micro-batch whose watermark moved"
 
     def _bucket(self) -> Bucket | EagerBucket:
-        return self.strategy.bucket(self.grace, self.fingerprint, self.store)
+        return self.strategy.bucket(self.grace, self.fingerprint, self.store, self.emission)
+
+    def _now(self, timerValues: Any) -> int:  # noqa: N803
+        """The time by which timers go, in milliseconds: the watermark, or the clock of the trigger."""
+        by_clock = self.by_clock
+        return int(timerValues.getCurrentProcessingTimeInMs() if by_clock else timerValues.getCurrentWatermarkInMs())
+
+    def _last(self, bucket: Bucket | EagerBucket) -> int:
+        """That time when the bucket was closed last."""
+        return bucket.head.clock if self.by_clock else bucket.head.watermark
+
+    def _closed(
+        self,
+        bucket: Bucket | EagerBucket,
+        timerValues: Any,  # noqa: N803
+        counts: dict[str, int],
+    ) -> Iterator[pd.DataFrame]:
+        """What goes out of a bucket; results, reads and writes, and what is left are added to `counts`."""
+        now, results = self._now(timerValues) if self.by_clock else 0, 0
+        for windows in bucket.close(timerValues.getCurrentWatermarkInMs(), now):
+            results += len(windows)
+            yield self._frame(flat_windows(self.strategy.shape, windows, self.emission, bucket.head.revision))
+        pages = bucket.pages
+        counts |= {"results": results, "partials_read": pages.read, "partials_written": pages.written}
+        counts |= bucket.extent()
 
     def _counted(self, counts: dict[str, int]) -> Iterator[pd.DataFrame]:
         if any(counts.values()):
-            yield self._frame(flat_counts(self.strategy.shape, counts))
+            yield self._frame(flat_counts(counts))
 
     def _late_rows(self, columns: LateColumns, late: Late[Any], table: pd.DataFrame) -> Iterator[pd.DataFrame]:
         shape = self.strategy.shape
@@ -128,15 +149,9 @@ class Buckets(StatefulProcessor):
         return (self._frame(table.slice(start, FRAME_ROWS)) for start in range(0, len(table), FRAME_ROWS))
 
     def _frame(self, table: pa.Table) -> pd.DataFrame:
-        if self.late_columns:
-            table = self.late_columns.fill(table)
         # Arrow-backed columns reach Spark without a copy, with their nulls, and with integers as integers.
-        frame: pd.DataFrame = table.combine_chunks().to_pandas(types_mapper=pd.ArrowDtype)
+        frame: pd.DataFrame = completed(table, self.fields).combine_chunks().to_pandas(types_mapper=pd.ArrowDtype)
         return frame
-
-
-def _measures(bucket: Bucket | EagerBucket) -> dict[str, int]:
-    return {"partials_read": bucket.pages.read, "partials_written": bucket.pages.written, **bucket.extent()}
 
 
 def fingerprint(query: Query, labels: tuple[int, ...], partitions: int) -> dict[str, str]:
@@ -157,8 +172,12 @@ def build(query: Query, labels: tuple[int, ...], partitions: int) -> DataFrame:
     chosen = strategy(query.shape, query.trees, query.arguments)
     stage = chosen.first_stage(labels, beside=query.late == RECORDS)
     blocks = query.records().mapInArrow(stage, stage.schema)
-    processor = Buckets(chosen, query.grace, fingerprint(query, labels, partitions), query.late_columns)
+    processor = Buckets(chosen, query, fingerprint(query, labels, partitions))
     flat = blocks.groupBy("bucket").transformWithStateInPandas(
-        processor, query.flat_schema(), outputMode="Append", timeMode="EventTime"
+        # Always Append, also for rows that replace others: Spark refuses a checkpoint of another mode.
+        processor,
+        query.flat_schema(),
+        outputMode="Append",
+        timeMode="ProcessingTime" if processor.by_clock else "EventTime",
     )
     return query.finish(flat)
