@@ -15,7 +15,7 @@ import pyarrow as pa
 from slicing.assembly import Windows
 from slicing.blocks import Block, Shape, empty, encode_keys, fold_arrays, order, place, rerank
 from slicing.kernel import Array, locating, union
-from slicing.pages import MemoryStore, Nodes, Pages, Store
+from slicing.pages import MemoryStore, Nodes, Pages, Store, page_name
 from slicing.state import Late
 from slicing.stripes import FOREVER
 
@@ -98,6 +98,13 @@ class EagerBucket:
             assert block is not None
             yield Windows(block.slices, block.keys, block.names, block.records, block.partials, block.dictionaries)
             self.windows.drop(str(window))
+
+    def check(self) -> None:
+        """Assert the invariants between header and pages: nothing that has gone out is kept, every page in place."""
+        assert all(int(name) >= self.head.done for name in self.windows.names()), "expired windows are removed"
+        pages = [page_name(entry) for entries in self.windows.lists.values() for entry in entries]
+        assert len(pages) == len(set(pages)), "a page belongs to one window"
+        assert all(self.pages.store.get(page) for page in pages)
 
 
 def all_windows(shape: Shape, arguments: Sequence[Sequence[int]], batches: Sequence[Records]) -> Iterator[Windows]:

@@ -17,12 +17,14 @@ import pyarrow.compute as pc
 from slicing.aggregate import Aggregate, fieldwise
 from slicing.assembly import choose
 from slicing.blocks import Shape, decode, encode, encode_keys, from_records
+from slicing.eager import EagerBucket, Records, decode_records, encode_records
 from slicing.kernel import kernel
 from slicing.kinds import Field
 from slicing.pages import MemoryStore
 from slicing.slices import Slicing
 from slicing.state import Bucket
 
+INT = pa.int64()
 FINGERPRINT = {"windows": "hopping", "keys": "bigint"}
 
 
@@ -41,12 +43,16 @@ def last_edge(slicing, time):
 
 @dataclass(frozen=True)
 class Case:
-    """An aggregate, how it sees the int64 values of the records, the truth, and how near to it a result must be."""
+    """An aggregate, how it sees the values of the records, the truth, and how near to it a result must be.
+
+    `of_time`: it sees the event times, in microseconds, which no truth here knows.
+    """
 
     aggregate: Aggregate
     truth: Callable
     argument: Callable = lambda column: column
     tolerance: Callable = lambda values: 0
+    of_time: bool = False
 
 
 def ones(values):
@@ -134,14 +140,22 @@ def shape_of(slicing, cases, kinds=("bigint",)):
     return Shape(slicing, keys, tuple(kernel(f"result{i}", case.aggregate) for i, case in enumerate(cases)))
 
 
-def block_of(shape, cases, records):
-    """The block of records (time, key, value); those in a gap are left out, as the first stage does."""
-    slices = shape.slicing.slice_at(np.array([time for time, _, _ in records], np.int64))
+def records_of(shape, cases, records, value=INT):
+    """Records (time, key, value), with a column for each case; those in a gap are left out, as the first stage does."""
+    times = np.array([time for time, _, _ in records], np.int64)
+    slices = shape.slicing.slice_at(times)
     kept = np.flatnonzero(~np.broadcast_to(shape.slicing.in_gap(slices), slices.shape))
-    keys = pa.array([records[i][1] for i in kept], pa.int64())
-    values = pa.array([records[i][2] for i in kept], pa.int64())
-    codes, names = encode_keys(pa.table({"k0": keys}))
-    return from_records(shape, slices[kept], codes, names, [[case.argument(values)] for case in cases])
+    names = pa.table([pa.array([records[i][1] for i in kept], shape.key_schema.types[0])], shape.key_schema)
+    values = pa.array([records[i][2] for i in kept], value)
+    columns = [pa.array(times[kept]) if case.of_time else case.argument(values) for case in cases]
+    return Records(slices[kept], times[kept], names, columns)
+
+
+def block_of(shape, cases, records, value=INT):
+    """The block of records (time, key, value)."""
+    columns = records_of(shape, cases, records, value)
+    codes, names = encode_keys(columns.names)
+    return from_records(shape, columns.slices, codes, names, [[column] for column in columns.values])
 
 
 def results(shape, frames):
@@ -204,12 +218,13 @@ class CountingStore(MemoryStore):
 class Stream:
     """A bucket driven by micro-batches, beside the list of what every window must hold by the rule of lateness.
 
-    `judged=False` leaves out that list and the checks after each step, for runs that only measure.
+    `judged=False` leaves out that list and the checks after each step, for runs that only measure. `key` is the kind of
+    the key, `value` the Arrow type of the values.
     """
 
-    def __init__(self, slicing, cases, trees=None, grace=0, judged=True):
-        self.slicing, self.cases, self.grace, self.judged = slicing, cases, grace, judged
-        self.shape = shape_of(slicing, cases)
+    def __init__(self, slicing, cases, trees=None, grace=0, judged=True, key="bigint", value=INT):
+        self.slicing, self.cases, self.grace, self.judged, self.value = slicing, cases, grace, judged, value
+        self.shape = shape_of(slicing, cases, (key,))
         self.trees = trees or [choose(kernel_, slicing) for kernel_ in self.shape.kernels]
         self.store = CountingStore()
         self.watermark = 0
@@ -222,6 +237,10 @@ class Stream:
         """What the next micro-batch sees: everything is read from the store anew."""
         return Bucket(self.shape, self.trees, self.grace, FINGERPRINT, self.store)
 
+    def shipped(self, records):
+        """What reaches the bucket of the records of one input partition."""
+        return decode(self.shape, encode(self.shape, block_of(self.shape, self.cases, records, self.value)))
+
     def step(self, records, watermark=0, partitions=2):
         """One micro-batch: records, in order, from some input partitions; then the watermark, in milliseconds."""
         bucket = self.bucket()
@@ -229,9 +248,7 @@ class Stream:
             for record in records:
                 self._judge(record)
         cuts = [len(records) * i // partitions for i in range(partitions + 1)]
-        parts = [records[a:b] for a, b in pairwise(cuts)]
-        blocks = [decode(self.shape, encode(self.shape, block_of(self.shape, self.cases, part))) for part in parts]
-        late = bucket.add(blocks)
+        late = bucket.add([self.shipped(records[a:b]) for a, b in pairwise(cuts)])
         self.late = [self.late[0] + late.all, self.late[1] + late.some]
         if watermark > self.watermark:
             self.watermark = watermark
@@ -260,10 +277,14 @@ class Stream:
         self.bucket().check()
         self.store.reads, self.store.bytes_read = counts
 
+    def in_order(self):
+        """The records taken, and their windows, in the order in which they are combined."""
+        return sorted(self.taken, key=lambda taken: last_edge(self.slicing, taken[0][0]))
+
     def held(self):
         """The values that every (key, window) must hold."""
         held = defaultdict(list)
-        for (_, key, value), windows in sorted(self.taken, key=lambda taken: last_edge(self.slicing, taken[0][0])):
+        for (_, key, value), windows in self.in_order():
             for window in windows:
                 held[key, window].append(value)
         return held
@@ -276,6 +297,21 @@ class Stream:
         assert not self.store.pages
         head = self.bucket().head
         assert (head.newest, head.fresh, head.stripes, head.late, head.caches) == (None, [], {}, [], {})
+
+
+class EagerStream(Stream):
+    """The same for the eager strategy, which folds records in the order in which they arrive."""
+
+    def bucket(self):
+        positions = [(at,) for at in range(len(self.cases))]
+        return EagerBucket(self.shape, positions, self.grace, FINGERPRINT, self.store)
+
+    def shipped(self, records):
+        columns = records_of(self.shape, self.cases, records, self.value)
+        return decode_records(self.shape, encode_records(self.shape, columns))
+
+    def in_order(self):
+        return self.taken
 
 
 def evenly(slicing, slices, keys=1, value=lambda index, key: index):
