@@ -4,6 +4,7 @@ Names that need pyspark load it on first use.
 """
 
 from slicing.aggregate import EVENT_TIME, Aggregate, Bound, Fieldwise, fieldwise
+from slicing.emission import Emission, early, on_change, on_close, on_update
 from slicing.errors import (
     FunctionFailed,
     InvalidType,
@@ -20,6 +21,7 @@ __all__ = [
     "EVENT_TIME",
     "Aggregate",
     "Bound",
+    "Emission",
     "Fieldwise",
     "FunctionFailed",
     "Grouped",
@@ -31,8 +33,12 @@ __all__ = [
     "SlicingError",
     "StateMismatch",
     "Windowed",
+    "early",
     "fieldwise",
     "group_by",
     "hopping",
+    "on_change",
+    "on_close",
+    "on_update",
     "tumbling",
 ]

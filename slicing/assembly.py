@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
@@ -21,6 +21,7 @@ import pyarrow as pa
 from slicing.blocks import Block, Shape, order, show_place
 from slicing.kernel import Array, Kernel, Partials, locating
 from slicing.slices import Slicing
+from slicing.windows import show_instant
 
 PORTION_BYTES = 64 << 20
 FEW_SLICES = 4
@@ -44,7 +45,10 @@ def choose(kernel: Kernel, slicing: Slicing) -> str:
 
 @dataclass(frozen=True)
 class Windows:
-    """Assembled windows: row i is window `windows[i]` of key `names[keys[i]]`, holding `records[i]` records."""
+    """Assembled windows: row i is window `windows[i]` of key `names[keys[i]]`, holding `records[i]` records.
+
+    `kind` says why they go out, one of `emission.KINDS`; `old` has the same windows with what this replaces.
+    """
 
     windows: Array
     keys: Array
@@ -52,9 +56,29 @@ class Windows:
     records: Array
     partials: list[Partials]
     dictionaries: list[pa.Array | None]
+    kind: str = "final"
+    old: Windows | None = None
 
     def __len__(self) -> int:
         return len(self.windows)
+
+    def take(self, rows: Array) -> Windows:
+        """Some of the windows."""
+        return replace(
+            self,
+            windows=self.windows[rows],
+            keys=self.keys[rows],
+            records=self.records[rows],
+            partials=[[column[rows] for column in columns] for columns in self.partials],
+            old=self.old and self.old.take(rows),
+        )
+
+
+def show_window(shape: Shape, windows: Windows, row: int) -> str:
+    """A key and a window as messages show them."""
+    key = tuple(windows.names.slice(int(windows.keys[row]), 1).to_pylist()[0].values())
+    start, end = (edge(int(windows.windows[row])) for edge in (shape.slicing.window_start, shape.slicing.window_end))
+    return f"key {key} in window [{show_instant(start)}, {show_instant(end)})"
 
 
 def is_additive(kernel: Kernel) -> bool:

@@ -20,7 +20,8 @@ class Closing:
     """Windows `first` up to `until` go out of a bucket, `end` is the next to close after that.
 
     `fresh` holds all that came since the last close: rows of slices that have entered before (they were late for some
-    windows), of slices that enter now, and of later ones. Nothing is written but the trees' nodes.
+    windows), of slices that enter now, and of later ones. Nothing is written but the trees' nodes. `cached` says whether
+    they are there for window `first`; else they are made anew.
     """
 
     def __init__(
@@ -31,9 +32,11 @@ class Closing:
         stripes: Stripes,
         fresh: Block,
         windows: tuple[int, int, int],
+        cached: bool,
     ):
         self.shape, self.slicing, self.trees, self.stripes, self.fresh = shape, shape.slicing, trees, stripes, fresh
         self.first, self.until, self.end = windows
+        self.cached = cached
         self.entered_before = self.slicing.entered(self.first)
         self.live = Live(shape)
         self._held: Block | None = None
@@ -47,7 +50,7 @@ class Closing:
     def windows(self) -> Iterator[Windows]:
         """All windows that hold a record, in frames of bounded size."""
         jump = (self.until - self.first) * self.slicing.per_advance >= self.slicing.per_window
-        if jump or not (self.two or self.three):
+        if jump or not self.cached or not (self.two or self.three):
             return self._at_once()
         return self._one_by_one()
 

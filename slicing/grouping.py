@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from slicing.aggregate import Aggregate, Bound
 from slicing.assembly import EAGER, TREES
+from slicing.emission import ON_CLOSE, Emission
 from slicing.errors import InvalidType, InvalidValue
 from slicing.windows import Duration, Hopping, microseconds
 
@@ -59,10 +60,25 @@ class Windowed:
     grace_us: int = 0
     bucket_count: int | None = None
     tree: str = "auto"
+    emission: Emission = ON_CLOSE
+
+    def emit(self, emission: Emission) -> Windowed:
+        """Choose when results go out: `on_close()`, as without this, `on_update()`, `on_change()` or `early(...)`.
+
+        No effect on bounded input, where every window has one row. May change on a live checkpoint, but for `early(every=...)`, whose timers
+        go by another clock. Raises InvalidType.
+        """
+        if not isinstance(emission, Emission):
+            raise InvalidType(
+                f"`emit` takes what on_close, on_update, on_change or early return; got {emission!r}. "
+                "Write for example `.emit(on_update())`."
+            )
+        return replace(self, emission=emission)
 
     def grace(self, duration: Duration) -> Windowed:
         """Wait `duration` longer after a window's end, for late records; the same as so much more watermark delay.
 
+        With `on_close(corrections=True)` windows go out at their end all the same, and are corrected for so long.
         No effect on bounded input. Raises InvalidValue for a negative duration.
         """
         length = microseconds(duration, "grace")
@@ -106,7 +122,7 @@ class Windowed:
         from slicing.spark.query import resolve
 
         results = named(functions, arguments)
-        return resolve(self.df, self.keys, self.windows, self.time, results, self.tree, self.grace_us)
+        return resolve(self.df, self.keys, self.windows, self.time, results, self.tree, self.grace_us, self.emission)
 
     def explain(self, *functions: Callable[..., Any], **arguments: Any) -> None:
         """Print what `aggregate` with these arguments would do; nothing is run."""

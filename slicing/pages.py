@@ -10,14 +10,14 @@ import base64
 import json
 import zlib
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from itertools import takewhile
 from typing import Protocol
 
 from slicing.blocks import Block, Shape, decode_text, encode_text, fold, parts
 from slicing.errors import StateMismatch
 
-FORMAT = 1
+FORMAT = 2
 FAN_IN = 5
 """So many small pages are merged into one."""
 LARGE = -1
@@ -89,18 +89,25 @@ class Header:
     fingerprint: dict[str, str]
     watermark: int = 0  # milliseconds, the last one that closed windows
     done: int = 0  # first window that has not gone out
+    taking: int = 0  # first window that takes records: `done`, or one before it while windows are corrected
+    kept: int = 0  # first window of which all slices are there
+    nodes: int | None = 0  # the window before which the trees' nodes are, None if there are none
     newest: int | None = None  # newest slice ever seen, None when nothing is left
     serial: int = 0  # number of the next page
     fresh: list[Entry] = field(default_factory=list)
     stripes: dict[int, Stripe] = field(default_factory=dict)
     late: list[Entry] = field(default_factory=list)
     caches: dict[str, list[Entry]] = field(default_factory=dict)
+    revision: int = 0  # micro-batches so far, where results carry it
+    nonce: str = ""  # of what a worker process may have kept, see `recent`
+    clock: int = 0  # milliseconds, the last trigger's time, where ticks are by the clock
+    tick: int | None = None  # the last tick, None before the first micro-batch
 
     def to_text(self) -> str:
         """The header as compressed JSON in base64."""
-        stripes = {str(key): [stripe.cuts, stripe.loose] for key, stripe in self.stripes.items()}
-        values = [self.watermark, self.done, self.newest, self.serial, self.fresh, stripes, self.late, self.caches]
-        content = json.dumps([FORMAT, self.fingerprint, *values], separators=(",", ":"))
+        values = {each.name: getattr(self, each.name) for each in fields(self)}
+        values["stripes"] = {str(key): [stripe.cuts, stripe.loose] for key, stripe in self.stripes.items()}
+        content = json.dumps([FORMAT, *values.values()], separators=(",", ":"))
         return base64.b64encode(zlib.compress(content.encode(), 1)).decode("ascii")
 
     @classmethod
@@ -112,9 +119,9 @@ class Header:
                 f"the checkpoint has state of format {version}, this version reads format {FORMAT}. "
                 "Start with a new checkpoint, or go back to the version that wrote it."
             )
-        fingerprint, watermark, done, newest, serial, fresh, stripes, late, caches = values
-        stripes = {int(key): Stripe(*content) for key, content in stripes.items()}
-        return cls(fingerprint, watermark, done, newest, serial, fresh, stripes, late, caches)
+        head = cls(*values)
+        head.stripes = {int(key): Stripe(*content) for key, content in head.stripes.items()}  # type: ignore[misc]
+        return head
 
 
 def compare_fingerprints(stored: dict[str, str], wanted: dict[str, str]) -> None:
@@ -145,7 +152,7 @@ class Pages:
         self._stored = store.header()
         self.is_new = self._stored is None
         if self._stored is None:
-            self.head = Header(fingerprint, done=done)
+            self.head = Header(fingerprint, done=done, taking=done, kept=done, nodes=done)
         else:
             self.head = Header.from_text(self._stored)
             compare_fingerprints(self.head.fingerprint, fingerprint)

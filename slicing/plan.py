@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from slicing.assembly import EAGER, FEW_SLICES, choose
 from slicing.blocks import Shape
+from slicing.emission import ON_CLOSE, Emission
 from slicing.kernel import Kernel
 from slicing.kinds import Field, decimal_of, numpy_type
 from slicing.windows import Hopping
@@ -104,6 +105,7 @@ class Plan:
     streaming: bool
     buckets: int
     partitions: int
+    emission: Emission = ON_CLOSE
 
     @property
     def slices_per_window(self) -> int:
@@ -133,7 +135,7 @@ class Plan:
     @property
     def eager(self) -> Plan:
         """The plan to compare with: each record read and written once for every window that it is in."""
-        return Plan(self.windows, self.shape, (EAGER,) * len(self.trees), self.streaming, self.buckets, self.partitions)
+        return replace(self, trees=(EAGER,) * len(self.trees))
 
     @property
     def per_record(self) -> Cost:
@@ -184,6 +186,7 @@ class Plan:
                 ("ratio", f"R = {_number(self.ratio)} windows per record"),
                 ("slices", f"n = {self.slices_per_window:,} per window, {self.shape.slicing.per_advance} per advance"),
                 ("stripes", _count(self.stripe, "slice") + " each"),
+                *([("emission", f"{self.emission}: {self.emission.meaning}")] if self.streaming else []),
                 ("buckets", f"{self.buckets:,} over {partitions}, {_number(self.buckets_per_partition)} each"),
             ]
         )

@@ -14,17 +14,22 @@ removed whole.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
 
-from slicing.assembly import Windows
+from slicing.assembly import Windows, assemble
 from slicing.blocks import Block, Shape, empty, fold
+from slicing.changes import changes
 from slicing.closing import Closing
-from slicing.pages import Pages, Store, page_name
+from slicing.emission import CHANGED, NEWEST, ON_CLOSE, ONLY_NEW, UPDATE, WITH_DRAINED, WITH_OLD, Emission
+from slicing.pages import Nodes, Pages, Store, page_name
+from slicing.pending import pending
+from slicing.recent import Recent, around
 from slicing.stripes import FOREVER, Stripes
+from slicing.touching import as_before, newest_of_keys, touched
 
 
 @dataclass
@@ -36,17 +41,39 @@ class Late:
 
 
 class Bucket:
-    """One bucket over its store, for the length of one micro-batch: `add` what came, then `close` if time moved.
+    """One bucket over its store, for the length of one micro-batch: `add` what came, then `close`.
 
     `trees` has one of `assembly.TREES` for each kernel. `grace` is in microseconds. Raises StateMismatch.
     """
 
-    def __init__(self, shape: Shape, trees: Sequence[str], grace: int, fingerprint: dict[str, str], store: Store):
+    def __init__(
+        self,
+        shape: Shape,
+        trees: Sequence[str],
+        grace: int,
+        fingerprint: dict[str, str],
+        store: Store,
+        emission: Emission = ON_CLOSE,
+    ):
         self.shape, self.slicing, self.trees, self.grace = shape, shape.slicing, trees, grace
-        self.pages = Pages(store, fingerprint, self.slicing.first_open(0, grace))
+        self.emission = emission
+        self.wait = 0 if emission.corrects else grace
+        self.pages = Pages(store, fingerprint, self.slicing.first_open(0, self.wait))
         self.head = self.pages.head
+        self._fit_emission()
         self.stripes = Stripes(self.pages, shape)
+        self.recent = Recent(shape, self.head.nonce, self._entered if emission.which == CHANGED else self._all)
+        self.pending = pending(emission, self.head, Nodes(self.pages, "early", shape.select(())))
         self._incoming = empty(shape)
+
+    def _fit_emission(self) -> None:
+        """What another emission has written: windows that went out take no records unless they are corrected."""
+        head = self.head
+        if not self.emission.corrects:
+            head.taking = head.done
+        elif self.pages.is_new:
+            head.taking = head.kept = self.slicing.first_open(0, self.grace)
+        head.taking = max(head.taking, head.kept)
 
     def add(self, blocks: Sequence[Block]) -> Late:
         """Judge the partials of a micro-batch, keep those of open windows, count the records refused.
@@ -55,8 +82,8 @@ class Bucket:
         """
         block = fold(self.shape, blocks)
         last = self.slicing.last_window(block.slices)
-        accepted = last >= self.head.done
-        partly = accepted & (self.slicing.first_window(block.slices) < self.head.done)
+        accepted = last >= self.head.taking
+        partly = accepted & (self.slicing.first_window(block.slices) < self.head.taking)
         late = Late(int(block.records[~accepted].sum()), int(block.records[partly].sum()))
         self._incoming = block if accepted.all() else block.take(np.flatnonzero(accepted))
         if len(self._incoming):
@@ -64,33 +91,149 @@ class Bucket:
             self.head.newest = newest if self.head.newest is None else max(newest, self.head.newest)
         return late
 
-    def save(self) -> None:
-        """Write what came as a page, and the header. For micro-batches in which no window closes."""
+    def close(self, watermark: int, now: int = 0) -> Iterator[Windows]:
+        """Yield all that goes out in a micro-batch, then write the state that is left.
+
+        The watermark of the micro-batch and the time of its trigger are in milliseconds.
+        """
+        came = self._incoming
+        self.head.clock = now
+        self.head.revision += not self.emission.once
+        if self.emission.which != CHANGED:
+            self.recent.add(came)
+        if self.emission.corrects:
+            yield from self._corrections(came)
+        elif self.emission.when == UPDATE:
+            yield from self._updates(came)
+        yield from self._closing(watermark)
+        if self.pending is not None:
+            yield from self._early(came, now)
+        self._forget_other_emissions()
+        self.head.nonce = self.recent.keep(self._recent_from())
+        self.pages.save_header()
+
+    def _closing(self, watermark: int) -> Iterator[Windows]:
+        """The windows that the watermark closes, and the state that is left."""
+        head, slicing = self.head, self.slicing
+        first, end = head.done, max(head.done, slicing.first_open(watermark * 1000, self.wait))
+        head.watermark = max(watermark, head.watermark)
+        head.taking = max(head.taking, slicing.first_open(watermark * 1000, self.grace)) if self.wait < self.grace else end
+        if head.newest is None or end == first:
+            if head.newest is None:
+                head.nodes = end
+            head.done = end
+            self._write_incoming()
+            return
+        fresh = self._take_fresh(slicing.entered(end))
+        last = slicing.last_window(head.newest)
+        if self.emission.has_trees:
+            until = min(end, last + 1)
+            if until > first:
+                cached, windows = head.nodes == first, (first, until, end)
+                yield from Closing(self.shape, self.trees, self.pages, self.stripes, fresh, windows, cached).windows()
+            head.nodes = end if until == end else None
+        elif self.emission.which == CHANGED:
+            yield from self._changes(fresh, first, min(end, last + 2))
+        head.done, keep = end, self._keep_from(end)
+        if last + 1 < keep:
+            self._clear(end)
+        else:
+            self._keep(fresh, first, end, keep)
+        head.kept = max(head.kept, keep)
+
+    def _keep_from(self, end: int) -> int:
+        """The first window that is still looked at: changes compare with the window that went out last."""
+        return end - 1 if self.emission.which == CHANGED else min(end, self.head.taking)
+
+    def _write_incoming(self) -> None:
         if len(self._incoming):
             self.pages.append(self.head.fresh, self._incoming, self.shape)
         self._incoming = empty(self.shape)
-        self.pages.save_header()
 
-    def close(self, watermark: int) -> Iterator[Windows]:
-        """Yield the windows that go out at a watermark (in milliseconds), then write the state that is left."""
-        head, slicing = self.head, self.slicing
-        first, end = head.done, max(head.done, slicing.first_open(watermark * 1000, self.grace))
-        head.watermark = max(watermark, head.watermark)
-        if head.newest is None or end == first:
-            head.done = end
-            self.save()
+    def _changes(self, fresh: Block, first: int, until: int) -> Iterator[Windows]:
+        slicing, drained = self.slicing, self.emission.what == WITH_DRAINED
+        known, oldest = self.head.kept < first, slicing.first_slice(first - 1)
+        stored = self.recent.slices([(oldest, FOREVER)], oldest)
+        entering = fresh.between(oldest, slicing.entered(max(until, first)))
+        yield from changes(self.shape, stored, entering, first, until, known, drained)
+        self.recent.add(fresh.between(oldest, slicing.entered(max(until, first))))
+
+    def _updates(self, came: Block) -> Iterator[Windows]:
+        if not len(came):
             return
-        fresh = self._take_fresh(slicing.entered(end))
-        until = min(end, slicing.last_window(head.newest) + 1)
-        if until > first:
-            windows = (first, until, end)
-            yield from Closing(self.shape, self.trees, self.pages, self.stripes, fresh, windows).windows()
-        head.done = end
-        if until < end:
-            self._clear()
+        taking, newest_only = self.head.taking, self.emission.which == NEWEST
+        block = self._around(came, newest_only)
+        if newest_only:
+            found = newest_of_keys(self.shape, block, came, taking)
+            frames: Iterable[Windows] = [found] if len(found) else []
         else:
-            self._keep(fresh, first, end)
-        self.pages.save_header()
+            frames = touched(self.shape, self.trees, block, came, taking)
+        for frame in frames:
+            yield replace(frame, kind="update")
+
+    def _around(self, marks: Block, to_the_end: bool = False) -> Block:
+        """The slices of all windows of some slices that take records: 2n - 1 at most for each."""
+        reach, first = self.slicing.per_window - 1, self.slicing.first_slice(self.head.taking)
+        ranges = around(np.unique(marks.slices).tolist(), reach, reach, first)
+        if to_the_end:
+            ranges = [(ranges[0][0], FOREVER)]
+        assert self.head.newest is not None
+        return self.recent.slices(ranges, self.head.newest)
+
+    def _corrections(self, came: Block) -> Iterator[Windows]:
+        """Windows that have gone out and got a record."""
+        taking, done, slicing = self.head.taking, self.head.done, self.slicing
+        late = came.between(-FOREVER, slicing.entered(done))
+        if not len(late):
+            return
+        if self.emission.what == ONLY_NEW:
+            for frame in assemble(self.shape, self.trees, late, taking, done):
+                yield replace(frame, kind="correction")
+            return
+        reach, first = slicing.per_window - 1, slicing.first_slice(taking)
+        ranges = around(np.unique(late.slices).tolist(), reach, reach, first)
+        before = fold(self.shape, [block for low, high in ranges for block in self._stored(low, high)])
+        for frame in touched(self.shape, self.trees, fold(self.shape, [before, late]), late, taking, done):
+            old = None
+            if self.emission.what == WITH_OLD:
+                old = as_before(self.shape, self.trees, before, frame, taking, done)
+            yield replace(frame, kind="correction", old=old)
+
+    def _early(self, came: Block, now: int) -> Iterator[Windows]:
+        """Open windows that got a record since they went out last, if it is time."""
+        assert self.pending is not None
+        due = self.pending.due(came, self.slicing.first_slice(self.head.done), now)
+        if len(due):
+            for frame in touched(self.shape, self.trees, self._around(due), due, self.head.done):
+                yield replace(frame, kind="early")
+
+    def _all(self, first: int, end: int) -> list[Block]:
+        return [*self._stored(first, end), self._incoming.between(first, end)]
+
+    def _stored(self, first: int, end: int) -> list[Block]:
+        """The rows of slices in all pages, the older ones of a slice first."""
+        fresh = [entry for entry in self.head.fresh if entry[1] < end and entry[2] > first]
+        pages = [page.between(first, end) for page in self.pages.take(fresh, self.shape)]
+        return [*self._entered(first, end), *pages]
+
+    def _entered(self, first: int, end: int) -> list[Block]:
+        return self.stripes.read(first, end)
+
+    def _recent_from(self) -> int:
+        """The first slice that is worth keeping in the process."""
+        oldest = self.slicing.first_slice(self.head.kept)
+        if self.emission.which == CHANGED or self.head.newest is None:
+            return oldest
+        return max(oldest, self.head.newest - 2 * self.slicing.per_window + 1)
+
+    def _forget_other_emissions(self) -> None:
+        """Remove the caches that this emission does not move forward; another one makes them anew."""
+        own = ("two ", "three ") if self.emission.has_trees else ()
+        others = [name for name in self.head.caches if not name.startswith((*own, *(("early ",) if self.pending else ())))]
+        for name in others:
+            self.pages.remove(self.head.caches.pop(name))
+        if not self.emission.has_trees:
+            self.head.nodes = None
 
     def _take_fresh(self, entered: int) -> Block:
         """What came since the last close, out of its pages.
@@ -108,17 +251,17 @@ class Bucket:
         self.pages.remove(entering)
         return fresh
 
-    def _clear(self) -> None:
+    def _clear(self, end: int) -> None:
         """Nothing is left: every slice seen has gone out in its last window."""
         self.stripes.remove_before(FOREVER)
         for entries in self.head.caches.values():
             self.pages.remove(entries)
         self.head.caches.clear()
-        self.head.newest = None
+        self.head.newest, self.head.nodes = None, end
 
-    def _keep(self, fresh: Block, first: int, end: int) -> None:
-        """Write what entered and later windows need into its stripes, and remove the stripes that none needs."""
-        oldest, entered = self.slicing.first_slice(end), self.slicing.entered(end)
+    def _keep(self, fresh: Block, first: int, end: int, keep: int) -> None:
+        """Write what entered and later windows need into its stripes, and remove what is before window `keep`."""
+        oldest, entered = self.slicing.first_slice(keep), self.slicing.entered(end)
         self.stripes.remove_before(oldest)
         entered_before = max(oldest, self.slicing.entered(first))
         self.stripes.at_once = (end - first) * self.slicing.per_advance
@@ -139,7 +282,8 @@ class Bucket:
         for key in [key for key in self.head.stripes if entered_before < (key + 1) * length <= entered]:
             self.stripes.cut(key)
         leaving = oldest // length
-        if "two_layer" in self.trees and leaving != self.slicing.first_slice(first) // length:
+        moved = leaving != self.slicing.first_slice(first) // length
+        if moved and "two_layer" in self.trees and self.emission.has_trees and not self.emission.corrects:
             self.stripes.settle(leaving, oldest)
 
     def check(self) -> None:
@@ -148,13 +292,13 @@ class Bucket:
         entries = [*head.fresh, *head.late, *(entry for cached in head.caches.values() for entry in cached)]
         names = []
         for key, stripe in head.stripes.items():
-            assert (key + 1) * length > self.slicing.first_slice(head.done), "expired stripes are removed"
+            assert (key + 1) * length > self.slicing.first_slice(head.kept), "expired stripes are removed"
             entries += stripe.loose
             names += [name for cut in stripe.cuts for name in self.stripes.names(key, cut)]
             assert all(a[1] <= b[0] for a, b in pairwise(stripe.cuts))
             assert all(key * length <= entry[1] < entry[2] <= (key + 1) * length for entry in stripe.loose)
             assert all(key * length + cut[1] <= self.slicing.entered(head.done) for cut in stripe.cuts)
-        assert all(entry[2] > self.slicing.first_slice(head.done) for entry in head.late), "so are late rows"
+        assert all(entry[2] > self.slicing.first_slice(head.kept) for entry in head.late), "so are late rows"
         assert all(entry[2] <= self.slicing.entered(head.done) for entry in head.late)
         names += [page_name(entry) for entry in entries]
         assert len(names) == len(set(names)), "a page belongs to one place"

@@ -5,7 +5,7 @@ Nothing here uses the arithmetic or the trees that it judges: windows are tried 
 """
 
 import math
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
@@ -18,6 +18,7 @@ from slicing.aggregate import Aggregate, fieldwise
 from slicing.assembly import choose
 from slicing.blocks import Shape, decode, encode, encode_keys, from_records
 from slicing.eager import EagerBucket, Records, decode_records, encode_records
+from slicing.emission import Every
 from slicing.kernel import kernel
 from slicing.kinds import Field
 from slicing.pages import MemoryStore
@@ -121,7 +122,7 @@ CASES = {
             columns=True,
             view="ranks",
         ),
-        lambda values: (max(map(str, values)), len(values)),
+        lambda values: (max(map(str, values), default=None), len(values)),
         lambda column: column.cast(pa.string()),
     ),
     "joined": Case(
@@ -250,12 +251,8 @@ class Stream:
         cuts = [len(records) * i // partitions for i in range(partitions + 1)]
         late = bucket.add([self.shipped(records[a:b]) for a, b in pairwise(cuts)])
         self.late = [self.late[0] + late.all, self.late[1] + late.some]
-        if watermark > self.watermark:
-            self.watermark = watermark
-            out = results(self.shape, list(bucket.close(watermark)))
-        else:
-            bucket.save()
-            out = {}
+        self.watermark = max(watermark, self.watermark)
+        out = results(self.shape, list(bucket.close(self.watermark)))
         assert not out.keys() & self.got.keys(), "a window goes out once"
         self.got |= out
         if self.judged:
@@ -277,14 +274,10 @@ class Stream:
         self.bucket().check()
         self.store.reads, self.store.bytes_read = counts
 
-    def in_order(self):
-        """The records taken, and their windows, in the order in which they are combined."""
-        return sorted(self.taken, key=lambda taken: last_edge(self.slicing, taken[0][0]))
-
     def held(self):
         """The values that every (key, window) must hold."""
         held = defaultdict(list)
-        for (_, key, value), windows in self.in_order():
+        for (_, key, value), windows in sorted(self.taken, key=lambda taken: last_edge(self.slicing, taken[0][0])):
             for window in windows:
                 held[key, window].append(value)
         return held
@@ -299,21 +292,6 @@ class Stream:
         assert (head.newest, head.fresh, head.stripes, head.late, head.caches) == (None, [], {}, [], {})
 
 
-class EagerStream(Stream):
-    """The same for the eager strategy, which folds records in the order in which they arrive."""
-
-    def bucket(self):
-        positions = [(at,) for at in range(len(self.cases))]
-        return EagerBucket(self.shape, positions, self.grace, FINGERPRINT, self.store)
-
-    def shipped(self, records):
-        columns = records_of(self.shape, self.cases, records, self.value)
-        return decode_records(self.shape, encode_records(self.shape, columns))
-
-    def in_order(self):
-        return self.taken
-
-
 def evenly(slicing, slices, keys=1, value=lambda index, key: index):
     """One record of each key in each slice, at the start of the slice."""
     starts = [(index, int(slicing.slice_start(index))) for index in slices]
@@ -323,3 +301,217 @@ def evenly(slicing, slices, keys=1, value=lambda index, key: index):
 def hopping(n, advance=1000):
     """Windows of n slices, of one millisecond each unless said otherwise."""
     return Slicing(n * advance, advance)
+
+
+# --- emission -------------------------------------------------------------------------------------------------------
+
+
+def emitted(shape, frames):
+    """Results of windows by (kind, key, window), and what each one replaces: None if there was no result."""
+    rows = {}
+    for frame in frames:
+        columns = _shown(shape, frame)
+        old = [[None] * len(frame) for _ in shape.kernels]
+        if frame.old is not None:
+            there = frame.old.records > 0
+            old = [
+                [value if some else None for value, some in zip(c, there, strict=True)]
+                for c in _shown(shape, frame.old)
+            ]
+        keys = frame.names["k0"].take(pa.array(frame.keys)).to_pylist()
+        for at, place in enumerate(zip(keys, frame.windows.tolist(), strict=True)):
+            assert (frame.kind, *place) not in rows, "a window goes out once in a micro-batch"
+            rows[(frame.kind, *place)] = [column[at] for column in columns], [column[at] for column in old]
+    return rows
+
+
+def _shown(shape, frame):
+    columns = []
+    for kernel_, partials, dictionary in zip(shape.kernels, frame.partials, frame.dictionaries, strict=True):
+        arrays = [array.to_pylist() for array in kernel_.results_to_arrow(partials, dictionary)]
+        columns.append(arrays[0] if len(arrays) == 1 else list(zip(*arrays, strict=True)))
+    return columns
+
+
+CASES["most"] = Case(
+    Aggregate(lambda: -(2**63), lambda acc, v: v // 40, fieldwise(np.maximum), columns=True),
+    lambda values: max(v // 40 for v in values) if values else -(2**63),
+)
+CASES["parity"] = Case(
+    Aggregate(
+        lambda: 0,
+        lambda acc, v: acc + v,
+        lambda a, b: a + b,
+        lambda ab, a: ab - a,
+        lower=lambda total: None if total % 3 == 0 else total % 2,
+        returns="long",
+    ),
+    lambda values: None if sum(values) % 3 == 0 else sum(values) % 2,
+)
+
+
+class EmittingStream(Stream):
+    """A bucket under any emission, beside the rows that must go out in each micro-batch, from the raw records.
+
+    Every window is tried by its definition; what differs from emission to emission is in `_expect_...` only.
+    """
+
+    def __init__(self, slicing, cases, emission, trees=None, grace=0, eager=False, **kinds):
+        super().__init__(slicing, cases, trees, grace, **kinds)
+        self.emission, self.eager = emission, eager
+        self.batch = []  # taken in this micro-batch, as in `taken`
+        self.went = {}  # the last result of each key that went out on change
+        self.since = []  # taken since its key went out early
+        self.tick = None
+        self.rows = 0
+
+    def bucket(self):
+        if self.eager:
+            arguments = [[i] for i in range(len(self.cases))]
+            return EagerBucket(self.shape, arguments, self.grace, FINGERPRINT, self.store, self.emission)
+        return Bucket(self.shape, self.trees, self.grace, FINGERPRINT, self.store, self.emission)
+
+    def shipped(self, records):
+        if not self.eager:
+            return super().shipped(records)
+        columns = records_of(self.shape, self.cases, records, self.value)
+        return decode_records(self.shape, encode_records(self.shape, columns))
+
+    def step(self, records, watermark=0, now=0, partitions=2):
+        """One micro-batch, as in `Stream`, and the time of its trigger in milliseconds; checks what went out."""
+        before, self.watermark = self.watermark, max(watermark, self.watermark)
+        known = len(self.taken)
+        for record in records:
+            self._judge_by(record, before)
+        self.batch = self.taken[known:]
+        bucket = self.bucket()
+        cuts = [len(records) * i // partitions for i in range(partitions + 1)]
+        late = bucket.add([self.shipped(records[a:b]) for a, b in pairwise(cuts)])
+        self.late = [self.late[0] + late.all, self.late[1] + late.some]
+        revision = bucket.head.revision
+        got = emitted(self.shape, bucket.close(self.watermark, now))
+        assert bucket.head.revision == revision + (not self.emission.once)
+        self._compare(got, self._expected(before, now))
+        self._check_counting_nothing()
+        self.rows += len(got)
+        return got
+
+    def _judge_by(self, record, watermark):
+        now, self.watermark = self.watermark, watermark
+        self._judge(record)
+        self.watermark = now
+
+    def _compare(self, got, expected):
+        assert got.keys() == expected.keys()
+        for place, (values, old) in expected.items():
+            for found, wanted in zip(got[place], (values, old), strict=True):
+                for case, result in zip(self.cases, found, strict=True):
+                    if wanted is None:
+                        assert result is None, place
+                        continue
+                    truth = case.truth(wanted)
+                    tolerance = case.tolerance(wanted) if wanted else 0
+                    assert result == truth or (tolerance and abs(result - truth) <= tolerance), (place, result, truth)
+
+    def _end(self, window):
+        return self.slicing.offset + window * self.slicing.advance + self.slicing.size
+
+    def _passed(self, window, watermark, wait):
+        return self._end(window) + wait <= watermark * 1000
+
+    def _held(self, key, window, taken):
+        chosen = [record for record, windows in taken if record[1] == key and window in windows]
+        if self.eager:
+            return [value for _, _, value in chosen]
+        return [value for _, _, value in sorted(chosen, key=lambda record: last_edge(self.slicing, record[0]))]
+
+    def _pairs(self, taken):
+        return {(record[1], window) for record, windows in taken for window in windows}
+
+    def _expected(self, before, now):
+        """(kind, key, window) -> values, and the values that were replaced."""
+        text = str(self.emission)
+        if text.startswith("on_update"):
+            return self._expect_updates(before, text != "on_update()")
+        if text.startswith("on_change"):
+            return self._expect_changes(before, text != "on_change()")
+        wait = 0 if "corrections" in text else self.grace
+        rows = {
+            ("final", key, window): (self._held(key, window, self.taken), None)
+            for key, window in self._pairs(self.taken)
+            if self._passed(window, self.watermark, wait) and not self._passed(window, before, wait)
+        }
+        if "corrections" in text:
+            rows |= self._expect_corrections(before, text)
+        if text.startswith("early"):
+            rows |= self._expect_early(now)
+        return rows
+
+    def _expect_updates(self, before, latest_only):
+        pairs = self._pairs(self.batch)
+        if latest_only:
+            pairs &= {(key, self._newest(key, before)) for key, _ in pairs}
+        return {("update", *pair): (self._held(*pair, self.taken), None) for pair in pairs}
+
+    def _newest(self, key, before):
+        newest = max(record[0] for record, _ in self.taken if record[1] == key)
+        return min(w for w in windows_of(self.slicing, newest) if not self._passed(w, before, self.grace))
+
+    def _expect_corrections(self, before, text):
+        earlier = self.taken[: len(self.taken) - len(self.batch)]
+        rows = {}
+        for pair in self._pairs(self.batch):
+            if self._passed(pair[1], before, 0):
+                values, old = self._held(*pair, self.taken), self._held(*pair, earlier) or None
+                if "discarding" in text:
+                    values = self._held(*pair, self.batch)
+                rows["correction", *pair] = values, old if "old" in text else None
+        return rows
+
+    def _expect_changes(self, before, drained):
+        """Window by window, as its definition says; `went` has the last result of a key."""
+        pairs, rows = self._pairs(self.taken), {}
+        tried = {window for _, window in pairs}
+        for window in sorted(tried | {window + 1 for window in tried}):
+            if not self._passed(window, self.watermark, self.grace) or self._passed(window, before, self.grace):
+                continue
+            for key in {key for key, _ in pairs}:
+                values = self._held(key, window, self.taken)
+                result = [case.truth(values) for case in self.cases] if values else None
+                if values and result != self.went.get(key):
+                    rows["final", key, window] = values, None
+                if not values and key in self.went and drained:
+                    rows["drained", key, window] = [], None
+                self.went[key] = result
+                if result is None:
+                    del self.went[key]
+        return rows
+
+    def _expect_early(self, now):
+        self.since += self.batch
+        self.since = [
+            (record, windows)
+            for record, windows in self.since
+            if not all(self._passed(w, self.watermark, self.grace) for w in windows)
+        ]
+        when = self.emission.when
+        if isinstance(when, Every):
+            tick = now // (when.microseconds // 1000)
+            due = self.since if self.tick is not None and tick > self.tick else []
+            self.tick = tick
+        else:
+            counts = Counter(record[1] for record, _ in self.since)
+            due = [taken for taken in self.since if counts[taken[0][1]] >= when.count]
+        self.since = [taken for taken in self.since if taken not in due]
+        return {
+            ("early", *pair): (self._held(*pair, self.taken), None)
+            for pair in self._pairs(due)
+            if not self._passed(pair[1], self.watermark, self.grace)
+        }
+
+    def drain(self):
+        """Let all windows go out, and assert that nothing is left."""
+        self.step([], 1 << 43, 1 << 43)
+        self.step([], (1 << 43) + 10**6, 1 << 43)
+        assert self.late == self.true_late
+        assert not self.store.pages

@@ -11,7 +11,7 @@ from functools import cache
 
 import numpy as np
 import pytest
-from oracle import CASES, FINGERPRINT, Case, EagerStream, Stream, block_of, cases, evenly, hopping, results, shape_of
+from oracle import CASES, FINGERPRINT, Case, Stream, block_of, cases, evenly, hopping, results, shape_of
 
 from slicing import blocks, closing, pages, stripes
 from slicing.aggregate import Aggregate
@@ -45,7 +45,7 @@ def random_records(rng):
     return list(zip(times, names, rng.integers(-100, 100, count).tolist(), strict=True))
 
 
-def run_random_stream(seed, monkeypatch, make=Stream):
+def run_random_stream(seed, monkeypatch):
     rng = np.random.default_rng(seed)
     monkeypatch.setattr(stripes, "CUT_BYTES", int(rng.choice([1, 300, 2000, 16_000])))
     monkeypatch.setattr(pages, "FAN_IN", int(rng.choice([2, 3, 8])))
@@ -54,12 +54,7 @@ def run_random_stream(seed, monkeypatch, make=Stream):
     chosen = WITH_ORDER if seed % 4 == 0 else COMMUTATIVE
     slicing = random_slicing(rng, seed)
     forced = {5: "recompute", 7: "three_layer" if slicing.per_window > FEW_SLICES else None}.get(seed % 10)
-    trees = [forced] * len(chosen) if forced else None
-    feed(make(slicing, chosen, trees, grace=int(rng.choice([0, 0, 7000]))), rng)
-
-
-def feed(stream, rng):
-    """Random micro-batches, then the end of the stream."""
+    stream = Stream(slicing, chosen, [forced] * len(chosen) if forced else None, grace=int(rng.choice([0, 0, 7000])))
     records, delay, watermark = random_records(rng), int(rng.integers(0, 20)), 0
     most = max(2, len(records) // 20)
     while records:
@@ -74,11 +69,6 @@ def feed(stream, rng):
 @pytest.mark.parametrize("seed", range(60))
 def test_random_streams(seed, monkeypatch):
     run_random_stream(seed, monkeypatch)
-
-
-@pytest.mark.parametrize("seed", range(0, 60, 5))
-def test_random_streams_of_the_eager_strategy(seed, monkeypatch):
-    run_random_stream(seed, monkeypatch, EagerStream)
 
 
 @pytest.mark.long

@@ -27,7 +27,7 @@ def plan(query: Query, buckets: int | None) -> Plan:
     """What `build` would make."""
     partitions = _partitions(query.frame)
     count = _buckets(buckets, query, partitions)
-    return Plan(query.window, query.shape, query.trees, query.streaming, count, partitions)
+    return Plan(query.window, query.shape, query.trees, query.streaming, count, partitions, query.emission)
 
 
 def _partitions(df: DataFrame) -> int:

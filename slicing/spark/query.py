@@ -13,8 +13,9 @@ from pyspark.sql import types as T
 from slicing.aggregate import EVENT_TIME, Aggregate, Bound, Fieldwise
 from slicing.assembly import EAGER, TREES, choose
 from slicing.blocks import Shape
-from slicing.errors import InvalidType, InvalidValue
-from slicing.kernel import Kernel, kernel
+from slicing.emission import ON_CLOSE, WITH_OLD, Emission
+from slicing.errors import InvalidType, InvalidValue, SlicingError
+from slicing.kernel import Kernel, RowFailure, kernel
 from slicing.kinds import Field
 from slicing.spark.buckets import label_of
 from slicing.spark.columns import Key, kind_of_type, logical, physical, quoted
@@ -23,6 +24,8 @@ from slicing.windows import Hopping, show
 
 _DELAY = "spark.watermarkDelayMs"
 _WINDOW = "spark.timeWindow"
+_EMISSION = "slicing.emission"
+"""Metadata of columns of windows that go out more than once, or behind the watermark."""
 _NO_KEY = Field("(all)", "boolean")
 
 
@@ -41,6 +44,7 @@ class Query:
     columns: tuple[str, ...]
     arguments: tuple[tuple[int, ...], ...]
     grace: int
+    emission: Emission
     streaming: bool
 
     def records(self, labels: tuple[int, ...]) -> DataFrame:
@@ -59,7 +63,20 @@ class Query:
         """
         keys = [f"k{i} {physical(field.kind)}" for i, field in enumerate(self.shape.keys)]
         results = [f"r{i} {physical(field.kind)}" for i, field in enumerate(self.results())]
-        return ", ".join([*keys, "start bigint", *results, "cause int"])
+        more = [] if self.once else ["kind string", "revision bigint"]
+        if self.with_old:
+            more += ["replaces boolean", *(f"o{text[1:]}" for text in results)]
+        return ", ".join([*keys, "start bigint", *results, *more, "cause int"])
+
+    @property
+    def once(self) -> bool:
+        """Whether there are no columns but keys, window and results; bounded input is never emitted twice."""
+        return self.emission.once or not self.streaming
+
+    @property
+    def with_old(self) -> bool:
+        """Whether rows carry what they replace."""
+        return self.streaming and self.emission.what == WITH_OLD
 
     def results(self) -> list[Field]:
         """The fields of all results, in order."""
@@ -74,7 +91,14 @@ class Query:
         rows = flat.observe(self.metrics_name(), *counts).where(F.col("cause").isNull())
         leaves = iter([F.col(f"k{i}") for i in range(len(self.shape.keys))])
         keys = [key.rebuild(leaves) for key in self.keys]
-        return rows.select(*keys, self._window_column(), *self._result_columns())
+        results = self._result_columns("r")
+        if not self.once:
+            marks = {_EMISSION: str(self.emission)}
+            results.append(F.col("kind").alias("emission", metadata=marks))
+            results.append(F.col("revision").alias("revision", metadata=marks))
+        if self.with_old:
+            results.append(F.when(F.col("replaces"), F.struct(*self._result_columns("o"))).alias("old"))
+        return rows.select(*keys, self._window_column(), *results)
 
     def metrics_name(self) -> str:
         """The name of the observed metrics; Spark wants them to differ between the aggregations of a query."""
@@ -86,16 +110,18 @@ class Query:
         kind = "timestamp_ntz" if self.ntz else "timestamp"
         start, end = (logical(F.col("start") + F.lit(shift), kind) for shift in (0, self.window.size))
         metadata: dict[str, object] = {_WINDOW: True}
-        if self.streaming and not self.grace:
+        if not self.once:
+            metadata[_EMISSION] = str(self.emission)
+        elif self.streaming and not self.grace:
             # With grace a window goes out behind the watermark, where Spark's operators would drop it without a word.
             metadata[_DELAY] = self.frame.schema[self.time].metadata[_DELAY]
         return F.struct(start.alias("start"), end.alias("end")).alias("window", metadata=metadata)
 
-    def _result_columns(self) -> list[Column]:
+    def _result_columns(self, prefix: str) -> list[Column]:
         columns, at = [], 0
         for each in self.shape.kernels:
             fields = [
-                logical(F.col(f"r{at + i}"), field.kind).alias(field.name) for i, field in enumerate(each.results)
+                logical(F.col(f"{prefix}{at + i}"), field.kind).alias(field.name) for i, field in enumerate(each.results)
             ]
             at += len(each.results)
             single = len(fields) == 1 and not isinstance(each.aggregate.init(), tuple)
@@ -119,12 +145,15 @@ def resolve(
     results: Mapping[str, Bound],
     tree: str,
     grace: int,
+    emission: Emission,
 ) -> Query:
     """Check everything that the DataFrame's schema decides. Raises InvalidValue and InvalidType."""
     streaming = frame.isStreaming
+    if streaming:
+        _check_source(frame)
     ntz = _check_time(frame, time, streaming)
     resolved = tuple(Key(name, _field(frame, name, "key column").dataType) for name in keys)
-    _check_names(keys, results)
+    _check_names(keys, results, emission if streaming else ON_CLOSE)
     fields = tuple(field for key in resolved for _, field in key.leaves()) or (_NO_KEY,)
     columns = tuple(dict.fromkeys(c for bound in results.values() for c in bound.columns if c != EVENT_TIME))
     kinds = {name: kind_of_type(_field(frame, name, "column").dataType, name, "column") for name in columns}
@@ -143,8 +172,9 @@ def resolve(
             trial(kernels[list(results).index(name)], [kinds.get(column, "bigint") for column in bound.columns])
     if streaming:
         _check_short(window, grace)
+        _check_emission(emission, grace, kernels)
     sources = tuple(_source(bound, each.aggregate) for bound, each in zip(results.values(), kernels, strict=True))
-    return Query(frame, resolved, window, time, ntz, shape, trees, sources, columns, arguments, grace, streaming)
+    return Query(frame, resolved, window, time, ntz, shape, trees, sources, columns, arguments, grace, emission, streaming)
 
 
 def _resolved(bound: Bound, kinds: Mapping[str, str]) -> Aggregate:
@@ -176,8 +206,12 @@ def _field(frame: DataFrame, name: str, what: str) -> T.StructField:
     return frame.schema[name]
 
 
-def _check_names(keys: tuple[str, ...], results: Mapping[str, Bound]) -> None:
-    taken = {"window", *map(str.casefold, keys)}
+def _check_names(keys: tuple[str, ...], results: Mapping[str, Bound], emission: Emission) -> None:
+    more = () if emission.once else ("emission", "revision", *(("old",) if emission.what == WITH_OLD else ()))
+    taken = {"window", *more, *map(str.casefold, keys)}
+    for name in keys:
+        if name.casefold() in more:
+            raise InvalidValue(f"a key column cannot be called `{name}`: {emission} adds a column of that name. Rename it.")
     for name in results:
         if name.casefold() in taken:
             raise InvalidValue(f"result name `{name}` collides with a column of the output. Choose another name.")
@@ -223,6 +257,32 @@ def _check_time(frame: DataFrame, time: str, streaming: bool) -> bool:
             f'Call `.withWatermark("{time}", "10 minutes")` last before `group_by`.'
         )
     return isinstance(field.dataType, T.TimestampNTZType)
+
+
+def _check_source(frame: DataFrame) -> None:
+    for field in frame.schema.fields:
+        if emission := (field.metadata or {}).get(_EMISSION):
+            raise InvalidValue(
+                f"`{field.name}` comes from windows with {emission}, which go out more than once or not at all, so windows "
+                "over them would count some twice. Let the first windows go out with on_close(), without grace."
+            )
+
+
+def _check_emission(emission: Emission, grace: int, kernels: tuple[Kernel, ...]) -> None:
+    if emission.corrects and not grace:
+        raise InvalidValue(
+            f"{emission} needs time in which late records are taken, and there is no grace. "
+            'Say how long, for example `.grace("10 minutes")`.'
+        )
+    if emission.what == WITH_DRAINED:
+        for each in kernels:
+            try:
+                each.results_to_arrow(each.spread(1), each.no_dictionary)
+            except (SlicingError, RowFailure) as error:
+                raise InvalidValue(
+                    f"{emission} puts out the result of no records, which `{each.label}` does not have: "
+                    f"{getattr(error, 'cause', error)}. Let `lower` return None for `init()`."
+                ) from error
 
 
 def _check_short(window: Hopping, grace: int) -> None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from slicing.assembly import EAGER, Windows, assemble
 from slicing.blocks import Block, Shape, decode, fold
 from slicing.eager import EagerBucket, Records, all_windows, decode_records
+from slicing.emission import Emission
 from slicing.pages import Store
 from slicing.spark.preaggregate import PreAggregate, Ship
 from slicing.state import Bucket
@@ -29,9 +30,9 @@ class Sliced:
         """What the first stage shipped."""
         return decode(self.shape, data)
 
-    def bucket(self, grace: int, fingerprint: dict[str, str], store: Store) -> Bucket:
+    def bucket(self, grace: int, fingerprint: dict[str, str], store: Store, emission: Emission) -> Bucket:
         """The state of a bucket on a stream."""
-        return Bucket(self.shape, self.trees, grace, fingerprint, store)
+        return Bucket(self.shape, self.trees, grace, fingerprint, store, emission)
 
     def all_windows(self, shipped: Sequence[Block]) -> Iterator[Windows]:
         """All windows of a bucket of bounded input."""
@@ -54,9 +55,9 @@ class Eager:
         """What the first stage shipped."""
         return decode_records(self.shape, data)
 
-    def bucket(self, grace: int, fingerprint: dict[str, str], store: Store) -> EagerBucket:
+    def bucket(self, grace: int, fingerprint: dict[str, str], store: Store, emission: Emission) -> EagerBucket:
         """The state of a bucket on a stream."""
-        return EagerBucket(self.shape, self.arguments, grace, fingerprint, store)
+        return EagerBucket(self.shape, self.arguments, grace, fingerprint, store, emission)
 
     def all_windows(self, shipped: Sequence[Records]) -> Iterator[Windows]:
         """All windows of a bucket of bounded input."""

@@ -15,6 +15,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
 from slicing.eager import EagerBucket
+from slicing.emission import Emission, Every
 from slicing.spark.output import flat_counts, flat_windows
 from slicing.spark.preaggregate import SCHEMA
 from slicing.spark.query import Query
@@ -56,8 +57,9 @@ class SparkStore:
 class Buckets(StatefulProcessor):
     """Spark's stateful operator over buckets: rows are added, and closing happens in the timer only."""
 
-    def __init__(self, strategy: Sliced | Eager, grace: int, fingerprint: dict[str, str]):
-        self.strategy, self.grace, self.fingerprint = strategy, grace, fingerprint
+    def __init__(self, strategy: Sliced | Eager, grace: int, fingerprint: dict[str, str], emission: Emission):
+        self.strategy, self.grace, self.fingerprint, self.emission = strategy, grace, fingerprint, emission
+        self.by_clock = isinstance(emission.when, Every)
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         """Called once per partition and micro-batch."""
@@ -72,40 +74,52 @@ class Buckets(StatefulProcessor):
         shipped: list[Any] = [self.strategy.decode(block) for block in table["block"] if block is not None]
         late = bucket.add(shipped)
         if bucket.pages.is_new:
-            self.handle.registerTimer(bucket.head.watermark + 1)
+            self.handle.registerTimer(self._last(bucket) + 1)
         counts = {
             "late": late.all,
             "late_for_some": late.some,
             "no_time": int(table["no_time"].sum()),
             "no_window": int(table["no_window"].sum()),
         }
-        if timerValues.getCurrentWatermarkInMs() > bucket.head.watermark:
+        if self._now(timerValues) > self._last(bucket):
             # The timer fires in this micro-batch: what came is still in memory then, and need not be written first.
             self.waiting[key] = bucket
         else:
-            bucket.save()
+            yield from self._closed(bucket, timerValues)
             counts |= _traffic(bucket)
         yield from self._counted(counts)
 
     def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Iterator[pd.DataFrame]:  # noqa: N802, N803
         """Close all windows that the watermark has passed, and wait for the next one."""
-        watermark = timerValues.getCurrentWatermarkInMs()
         bucket = self.waiting.pop(key, None) or self._bucket()
-        for windows in bucket.close(watermark):
-            yield _to_pandas(flat_windows(self.strategy.shape, windows))
+        yield from self._closed(bucket, timerValues)
         yield from self._counted(_traffic(bucket))
-        self.handle.registerTimer(watermark + 1)
+        self.handle.registerTimer(self._last(bucket) + 1)
 
     def close(self) -> None:
         """Called once per partition and micro-batch."""
         assert not self.waiting, "the standing timer fires in every micro-batch whose watermark moved"
 
     def _bucket(self) -> Bucket | EagerBucket:
-        return self.strategy.bucket(self.grace, self.fingerprint, self.store)
+        return self.strategy.bucket(self.grace, self.fingerprint, self.store, self.emission)
+
+    def _now(self, timerValues: Any) -> int:  # noqa: N803
+        """The time by which timers go, in milliseconds: the watermark, or the clock of the trigger."""
+        by_clock = self.by_clock
+        return int(timerValues.getCurrentProcessingTimeInMs() if by_clock else timerValues.getCurrentWatermarkInMs())
+
+    def _last(self, bucket: Bucket | EagerBucket) -> int:
+        """That time when the bucket was closed last."""
+        return bucket.head.clock if self.by_clock else bucket.head.watermark
+
+    def _closed(self, bucket: Bucket | EagerBucket, timerValues: Any) -> Iterator[pd.DataFrame]:  # noqa: N803
+        now = self._now(timerValues) if self.by_clock else 0
+        for windows in bucket.close(timerValues.getCurrentWatermarkInMs(), now):
+            yield _to_pandas(flat_windows(self.strategy.shape, windows, self.emission, bucket.head.revision))
 
     def _counted(self, counts: dict[str, int]) -> Iterator[pd.DataFrame]:
         if any(counts.values()):
-            yield _to_pandas(flat_counts(self.strategy.shape, counts))
+            yield _to_pandas(flat_counts(self.strategy.shape, counts, self.emission))
 
 
 def _traffic(bucket: Bucket | EagerBucket) -> dict[str, int]:
@@ -135,8 +149,12 @@ def build(query: Query, labels: tuple[int, ...], partitions: int) -> DataFrame:
     """The windows of a stream, in append mode, as they close."""
     chosen = strategy(query.shape, query.trees, query.arguments)
     blocks = query.records(labels).mapInArrow(chosen.first_stage(labels), SCHEMA)
-    processor = Buckets(chosen, query.grace, fingerprint(query, labels, partitions))
+    processor = Buckets(chosen, query.grace, fingerprint(query, labels, partitions), query.emission)
     flat = blocks.groupBy("bucket").transformWithStateInPandas(
-        processor, query.flat_schema(), outputMode="Append", timeMode="EventTime"
+        # Always Append, also for rows that replace others: Spark refuses a checkpoint of another mode.
+        processor,
+        query.flat_schema(),
+        outputMode="Append",
+        timeMode="ProcessingTime" if processor.by_clock else "EventTime",
     )
     return query.finish(flat)

@@ -1,0 +1,90 @@
+"""Closed windows whose result is not that of the window before: only where a slice with records enters or leaves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+
+from slicing.assembly import Windows, show_window
+from slicing.blocks import Block, Shape, encode_keys, fold
+from slicing.kernel import Array, locating
+from slicing.picking import pick
+from slicing.touching import all_of, of_keys
+
+PORTION_ROWS = 500_000
+
+
+def changes(
+    shape: Shape, stored: Block, fresh: Block, first: int, until: int, known: bool, drained: bool
+) -> Iterator[Windows]:
+    """The windows `first` up to `until` that differ from the one before, of every key.
+
+    `stored` has the folded slices that window `first` - 1 saw, and `fresh` what came since. Without `known` the window
+    before `first` is not, and every key with records in `first` has a row. The last result of a key is not kept: it is
+    that of the window before, which is made from slices too.
+    """
+    slicing = shape.slicing
+    everything = fold(shape, [stored, fresh])
+    stored, fresh = (of_keys(block, all_of(everything.names)) for block in (stored, fresh))
+    count = max(1, -(-len(everything) // PORTION_ROWS))
+    edges = np.linspace(0, len(everything.names), count + 1).astype(np.int64)
+    for low, high in zip(edges[:-1], edges[1:], strict=True):
+        old, new, rows = (
+            block.take(np.flatnonzero((block.keys >= low) & (block.keys < high)))
+            for block in (stored, fresh if known else everything, everything)
+        )
+        entering = np.maximum(slicing.first_window(new.slices), first)
+        keys = np.concatenate([new.keys, rows.keys])
+        windows = np.concatenate([entering, slicing.last_window(rows.slices) + 1])
+        inside = (windows >= first) & (windows < until)
+        places = np.unique(keys[inside] * (until - first) + (windows[inside] - first))
+        keys, windows = places // (until - first), places % (until - first) + first
+        some = np.unique(keys)
+        there = pick(shape, rows, keys, windows)
+        before = pick(shape, old if known else old.take(slice(0)), some, np.full(len(some), first - 1))
+        now, last = result_codes(shape, [there, before])
+        heads = np.diff(keys, prepend=-1) != 0
+        previous = np.append(-1, now[:-1])
+        previous[heads] = last
+        yield from differing(shape, there, now, previous, drained)
+
+
+def differing(shape: Shape, there: Windows, now: Array, previous: Array, drained: bool) -> Iterator[Windows]:
+    """Those of some windows whose results, as codes, are not the previous ones; -1 is the code of an empty window."""
+    changed = np.flatnonzero((now >= 0) & (now != previous))
+    if len(changed):
+        yield there.take(changed)
+    gone = np.flatnonzero((now < 0) & (previous >= 0))
+    if drained and len(gone):
+        yield replace(there.take(gone), kind="drained")
+
+
+def result_codes(shape: Shape, frames: Sequence[Windows]) -> list[Array]:
+    """For every window of some frames a number that equal results share, over all frames; -1 if it is empty.
+
+    Null equals null, NaN equals NaN, and other floats are compared by their bits.
+    """
+    held = [np.flatnonzero(frame.records) for frame in frames]
+    columns: list[list[pa.Array]] = []
+    for frame, rows in zip(frames, held, strict=True):
+        some = frame.take(rows)
+        with locating(lambda row, some=some: show_window(shape, some, row)):  # type: ignore[misc]
+            results = [
+                array
+                for kernel, partials, dictionary in zip(shape.kernels, some.partials, some.dictionaries, strict=True)
+                for array in kernel.results_to_arrow(partials, dictionary)
+            ]
+        columns.append(results)
+    table = pa.table({f"r{i}": pa.chunked_array(arrays) for i, arrays in enumerate(zip(*columns, strict=True))})
+    codes, _ = encode_keys(table)
+    found, at = [], 0
+    for frame, rows in zip(frames, held, strict=True):
+        mine = np.full(len(frame), -1)
+        mine[rows] = codes[at : at + len(rows)]
+        at += len(rows)
+        found.append(mine)
+    return found
+

@@ -1,0 +1,131 @@
+"""Chosen windows of chosen keys, from the slices that are present: what sparse keys cost is their slices, not R.
+
+A window of a key is a run of the key's rows. Its partial depends on these rows only, not on where in the window they
+lie, so that windows over the same slices have the same result to the last bit: rows of one stripe are joined from the
+oldest on; of several, the rest of the first stripe, the stripes between, the start of the last, from the oldest on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+
+from slicing.assembly import Windows, is_additive
+from slicing.blocks import Block, Shape, order, show_place
+from slicing.kernel import Array, Kernel, Partials, locating
+
+
+@dataclass(frozen=True)
+class _Runs:
+    """Rows sorted by (key, slice); run i is rows `low[i]` up to `high[i]`, none of which may be missing."""
+
+    low: Array
+    high: Array
+    segment: Array  # of each row: its (key, stripe)
+    starts: Array  # first row of each segment
+    place: Callable[[int], str]  # the key and the slice of a row, for messages
+
+
+def pick(shape: Shape, block: Block, keys: Array, windows: Array) -> Windows:
+    """Window `windows[i]` of the key with code `keys[i]`, for every i, from a folded block; empty ones hold `init()`.
+
+    Combines per window: none for additive aggregates, else at most 2 sqrt(n), and 2 for each row of the block.
+    """
+    slicing = shape.slicing
+    base = int(block.slices.min(initial=0))
+    rows, _ = order(block.keys, block.slices - base)
+    block = block.take(rows)
+    span = int(block.slices.max(initial=0)) - base + 1
+    at = block.keys * span + (block.slices - base)
+    first = slicing.first_slice(windows)
+    low, high = (
+        np.searchsorted(at, keys * span + np.clip(edge - base, 0, span)) for edge in (first, first + slicing.per_window)
+    )
+    total = _before(block.records)
+    records = total[high] - total[low]
+    held = np.flatnonzero(records)
+    stripes = block.slices // slicing.stripe
+    heads = (np.diff(block.keys, prepend=-1) != 0) | (np.diff(stripes, prepend=stripes[:1]) != 0)
+
+    def place(row: int) -> str:
+        return show_place(slicing, block.names, block.keys[row], block.slices[row])
+
+    runs = _Runs(low[held], high[held], np.cumsum(heads) - 1, np.flatnonzero(heads), place)
+    partials = []
+    for kernel, columns in zip(shape.kernels, block.partials, strict=True):
+        cells = kernel.spread(len(windows))
+        if len(held):
+            for cell, column in zip(cells, _run_partials(kernel, columns, runs), strict=True):
+                cell[held] = column
+        partials.append(cells)
+    return Windows(windows, keys, block.names, records, partials, block.dictionaries)
+
+
+def _run_partials(kernel: Kernel, columns: Partials, runs: _Runs) -> Partials:
+    if is_additive(kernel):
+        totals = [_before(column) for column in columns]
+        return [total[runs.high] - total[runs.low] for total in totals]
+    return _joined(kernel, columns, runs)
+
+
+def _before(column: Array) -> Array:
+    """For every row, and for the end, the sum of the rows before; integers wrap, and differences undo it."""
+    return np.concatenate([np.zeros(1, column.dtype), np.cumsum(column, dtype=column.dtype)])
+
+
+def _joined(kernel: Kernel, columns: Partials, runs: _Runs) -> Partials:
+    first, last = runs.segment[runs.low], runs.segment[runs.high - 1]
+    ends = np.append(runs.starts[1:], len(runs.segment))
+    rest = _scan(kernel, columns, runs, backwards=True)
+    start = _scan(kernel, columns, runs, backwards=False)
+    within, across = np.flatnonzero(first == last), np.flatnonzero(first < last)
+    out = [column[runs.low] for column in rest]
+    for target, column in zip(out, columns, strict=True):
+        target[within] = column[runs.low[within]]
+    _walk(kernel, out, within, columns, runs.low[within] + 1, runs.high[within], runs.place)
+    totals = [column[ends - 1] for column in start]
+    _walk(kernel, out, across, totals, first[across] + 1, last[across], lambda i: runs.place(runs.starts[i]))
+    _walk(kernel, out, across, start, runs.high[across] - 1, runs.high[across], runs.place)
+    return out
+
+
+def _walk(
+    kernel: Kernel,
+    out: Partials,
+    target: Array,
+    items: Partials,
+    position: Array,
+    end: Array,
+    place: Callable[[int], str],
+) -> None:
+    """Join items `position` up to `end` to the targets, one after another, all targets at once."""
+    while len(target):
+        going = position < end
+        target, position, end = target[going], position[going], end[going]
+        with locating(lambda index: place(int(position[index]))):
+            joined = kernel.combine([c[target] for c in out], [c[position] for c in items])
+        for column, new in zip(out, joined, strict=True):
+            column[target] = new
+        position = position + 1
+
+
+def _scan(kernel: Kernel, columns: Partials, runs: _Runs, backwards: bool) -> Partials:
+    """Running combination within every segment, in time order whichever way it runs."""
+    out = [column.copy() for column in columns]
+    count = len(runs.segment)
+    position = np.arange(count) - runs.starts[runs.segment]
+    if backwards:
+        position = np.append(runs.starts[1:], count)[runs.segment] - 1 - np.arange(count)
+    rows = np.argsort(position, kind="stable")
+    for low, high in pairwise(np.cumsum(np.bincount(position)).tolist()):
+        here = rows[low:high]
+        neighbour = [column[here + 1 if backwards else here - 1] for column in out]
+        own = [column[here] for column in columns]
+        with locating(lambda index: runs.place(int(here[index]))):
+            joined = kernel.combine(own, neighbour) if backwards else kernel.combine(neighbour, own)
+        for column, new in zip(out, joined, strict=True):
+            column[here] = new
+    return out

@@ -1,0 +1,112 @@
+"""Windows that records have touched, from the slices around them: what goes out while windows are open."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+
+from slicing.assembly import Windows, assemble
+from slicing.blocks import Block, Shape, encode_keys, fold
+from slicing.kernel import Array
+from slicing.picking import pick
+from slicing.stripes import FOREVER
+
+
+def without_partials(block: Block) -> Block:
+    """Only which slices of which keys a block has, and how many records: a block of no kernels."""
+    return replace(block, partials=[], dictionaries=[])
+
+
+def all_of(names: pa.Table) -> Block:
+    """A block without partials that has a row of every key."""
+    every = np.arange(len(names))
+    return Block(every, every, names, np.ones(len(names), dtype=np.int64), [], [])
+
+
+def newest_slices(block: Block) -> Block:
+    """Of a block without partials, the row of each key in its newest slice."""
+    newest = np.full(len(block.names), -FOREVER)
+    np.maximum.at(newest, block.keys, block.slices)
+    return block.take(np.flatnonzero(block.slices == newest[block.keys]))
+
+
+def of_keys(block: Block, marks: Block) -> Block:
+    """The rows of a block whose keys have rows in another, with the codes of that one."""
+    codes, _ = encode_keys(pa.concat_tables([marks.names, block.names]))
+    codes = codes[len(marks.names) :]
+    used = np.zeros(max(len(marks.names), int(codes.max(initial=-1)) + 1), dtype=bool)
+    used[marks.keys] = True
+    chosen = block.take(np.flatnonzero(used[codes][block.keys]))
+    return replace(chosen, keys=codes[chosen.keys], names=marks.names)
+
+
+def touched(
+    shape: Shape, trees: Sequence[str], block: Block, marks: Block, first: int, end: int = FOREVER
+) -> Iterator[Windows]:
+    """The windows `first` up to `end` that hold a row of `marks`, from the folded rows of all slices around.
+
+    `marks` is a block without partials. The windows' `records` are those of the marks alone: to the assembly a window
+    exists if it holds records, so only the marks are given any.
+    """
+    partials = [kernel.spread(len(marks)) for kernel in shape.kernels]
+    marks = replace(marks, partials=partials, dictionaries=[kernel.no_dictionary for kernel in shape.kernels])
+    block = of_keys(block, marks)
+    yield from assemble(
+        shape, trees, fold(shape, [replace(block, records=np.zeros_like(block.records)), marks]), first, end
+    )
+
+
+def newest_of_keys(shape: Shape, block: Block, marks: Block, first: int) -> Windows:
+    """For each key that `marks` has rows of: the window `first` or the first later one that holds the newest row.
+
+    Left out where that window holds no row of `marks`.
+    """
+    block = of_keys(block, marks)
+    newest, latest = (np.full(len(marks.names), -FOREVER) for _ in range(2))
+    np.maximum.at(newest, block.keys, block.slices)
+    np.maximum.at(latest, marks.keys, marks.slices)
+    keys = np.unique(marks.keys)
+    windows = np.maximum(shape.slicing.first_window(newest[keys]), first)
+    holds = latest[keys] >= shape.slicing.first_slice(windows)
+    return pick(shape, block, keys[holds], windows[holds])
+
+
+def as_before(shape: Shape, trees: Sequence[str], block: Block, windows: Windows, first: int, end: int) -> Windows:
+    """The same windows from the rows that were there before; empty ones have no records and hold `init()`."""
+    names = windows.names
+    frames = list(assemble(shape, trees, of_keys(block, all_of(names)), first, end))
+    records = np.zeros(len(windows), dtype=np.int64)
+    partials = [kernel.spread(len(windows)) for kernel in shape.kernels]
+    dictionaries = [kernel.no_dictionary for kernel in shape.kernels]
+    if frames:
+        found = join(shape, frames)
+        dictionaries = found.dictionaries
+        there, here = _packed(windows, first), _packed(found, first)
+        rows = np.argsort(here)
+        at = np.minimum(np.searchsorted(here[rows], there), len(rows) - 1)
+        same = here[rows][at] == there
+        records[same] = found.records[rows[at[same]]]
+        for columns, new in zip(partials, found.partials, strict=True):
+            for column, item in zip(columns, new, strict=True):
+                column[same] = item[rows[at[same]]]
+    return Windows(windows.windows, windows.keys, names, records, partials, dictionaries)
+
+
+def join(shape: Shape, frames: Sequence[Windows]) -> Windows:
+    """Frames of one assembly, which share their names and dictionaries, as one."""
+    windows, keys, records = (
+        np.concatenate([getattr(f, name) for f in frames]) for name in ("windows", "keys", "records")
+    )
+    partials = [
+        [np.concatenate([frame.partials[i][at] for frame in frames]) for at in range(kernel.width)]
+        for i, kernel in enumerate(shape.kernels)
+    ]
+    return Windows(windows, keys, frames[0].names, records, partials, frames[0].dictionaries)
+
+
+def _packed(windows: Windows, first: int) -> Array:
+    packed: Array = (windows.windows - first) * len(windows.names) + windows.keys
+    return packed
