@@ -148,7 +148,7 @@ def batches(case):
             waiting.append((1000 * event["time"], event["key"], event["value"]))
             if case["engine"] == "kafka-streams":
                 watermark = max(watermark, event["time"])
-            if not case["by_record"]:
+            if not (case["by_record"] or puts_out_late(case)):
                 continue
         elif "watermark" in event:
             watermark = event["watermark"] + 1
@@ -162,11 +162,23 @@ def replay(case, strategy):
     """The rows of a case in the order of events, and the stream that put them out."""
     stream, rows = start(case, strategy), []
     for number, records, watermark in batches(case):
+        before = stream.late[0]
         for (_, key, window), ((value, newest), _) in stream.step(records, watermark).items():
             begin = int(stream.slicing.window_start(window))
             if is_of(case, begin):
                 rows.append((number, key, begin // 1000, value, newest // 1000))
+        rows += late_rows(case, number, stream.late[0] - before)
     return rows, stream
+
+
+def late_rows(case, number, count):
+    """What stands for the refused records of a micro-batch in a case that puts them out."""
+    return [(number, None, None, "late", None)] * count if puts_out_late(case) else []
+
+
+def puts_out_late(case):
+    """Whether refused records are rows of the case, and then not dropped."""
+    return any("late" in row for row in case["rows"])
 
 
 def is_of(case, begin):
@@ -180,7 +192,8 @@ def wanted(case):
     """The rows of a case, as `replay` gives them."""
     rows = [row for row in case["rows"] if "late" not in row]
     assert all(row["end"] - row["start"] == case["window"]["size"] for row in rows)
-    return [(row["event"], row["key"], row["start"], row["value"], row.get("time")) for row in rows]
+    late = [each for row in case["rows"] if "late" in row for each in late_rows(case, row["event"], 1)]
+    return [(row["event"], row["key"], row["start"], row["value"], row.get("time")) for row in rows] + late
 
 
 def comparable(case, rows, exact):
@@ -205,7 +218,7 @@ def refused(case, late):
     if case["engine"] == "kafka-streams":
         # Pairs of record and window; in these cases a late record is refused by one window that starts at 0 or later.
         return sum(late)
-    return late[0] - sum("late" in row for row in case["rows"])
+    return 0 if puts_out_late(case) else late[0]
 
 
 def differences(case, strategy):
@@ -384,6 +397,7 @@ def replay_on_spark(spark, tmp_path, name):
                 for row, begin in zip(found.to_pylist(), starts(found), strict=True)
                 if row["world"] >= 0 and is_of(case, begin)
             ]
+            rows += late_rows(case, number, output.counters("late").get(batch, 0))
         if any("restart" in event for event in case["events"][number + 1 : number + 2]):
             live.restart()
     live.stop()
