@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from slicing.assembly import Windows, show_window
 from slicing.blocks import Block, Shape, encode_keys, fold
@@ -31,7 +34,7 @@ def changes(
     stored, fresh = (of_keys(block, all_of(everything.names)) for block in (stored, fresh))
     count = max(1, -(-len(everything) // PORTION_ROWS))
     edges = np.linspace(0, len(everything.names), count + 1).astype(np.int64)
-    for low, high in zip(edges[:-1], edges[1:], strict=True):
+    for low, high in pairwise(edges.tolist()):
         old, new, rows = (
             block.take(np.flatnonzero((block.keys >= low) & (block.keys < high)))
             for block in (stored, fresh if known else everything, everything)
@@ -73,7 +76,7 @@ def result_codes(shape: Shape, frames: Sequence[Windows]) -> list[Array]:
         some = frame.take(rows)
         with locating(lambda row, some=some: show_window(shape, some, row)):  # type: ignore[misc]
             results = [
-                array
+                _one_nan(array)
                 for kernel, partials, dictionary in zip(shape.kernels, some.partials, some.dictionaries, strict=True)
                 for array in kernel.results_to_arrow(partials, dictionary)
             ]
@@ -88,3 +91,9 @@ def result_codes(shape: Shape, frames: Sequence[Windows]) -> list[Array]:
         found.append(mine)
     return found
 
+
+def _one_nan(array: pa.Array) -> pa.Array:
+    if not pa.types.is_floating(array.type):
+        return array
+    # pyarrow's dictionaries tell NaNs of different bits apart.
+    return pc.if_else(pc.is_nan(array), pa.scalar(math.nan, array.type), array)

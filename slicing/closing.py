@@ -20,8 +20,8 @@ class Closing:
     """Windows `first` up to `until` go out of a bucket, `end` is the next to close after that.
 
     `fresh` holds all that came since the last close: rows of slices that have entered before (they were late for some
-    windows), of slices that enter now, and of later ones. Nothing is written but the trees' nodes. `cached` says whether
-    they are there for window `first`; else they are made anew.
+    windows), of slices that enter now, and of later ones. Nothing is written but the trees' nodes. `cached` says
+    whether they are there for window `first`; else they are made anew.
     """
 
     def __init__(

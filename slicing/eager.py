@@ -115,9 +115,8 @@ class EagerBucket:
             yield from self._updates(came)
         head.watermark = max(head.watermark, watermark)
         end = max(head.done, slicing.first_open(watermark * 1000, self.wait))
-        head.taking = (
-            max(head.taking, slicing.first_open(watermark * 1000, self.grace)) if self.wait < self.grace else end
-        )
+        still_taking = slicing.first_open(watermark * 1000, self.grace)
+        head.taking = max(head.taking, still_taking) if self.emission.corrects else end
         yield from self.drain(end)
         head.done = end
         if self.pending is not None:

@@ -107,10 +107,10 @@ class Emission:
 def on_close(corrections: bool = False, old: bool = False, discarding: bool = False) -> Emission:
     """Every window once, when it closes: at the watermark `end + grace`. This is the default.
 
-    With `corrections` it goes out at `end` and again, corrected, in each micro-batch in which records came for it, until
-    the watermark is at `end + grace`: the result of all its records, or with `old` beside it the one that this replaces,
-    or with `discarding` the result of the new records only. Raises InvalidValue for `old` or `discarding` without
-    `corrections`, and for both.
+    With `corrections` it goes out at `end` and again, corrected, in each micro-batch in which records came for it,
+    until the watermark is at `end + grace`: the result of all its records, or with `old` beside it the one that this
+    replaces, or with `discarding` the result of the new records only. Raises InvalidValue for `old` or `discarding`
+    without `corrections`, and for both.
 
     >>> print(on_close(corrections=True, old=True))
     on_close(corrections=True, old=True)
@@ -142,10 +142,10 @@ def on_update(latest_only: bool = False) -> Emission:
 def on_change(drained: bool = False) -> Emission:
     """A closed window goes out only if its result is not that of the window before it, for its key.
 
-    A row holds from its window on until the next row of the key, or until a window of the key is empty: the first window
-    with records after that goes out whatever its result. With `drained` the first empty window goes out too, with the
-    empty result, so that every end is said. Results are compared after `lower`: null equals null, NaN equals NaN, floats
-    by their bits.
+    A row holds from its window on until the next row of the key, or until a window of the key is empty: the first
+    window with records after that goes out whatever its result. With `drained` the first empty window goes out too,
+    with the empty result, so that every end is said. Results are compared after `lower`: null equals null, NaN equals
+    NaN, floats by their bits.
 
     >>> print(on_change(drained=True))
     on_change(drained=True)
@@ -164,7 +164,9 @@ def early(every: Duration | None = None, records: int | None = None) -> Emission
     early(every='10 seconds')
     """
     if (every is None) == (records is None):
-        raise InvalidValue('`early` takes either `every` or `records`: early(every="10 seconds") or early(records=100).')
+        raise InvalidValue(
+            '`early` takes either `every` or `records`: early(every="10 seconds") or early(records=100).'
+        )
     if every is not None:
         length = microseconds(every, "every")
         if length < 1000 or length % 1000:

@@ -105,7 +105,7 @@ def _walk(
     while len(target):
         going = position < end
         target, position, end = target[going], position[going], end[going]
-        with locating(lambda index: place(int(position[index]))):
+        with locating(lambda index, at=position: place(int(at[index]))):  # type: ignore[misc]
             joined = kernel.combine([c[target] for c in out], [c[position] for c in items])
         for column, new in zip(out, joined, strict=True):
             column[target] = new
@@ -124,7 +124,7 @@ def _scan(kernel: Kernel, columns: Partials, runs: _Runs, backwards: bool) -> Pa
         here = rows[low:high]
         neighbour = [column[here + 1 if backwards else here - 1] for column in out]
         own = [column[here] for column in columns]
-        with locating(lambda index: runs.place(int(here[index]))):
+        with locating(lambda index, at=here: runs.place(int(at[index]))):  # type: ignore[misc]
             joined = kernel.combine(own, neighbour) if backwards else kernel.combine(neighbour, own)
         for column, new in zip(out, joined, strict=True):
             column[here] = new

@@ -9,7 +9,11 @@ from __future__ import annotations
 import secrets
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from itertools import pairwise
+
+import numpy as np
+import pyarrow as pa
 
 from slicing.blocks import Block, Shape, fold, row_bytes
 from slicing.stripes import FOREVER
@@ -23,15 +27,16 @@ _kept: OrderedDict[str, tuple[int, Block, int]] = OrderedDict()
 class Recent:
     """The slices from `first` on, folded, or nothing yet; the rest is read.
 
-    `read(first, end)` gives the rows of some slices, not folded: what is stored, and what has been added since.
+    `read(first, end)` gives the rows of some slices, not folded: what is stored, and what has been added since. `what`
+    names them: emissions keep different rows, and one may follow another on the same state.
     """
 
-    def __init__(self, shape: Shape, nonce: str, read: Callable[[int, int], list[Block]]):
-        self.shape, self.nonce, self.read = shape, nonce, read
+    def __init__(self, shape: Shape, nonce: str, what: str, read: Callable[[int, int], list[Block]]):
+        self.shape, self.nonce, self.what, self.read = shape, nonce, what, read
         self.first = FOREVER
         self._parts: list[Block] = []
         self._changed = False
-        if nonce in _kept:
+        if nonce in _kept and nonce.startswith(what):
             self.first, block, _ = _kept[nonce]
             self._parts = [block]
 
@@ -57,13 +62,13 @@ class Recent:
 
     def keep(self, first: int) -> str:
         """Keep the slices from `first` on for the next micro-batch; returns their nonce, empty if there are none."""
-        if not self._changed:
+        if not self._changed and self.nonce.startswith(self.what):
             return self.nonce
         _kept.pop(self.nonce, None)
         if self.first == FOREVER:
             return ""
-        block = self._block().between(first, FOREVER)
-        nonce = secrets.token_hex(8)
+        block = _compact(self.shape, self._block().between(first, FOREVER))
+        nonce = f"{self.what} {secrets.token_hex(8)}"
         _kept[nonce] = max(first, self.first), block, int(len(block) * row_bytes(self.shape, block))
         while sum(size for _, _, size in _kept.values()) > KEPT_BYTES:
             _kept.popitem(last=False)
@@ -73,6 +78,21 @@ class Recent:
         if len(self._parts) != 1:
             self._parts = [fold(self.shape, self._parts)]
         return self._parts[0]
+
+
+def _compact(shape: Shape, block: Block) -> Block:
+    """The block without keys and values that none of its rows has, or they would pile up in a process for ever."""
+    used = np.zeros(len(block.names), dtype=bool)
+    used[block.keys] = True
+    if not used.all():
+        keys = (np.cumsum(used) - 1)[block.keys]
+        block = replace(block, keys=keys, names=block.names.filter(pa.array(used)))
+    for i, (kernel, dictionary) in enumerate(zip(shape.kernels, block.dictionaries, strict=True)):
+        if dictionary is not None and len(dictionary) > 2 * len(block):
+            partials, dictionaries = list(block.partials), list(block.dictionaries)
+            partials[i], dictionaries[i] = kernel.from_arrow(kernel.to_arrow(partials[i], dictionary))
+            block = replace(block, partials=partials, dictionaries=dictionaries)
+    return block
 
 
 def around(slices: list[int], before: int, after: int, first: int) -> list[tuple[int, int]]:

@@ -62,7 +62,8 @@ class Bucket:
         self.head = self.pages.head
         self._fit_emission()
         self.stripes = Stripes(self.pages, shape)
-        self.recent = Recent(shape, self.head.nonce, self._entered if emission.which == CHANGED else self._all)
+        rows = ("entered", self.stripes.read) if emission.which == CHANGED else ("all", self._all)
+        self.recent = Recent(shape, self.head.nonce, *rows)
         self.pending = pending(emission, self.head, Nodes(self.pages, "early", shape.select(())))
         self._incoming = empty(shape)
 
@@ -117,7 +118,8 @@ class Bucket:
         head, slicing = self.head, self.slicing
         first, end = head.done, max(head.done, slicing.first_open(watermark * 1000, self.wait))
         head.watermark = max(watermark, head.watermark)
-        head.taking = max(head.taking, slicing.first_open(watermark * 1000, self.grace)) if self.wait < self.grace else end
+        still_taking = slicing.first_open(watermark * 1000, self.grace)
+        head.taking = max(head.taking, still_taking) if self.emission.corrects else end
         if head.newest is None or end == first:
             if head.newest is None:
                 head.nodes = end
@@ -214,10 +216,7 @@ class Bucket:
         """The rows of slices in all pages, the older ones of a slice first."""
         fresh = [entry for entry in self.head.fresh if entry[1] < end and entry[2] > first]
         pages = [page.between(first, end) for page in self.pages.take(fresh, self.shape)]
-        return [*self._entered(first, end), *pages]
-
-    def _entered(self, first: int, end: int) -> list[Block]:
-        return self.stripes.read(first, end)
+        return [*self.stripes.read(first, end), *pages]
 
     def _recent_from(self) -> int:
         """The first slice that is worth keeping in the process."""
@@ -228,9 +227,9 @@ class Bucket:
 
     def _forget_other_emissions(self) -> None:
         """Remove the caches that this emission does not move forward; another one makes them anew."""
-        own = ("two ", "three ") if self.emission.has_trees else ()
-        others = [name for name in self.head.caches if not name.startswith((*own, *(("early ",) if self.pending else ())))]
-        for name in others:
+        own: tuple[str, ...] = ("two ", "three ") if self.emission.has_trees else ()
+        own += ("early ",) if self.pending else ()
+        for name in [name for name in self.head.caches if not name.startswith(own)]:
             self.pages.remove(self.head.caches.pop(name))
         if not self.emission.has_trees:
             self.head.nodes = None

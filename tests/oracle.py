@@ -314,10 +314,8 @@ def emitted(shape, frames):
         old = [[None] * len(frame) for _ in shape.kernels]
         if frame.old is not None:
             there = frame.old.records > 0
-            old = [
-                [value if some else None for value, some in zip(c, there, strict=True)]
-                for c in _shown(shape, frame.old)
-            ]
+            before = _shown(shape, frame.old)
+            old = [[value if some else None for value, some in zip(column, there, strict=True)] for column in before]
         keys = frame.names["k0"].take(pa.array(frame.keys)).to_pylist()
         for at, place in enumerate(zip(keys, frame.windows.tolist(), strict=True)):
             assert (frame.kind, *place) not in rows, "a window goes out once in a micro-batch"

@@ -235,15 +235,15 @@ class Running:
     trigger: dict = field(default_factory=dict)
     output: Output = field(default_factory=Output)
     attempts: int = 20
+    mode: str = "append"
 
     def __post_init__(self):
         self.start()
 
     def start(self):
         """Start it, or start it again where it was."""
-        writer = self.frame.writeStream.foreachBatch(self.output.sink).option(
-            "checkpointLocation", str(self.checkpoint)
-        )
+        writer = self.frame.writeStream.foreachBatch(self.output.sink).outputMode(self.mode)
+        writer = writer.option("checkpointLocation", str(self.checkpoint))
         self.query = (writer.trigger(**self.trigger) if self.trigger else writer).start()
 
     def finish(self):
@@ -292,9 +292,9 @@ class Live:
         """A stream of all steps."""
         return source(self.spark, self.root / "step*", self.delay)
 
-    def add(self, frame, restart=False):
+    def add(self, frame, restart=False, mode="append"):
         """Run a query along; returns its output."""
-        self.running.append(Running(frame, self.root / f"checkpoint{len(self.running)}"))
+        self.running.append(Running(frame, self.root / f"checkpoint{len(self.running)}", mode=mode))
         if restart:
             self.restarted.append(self.running[-1])
         return self.running[-1].output

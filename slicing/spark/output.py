@@ -7,7 +7,7 @@ import pyarrow as pa
 
 from slicing.assembly import Windows, show_window
 from slicing.blocks import Shape
-from slicing.emission import ON_CLOSE, WITH_OLD, Emission
+from slicing.emission import KINDS, ON_CLOSE, WITH_OLD, Emission
 from slicing.errors import ResultOverflow
 from slicing.kernel import Kernel, Partials, locating
 from slicing.kinds import arrow_type
@@ -25,7 +25,8 @@ def flat_windows(shape: Shape, windows: Windows, emission: Emission = ON_CLOSE, 
     columns["start"] = pa.array(shape.slicing.window_start(windows.windows))
     columns |= {f"r{i}": array for i, array in enumerate(_all_results(shape, windows))}
     if not emission.once:
-        columns |= {"kind": pa.repeat(windows.kind, len(windows)), "revision": pa.repeat(revision, len(windows))}
+        kind = pa.repeat(pa.scalar(KINDS.index(windows.kind), pa.int8()), len(windows))
+        columns |= {"kind": kind, "revision": pa.repeat(revision, len(windows))}
     if emission.what == WITH_OLD:
         columns |= _replaced(shape, windows)
     return pa.table(columns | {"cause": pa.nulls(len(windows), pa.int32())})
@@ -78,7 +79,7 @@ def flat_counts(shape: Shape, counts: dict[str, int], emission: Emission = ON_CL
     results = [field for kernel in shape.kernels for field in kernel.results]
     columns |= {f"r{i}": _nulls(field.kind, len(causes)) for i, field in enumerate(results)}
     if not emission.once:
-        columns |= {"kind": pa.nulls(len(causes), pa.string()), "revision": pa.nulls(len(causes), pa.int64())}
+        columns |= {"kind": pa.nulls(len(causes), pa.int8()), "revision": pa.nulls(len(causes), pa.int64())}
     if emission.what == WITH_OLD:
         columns |= {"replaces": pa.nulls(len(causes), pa.bool_())}
         columns |= {f"o{i}": _nulls(field.kind, len(causes)) for i, field in enumerate(results)}
@@ -92,4 +93,3 @@ def _nulls(kind: str, count: int) -> pa.Array:
 def _travelling(array: pa.Array | pa.ChunkedArray, kind: str) -> pa.Array | pa.ChunkedArray:
     target = arrow_type(physical(kind))
     return array if array.type == target else array.cast(target)
-

@@ -13,7 +13,7 @@ from pyspark.sql import types as T
 from slicing.aggregate import EVENT_TIME, Aggregate, Bound, Fieldwise
 from slicing.assembly import EAGER, TREES, choose
 from slicing.blocks import Shape
-from slicing.emission import ON_CLOSE, WITH_OLD, Emission
+from slicing.emission import KINDS, ON_CLOSE, WITH_DRAINED, WITH_OLD, Emission
 from slicing.errors import InvalidType, InvalidValue, SlicingError
 from slicing.kernel import Kernel, RowFailure, kernel
 from slicing.kinds import Field
@@ -59,11 +59,12 @@ class Query:
         """The columns that the second stage emits, all nullable: a row is a window, or a count.
 
         `cause` is null for windows; else it is the position in COUNTERS of what `start` counts. One column more is all
-        that counting costs the rows of windows.
+        that counting costs the rows of windows. `kind` is the position in `emission.KINDS`, `o0` and so on are results
+        that are replaced, where `replaces` says that there were any.
         """
         keys = [f"k{i} {physical(field.kind)}" for i, field in enumerate(self.shape.keys)]
         results = [f"r{i} {physical(field.kind)}" for i, field in enumerate(self.results())]
-        more = [] if self.once else ["kind string", "revision bigint"]
+        more = [] if self.once else ["kind tinyint", "revision bigint"]
         if self.with_old:
             more += ["replaces boolean", *(f"o{text[1:]}" for text in results)]
         return ", ".join([*keys, "start bigint", *results, *more, "cause int"])
@@ -94,7 +95,8 @@ class Query:
         results = self._result_columns("r")
         if not self.once:
             marks = {_EMISSION: str(self.emission)}
-            results.append(F.col("kind").alias("emission", metadata=marks))
+            kind = F.element_at(F.array(*map(F.lit, KINDS)), F.col("kind") + 1)
+            results.append(kind.alias("emission", metadata=marks))
             results.append(F.col("revision").alias("revision", metadata=marks))
         if self.with_old:
             results.append(F.when(F.col("replaces"), F.struct(*self._result_columns("o"))).alias("old"))
@@ -121,7 +123,8 @@ class Query:
         columns, at = [], 0
         for each in self.shape.kernels:
             fields = [
-                logical(F.col(f"{prefix}{at + i}"), field.kind).alias(field.name) for i, field in enumerate(each.results)
+                logical(F.col(f"{prefix}{at + i}"), field.kind).alias(field.name)
+                for i, field in enumerate(each.results)
             ]
             at += len(each.results)
             single = len(fields) == 1 and not isinstance(each.aggregate.init(), tuple)
@@ -174,7 +177,9 @@ def resolve(
         _check_short(window, grace)
         _check_emission(emission, grace, kernels)
     sources = tuple(_source(bound, each.aggregate) for bound, each in zip(results.values(), kernels, strict=True))
-    return Query(frame, resolved, window, time, ntz, shape, trees, sources, columns, arguments, grace, emission, streaming)
+    return Query(
+        frame, resolved, window, time, ntz, shape, trees, sources, columns, arguments, grace, emission, streaming
+    )
 
 
 def _resolved(bound: Bound, kinds: Mapping[str, str]) -> Aggregate:
@@ -211,7 +216,9 @@ def _check_names(keys: tuple[str, ...], results: Mapping[str, Bound], emission: 
     taken = {"window", *more, *map(str.casefold, keys)}
     for name in keys:
         if name.casefold() in more:
-            raise InvalidValue(f"a key column cannot be called `{name}`: {emission} adds a column of that name. Rename it.")
+            raise InvalidValue(
+                f"a key column cannot be called `{name}`: {emission} adds a column of that name. Rename it."
+            )
     for name in results:
         if name.casefold() in taken:
             raise InvalidValue(f"result name `{name}` collides with a column of the output. Choose another name.")
@@ -263,8 +270,8 @@ def _check_source(frame: DataFrame) -> None:
     for field in frame.schema.fields:
         if emission := (field.metadata or {}).get(_EMISSION):
             raise InvalidValue(
-                f"`{field.name}` comes from windows with {emission}, which go out more than once or not at all, so windows "
-                "over them would count some twice. Let the first windows go out with on_close(), without grace."
+                f"`{field.name}` comes from windows with {emission}, and windows over them would count some twice or "
+                "not at all. Let the first windows go out with on_close(), without grace."
             )
 
 
