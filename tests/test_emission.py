@@ -77,7 +77,7 @@ def run_random_stream(mode, seed, monkeypatch, eager=False):
         count = int(rng.integers(0, most))
         batch, records = records[:count], records[count:]
         now += int(rng.integers(1, 2500))
-        stream.step(batch, watermark, now)
+        stream.step(batch, watermark, now, partitions=int(rng.integers(1, 4)))
         watermark = max([watermark, *(time // 1000 - delay for time, _, _ in batch)])
     stream.step([], watermark, now + 1)
     stream.drain()
@@ -338,3 +338,33 @@ def test_corrections_begin_and_end_on_a_live_state():
     assert plain.head.taking == plain.head.done == done, "what went out is closed"
     late = plain.add([stream.shipped(evenly(slicing, [taking], 1))])
     assert late.all == 1
+
+
+def test_after_a_change_to_on_change_every_key_with_records_has_one_row():
+    """The result is the same in every window: what went out before is not known, so it goes out once more."""
+    slicing = hopping(5)
+    stream = EmittingStream(slicing, cases("most"), on_close())
+    for index in range(12):
+        stream.step(evenly(slicing, [index], 2, lambda index, key: 1), index)
+    stream.emission = on_change()
+    rows = [len(stream.step(evenly(slicing, [index], 2, lambda index, key: 1), index)) for index in range(12, 20)]
+    assert rows == [2, 0, 0, 0, 0, 0, 0, 0]
+
+
+@pytest.mark.parametrize("eager", [False, True])
+def test_a_correction_replaces_nothing_where_no_result_went_out(eager):
+    """Size 3, one slice a second::
+
+    slices      0   1   2   3   4   5
+    key 0       *   *   *   *   *   *
+    key 2                       *        window [0, 3) is over, key 2 has no result there
+    key 2 late      *                    counts in [0, 3), [-1, 2), [1, 4)
+    """
+    emission = on_close(corrections=True, old=True)
+    stream = EmittingStream(hopping(3), cases("sum", "rows"), emission, grace=60_000, eager=eager)
+    for index in range(6):
+        stream.step(evenly(stream.slicing, [index]), index)
+    stream.step([(4000, 2, 7)], 5)
+    got = stream.step([(1000, 2, 5), (2000, 0, 1)], 5)
+    assert [got["correction", 2, window] for window in (-1, 0, 1)] == [([5, (5, 1)], [None, None])] * 3
+    assert got["correction", 0, 0] == ([4, (4, 4)], [3, (3, 3)])
