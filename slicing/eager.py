@@ -18,7 +18,7 @@ from slicing.changes import differing, result_codes
 from slicing.emission import CHANGED, NEWEST, ON_CLOSE, ONLY_NEW, UPDATE, WITH_DRAINED, WITH_OLD, Emission
 from slicing.kernel import Array, locating, union
 from slicing.lateness import Late, is_late
-from slicing.pages import MemoryStore, Nodes, Pages, Store
+from slicing.pages import MemoryStore, Nodes, Pages, Store, page_name
 from slicing.pending import pending
 from slicing.stripes import FOREVER
 from slicing.touching import all_of, newest_slices, of_keys
@@ -201,6 +201,15 @@ class EagerBucket:
             if len(inside):
                 page = of_keys(self._page(window), marks.take(inside))
                 yield replace(_as_windows(page), kind=kind)
+
+    def check(self) -> None:
+        """Assert the invariants between header and pages: nothing is kept too long, every page in place."""
+        head = self.head
+        keep = head.done - 1 if self.emission.which == CHANGED else min(head.done, head.taking)
+        assert all(int(name) >= keep for name in self.windows.names()), "expired windows are removed"
+        pages = [page_name(entry) for entries in head.caches.values() for entry in entries]
+        assert len(pages) == len(set(pages)), "a page belongs to one window"
+        assert all(self.pages.store.get(page) for page in pages)
 
 
 def _as_windows(page: Block) -> Windows:

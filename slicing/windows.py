@@ -128,7 +128,8 @@ def hopping(size: Duration, advance: Duration, offset: Duration | int = 0) -> Ho
     """Windows of `size` that start every `advance`, shifted by `offset` from the epoch.
 
     Any ratio is allowed: `size` need not be a multiple of `advance`, and with `advance > size` the records in the gaps
-    belong to no window. Raises InvalidValue when `size` or `advance` is not positive, or a duration cannot be read.
+    belong to no window. Raises InvalidValue when `size` or `advance` is not positive, `offset` is not shorter than
+    `advance` (either way, as in Spark and Flink), or a duration cannot be read.
 
     >>> print(hopping("1 hour", advance="1 minute"))
     hopping('1 hour', advance='1 minute')
@@ -143,6 +144,12 @@ def hopping(size: Duration, advance: Duration, offset: Duration | int = 0) -> Ho
     if window.advance <= 0:
         raise InvalidValue(
             f"`advance` must be positive; got {advance!r}. For windows that do not overlap use `tumbling(size)`."
+        )
+    if abs(window.offset) >= window.advance:
+        same = show(window.offset % window.advance)
+        raise InvalidValue(
+            f"`offset` must be shorter than `advance`, {show(window.advance)}; got {offset!r}. "
+            f"Edges repeat every `advance`: offset={same!r} makes the same windows."
         )
     return window
 

@@ -307,10 +307,14 @@ class Live:
         self.files, self.steps = self.files + len(tables), self.steps + 1
         for each in self.running:
             each.finish()
-        for each in self.restarted:
+        self.restart(self.restarted)
+        return sorted(set(self.running[0].output.tables) - before)
+
+    def restart(self, queries=None):
+        """Stop some queries, or all, and start them again where they were."""
+        for each in self.running if queries is None else queries:
             each.query.stop()
             each.start()
-        return sorted(set(self.running[0].output.tables) - before)
 
     def stop(self):
         """End all queries."""

@@ -81,6 +81,16 @@ def test_what_is_no_duration_is_refused(duration, error, says):
             "`advance` must be positive; got '0 seconds'. For windows that do not overlap use `tumbling(size)`.",
         ),
         (lambda: hopping("1 hour", "-1 minute"), "`advance` must be positive; got '-1 minute'."),
+        (
+            lambda: hopping("1 hour", "1 minute", offset="90 seconds"),
+            "`offset` must be shorter than `advance`, 1 minute; got '90 seconds'. "
+            "Edges repeat every `advance`: offset='30 seconds' makes the same windows.",
+        ),
+        (
+            lambda: tumbling("1 hour", offset=timedelta(hours=-1)),
+            "`offset` must be shorter than `advance`, 1 hour; got datetime.timedelta(days=-1, seconds=82800). "
+            "Edges repeat every `advance`: offset='0 seconds' makes the same windows.",
+        ),
     ],
 )
 def test_messages_give_rule_value_and_remedy(make, says):
@@ -93,7 +103,7 @@ def test_a_bare_offset_is_refused_unless_it_is_zero():
     assert hopping("1 hour", "1 minute", 0) == hopping("1 hour", "1 minute", "0 seconds")
     with pytest.raises(InvalidType, match="`offset`: a duration needs a unit; got 5"):
         hopping("1 hour", "1 minute", 5)
-    assert hopping("1 hour", "1 minute", "-5 minutes").offset == -300 * SECOND
+    assert hopping("1 hour", "1 minute", "-59 seconds").offset == -59 * SECOND
 
 
 def test_windows_of_an_instant():
