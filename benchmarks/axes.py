@@ -17,6 +17,7 @@ from benchmarks.workloads import Workload
 
 MINUTE = "1 minute"
 CENTRE = Workload("centre", 200_000, 10_000, 1_728, 5)
+OURS = Ours()
 SHORT = Settings(steady=3, warm_up=False)
 
 
@@ -27,7 +28,7 @@ class Spec:
     axis: str
     label: str
     x: float | None
-    query: Query = Ours()
+    query: Query = OURS
     workload: Workload = CENTRE
     windows: int = 60
     settings: Settings = SHORT
@@ -40,7 +41,7 @@ class Spec:
 
     def measured(self) -> results.Point:
         """The point, kept for the page."""
-        stream(Ours(), CENTRE, "60 minutes", MINUTE, SHORT)  # warms up the process, once
+        stream(OURS, CENTRE, "60 minutes", MINUTE, SHORT)  # warms up the process, once
         run = stream(self.query, self.workload, f"{self.windows} minutes", MINUTE, self.settings)
         machine = results.machine(self.settings.cores)
         point = results.Point(self.name, self.axis, self.label, self.x, self.series, run, machine)

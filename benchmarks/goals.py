@@ -240,8 +240,8 @@ class ReadWeekDouble(_Read, WideWeekDouble):
     goal = 1.3
 
 
-def _dense_check(theirs: Query, ours: Query = Ours()) -> list[Check]:
-    return [Check(ours, theirs, DENSE_CUT, HOUR, TEN_SECONDS)]
+def _dense_check(theirs: Query) -> list[Check]:
+    return [Check(Ours(), theirs, DENSE_CUT, HOUR, TEN_SECONDS)]
 
 
 class Dense(_Comparison):

@@ -35,9 +35,10 @@ STORES = {"RocksDB": "RocksDBStateStoreProvider", "default store": "HDFSBackedSt
 class Run:
     """Medians of the steady micro-batches of a stream, or one bounded query, which has no state.
 
-    `records`, `rows`, `read_bytes`, `gets`, `puts`, `partials_read` and `partials_written` are those of one micro-batch,
-    or of the query; `state_rows` and `state_bytes` what was there at the end, in memory and in files; `checkpoint_bytes` what a record of the
-    whole stream wrote of state into its checkpoint; `worker_mib` the peak of the largest Python worker.
+    `records`, `rows`, `read_bytes`, `gets`, `puts`, `partials_read` and `partials_written` are those of a micro-batch,
+    or of the query; `each` has seconds and rows of every one. `state_rows` and `state_bytes` are what was there at the
+    end, in memory and in files; `checkpoint_bytes` what the stream wrote of state into its checkpoint, per record;
+    `worker_mib` is the peak of the largest Python worker.
     """
 
     seconds: float

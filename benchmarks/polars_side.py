@@ -32,7 +32,7 @@ def windows(paths: list[Path], size: str, advance: str, column: str = "v") -> pl
         .agg(pl.len().cast(pl.Int64).alias("n"), pl.col(column).sum().alias("s"))
     )
     ends = slices.select(pl.int_range(pl.col("at").min(), pl.col("at").max() + ratio).alias("at"))
-    grid = slices.select(pl.col("key").unique()).join(ends, how="cross")
+    grid = slices.select(pl.col("key").unique()).join(ends, how="cross", maintain_order="left_right")
     rolled = (
         grid.join(slices, on=["key", "at"], how="left", maintain_order="left")
         .with_columns(pl.col("n", "s").fill_null(0))

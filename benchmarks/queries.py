@@ -124,7 +124,7 @@ class SparkRange:
 
 @dataclass(frozen=True)
 class ByHand:
-    """A hand-written `transformWithStateInPandas` per key: a map of slices, and a timer at the end of the next window."""
+    """A hand-written `transformWithStateInPandas` per key: a map of slices, a timer at the end of the next window."""
 
     def __call__(self, frame: DataFrame, size: str, advance: str) -> DataFrame:
         """Count and sum of `v`, on streams only."""
