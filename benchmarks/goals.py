@@ -26,7 +26,7 @@ SECOND, TEN_SECONDS, MINUTE, HOUR, TODAY, SEVEN_DAYS = (
     "24 hours",
     "7 days",
 )
-SLOW = Settings(unsteady=1, steady=3)
+SLOW = Settings(unsteady=1, steady=2)
 
 
 @dataclass(frozen=True)
@@ -539,4 +539,4 @@ OTHERS: tuple[type[_Comparison], ...] = (
     FourFunctionsByRow,
 )
 ALL = (*GOALS, *OTHERS)
-QUICK: tuple[type[_Comparison], ...] = (DenseTwoStep, FixedCost, PolarsBoundedHour)
+QUICK: tuple[type[_Comparison], ...] = (DenseTwoStep, FixedCost)

@@ -133,7 +133,7 @@ def stream(query: Query, workload: Workload, size: str, advance: str, settings: 
     """
     with _configured(settings) as spark:
         if settings.warm_up:
-            _stream(spark, query, workload, size, advance, settings, settings.unsteady + 2)
+            _stream(spark, query, workload, size, advance, settings, settings.unsteady + 1)
         return _stream(
             spark, query, workload, size, advance, settings, workload.before + settings.unsteady + settings.steady
         )

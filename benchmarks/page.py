@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import groupby
+from itertools import groupby, product
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +30,6 @@ into Parquet: as many, with the same sum of hashes over keys, windows and exact 
 the sum of absolute values. Goals are what the project has set itself, also where it does not reach them."""
 
 COMPARED = ("workload / baseline", "goal", "ratio", "", "baseline", "ours", "records", "rows")
-PLOTTED = "windows per record, R"
 
 
 def write(page: Path = PAGE) -> None:
@@ -163,10 +162,10 @@ def _axes(points: Sequence[Point], specs: Sequence[axes.Spec]) -> str:
 
 def _axis(axis: str, points: Sequence[Point]) -> str:
     rows: list[Sequence[str]] = []
-    for series, own in groupby(points, key=lambda point: point.series):
-        own = list(own)  # type: ignore[assignment]
+    for series, group in groupby(points, key=lambda point: point.series):
+        own = list(group)
         rows += [_point(point) for point in own]
-        if growth := _growth(list(own)):
+        if growth := _growth(own):
             rows.append((f"*grows with power{f', {series}' if series else ''}*", *growth))
     return table((axis, *AXIS), rows)
 
@@ -205,8 +204,6 @@ def _kernels(folder: Path) -> list[tuple[str, str, float]]:
 
 
 def _combinations(name: str, fields: dict[str, Any]) -> Iterator[tuple[str, str, float]]:
-    from itertools import product
-
     for parameters, seconds in zip(product(*fields["params"]), fields["result"] or [], strict=False):
         if isinstance(seconds, float) and seconds == seconds:
             yield name.replace(".time_", ": "), ", ".join(p.strip("'") for p in parameters), seconds

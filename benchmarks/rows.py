@@ -56,5 +56,8 @@ def _apart(ours: DataFrame, theirs: DataFrame, exact: list[str], floats: list[st
     near = F.lit(True)
     for name in floats:
         a, b = F.col(f"our_{name}"), F.col(f"their_{name}")
-        near &= a.eqNullSafe(b) | F.coalesce(F.abs(a - b) <= SUMS_WITHIN * F.abs(b), F.lit(False))
+        # For Spark NaN equals NaN and exceeds all numbers; infinities and NaN are near only to themselves.
+        finite = F.greatest(F.abs(a), F.abs(b)) < float("inf")
+        within = finite & (F.abs(a - b) <= SUMS_WITHIN * F.abs(b))
+        near &= a.eqNullSafe(b) | F.coalesce(a.isNotNull() & b.isNotNull() & within, F.lit(False))
     return found.join(wanted, "row", "full").where(~near).count()

@@ -61,10 +61,11 @@ def _benchmarks(quick: bool) -> Iterator[tuple[str, Callable[[], results.Kept | 
 def kernels(quick: bool) -> None:
     """Let asv time the kernels, under the commit that is checked out."""
     commit = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True).stdout.strip()
+    chosen = ["--quick", "--bench=^kernels.(Blocks|Assembly)"] if quick else ["--bench=^kernels"]
     environment = os.environ | {"PYTHONPATH": str(ROOT)}
     for command in (
         ["machine", "--yes"],
-        ["run", f"--python={sys.executable}", f"--set-commit-hash={commit}", "--bench=^kernels", *["--quick"][:quick]],
+        ["run", f"--python={sys.executable}", f"--set-commit-hash={commit}", *chosen],
     ):
         subprocess.run([sys.executable, "-m", "asv", *command], cwd=ROOT, env=environment, check=True)
 

@@ -262,10 +262,18 @@ def test_rows_in_another_order_and_floats_within_the_bound_are_equal(frame):
         (changed(2, 4, 1e6 * (1 + 2e-12)), "1 rows have other floats"),
         (changed(2, 4, None), "1 rows have other floats"),
         (changed(2, 4, math.nan), "1 rows have other floats"),
+        (changed(2, 4, math.inf), "1 rows have other floats"),
     ],
 )
 def test_a_wrong_row_is_a_difference(frame, other, why):
     assert why in difference(frame(ROWS), frame(other))
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf])
+def test_a_float_that_is_no_number_equals_itself_only(frame, value):
+    odd = changed(2, 4, value)
+    assert difference(frame(odd), frame(odd)) is None
+    assert "1 rows have other floats" in difference(frame(odd), frame(ROWS))
 
 
 def test_no_rows_prove_nothing(frame):
