@@ -22,7 +22,7 @@ def main() -> int:
     """Measure what is asked for, print it, and write the page if asked to. 1 if rows differed somewhere."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--quick", action="store_true", help="a few of each, about five minutes")
-    parser.add_argument("--only", action="append", default=[], help="benchmarks with this in their name; repeatable")
+    parser.add_argument("--only", action="append", default=[], help="a benchmark, or a part of names; repeatable")
     parser.add_argument("--all", action="store_true", help="everything, about an hour")
     parser.add_argument("--list", action="store_true", help="only print the names")
     parser.add_argument("--write", action="store_true", help="write docs/performance.md from all results there are")
@@ -41,9 +41,12 @@ def main() -> int:
 
 
 def _chosen(quick: bool, every: bool, only: list[str]) -> Iterator[tuple[str, Callable[[], results.Kept | None]]]:
-    """The benchmarks asked for, by name."""
-    for name, measured in _benchmarks(quick):
-        if (only and any(part in name for part in only)) or (not only and (quick or every)):
+    """The benchmarks asked for; a part of a name stands for all that have it, unless it is the whole name of one."""
+    there = dict(_benchmarks(quick))
+    for name, measured in there.items():
+        if any(name == part or (part not in there and part in name) for part in only):
+            yield name, measured
+        elif not only and (quick or every):
             yield name, measured
 
 
