@@ -44,9 +44,8 @@ def _chosen(quick: bool, every: bool, only: list[str]) -> Iterator[tuple[str, Ca
     """The benchmarks asked for; a part of a name stands for all that have it, unless it is the whole name of one."""
     there = dict(_benchmarks(quick))
     for name, measured in there.items():
-        if any(name == part or (part not in there and part in name) for part in only):
-            yield name, measured
-        elif not only and (quick or every):
+        named = any(name == part or (part not in there and part in name) for part in only)
+        if named or (not only and (quick or every)):
             yield name, measured
 
 
