@@ -119,6 +119,11 @@ def test_names_of_points_are_unique():
     assert {spec.name for spec in axes.QUICK} <= set(names)
 
 
+def test_the_run_that_warms_up_is_no_point():
+    # Runs of the same arguments are shared, so a point with these would be the cold run.
+    assert all(spec.settings != axes.WARM_UP for spec in axes.ALL)
+
+
 def test_every_goal_is_listed_once():
     listed = [each.__name__ for each in goals.ALL]
     defined = {
