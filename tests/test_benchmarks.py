@@ -133,6 +133,44 @@ def test_every_goal_is_listed_once():
     assert all(each.goal for each in goals.GOALS)
 
 
+MIXED = Run(2.0, 1_000, 10, each=((1.0, 0), (3.0, 20)), store="RocksDB", read_bytes=8, checkpoint_bytes=4.0)
+
+
+@pytest.fixture
+def without_spark(monkeypatch):
+    """Every run takes two seconds; what would run is noted."""
+    ran = []
+
+    def run(query, workload, size, advance, *settings):
+        ran.append((query, workload.name, size, advance))
+        return MIXED
+
+    for name in ("stream", "faster", "bounded"):
+        monkeypatch.setattr(goals, name, run)
+    monkeypatch.setattr(axes, "stream", run)
+    monkeypatch.setattr(goals.polars_side, "bounded", lambda *window: run("polars", *window))
+    monkeypatch.setattr(goals, "_difference", lambda check: ran.append(check))
+    return ran
+
+
+@pytest.mark.parametrize("comparison", goals.ALL, ids=lambda each: each.__name__)
+def test_every_comparison_runs_two_sides_and_checks_rows(comparison, without_spark):
+    found = comparison().measured()
+    checks = [each for each in without_spark if isinstance(each, goals.Check)]
+    assert checks
+    assert all(check.workload.total < 100_000 for check in checks), "rows are compared on a cut"
+    # As long as a run is, so long is the fixed cost that this one takes off.
+    assert found.ratio == pytest.approx(0.0 if comparison is goals.PolarsStream else 1.0)
+    assert results.Ratio(**vars(found)) == found
+    assert found.title == " ".join(found.title.split())
+
+
+def test_every_point_runs(without_spark):
+    for spec in axes.ALL:
+        assert spec.measured().run == MIXED
+    assert len(list(results.kept())) == len(axes.ALL)
+
+
 def point(x, seconds, axis="windows per record, R"):
     spec = next(spec for spec in axes.AXES if spec.axis == axis and spec.x == x)
     return results.Point(spec.name, axis, spec.label, x, "", replace(FAST, seconds=seconds), "2 cores, Python 3")
