@@ -53,11 +53,11 @@ format: $(DEV) ## fix and lay out the code as far as ruff can; `make lint` says 
 demo: $(DEV) ## a small stream, end to end
 	$(BIN)/python -m benchmarks.demo $(ARGS)
 
-bench-quick: $(BENCH) ## the benchmarks, in short
+bench-quick: $(BENCH) ## a few benchmarks, in about five minutes
 	$(BIN)/python -m benchmarks.run --quick $(ARGS)
 
-bench: $(BENCH) ## the benchmarks, in full
-	$(BIN)/python -m benchmarks.run --write docs/performance.md $(ARGS)
+bench: $(BENCH) ## all benchmarks, in about an hour; writes docs/performance.md
+	$(BIN)/python -m benchmarks.run --all --write $(ARGS)
 
 docs: $(DEV) ## run every code block of README and docs
 	$(BIN)/python -m pytest tests/test_docs.py $(ARGS)

@@ -1,36 +1,63 @@
-"""Running one side of a comparison: seconds of its steady micro-batches, or of one bounded query."""
+"""Running one side of a comparison: its steady micro-batches, or one bounded query, and what they cost."""
 
 from __future__ import annotations
 
+import os
+import shutil
 import statistics
+import sys
 import tempfile
+import threading
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
+from pyspark.sql.streaming.query import StreamingQuery
 
-import combinators as C
-from benchmarks.workloads import SCHEMA, Workload
-from slicing import group_by, hopping
+from benchmarks.queries import Query
+from benchmarks.workloads import FOLDER, Workload
 
 UNSTEADY = 2
 LIMIT_SECONDS = 240.0
-Query = Callable[[DataFrame, str, str], DataFrame]
-_PREFIX = "spark.sql.streaming.stateStore."
+CORES = 2
+
+_STORE = "spark.sql.streaming.stateStore."
+_PROVIDERS = "org.apache.spark.sql.execution.streaming.state."
+STORES = {"RocksDB": "RocksDBStateStoreProvider", "default store": "HDFSBackedStateStoreProvider"}
 
 
 @dataclass(frozen=True)
-class Measured:
-    """Median seconds of a steady micro-batch (or of the query), and what a result page needs beside it."""
+class Run:
+    """Medians of the steady micro-batches of a stream, or one bounded query, which has no state.
+
+    `records`, `rows`, `read_bytes`, `gets`, `puts`, `partials_read` and `partials_written` are those of a micro-batch,
+    or of the query; `each` has seconds and rows of every one. `state_rows` and `state_bytes` are what was there at the
+    end, in memory and in files; `checkpoint_bytes` what the stream wrote of state into its checkpoint, per record;
+    `worker_mib` is the peak of the largest Python worker.
+    """
 
     seconds: float
-    batches: int
     records: int
+    rows: int = 0
+    batches: int = 1
     stopped: bool = False
+    store: str = ""
+    note: str = ""
+    each: tuple[tuple[float, int], ...] = ()
+    state_rows: int = 0
+    state_bytes: int = 0
+    read_bytes: int = 0
+    gets: int = 0
+    puts: int = 0
+    partials_read: int = 0
+    partials_written: int = 0
+    checkpoint_bytes: float = 0.0
+    worker_mib: float = 0.0
 
     @property
     def per_record(self) -> float:
@@ -38,95 +65,263 @@ class Measured:
         return self.seconds / self.records
 
 
-@cache
-def session() -> SparkSession:
-    """The one session of a benchmark process: 2 cores, 2 shuffle partitions, RocksDB with changelog checkpoints."""
-    spark = (
-        SparkSession.builder.master("local[2]")
-        .config("spark.driver.memory", "6g")
-        .config("spark.ui.enabled", "false")
-        .config("spark.ui.showConsoleProgress", "false")
-        .config("spark.sql.shuffle.partitions", 2)
-        .config("spark.sql.session.timeZone", "UTC")
-        .config(_PREFIX + "providerClass", "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider")
-        .config(_PREFIX + "rocksdb.changelogCheckpointing.enabled", "true")
-        .getOrCreate()
-    )
-    spark.sparkContext.setLogLevel("ERROR")
-    return spark
+_sessions: dict[int, SparkSession] = {}
 
 
-def ours(column: str = "v", **options: str) -> Query:
-    """Count and sum of a column with the framework; `tree` names the tree."""
+def session(cores: int = CORES) -> SparkSession:
+    """The one session of a benchmark process: RocksDB with changelog checkpoints, as many partitions as cores.
 
-    def query(frame: DataFrame, size: str, advance: str) -> DataFrame:
-        windowed = group_by(frame, "key").window(hopping(size, advance), time="ts")
-        return windowed.assemble(options.get("tree", "auto")).aggregate(records=C.count(), total=C.sum(column))
-
-    return query
-
-
-def four_functions(frame: DataFrame, size: str, advance: str) -> DataFrame:
-    """Count and sum of a long with four functions, row by row."""
-    windowed = group_by(frame, "key").window(hopping(size, advance), time="ts")
-    return windowed.aggregate(
-        lambda: (0, 0),
-        lambda acc, v: (acc[0] + 1, acc[1] + v),
-        lambda a, b: (a[0] + b[0], a[1] + b[1]),
-        lambda a, b: (a[0] - b[0], a[1] - b[1]),
-        value="v",
-        partial="n long, total long",
-    )
-
-
-def spark_window(frame: DataFrame, size: str, advance: str) -> DataFrame:
-    """Count and sum with Spark's own `window()`."""
-    return frame.groupBy("key", F.window("ts", size, advance)).agg(F.count("*"), F.sum("v"))
-
-
-def spark_two_step(frame: DataFrame, size: str, advance: str) -> DataFrame:
-    """Spark's own two steps: tumbling windows of the advance, then `window()` over them."""
-    slices = frame.groupBy("key", F.window("ts", advance)).agg(F.count("*").alias("n"), F.sum("v").alias("s"))
-    return slices.groupBy("key", F.window("window", size, advance)).agg(F.sum("n"), F.sum("s"))
-
-
-def stream(
-    query: Query, workload: Workload, size: str, advance: str, files: int = 1, batches: int = 6, warm_up: int = 2
-) -> Measured:
-    """Median seconds of the steady micro-batches of a stream over `files` files each, into a noop sink.
-
-    The micro-batches of a workload's history are not counted. The same query runs twice, each time from an empty
-    checkpoint: the first run only lets the JVM compile what both sides are about to do.
+    Asking for another number of cores ends the session there is.
     """
-    before = UNSTEADY + (workload.history.files if workload.history else 0)
-    _run(query, workload, size, advance, files, before + warm_up)
-    progress, stopped = _run(query, workload, size, advance, files, before + batches)
-    seconds = [p["durationMs"]["triggerExecution"] / 1000 for p in progress]
-    steady = seconds[before:] or [LIMIT_SECONDS]
-    return Measured(statistics.median(steady), len(steady), workload.records // workload.files * files, stopped)
+    if cores not in _sessions:
+        stop()
+        _find_packages_in_workers()
+        (FOLDER / "spark").mkdir(parents=True, exist_ok=True)
+        spark = (
+            SparkSession.builder.master(f"local[{cores}]")
+            .config("spark.driver.memory", "6g")
+            .config("spark.driver.host", "127.0.0.1")
+            .config("spark.driver.bindAddress", "127.0.0.1")
+            .config("spark.local.dir", str(FOLDER / "spark"))
+            .config("spark.ui.enabled", "false")
+            .config("spark.ui.showConsoleProgress", "false")
+            .config("spark.log.level", "ERROR")
+            .config("spark.sql.shuffle.partitions", cores)
+            .config("spark.sql.session.timeZone", "UTC")
+            .config(_STORE + "rocksdb.changelogCheckpointing.enabled", "true")
+            .config(_STORE + "providerClass", _PROVIDERS + STORES["RocksDB"])
+            .getOrCreate()
+        )
+        _sessions[cores] = spark
+    return _sessions[cores]
 
 
-def _run(query: Query, workload: Workload, size: str, advance: str, files: int, batches: int) -> tuple[list[Any], bool]:
-    """The progress of the first micro-batches with data, and whether time ran out before there were enough."""
-    source = session().readStream.schema(SCHEMA).option("maxFilesPerTrigger", files).parquet(str(workload.path()))
-    out = query(source.withWatermark("ts", "5 seconds"), size, advance)
-    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as checkpoint:
+def stop() -> None:
+    """End the session, if there is one."""
+    while _sessions:
+        _sessions.popitem()[1].stop()
+
+
+def _find_packages_in_workers() -> None:
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+    here = str(Path(__file__).resolve().parent.parent)
+    if here not in os.environ.get("PYTHONPATH", "").split(os.pathsep):
+        os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [here, os.environ.get("PYTHONPATH")]))
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How a stream runs: its watermark's delay, state store, cores, shuffle partitions; which micro-batches count."""
+
+    delay: str = "5 seconds"
+    store: str = "RocksDB"
+    cores: int = CORES
+    partitions: int | None = None
+    unsteady: int = UNSTEADY
+    steady: int = 4
+    warm_up: bool = True
+    limit: float = LIMIT_SECONDS
+
+
+@cache
+def stream(query: Query, workload: Workload, size: str, advance: str, settings: Settings = Settings()) -> Run:
+    """The steady micro-batches of a stream, into a noop sink; once per process for the same arguments.
+
+    The micro-batches of a workload's history are not counted. Unless told otherwise, the same query runs twice, each
+    time from an empty checkpoint: the first, short run only lets the JVM compile what both sides are about to do.
+    """
+    with _configured(settings) as spark:
+        if settings.warm_up:
+            _stream(spark, query, workload, size, advance, settings, settings.unsteady + 1)
+        return _stream(
+            spark, query, workload, size, advance, settings, workload.before + settings.unsteady + settings.steady
+        )
+
+
+def faster(query: Query, workload: Workload, size: str, advance: str, settings: Settings = Settings()) -> Run:
+    """The faster of Spark's two state stores; the note has both figures."""
+    runs = [stream(query, workload, size, advance, replace(settings, store=store)) for store in STORES]
+    best = min(runs, key=lambda run: (run.stopped, run.seconds))
+    return replace(best, note="; ".join(f"on {run.store} {shown(run)}" for run in runs))
+
+
+def shown(run: Run) -> str:
+    """Seconds, or where the run was stopped."""
+    return f"stopped at {run.seconds:.0f} s" if run.stopped else f"{run.seconds:.2f} s"
+
+
+@contextmanager
+def _configured(settings: Settings) -> Iterator[SparkSession]:
+    spark = session(settings.cores)
+    spark.conf.set(_STORE + "providerClass", _PROVIDERS + STORES[settings.store])
+    spark.conf.set("spark.sql.shuffle.partitions", settings.partitions or settings.cores)
+    try:
+        yield spark
+    finally:
+        spark.conf.set(_STORE + "providerClass", _PROVIDERS + STORES["RocksDB"])
+        spark.conf.set("spark.sql.shuffle.partitions", settings.cores)
+
+
+def _source(spark: SparkSession, workload: Workload, delay: str) -> DataFrame:
+    source = spark.readStream.schema(workload.schema).option("maxFilesPerTrigger", workload.parts)
+    return source.parquet(str(workload.path())).withWatermark("ts", delay)
+
+
+def _stream(
+    spark: SparkSession, query: Query, workload: Workload, size: str, advance: str, settings: Settings, batches: int
+) -> Run:
+    out = query(_source(spark, workload, settings.delay), size, advance)
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as checkpoint, workers() as peaks:
         writer = out.writeStream.format("noop").option("checkpointLocation", checkpoint)
         running = writer.trigger(availableNow=True).start()
-        deadline = time.monotonic() + LIMIT_SECONDS
-        while running.isActive and len(running.recentProgress) < batches and time.monotonic() < deadline:
-            time.sleep(0.1)
-        stopped = running.isActive and time.monotonic() >= deadline
+        start = time.monotonic()
+        stopped = _wait(running, batches, start + settings.limit)
+        progress = [p for p in running.recentProgress if p["numInputRows"]]
+        written = _bytes_of(Path(checkpoint) / "state")
         running.stop()
-        return [p for p in running.recentProgress if p["numInputRows"]], stopped
+    taken = time.monotonic() - start
+    steady = progress[workload.before + settings.unsteady : batches]
+    if stopped or not steady:
+        return Run(taken, workload.records, stopped=True, store=settings.store)
+    return _medians(
+        steady, settings, written / sum(p["numInputRows"] for p in progress), max(peaks.values(), default=0)
+    )
 
 
-def bounded(query: Query, workload: Workload, size: str, advance: str, repeat: int = 1) -> Measured:
-    """Median seconds of a bounded query into a noop sink, after a warm-up."""
-    frame = session().read.schema(SCHEMA).parquet(str(workload.path()))
+def _wait(running: StreamingQuery, batches: int, deadline: float) -> bool:
+    """Whether the time was over before that many micro-batches with data were done. Raises what the query raised."""
+    while running.isActive and len(running.recentProgress) < batches:
+        if time.monotonic() >= deadline:
+            return True
+        time.sleep(0.05)
+    if error := running.exception():
+        raise error
+    return False
+
+
+def _medians(steady: Sequence[Any], settings: Settings, checkpoint_bytes: float, worker_mib: float) -> Run:
+    def median(values: Iterator[float]) -> float:
+        return statistics.median(values)
+
+    def custom(progress: Any, name: str) -> int:
+        return sum(operator["customMetrics"].get(name, 0) for operator in progress["stateOperators"])
+
+    def observed(progress: Any, name: str) -> int:
+        return sum((metrics.asDict().get(name) or 0) for metrics in progress["observedMetrics"].values())
+
+    last = steady[-1]["stateOperators"]
+    each = tuple((p["durationMs"]["triggerExecution"] / 1000, int(p["sink"]["numOutputRows"])) for p in steady)
+    return Run(
+        seconds=median(seconds for seconds, _ in each),
+        records=round(median(p["numInputRows"] for p in steady)),
+        rows=round(median(rows for _, rows in each)),
+        batches=len(steady),
+        store=settings.store,
+        each=each,
+        state_rows=sum(operator["numRowsTotal"] for operator in last),
+        state_bytes=sum(o["memoryUsedBytes"] + o["customMetrics"].get("rocksdbSstFileSize", 0) for o in last),
+        read_bytes=round(median(custom(p, "rocksdbTotalBytesRead") for p in steady)),
+        gets=round(median(custom(p, "rocksdbGetCount") for p in steady)),
+        puts=round(median(custom(p, "rocksdbPutCount") for p in steady)),
+        partials_read=round(median(observed(p, "partials_read") for p in steady)),
+        partials_written=round(median(observed(p, "partials_written") for p in steady)),
+        checkpoint_bytes=checkpoint_bytes,
+        worker_mib=worker_mib,
+    )
+
+
+def _bytes_of(folder: Path) -> int:
+    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+
+
+@cache
+def bounded(query: Query, workload: Workload, size: str, advance: str, repeat: int = 1) -> Run:
+    """Median seconds of a bounded query into a noop sink, after a run that warms up."""
+    out = query(read(workload), size, advance)
     seconds = []
     for _ in range(repeat + 1):
         start = time.monotonic()
-        query(frame, size, advance).write.format("noop").mode("overwrite").save()
+        out.write.format("noop").mode("overwrite").save()
         seconds.append(time.monotonic() - start)
-    return Measured(statistics.median(seconds[1:]), repeat, workload.records)
+    return Run(statistics.median(seconds[1:]), workload.total, rows=out.count(), batches=repeat)
+
+
+def read(workload: Workload) -> DataFrame:
+    """A workload as a bounded DataFrame."""
+    return session().read.schema(workload.schema).parquet(str(workload.path()))
+
+
+@contextmanager
+def parquet_of_stream(
+    query: Query, workload: Workload, size: str, advance: str, delay: str = "5 seconds"
+) -> Iterator[DataFrame]:
+    """All rows that a stream over the whole workload writes into Parquet."""
+    spark = session()
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True, dir=FOLDER) as folder:
+        out = query(_source(spark, workload, delay), size, advance)
+        writer = out.writeStream.format("parquet").option("path", f"{folder}/rows")
+        running = writer.option("checkpointLocation", f"{folder}/checkpoint").trigger(availableNow=True).start()
+        running.awaitTermination()
+        yield spark.read.parquet(f"{folder}/rows")
+
+
+@contextmanager
+def parquet_of_bounded(query: Query, workload: Workload, size: str, advance: str) -> Iterator[DataFrame]:
+    """All rows that a bounded query writes into Parquet."""
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True, dir=FOLDER) as folder:
+        query(read(workload), size, advance).write.parquet(f"{folder}/rows")
+        yield session().read.parquet(f"{folder}/rows")
+
+
+@contextmanager
+def workers() -> Iterator[dict[int, float]]:
+    """MiB that each Python worker of this process has had at most, looked up four times a second. Linux only."""
+    seen: dict[int, float] = {}
+    done = threading.Event()
+
+    def watch() -> None:
+        while not done.wait(0.25):
+            for process in _descendants(os.getpid()):
+                _note(process, seen)
+
+    watcher = threading.Thread(target=watch, daemon=True)
+    watcher.start()
+    try:
+        yield seen
+    finally:
+        done.set()
+        watcher.join()
+
+
+def _descendants(root: int) -> list[int]:
+    """The processes below one, by the parents that /proc names."""
+    children: dict[int, list[int]] = {}
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            parent = int(path.read_text().rpartition(")")[2].split()[1])
+        except OSError:
+            continue  # it has just ended
+        children.setdefault(parent, []).append(int(path.parent.name))
+    found, waiting = [], [root]
+    while waiting:
+        below = children.get(waiting.pop(), [])
+        found += below
+        waiting += below
+    return found
+
+
+def _note(process: int, seen: dict[int, float]) -> None:
+    try:
+        folder = Path(f"/proc/{process}")
+        if b"pyspark.daemon" in (folder / "cmdline").read_bytes():
+            fields = dict(line.split(":", 1) for line in (folder / "status").read_text().splitlines())
+            # A worker is forked: until it is used, its peak is that of the process it comes from.
+            seen[process] = max(seen.get(process, 0.0), int(fields["VmRSS"].split()[0]) / 1024)
+    except (OSError, KeyError):
+        pass  # it has just ended
+
+
+def clean() -> None:
+    """Remove what an earlier process left of Spark's scratch space."""
+    shutil.rmtree(FOLDER / "spark", ignore_errors=True)

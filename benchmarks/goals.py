@@ -1,0 +1,542 @@
+"""Comparisons with what users would take instead, and the goals set for them: `track_` benchmarks for asv.
+
+Both sides run in one process, one after the other, each after a run that warms it up. A ratio is given only if the same
+queries, on the same workload or a cut of it, write equal rows into Parquet.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+
+from benchmarks import measure, polars_side, results
+from benchmarks.measure import Run, Settings, bounded, faster, stream
+from benchmarks.queries import ByHand, FourFunctions, Ours, Query, SparkRange, SparkTwoStep, SparkWindow
+from benchmarks.rows import difference
+from benchmarks.workloads import DAY, DAYS, DENSE, DENSE_MILLION, KEYS, SMALL, WEEK, Workload, many_keys
+
+SECOND, TEN_SECONDS, MINUTE, HOUR, TODAY, SEVEN_DAYS = (
+    "1 second",
+    "10 seconds",
+    "1 minute",
+    "1 hour",
+    "24 hours",
+    "7 days",
+)
+SLOW = Settings(unsteady=1, steady=2)
+
+
+@dataclass(frozen=True)
+class Check:
+    """Two queries that must give equal rows on a workload; `theirs` is None for Polars, which is bounded."""
+
+    ours: Query
+    theirs: Query | None
+    workload: Workload
+    size: str
+    advance: str
+    streaming: bool = True
+
+    def difference(self) -> str | None:
+        """What differs, or None."""
+        return _difference(self)
+
+
+@cache
+def _difference(check: Check) -> str | None:
+    window = (check.workload, check.size, check.advance)
+    if check.theirs is None:
+        with measure.parquet_of_bounded(check.ours, *window) as ours, polars_side.parquet(*window) as theirs:
+            return difference(ours, theirs)
+    write = measure.parquet_of_stream if check.streaming else measure.parquet_of_bounded
+    with write(check.ours, *window) as ours, write(check.theirs, *window) as theirs:
+        return difference(ours, theirs)
+
+
+class _Comparison:
+    """A baseline and ours, measured in the same process. The docstring is the title: workload / baseline."""
+
+    timeout = 3600
+    unit = "times faster"
+    goal: float | None = None
+    more_is_better = True
+
+    def sides(self) -> tuple[Run, Run]:
+        """The baseline, then ours."""
+        raise NotImplementedError
+
+    def checks(self) -> Sequence[Check]:
+        """What must give equal rows for the ratio to mean something."""
+        raise NotImplementedError
+
+    def ratio(self, baseline: Run, ours: Run) -> float:
+        """How many times faster per record."""
+        return baseline.per_record / ours.per_record
+
+    def measured(self) -> results.Ratio:
+        """Both sides and their ratio, kept for the page."""
+        differs = next(filter(None, (check.difference() for check in self.checks())), None)
+        baseline, ours = self.sides()
+        finished = not (baseline.stopped or ours.stopped)
+        found = results.Ratio(
+            type(self).__name__,
+            (self.__doc__ or "").rstrip("."),
+            self.unit,
+            self.goal,
+            self.more_is_better,
+            self.ratio(baseline, ours) if finished and not differs else None,
+            differs,
+            baseline,
+            ours,
+            results.machine(measure.CORES),
+        )
+        results.keep(found)
+        return found
+
+    def track_ratio(self) -> float:
+        """What asv records."""
+        found = self.measured()
+        return math.nan if found.ratio is None else found.ratio
+
+
+class _Slower(_Comparison):
+    """Comparisons whose goal is a bound on our time, as a multiple of the baseline's."""
+
+    unit = "x its time"
+    more_is_better = False
+
+    def ratio(self, baseline: Run, ours: Run) -> float:
+        """Our time as a multiple of the baseline's."""
+        return ours.per_record / baseline.per_record
+
+
+class _Read(_Comparison):
+    """Comparisons of the bytes that the state store was read for in a micro-batch."""
+
+    unit = "x its bytes"
+    more_is_better = False
+
+    def ratio(self, baseline: Run, ours: Run) -> float:
+        """Our bytes as a multiple of the baseline's."""
+        return ours.read_bytes / baseline.read_bytes
+
+
+DAY_CUT = DAY.cut(0.002)
+DAYS_CUT = DAYS.cut(0.0005)
+WEEK_CUT = WEEK.cut(0.0005)
+DENSE_CUT = DENSE.cut(0.005)
+
+
+def _hourly(column: str) -> Check:
+    return Check(Ours(column), SparkWindow(column), DAY_CUT, HOUR, MINUTE)
+
+
+def _daily(column: str) -> Check:
+    return Check(Ours(column), SparkWindow(column), DAYS_CUT, TODAY, MINUTE)
+
+
+def _weekly(column: str) -> Check:
+    return Check(Ours(column), SparkTwoStep(column), WEEK_CUT, SEVEN_DAYS, MINUTE)
+
+
+def _tumbling() -> Run:
+    return faster(SparkWindow(), DAY, MINUTE, MINUTE, SLOW)
+
+
+def _hour(column: str = "v") -> Run:
+    return stream(Ours(column), DAY, HOUR, MINUTE)
+
+
+class DayLong(_Comparison):
+    """day, R = 60, long / Spark tumbling (R = 1)."""
+
+    goal = 10.0
+
+    def sides(self) -> tuple[Run, Run]:
+        return _tumbling(), _hour()
+
+    def checks(self) -> Sequence[Check]:
+        return [_hourly("v"), Check(Ours("v"), SparkWindow("v"), DAY_CUT, MINUTE, MINUTE)]
+
+
+class DayDouble(_Comparison):
+    """day, R = 60, double / Spark tumbling (R = 1)."""
+
+    def sides(self) -> tuple[Run, Run]:
+        return faster(SparkWindow("d"), DAY, MINUTE, MINUTE, SLOW), _hour("d")
+
+    def checks(self) -> Sequence[Check]:
+        return [_hourly("d")]
+
+
+class _Wide(_Slower):
+    """Ours at a wide window and at R = 60, on the same workload, micro-batches and result rows."""
+
+    goal = 1.15
+    column = "v"
+
+    def sides(self) -> tuple[Run, Run]:
+        return stream(Ours(self.column), DAYS, HOUR, MINUTE), stream(Ours(self.column), DAYS, TODAY, MINUTE)
+
+    def checks(self) -> Sequence[Check]:
+        return [_hourly(self.column), _daily(self.column)]
+
+
+class _Wider(_Wide):
+    """The same for a week."""
+
+    def sides(self) -> tuple[Run, Run]:
+        settings = Settings(unsteady=1, steady=2)
+        return tuple(stream(Ours(self.column), WEEK, size, MINUTE, settings) for size in (HOUR, SEVEN_DAYS))  # type: ignore[return-value]
+
+    def checks(self) -> Sequence[Check]:
+        return [_hourly(self.column), _weekly(self.column)]
+
+
+class WideDayLong(_Wide):
+    """day, R = 1440, long / ours at R = 60."""
+
+
+class WideDayDouble(_Wide):
+    """day, R = 1440, double / ours at R = 60."""
+
+    column = "d"
+
+
+class WideWeekLong(_Wider):
+    """10 days, R = 10,080, long / ours at R = 60."""
+
+
+class WideWeekDouble(_Wider):
+    """10 days, R = 10,080, double / ours at R = 60."""
+
+    column = "d"
+
+
+class ReadDayLong(_Read, WideDayLong):
+    """state read: day, R = 1440, long / ours at R = 60."""
+
+    goal = 1.3
+
+
+class ReadDayDouble(_Read, WideDayDouble):
+    """state read: day, R = 1440, double / ours at R = 60."""
+
+    goal = 1.3
+
+
+class ReadWeekLong(_Read, WideWeekLong):
+    """state read: 10 days, R = 10,080, long / ours at R = 60."""
+
+    goal = 1.3
+
+
+class ReadWeekDouble(_Read, WideWeekDouble):
+    """state read: 10 days, R = 10,080, double / ours at R = 60."""
+
+    goal = 1.3
+
+
+def _dense_check(theirs: Query) -> list[Check]:
+    return [Check(Ours(), theirs, DENSE_CUT, HOUR, TEN_SECONDS)]
+
+
+class Dense(_Comparison):
+    """dense, R = 360, 200,000 records / Spark `window()`."""
+
+    goal = 33.0
+
+    def sides(self) -> tuple[Run, Run]:
+        return faster(SparkWindow(), DENSE, HOUR, TEN_SECONDS, SLOW), stream(Ours(), DENSE, HOUR, TEN_SECONDS)
+
+    def checks(self) -> Sequence[Check]:
+        return _dense_check(SparkWindow())
+
+
+class DenseMillion(_Comparison):
+    """dense, R = 360, 1,000,000 records / Spark `window()`."""
+
+    goal = 60.0
+
+    def sides(self) -> tuple[Run, Run]:
+        # Minutes per micro-batch: warmed up on fewer records, and only on the store that was the faster one there.
+        store = faster(SparkWindow(), DENSE, HOUR, TEN_SECONDS, SLOW).store
+        slowest = Settings(store=store, unsteady=1, steady=1, warm_up=False, limit=600)
+        baseline = stream(SparkWindow(), DENSE_MILLION, HOUR, TEN_SECONDS, slowest)
+        note = f"{store} only, the faster at 200,000 records; one micro-batch"
+        return replace(baseline, note=note), stream(Ours(), DENSE_MILLION, HOUR, TEN_SECONDS)
+
+    def checks(self) -> Sequence[Check]:
+        return _dense_check(SparkWindow())
+
+
+class DenseFine(_Comparison):
+    """dense, R = 3600 / Spark `window()` on a 20th of records and keys, per record."""
+
+    goal = 200.0
+
+    def sides(self) -> tuple[Run, Run]:
+        baseline = faster(SparkWindow(), DENSE.cut(0.05), HOUR, SECOND, SLOW)
+        return baseline, stream(Ours(), DENSE, HOUR, SECOND)
+
+    def checks(self) -> Sequence[Check]:
+        return [Check(Ours(), SparkWindow(), DENSE.cut(0.001), HOUR, SECOND)]
+
+
+class DenseTwoStep(_Comparison):
+    """dense, R = 360, 200,000 records / Spark's own two steps."""
+
+    def sides(self) -> tuple[Run, Run]:
+        return faster(SparkTwoStep(), DENSE, HOUR, TEN_SECONDS, SLOW), stream(Ours(), DENSE, HOUR, TEN_SECONDS)
+
+    def checks(self) -> Sequence[Check]:
+        return _dense_check(SparkTwoStep())
+
+
+class DenseEager(_Comparison):
+    """dense, R = 360, 200,000 records / our eager strategy."""
+
+    def sides(self) -> tuple[Run, Run]:
+        baseline = stream(Ours(tree="eager"), DENSE, HOUR, TEN_SECONDS, SLOW)
+        return baseline, stream(Ours(), DENSE, HOUR, TEN_SECONDS)
+
+    def checks(self) -> Sequence[Check]:
+        return _dense_check(Ours(tree="eager"))
+
+
+class DenseByHand(_Comparison):
+    """dense, R = 360, 200,000 records / `transformWithStateInPandas` by hand, per key."""
+
+    def sides(self) -> tuple[Run, Run]:
+        settings = replace(SLOW, steady=1)
+        return stream(ByHand(), DENSE, HOUR, TEN_SECONDS, settings), stream(Ours(), DENSE, HOUR, TEN_SECONDS)
+
+    def checks(self) -> Sequence[Check]:
+        return _dense_check(ByHand())
+
+
+class ManyKeys(_Comparison):
+    """keys, 100,000 keys, R = 60 / Spark `window()` on a tenth of records and keys, per record."""
+
+    goal = 50.0
+
+    def sides(self) -> tuple[Run, Run]:
+        baseline = faster(SparkWindow(), KEYS.cut(0.1), HOUR, MINUTE, SLOW)
+        return baseline, stream(Ours(), KEYS, HOUR, MINUTE)
+
+    def checks(self) -> Sequence[Check]:
+        return [Check(Ours(), SparkWindow(), KEYS.cut(0.01), HOUR, MINUTE)]
+
+
+class FourFunctionsByRow(_Slower):
+    """day, R = 60, four functions row by row / columnar sum."""
+
+    goal = 3.0
+
+    def sides(self) -> tuple[Run, Run]:
+        return _hour(), stream(FourFunctions(), DAY, HOUR, MINUTE)
+
+    def checks(self) -> Sequence[Check]:
+        return [_hourly("v"), Check(FourFunctions(), SparkWindow(), DAY_CUT, HOUR, MINUTE)]
+
+
+class PolarsStream(_Slower):
+    """day, R = 60, the fixed cost of a micro-batch taken off / Polars in process, per record."""
+
+    goal = 4.0
+
+    def sides(self) -> tuple[Run, Run]:
+        fixed, ours = _small(), _hour()
+        note = f"of {ours.seconds:.2f} s, {fixed.seconds:.2f} s fixed cost taken off"
+        return polars_side.bounded(DAY, HOUR, MINUTE), replace(ours, seconds=ours.seconds - fixed.seconds, note=note)
+
+    def checks(self) -> Sequence[Check]:
+        return [_hourly("v"), Check(Ours(), None, DAY_CUT, HOUR, MINUTE, streaming=False)]
+
+
+class PolarsBoundedHour(_Slower):
+    """day, bounded, R = 60 / Polars in process."""
+
+    goal = 3.0
+    size = HOUR
+
+    def sides(self) -> tuple[Run, Run]:
+        return polars_side.bounded(DAY, self.size, MINUTE), bounded(Ours(), DAY, self.size, MINUTE)
+
+    def checks(self) -> Sequence[Check]:
+        return [Check(Ours(), None, DAY_CUT, self.size, MINUTE, streaming=False)]
+
+
+class PolarsBoundedDay(PolarsBoundedHour):
+    """day, bounded, R = 1440 / Polars in process."""
+
+    size = TODAY
+
+
+class _Bounded(_Comparison):
+    """Bounded input against Spark's batch queries."""
+
+    theirs: Query = SparkWindow()
+    share = 0.1
+
+    def sides(self) -> tuple[Run, Run]:
+        return bounded(self.theirs, DAY.cut(self.share), HOUR, MINUTE), bounded(Ours(), DAY, HOUR, MINUTE)
+
+    def checks(self) -> Sequence[Check]:
+        return [Check(Ours(), self.theirs, DAY_CUT, HOUR, MINUTE, streaming=False)]
+
+
+class BoundedWindow(_Bounded):
+    """day, bounded, R = 60 / Spark `window()` on a tenth of records and keys, per record."""
+
+
+class BoundedTwoStep(_Bounded):
+    """day, bounded, R = 60 / Spark's own two steps on a tenth of records and keys, per record."""
+
+    theirs = SparkTwoStep()
+
+
+class BoundedRange(_Bounded):
+    """day, bounded, R = 60 / Spark `sum().over(rangeBetween)` over slices."""
+
+    theirs = SparkRange()
+    share = 1.0
+
+
+class DoubleHour(_Slower):
+    """sum of a double, n = 60 / sum of a long."""
+
+    goal = 1.2
+
+    def sides(self) -> tuple[Run, Run]:
+        return _hour("v"), _hour("d")
+
+    def checks(self) -> Sequence[Check]:
+        return [_hourly("v"), _hourly("d")]
+
+
+class DoubleDay(_Slower):
+    """sum of a double, n = 1440 / sum of a long."""
+
+    goal = 1.2
+
+    def sides(self) -> tuple[Run, Run]:
+        return stream(Ours("v"), DAYS, TODAY, MINUTE), stream(Ours("d"), DAYS, TODAY, MINUTE)
+
+    def checks(self) -> Sequence[Check]:
+        return [_daily("v"), _daily("d")]
+
+
+def _small() -> Run:
+    return stream(Ours(), SMALL, HOUR, TEN_SECONDS, Settings(steady=30))
+
+
+class FixedCost(_Slower):
+    """fixed cost: 1,000 records per micro-batch, R = 360 / Spark tumbling."""
+
+    goal = 1.3
+
+    def sides(self) -> tuple[Run, Run]:
+        return faster(SparkWindow(), SMALL, TEN_SECONDS, TEN_SECONDS, Settings(steady=30)), _small()
+
+    def checks(self) -> Sequence[Check]:
+        return _dense_check(SparkWindow())
+
+
+class _Keys(_Slower):
+    """A million keys against half of them: 10 shuffle partitions, 10,000 records per micro-batch."""
+
+    goal = 1.1
+
+    def sides(self) -> tuple[Run, Run]:
+        settings = Settings(partitions=10, steady=12)
+        return tuple(self.part(stream(Ours(), many_keys(k), HOUR, MINUTE, settings)) for k in (500_000, 1_000_000))  # type: ignore[return-value]
+
+    def part(self, run: Run) -> Run:
+        """The micro-batches that count."""
+        raise NotImplementedError
+
+    def checks(self) -> Sequence[Check]:
+        return [Check(Ours(), SparkWindow(), many_keys(1_000_000).cut(0.002), HOUR, MINUTE)]
+
+
+class KeysOpen(_Keys):
+    """1 M keys, 10 shuffle partitions, micro-batches that close no window / the same with 500,000 keys."""
+
+    def part(self, run: Run) -> Run:
+        quiet = [seconds for seconds, rows in run.each if not rows]
+        return replace(run, seconds=statistics.median(quiet), rows=0, batches=len(quiet))
+
+
+class KeysClose(_Keys):
+    """1 M keys, 10 shuffle partitions, micro-batches that close a window, per emitted row / with 500,000 keys."""
+
+    def part(self, run: Run) -> Run:
+        closing = [(seconds, rows) for seconds, rows in run.each if rows]
+        seconds, rows = (statistics.median(column) for column in zip(*closing, strict=True))
+        return replace(run, seconds=seconds, rows=round(rows), batches=len(closing))
+
+    def ratio(self, baseline: Run, ours: Run) -> float:
+        return (ours.seconds / ours.rows) / (baseline.seconds / baseline.rows)
+
+
+class CheckpointBytes(_Comparison):
+    """checkpoint bytes per record, day, R = 60 / Spark tumbling."""
+
+    unit = "x its bytes"
+    more_is_better = False
+    goal = 1 / 3
+
+    def sides(self) -> tuple[Run, Run]:
+        runs = [stream(SparkWindow(), DAY, MINUTE, MINUTE, replace(SLOW, store=store)) for store in measure.STORES]
+        ours = _hour()
+        note = "; ".join(f"on {run.store} {run.checkpoint_bytes:.1f} bytes" for run in runs)
+        smaller = min(runs, key=lambda run: run.checkpoint_bytes or math.inf)
+        return replace(smaller, note=note), replace(ours, note=f"{ours.checkpoint_bytes:.1f} bytes")
+
+    def checks(self) -> Sequence[Check]:
+        return [_hourly("v"), Check(Ours("v"), SparkWindow("v"), DAY_CUT, MINUTE, MINUTE)]
+
+    def ratio(self, baseline: Run, ours: Run) -> float:
+        return ours.checkpoint_bytes / baseline.checkpoint_bytes
+
+
+GOALS: tuple[type[_Comparison], ...] = (
+    DayLong,
+    WideDayLong,
+    WideDayDouble,
+    WideWeekLong,
+    WideWeekDouble,
+    ReadDayLong,
+    ReadDayDouble,
+    ReadWeekLong,
+    ReadWeekDouble,
+    Dense,
+    DenseMillion,
+    DenseFine,
+    ManyKeys,
+    PolarsStream,
+    PolarsBoundedHour,
+    PolarsBoundedDay,
+    DoubleHour,
+    DoubleDay,
+    FixedCost,
+    KeysOpen,
+    KeysClose,
+    CheckpointBytes,
+)
+OTHERS: tuple[type[_Comparison], ...] = (
+    DayDouble,
+    DenseTwoStep,
+    DenseEager,
+    DenseByHand,
+    BoundedWindow,
+    BoundedTwoStep,
+    BoundedRange,
+    FourFunctionsByRow,
+)
+ALL = (*GOALS, *OTHERS)
+QUICK: tuple[type[_Comparison], ...] = (DenseTwoStep, FixedCost)

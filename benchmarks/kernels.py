@@ -1,0 +1,132 @@
+"""The kernels without Spark: blocks, assembly and the combinators. Ordinary `time_` benchmarks for asv."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+import combinators as C
+from combinators.catalogue import CATALOGUE
+from slicing.aggregate import EVENT_TIME, Bound
+from slicing.assembly import assemble
+from slicing.blocks import Shape, decode_text, encode_keys, encode_text, fold, from_records
+from slicing.kernel import kernel
+from slicing.kinds import Field, arrow_type
+from slicing.slices import Slicing
+
+MINUTE = 60 * 10**6
+KINDS = ("bigint", "double", "string")
+
+
+class Data:
+    """A shape with a long key, and random records of it; the windows advance by a minute."""
+
+    def __init__(self, windows: int, bounds: list[Bound], kind: str = "bigint"):
+        columns = [["bigint" if name == EVENT_TIME else kind for name in bound.columns] for bound in bounds]
+        self.kinds = columns
+        kernels = tuple(kernel(f"r{i}", bound.resolve(tuple(columns[i]))) for i, bound in enumerate(bounds))
+        self.shape = Shape(Slicing(windows * MINUTE, MINUTE), (Field("key", "bigint"),), kernels)
+
+    def records(self, count: int, keys: int, slices: range, seed: int = 0) -> tuple[Any, ...]:
+        """The arguments of `from_records`."""
+        random = np.random.default_rng(seed)
+        codes, names = encode_keys(pa.table({"k0": pa.chunked_array([random.integers(0, keys, count)])}))
+        arguments = [[_values(random, kind, count) for kind in kinds] for kinds in self.kinds]
+        times = np.sort(random.integers(slices.start, slices.stop, count))
+        return self.shape, times, codes, names, arguments
+
+
+def _values(random: np.random.Generator, kind: str, count: int) -> pa.Array:
+    values = random.integers(0, 1000, count)
+    if kind == "string":
+        return pa.array([f"value {i}" for i in range(1000)]).take(pa.array(values))
+    return pa.array(values).cast(arrow_type(kind))
+
+
+class Blocks:
+    """Count and sum over a million records of 10,000 keys, 100 slices: from records to the state and back."""
+
+    params = (["bigint", "double"],)
+    param_names = ("sum of",)
+
+    def setup(self, kind: str) -> None:
+        """Records, blocks and pages."""
+        data = Data(60, [C.count(), C.sum("v")], kind)
+        self.shape, self.records = data.shape, data.records(1_000_000, 10_000, range(100))
+        self.block = from_records(*self.records)
+        self.apart = [from_records(*data.records(100_000, 10_000, range(100), seed)) for seed in range(5)]
+        self.following = [
+            from_records(*data.records(100_000, 10_000, range(20 * part, 20 * part + 20), part)) for part in range(5)
+        ]
+        self.text = encode_text(self.shape, self.block)
+
+    def time_from_records(self, kind: str) -> None:
+        """Records to partials of (slice, key)."""
+        from_records(*self.records)
+
+    def time_fold_overlapping(self, kind: str) -> None:
+        """Five blocks of the same slices."""
+        fold(self.shape, self.apart)
+
+    def time_fold_in_order(self, kind: str) -> None:
+        """Five blocks that follow one another."""
+        fold(self.shape, self.following)
+
+    def time_encode(self, kind: str) -> None:
+        """A block to the text of a page."""
+        encode_text(self.shape, self.block)
+
+    def time_decode(self, kind: str) -> None:
+        """The text of a page to a block."""
+        decode_text(self.shape, self.text)
+
+
+class Assembly:
+    """144 windows of 1,000 keys assembled from a record per (slice, key), by tree and slices per window."""
+
+    params = (["two_layer", "three_layer", "recompute"], [60, 360, 1440])
+    param_names = ("tree", "n")
+
+    def setup(self, tree: str, n: int) -> None:
+        """A folded block long enough for the windows."""
+        if tree == "recompute" and n > 60:
+            raise NotImplementedError("n - 1 combines a window: minutes")
+        data = Data(n, [C.sum("v")])
+        self.shape = data.shape
+        slices = n + 143
+        self.block = from_records(*data.records(1_000 * slices, 1_000, range(slices)))
+
+    def time_assemble(self, tree: str, n: int) -> None:
+        """All windows in the middle, none of which is cut off."""
+        for _ in assemble(self.shape, [tree], self.block, 0, 144):
+            pass
+
+
+class Combinators:
+    """Every combinator of the catalogue over 200,000 records of 1,000 keys, on a number and on text where it can."""
+
+    params = ([entry.name for entry in CATALOGUE], list(KINDS))
+    param_names = ("combinator", "column")
+
+    def setup(self, name: str, kind: str) -> None:
+        """Records and their block."""
+        entry = next(entry for entry in CATALOGUE if entry.name == name)
+        if not entry.accepts(kind):
+            raise NotImplementedError(f"{name} takes no {kind}")
+        bound = entry.function("v")
+        data = Data(60, [bound], kind)
+        aggregate = bound.resolve(tuple(data.kinds[0]))
+        self.shape, self.records = data.shape, data.records(200_000, 1_000, range(100))
+        self.block = from_records(*self.records)
+        self.tree = "two_layer" if aggregate.invert is not None else "three_layer"
+
+    def time_agg(self, name: str, kind: str) -> None:
+        """Records to partials."""
+        from_records(*self.records)
+
+    def time_windows(self, name: str, kind: str) -> None:
+        """Partials to windows."""
+        for _ in assemble(self.shape, [self.tree], self.block):
+            pass
