@@ -262,10 +262,6 @@ class Stream:
             self._check_counting_nothing()
         return out
 
-    def shipped(self, records):
-        """What the first stage ships of some records."""
-        return decode(self.shape, encode(self.shape, block_of(self.shape, self.cases, records)))
-
     def _judge(self, record):
         time, _, _ = record
         windows = windows_of(self.slicing, time)
