@@ -69,6 +69,7 @@ def measure(query: Query, workload: Workload, size: str, advance: str, mode: str
 
     The first run counts and hashes the rows, which costs time, and lets the JVM compile; the second one is measured.
     """
+    session()  # columns cannot be made before there is one
     counted = _run(_counted(query), workload, size, advance, mode, skip + 1)
     content = [each["observedMetrics"]["content"] for each in counted[: skip + 1]]
     rows, hashed = (sum(int(row[name] or 0) for row in content) for name in ("rows", "hashed"))
