@@ -208,7 +208,8 @@ def _assemble_cells(
     spans = _Spans.of(cells)
     newest, stretch = cells.ends()
     oldest = newest - slicing.per_window + 1
-    live = spans.filled()
+    records = spans.total(block.records)
+    live = records > 0
     if per_advance > 1:
         live &= oldest % per_advance == 0
     windows = oldest // per_advance
@@ -222,8 +223,7 @@ def _assemble_cells(
         _kernel_windows(kernel, tree, columns, cells, spans, at)
         for kernel, tree, columns in zip(shape.kernels, trees, block.partials, strict=True)
     ]
-    records = spans.total(block.records)
-    return Windows(windows[at], cells.keys[stretch[at]], block.names, records, partials, block.dictionaries)
+    return Windows(windows[at], cells.keys[stretch[at]], block.names, records[at], partials, block.dictionaries)
 
 
 @dataclass(frozen=True)
@@ -244,10 +244,6 @@ class _Spans:
         filled[cells.position + n] = 1
         before = np.cumsum(filled, dtype=np.int32)
         return cls(before[:-n], before[n:])
-
-    def filled(self) -> Array:
-        """Which windows hold a row."""
-        return self.end > self.first
 
     def take(self, at: Array) -> _Spans:
         """The spans of some cells."""
