@@ -18,6 +18,7 @@ import pyarrow as pa
 
 from slicing.kernel import Array, Kernel, Partials, RowFailure, locating, union
 from slicing.kinds import Field, arrow_type
+from slicing.packing import pack, unpack
 from slicing.slices import Slicing
 from slicing.windows import show_instant
 
@@ -265,16 +266,15 @@ def _permuted(values: Sequence[object], rows: Array) -> list[object]:
 
 
 def encode(shape: Shape, block: Block) -> bytes:
-    """The block as bytes: two lengths, then, compressed, keys and rows as record batches without schema."""
+    """The block as bytes: two lengths, then, compressed, the packed columns of keys and of rows."""
     used = np.zeros(len(block.names), dtype=bool)
     used[block.keys] = True
     codes = np.cumsum(used)[block.keys] - 1
-    keys = _to_batch(block.names.filter(pa.array(used)), shape.key_schema).serialize()
+    keys = pack([column.combine_chunks() for column in block.names.filter(pa.array(used)).columns])
     columns = [pa.array(block.slices), pa.array(codes.astype(np.int32)), pa.array(block.records)]
     for kernel, partials, dictionary in zip(shape.kernels, block.partials, block.dictionaries, strict=True):
         columns += kernel.to_arrow(partials, dictionary)
-    rows = pa.RecordBatch.from_arrays(columns, schema=shape.row_schema).serialize()
-    body = b"".join((keys, rows))
+    body = keys + pack(columns)
     return _HEAD.pack(len(keys), len(body)) + bytes(_CODEC.compress(body, asbytes=True))
 
 
@@ -282,12 +282,12 @@ def decode(shape: Shape, data: bytes) -> Block:
     """The inverse of `encode`."""
     size, length = _HEAD.unpack_from(data)
     body = _CODEC.decompress(pa.py_buffer(data).slice(_HEAD.size), length)
-    names = pa.Table.from_batches([pa.ipc.read_record_batch(body.slice(0, size), shape.key_schema)])
-    rows = pa.ipc.read_record_batch(body.slice(size), shape.row_schema)
-    slices, keys, records = (np.array(rows.column(i).to_numpy(), dtype=np.int64) for i in range(3))
+    names = pa.table(unpack(body.slice(0, size), shape.key_schema), schema=shape.key_schema)
+    rows = unpack(body.slice(size), shape.row_schema)
+    slices, keys, records = (np.array(column, dtype=np.int64) for column in rows[:3])
     partials, dictionaries, at = [], [], 3
     for kernel in shape.kernels:
-        columns, dictionary = kernel.from_arrow(rows.columns[at : at + len(kernel.fields)])
+        columns, dictionary = kernel.from_arrow(rows[at : at + len(kernel.fields)])
         partials.append(columns)
         dictionaries.append(dictionary)
         at += len(kernel.fields)
@@ -330,8 +330,3 @@ def _item_bytes(items: Array) -> float:
         for item in items
     ]
     return sum(lengths) / max(1, len(lengths))
-
-
-def _to_batch(table: pa.Table, schema: pa.Schema) -> pa.RecordBatch:
-    arrays = [column.combine_chunks() for column in table.columns]
-    return pa.RecordBatch.from_arrays(arrays, schema=schema)

@@ -9,7 +9,7 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 
 LAYERS = (
-    {"slicing.errors", "slicing.slices", "slicing.kinds"},
+    {"slicing.errors", "slicing.slices", "slicing.kinds", "slicing.packing"},
     {"slicing.windows", "slicing.aggregate"},
     {"slicing.laws", "slicing.kernel", "slicing.blocks", "slicing.trial"},
     {"slicing.assembly", "slicing.trees", "slicing.pages", "slicing.stripes", "slicing.lateness"},
