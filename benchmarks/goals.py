@@ -10,13 +10,15 @@ import math
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, partial
 
 from benchmarks import measure, polars_side, results
+from benchmarks.floor import Floor
 from benchmarks.measure import Run, Settings, bounded, faster, stream
 from benchmarks.queries import ByHand, FourFunctions, Ours, Query, SparkRange, SparkTwoStep, SparkWindow
 from benchmarks.rows import difference
-from benchmarks.workloads import DAY, DAYS, DENSE, DENSE_MILLION, KEYS, SMALL, WEEK, Workload, many_keys
+from benchmarks.workloads import DAY, DAYS, DENSE, DENSE_MILLION, KEYS, SMALL, SPARSE, WEEK, Workload, many_keys
+from slicing import on_change, on_update
 
 SECOND, TEN_SECONDS, MINUTE, HOUR, TODAY, SEVEN_DAYS = (
     "1 second",
@@ -39,6 +41,7 @@ class Check:
     size: str
     advance: str
     streaming: bool = True
+    mode: str = "append"
 
     def difference(self) -> str | None:
         """What differs, or None."""
@@ -51,7 +54,7 @@ def _difference(check: Check) -> str | None:
     if check.theirs is None:
         with measure.parquet_of_bounded(check.ours, *window) as ours, polars_side.parquet(*window) as theirs:
             return difference(ours, theirs)
-    write = measure.parquet_of_stream if check.streaming else measure.parquet_of_bounded
+    write = partial(measure.parquet_of_stream, mode=check.mode) if check.streaming else measure.parquet_of_bounded
     with write(check.ours, *window) as ours, write(check.theirs, *window) as theirs:
         return difference(ours, theirs)
 
@@ -446,6 +449,96 @@ class FixedCost(_Slower):
         return _dense_check(SparkWindow())
 
 
+UPDATES = Settings(unsteady=1, steady=2, mode="update")
+
+
+class UpdateHour(_Comparison):
+    """on_update, dense, R = 60 / Spark's update mode."""
+
+    goal = 4.0
+    advance = MINUTE
+
+    def sides(self) -> tuple[Run, Run]:
+        window = DENSE, HOUR, self.advance
+        return faster(SparkWindow(), *window, UPDATES), stream(Ours(emission=on_update()), *window, UPDATES)
+
+    def checks(self) -> Sequence[Check]:
+        return [Check(Ours(emission=on_update()), SparkWindow(), DENSE_CUT, HOUR, self.advance, mode="update")]
+
+
+class UpdateFine(UpdateHour):
+    """on_update, dense, R = 360 / Spark's update mode."""
+
+    goal = 12.0
+    advance = TEN_SECONDS
+
+
+class Suppressed(_Comparison):
+    """on_close, dense, R = 360 / Spark's update mode, as it runs before a suppression of updates downstream."""
+
+    def sides(self) -> tuple[Run, Run]:
+        window = DENSE, HOUR, TEN_SECONDS
+        return faster(SparkWindow(), *window, UPDATES), stream(Ours(), *window)
+
+    def checks(self) -> Sequence[Check]:
+        return _dense_check(SparkWindow())
+
+
+class SuppressedOurs(Suppressed):
+    """on_close, dense, R = 360 / our on_update, as it runs before a suppression of updates downstream."""
+
+    def sides(self) -> tuple[Run, Run]:
+        window = DENSE, HOUR, TEN_SECONDS
+        return stream(Ours(emission=on_update()), *window, UPDATES), stream(Ours(), *window)
+
+
+class ChangeSparse(_Slower):
+    """on_change, 1 M sparse keys, R = 60 / Spark tumbling (R = 1)."""
+
+    goal = 2.0
+
+    def sides(self) -> tuple[Run, Run]:
+        return faster(SparkWindow(), SPARSE, MINUTE, MINUTE, SLOW), _changes()
+
+    def checks(self) -> Sequence[Check]:
+        return [Check(Ours(), SparkWindow(), SPARSE.cut(0.002), HOUR, MINUTE)]
+
+
+class ChangeClose(ChangeSparse):
+    """on_change, 1 M sparse keys, R = 60 / our on_close."""
+
+    goal = None
+
+    def sides(self) -> tuple[Run, Run]:
+        return stream(Ours(), SPARSE, HOUR, MINUTE, SLOW), _changes()
+
+
+def _changes() -> Run:
+    return stream(Ours(emission=on_change()), SPARSE, HOUR, MINUTE, SLOW)
+
+
+class _Floor(_Slower):
+    """Ours against the same stages without any work; rows cannot be equal and are not compared."""
+
+    def checks(self) -> Sequence[Check]:
+        return ()
+
+
+class DayFloor(_Floor):
+    """day, R = 60, long / the same stages and as many rows without any work."""
+
+    def sides(self) -> tuple[Run, Run]:
+        ours = _hour()
+        return stream(Floor(ours.rows), DAY, HOUR, MINUTE), ours
+
+
+class FixedFloor(_Floor):
+    """fixed cost: 1,000 records per micro-batch / the same stages without any work."""
+
+    def sides(self) -> tuple[Run, Run]:
+        return stream(Floor(0), SMALL, HOUR, TEN_SECONDS, Settings(steady=30)), _small()
+
+
 class _Keys(_Slower):
     """A million keys against half of them: 10 shuffle partitions, 10,000 records per micro-batch."""
 
@@ -527,6 +620,9 @@ GOALS: tuple[type[_Comparison], ...] = (
     KeysOpen,
     KeysClose,
     CheckpointBytes,
+    UpdateHour,
+    UpdateFine,
+    ChangeSparse,
 )
 OTHERS: tuple[type[_Comparison], ...] = (
     DayDouble,
@@ -537,6 +633,11 @@ OTHERS: tuple[type[_Comparison], ...] = (
     BoundedTwoStep,
     BoundedRange,
     FourFunctionsByRow,
+    Suppressed,
+    SuppressedOurs,
+    ChangeClose,
+    DayFloor,
+    FixedFloor,
 )
 ALL = (*GOALS, *OTHERS)
 QUICK: tuple[type[_Comparison], ...] = (DenseTwoStep, FixedCost)

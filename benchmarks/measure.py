@@ -112,9 +112,10 @@ def _find_packages_in_workers() -> None:
 
 @dataclass(frozen=True)
 class Settings:
-    """How a stream runs: its watermark's delay, state store, cores, shuffle partitions; which micro-batches count."""
+    """How a stream runs: its delay, output mode, state store, cores and shuffle partitions; which micro-batches count."""
 
     delay: str = "5 seconds"
+    mode: str = "append"
     store: str = "RocksDB"
     cores: int = CORES
     partitions: int | None = None
@@ -173,7 +174,7 @@ def _stream(
 ) -> Run:
     out = query(_source(spark, workload, settings.delay), size, advance)
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as checkpoint, workers() as peaks:
-        writer = out.writeStream.format("noop").option("checkpointLocation", checkpoint)
+        writer = out.writeStream.format("noop").outputMode(settings.mode).option("checkpointLocation", checkpoint)
         running = writer.trigger(availableNow=True).start()
         start = time.monotonic()
         stopped = _wait(running, batches, start + settings.limit)
@@ -254,13 +255,17 @@ def read(workload: Workload) -> DataFrame:
 
 @contextmanager
 def parquet_of_stream(
-    query: Query, workload: Workload, size: str, advance: str, delay: str = "5 seconds"
+    query: Query, workload: Workload, size: str, advance: str, mode: str = "append"
 ) -> Iterator[DataFrame]:
-    """All rows that a stream over the whole workload writes into Parquet."""
+    """All rows that a stream over the whole workload writes into Parquet, those of update mode one after another."""
     spark = session()
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True, dir=FOLDER) as folder:
-        out = query(_source(spark, workload, delay), size, advance)
-        writer = out.writeStream.format("parquet").option("path", f"{folder}/rows")
+        out = query(_source(spark, workload, Settings().delay), size, advance)
+
+        def write(rows: DataFrame, _: int) -> None:
+            rows.write.mode("append").parquet(f"{folder}/rows")
+
+        writer = out.writeStream.foreachBatch(write).outputMode(mode)
         running = writer.option("checkpointLocation", f"{folder}/checkpoint").trigger(availableNow=True).start()
         running.awaitTermination()
         yield spark.read.parquet(f"{folder}/rows")

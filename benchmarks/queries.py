@@ -18,7 +18,8 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor, Stateful
 
 import combinators as C
 from benchmarks.workloads import KEY_COLUMNS
-from slicing import Aggregate, Bound, fieldwise, group_by, hopping
+from slicing import Aggregate, Bound, Emission, fieldwise, group_by, hopping
+from slicing.emission import ON_CLOSE
 from slicing.windows import microseconds
 
 
@@ -41,13 +42,15 @@ class Ours:
     column: str = "v"
     tree: str = "auto"
     more: str = ""
+    emission: Emission = ON_CLOSE
 
     def __call__(self, frame: DataFrame, size: str, advance: str) -> DataFrame:
         """Windows with columns `records` and `total`, or those of `more`."""
         windowed = group_by(frame, *keys_of(frame)).window(hopping(size, advance), time="ts").assemble(self.tree)
         if self.more:
             return windowed.aggregate(**MORE[self.more])
-        return windowed.aggregate(records=C.count(), total=C.sum(self.column))
+        out = windowed.emit(self.emission).aggregate(records=C.count(), total=C.sum(self.column))
+        return out if self.emission.once else out.drop("emission", "revision")
 
 
 @dataclass(frozen=True)

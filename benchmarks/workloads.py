@@ -133,6 +133,7 @@ DENSE_MILLION = Workload("dense million", 1_000_000, 1_000, 360, 6)
 SMALL = Workload(
     "dense by 1,000", 1_000, 1_000, 1.8, 40, parts=1, history=Workload("dense", 500_000, 1_000, 1_800, 2, parts=1)
 )
+SPARSE = Workload("sparse", 100_000, 1_000_000, 720, 4, history=Workload("sparse before", 100_000, 1_000_000, 720, 6))
 KEYS = Workload("keys", 200_000, 100_000, 360, 10)
 
 

@@ -157,7 +157,7 @@ def without_spark(monkeypatch):
 def test_every_comparison_runs_two_sides_and_checks_rows(comparison, without_spark):
     found = comparison().measured()
     checks = [each for each in without_spark if isinstance(each, goals.Check)]
-    assert checks
+    assert checks or issubclass(comparison, goals._Floor), "nothing but the floor has rows of its own"
     assert all(check.workload.total < 100_000 for check in checks), "rows are compared on a cut"
     # As long as a run is, so long is the fixed cost that this one takes off.
     assert found.ratio == pytest.approx(0.0 if comparison is goals.PolarsStream else 1.0)
