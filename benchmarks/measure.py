@@ -112,7 +112,7 @@ def _find_packages_in_workers() -> None:
 
 @dataclass(frozen=True)
 class Settings:
-    """How a stream runs: its delay, output mode, state store, cores and shuffle partitions; which micro-batches count."""
+    """How a stream runs: delay, output mode, state store, cores and shuffle partitions; which micro-batches count."""
 
     delay: str = "5 seconds"
     mode: str = "append"
