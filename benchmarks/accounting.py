@@ -1,0 +1,232 @@
+"""The accounting of the state: partials read and written by each strategy, as the engine counts them, beside formulas.
+
+`python -m benchmarks.accounting` prints it; `--spark` runs a small stream of each strategy too, for the calls and bytes
+of the state store. One bucket, some hundred keys (so that a slice fills a page), one record of each key per slice and
+micro-batch, and the watermark of a micro-batch is the largest time of the one before, as on Spark.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+import combinators as C
+from slicing import Emission, on_close, on_update, recent, stripes
+from slicing.aggregate import Aggregate
+from slicing.assembly import group_length
+from slicing.blocks import Shape, encode_keys, from_records
+from slicing.costs import Cost, Costs, number
+from slicing.eager import EagerBucket, Records
+from slicing.kernel import kernel
+from slicing.kinds import Field
+from slicing.pages import MemoryStore, Pages
+from slicing.slices import Slicing
+from slicing.state import Bucket
+
+os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+
+SECOND = 1_000_000
+KEYS = 400
+"""So many that the slices which enter in a close fill a page each."""
+RATIOS = 12, 60, 360
+
+
+@dataclass(frozen=True)
+class Strategy:
+    """A way to get the same results. `held` says whether a process finds the latest slices that it kept.
+
+    `record` and `window` are the formulas that it is compared with, for R windows per record: the proposal's.
+    """
+
+    name: str
+    trees: tuple[str, ...]
+    emission: Emission = on_close()
+    held: bool = True
+    record: Callable[[int], Cost] | None = None
+    window: Callable[[int], Cost] | None = None
+    grace: int = 0
+
+    def costs(self, slicing: Slicing) -> Costs:
+        """What `explain` predicts."""
+        return Costs(slicing, frozenset(self.trees), self.emission)
+
+
+def _nothing(ratio: int) -> Cost:
+    return Cost(0, 0)
+
+
+def _once(ratio: int) -> Cost:
+    return Cost(0, 1)
+
+
+STRATEGIES = (
+    Strategy("eager, on close", ("eager",), record=lambda r: Cost(r, r), window=lambda r: Cost(1, 0)),
+    Strategy("eager, on update", ("eager",), on_update(), record=lambda r: Cost(r, r), window=_nothing),
+    Strategy("slices, on update", ("two_layer",), on_update(), False, lambda r: Cost(2 * r - 1, 1), _nothing),
+    Strategy("slices, on update, latest slices held", ("two_layer",), on_update(), True, _once, _nothing),
+    Strategy("slices, on close, two-layer", ("two_layer",), record=_once, window=lambda r: Cost(1, 0)),
+    Strategy("slices, on close, three-layer", ("three_layer",), record=_once, window=lambda r: Cost(1, 0)),
+    Strategy("slices, on close, recompute", ("recompute",), record=_once, window=lambda r: Cost(r, 0)),
+)
+
+
+@dataclass(frozen=True)
+class Count:
+    """What one key costs on average: each of its records before anything closes, and each close of one window."""
+
+    record: Cost
+    window: Cost
+    results: float  # windows of a key that go out per record
+
+
+class Feed:
+    """Micro-batches of one bucket: `step` gives each key a record in some slice, then the watermark is what it is."""
+
+    def __init__(self, strategy: Strategy, slicing: Slicing, keys: int = KEYS):
+        self.strategy, self.slicing, self.keys = strategy, slicing, keys
+        self.bound = [_sum(tree) for tree in strategy.trees]
+        kernels = tuple(kernel(f"r{i}", aggregate) for i, (aggregate, _) in enumerate(self.bound))
+        self.shape = Shape(slicing, (Field("key", "bigint"),), kernels)
+        self.store, self.batches = MemoryStore(), 0
+        self.record, self.window, self.results = Cost(0, 0), Cost(0, 0), 0
+
+    def step(self, slices: Sequence[int], watermark: int) -> int:
+        """Records of all keys in some slices, then the close at a watermark in microseconds; returns windows closed."""
+        if not self.strategy.held:
+            recent._kept.clear()  # the next micro-batch runs in another process
+        self.batches += 1
+        now = 1000 * self.batches  # a micro-batch a second
+        bucket = self._bucket()
+        before = bucket.head.done
+        bucket.add(self._shipped(slices))
+        # The two parts of a micro-batch are asked for one after another, so that each is counted for itself.
+        self.results += sum(map(len, bucket.close(bucket.head.watermark, now)))
+        self.record += _counts(bucket.pages)
+        if watermark // 1000 > bucket.head.watermark:
+            bucket = self._bucket()
+            self.results += sum(map(len, bucket.close(watermark // 1000, now)))
+            self.window += _counts(bucket.pages)
+        return bucket.head.done - before
+
+    def forget(self) -> None:
+        """Count from here."""
+        self.record, self.window, self.results = Cost(0, 0), Cost(0, 0), 0
+
+    def _bucket(self) -> Bucket | EagerBucket:
+        if self.strategy.trees == ("eager",):
+            return EagerBucket(self.shape, [[0]], self.strategy.grace, {}, self.store, self.strategy.emission)
+        return Bucket(self.shape, self.strategy.trees, self.strategy.grace, {}, self.store, self.strategy.emission)
+
+    def _shipped(self, slices: Sequence[int]) -> list[object]:
+        places = np.repeat(np.array(slices, dtype=np.int64), self.keys)
+        codes, names = encode_keys(pa.table({"k0": np.tile(np.arange(self.keys), len(slices))}))
+        if self.strategy.trees == ("eager",):
+            values = [pa.array(np.ones(len(places), dtype=np.int64))]
+            return [Records(places, self.slicing.slice_start(places), names.take(pa.array(codes)), values)]
+        arguments = [[pa.array(np.ones(len(places), dtype=dtype))] for _, dtype in self.bound]
+        return [from_records(self.shape, places, codes, names, arguments)]
+
+
+def count(strategy: Strategy, slicing: Slicing, keys: int | None = None) -> Count:
+    """Averages over a steady stretch of a stream, as long as it takes the strategy to be in the same place again."""
+    if keys is None:
+        # Pages of the eager strategy are of one window whatever their size.
+        keys = 20 if "eager" in strategy.trees else KEYS * slicing.per_advance
+    feed, n = Feed(strategy, slicing, keys), slicing.per_window
+    filled = 2 * n  # slices of the windows that take part
+    with _stripes_cut_by_slice():
+        feed.step(range(filled), slicing.slice_start(filled - 2))
+    steps = _period(strategy, slicing)
+    settled = filled + (2 if "eager" in strategy.trees else slicing.stripe + 2) * slicing.per_advance
+    closed = 0
+    for index in range(filled, settled + steps):
+        if index == settled:
+            feed.forget()
+        closed_now = feed.step([index], int(slicing.slice_start(index - 1)))
+        closed += closed_now if index >= settled else 0
+    records = steps * keys
+    return Count(_per(feed.record, records), _per(feed.window, closed * keys), feed.results / records)
+
+
+def _period(strategy: Strategy, slicing: Slicing) -> int:
+    """Slices after which all repeats: for the three-layer tree a group of stripes, else a few."""
+    if "three_layer" in strategy.trees:
+        return group_length(slicing) * slicing.stripe * slicing.per_advance
+    return 2 * slicing.per_advance
+
+
+@contextmanager
+def _stripes_cut_by_slice() -> Iterator[None]:
+    """The first close, of many windows at once, leaves pages as if they had closed one after another."""
+    most, stripes.MOST_AT_ONCE = stripes.MOST_AT_ONCE, 1
+    try:
+        yield
+    finally:
+        stripes.MOST_AT_ONCE = most
+
+
+def _sum(tree: str) -> tuple[Aggregate, type]:
+    """A sum that the tree is for, and the type of its values."""
+    kind, dtype = ("double", np.float64) if tree == "three_layer" else ("bigint", np.int64)
+    return C.sum("v").resolve((kind,)), dtype
+
+
+def _counts(pages: Pages) -> Cost:
+    return Cost(pages.read, pages.written)
+
+
+def _per(cost: Cost, number: float) -> Cost:
+    return Cost(cost.reads / number, cost.writes / number)
+
+
+@dataclass(frozen=True)
+class Row:
+    """One strategy at one ratio: what the proposal says, what `explain` predicts, what the engine counts."""
+
+    strategy: str
+    ratio: int
+    formula: tuple[Cost, Cost]
+    predicted: tuple[Cost, Cost]
+    counted: tuple[Cost, Cost]
+    results: float
+
+
+def rows(ratios: Sequence[int] = RATIOS) -> list[Row]:
+    """The accounting: for each strategy and ratio the costs of a record and of a window that closes."""
+    found = []
+    for strategy in STRATEGIES:
+        for ratio in ratios:
+            slicing = Slicing(ratio * SECOND, SECOND)
+            costs, counts = strategy.costs(slicing), count(strategy, slicing)
+            predicted = costs.record_in_order(strategy.held), costs.close(strategy.held)
+            formula = strategy.record(ratio), strategy.window(ratio)
+            found.append(
+                Row(strategy.name, ratio, formula, predicted, (counts.record, counts.window), counts.results)
+            )
+    return found
+
+
+HEAD = (
+    "| strategy | R | record: proposal | predicted | counted | window: proposal | predicted | counted |\n"
+    "| --- | --- | --- | --- | --- | --- | --- | --- |"
+)
+
+
+def table(ratios: Sequence[int] = RATIOS) -> str:
+    """The accounting as a Markdown table; a cell is partials read / partials written."""
+    lines = [HEAD]
+    for row in rows(ratios):
+        cells = [pair[i] for i in range(2) for pair in (row.formula, row.predicted, row.counted)]
+        lines.append(f"| {row.strategy} | {row.ratio} | " + " | ".join(map(_cell, cells)) + " |")
+    return "\n".join(lines)
+
+
+def _cell(cost: Cost) -> str:
+    return f"{number(cost.reads)} / {number(cost.writes)}"
