@@ -10,20 +10,25 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 import combinators as C
-from slicing import Emission, on_close, on_update, recent, stripes
+from slicing import Emission, group_by, hopping, on_update, recent, stripes
 from slicing.aggregate import Aggregate
 from slicing.assembly import group_length
 from slicing.blocks import Shape, encode_keys, from_records
 from slicing.costs import Cost, Costs, number
 from slicing.eager import EagerBucket, Records
+from slicing.emission import ON_CLOSE
 from slicing.kernel import kernel
 from slicing.kinds import Field
 from slicing.pages import MemoryStore, Pages
@@ -47,7 +52,7 @@ class Strategy:
 
     name: str
     trees: tuple[str, ...]
-    emission: Emission = on_close()
+    emission: Emission = ON_CLOSE
     held: bool = True
     record: Callable[[int], Cost] | None = None
     window: Callable[[int], Cost] | None = None
@@ -207,9 +212,7 @@ def rows(ratios: Sequence[int] = RATIOS) -> list[Row]:
             costs, counts = strategy.costs(slicing), count(strategy, slicing)
             predicted = costs.record_in_order(strategy.held), costs.close(strategy.held)
             formula = strategy.record(ratio), strategy.window(ratio)
-            found.append(
-                Row(strategy.name, ratio, formula, predicted, (counts.record, counts.window), counts.results)
-            )
+            found.append(Row(strategy.name, ratio, formula, predicted, (counts.record, counts.window), counts.results))
     return found
 
 
@@ -230,3 +233,133 @@ def table(ratios: Sequence[int] = RATIOS) -> str:
 
 def _cell(cost: Cost) -> str:
     return f"{number(cost.reads)} / {number(cost.writes)}"
+
+
+# --- on Spark -------------------------------------------------------------------------------------------------------
+
+SCHEMA = "key bigint, ts timestamp, v bigint, d double"
+START = 1_700_000_000
+METRICS = {
+    "gets": "rocksdbGetCount",
+    "puts": "rocksdbPutCount",
+    "bytes_read": "rocksdbTotalBytesRead",
+    "bytes_written": "rocksdbTotalBytesWritten",
+}
+
+
+@dataclass(frozen=True)
+class Physical:
+    """A steady micro-batch of one record of each key, in which one window closes, on Spark: calls of the state store,
+    its bytes, and the partials of a key that the engine counts; none for Spark's own `window()`."""
+
+    name: str
+    gets: float
+    puts: float
+    bytes_read: float
+    bytes_written: float
+    partials: Cost | None
+    predicted: Cost | None
+
+
+def physical(ratio: int = 12, keys: int = 2 * KEYS, names: Sequence[str] = ()) -> list[Physical]:
+    """Runs a stream of each strategy, or of those named, and of Spark's `window()`; about half a minute each."""
+    slicing = Slicing(ratio * SECOND, SECOND)
+    period = group_length(slicing) * slicing.stripe
+    batches = 1 + ratio + slicing.stripe + period
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+        _write(Path(folder), ratio, batches, keys)
+        found = []
+        for strategy in (*(each for each in STRATEGIES if each.held), None):
+            name = strategy.name if strategy else SPARK
+            if not names or name in names:
+                progress = _run(strategy, folder, ratio)[:batches][-period:]
+                found.append(_averages(name, progress, strategy, slicing, keys))
+    return found
+
+
+SPARK = "Spark `window()`"
+
+
+def _write(folder: Path, ratio: int, batches: int, keys: int) -> None:
+    """A file with the slices of two windows, then one for each slice."""
+    for batch in range(batches):
+        slices = np.arange(2 * ratio) if batch == 0 else np.array([2 * ratio + batch - 1])
+        times = pa.array(np.repeat(START + slices, keys) * SECOND, pa.timestamp("us", "UTC"))
+        ones = np.ones(len(times), dtype=np.int64)
+        columns = {"key": np.tile(np.arange(keys), len(slices)), "ts": times, "v": ones, "d": ones.astype(np.float64)}
+        path = folder / f"part-{batch:05d}.parquet"
+        pq.write_table(pa.table(columns), path)
+        os.utime(path, (START + batch, START + batch))  # Spark reads them in this order
+
+
+def _run(strategy: Strategy | None, folder: str, ratio: int) -> list[Any]:
+    """The progress of the micro-batches; two buckets in two partitions."""
+    from pyspark.sql import functions as F
+
+    from benchmarks.measure import session
+
+    size, advance = f"{ratio} seconds", "1 second"
+    source = session().readStream.schema(SCHEMA).option("maxFilesPerTrigger", 1).parquet(folder)
+    source = source.withWatermark("ts", "0 seconds")
+    if strategy is None:
+        out = source.groupBy("key", F.window("ts", size, advance)).agg(F.sum("v"))
+    else:
+        windowed = group_by(source, "key").window(hopping(size, advance), time="ts").buckets(2).emit(strategy.emission)
+        column = "d" if "three_layer" in strategy.trees else "v"
+        out = windowed.assemble(strategy.trees[0]).aggregate(total=C.sum(column))
+    mode = "update" if strategy and strategy.emission != ON_CLOSE else "append"
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as checkpoint:
+        writer = out.writeStream.format("noop").outputMode(mode).option("checkpointLocation", checkpoint)
+        running = writer.trigger(availableNow=True).start()
+        running.awaitTermination()
+        return list(running.recentProgress)
+
+
+def _averages(name: str, progress: list[Any], strategy: Strategy | None, slicing: Slicing, keys: int) -> Physical:
+    def mean(values: list[float]) -> float:
+        return sum(values) / len(values)
+
+    metrics = [each["stateOperators"][0]["customMetrics"] for each in progress]
+    figures = {field: mean([float(each[metric]) for each in metrics]) for field, metric in METRICS.items()}
+    if strategy is None:
+        return Physical(name, **figures, partials=None, predicted=None)
+    counts = [next(iter(each["observedMetrics"].values())) for each in progress]
+    reads, writes = (mean([each[f"partials_{side}"] / keys for each in counts]) for side in ("read", "written"))
+    costs = strategy.costs(slicing)
+    predicted = costs.record_in_order(strategy.held) + costs.close(strategy.held)
+    return Physical(name, **figures, partials=Cost(reads, writes), predicted=predicted)
+
+
+PHYSICAL_HEAD = (
+    "| strategy | partials of a key, predicted | counted | gets | puts | bytes read | bytes written |\n"
+    "| --- | --- | --- | --- | --- | --- | --- |"
+)
+
+
+def physical_table(found: Sequence[Physical]) -> str:
+    """The figures on Spark as a Markdown table, of one micro-batch and all keys."""
+    lines = [PHYSICAL_HEAD]
+    for each in found:
+        partials = [_cell(cost) if cost else "-" for cost in (each.predicted, each.partials)]
+        calls = [f"{value:,.0f}" for value in (each.gets, each.puts, each.bytes_read, each.bytes_written)]
+        lines.append("| " + " | ".join([each.name, *partials, *calls]) + " |")
+    return "\n".join(lines)
+
+
+def main() -> None:
+    """Print the accounting; with `--spark` the calls and bytes of the state store too."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--ratio", type=int, action="append", help=f"windows per record; {RATIOS} if left out")
+    parser.add_argument("--spark", action="store_true", help="also run a small stream of each strategy on Spark")
+    parser.add_argument("--only", action="append", default=[], help="with --spark: the name of a strategy")
+    options = parser.parse_args()
+    print(table(options.ratio or RATIOS))
+    if options.spark:
+        from benchmarks.measure import session
+
+        print(f"\n{physical_table(physical(names=options.only))}")
+        session().stop()
+
+
+if __name__ == "__main__":
+    main()

@@ -101,7 +101,7 @@ def test_a_late_record_of_an_open_window_reads_2n_less_one_slices(monkeypatch):
 
 @pytest.mark.parametrize("per_slice", [2, 5, 13, 60])
 def test_merging_small_pages_costs_at_most_what_it_says(per_slice):
-    """Each page of a slice is read once, merged or not; rows of the next slice may share a page, and be written back."""
+    """Each page is read once, merged or not; rows of the next slice may share a page, and are then written back."""
     slicing, strategy, keys = slicing_of(60), NAMED["slices, on close, two-layer"], 400
     feed = Feed(strategy, slicing, keys)
     count_from, slices = 30, 30

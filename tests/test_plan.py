@@ -8,10 +8,10 @@ import combinators as C
 from slicing import Aggregate, hopping, tumbling
 from slicing.assembly import choose
 from slicing.blocks import Shape
-from slicing.kernel import kernel
-from slicing.kinds import Field
 from slicing.costs import Cost, Costs
 from slicing.emission import on_update
+from slicing.kernel import kernel
+from slicing.kinds import Field
 from slicing.plan import Plan
 
 HOUR = hopping("1 hour", "1 minute")
@@ -70,7 +70,7 @@ def test_costs_are_those_of_the_design():
     assert (three.combines_per_window, three.nodes_kept) == (4, 24)
     assert three.worst_combines == pytest.approx(2 * 60**0.5)
     assert three.per_window.reads == pytest.approx(4 + 1, rel=0.05), "a stripe of slices, once per stripe"
-    assert three.per_window.writes == pytest.approx(1 + 1 + 1, abs=5 / 8), "and its suffixes; the slice, run, and others"
+    assert three.per_window.writes == pytest.approx(1 + 1 + 1, abs=5 / 8), "the slice, its suffix, the run"
     (plain,) = plan_of(trees=("recompute",), a=COUNT).assemblies
     assert (plain.combines_per_window, plain.per_window, plain.nodes_kept) == (59, Cost(60, 1), 0)
 
