@@ -213,8 +213,8 @@ class Plan:
             return []
         rows = [("  if small pages are merged, more", str(MERGING), str(Cost(0, 0)))]
         if costs.record_at_most(held=True) != costs.record_at_most():
-            held = costs.record_at_most(held=True), eager.record_at_most(held=True)
-            rows.append(("  latest slices held by the process", *map(str, held)))
+            ours, theirs = (str(each.record_at_most(held=True)) for each in (costs, eager))
+            rows.append(("  latest slices held by the process", ours, theirs))
         return rows
 
     def _together(self) -> list[tuple[str, str, str]]:

@@ -140,4 +140,4 @@ def test_the_price_does_not_depend_on_the_ratio_unless_open_windows_go_out():
 def test_the_table_has_a_line_for_each_strategy_and_says_what_was_counted():
     found, text = rows([5]), table([5])
     assert [row.strategy for row in found] == list(NAMED)
-    assert "| slices, on close, two-layer | 5 | 0 / 1 | 0 / 1 | 0 / 1 | 1 / 0 | 3 / 2 | 3 / 2 |" in text.splitlines()
+    assert "| slices, on close, two-layer | 5 | 1 / 1 | 0 / 1 | 0 / 1 | 3 / 2 | 3 / 2 | 3 / 3 |" in text.splitlines()
