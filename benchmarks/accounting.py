@@ -118,31 +118,46 @@ class Feed:
         self.record, self.window, self.results = Cost(0, 0), Cost(0, 0), 0
 
     def step(self, slices: Sequence[int], watermark: int) -> int:
-        """Records of all keys in some slices, then the close at a watermark in microseconds; returns windows closed."""
+        """Records of all keys in some slices, then the close at a watermark in microseconds; returns windows closed.
+
+        What the records alone cost is what the same micro-batch costs if the watermark stays; the rest is the close's.
+        """
         if not self.strategy.held:
             recent._kept.clear()  # the next micro-batch runs in another process
         self.batches += 1
-        now = 1000 * self.batches  # a micro-batch a second
-        bucket = self._bucket()
-        before = bucket.head.done
+        quiet, _ = self._micro_batch(slices, None, self._copy())
+        total, closed = self._micro_batch(slices, watermark, self.store)
+        self.record += quiet
+        self.window += Cost(total.reads - quiet.reads, total.writes - quiet.writes)
+        return closed
+
+    def _copy(self) -> MemoryStore:
+        store = MemoryStore()
+        store.text, store.pages = self.store.text, dict(self.store.pages)
+        return store
+
+    def _micro_batch(self, slices: Sequence[int], watermark: int | None, store: MemoryStore) -> tuple[Cost, int]:
+        """One micro-batch on a store, as on Spark, and the windows it closes; on a copy it closes none."""
+        kept = dict(recent._kept)
+        bucket = self._bucket(store)
+        before, now = bucket.head.done, 1000 * self.batches  # a micro-batch a second
         bucket.add(self._shipped(slices))
-        # The two parts of a micro-batch are asked for one after another, so that each is counted for itself.
-        self.results += sum(map(len, bucket.close(bucket.head.watermark, now)))
-        self.record += _counts(bucket.pages)
-        if watermark // 1000 > bucket.head.watermark:
-            bucket = self._bucket()
-            self.results += sum(map(len, bucket.close(watermark // 1000, now)))
-            self.window += _counts(bucket.pages)
-        return bucket.head.done - before
+        results = sum(map(len, bucket.close(bucket.head.watermark if watermark is None else watermark // 1000, now)))
+        if watermark is None:
+            recent._kept.clear()
+            recent._kept.update(kept)
+        else:
+            self.results += results
+        return _counts(bucket.pages), bucket.head.done - before
 
     def forget(self) -> None:
         """Count from here."""
         self.record, self.window, self.results = Cost(0, 0), Cost(0, 0), 0
 
-    def _bucket(self) -> Bucket | EagerBucket:
+    def _bucket(self, store: MemoryStore) -> Bucket | EagerBucket:
         if self.strategy.trees == ("eager",):
-            return EagerBucket(self.shape, [[0]], self.strategy.grace, {}, self.store, self.strategy.emission)
-        return Bucket(self.shape, self.strategy.trees, self.strategy.grace, {}, self.store, self.strategy.emission)
+            return EagerBucket(self.shape, [[0]], self.strategy.grace, {}, store, self.strategy.emission)
+        return Bucket(self.shape, self.strategy.trees, self.strategy.grace, {}, store, self.strategy.emission)
 
     def _shipped(self, slices: Sequence[int]) -> list[object]:
         places = np.repeat(np.array(slices, dtype=np.int64), self.keys)
