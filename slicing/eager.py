@@ -160,8 +160,9 @@ class EagerBucket:
 
     def _changes(self, window: int) -> Iterator[Windows]:
         """The rows of a window that closes, for the keys whose result is not that of the window before."""
-        _, names = encode_keys(pa.concat_tables([self._page(at).names for at in (window - 1, window)]))
-        before, there = (_aligned(self.shape, self._page(at), names, at) for at in (window - 1, window))
+        pages = [self._page(at) for at in (window - 1, window)]
+        _, names = encode_keys(pa.concat_tables([page.names for page in pages]))
+        before, there = (_aligned(self.shape, page, names, window - 1 + i) for i, page in enumerate(pages))
         now, previous = result_codes(self.shape, [there, before])
         yield from differing(self.shape, there, now, previous, self.emission.what == WITH_DRAINED)
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from slicing.assembly import EAGER, FEW_SLICES, choose
 from slicing.blocks import Shape
+from slicing.costs import MERGING, Cost, Costs, counted, number
 from slicing.emission import ON_CLOSE, Emission
 from slicing.kernel import Kernel
 from slicing.kinds import Field, decimal_of, numpy_type
@@ -18,22 +19,11 @@ _ROW_BYTES = 20  # slice (8), code of the key (4), count of records (8)
 
 
 @dataclass(frozen=True)
-class Cost:
-    """Partials of one key that are read and written, or `combine` calls, on average."""
-
-    reads: float
-    writes: float
-
-    def __str__(self) -> str:
-        return f"{_count(self.reads, 'read')}, {_count(self.writes, 'write')}"
-
-
-@dataclass(frozen=True)
 class Assembly:
     """How one result is assembled: what follows from its tree for `slices` per window at ratio `ratio`.
 
-    Figures are per key and are those of a stream whose windows close one after another. For the three-layer tree they
-    are averages: once per stripe it reads a stripe of slices and writes their suffix aggregates.
+    Figures are per key and are those of a stream whose windows close one after another, see `slicing.costs`. For the
+    three-layer tree they are averages: once per stripe it reads a stripe of slices and writes their suffix aggregates.
     """
 
     kernel: Kernel
@@ -41,6 +31,7 @@ class Assembly:
     reason: str
     slices: int
     ratio: float
+    costs: Costs
 
     @property
     def name(self) -> str:
@@ -65,17 +56,12 @@ class Assembly:
     @property
     def per_record(self) -> Cost:
         """Partials read and written per record, at most: what comes together for a slice and key shares one."""
-        return Cost(self.ratio, self.ratio) if self.tree == EAGER else Cost(0, 1)
+        return self.costs.record_at_most()
 
     @property
     def per_window(self) -> Cost:
         """Partials read and written when a window closes, on average."""
-        return {
-            "two_layer": Cost(3, 1),
-            "three_layer": Cost(5, 2),
-            "recompute": Cost(self.slices, 0),
-            EAGER: Cost(1, 0),
-        }[self.tree]
+        return self.costs.close()
 
     @property
     def slices_kept(self) -> float:
@@ -147,14 +133,19 @@ class Plan:
         return replace(self, trees=(EAGER,) * len(self.trees))
 
     @property
+    def costs(self) -> Costs:
+        """What the state costs, all results together: rows of slices hold them all, nodes are those of each tree."""
+        return self._costs_of(self.trees)
+
+    @property
     def per_record(self) -> Cost:
-        """Partials read and written per record, all results together, as a row holds them all."""
-        return _widest(tuple(each.per_record for each in self.assemblies))
+        """Partials read and written per record, at most, all results together."""
+        return self.costs.record_at_most()
 
     @property
     def per_window(self) -> Cost:
-        """Partials read and written per window and key, all results together."""
-        return _widest(tuple(each.per_window for each in self.assemblies))
+        """Partials read and written per window and key, on average, all results together."""
+        return self.costs.close()
 
     @property
     def state_bytes_per_key(self) -> int:
@@ -174,7 +165,11 @@ class Plan:
         return "\n\n".join([*parts, self._state()] if self.streaming else parts)
 
     def _assembly(self, kernel: Kernel, tree: str) -> Assembly:
-        return Assembly(kernel, tree, self._reason(kernel, tree), self.slices_per_window, self.ratio)
+        costs = self._costs_of((tree,))
+        return Assembly(kernel, tree, self._reason(kernel, tree), self.slices_per_window, self.ratio, costs)
+
+    def _costs_of(self, trees: tuple[str, ...]) -> Costs:
+        return Costs(self.shape.slicing, frozenset(trees), self.emission)
 
     def _reason(self, kernel: Kernel, tree: str) -> str:
         if tree == EAGER:
@@ -187,16 +182,16 @@ class Plan:
 
     def _overview(self) -> str:
         source = "a stream" if self.streaming else "bounded input"
-        partitions = _count(self.partitions, "shuffle partition")
+        partitions = counted(self.partitions, "shuffle partition")
         return _columns(
             [
                 ("windows", f"{self.windows} on {source}"),
                 ("keys", ", ".join(map(str, self.shape.keys))),
-                ("ratio", f"R = {_number(self.ratio)} windows per record"),
+                ("ratio", f"R = {number(self.ratio)} windows per record"),
                 ("slices", f"n = {self.slices_per_window:,} per window, {self.shape.slicing.per_advance} per advance"),
-                ("stripes", _count(self.stripe, "slice") + " each"),
+                ("stripes", counted(self.stripe, "slice") + " each"),
                 *([("emits", f"{self.emission}: {self.emission.meaning}")] if self.streaming else []),
-                ("buckets", f"{self.buckets:,} over {partitions}, {_number(self.buckets_per_partition)} each"),
+                ("buckets", f"{self.buckets:,} over {partitions}, {number(self.buckets_per_partition)} each"),
                 *([("late", self._late())] if self.late != COUNTS else []),
             ]
         )
@@ -228,16 +223,28 @@ class Plan:
             (f"per window: {a.name}", f"{a.per_window}; {_combines(a)}", f"{eager.per_window}; {_combines(eager)}")
             for a in self.assemblies
         ]
-        return _columns([head, record, *rows])
+        return _columns([head, record, *self._more_per_record(), *rows, *self._together()])
+
+    def _more_per_record(self) -> list[tuple[str, str, str]]:
+        """What changes the figures of a record: a process that still has the slices, and many small pages."""
+        costs, eager = self.costs, self.eager.costs
+        if costs.eager:
+            return []
+        rows = [("  if small pages are merged, more", str(MERGING), str(Cost(0, 0)))]
+        if costs.record_at_most(held=True) != costs.record_at_most():
+            ours, theirs = (str(each.record_at_most(held=True)) for each in (costs, eager))
+            rows.append(("  latest slices held by the process", ours, theirs))
+        return rows
+
+    def _together(self) -> list[tuple[str, str, str]]:
+        if len(set(self.trees)) == 1:
+            return []
+        return [("per window, together", str(self.per_window), str(self.eager.per_window))]
 
     def _state(self) -> str:
         kept = [(each.name, _kept(each), f"{each.partial_bytes} bytes a partial, about") for each in self.assemblies]
         total = f"about {_size(self.state_bytes_per_key)} per key before compression, if every slice has a record of it"
         return _columns([("state per key", "partials kept, at most", "size"), *kept]) + f"\n{total}"
-
-
-def _widest(costs: tuple[Cost, ...]) -> Cost:
-    return Cost(max(cost.reads for cost in costs), max(cost.writes for cost in costs))
 
 
 def _bytes_of(field: Field) -> int:
@@ -248,26 +255,18 @@ def _bytes_of(field: Field) -> int:
 
 def _kept(assembly: Assembly) -> str:
     if assembly.tree == EAGER:
-        return _count(assembly.slices_kept, "open window")
-    nodes = f" and {_count(assembly.nodes_kept, 'cached node')}" if assembly.nodes_kept else ""
-    return _count(assembly.slices_kept, "slice") + nodes
+        return counted(assembly.slices_kept, "open window")
+    nodes = f" and {counted(assembly.nodes_kept, 'cached node')}" if assembly.nodes_kept else ""
+    return counted(assembly.slices_kept, "slice") + nodes
 
 
 def _combines(assembly: Assembly) -> str:
-    text = _count(assembly.combines_per_window, "combine")
-    return f"{text}, {_number(assembly.worst_combines)} at worst" if assembly.tree == "three_layer" else text
+    text = counted(assembly.combines_per_window, "combine")
+    return f"{text}, {number(assembly.worst_combines)} at worst" if assembly.tree == "three_layer" else text
 
 
 def _dashed(tree: str) -> str:
     return tree.replace("_", "-")
-
-
-def _count(count: float, noun: str) -> str:
-    return f"{_number(count)} {noun}" + ("" if count == 1 else "s")
-
-
-def _number(value: float) -> str:
-    return f"{int(value):,}" if value == int(value) else f"{value:,.1f}" if value >= 1 else f"{value:.2g}"
 
 
 def _size(count: int) -> str:

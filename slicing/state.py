@@ -237,9 +237,9 @@ class Bucket:
         ordered = any(kernel.aggregate.ordered for kernel in self.shape.kernels)
         entering = [entry for entry in self.head.fresh if ordered or entry[1] < entered]
         both = max((entry[2] for entry in entering), default=-FOREVER)
-        before = fold(self.shape, [*self.pages.take(entering, self.shape), self._incoming.between(-FOREVER, both)])
-        fresh = fold(self.shape, [before, self._incoming.between(both, FOREVER)])
-        self._incoming = empty(self.shape)
+        both, came = max(both, entered), self._incoming
+        fresh = fold(self.shape, [*self.pages.take(entering, self.shape), came.between(-FOREVER, both)])
+        self._incoming = came.between(both, FOREVER)
         self.head.fresh = [entry for entry in self.head.fresh if entry not in entering]
         self.pages.remove(entering)
         return fresh
@@ -264,6 +264,8 @@ class Bucket:
         waiting = fresh.between(entered, FOREVER)
         if len(waiting):
             self.pages.append(self.head.fresh, waiting, self.shape)
+        # Apart from those, or the next close would read and write them all again.
+        self._write_incoming()
 
     def _compact(self, first: int, end: int) -> None:
         """Cut the stripes that became whole, and let late rows join the stripe that is the next to leave.

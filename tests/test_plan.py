@@ -1,14 +1,18 @@
 """What `explain` prints and the figures behind it, for plans made without Spark."""
 
+from dataclasses import replace
+
 import pytest
 
 import combinators as C
 from slicing import Aggregate, hopping, tumbling
 from slicing.assembly import choose
 from slicing.blocks import Shape
+from slicing.costs import Cost, Costs
+from slicing.emission import on_update
 from slicing.kernel import kernel
 from slicing.kinds import Field
-from slicing.plan import Cost, Plan
+from slicing.plan import Plan
 
 HOUR = hopping("1 hour", "1 minute")
 ADDED = Aggregate(lambda: (0, 0), lambda acc, v: (acc[0] + 1, acc[1] + v), lambda a, b: (a[0] + b[0], a[1] + b[1]))
@@ -62,12 +66,13 @@ def test_a_tree_that_was_asked_for(tree):
 
 def test_costs_are_those_of_the_design():
     two, three = plan_of(a=COUNT, b=LARGEST).assemblies
-    assert (two.combines_per_window, two.per_window, two.nodes_kept) == (2, Cost(3, 1), 1)
+    assert (two.combines_per_window, two.per_window, two.nodes_kept) == (2, Cost(3, 2), 1)
     assert (three.combines_per_window, three.nodes_kept) == (4, 24)
     assert three.worst_combines == pytest.approx(2 * 60**0.5)
-    assert three.per_window == Cost(4 + 1, 1 + 1), "one stripe of slices and of suffixes, once per stripe"
+    assert three.per_window.reads == pytest.approx(4 + 1, rel=0.05), "a stripe of slices, once per stripe"
+    assert three.per_window.writes == pytest.approx(1 + 1 + 1, abs=5 / 8), "the slice, its suffix, the run"
     (plain,) = plan_of(trees=("recompute",), a=COUNT).assemblies
-    assert (plain.combines_per_window, plain.per_window, plain.nodes_kept) == (59, Cost(60, 0), 0)
+    assert (plain.combines_per_window, plain.per_window, plain.nodes_kept) == (59, Cost(60, 1), 0)
 
 
 def test_a_record_costs_the_same_at_every_ratio_but_not_in_the_eager_plan():
@@ -115,8 +120,21 @@ def test_the_text_of_a_stream():
     ):
         assert line in text.splitlines()
     assert "0 reads, 1 write " in text
+    words = " ".join(text.split())
+    assert "per window: orders 3 reads, 2 writes; 2 combines" in words
+    assert "per window, together 7.2 reads, 4.6 writes" in words
+    assert "latest slices held" not in text
     assert "60 reads, 60 writes" in text
     assert "24 cached nodes" in text
+
+
+def test_windows_that_go_out_while_they_are_open_read_their_slices_unless_they_are_held():
+    plan = replace(plan_of(orders=COUNT), emission=on_update())
+    assert plan.per_record == Cost(2 * 60 - 1, 1)
+    assert plan.costs == Costs(HOUR.slicing, frozenset(["two_layer"]), on_update())
+    assert plan.costs.record_at_most(held=True) == Cost(0, 1)
+    assert plan.eager.per_record == Cost(120, 60)
+    assert "latest slices held by the process" in str(plan)
 
 
 def test_the_text_of_bounded_input_has_no_state():

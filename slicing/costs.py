@@ -1,0 +1,149 @@
+"""What the state costs, in partials of one key read and written: the figures that `explain` predicts.
+
+They are those of a steady stream: every slice holds records of the key, windows close one after another, and a slice of
+a bucket fills a page. Smaller slices share pages (see `stripes`), and a read counts all rows of its page: at most the
+rows of a stripe more, which cost as much as the reading of one page. `tests/test_accounting.py` counts all of it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from slicing.assembly import EAGER, group_length
+from slicing.emission import CHANGED, NEWEST, ON_CLOSE, TOUCHED, UPDATE, Emission, Records
+from slicing.pages import FAN_IN
+from slicing.slices import Slicing
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Partials of one key that are read and written, on average unless said otherwise."""
+
+    reads: float
+    writes: float
+
+    def __add__(self, other: Cost) -> Cost:
+        return Cost(self.reads + other.reads, self.writes + other.writes)
+
+    def __str__(self) -> str:
+        return f"{counted(self.reads, 'read')}, {counted(self.writes, 'write')}"
+
+
+MERGING = Cost(FAN_IN / (FAN_IN - 1), 1 / (FAN_IN - 1))
+"""What merging small pages adds, at most, for each further micro-batch that brings a record for the same slice: a page
+is read and folded with others once, what they became once again, and so on: 1 + 1/5 + 1/25 + ..."""
+
+
+@dataclass(frozen=True)
+class Costs:
+    """The costs of some results together: rows of slices hold them all, each tree keeps nodes of its own.
+
+    `held` says whether the worker process still has the latest slices, see `recent`; else they are read.
+    """
+
+    slicing: Slicing
+    trees: frozenset[str]
+    emission: Emission = ON_CLOSE
+
+    @property
+    def eager(self) -> bool:
+        """Whether there is a partial for each (window, key) instead of each (slice, key)."""
+        return EAGER in self.trees
+
+    def record_at_most(self, held: bool = False) -> Cost:
+        """Of a record, also a late one, before any window closes; records that come together for a slice share it.
+
+        Without merging, see MERGING.
+        """
+        ratio, n = -(-self.slicing.size // self.slicing.advance), self.slicing.per_window
+        if self.eager:
+            return Cost(ratio, ratio) + Cost(ratio if self._looks else 0, 0) + self._marks
+        return Cost(2 * n - 1 if self._looks and not held else 0, 1) + self._marks
+
+    def record_in_order(self, held: bool = False) -> Cost:
+        """Of the first record of a slice that is the newest: later slices hold nothing, and a window is new.
+
+        Early results are those of a tick, or of one record.
+        """
+        n, step = self.slicing.per_window, self.slicing.per_advance
+        if self.eager:
+            return Cost((n - 1) / step + (n / step if self._looks else 0), n / step)
+        others = n - 1 if self.emission.when == UPDATE else n  # early ones look when the record has been written
+        return Cost(others if self._looks and not held else 0, 1)
+
+    def close(self, held: bool = False) -> Cost:
+        """When one window closes: what entered since goes to its stripe, and the trees move on."""
+        n, step = self.slicing.per_window, self.slicing.per_advance
+        if self.eager:
+            reads = {CHANGED: 2}.get(self.emission.which, 1 if self.emission.has_trees else 0)
+            return Cost(reads, 0)
+        stays = self.emission.corrects or self.emission.which == CHANGED
+        entering = Cost(step, step if stays else max(0, min(step, n - step)))
+        if self.emission.which == CHANGED:
+            return entering + Cost(0 if held else n, 0)
+        trees = sorted(self.trees) if self.emission.has_trees else []
+        return sum((self._tree(tree) for tree in trees), entering)
+
+    @property
+    def _looks(self) -> bool:
+        """Whether a record's windows may go out before they close, for which their slices are looked at."""
+        return self.emission.which in (TOUCHED, NEWEST)
+
+    @property
+    def _marks(self) -> Cost:
+        """Marks of what has not gone out early: rows like those of partials."""
+        when = self.emission.when
+        if self.eager and self.emission.which == NEWEST:
+            return Cost(1, 1)
+        if self.emission.which != TOUCHED or when == UPDATE:
+            return Cost(0, 0)
+        marks = min(when.count - 1, self.slicing.per_window) if isinstance(when, Records) else 1
+        return Cost(marks, marks)
+
+    def _tree(self, tree: str) -> Cost:
+        n, step = self.slicing.per_window, self.slicing.per_advance
+        if tree == "two_layer":
+            return Cost(1 + step, 1)  # the total and what leaves; the total
+        if tree == "three_layer":
+            return _three_layer(self.slicing)
+        return Cost(max(0, n - step), 0)
+
+
+def _three_layer(slicing: Slicing) -> Cost:
+    """The average over the closes in which a stripe is the oldest; exact where a stripe has whole advances.
+
+    Once per stripe the newest stripe becomes whole and once the oldest one changes, both in the same close if the
+    window is a slice longer than its stripes. Either makes the node between anew, from the rest of the group in front
+    and, unless all is of one group, the start of the next.
+    """
+    closes, group = slicing.stripe / slicing.per_advance, group_length(slicing)
+    changes = 1 if (slicing.per_window - 1) % slicing.stripe == 0 else 2
+    crossing = (group - 1) / group
+    reads = {
+        "run": closes,
+        "suffix": closes - 1,  # the first one is used as it is made
+        "slices of the oldest stripe": slicing.stripe,
+        "between": closes - changes,
+        "rest": changes,
+        "start": changes * crossing,
+        "stripes of the group": 1,
+    }
+    writes = {
+        "run": closes,
+        "suffix": closes - 1,
+        "between": changes,
+        "stripe": 1,
+        "rest": 1,
+        "start": 1 + (changes - 1) * crossing,
+    }
+    return Cost(sum(reads.values()) / closes, sum(writes.values()) / closes)
+
+
+def counted(count: float, noun: str) -> str:
+    """A number and its noun."""
+    return f"{number(count)} {noun}" + ("" if count == 1 else "s")
+
+
+def number(value: float) -> str:
+    """A number as people write it, with at most one decimal from 1 on."""
+    return f"{int(value):,}" if value == int(value) else f"{value:,.1f}" if value >= 1 else f"{value:.2g}"
