@@ -114,7 +114,7 @@ class EagerBucket:
         """Yield all that goes out in a micro-batch, then write the state that is left; see `slicing.state.Bucket`."""
         head, slicing = self.head, self.shape.slicing
         came = fold(self.shape.select(()), self._came)
-        head.clock = now
+        now = head.clock = max(now, head.clock)
         head.revision += not self.emission.once
         if self.emission.corrects:
             yield from self._corrections(came)

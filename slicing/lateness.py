@@ -35,17 +35,17 @@ class Late(Generic[Rows]):
     all: int  # records late for all of their windows
     some: int  # records late for some windows, counted in the others
     rows: Rows  # those records or their partials, both causes together
-    done: int  # first window that was open
+    taking: int  # first window that took records
     watermark: int  # the watermark that had closed the others, in milliseconds
 
     def missed(self, slicing: Slicing, slices: Array) -> Missed:
         """What slices met that came late for one window at least."""
         first, last = slicing.first_window(slices), slicing.last_window(slices)
-        taken = np.maximum(first, self.done)
+        taken = np.maximum(first, self.taking)
         return Missed(np.minimum(taken, last + 1) - first, taken, taken > last)
 
 
-def is_late(slicing: Slicing, slices: Array, done: int) -> Array:
-    """Which slices come late for one window at least, `done` being the first that is open."""
-    late: Array = slicing.first_window(slices) < done
+def is_late(slicing: Slicing, slices: Array, taking: int) -> Array:
+    """Which slices come late for one window at least, `taking` being the first that takes records."""
+    late: Array = slicing.first_window(slices) < taking
     return late

@@ -35,10 +35,10 @@ def pick(shape: Shape, block: Block, keys: Array, windows: Array) -> Windows:
     Combines per window: none for additive aggregates, else at most 2 sqrt(n), and 2 for each row of the block.
     """
     slicing = shape.slicing
-    base = int(block.slices.min(initial=0))
+    base = int(block.slices.min()) if len(block) else 0
     rows, _ = order(block.keys, block.slices - base)
     block = block.take(rows)
-    span = int(block.slices.max(initial=0)) - base + 1
+    span = int(block.slices.max()) - base + 1 if len(block) else 1
     at = block.keys * span + (block.slices - base)
     first = slicing.first_slice(windows)
     low, high = (

@@ -28,11 +28,13 @@ class Recent:
     """The slices from `first` on, folded, or nothing yet; the rest is read.
 
     `read(first, end)` gives the rows of some slices, not folded: what is stored, and what has been added since. `what`
-    names them: emissions keep different rows, and one may follow another on the same state.
+    names them: emissions keep different rows, and one may follow another on the same state. So may functions for
+    columns on functions for rows, whose partials are the same in pages and not in memory.
     """
 
     def __init__(self, shape: Shape, nonce: str, what: str, read: Callable[[int, int], list[Block]]):
-        self.shape, self.nonce, self.what, self.read = shape, nonce, what, read
+        layout = ",".join(f"{type(kernel).__name__}/{kernel.width}" for kernel in shape.kernels)
+        self.shape, self.nonce, self.what, self.read = shape, nonce, f"{what} {layout} ", read
         self.first = FOREVER
         self._parts: list[Block] = []
         self._changed = False
@@ -68,7 +70,7 @@ class Recent:
         if self.first == FOREVER:
             return ""
         block = _compact(self.shape, self._block().between(first, FOREVER))
-        nonce = f"{self.what} {secrets.token_hex(8)}"
+        nonce = f"{self.what}{secrets.token_hex(8)}"
         _kept[nonce] = max(first, self.first), block, int(len(block) * row_bytes(self.shape, block))
         while sum(size for _, _, size in _kept.values()) > KEPT_BYTES:
             _kept.popitem(last=False)

@@ -24,7 +24,7 @@ from slicing.assembly import Windows, assemble
 from slicing.blocks import Block, Shape, empty, fold
 from slicing.changes import changes
 from slicing.closing import Closing
-from slicing.emission import CHANGED, NEWEST, ON_CLOSE, ONLY_NEW, UPDATE, WITH_DRAINED, WITH_OLD, Emission
+from slicing.emission import ALL, CHANGED, NEWEST, ON_CLOSE, ONLY_NEW, UPDATE, WITH_DRAINED, WITH_OLD, Emission
 from slicing.lateness import Late, is_late
 from slicing.pages import Nodes, Pages, Store, covered, page_name
 from slicing.pending import pending
@@ -92,9 +92,10 @@ class Bucket:
         The watermark of the micro-batch and the time of its trigger are in milliseconds.
         """
         came = self._incoming
-        self.head.clock = now
+        # A clock may step back; the standing timer, which goes by what was seen before, does not.
+        now = self.head.clock = max(now, self.head.clock)
         self.head.revision += not self.emission.once
-        if self.emission.which != CHANGED:
+        if self.emission.which not in (ALL, CHANGED):
             self.recent.add(came)
         if self.emission.corrects:
             yield from self._corrections(came)
@@ -104,7 +105,7 @@ class Bucket:
         if self.pending is not None:
             yield from self._early(came, now)
         self._forget_other_emissions()
-        self.head.nonce = self.recent.keep(self._recent_from())
+        self.head.nonce = "" if self.emission.which == ALL else self.recent.keep(self._recent_from())
         self.pages.save_header()
 
     def _closing(self, watermark: int) -> Iterator[Windows]:
@@ -150,9 +151,9 @@ class Bucket:
         slicing, drained = self.slicing, self.emission.what == WITH_DRAINED
         known, oldest = self.head.kept < first, slicing.first_slice(first - 1)
         stored = self.recent.slices([(oldest, FOREVER)], oldest)
-        entering = fresh.between(oldest, slicing.entered(max(until, first)))
+        entering = fresh.between(oldest, slicing.entered(until))
         yield from changes(self.shape, stored, entering, first, until, known, drained)
-        self.recent.add(fresh.between(oldest, slicing.entered(max(until, first))))
+        self.recent.add(entering)
 
     def _updates(self, came: Block) -> Iterator[Windows]:
         if not len(came):

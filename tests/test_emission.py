@@ -368,3 +368,21 @@ def test_a_correction_replaces_nothing_where_no_result_went_out(eager):
     got = stream.step([(1000, 2, 5), (2000, 0, 1)], 5)
     assert [got["correction", 2, window] for window in (-1, 0, 1)] == [([5, (5, 1)], [None, None])] * 3
     assert got["correction", 0, 0] == ([4, (4, 4)], [3, (3, 3)])
+
+
+def test_a_clock_that_steps_back_is_waited_for():
+    stream = EmittingStream(hopping(4), cases("sum"), emission=early(every="1 second"))
+    latest = 0
+    for now in (10_000, 11_000, 10_500, 10_600, 11_500, 12_000):
+        latest = max(now, latest)
+        bucket = stream.bucket()
+        bucket.add([stream.shipped([(1000 * 10_000, 0, 1)])])
+        list(bucket.close(0, now))
+        assert stream.bucket().head.clock == latest
+
+
+@pytest.mark.parametrize("names", [("rows", "sum"), ("sum", "rows")])
+def test_functions_for_rows_do_not_take_what_functions_for_columns_keep(names):
+    """The layout in memory is not that of the pages, which both can read if their types agree."""
+    layouts = [recent.Recent(shape_of(hopping(4), cases(name)), "", "all", lambda *_: []).what for name in names]
+    assert layouts[0] != layouts[1]

@@ -50,7 +50,7 @@ SHAPES = {
     "tumbling, no delay": Shape(tumbling("1 minute")),
     "hour by minute": Shape(hopping("1 hour", "1 minute"), delay=90 * SECOND),
     "not a multiple, negative offset": Shape(hopping("10 minutes", "3 minutes", "-50 seconds"), edge=10 * SECOND),
-    "few slices, offset": Shape(hopping("7 minutes", "5 minutes", "2 minutes"), delay=10 * MINUTE),
+    "few slices, shifted": Shape(hopping("7 minutes", "5 minutes", "2 minutes"), delay=10 * MINUTE),
     "grace against more delay, three layers": Shape(
         hopping("20 minutes", "1 minute"), MINUTE, 2 * MINUTE + SECOND // 2, "three_layer"
     ),

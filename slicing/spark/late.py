@@ -15,6 +15,9 @@ from slicing.spark.columns import logical, physical, quoted
 LATE = "late"
 """The column that tags late rows; null in results."""
 
+DELAY, HELD_DELAY = "spark.watermarkDelayMs", "slicing.watermarkDelayMs"
+"""Metadata of event-time columns: where Spark looks for the delay of the watermark, and where it does not."""
+
 LATE_CAUSE = -1
 """The `cause` of late rows in flat tables, in which that of counts is their position among the counters."""
 
@@ -67,7 +70,13 @@ def results(df: DataFrame) -> DataFrame:
 
     Works on streams, on the micro-batches of `foreachBatch`, and on what was written with its column `late` and read.
     """
-    return df.where(F.col(LATE).isNull()).drop(LATE) if _tag_of(df) else df
+    if not _tag_of(df):
+        return df
+    found = df.where(F.col(LATE).isNull()).drop(LATE)
+    metadata = dict(found.schema["window"].metadata)
+    if HELD_DELAY not in metadata:
+        return found
+    return found.withMetadata("window", metadata | {DELAY: metadata.pop(HELD_DELAY)})
 
 
 def late_partials(df: DataFrame) -> DataFrame:

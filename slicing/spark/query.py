@@ -19,11 +19,10 @@ from slicing.kernel import Kernel, RowFailure, kernel
 from slicing.kinds import Field
 from slicing.lateness import COUNTS, RECORDS
 from slicing.spark.columns import Key, kind_of_type, logical, physical, quoted
-from slicing.spark.late import LATE, LateColumns
+from slicing.spark.late import DELAY, HELD_DELAY, LATE, LateColumns
 from slicing.trial import trial
 from slicing.windows import Hopping, show
 
-_DELAY = "spark.watermarkDelayMs"
 _WINDOW = "spark.timeWindow"
 _EMISSION = "slicing.emission"
 """Metadata of columns of windows that go out more than once, or behind the watermark."""
@@ -141,7 +140,9 @@ class Query:
             metadata[_EMISSION] = str(self.emission)
         elif self.streaming and not self.grace:
             # With grace a window goes out behind the watermark, where Spark's operators would drop it without a word.
-            metadata[_DELAY] = self.frame.schema[self.time].metadata[_DELAY]
+            # Beside late rows, which have no window, it waits until `results` has taken them away.
+            name = HELD_DELAY if self.late_columns else DELAY
+            metadata[name] = self.frame.schema[self.time].metadata[DELAY]
         window = F.struct(start.alias("start"), end.alias("end"))
         if self.late_columns:
             window = F.when(F.col("cause").isNull(), window)
@@ -314,8 +315,8 @@ def _check_time(frame: DataFrame, time: str, streaming: bool) -> bool:
             f"time column `{time}` must be timestamp or timestamp_ntz; got {field.dataType.simpleString()}. "
             "Convert it, for example with `F.to_timestamp`."
         )
-    if streaming and _DELAY not in field.metadata:
-        others = [f.name for f in frame.schema.fields if _DELAY in (f.metadata or {})]
+    if streaming and DELAY not in field.metadata:
+        others = [f.name for f in frame.schema.fields if DELAY in (f.metadata or {})]
         found = (
             f"the watermark is on `{others[0]}`" if others else "there is none, or an expression on the column lost it"
         )

@@ -45,7 +45,7 @@ class Sliced:
         """The records of refused slices, of those that were shipped beside the blocks."""
         for data in beside:
             records = decode_records(self.shape, data)
-            yield records.take(np.flatnonzero(is_late(self.shape.slicing, records.slices, late.done)))
+            yield records.take(np.flatnonzero(is_late(self.shape.slicing, records.slices, late.taking)))
 
     def all_windows(self, shipped: Sequence[Block]) -> Iterator[Windows]:
         """All windows of a bucket of bounded input."""
