@@ -130,11 +130,12 @@ def stream(query: Query, workload: Workload, size: str, advance: str, settings: 
     """The steady micro-batches of a stream, into a noop sink; once per process for the same arguments.
 
     The micro-batches of a workload's history are not counted. Unless told otherwise, the same query runs twice, each
-    time from an empty checkpoint: the first, short run only lets the JVM compile what both sides are about to do.
+    time from an empty checkpoint: the first run only lets the JVM compile what both sides are about to do, which takes
+    longer than the measurement.
     """
     with _configured(settings) as spark:
         if settings.warm_up:
-            _stream(spark, query, workload, size, advance, settings, settings.unsteady + 1)
+            _stream(spark, query, workload, size, advance, settings, settings.unsteady + settings.steady)
         return _stream(
             spark, query, workload, size, advance, settings, workload.before + settings.unsteady + settings.steady
         )
