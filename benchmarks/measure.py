@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import statistics
 import sys
 import tempfile
@@ -326,8 +325,3 @@ def _note(process: int, seen: dict[int, float]) -> None:
             seen[process] = max(seen.get(process, 0.0), int(fields["VmRSS"].split()[0]) / 1024)
     except (OSError, KeyError):
         pass  # it has just ended
-
-
-def clean() -> None:
-    """Remove what an earlier process left of Spark's scratch space."""
-    shutil.rmtree(FOLDER / "spark", ignore_errors=True)
