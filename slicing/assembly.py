@@ -113,10 +113,28 @@ class _Cells:
         index = int(self.origins[stretch] + cell - self.offsets[stretch])
         return show_place(self.slicing, self.names, self.keys[stretch], index)
 
-    def ends(self) -> tuple[Array, Array]:
-        """For every cell its slice, the newest of a window that ends there, and its stretch."""
-        stretch = np.repeat(np.arange(len(self.keys)), np.diff(self.offsets))
-        return self.origins[stretch] + np.arange(self.count) - self.offsets[stretch], stretch
+    def ends(self, low: int, high: int) -> tuple[Array, Array, Array]:
+        """The cells in which windows `low` up to but not including `high` may end: cell, window and key of each."""
+        slicing, lengths = self.slicing, np.diff(self.offsets)
+        newest, end = (slicing.first_slice(window) + slicing.per_window - 1 for window in (low, high))
+        skipped = np.clip(newest - self.origins, 0, lengths)
+        counts = np.clip(end - self.origins, 0, lengths) - skipped
+        before = np.cumsum(counts) - counts
+        at = np.arange(int(counts.sum())) + np.repeat(self.offsets[:-1] + skipped - before, counts)
+        oldest = at + np.repeat(self.origins - self.offsets[:-1] - slicing.per_window + 1, counts)
+        keys = np.repeat(self.keys, counts)
+        if slicing.per_advance == 1:
+            return at, oldest, keys
+        starts = np.flatnonzero(oldest % slicing.per_advance == 0)
+        return at[starts], oldest[starts] // slicing.per_advance, keys[starts]
+
+    def between(self, first: int, end: int, rows: slice) -> _Cells:
+        """Those of stretches `first` up to but not including `end`, which have the rows `rows`."""
+        at = self.offsets[first]
+        offsets, position = self.offsets[first : end + 1] - at, self.position[rows] - at
+        return replace(
+            self, origins=self.origins[first:end], offsets=offsets, keys=self.keys[first:end], position=position
+        )
 
 
 def assemble(
@@ -127,18 +145,26 @@ def assemble(
     Yields portions of whole keys whose cells take at most about PORTION_BYTES, each sorted by key and window. Cost in
     combines per window: none for additive aggregates, about 4 for the three-layer tree, n - 1 for recompute.
     """
+    slicing = shape.slicing
     if not len(block):
         return
-    rows, _ = order(block.keys, block.slices - block.slices.min())
+    low, high = int(slicing.first_window(block.slices[0])), int(slicing.last_window(block.slices[-1])) + 1
+    first, end = (low if first is None else max(low, first)), (high if end is None else min(high, end))
+    block = block.between(slicing.first_slice(first), slicing.first_slice(end - 1) + slicing.per_window)
+    if first >= end or not len(block):
+        return
+    rows, _ = order(block.keys, block.slices - block.slices[0])
     block = block.take(rows)
-    slicing = shape.slicing
     aligned = slicing.per_window > 1 and not all(map(_running, shape.kernels, trees))
     width = 8 * (2 + 4 * sum(kernel.width for kernel in shape.kernels))
     limit = max(1, PORTION_BYTES // width)
-    for chosen in _portions(block, _layout(block, slicing, aligned), limit):
-        portion = block.take(chosen)
-        for low, high in _ranges(portion, slicing, aligned, limit):
-            low, high = (low if first is None else max(low, first)), (high if end is None else min(high, end))
+    for portion, cells in _portions(block, _layout(block, slicing, aligned), limit):
+        if cells.count <= limit:
+            yield _assemble_cells(shape, trees, portion, cells, first, end)
+            continue
+        step = max(limit, 4 * slicing.per_window)
+        for low in range(first, end, step):
+            high = min(low + step, end)
             oldest, newest = slicing.first_slice(low), slicing.first_slice(high - 1) + slicing.per_window
             part = portion.take(np.flatnonzero((portion.slices >= oldest) & (portion.slices < newest)))
             if len(part):
@@ -149,33 +175,21 @@ def _running(kernel: Kernel, tree: str) -> bool:
     return tree == "two_layer" and is_additive(kernel)
 
 
-def _portions(block: Block, cells: _Cells, limit: int) -> Iterator[slice]:
+def _portions(block: Block, cells: _Cells, limit: int) -> Iterator[tuple[Block, _Cells]]:
     """Runs of whole keys with at most `limit` cells (or one key, if it has more)."""
-    sizes = np.diff(cells.offsets)
-    before = np.cumsum(sizes) - sizes
-    heads = np.flatnonzero(np.diff(cells.keys, prepend=-1))
-    starts = np.searchsorted(block.keys, cells.keys[heads])
-    at = before[heads]
-    chosen, budget = [0], 0
-    for head in range(1, len(heads)):
-        following = at[head + 1] if head + 1 < len(heads) else cells.count
-        if following - budget > limit:
-            chosen.append(int(starts[head]))
-            budget = int(at[head])
-    for start, stop in zip(chosen, [*chosen[1:], len(block)], strict=True):
-        yield slice(start, stop)
-
-
-def _ranges(block: Block, slicing: Slicing, aligned: bool, limit: int) -> Iterator[tuple[int, int]]:
-    """Ranges of windows that cover a portion: one, unless a single key has more than `limit` cells."""
-    first = int(slicing.first_window(int(block.slices.min())))
-    end = int(slicing.last_window(int(block.slices.max()))) + 1
-    if _layout(block, slicing, aligned).count <= limit:
-        yield first, end
+    if cells.count <= limit:
+        yield block, cells
         return
-    step = max(limit, 4 * slicing.per_window)
-    for low in range(first, end, step):
-        yield low, min(low + step, end)
+    heads = np.flatnonzero(np.diff(cells.keys, prepend=-1))
+    at = np.append(cells.offsets[heads], cells.count)
+    chosen = [0]
+    for head in range(1, len(heads)):
+        if at[head + 1] - at[chosen[-1]] > limit:
+            chosen.append(head)
+    stretches = np.append(heads[chosen], len(cells.keys))
+    rows = np.append(np.searchsorted(block.keys, cells.keys[heads[chosen]]), len(block))
+    for low, high, start, stop in zip(stretches[:-1], stretches[1:], rows[:-1], rows[1:], strict=True):
+        yield block.take(slice(start, stop)), cells.between(low, high, slice(start, stop))
 
 
 def _layout(block: Block, slicing: Slicing, aligned: bool) -> _Cells:
@@ -200,30 +214,20 @@ def _layout(block: Block, slicing: Slicing, aligned: bool) -> _Cells:
     return _Cells(slicing, block.names, origins, offsets, keys[heads], offsets[stretch] + slices - origins[stretch])
 
 
-def _assemble_cells(
-    shape: Shape, trees: Sequence[str], block: Block, cells: _Cells, first: int | None, end: int | None
-) -> Windows:
-    slicing = shape.slicing
-    per_advance = slicing.per_advance
-    spans = _Spans.of(cells)
-    newest, stretch = cells.ends()
-    oldest = newest - slicing.per_window + 1
+def _assemble_cells(shape: Shape, trees: Sequence[str], block: Block, cells: _Cells, first: int, end: int) -> Windows:
+    at, windows, keys = cells.ends(first, end)
+    spans = _Spans.of(cells, at)
     records = spans.total(block.records)
-    live = records > 0
-    if per_advance > 1:
-        live &= oldest % per_advance == 0
-    windows = oldest // per_advance
-    if first is not None:
-        live &= windows >= first
-    if end is not None:
-        live &= windows < end
-    at = np.flatnonzero(live)
-    spans = spans.take(at)
+    if not records.all():
+        live = np.flatnonzero(records)
+        at, windows, keys, spans, records = at[live], windows[live], keys[live], spans.take(live), records[live]
     partials = [
-        _kernel_windows(kernel, tree, columns, cells, spans, at)
+        _totals(columns, spans, block.records, records)
+        if _running(kernel, tree)
+        else _kernel_windows(kernel, tree, columns, cells, spans, at)
         for kernel, tree, columns in zip(shape.kernels, trees, block.partials, strict=True)
     ]
-    return Windows(windows[at], cells.keys[stretch[at]], block.names, records[at], partials, block.dictionaries)
+    return Windows(windows, keys, block.names, records, partials, block.dictionaries)
 
 
 @dataclass(frozen=True)
@@ -237,16 +241,16 @@ class _Spans:
     end: Array
 
     @classmethod
-    def of(cls, cells: _Cells) -> _Spans:
-        """The spans of all cells."""
+    def of(cls, cells: _Cells, at: Array) -> _Spans:
+        """The spans of the windows that end in some cells."""
         n = cells.slicing.per_window
         filled = np.zeros(cells.count + n, dtype=np.int32)
         filled[cells.position + n] = 1
         before = np.cumsum(filled, dtype=np.int32)
-        return cls(before[:-n], before[n:])
+        return cls(before[at], before[at + n])
 
     def take(self, at: Array) -> _Spans:
-        """The spans of some cells."""
+        """Some of the spans."""
         return _Spans(self.first[at], self.end[at])
 
     def total(self, values: Array) -> Array:
@@ -258,13 +262,16 @@ class _Spans:
         return total
 
 
+def _totals(columns: Partials, spans: _Spans, counted: Array, records: Array) -> Partials:
+    """Running totals; what counts every record, as a count and a sum without nulls do, is known from `records`."""
+    return [records if np.array_equal(column, counted) else spans.total(column) for column in columns]
+
+
 def _kernel_windows(kernel: Kernel, tree: str, columns: Partials, cells: _Cells, spans: _Spans, at: Array) -> Partials:
     n = cells.slicing.per_window
     if n == 1:
         # A window is a slice: cells with records are the rows themselves.
         return [column[spans.first] for column in columns]
-    if _running(kernel, tree):
-        return [spans.total(column) for column in columns]
     spread = kernel.spread(cells.count)
     for cell, column in zip(spread, columns, strict=True):
         cell[cells.position] = column

@@ -11,7 +11,7 @@ import base64
 import struct
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
+from itertools import chain, pairwise
 
 import numpy as np
 import pyarrow as pa
@@ -133,6 +133,8 @@ def concat(shape: Shape, blocks: Sequence[Block]) -> Block:
 
 
 def _unify_names(blocks: Sequence[Block]) -> tuple[Array, pa.Table]:
+    if all(block.names is blocks[0].names for block in blocks):
+        return np.concatenate([block.keys for block in blocks]), blocks[0].names
     codes, names = encode_keys(pa.concat_tables([block.names for block in blocks]))
     offsets = np.cumsum([0] + [len(block.names) for block in blocks])
     return np.concatenate([codes[at + b.keys] for at, b in zip(offsets, blocks, strict=False)]), names
@@ -176,11 +178,45 @@ def order(slices: Array, keys: Array) -> tuple[Array, Array]:
 def fold(shape: Shape, blocks: Sequence[Block]) -> Block:
     """One block from folded ones: equal (slice, key) are combined in the order of the blocks.
 
-    Blocks that follow one another in time are only put together, which costs a third of sorting them.
+    Slices that only one block has are only put together, which costs a third of sorting them.
     """
     blocks = [block for block in blocks if len(block)]
     together = concat(shape, blocks)
-    return together if all(a.slices[-1] < b.slices[0] for a, b in pairwise(blocks)) else regroup(shape, together)
+    if all(a.slices[-1] < b.slices[0] for a, b in pairwise(blocks)):
+        return together
+    stretches = list(_stretches(blocks))
+    if 2 * sum(rows.stop - rows.start for rows in chain(*(s for s in stretches if len(s) > 1))) > len(together):
+        return regroup(shape, together)
+    return concat(
+        shape,
+        [
+            together.take(rows[0]) if len(rows) == 1 else regroup(shape, together.take(np.r_[tuple(rows)]))
+            for rows in stretches
+        ],
+    )
+
+
+def _stretches(blocks: Sequence[Block]) -> Iterator[list[slice]]:
+    """Ranges of slices, in order, as the rows that each block has of them in a concatenation.
+
+    A range is of one block only, or of several that overlap.
+    """
+    firsts, ends = (np.array([int(block.slices[i]) for block in blocks]) for i in (0, -1))
+    ends += 1
+    offsets = np.cumsum([0] + [len(block) for block in blocks])
+    edges = np.unique(np.concatenate([firsts, ends]))
+    cover = (firsts <= edges[:, None]) & (edges[:, None] < ends)
+    several = cover.sum(axis=1) > 1
+    edges = edges[np.append(True, ~(several[1:] & several[:-1]))]
+    for low, high in pairwise(edges.tolist()):
+        found = []
+        for offset, block, first, end in zip(offsets, blocks, firsts, ends, strict=False):
+            if first < high and low < end:
+                start, stop = offset + np.searchsorted(block.slices, (low, high))
+                if start < stop:
+                    found.append(slice(int(start), int(stop)))
+        if found:
+            yield found
 
 
 def regroup(shape: Shape, block: Block) -> Block:

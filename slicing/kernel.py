@@ -430,7 +430,9 @@ def sorted_dictionary(arrays: Sequence[pa.Array]) -> pa.Array:
 def union(dictionaries: Sequence[pa.Array | None]) -> pa.Array | None:
     """The dictionary of all values of dictionaries of one type; None if there are none."""
     some = [dictionary for dictionary in dictionaries if dictionary is not None]
-    return sorted_dictionary(some) if some else None
+    if all(dictionary is some[0] for dictionary in some):
+        return some[0] if some else None
+    return sorted_dictionary(some)
 
 
 def ranks(array: pa.Array, dictionary: pa.Array) -> Array:
