@@ -124,10 +124,12 @@ def _records(shape: Shape, chunk: pa.Table, refused: Refused) -> Records:
 
 def _by_label(labels: Array) -> Iterator[tuple[int, Array]]:
     """The rows of each label, in their order."""
-    rows = np.argsort(labels, kind="stable")
-    found, starts = np.unique(labels[rows], return_index=True)
-    for label, some in zip(found, np.split(rows, starts[1:]), strict=True):
-        yield int(label), some
+    counts = np.bincount(labels)
+    # Of narrow integers numpy makes a radix sort.
+    rows = np.argsort(labels.astype(np.min_scalar_type(len(counts))), kind="stable")
+    for label, some in enumerate(np.split(rows, np.cumsum(counts)[:-1])):
+        if len(some):
+            yield label, some
 
 
 def _encoded(shape: Shape, records: Records, labels: tuple[int, ...]) -> Iterator[tuple[int, bytes]]:
