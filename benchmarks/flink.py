@@ -1,4 +1,4 @@
-"""Ours against `HOP` windows of Flink SQL, run by hand: `python -m benchmarks.flink FLINK_PYTHON [NAME ...]`.
+"""Ours against `HOP` windows of Flink SQL, run by hand: `python -m benchmarks.flink FLINK_PYTHON [--only NAME]`.
 
 FLINK_PYTHON is the Python of an environment of its own, which has Flink and need not have anything of ours:
 
@@ -83,11 +83,11 @@ def main() -> int:
     """Measure what is asked for, or all. 1 if rows differed somewhere."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("python", help="the Python that has Flink")
-    parser.add_argument("names", nargs="*", choices=[[], *(each.name for each in COMPARISONS)], help="all, if none")
+    parser.add_argument("--only", action="append", choices=[each.name for each in COMPARISONS], help="repeatable")
     options = parser.parse_args()
     wrong = 0
     for comparison in COMPARISONS:
-        if not options.names or comparison.name in options.names:
+        if not options.only or comparison.name in options.only:
             found = measured(comparison, options.python)
             print(f"{found.title}: {page.in_short(found)}; {found.machine}", flush=True)
             wrong += found.differs is not None
