@@ -36,6 +36,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from benchmarks import measure, page, results
+from benchmarks.goals import HOUR, MINUTE, TEN_SECONDS
 from benchmarks.measure import Run
 from benchmarks.queries import Ours
 from benchmarks.rows import difference
@@ -60,22 +61,13 @@ class Comparison:
 
 
 COMPARISONS = (
-    Comparison("FlinkDay", "day, R = 60 / Flink, hashmap", HOURS, "1 hour", "1 minute", "hashmap"),
+    Comparison("FlinkDay", "day, R = 60 / Flink, hashmap", HOURS, HOUR, MINUTE, "hashmap"),
+    Comparison("FlinkDayRocks", "a 20th of day, R = 60 / Flink, RocksDB", HOURS.cut(0.05), HOUR, MINUTE, "rocksdb"),
+    Comparison("FlinkDense", "half of dense, R = 360 / Flink, hashmap", DENSE.cut(0.5), HOUR, TEN_SECONDS, "hashmap"),
     Comparison(
-        "FlinkDayRocks", "a 20th of it, R = 60 / Flink, RocksDB", HOURS.cut(0.05), "1 hour", "1 minute", "rocksdb"
+        "FlinkDenseRocks", "a 20th of dense, R = 360 / Flink, RocksDB", DENSE.cut(0.05), HOUR, TEN_SECONDS, "rocksdb"
     ),
-    Comparison(
-        "FlinkDense", "half of dense, R = 360 / Flink, hashmap", DENSE.cut(0.5), "1 hour", "10 seconds", "hashmap"
-    ),
-    Comparison(
-        "FlinkDenseRocks",
-        "a 20th of dense, R = 360 / Flink, RocksDB",
-        DENSE.cut(0.05),
-        "1 hour",
-        "10 seconds",
-        "rocksdb",
-    ),
-    Comparison("FlinkTumbling", "day, tumbling (R = 1) / Flink, hashmap", HOURS, "1 minute", "1 minute", "hashmap"),
+    Comparison("FlinkTumbling", "day, tumbling (R = 1) / Flink, hashmap", HOURS, MINUTE, MINUTE, "hashmap"),
 )
 
 

@@ -31,9 +31,10 @@ into Parquet: as many, with the same sum of hashes over keys, windows and exact 
 the sum of absolute values. Goals are what the project has set itself, also where it does not reach them."""
 
 FLINK = """\
-Measured by hand with `python -m benchmarks.flink`, which says how; `make bench` does not. The strongest baseline here:
-the windows of Flink SQL share slices too, inside its runtime in Java, without micro-batches. Seconds,
-records and rows are those of a whole run, in which a side reads all records, from CSV, and closes all windows."""
+Measured by hand with `python -m benchmarks.flink`, which says how; `make bench` does not. It is the strongest baseline:
+windows of Flink SQL share slices too, inside its runtime, in Java and without micro-batches. Seconds, records and rows
+are those of a whole run, in which a side reads all records from CSV and closes all windows; processor time is that of
+all its processes meanwhile."""
 
 COMPARED = ("workload / baseline", "goal", "ratio", "", "baseline", "ours", "records", "rows")
 
