@@ -11,7 +11,7 @@ import pytest
 pytest.importorskip("polars", reason="the packages of the group `bench` are not installed")
 pytest.importorskip("matplotlib", reason="the packages of the group `bench` are not installed")
 
-from benchmarks import axes, goals, page, plots, results, workloads
+from benchmarks import axes, flink, goals, page, plots, results, workloads
 from benchmarks.measure import Run
 from benchmarks.rows import difference
 
@@ -186,6 +186,25 @@ def test_page_shows_what_was_measured_and_what_was_not():
     assert any(line.startswith("| *grows with power* | *1.00* | *-1.00* |") for line in lines)
     assert "| Blocks: encode | bigint | 1.50 |" in lines
     assert lines[-1] == "Measured on 2 cores, Python 3."
+
+
+def test_page_shows_comparisons_with_flink_if_there_are_any():
+    ratio = replace(Faster().measured(), name="FlinkDay", title="day / Flink")
+    assert f"## Flink SQL\n\n{page.FLINK}\n\n" in page.text([ratio])
+    assert "| day / Flink |" in page.text([ratio])
+    assert "Flink SQL" not in page.text([])
+
+
+def test_flink_reads_what_ours_reads_in_one_file_per_reader(tmp_path, monkeypatch):
+    monkeypatch.setattr(workloads, "FOLDER", tmp_path / "workloads")
+    workload = workloads.Workload("try", 100, 10, 60, 3)
+    flink.write(workload, 3_600_000_000, tmp_path)
+    for part in range(2):
+        batches = sorted((tmp_path / "batches").glob(f"*-{part}.csv"), key=lambda path: path.stat().st_mtime)
+        lines = (tmp_path / "readers" / f"{part}.csv").read_text().splitlines()
+        assert lines == [line for path in batches for line in path.read_text().splitlines()]
+        assert len(lines) == 3 * 50 + 1
+        assert lines[-1] == f"-1,{workloads.START // 1000 + 180_000 + 2 * 3_600_000},0"
 
 
 def test_page_links_the_plots_it_wrote(tmp_path):
