@@ -128,8 +128,8 @@ class _Read(_Comparison):
 
 
 DAY_CUT = DAY.cut(0.002)
-DAYS_CUT = DAYS.cut(0.0005)
-WEEK_CUT = WEEK.cut(0.0005)
+DAYS_CUT = DAYS.cut(0.0002)
+WEEK_CUT = WEEK.cut(0.0001)
 DENSE_CUT = DENSE.cut(0.005)
 
 

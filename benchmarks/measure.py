@@ -15,6 +15,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from py4j.protocol import Py4JError
+from pyspark import SparkContext
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
@@ -96,9 +98,14 @@ def session(cores: int = CORES) -> SparkSession:
 
 
 def stop() -> None:
-    """End the session, if there is one."""
+    """End the session, if there is one, also one whose JVM has died."""
     while _sessions:
-        _sessions.popitem()[1].stop()
+        try:
+            _sessions.popitem()[1].stop()
+        except (Py4JError, OSError):
+            # Without these the next session gets another JVM.
+            SparkContext._gateway = SparkContext._jvm = SparkContext._active_spark_context = None
+            SparkSession._instantiatedSession = None
 
 
 def _find_packages_in_workers() -> None:

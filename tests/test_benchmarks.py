@@ -11,7 +11,7 @@ import pytest
 pytest.importorskip("polars", reason="the packages of the group `bench` are not installed")
 pytest.importorskip("matplotlib", reason="the packages of the group `bench` are not installed")
 
-from benchmarks import axes, goals, page, plots, results, workloads
+from benchmarks import accounting, axes, goals, page, plots, results, run, workloads
 from benchmarks.measure import Run
 from benchmarks.rows import difference
 
@@ -89,6 +89,7 @@ def test_results_come_back_as_they_were_kept(folder):
         results.Ratio("A", "a / b", "times faster", None, True, 2.0, None, SLOW, run, "here"),
         results.Point("p", "keys", "10", 10.0, "", run, "here"),
         results.Figure("m", "peak", 5.0, "MiB", 10.0, "here"),
+        results.Table("t", "| a |\n| --- |\n| 1 |", "here"),
     ]
     for each in kept:
         results.keep(each)
@@ -171,6 +172,75 @@ def test_every_point_runs(without_spark):
     assert len(list(results.kept())) == len(axes.ALL)
 
 
+def test_points_in_the_centre_are_one_run():
+    names = {"windows_per_record_R-60", "keys-10000", "seconds_of_disorder-2", "kind_of_key-long", "cores-2"}
+    centre = [spec for spec in axes.ALL if spec.name in names]
+    assert len(centre) == len(names)
+    assert len({(spec.query, spec.workload, spec.windows, spec.settings) for spec in centre}) == 1
+
+
+@pytest.fixture
+def benchmarks(monkeypatch, tmp_path):
+    """What the command runs in place of all benchmarks, and where it writes the page."""
+    there = {}
+    monkeypatch.setattr(run, "_benchmarks", lambda quick: iter(there.items()))
+    monkeypatch.setattr(run.page, "write", lambda: (tmp_path / "page").write_text("written"))
+    monkeypatch.setattr(run.signal, "signal", lambda *_: None)
+    return there
+
+
+def command(monkeypatch, *arguments):
+    monkeypatch.setattr("sys.argv", ["run", *arguments])
+    return run.main()
+
+
+def fails():
+    raise RuntimeError("the JVM has died")
+
+
+def test_a_benchmark_that_fails_does_not_end_the_run(benchmarks, monkeypatch, capsys, tmp_path):
+    found = Faster().measured()
+    benchmarks |= {
+        "first": lambda: found,
+        "second": fails,
+        "third": lambda: replace(found, differs="rows"),
+        "last": lambda: None,
+    }
+    assert command(monkeypatch, "--all", "--write") == 1
+    shown = capsys.readouterr()
+    assert "first: 15 times faster" in shown.out
+    assert "last: done" in shown.out
+    assert shown.out.splitlines()[-1] == "Failed, or rows differ: second, third."
+    assert "the JVM has died" in shown.err
+    assert (tmp_path / "page").exists()
+
+
+def test_a_run_that_is_stopped_writes_what_there_is(benchmarks, monkeypatch, tmp_path):
+    def stopped():
+        raise KeyboardInterrupt
+
+    benchmarks["first"] = stopped
+    with pytest.raises(KeyboardInterrupt):
+        command(monkeypatch, "--all", "--write")
+    assert (tmp_path / "page").exists()
+
+
+def test_all_is_right_and_only_names_are_run(benchmarks, monkeypatch, capsys, tmp_path):
+    benchmarks |= {"first": lambda: None, "second": fails}
+    assert command(monkeypatch, "--only", "first") == 0
+    assert "second" not in capsys.readouterr().out
+    assert command(monkeypatch, "--list", "--all") == 0
+    assert capsys.readouterr().out == "first\nsecond\n"
+    assert not (tmp_path / "page").exists()
+
+
+def test_goals_come_first_and_axes_last():
+    names = [name for name, _ in run._benchmarks(quick=False)]
+    assert names[: len(goals.ALL)] == [each.__name__ for each in goals.ALL]
+    assert names[-len(axes.ALL) :] == [spec.name for spec in axes.ALL]
+    assert {"Memory 24 hours d", "Kernels", "Accounting", "Physical"} <= set(names)
+
+
 def point(x, seconds, axis="windows per record, R"):
     spec = next(spec for spec in axes.AXES if spec.axis == axis and spec.x == x)
     return results.Point(spec.name, axis, spec.label, x, "", replace(FAST, seconds=seconds), "2 cores, Python 3")
@@ -178,7 +248,10 @@ def point(x, seconds, axis="windows per record, R"):
 
 def test_page_shows_what_was_measured_and_what_was_not():
     ratio = replace(Faster().measured(), name="DayLong", title="day / tumbling", machine="2 cores, Python 3")
-    lines = page.text([ratio, point(1, 2.0), point(10, 20.0)], [("Blocks: encode", "bigint", 0.0015)]).splitlines()
+    counted = results.Table("Accounting", accounting.table([5]), "2 cores, Python 3")
+    measured = [ratio, counted, point(1, 2.0), point(10, 20.0)]
+    lines = page.text(measured, [("Blocks: encode", "bigint", 0.0015)]).splitlines()
+    assert "| slices, on close, two-layer | 5 | 1 / 1 | 0 / 1 | 0 / 1 | 3 / 2 | 3 / 2 | 3 / 3 |" in lines
     assert "| day / tumbling | >= 10 | 15 (reached) | times faster | 30.00 s | 2.00 s | 1,000 | 60 |" in lines
     assert any(
         line.startswith("| 10 days, R = 10,080, long / ours at R = 60 |") and "not measured" in line for line in lines
