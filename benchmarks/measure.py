@@ -137,11 +137,13 @@ def stream(query: Query, workload: Workload, size: str, advance: str, settings: 
 
     The micro-batches of a workload's history are not counted. Unless told otherwise, the same query runs twice, each
     time from an empty checkpoint: the first run only lets the JVM compile what both sides are about to do, which takes
-    longer than the measurement.
+    longer than the measurement. Where that one is stopped there is no second.
     """
     with _configured(settings) as spark:
         if settings.warm_up:
-            _stream(spark, query, workload, size, advance, settings, settings.unsteady + settings.steady)
+            cold = _stream(spark, query, workload, size, advance, settings, settings.unsteady + settings.steady)
+            if cold.stopped:
+                return cold
         return _stream(
             spark, query, workload, size, advance, settings, workload.before + settings.unsteady + settings.steady
         )

@@ -4,6 +4,7 @@ import datetime as dt
 import importlib
 import json
 import math
+from contextlib import nullcontext
 from dataclasses import replace
 
 import pytest
@@ -11,7 +12,7 @@ import pytest
 pytest.importorskip("polars", reason="the packages of the group `bench` are not installed")
 pytest.importorskip("matplotlib", reason="the packages of the group `bench` are not installed")
 
-from benchmarks import accounting, axes, goals, page, plots, results, run, workloads
+from benchmarks import accounting, axes, goals, measure, page, plots, results, run, workloads
 from benchmarks.measure import Run
 from benchmarks.rows import difference
 
@@ -232,6 +233,20 @@ def test_all_is_right_and_only_names_are_run(benchmarks, monkeypatch, capsys, tm
     assert command(monkeypatch, "--list", "--all") == 0
     assert capsys.readouterr().out == "first\nsecond\n"
     assert not (tmp_path / "page").exists()
+
+
+def test_what_was_stopped_while_it_warmed_up_is_not_run_again(monkeypatch):
+    ran = []
+
+    def stopped(*arguments):
+        ran.append(arguments)
+        return replace(SLOW, stopped=True)
+
+    monkeypatch.setattr(measure, "_configured", lambda settings: nullcontext())
+    monkeypatch.setattr(measure, "_stream", stopped)
+    run = measure.stream.__wrapped__(axes.OURS, axes.CENTRE, "1 hour", "1 minute")
+    assert run.stopped
+    assert len(ran) == 1
 
 
 def test_goals_come_first_and_axes_last():
