@@ -4,6 +4,8 @@ import datetime as dt
 import importlib
 import json
 import math
+import subprocess
+import sys
 from contextlib import nullcontext
 from dataclasses import replace
 
@@ -409,3 +411,13 @@ def test_a_float_that_is_no_number_equals_itself_only(frame, value):
 
 def test_no_rows_prove_nothing(frame):
     assert difference(frame([]), frame([])) == "no rows at all"
+
+
+def test_asv_finds_all_benchmarks():
+    """What it imports and checks are the signatures of all benchmarks; it exits with 1 if one of them is wrong."""
+    pytest.importorskip("asv")
+    found = subprocess.run(
+        [sys.executable, "-m", "asv", "check", "--python=same"], cwd=page.ROOT, capture_output=True, text=True
+    )
+    assert found.returncode == 0, found.stdout + found.stderr
+    assert "No problems found" in found.stdout
