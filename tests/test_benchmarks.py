@@ -169,6 +169,13 @@ def test_every_comparison_runs_two_sides_and_checks_rows(comparison, without_spa
     assert found.title == " ".join(found.title.split())
 
 
+@pytest.mark.parametrize("comparison", goals.ALL, ids=lambda each: each.__name__)
+def test_no_ratio_of_any_comparison_whose_runs_were_stopped(comparison, without_spark, monkeypatch):
+    for name in ("stream", "faster", "bounded"):
+        monkeypatch.setattr(goals, name, lambda *_: Run(240.0, 1_000, stopped=True, store="RocksDB"))
+    assert comparison().measured().ratio is None
+
+
 def test_every_point_runs(without_spark):
     for spec in axes.ALL:
         assert spec.measured().run == MIXED
