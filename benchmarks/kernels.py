@@ -45,7 +45,14 @@ def _values(random: np.random.Generator, kind: str, count: int) -> pa.Array:
     return pa.array(values).cast(arrow_type(kind))
 
 
-class Blocks:
+class _Short:
+    """Some five times each in one process: there are many."""
+
+    rounds = 1
+    repeat = (1, 5, 3.0)
+
+
+class Blocks(_Short):
     """Count and sum over a million records of 10,000 keys, 100 slices: from records to the state and back."""
 
     params = (["bigint", "double"],)
@@ -83,7 +90,7 @@ class Blocks:
         decode_text(self.shape, self.text)
 
 
-class Assembly:
+class Assembly(_Short):
     """144 windows of 1,000 keys assembled from a record per (slice, key), by tree and slices per window."""
 
     params = (["two_layer", "three_layer", "recompute"], [60, 360, 1440])
@@ -104,7 +111,7 @@ class Assembly:
             pass
 
 
-class Combinators:
+class Combinators(_Short):
     """Every combinator of the catalogue over 200,000 records of 1,000 keys, on a number and on text where it can."""
 
     params = ([entry.name for entry in CATALOGUE], list(KINDS))

@@ -15,6 +15,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from py4j.protocol import Py4JError
+from pyspark import SparkContext
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
@@ -96,9 +98,14 @@ def session(cores: int = CORES) -> SparkSession:
 
 
 def stop() -> None:
-    """End the session, if there is one."""
+    """End the session, if there is one, also one whose JVM has died."""
     while _sessions:
-        _sessions.popitem()[1].stop()
+        try:
+            _sessions.popitem()[1].stop()
+        except (Py4JError, OSError):
+            # Without these the next session gets another JVM.
+            SparkContext._gateway = SparkContext._jvm = SparkContext._active_spark_context = None
+            SparkSession._instantiatedSession = None
 
 
 def _find_packages_in_workers() -> None:
@@ -130,11 +137,13 @@ def stream(query: Query, workload: Workload, size: str, advance: str, settings: 
 
     The micro-batches of a workload's history are not counted. Unless told otherwise, the same query runs twice, each
     time from an empty checkpoint: the first run only lets the JVM compile what both sides are about to do, which takes
-    longer than the measurement.
+    longer than the measurement. Where that one is stopped there is no second.
     """
     with _configured(settings) as spark:
         if settings.warm_up:
-            _stream(spark, query, workload, size, advance, settings, settings.unsteady + settings.steady)
+            cold = _stream(spark, query, workload, size, advance, settings, settings.unsteady + settings.steady)
+            if cold.stopped:
+                return cold
         return _stream(
             spark, query, workload, size, advance, settings, workload.before + settings.unsteady + settings.steady
         )

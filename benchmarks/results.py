@@ -65,7 +65,16 @@ class Figure:
     machine: str
 
 
-Kept = Ratio | Point | Figure
+@dataclass(frozen=True)
+class Table:
+    """A table in Markdown, such as the accounting."""
+
+    name: str
+    text: str
+    machine: str
+
+
+Kept = Ratio | Point | Figure | Table
 
 
 def machine(cores: int) -> str:
@@ -89,7 +98,7 @@ def kept(folder: Path | None = None) -> Iterator[Kept]:
 
 
 def _read(fields: dict[str, Any]) -> Kept:
-    kind = {each.__name__: each for each in (Ratio, Point, Figure)}[fields.pop("kind")]
+    kind = {each.__name__: each for each in (Ratio, Point, Figure, Table)}[fields.pop("kind")]
     for name in ("baseline", "ours", "run"):
         if name in fields:
             run = fields[name]

@@ -8,18 +8,21 @@ from __future__ import annotations
 
 import argparse
 import os
+import signal
 import subprocess
 import sys
 import time
+import traceback
 from collections.abc import Callable, Iterator
 
-from benchmarks import axes, goals, measure, memory, page, results
+from benchmarks import accounting, axes, goals, measure, memory, page, results
 
 ROOT = page.ROOT
+Benchmark = Callable[[], results.Kept | None]
 
 
 def main() -> int:
-    """Measure what is asked for, print it, and write the page if asked to. 1 if rows differed somewhere."""
+    """Measure what is asked for, print it, and write the page if asked to. 1 if rows differed or something failed."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--quick", action="store_true", help="a few of each, about five minutes")
     parser.add_argument("--only", action="append", default=[], help="a benchmark, or a part of names; repeatable")
@@ -27,20 +30,38 @@ def main() -> int:
     parser.add_argument("--list", action="store_true", help="only print the names")
     parser.add_argument("--write", action="store_true", help="write docs/performance.md from all results there are")
     options = parser.parse_args()
-    wrong = 0
-    for name, measured in _chosen(options.quick, options.all, options.only):
-        print(name, end="", flush=True)
-        start = time.monotonic()
-        found = None if options.list else measured()
-        print("" if found is None else f": {page.in_short(found)} ({time.monotonic() - start:.0f} s)", flush=True)
-        wrong += isinstance(found, results.Ratio) and found.differs is not None
-    measure.stop()
-    if options.write:
-        page.write()
-    return min(wrong, 1)
+    chosen = _chosen(options.quick, options.all, options.only)
+    if options.list:
+        print(*(name for name, _ in chosen), sep="\n")
+        return 0
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # stopped from outside, it still writes what there is
+    try:
+        wrong = [name for name, measured in chosen if not _is_right(name, measured)]
+    finally:
+        measure.stop()
+        if options.write:
+            page.write()
+    if wrong:
+        print(f"Failed, or rows differ: {', '.join(wrong)}.")
+    return min(len(wrong), 1)
 
 
-def _chosen(quick: bool, every: bool, only: list[str]) -> Iterator[tuple[str, Callable[[], results.Kept | None]]]:
+def _is_right(name: str, measured: Benchmark) -> bool:
+    """Measure and say what came out; a benchmark that fails says why, and is no reason to leave out the next one."""
+    print(name, end=": ", flush=True)
+    start = time.monotonic()
+    try:
+        found = measured()
+    except Exception:
+        print(f"failed ({time.monotonic() - start:.0f} s)", flush=True)
+        traceback.print_exc()
+        measure.stop()  # whatever it has left running
+        return False
+    print(f"{'done' if found is None else page.in_short(found)} ({time.monotonic() - start:.0f} s)", flush=True)
+    return not (isinstance(found, results.Ratio) and found.differs)
+
+
+def _chosen(quick: bool, every: bool, only: list[str]) -> Iterator[tuple[str, Benchmark]]:
     """The benchmarks asked for; a part of a name stands for all that have it, unless it is the whole name of one."""
     there = dict(_benchmarks(quick))
     for name, measured in there.items():
@@ -49,15 +70,25 @@ def _chosen(quick: bool, every: bool, only: list[str]) -> Iterator[tuple[str, Ca
             yield name, measured
 
 
-def _benchmarks(quick: bool) -> Iterator[tuple[str, Callable[[], results.Kept | None]]]:
+def _benchmarks(quick: bool) -> Iterator[tuple[str, Benchmark]]:
+    """All there are, what matters most first: who has to stop early has it."""
     for comparison in goals.QUICK if quick else goals.ALL:
         yield comparison.__name__, comparison().measured
-    for spec in axes.QUICK if quick else axes.ALL:
-        yield spec.name, spec.measured
     for size in () if quick else memory.Memory.params[0]:
         for column in memory.Memory.params[1]:
             yield f"Memory {size} {column}", lambda size=size, column=column: memory.Memory().measured(size, column)
+    if not quick:
+        yield "Accounting", lambda: _kept("Accounting", accounting.table())
+        yield "Physical", lambda: _kept("Physical", accounting.physical_table(accounting.physical()))
     yield "Kernels", lambda: kernels(quick)
+    for spec in axes.QUICK if quick else axes.ALL:
+        yield spec.name, spec.measured
+
+
+def _kept(name: str, text: str) -> results.Table:
+    found = results.Table(name, text, results.machine(measure.CORES))
+    results.keep(found)
+    return found
 
 
 def kernels(quick: bool) -> None:

@@ -4,6 +4,9 @@ import datetime as dt
 import importlib
 import json
 import math
+import subprocess
+import sys
+from contextlib import nullcontext
 from dataclasses import replace
 
 import pytest
@@ -11,7 +14,7 @@ import pytest
 pytest.importorskip("polars", reason="the packages of the group `bench` are not installed")
 pytest.importorskip("matplotlib", reason="the packages of the group `bench` are not installed")
 
-from benchmarks import axes, flink, goals, page, plots, results, workloads
+from benchmarks import accounting, axes, flink, goals, measure, page, plots, results, run, workloads
 from benchmarks.measure import Run
 from benchmarks.rows import difference
 
@@ -89,6 +92,7 @@ def test_results_come_back_as_they_were_kept(folder):
         results.Ratio("A", "a / b", "times faster", None, True, 2.0, None, SLOW, run, "here"),
         results.Point("p", "keys", "10", 10.0, "", run, "here"),
         results.Figure("m", "peak", 5.0, "MiB", 10.0, "here"),
+        results.Table("t", "| a |\n| --- |\n| 1 |", "here"),
     ]
     for each in kept:
         results.keep(each)
@@ -165,10 +169,100 @@ def test_every_comparison_runs_two_sides_and_checks_rows(comparison, without_spa
     assert found.title == " ".join(found.title.split())
 
 
+@pytest.mark.parametrize("comparison", goals.ALL, ids=lambda each: each.__name__)
+def test_no_ratio_of_any_comparison_whose_runs_were_stopped(comparison, without_spark, monkeypatch):
+    for name in ("stream", "faster", "bounded"):
+        monkeypatch.setattr(goals, name, lambda *_: Run(240.0, 1_000, stopped=True, store="RocksDB"))
+    assert comparison().measured().ratio is None
+
+
 def test_every_point_runs(without_spark):
     for spec in axes.ALL:
         assert spec.measured().run == MIXED
     assert len(list(results.kept())) == len(axes.ALL)
+
+
+def test_points_in_the_centre_are_one_run():
+    names = {"windows_per_record_R-60", "keys-10000", "seconds_of_disorder-2", "kind_of_key-long", "cores-2"}
+    centre = [spec for spec in axes.ALL if spec.name in names]
+    assert len(centre) == len(names)
+    assert len({(spec.query, spec.workload, spec.windows, spec.settings) for spec in centre}) == 1
+
+
+@pytest.fixture
+def benchmarks(monkeypatch, tmp_path):
+    """What the command runs in place of all benchmarks, and where it writes the page."""
+    there = {}
+    monkeypatch.setattr(run, "_benchmarks", lambda quick: iter(there.items()))
+    monkeypatch.setattr(run.page, "write", lambda: (tmp_path / "page").write_text("written"))
+    monkeypatch.setattr(run.signal, "signal", lambda *_: None)
+    return there
+
+
+def command(monkeypatch, *arguments):
+    monkeypatch.setattr("sys.argv", ["run", *arguments])
+    return run.main()
+
+
+def fails():
+    raise RuntimeError("the JVM has died")
+
+
+def test_a_benchmark_that_fails_does_not_end_the_run(benchmarks, monkeypatch, capsys, tmp_path):
+    found = Faster().measured()
+    benchmarks |= {
+        "first": lambda: found,
+        "second": fails,
+        "third": lambda: replace(found, differs="rows"),
+        "last": lambda: None,
+    }
+    assert command(monkeypatch, "--all", "--write") == 1
+    shown = capsys.readouterr()
+    assert "first: 15 times faster" in shown.out
+    assert "last: done" in shown.out
+    assert shown.out.splitlines()[-1] == "Failed, or rows differ: second, third."
+    assert "the JVM has died" in shown.err
+    assert (tmp_path / "page").exists()
+
+
+def test_a_run_that_is_stopped_writes_what_there_is(benchmarks, monkeypatch, tmp_path):
+    def stopped():
+        raise KeyboardInterrupt
+
+    benchmarks["first"] = stopped
+    with pytest.raises(KeyboardInterrupt):
+        command(monkeypatch, "--all", "--write")
+    assert (tmp_path / "page").exists()
+
+
+def test_all_is_right_and_only_names_are_run(benchmarks, monkeypatch, capsys, tmp_path):
+    benchmarks |= {"first": lambda: None, "second": fails}
+    assert command(monkeypatch, "--only", "first") == 0
+    assert "second" not in capsys.readouterr().out
+    assert command(monkeypatch, "--list", "--all") == 0
+    assert capsys.readouterr().out == "first\nsecond\n"
+    assert not (tmp_path / "page").exists()
+
+
+def test_what_was_stopped_while_it_warmed_up_is_not_run_again(monkeypatch):
+    ran = []
+
+    def stopped(*arguments):
+        ran.append(arguments)
+        return replace(SLOW, stopped=True)
+
+    monkeypatch.setattr(measure, "_configured", lambda settings: nullcontext())
+    monkeypatch.setattr(measure, "_stream", stopped)
+    run = measure.stream.__wrapped__(axes.OURS, axes.CENTRE, "1 hour", "1 minute")
+    assert run.stopped
+    assert len(ran) == 1
+
+
+def test_goals_come_first_and_axes_last():
+    names = [name for name, _ in run._benchmarks(quick=False)]
+    assert names[: len(goals.ALL)] == [each.__name__ for each in goals.ALL]
+    assert names[-len(axes.ALL) :] == [spec.name for spec in axes.ALL]
+    assert {"Memory 24 hours d", "Kernels", "Accounting", "Physical"} <= set(names)
 
 
 def point(x, seconds, axis="windows per record, R"):
@@ -178,7 +272,10 @@ def point(x, seconds, axis="windows per record, R"):
 
 def test_page_shows_what_was_measured_and_what_was_not():
     ratio = replace(Faster().measured(), name="DayLong", title="day / tumbling", machine="2 cores, Python 3")
-    lines = page.text([ratio, point(1, 2.0), point(10, 20.0)], [("Blocks: encode", "bigint", 0.0015)]).splitlines()
+    counted = results.Table("Accounting", accounting.table([5]), "2 cores, Python 3")
+    measured = [ratio, counted, point(1, 2.0), point(10, 20.0)]
+    lines = page.text(measured, [("Blocks: encode", "bigint", 0.0015)]).splitlines()
+    assert "| slices, on close, two-layer | 5 | 1 / 1 | 0 / 1 | 0 / 1 | 3 / 2 | 3 / 2 | 3 / 3 |" in lines
     assert "| day / tumbling | >= 10 | 15 (reached) | times faster | 30.00 s | 2.00 s | 1,000 | 60 |" in lines
     assert any(
         line.startswith("| 10 days, R = 10,080, long / ours at R = 60 |") and "not measured" in line for line in lines
@@ -340,3 +437,13 @@ def test_a_float_that_is_no_number_equals_itself_only(frame, value):
 
 def test_no_rows_prove_nothing(frame):
     assert difference(frame([]), frame([])) == "no rows at all"
+
+
+def test_asv_finds_all_benchmarks():
+    """What it imports and checks are the signatures of all benchmarks; it exits with 1 if one of them is wrong."""
+    pytest.importorskip("asv")
+    found = subprocess.run(
+        [sys.executable, "-m", "asv", "check", "--python=same"], cwd=page.ROOT, capture_output=True, text=True
+    )
+    assert found.returncode == 0, found.stdout + found.stderr
+    assert "No problems found" in found.stdout

@@ -9,6 +9,7 @@ from slicing.spark import bounded, stream
 from slicing.spark.buckets import labels
 from slicing.spark.query import Query
 from slicing.spark.requirements import check_stream
+from slicing.spark.timers import TimedBuckets, TimedStage
 
 BUCKETS_PER_PARTITION = 1
 
@@ -20,7 +21,10 @@ def build(query: Query, buckets: int | None) -> DataFrame:
         check_stream(spark)
     partitions = _partitions(query.frame)
     chosen = labels(spark, _buckets(buckets, query, partitions), partitions)
-    return stream.build(query, chosen, partitions) if query.streaming else bounded.build(query, chosen)
+    if not query.streaming:
+        return bounded.build(query, chosen)
+    timed = (TimedBuckets, TimedStage) if query.timed else ()
+    return stream.build(query, chosen, partitions, *timed)
 
 
 def plan(query: Query, buckets: int | None) -> Plan:

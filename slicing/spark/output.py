@@ -19,7 +19,7 @@ from slicing.lateness import Late
 from slicing.slices import Slicing
 from slicing.spark.columns import physical
 from slicing.spark.late import LATE_CAUSE
-from slicing.spark.query import COUNTERS
+from slicing.spark.query import COUNTERS, TIMERS
 
 
 def completed(table: pa.Table, fields: Sequence[Field]) -> pa.Table:
@@ -126,8 +126,8 @@ def _results(
 
 def flat_counts(counts: dict[str, int]) -> pa.Table:
     """One row per count that is not zero: its position among the counters, and the number as `start`."""
-    causes = [cause for cause, name in enumerate(COUNTERS) if counts.get(name)]
-    numbers = [counts[COUNTERS[cause]] for cause in causes]
+    found = [(cause, counts[name]) for cause, name in enumerate((*COUNTERS, *TIMERS)) if counts.get(name)]
+    causes, numbers = zip(*found, strict=True) if found else ((), ())
     return pa.table({"start": pa.array(numbers, pa.int64()), "cause": pa.array(causes, pa.int32())})
 
 

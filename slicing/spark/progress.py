@@ -17,7 +17,7 @@ from pyspark.sql.streaming.listener import (
     StreamingQueryListener,
 )
 
-from slicing.spark.query import COUNTERS, EXTENT, METRICS, REFUSED
+from slicing.spark.query import COUNTERS, EXTENT, METRICS, REFUSED, TIMERS
 
 Gauges = dict[str, float]
 
@@ -72,6 +72,7 @@ class MicroBatch:
             counted(counts["open_windows"], "open window"),
             counted(counts["slices"], "slice"),
             f"state {size(self.in_memory)} in memory and {size(self.on_disk)} on disk",
+            *(f"{name.removeprefix('micros_')} {counts[name] / 1e6:.2f} s" for name in TIMERS if name in counts),
         ]
         return f"micro-batch {self.number}: {', '.join(reported)}, {self.seconds:.1f} s"
 
@@ -96,7 +97,11 @@ def micro_batch(progress: Mapping[str, Any]) -> MicroBatch | None:
         progress["durationMs"].get("triggerExecution", 0) / 1000,
         watermark if known else None,
         (_instant(progress["timestamp"]) - watermark).total_seconds() if known else None,
-        {name: (max if name in EXTENT else sum)(row[name] for row in observed) for name in COUNTERS},
+        {
+            name: (max if name in EXTENT else sum)(row.get(name, 0) for row in observed)
+            for name in (*COUNTERS, *TIMERS)
+            if name in COUNTERS or any(name in row for row in observed)
+        },
         sum(operator["memoryUsedBytes"] for operator in progress["stateOperators"]),
         sum(operator["customMetrics"].get("rocksdbSstFileSize", 0) for operator in progress["stateOperators"]),
     )

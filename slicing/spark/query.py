@@ -47,6 +47,7 @@ class Query:
     emission: Emission
     streaming: bool
     late: str
+    timed: bool
 
     def records(self) -> DataFrame:
         """What the first stage reads: time, leaves of the key, values."""
@@ -107,7 +108,7 @@ class Query:
             F.coalesce(
                 (F.max if counter in EXTENT else F.sum)(F.when(F.col("cause") == cause, F.col("start"))), F.lit(0)
             ).alias(counter)
-            for cause, counter in enumerate(COUNTERS)
+            for cause, counter in enumerate((*COUNTERS, *TIMERS) if self.timed else COUNTERS)
         ]
         rows = flat.observe(self.metrics_name(), *counts)
         rows = rows.where("cause is null or cause < 0" if self.late_columns else "cause is null")
@@ -184,6 +185,14 @@ EXTENT = ("open_windows", "slices")
 COUNTERS = (*REFUSED, "partials_read", "partials_written", "results", *EXTENT)
 """All observed metrics; what a stream reads and writes is counted in partials of its state."""
 
+PREAGGREGATE = "micros_preaggregate"
+TIMERS = (
+    PREAGGREGATE,
+    *(f"micros_{stage}" for stage in ("decode", "read", "assemble", "combine", "encode", "write", "output")),
+)
+"""More observed metrics where a stream is timed: microseconds of the stages in Python, see `slicing.spark.timers`."""
+_TIMED = "spark.slicing.timers"
+
 
 def resolve(
     frame: DataFrame,
@@ -225,7 +234,8 @@ def resolve(
         _check_short(window, grace)
         _check_emission(emission, grace, kernels)
     sources = tuple(_source(bound, each.aggregate) for bound, each in zip(results.values(), kernels, strict=True))
-    options = grace, emission, streaming, late
+    timed = streaming and str(frame.sparkSession.conf.get(_TIMED, "false")).lower() == "true"
+    options = grace, emission, streaming, late, timed
     return Query(frame, resolved, window, time, ntz, shape, trees, sources, columns, arguments, *options)
 
 

@@ -6,7 +6,7 @@ data or without, so that a bucket sees every watermark and knows that of the mic
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pandas as pd
@@ -168,12 +168,21 @@ def fingerprint(query: Query, labels: tuple[int, ...], partitions: int) -> dict[
     }
 
 
-def build(query: Query, labels: tuple[int, ...], partitions: int) -> DataFrame:
-    """The windows of a stream, in append mode, as they close, and late rows if they are asked for."""
+def build(
+    query: Query,
+    labels: tuple[int, ...],
+    partitions: int,
+    buckets: type[Buckets] = Buckets,
+    wrapped: Callable[[Any], Any] = lambda stage: stage,
+) -> DataFrame:
+    """The windows of a stream, in append mode, as they close, and late rows if they are asked for.
+
+    `buckets` is the stateful operator, and `wrapped` gets the first stage: both may do more than they must.
+    """
     chosen = strategy(query.shape, query.trees, query.arguments)
-    stage = chosen.first_stage(labels, beside=query.late == RECORDS)
+    stage = wrapped(chosen.first_stage(labels, beside=query.late == RECORDS))
     blocks = query.records().mapInArrow(stage, stage.schema)
-    processor = Buckets(chosen, query, fingerprint(query, labels, partitions))
+    processor = buckets(chosen, query, fingerprint(query, labels, partitions))
     flat = blocks.groupBy("bucket").transformWithStateInPandas(
         # Always Append, also for rows that replace others: Spark refuses a checkpoint of another mode.
         processor,

@@ -1,0 +1,115 @@
+"""Stages of the Python side are timed where a session asks for it, each without those it calls; else nothing is."""
+
+import pytest
+from streams import SECOND, START, record, source, table, write
+
+import combinators as C
+from slicing import group_by, hopping
+from slicing.spark import timers
+from slicing.spark.progress import micro_batch
+from slicing.spark.query import COUNTERS, PREAGGREGATE, TIMERS
+from slicing.spark.timers import STAGES, Stopwatch, watched
+
+
+@pytest.fixture
+def pass_time(monkeypatch):
+    """A clock that moves only when it is told to, in microseconds."""
+    now = [0]
+    monkeypatch.setattr(timers, "perf_counter_ns", lambda: now[0])
+
+    def pass_time(micros):
+        now[0] += 1000 * micros
+
+    return pass_time
+
+
+def test_a_stage_does_not_have_the_time_of_those_it_calls(pass_time):
+    watch = Stopwatch()
+    inner = watch.timed("inner", lambda: pass_time(5))
+
+    def outer():
+        pass_time(1)
+        inner()
+        pass_time(2)
+        return "result"
+
+    pass_time(100)
+    assert watch.timed("outer", outer)() == "result"
+    pass_time(100)
+    assert watch.take() == {"outer": 3, "inner": 5}
+    assert watch.take() == {}
+
+
+def test_a_generator_is_timed_while_it_runs_and_not_while_it_waits(pass_time):
+    def items():
+        for number in range(2):
+            pass_time(10)
+            yield number
+        pass_time(1)
+
+    watch = Stopwatch()
+    for _ in watch.timed("made", items)():
+        pass_time(1000)
+    assert watch.take() == {"made": 21}
+
+
+def test_a_stage_that_raises_ends(pass_time):
+    watch = Stopwatch()
+
+    def fails():
+        pass_time(1)
+        raise KeyError
+
+    with pytest.raises(KeyError):
+        watch.timed("a", fails)()
+    pass_time(100)
+    assert watch.take() == {"a": 1}
+
+
+def test_functions_are_wrapped_only_meanwhile():
+    def current():
+        return [vars(owner)[name] for own in STAGES.values() for owner, name in own]
+
+    before = current()
+    with watched(Stopwatch()):
+        assert all(a is not b for a, b in zip(before, current(), strict=True))
+    assert all(a is b for a, b in zip(before, current(), strict=True))
+
+
+def test_every_stage_has_a_counter():
+    assert sorted(TIMERS) == sorted([PREAGGREGATE, *STAGES])
+
+
+def ran(spark, folder, tree):
+    """The rows of a stream, and the progress of its micro-batches."""
+    windowed = group_by(source(spark, folder), "world").window(hopping("20 seconds", "2 seconds"), time="ts")
+    out = windowed.assemble(tree).aggregate(total=C.sum("n"), most=C.max("x"))
+    query = out.writeStream.format("memory").queryName("timed").trigger(availableNow=True).start()
+    query.awaitTermination()
+    return sorted(map(str, spark.table("timed").collect())), query.recentProgress
+
+
+@pytest.mark.parametrize("tree", ["auto", "eager"])
+def test_a_stream_is_timed_if_its_session_asks_for_it(spark, tmp_path, tree):
+    files = [[record(key, START + (20 * batch + key) * SECOND) for key in range(20)] for batch in range(4)]
+    write(map(table, files), tmp_path)
+    expected, progress = ran(spark, tmp_path, tree)
+    assert all(set(row.asDict()) == set(COUNTERS) for each in progress for row in each["observedMetrics"].values())
+    spark.conf.set("spark.slicing.timers", "true")
+    try:
+        rows, progress = ran(spark, tmp_path, tree)
+    finally:
+        spark.conf.unset("spark.slicing.timers")
+    assert rows == expected
+    assert len(rows) > 20
+    batches = [found for each in progress if (found := micro_batch(each))]
+    assert len(batches) >= 4
+    for stage in TIMERS:
+        taken = [each.counts[stage] for each in batches]
+        assert min(taken) >= 0
+        assert max(taken) > 0, stage
+    for each in batches:
+        # Each of two partitions waits while the other one, or Spark, has the core.
+        assert 0 < sum(each.counts[stage] for stage in TIMERS) < 2e6 * each.seconds
+        assert f"output {each.counts['micros_output'] / 1e6:.2f} s" in each.line()
+        assert each.gauges()["micros_read"] == each.counts["micros_read"]
