@@ -218,7 +218,12 @@ class Output:
 
 
 def _millis(text):
-    return (datetime.fromisoformat(text) - EPOCH) // timedelta(milliseconds=1)
+    return micros(datetime.fromisoformat(text)) // 1000
+
+
+def micros(instant):
+    """Microseconds since the epoch; an instant without a zone is in UTC."""
+    return (instant.replace(tzinfo=instant.tzinfo or UTC) - EPOCH) // timedelta(microseconds=1)
 
 
 def starts(found):
@@ -292,9 +297,10 @@ class Live:
         """A stream of all steps."""
         return source(self.spark, self.root / "step*", self.delay)
 
-    def add(self, frame, restart=False, mode="append"):
+    def add(self, frame, restart=False, mode="append", output=None):
         """Run a query along; returns its output."""
-        self.running.append(Running(frame, self.root / f"checkpoint{len(self.running)}", mode=mode))
+        place = self.root / f"checkpoint{len(self.running)}"
+        self.running.append(Running(frame, place, output=output or Output(), mode=mode))
         if restart:
             self.restarted.append(self.running[-1])
         return self.running[-1].output

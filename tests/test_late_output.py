@@ -1,13 +1,13 @@
 """Late rows on Spark: one query with two outputs, split by the public helpers, written exactly once."""
 
 from collections import Counter
-from datetime import UTC, date, datetime, timedelta
+from datetime import date, datetime
 from decimal import Decimal
 
 import pytest
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import functions as F
-from streams import MINUTE, SECOND, START, Running, brute, record, run, source, table, worlds, write
+from streams import MINUTE, SECOND, START, Running, brute, micros, record, run, source, table, worlds, write
 
 import combinators as C
 from slicing import (
@@ -88,10 +88,6 @@ def note(running, counted):
     for each in running.query.recentProgress:
         if "addBatch" in each["durationMs"]:
             (counted[each["batchId"]],) = (row.asDict() for row in each["observedMetrics"].values())
-
-
-def micros(instant):
-    return (instant.replace(tzinfo=UTC) - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)
 
 
 def later(truth):
