@@ -42,7 +42,10 @@ class Grouped:
     keys: tuple[str, ...]
 
     def window(self, window: Hopping, time: str) -> Windowed:
-        """Cut time, given by a timestamp or timestamp_ntz column, into windows. Raises InvalidType."""
+        """Cut time into windows, given by a timestamp column, or if input is bounded by a timestamp_ntz column too.
+
+        Raises InvalidType.
+        """
         if not isinstance(window, Hopping):
             raise InvalidType(f"`window` must be made with `hopping` or `tumbling`; got {window!r}.")
         if not isinstance(time, str):

@@ -37,6 +37,14 @@ def spark(tmp_path_factory):
 
 
 @pytest.fixture
+def zone(spark):
+    """A session whose time zone is not UTC and has summer time."""
+    spark.conf.set("spark.sql.session.timeZone", "America/New_York")
+    yield spark
+    spark.conf.set("spark.sql.session.timeZone", "UTC")
+
+
+@pytest.fixture
 def fresh_workers(spark):
     """Every task gets a new Python process. The setting is the context's, which a local executor shares."""
     settings = spark.sparkContext._jsc.sc().conf()

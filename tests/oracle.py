@@ -384,12 +384,7 @@ class EmittingStream(Stream):
 
     def step(self, records, watermark=0, now=0, partitions=2):
         """One micro-batch, as in `Stream`, and the time of its trigger in milliseconds; checks what went out."""
-        before, self.watermark = self.watermark, max(watermark, self.watermark)
-        known = len(self.taken)
-        self.true_refused.append([])
-        for record in records:
-            self._judge_by(record, before)
-        self.batch = self.taken[known:]
+        expected = self.expect(records, watermark, now)
         bucket = self.bucket()
         cuts = [len(records) * i // partitions for i in range(partitions + 1)]
         late = bucket.add([self.shipped(records[a:b]) for a, b in pairwise(cuts)])
@@ -398,10 +393,20 @@ class EmittingStream(Stream):
         revision = bucket.head.revision
         got = emitted(self.shape, bucket.close(self.watermark, now))
         assert bucket.head.revision == revision + (not self.emission.once)
-        self._compare(got, self._expected(before, now))
+        self._compare(got, expected)
         self._check_counting_nothing()
         self.rows += len(got)
         return got
+
+    def expect(self, records, watermark, now=0):
+        """What has to go out in one micro-batch: (kind, key, window) -> values, and the values that were replaced."""
+        before, self.watermark = self.watermark, max(watermark, self.watermark)
+        known = len(self.taken)
+        self.true_refused.append([])
+        for record in records:
+            self._judge_by(record, before)
+        self.batch = self.taken[known:]
+        return self._expected(before, now)
 
     def _judge_by(self, record, watermark):
         now, self.watermark = self.watermark, watermark
@@ -436,7 +441,6 @@ class EmittingStream(Stream):
         return {(record[1], window) for record, windows in taken for window in windows}
 
     def _expected(self, before, now):
-        """(kind, key, window) -> values, and the values that were replaced."""
         text = str(self.emission)
         if text.startswith("on_update"):
             return self._expect_updates(before, text != "on_update()")

@@ -1,5 +1,6 @@
 """Helpers for tests on streams: seeded worlds, files read one a micro-batch, what goes out when, and how to compare."""
 
+import json
 import math
 import os
 import random
@@ -175,16 +176,32 @@ def source(spark, directory, delay="0 seconds", per_batch=1, schema=SCHEMA):
     return reader.parquet(str(directory)).withWatermark("ts", delay)
 
 
+POWER_CUT = "power cut"
+
+
 @dataclass
 class Output:
-    """What a query put out: a table per micro-batch, and the progress of each."""
+    """What a query put out: a table per micro-batch, and the progress of each.
+
+    The micro-batches in `cuts` fail, once, after all their work; what is put out when they are run again has to be the
+    same.
+    """
 
     tables: dict = field(default_factory=dict)
     progress: dict = field(default_factory=dict)
+    cuts: set = field(default_factory=set)
+    lost: dict = field(default_factory=dict)
 
     def sink(self, frame, batch):
         """For foreachBatch."""
-        self.tables[batch] = frame.toArrow()
+        found = frame.toArrow()
+        if batch in self.cuts:
+            self.cuts.remove(batch)
+            self.lost[batch] = found
+            raise RuntimeError(POWER_CUT)
+        if batch in self.lost:
+            assert _in_order(found) == _in_order(self.lost[batch]), "a repeated micro-batch has the same rows"
+        self.tables[batch] = found
 
     def note(self, query):
         """Take over the progress of the micro-batches that ran."""
@@ -217,8 +234,17 @@ class Output:
         return {batch: _millis(each["eventTime"]["watermark"]) for batch, each in self.progress.items()}
 
 
+def _in_order(found):
+    return sorted(map(repr, found.to_pylist()))
+
+
 def _millis(text):
-    return (datetime.fromisoformat(text) - EPOCH) // timedelta(milliseconds=1)
+    return micros(datetime.fromisoformat(text)) // 1000
+
+
+def micros(instant):
+    """Microseconds since the epoch; an instant without a zone is in UTC."""
+    return (instant.replace(tzinfo=instant.tzinfo or UTC) - EPOCH) // timedelta(microseconds=1)
 
 
 def starts(found):
@@ -257,13 +283,40 @@ class Running:
                 self.query.awaitTermination(300) if self.trigger else self.query.processAllAvailable()
                 break
             except StreamingQueryException as error:
-                self.attempts -= 1
-                if "failed to connect back" not in str(error) or not self.attempts:
-                    raise
-                time.sleep(1)
-                self.start()
+                self.again(error)
         self.output.note(self.query)
         return self.output
+
+    def again(self, error):
+        """Start it again after a failure that a test makes, or that a busy machine has; others are raised."""
+        self.output.note(self.query)
+        if POWER_CUT not in str(error):
+            self.attempts -= 1
+            if "failed to connect back" not in str(error) or not self.attempts:
+                raise error
+            time.sleep(1)
+        self.start()
+
+    def micro_batches(self):
+        """For each that is done: its number, how many files were read, its watermark and the time of its trigger.
+
+        As the checkpoint says, with one file a micro-batch; times are milliseconds.
+        """
+        for number in sorted(int(path.name) for path in (self.checkpoint / "commits").glob("[0-9]*")):
+            _, times, source = (self.checkpoint / "offsets" / str(number)).read_text().splitlines()
+            times, files = json.loads(times), json.loads(source)["logOffset"] + 1
+            yield number, files, times["batchWatermarkMs"], times["batchTimestampMs"]
+
+
+def wait_until(condition, queries):
+    """Wait for a condition while queries run, which are started again if they fail as in `Running.finish`."""
+    deadline = time.monotonic() + 600
+    while not condition():
+        assert time.monotonic() < deadline
+        for each in queries:
+            if not each.query.isActive:
+                each.again(each.query.exception())
+        time.sleep(0.1)
 
 
 def run(*frames, checkpoint=None):
@@ -292,9 +345,10 @@ class Live:
         """A stream of all steps."""
         return source(self.spark, self.root / "step*", self.delay)
 
-    def add(self, frame, restart=False, mode="append"):
+    def add(self, frame, restart=False, mode="append", output=None):
         """Run a query along; returns its output."""
-        self.running.append(Running(frame, self.root / f"checkpoint{len(self.running)}", mode=mode))
+        place = self.root / f"checkpoint{len(self.running)}"
+        self.running.append(Running(frame, place, output=output or Output(), mode=mode))
         if restart:
             self.restarted.append(self.running[-1])
         return self.running[-1].output
@@ -461,12 +515,12 @@ def brute(tables, window, delay=0, grace=0):
     newest, seen = 0, 0
     for each in [*tables, None]:
         out.watermarks.append(seen)
-        newest = max([newest, *(t for t in _times(each) if t is not None)])
+        newest = max([newest, *(t for t in times_of(each) if t is not None)])
         seen = max(seen, newest // 1000 - delay // 1000)
     closes, content = {}, {}
     for batch, each in enumerate(tables):
         before = out.watermarks[max(batch - 1, 0)] if batch else 0
-        for world, at, n in zip(each["world"].to_pylist(), _times(each), each["n"].to_pylist(), strict=True):
+        for world, at, n in zip(each["world"].to_pylist(), times_of(each), each["n"].to_pylist(), strict=True):
             cause = _take(window, grace, before, world, at, n, content)
             if cause:
                 out.counters[cause][batch] = out.counters[cause].get(batch, 0) + 1
@@ -482,7 +536,8 @@ def brute(tables, window, delay=0, grace=0):
     return out
 
 
-def _times(each):
+def times_of(each):
+    """Event times of a table, in microseconds."""
     return [] if each is None else each["ts"].cast(pa.int64()).to_pylist()
 
 

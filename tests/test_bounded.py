@@ -269,14 +269,6 @@ def agree(x, y, inexact):
 # --- the window column ----------------------------------------------------------------------------------------------
 
 
-@pytest.fixture
-def zone(spark):
-    """A session whose time zone is not UTC and has summer time."""
-    spark.conf.set("spark.sql.session.timeZone", "America/New_York")
-    yield spark
-    spark.conf.set("spark.sql.session.timeZone", "UTC")
-
-
 @pytest.mark.parametrize("kind", ["timestamp", "timestamp_ntz"])
 def test_windows_have_the_type_of_the_time_column_in_any_time_zone(zone, kind):
     """Around the night of 2024-03-10, in which New York has no 02:30."""

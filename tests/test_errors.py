@@ -258,6 +258,11 @@ def test_a_stream_needs_a_watermark_on_its_time_column(rate):
     lost = rate.withWatermark("ts", "1 second").withColumn("ts", F.col("ts") + F.expr("interval 1 second"))
     with refused(InvalidValue, "an expression on the column lost it", "last before `group_by`"):
         count(lost)
+    local = rate.withColumn("ts", F.col("ts").cast("timestamp_ntz"))
+    with refused(InvalidValue, "Cast `ts` to timestamp, the only type that takes one, then call `.withWatermark("):
+        count(local)
+    with pytest.raises(PySparkException, match="EVENT_TIME_IS_NOT_ON_TIMESTAMP_TYPE"):
+        local.withWatermark("ts", "1 second")
 
 
 def test_bounded_input_needs_no_watermark(bounded):

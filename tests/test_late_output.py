@@ -1,13 +1,26 @@
 """Late rows on Spark: one query with two outputs, split by the public helpers, written exactly once."""
 
 from collections import Counter
-from datetime import UTC, date, datetime, timedelta
+from datetime import date, datetime
 from decimal import Decimal
 
 import pytest
-from pyspark.errors import StreamingQueryException
 from pyspark.sql import functions as F
-from streams import MINUTE, SECOND, START, Running, brute, record, run, source, table, worlds, write
+from streams import (
+    MINUTE,
+    POWER_CUT,
+    SECOND,
+    START,
+    Running,
+    brute,
+    micros,
+    record,
+    run,
+    source,
+    table,
+    worlds,
+    write,
+)
 
 import combinators as C
 from slicing import (
@@ -35,7 +48,7 @@ class Outputs:
     names = ("results", "partials", "records")
 
     def __init__(self, root):
-        self.root, self.fail = root, set()
+        self.root, self.fail, self.counted = root, set(), {}
 
     def sink(self, batch, number):
         """For foreachBatch, as docs/deploy.md has it."""
@@ -44,12 +57,15 @@ class Outputs:
         for name, part in parts.items():
             if number in self.fail and name == "partials":
                 self.fail.remove(number)
-                raise RuntimeError("power cut")
+                raise RuntimeError(POWER_CUT)
             part.write.mode("overwrite").parquet(f"{self.root}/{name}/micro_batch={number}")
         batch.unpersist()
 
     def note(self, query):
-        """Progress is read from the query itself."""
+        """Take over the counters of the micro-batches that ran."""
+        for each in query.recentProgress:
+            if "addBatch" in each["durationMs"]:
+                (self.counted[each["batchId"]],) = (row.asDict() for row in each["observedMetrics"].values())
 
     def read(self, spark):
         """What is in the three directories."""
@@ -72,26 +88,9 @@ def story(spark, tmp_path_factory):
 
     outputs = Outputs(root)
     outputs.fail = {BEFORE + 1}
-    running = Running(windowed.late("records").aggregate(**asked), root / "checkpoint", {"availableNow": True}, outputs)
-    counted = {}
-    with pytest.raises(StreamingQueryException, match="power cut"):
-        running.finish()
-    note(running, counted)
-    running.start()
-    running.finish()
-    note(running, counted)
+    Running(windowed.late("records").aggregate(**asked), root / "checkpoint", {"availableNow": True}, outputs).finish()
     assert not outputs.fail
-    return brute(tables, WINDOW, DELAY), outputs.read(spark), counted
-
-
-def note(running, counted):
-    for each in running.query.recentProgress:
-        if "addBatch" in each["durationMs"]:
-            (counted[each["batchId"]],) = (row.asDict() for row in each["observedMetrics"].values())
-
-
-def micros(instant):
-    return (instant.replace(tzinfo=UTC) - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)
+    return brute(tables, WINDOW, DELAY), outputs.read(spark), outputs.counted
 
 
 def later(truth):
@@ -183,23 +182,40 @@ def collected(spark, frame, name):
     return spark.table(name)
 
 
-def test_columns_of_all_kinds_come_back_as_they_were(spark, tmp_path):
-    frame = small_stream(spark, tmp_path).withColumn("key", F.struct("world", F.col("s").alias("letter")))
-    windowed = group_by(frame, "key", "d").window(hopping("10 seconds", "5 seconds"), time="ts").late("records")
-    wide = windowed.aggregate(n=C.sum("n"), x=C.max("x"), m=C.sum("m"), day=C.max("d"), at=C.max("ts"))
-    out = collected(spark, wide, "kinds")
+def test_columns_and_keys_of_all_kinds_come_back_as_they_were(zone, tmp_path):
+    """In a session whose time zone is not UTC, which must not matter to any kind of time."""
+    frame = small_stream(zone, tmp_path).withColumn("key", F.struct("world", F.col("s").alias("letter")))
+    noon = F.expr("timestamp_ntz'2024-05-01 12:00:00'")
+    frame = frame.withColumns({"price": F.col("m"), "word": F.concat("s", F.lit(" é")), "noon": noon})
+    windowed = group_by(frame, "key", "d", "price", "word", "noon").window(
+        hopping("10 seconds", "5 seconds"), time="ts"
+    )
+    wide = windowed.late("records").aggregate(
+        n=C.sum("n"), x=C.max("x"), m=C.sum("m"), day=C.max("d"), at=C.max("ts"), letters=C.max("s")
+    )
+    out = collected(zone, wide, "kinds")
     rows = late_records(out).orderBy("ts").collect()
-    assert late_records(out).columns == ["key", "d", "ts", "n", "x", "m", "late"]
-    assert [(tuple(r.key), r.d, micros(r.ts) - START, r.n, r.x, r.m) for r in rows] == [
-        ((1, "a"), date(2024, 2, 29), 3 * SECOND, 7, 0.5, Decimal("1.25")),
-        ((1, "a"), date(2024, 2, 29), 97 * SECOND, 9, None, Decimal("1.25")),
+    partials = late_partials(out).orderBy("late.slice.start").collect()
+    assert late_records(out).columns == ["key", "d", "price", "word", "noon", "ts", "n", "x", "m", "s", "late"]
+    for each in (*rows, *partials):
+        keys = tuple(each.key), each.d, each.price, each.word, each.noon
+        assert keys == ((1, "a"), date(2024, 2, 29), Decimal("1.25"), "a é", datetime(2024, 5, 1, 12))
+    assert [(micros(r.ts) - START, r.n, r.x, r.m, r.s) for r in rows] == [
+        (3 * SECOND, 7, 0.5, Decimal("1.25"), "a"),
+        (97 * SECOND, 9, None, Decimal("1.25"), "a"),
     ]
     assert [r.late.cause for r in rows] == ["late", "late_for_some"]
-    partials = late_partials(out).orderBy("late.slice.start").collect()
-    assert [(r.n, r.x, r.m, micros(r.at) - START, r.late.missed) for r in partials] == [
-        (7, 0.5, Decimal("1.25"), 3 * SECOND, 2),
-        (9, None, Decimal("1.25"), 97 * SECOND, 1),
+    assert [(r.n, r.x, r.m, micros(r.at) - START, r.letters) for r in partials] == [
+        (7, 0.5, Decimal("1.25"), 3 * SECOND, "a"),
+        (9, None, Decimal("1.25"), 97 * SECOND, "a"),
     ]
+    for each in (rows, partials):
+        met = [(micros(r.late.slice.start), micros(r.late.watermark), r.late.missed) for r in each]
+        assert met == [(START, START + 100 * SECOND, 2), (START + 95 * SECOND, START + 100 * SECOND, 1)]
+        assert micros(each[1].late.first_window.end) == START + 105 * SECOND
+    for found in (late_records(out), late_partials(out)):
+        met = found.select("late.slice.*", "late.watermark", "late.first_window.*")
+        assert {each.dataType for each in met.schema} == {frame.schema["ts"].dataType}
 
 
 def test_the_eager_strategy_without_keys(spark, tmp_path):

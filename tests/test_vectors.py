@@ -18,21 +18,26 @@ Kafka has no windows that start before 0; those rows are left out, as a filter b
 
 import json
 from collections import Counter, defaultdict
+from dataclasses import dataclass, field
 from datetime import timedelta
 from itertools import pairwise
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pytest
-from oracle import Case, EmittingStream, block_of, hopping, results, shape_of
-from streams import Live, record, starts, table
+from oracle import Case, EmittingStream, block_of, hopping, records_of, results, shape_of, windows_of
+from streams import Live, Output, micros, record, starts, table
 
-from slicing import group_by, windows
+from slicing import group_by, late_records, windows
+from slicing import results as without_late
 from slicing.aggregate import Aggregate
-from slicing.assembly import assemble
+from slicing.assembly import EAGER, assemble
+from slicing.eager import encode_records
 from slicing.emission import on_close, on_update
 from slicing.errors import InvalidValue
 from slicing.slices import Slicing
+from slicing.spark.strategy import strategy
 
 FILES = sorted((Path(__file__).parent / "vectors").glob("*.json"))
 VECTORS = {case["name"]: case for file in FILES for case in json.loads(file.read_text(encoding="utf-8"))["cases"]}
@@ -125,6 +130,18 @@ class Replayed(EmittingStream):
     def _compare(self, got, expected):
         assert got.keys() == expected.keys()
 
+    def late_records(self, records):
+        """What `.late("records")` puts out of the records of the last micro-batch; see `late_rows`."""
+        columns = records_of(self.shape, self.cases, records, self.value)
+        trees = [EAGER] * len(self.cases) if self.eager else self.trees
+        chosen = strategy(self.shape, tuple(trees), tuple((i,) for i in range(len(self.cases))))
+        late = self.refused[-1]
+        for found in chosen.late_records(late, [encode_records(self.shape, columns)]):
+            missed = late.missed(self.slicing, found.slices)
+            taken = np.where(missed.by_all, None, self.slicing.window_start(missed.taken))
+            keys, values = (column.to_pylist() for column in (found.names["k0"], found.values[0]))
+            yield from zip(found.times.tolist(), keys, values, taken, strict=True)
+
 
 def start(case, strategy):
     """A stream that will be fed a case."""
@@ -162,18 +179,27 @@ def replay(case, strategy):
     """The rows of a case in the order of events, and the stream that put them out."""
     stream, rows = start(case, strategy), []
     for number, records, watermark in batches(case):
-        before = stream.late[0]
         for (_, key, window), ((value, newest), _) in stream.step(records, watermark).items():
             begin = int(stream.slicing.window_start(window))
             if is_of(case, begin):
                 rows.append((number, key, begin // 1000, value, newest // 1000))
-        rows += late_rows(case, number, stream.late[0] - before)
+        if puts_out_late(case):
+            rows += late_rows(case, number, list(stream.late_records(records)))
     return rows, stream
 
 
-def late_rows(case, number, count):
-    """What stands for the refused records of a micro-batch in a case that puts them out."""
-    return [(number, None, None, "late", None)] * count if puts_out_late(case) else []
+def late_rows(case, number, records):
+    """The refused records of a micro-batch as rows, from (time, key, value, start of the first window that took it).
+
+    Refused are those that no window of the case took; where windows start more often, another one may have.
+    """
+    slicing = slicing_of(case)
+    newest = [slicing.offset + windows_of(slicing, time)[-1] * slicing.advance for time, *_ in records]
+    return [
+        (number, key, None, ("late", time // 1000, value), None)
+        for begin, (time, key, value, taken) in zip(newest, records, strict=True)
+        if taken is None or begin < taken
+    ]
 
 
 def puts_out_late(case):
@@ -192,7 +218,11 @@ def wanted(case):
     """The rows of a case, as `replay` gives them."""
     rows = [row for row in case["rows"] if "late" not in row]
     assert all(row["end"] - row["start"] == case["window"]["size"] for row in rows)
-    late = [each for row in case["rows"] if "late" in row for each in late_rows(case, row["event"], 1)]
+    late = [
+        (row["event"], row["key"], None, ("late", row["time"], row["value"]), None)
+        for row in case["rows"]
+        if "late" in row
+    ]
     return [(row["event"], row["key"], row["start"], row["value"], row.get("time")) for row in rows] + late
 
 
@@ -214,11 +244,11 @@ def in_order(case, slicing):
 
 
 def refused(case, late):
-    """What a case counts as dropped, of the records late for all windows and for some."""
+    """What a case counts as dropped, of the records late for all windows and for some; what it puts out is not."""
     if case["engine"] == "kafka-streams":
         # Pairs of record and window; in these cases a late record is refused by one window that starts at 0 or later.
         return sum(late)
-    return 0 if puts_out_late(case) else late[0]
+    return late[0] - sum("late" in row for row in case["rows"])
 
 
 def differences(case, strategy):
@@ -227,7 +257,6 @@ def differences(case, strategy):
     expected, dropped = wanted(case), refused(case, stream.late)
     if strategy == "tree":
         # With windows that start more often a record is late for other ones.
-        rows, expected = ([row for row in some if row[2] is not None] for some in (rows, expected))
         dropped = case["dropped"]
     exact = strategy == "eager" or in_order(case, stream.slicing)
     rows, expected = comparable(case, rows, exact), comparable(case, expected, exact)
@@ -355,6 +384,7 @@ def test_every_case_cites_its_source():
 # --- on Spark's streams ---------------------------------------------------------------------------------------------
 
 ON_SPARK = {
+    "flink_side_output_tumbling",
     "flink_slicing_expired_slice_restore",
     "hopping_expired_window_on_close",
     "hopping_final_resumes_after_restart_on_update",
@@ -372,6 +402,21 @@ def test_all_on_spark(spark, tmp_path, name):
     replay_on_spark(spark, tmp_path, name)
 
 
+@dataclass
+class Apart(Output):
+    """Late records apart from the results: (time, key, value, start of the first window that took it)."""
+
+    late: dict = field(default_factory=dict)
+
+    def sink(self, frame, batch):
+        """For foreachBatch."""
+        super().sink(without_late(frame), batch)
+        self.late[batch] = [
+            (micros(row["ts"]), row["world"], row[2], (taken := row["late"]["first_window"]) and micros(taken["start"]))
+            for row in late_records(frame).collect()
+        ]
+
+
 def replay_on_spark(spark, tmp_path, name):
     """Every micro-batch of a case is a step, with a restart where the case has one.
 
@@ -386,7 +431,9 @@ def replay_on_spark(spark, tmp_path, name):
     windowed = group_by(live.source(), "world").window(window, time="ts")
     windowed = windowed.grace(timedelta(milliseconds=grace_of(case))).emit(EMISSIONS[case["emit"]])
     column = {str: "s", int: "n"}[next(type(event["value"]) for event in case["events"] if "value" in event)]
-    output = live.add(windowed.aggregate(value=AGGREGATES[case["aggregate"]].on(column)))
+    output = Apart() if puts_out_late(case) else Output()
+    windowed = windowed.late("records" if puts_out_late(case) else "counts")
+    live.add(windowed.aggregate(value=AGGREGATES[case["aggregate"]].on(column)), output=output)
     keys = sorted({event["key"] for event in case["events"] if "key" in event})
     rows = []
     for number, records, watermark in batches(case):
@@ -400,7 +447,9 @@ def replay_on_spark(spark, tmp_path, name):
                 for row, begin in zip(found.to_pylist(), starts(found), strict=True)
                 if row["world"] >= 0 and is_of(case, begin)
             ]
-            rows += late_rows(case, number, output.counters("late").get(batch, 0))
+            if puts_out_late(case):
+                late = [(time, keys[world], *rest) for time, world, *rest in output.late[batch]]
+                rows += late_rows(case, number, late)
         if any("restart" in event for event in case["events"][number + 1 : number + 2]):
             live.restart()
     live.stop()

@@ -325,16 +325,18 @@ def _check_time(frame: DataFrame, time: str, streaming: bool) -> bool:
             f"time column `{time}` must be timestamp or timestamp_ntz; got {field.dataType.simpleString()}. "
             "Convert it, for example with `F.to_timestamp`."
         )
+    ntz = isinstance(field.dataType, T.TimestampNTZType)
     if streaming and DELAY not in field.metadata:
         others = [f.name for f in frame.schema.fields if DELAY in (f.metadata or {})]
         found = (
             f"the watermark is on `{others[0]}`" if others else "there is none, or an expression on the column lost it"
         )
+        cast = f"Cast `{time}` to timestamp, the only type that takes one, then call" if ntz else "Call"
         raise InvalidValue(
             f"a stream needs a watermark on the time column `{time}`; {found}. "
-            f'Call `.withWatermark("{time}", "10 minutes")` last before `group_by`.'
+            f'{cast} `.withWatermark("{time}", "10 minutes")` last before `group_by`.'
         )
-    return isinstance(field.dataType, T.TimestampNTZType)
+    return ntz
 
 
 def _check_source(frame: DataFrame) -> None:
