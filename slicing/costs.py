@@ -63,12 +63,15 @@ class Costs:
     def record_in_order(self, held: bool = False) -> Cost:
         """Of the first record of a slice that is the newest: later slices hold nothing, and a window is new.
 
-        Early results are those of a tick, or of one record.
+        Early results are those of a tick, or of one record. Of two slices an advance, the first one is not the last of
+        its window, which so has an older slice less.
         """
         n, step = self.slicing.per_window, self.slicing.per_advance
         if self.eager:
             return Cost((n - 1) / step + (n / step if self._looks else 0), n / step)
-        others = n - 1 if self.emission.when == UPDATE else n  # early ones look when the record has been written
+        others: float = n - 1 if self.emission.when == UPDATE else n  # early ones look when the record has been written
+        if self.emission.which == NEWEST:
+            others -= (step - 1) / 2
         return Cost(others if self._looks and not held else 0, 1)
 
     def close(self, held: bool = False) -> Cost:
@@ -83,6 +86,13 @@ class Costs:
             return entering + Cost(0 if held else n, 0)
         trees = sorted(self.trees) if self.emission.has_trees else []
         return sum((self._tree(tree) for tree in trees), entering)
+
+    def newest(self, total: bool) -> int:
+        """Combines for the newest window of a key, when a record of it has come in its newest slice.
+
+        `total` says whether the process has that window combined; else, and when the window moves on, its slices are.
+        """
+        return 1 if total else self.slicing.per_window - 1
 
     @property
     def _looks(self) -> bool:

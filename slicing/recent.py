@@ -112,7 +112,7 @@ class Recent:
         """Read what is not there of slice `first` and all later ones."""
         if first < self.first:
             kept = [part.between(self.first, FOREVER) for part in self._parts]
-            self._parts = [*self.read(first, self.first), *kept]
+            self._parts = [fold(self.shape, self.read(first, self.first)), *kept]
             self.first, self._changed = first, True
 
     def _block(self) -> Block:
