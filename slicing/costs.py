@@ -57,8 +57,8 @@ class Costs:
         """
         ratio, n = -(-self.slicing.size // self.slicing.advance), self.slicing.per_window
         if self.eager:
-            return Cost(ratio, ratio) + Cost(ratio if self._looks else 0, 0) + self._marks
-        return Cost(2 * n - 1 if self._looks and not held else 0, 1) + self._marks
+            return Cost(ratio, ratio) + Cost(ratio if self._looks else 0, 0) + self._marks(held=False)
+        return Cost(2 * n - 1 if self._looks and not held else 0, 1) + self._marks(held)
 
     def record_in_order(self, held: bool = False) -> Cost:
         """Of the first record of a slice that is the newest: later slices hold nothing, and a window is new.
@@ -99,16 +99,20 @@ class Costs:
         """Whether a record's windows may go out before they close, for which their slices are looked at."""
         return self.emission.which in (TOUCHED, NEWEST)
 
-    @property
-    def _marks(self) -> Cost:
-        """Marks of what has not gone out early: rows like those of partials."""
+    def _marks(self, held: bool) -> Cost:
+        """Marks of what has not gone out early: rows like those of partials.
+
+        Where records are counted, half of the rows may be of keys that went out, and are written anew as seldom.
+        """
         when = self.emission.when
         if self.eager and self.emission.which == NEWEST:
             return Cost(1, 1)
         if self.emission.which != TOUCHED or when == UPDATE:
             return Cost(0, 0)
-        marks = min(when.count - 1, self.slicing.per_window) if isinstance(when, Records) else 1
-        return Cost(marks, marks)
+        if not isinstance(when, Records):
+            return Cost(1, 1)
+        marks = min(when.count - 1, self.slicing.per_window)
+        return Cost(0 if held else 2 * marks, 2 * marks)
 
     def _tree(self, tree: str) -> Cost:
         n, step = self.slicing.per_window, self.slicing.per_advance

@@ -165,10 +165,12 @@ def compact(shape: Shape, block: Block) -> Block:
     if not used.all():
         keys = (np.cumsum(used) - 1)[block.keys]
         block = replace(block, keys=keys, names=block.names.filter(pa.array(used)))
-    for i, (kernel, dictionary) in enumerate(zip(shape.kernels, block.dictionaries, strict=False)):
+    for i, dictionary in enumerate(block.dictionaries):
         if dictionary is not None and len(dictionary) > 2 * len(block):
             partials, dictionaries = list(block.partials), list(block.dictionaries)
-            partials[i], dictionaries[i] = kernel.from_arrow(kernel.to_arrow(partials[i], dictionary))
+            partials[i], dictionaries[i] = shape.kernels[i].from_arrow(
+                shape.kernels[i].to_arrow(partials[i], dictionary)
+            )
             block = replace(block, partials=partials, dictionaries=dictionaries)
     return block
 

@@ -28,7 +28,7 @@ from slicing.emission import ALL, CHANGED, NEWEST, ON_CLOSE, ONLY_NEW, UPDATE, W
 from slicing.lateness import Late, is_late
 from slicing.latest import newest_windows
 from slicing.pages import Nodes, Pages, Store, covered, page_name
-from slicing.pending import pending
+from slicing.pending import PENDING, pending
 from slicing.recent import Recent, around
 from slicing.stripes import FOREVER, Stripes
 from slicing.touching import as_before, of_keys, touched
@@ -60,7 +60,7 @@ class Bucket:
         self.stripes = Stripes(self.pages, shape)
         rows = ("entered", self.stripes.read) if emission.which == CHANGED else ("all", self._all)
         self.recent = Recent(shape, self.head.nonce, *rows)
-        self.pending = pending(emission, self.head, Nodes(self.pages, "early", shape.select(())))
+        self.pending = pending(emission, self.head, Nodes(self.pages, "early", shape.select(())), self.recent.beside)
         self.totals = self.recent.beside.get(TOTALS, empty(shape)) if emission.which == NEWEST else None
         self._incoming = empty(shape)
 
@@ -109,8 +109,7 @@ class Bucket:
         if self.pending is not None:
             yield from self._early(came, now)
         self._forget_other_emissions()
-        beside = {} if self.totals is None else {TOTALS: self.totals}
-        self.head.nonce = "" if self.emission.which == ALL else self.recent.keep(self._recent_from(), beside)
+        self.head.nonce = "" if self.emission.which == ALL else self.recent.keep(self._recent_from(), self._beside())
         self.pages.save_header()
 
     def _closing(self, watermark: int) -> Iterator[Windows]:
@@ -224,6 +223,11 @@ class Bucket:
         if self.emission.which == CHANGED or self.head.newest is None:
             return oldest
         return max(oldest, self.head.newest - 2 * self.slicing.per_window + 1)
+
+    def _beside(self) -> dict[str, Block]:
+        """What the process keeps beside the slices."""
+        made = {TOTALS: self.totals, PENDING: self.pending.kept if self.pending else None}
+        return {name: block for name, block in made.items() if block is not None}
 
     def _forget_other_emissions(self) -> None:
         """Remove the caches that this emission does not move forward; another one makes them anew."""

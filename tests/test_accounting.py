@@ -105,6 +105,15 @@ def test_combines_of_newest_windows(held, ratio, monkeypatch):
         assert counted == [strategy.costs(slicing).newest(total)] * 2, "once on a copy"
 
 
+@pytest.mark.parametrize("held", [True, False], ids=["held", "read"])
+@pytest.mark.parametrize("records", [1, 3, 50])
+def test_marks_of_what_waits_for_records_cost_at_most_what_it_says(records, held):
+    strategy = Strategy("early", ("two_layer",), early(records=records), held)
+    counted, most = count(strategy, slicing_of(12)), strategy.costs(slicing_of(12)).record_at_most(held)
+    assert counted.record.writes <= most.writes
+    assert counted.record.reads <= most.reads + (MERGING.reads if records > 1 else 0)
+
+
 def test_on_change_of_the_eager_strategy():
     check(Strategy("eager, on change", ("eager",), on_change()), slicing_of(12))
 

@@ -10,7 +10,7 @@ from itertools import product
 
 import numpy as np
 import pytest
-from oracle import Case, EmittingStream, block_of, cases, evenly, hopping, results, shape_of
+from oracle import FINGERPRINT, Case, CountingStore, EmittingStream, block_of, cases, evenly, hopping, results, shape_of
 
 from slicing import blocks, latest, pages, recent, stripes, touching
 from slicing.aggregate import Aggregate
@@ -19,6 +19,7 @@ from slicing.changes import result_codes
 from slicing.costs import MERGING
 from slicing.emission import TABLE, Emission, Every, Records, early, on_change, on_close, on_update
 from slicing.errors import InvalidType, InvalidValue
+from slicing.pending import PENDING, Pending
 from slicing.picking import pick
 from slicing.slices import Slicing
 
@@ -253,13 +254,13 @@ LATEST = on_update(latest_only=True)
 
 def forget(rng):
     """What a process may have lost when a micro-batch comes: all, the slices, what was made from them, or nothing."""
-    lost = rng.choice(["all", "slices", "totals", "nothing", "nothing", "nothing"])
+    lost = rng.choice(["all", "slices", "what is beside", "nothing", "nothing", "nothing"])
     for nonce, kept in list(recent._kept.items()):
         if lost == "all":
             del recent._kept[nonce]
         elif lost == "slices":
             recent._kept[nonce] = replace(kept, first=stripes.FOREVER, parts=[])
-        elif lost == "totals":
+        elif lost == "what is beside":
             recent._kept[nonce] = replace(kept, beside={})
 
 
@@ -273,11 +274,12 @@ def fail_once(stream, rng, records, watermark):
     stream.store.text, stream.store.pages = text, held
 
 
-@pytest.mark.parametrize("seed", range(40))
-def test_newest_windows_are_right_whatever_the_process_still_has(seed):
+@pytest.mark.parametrize("seed", range(30))
+@pytest.mark.parametrize("emission", [LATEST, early(records=3)], ids=str)
+def test_results_are_right_whatever_the_process_still_has(emission, seed):
     rng = np.random.default_rng(1000 + seed)
     chosen = [EXACT, cases("sum", "most", "highest"), cases("floats", "variance")][seed % 3]
-    stream = EmittingStream(random_slicing(rng, seed // 3), chosen, LATEST, grace=int(rng.choice([0, 7000])))
+    stream = EmittingStream(random_slicing(rng, seed // 3), chosen, emission, grace=int(rng.choice([0, 7000])))
     records, watermark = random_records(rng), 0
     while records:
         count = int(rng.integers(0, 12))
@@ -386,6 +388,59 @@ def test_slices_are_dropped_before_what_is_made_from_them(monkeypatch):
     assert not recent._kept
 
 
+class Marks:
+    """What waits for three records, alone: micro-batches in which ten keys begin to wait and five others go out."""
+
+    def __init__(self, waiting, keeps):
+        self.slicing, self.store, self.keeps, self.number = hopping(60), CountingStore(), keeps, 0
+        self.kept, self.rows = None, 0
+        self.shape = shape_of(self.slicing, [])
+        assert self.step(range(-waiting, 0)) == 0
+
+    def step(self, keys):
+        pages_ = pages.Pages(self.store, FINGERPRINT, 0)
+        waiting = Pending(Records(3), pages_.head, pages.Nodes(pages_, "early", self.shape), self.kept)
+        due = waiting.due(block_of(self.shape, [], [(0, key, 1) for key in keys]), 0, 0)
+        pages_.save_header()
+        self.kept, self.rows = waiting.kept if self.keeps else None, self.rows + pages_.written
+        return len(due)
+
+    def next(self):
+        """Keys from 10,000,000 on go out after three micro-batches, those below never."""
+        self.number += 1
+        ripe = [10_000_000 + 5 * (self.number - back) + key for key in range(5) for back in range(3)]
+        return self.step([*range(10 * self.number, 10 * self.number + 10), *ripe])
+
+
+@pytest.mark.parametrize("keeps", [True, False], ids=["held", "read"])
+def test_what_a_micro_batch_writes_does_not_grow_with_what_is_pending(keeps):
+    written, reads = [], []
+    for waiting in (1000, 30_000):
+        marks = Marks(waiting, keeps)
+        went = [marks.next() for _ in range(5)]
+        marks.store.forget_counts()
+        went += [marks.next() for _ in range(15)]
+        assert went == [0, 0, *[5] * 18]
+        written.append(marks.store.bytes_written)
+        reads.append(marks.store.bytes_read)
+    assert written[1] < 1.1 * written[0]
+    # The process reads only what it merges, and the large page has been merged before.
+    assert reads[1] < 1.1 * reads[0] if keeps else reads[1] > 10 * reads[0]
+
+
+def test_marks_are_written_anew_when_half_of_the_rows_say_nothing():
+    """A row that came is written with the others of its level, once more with what is left, and once as gone."""
+    marks = Marks(3000, keeps=True)
+    levels = math.log(300) / math.log(pages.FAN_IN)
+    for _ in range(300):
+        marks.next()
+    came = 3000 + 300 * (10 + 15)
+    assert marks.rows <= came * (2 + levels)
+    assert len(marks.kept) <= 2 * (3000 + 300 * 10 + 10)
+    stored = pages.Nodes(pages.Pages(marks.store, FINGERPRINT, 0), "early", marks.shape).read(PENDING)
+    assert sum(map(len, stored)) <= len(marks.kept)
+
+
 @pytest.mark.parametrize("mode", ["on_update()", "on_update(latest_only=True)", "on_change()"])
 def test_a_process_forgets_the_keys_and_the_values_that_have_gone(mode, monkeypatch):
     monkeypatch.setattr(recent, "_kept", recent.OrderedDict())
@@ -454,6 +509,7 @@ def test_fieldwise_aggregates_are_joined_by_stripes():
 def test_emission_changes_on_a_live_state():
     """One emission after another on the same state: each goes on as if it had always been there, from its first row."""
     modes = [on_close(), on_update(), on_change(), on_close(), early(records=2), on_change(drained=True), on_close()]
+    modes += [LATEST, on_update(), LATEST, early(records=2), LATEST]
     slicing = hopping(8)
     stream = EmittingStream(slicing, cases("sum", "most"), on_close())
     for number, emission in enumerate(modes):
@@ -464,6 +520,17 @@ def test_emission_changes_on_a_live_state():
             stream.step(evenly(slicing, [index, max(0, index - 3)], 2, lambda index, key: index // 4), index - 1)
             stream.since = stream.since if str(emission).startswith("early") else []
     stream.drain()
+
+
+def test_what_the_process_keeps_goes_with_its_emission():
+    """Marks are forgotten when another emission takes over, also in a micro-batch without records."""
+    stream = EmittingStream(hopping(8), cases("sum"), early(records=3))
+    stream.step(evenly(stream.slicing, [5, 6]), 0)
+    stream.emission = on_update()
+    stream.step([], 0)
+    stream.emission, stream.since = early(records=3), []
+    assert stream.step(evenly(stream.slicing, [6]), 0) == {}
+    assert len(stream.step(evenly(stream.slicing, [6, 6]), 0)) == 8
 
 
 def test_corrections_begin_and_end_on_a_live_state():
