@@ -280,7 +280,7 @@ def test_results_are_right_whatever_the_process_still_has(emission, seed):
     rng = np.random.default_rng(1000 + seed)
     chosen = [EXACT, cases("sum", "most", "highest"), cases("floats", "variance")][seed % 3]
     stream = EmittingStream(random_slicing(rng, seed // 3), chosen, emission, grace=int(rng.choice([0, 7000])))
-    records, watermark = random_records(rng), 0
+    records, watermark, delay = random_records(rng), 0, int(rng.choice([0, 5, 60]))
     while records:
         count = int(rng.integers(0, 12))
         batch, records = records[:count], records[count:]
@@ -288,8 +288,33 @@ def test_results_are_right_whatever_the_process_still_has(emission, seed):
             fail_once(stream, rng, batch, watermark)
         forget(rng)
         stream.step(batch, watermark)
-        watermark = max([watermark, *(time // 1000 - int(rng.integers(0, 20)) for time, _, _ in batch)])
+        watermark = max([watermark, *(time // 1000 - delay for time, _, _ in batch)])
     stream.drain()
+
+
+@pytest.mark.parametrize("kept", [True, False])
+def test_windows_that_a_total_is_not_of(kept):
+    """Size 4, one slice a millisecond::
+
+    slices      6   7   8   9  10
+    window 7        [===========)       closed when the watermark is at 11
+    window 8            [===========)   then the first one that a record of slice 10 counts in
+    late        *                       accepted while window 6 is open, in no window of slice 10
+    """
+    stream = EmittingStream(hopping(4), cases("sum", "most"), LATEST)
+
+    def step(slices, watermark):
+        if not kept:
+            recent._kept.clear()
+        return [window for _, _, window in stream.step(evenly(stream.slicing, slices), watermark)]
+
+    assert step(range(6, 11), 0) == [7]
+    assert step([6], 0) == []
+    assert step([10], 11) == [7]
+    assert step([10], 11) == [8]
+    assert step([9], 11) == [8]
+    assert step([12], 11) == [9]
+    assert step([8], 11) == []
 
 
 class Counted:
