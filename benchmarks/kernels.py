@@ -1,20 +1,30 @@
-"""The kernels without Spark: blocks, assembly and the combinators. Ordinary `time_` benchmarks for asv."""
+"""The kernels without Spark: blocks, assembly, buckets and the combinators. Ordinary `time_` benchmarks for asv.
+
+`python -m benchmarks.kernels` prints what it is worth that a process keeps the newest windows.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import product
+from time import process_time
+from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
 
 import combinators as C
 from combinators.catalogue import CATALOGUE
+from slicing import on_update, recent
 from slicing.aggregate import EVENT_TIME, Bound
-from slicing.assembly import assemble
+from slicing.assembly import assemble, choose
 from slicing.blocks import Shape, decode_text, encode_keys, encode_text, fold, from_records
 from slicing.kernel import kernel
 from slicing.kinds import Field, arrow_type
+from slicing.pages import MemoryStore
 from slicing.slices import Slicing
+from slicing.state import Bucket
 
 MINUTE = 60 * 10**6
 KINDS = ("bigint", "double", "string")
@@ -111,6 +121,44 @@ class Assembly(_Short):
             pass
 
 
+class Newest(_Short):
+    """A micro-batch of `on_update(latest_only=True)`: a record of each of 1,000 keys, in the newest of 2n - 1 slices.
+
+    `kept` is what the process still has: the totals of the newest windows, only the slices, or nothing. With `moving`
+    the record of every key is in the slice after it, so that all totals are made anew.
+    """
+
+    params: ClassVar = ([60, 1440], ["totals", "slices", "nothing"], [False, True])
+    param_names = ("n", "kept", "moving")
+    keys = 1000
+
+    def setup(self, n: int, kept: str, moving: bool, column: str = "bigint") -> None:
+        """A bucket that holds a record of each key in all slices of a record's windows."""
+        self.data = Data(n, [C.sum("v")], column)
+        self.trees = [choose(kernel, self.data.shape.slicing) for kernel in self.data.shape.kernels]
+        self.store, self.newest = MemoryStore(), 2 * n - 2
+        self._micro_batch(range(self.newest + 1))
+        self.time_micro_batch(n, "totals", False)
+
+    def time_micro_batch(self, n: int, kept: str, moving: bool) -> None:
+        """The micro-batch, without Spark and its state store."""
+        if kept == "nothing":
+            recent._kept.clear()
+        elif kept == "slices":
+            for nonce, there in recent._kept.items():
+                recent._kept[nonce] = replace(there, beside={})
+        self.newest += moving
+        self._micro_batch([self.newest])
+
+    def _micro_batch(self, slices: Sequence[int]) -> None:
+        codes, names = encode_keys(pa.table({"k0": np.tile(np.arange(self.keys), len(slices))}))
+        values = pa.array(np.arange(len(codes))).cast(arrow_type(self.data.kinds[0][0]))
+        places = np.repeat(np.array(slices), self.keys)
+        bucket = Bucket(self.data.shape, self.trees, 0, {}, self.store, on_update(latest_only=True))
+        bucket.add([from_records(self.data.shape, places, codes, names, [[values]])])
+        assert sum(map(len, bucket.close(0))) == self.keys
+
+
 class Combinators(_Short):
     """Every combinator of the catalogue over 200,000 records of 1,000 keys, on a number and on text where it can."""
 
@@ -137,3 +185,28 @@ class Combinators(_Short):
         """Partials to windows."""
         for _ in assemble(self.shape, [self.tree], self.block):
             pass
+
+
+def newest_table(micro_batches: int = 10) -> str:
+    """Processor milliseconds of a micro-batch of `Newest`, as a Markdown table, and the ratios to that with totals."""
+    kinds = ("bigint", "double")
+    lines = [
+        "| sum of | n | newest slice | totals kept | slices kept | nothing kept |",
+        "| --- | --- | --- | --- | --- | --- |",
+    ]
+    for kind, n, moving in product(kinds, Newest.params[0], Newest.params[2]):
+        times = []
+        for kept in Newest.params[1]:
+            bench = Newest()
+            bench.setup(n, kept, moving, kind)
+            start = process_time()
+            for _ in range(micro_batches):
+                bench.time_micro_batch(n, kept, moving)
+            times.append((process_time() - start) / micro_batches * 1000)
+        cells = [f"{times[0]:.1f} ms"] + [f"{time:.1f} ms, {time / times[0]:.1f} times" for time in times[1:]]
+        lines.append(f"| {kind} | {n} | {'moves on' if moving else 'stays'} | " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    print(newest_table())

@@ -133,8 +133,9 @@ def concat(shape: Shape, blocks: Sequence[Block]) -> Block:
 
 
 def _unify_names(blocks: Sequence[Block]) -> tuple[Array, pa.Table]:
-    if all(block.names is blocks[0].names for block in blocks):
-        return np.concatenate([block.keys for block in blocks]), blocks[0].names
+    names = blocks[0].names
+    if all(block.names is names for block in blocks):
+        return np.concatenate([block.keys for block in blocks]), names
     codes, names = encode_keys(pa.concat_tables([block.names for block in blocks]))
     offsets = np.cumsum([0] + [len(block.names) for block in blocks])
     return np.concatenate([codes[at + b.keys] for at, b in zip(offsets, blocks, strict=False)]), names

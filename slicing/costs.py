@@ -57,18 +57,21 @@ class Costs:
         """
         ratio, n = -(-self.slicing.size // self.slicing.advance), self.slicing.per_window
         if self.eager:
-            return Cost(ratio, ratio) + Cost(ratio if self._looks else 0, 0) + self._marks
-        return Cost(2 * n - 1 if self._looks and not held else 0, 1) + self._marks
+            return Cost(ratio, ratio) + Cost(ratio if self._looks else 0, 0) + self._marks(held=False)
+        return Cost(2 * n - 1 if self._looks and not held else 0, 1) + self._marks(held)
 
     def record_in_order(self, held: bool = False) -> Cost:
         """Of the first record of a slice that is the newest: later slices hold nothing, and a window is new.
 
-        Early results are those of a tick, or of one record.
+        Early results are those of a tick, or of one record. Of two slices an advance, the first one is not the last of
+        its window, which so has an older slice less.
         """
         n, step = self.slicing.per_window, self.slicing.per_advance
         if self.eager:
             return Cost((n - 1) / step + (n / step if self._looks else 0), n / step)
-        others = n - 1 if self.emission.when == UPDATE else n  # early ones look when the record has been written
+        others: float = n - 1 if self.emission.when == UPDATE else n  # early ones look when the record has been written
+        if self.emission.which == NEWEST:
+            others -= (step - 1) / 2
         return Cost(others if self._looks and not held else 0, 1)
 
     def close(self, held: bool = False) -> Cost:
@@ -84,21 +87,32 @@ class Costs:
         trees = sorted(self.trees) if self.emission.has_trees else []
         return sum((self._tree(tree) for tree in trees), entering)
 
+    def newest(self, total: bool) -> int:
+        """Combines for the newest window of a key, when a record of it has come in its newest slice.
+
+        `total` says whether the process has that window combined; else, and when the window moves on, its slices are.
+        """
+        return 1 if total else self.slicing.per_window - 1
+
     @property
     def _looks(self) -> bool:
         """Whether a record's windows may go out before they close, for which their slices are looked at."""
         return self.emission.which in (TOUCHED, NEWEST)
 
-    @property
-    def _marks(self) -> Cost:
-        """Marks of what has not gone out early: rows like those of partials."""
+    def _marks(self, held: bool) -> Cost:
+        """Marks of what has not gone out early: rows like those of partials.
+
+        Where records are counted, half of the rows may be of keys that went out, and are written anew as seldom.
+        """
         when = self.emission.when
         if self.eager and self.emission.which == NEWEST:
             return Cost(1, 1)
         if self.emission.which != TOUCHED or when == UPDATE:
             return Cost(0, 0)
-        marks = min(when.count - 1, self.slicing.per_window) if isinstance(when, Records) else 1
-        return Cost(marks, marks)
+        if not isinstance(when, Records):
+            return Cost(1, 1)
+        marks = min(when.count - 1, self.slicing.per_window)
+        return Cost(0 if held else 2 * marks, 2 * marks)
 
     def _tree(self, tree: str) -> Cost:
         n, step = self.slicing.per_window, self.slicing.per_advance

@@ -237,8 +237,12 @@ class Nodes:
 
     def load(self, name: str) -> Block | None:
         """The block of that name, None if there is none or it has no rows."""
-        entries = self.lists.get(self.prefix + name)
-        return fold(self.shape, self.pages.take(entries, self.shape)) if entries else None
+        blocks = self.read(name)
+        return fold(self.shape, blocks) if blocks else None
+
+    def read(self, name: str) -> list[Block]:
+        """What was appended to a block, the older rows first."""
+        return self.pages.take(self.lists.get(self.prefix + name, []), self.shape)
 
     def save(self, name: str, block: Block) -> None:
         """Write or replace a block."""

@@ -1,61 +1,94 @@
-"""What has come for open windows and not gone out early yet: which slices of which keys, and how many records."""
+"""What has come for open windows and not gone out early yet: which slices of which keys, and how many records.
+
+Marks are appended as they come. Those of a key that goes out are not taken out of their pages: as many records less are
+appended. Only when more than half of all rows say nothing any more, what is left is written anew, so that a micro-batch
+writes about as much as comes and goes in it, however much is pending.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 
-from slicing.blocks import Block, fold
+from slicing.blocks import Block, concat, regroup
 from slicing.emission import Emission, Every, Records
 from slicing.pages import Header, Nodes
 from slicing.stripes import FOREVER
 from slicing.touching import without_partials
 
-_NAME = "pending"
+PENDING = "pending"
+"""The name of the marks in the store, and of what the process keeps of them."""
 
 
 class Pending:
-    """The slices that records came for since their key went out; blocks without partials, durable."""
+    """The slices that records came for since their key went out; blocks without partials, durable.
 
-    def __init__(self, when: Every | Records, head: Header, nodes: Nodes):
-        self.when, self.head, self.nodes = when, head, nodes
+    `kept` has all rows that are stored, in any order and not folded, if the process still has them; else they are read.
+    """
+
+    def __init__(self, when: Every | Records, head: Header, nodes: Nodes, kept: Block | None):
+        self.when, self.head, self.nodes, self.kept = when, head, nodes, kept
 
     def due(self, came: Block, first: int, now: int) -> Block:
         """Count what came; returns what is to go out now, which is then no longer pending.
 
-        `first` is the first slice that an open window covers, `now` the time of the trigger in milliseconds.
+        `first` is the first slice that an open window covers, `now` the time of the trigger in milliseconds. Slices
+        before it are forgotten, with their records.
         """
         came = without_partials(came).between(first, FOREVER)
         if isinstance(self.when, Every):
             return self._at_tick(came, first, now // (self.when.microseconds // 1000))
-        return self._by_count(came, first, self.when.count)
+        return self._by_count(came, first, self.when.count) if len(came) else came
 
     def _at_tick(self, came: Block, first: int, tick: int) -> Block:
         due = self.head.tick is not None and tick > self.head.tick
-        self.head.tick = tick
+        self.head.tick, self.kept = tick, None
         if not due:
-            self.nodes.append(_NAME, came)
+            self.nodes.append(PENDING, came)
             return came.take(slice(0))
-        everything = self._with([came], first)
-        self.nodes.drop(_NAME)
+        everything = self._live(concat(self.nodes.shape, [self._stored(), came]), first)
+        self.nodes.drop(PENDING)
         return everything
 
     def _by_count(self, came: Block, first: int, count: int) -> Block:
-        if not len(came):
-            return came
-        everything = self._with([came], first)
-        records = np.bincount(everything.keys, weights=everything.records, minlength=len(everything.names))
-        ripe = (records >= count)[everything.keys]
-        self.nodes.save(_NAME, everything.take(np.flatnonzero(~ripe)))
-        return everything.take(np.flatnonzero(ripe))
+        stored = self._stored() if self.kept is None else self.kept
+        rows = concat(self.nodes.shape, [stored, came])
+        live = self._live(rows, first)
+        counts = np.bincount(live.keys, weights=live.records, minlength=len(live.names))
+        ripe = counts >= count
+        due, rest = live.take(ripe[live.keys]), live.take(~ripe[live.keys])
+        known = rows.take(slice(len(stored)))
+        gone = self._live(known, -FOREVER)
+        gone = gone.take(ripe[gone.keys])
+        new = rows.take(slice(len(stored), None))
+        new = new.take(~ripe[new.keys])
+        if len(known) + len(new) + len(gone) > 2 * len(rest):
+            self.nodes.save(PENDING, rest)
+            self.kept = rest
+        else:
+            news = concat(self.nodes.shape, [new, replace(gone, records=-gone.records)])
+            self.nodes.append(PENDING, regroup(self.nodes.shape, news))
+            self.kept = concat(self.nodes.shape, [known, news])
+        return due
 
-    def _with(self, came: Sequence[Block], first: int) -> Block:
-        """Everything pending; slices of which all windows have gone out are forgotten, with their records."""
-        there = self.nodes.load(_NAME)
-        return fold(self.nodes.shape, [*([there] if there else []), *came]).between(first, FOREVER)
+    def _live(self, rows: Block, first: int) -> Block:
+        """The marks that rows come to, from slice `first` on."""
+        marks = regroup(self.nodes.shape, rows).between(first, FOREVER)
+        return marks.take(marks.records > 0)
+
+    def _stored(self) -> Block:
+        return concat(self.nodes.shape, self.nodes.read(PENDING))
 
 
-def pending(emission: Emission, head: Header, nodes: Nodes) -> Pending | None:
-    """What an emission has to remember between micro-batches, None if nothing; `nodes` are of a shape of no kernels."""
-    return Pending(emission.when, head, nodes) if isinstance(emission.when, (Every, Records)) else None
+def pending(
+    emission: Emission, head: Header, nodes: Nodes, beside: Mapping[str, Block] | None = None
+) -> Pending | None:
+    """What an emission has to remember between micro-batches, None if nothing; `nodes` are of a shape of no kernels.
+
+    `beside` is what the process has kept, see `recent`.
+    """
+    if not isinstance(emission.when, (Every, Records)):
+        return None
+    return Pending(emission.when, head, nodes, (beside or {}).get(PENDING))

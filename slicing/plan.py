@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from slicing.assembly import EAGER, FEW_SLICES, choose
 from slicing.blocks import Shape
 from slicing.costs import MERGING, Cost, Costs, counted, number
-from slicing.emission import ON_CLOSE, Emission
+from slicing.emission import NEWEST, ON_CLOSE, Emission
 from slicing.kernel import Kernel
 from slicing.kinds import Field, decimal_of, numpy_type
 from slicing.lateness import COUNTS, PARTIALS
@@ -45,13 +45,28 @@ class Assembly:
 
     @property
     def combines_per_window(self) -> float:
-        """Calls of `combine` and `invert` per window, on average; 0 for eager, which only calls `agg`."""
+        """Calls of `combine` and `invert` per window, on average; 0 for eager, which only calls `agg`.
+
+        If only newest windows go out: per row while the window of a key is the same.
+        """
+        if self.is_newest:
+            return self.costs.newest(total=True)
         return {"two_layer": 2.0, "three_layer": 4.0, "recompute": self.slices - 1.0, EAGER: 0.0}[self.tree]
 
     @property
     def worst_combines(self) -> float:
-        """The most calls for one window; the three-layer tree makes a stripe's suffixes when it enters the stripe."""
+        """The most calls for one window; the three-layer tree makes a stripe's suffixes when it enters the stripe.
+
+        If only newest windows go out: of the first row of a window.
+        """
+        if self.is_newest:
+            return self.costs.newest(total=False)
         return 2 * math.sqrt(self.slices) if self.tree == "three_layer" else self.combines_per_window
+
+    @property
+    def is_newest(self) -> bool:
+        """Whether only the newest window of a key goes out, from what the process keeps of it, without the tree."""
+        return self.costs.emission.which == NEWEST and self.tree != EAGER
 
     @property
     def per_record(self) -> Cost:
@@ -169,7 +184,8 @@ class Plan:
         return Assembly(kernel, tree, self._reason(kernel, tree), self.slices_per_window, self.ratio, costs)
 
     def _costs_of(self, trees: tuple[str, ...]) -> Costs:
-        return Costs(self.shape.slicing, frozenset(trees), self.emission)
+        # Bounded input has every window once, whatever the emission.
+        return Costs(self.shape.slicing, frozenset(trees), self.emission if self.streaming else ON_CLOSE)
 
     def _reason(self, kernel: Kernel, tree: str) -> str:
         if tree == EAGER:
@@ -262,7 +278,8 @@ def _kept(assembly: Assembly) -> str:
 
 def _combines(assembly: Assembly) -> str:
     text = counted(assembly.combines_per_window, "combine")
-    return f"{text}, {number(assembly.worst_combines)} at worst" if assembly.tree == "three_layer" else text
+    varies = assembly.worst_combines > assembly.combines_per_window
+    return f"{text}, {number(assembly.worst_combines)} at worst" if varies else text
 
 
 def _dashed(tree: str) -> str:

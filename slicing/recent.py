@@ -1,15 +1,16 @@
-"""The latest slices of a bucket, kept by the worker process between two micro-batches.
+"""What a worker process keeps of a bucket between two micro-batches: its latest slices, and blocks made from them.
 
 A process may run another bucket next, or this one after another process ran it. So what is kept is found by a random
-nonce, which the header of the bucket carries too: it is there only if it is what that header was written with.
+nonce, which the header of the bucket carries too: it is there only if it is what that header was written with. Blocks
+are never changed in place: a micro-batch that fails runs again on what was kept before it.
 """
 
 from __future__ import annotations
 
 import secrets
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
@@ -19,80 +20,157 @@ from slicing.blocks import Block, Shape, fold, row_bytes
 from slicing.stripes import FOREVER
 
 KEPT_BYTES = 256 << 20
-"""What a process keeps of all its buckets together; those used longest ago are dropped first."""
+"""What a process keeps of all its buckets together. Slices are dropped first, those used longest ago before others:
+what is made from them is smaller, and to make it anew all of them are read."""
 
-_kept: OrderedDict[str, tuple[int, Block, int]] = OrderedDict()
+
+@dataclass(frozen=True)
+class _Kept:
+    """The slices from `first` on in parts, the older rows of a slice in earlier ones; and what is made from slices."""
+
+    first: int
+    parts: list[Block]
+    beside: dict[str, Block]
+    slices_bytes: int
+    beside_bytes: int
+
+
+_kept: OrderedDict[str, _Kept] = OrderedDict()
 
 
 class Recent:
-    """The slices from `first` on, folded, or nothing yet; the rest is read.
+    """The slices from `first` on, or nothing yet; the rest is read.
 
     `read(first, end)` gives the rows of some slices, not folded: what is stored, and what has been added since. `what`
     names them: emissions keep different rows, and one may follow another on the same state. So may functions for
-    columns on functions for rows, whose partials are the same in pages and not in memory.
+    columns on functions for rows, whose partials are the same in pages and not in memory. `beside` has the blocks that
+    were kept with the slices, by name.
     """
 
     def __init__(self, shape: Shape, nonce: str, what: str, read: Callable[[int, int], list[Block]]):
         layout = ",".join(f"{type(kernel).__name__}/{kernel.width}" for kernel in shape.kernels)
         self.shape, self.nonce, self.what, self.read = shape, nonce, f"{what} {layout} ", read
         self.first = FOREVER
+        self.beside: Mapping[str, Block] = {}
         self._parts: list[Block] = []
         self._changed = False
         if nonce in _kept and nonce.startswith(what):
-            self.first, block, _ = _kept[nonce]
-            self._parts = [block]
+            kept = _kept[nonce]
+            self.first, self._parts, self.beside = kept.first, kept.parts, kept.beside
 
     def add(self, block: Block) -> None:
         """Count rows that came; they are the newer part of their slices."""
         if len(block):
             self._changed = True
             if self.first < FOREVER:
-                self._parts.append(block.between(self.first, FOREVER))
+                self._parts = [*self._parts, block.between(self.first, FOREVER)]
 
-    def slices(self, ranges: Sequence[tuple[int, int]], newest: int) -> Block:
-        """The folded rows of disjoint ranges of slices, in order; a range that reaches beyond `newest` is kept."""
+    def slices(self, ranges: Sequence[tuple[int, int]], keep: bool) -> Block:
+        """The folded rows of disjoint ranges of slices, in order.
+
+        `keep` says that the last range reaches beyond the newest slice: then what is read of it is kept.
+        """
+        if keep:
+            self._reach(ranges[-1][0])
         found: list[Block] = []
         for first, end in ranges:
-            if end > newest and first < self.first:
-                self._parts = [*self.read(first, self.first), *self._parts]
-                self.first, self._changed = first, True
             if first < self.first:
                 found.append(fold(self.shape, self.read(first, min(end, self.first))))
             if end > self.first:
-                found.append(self._block().between(first, end))
+                found.append(self._block().between(max(first, self.first), end))
         return fold(self.shape, found)
 
-    def keep(self, first: int) -> str:
-        """Keep the slices from `first` on for the next micro-batch; returns their nonce, empty if there are none."""
-        if not self._changed and self.nonce.startswith(self.what):
+    def chosen(self, first: int, choose: Callable[[Block], Block]) -> Block:
+        """The folded rows that `choose` takes of slice `first` and all later ones; what is read is kept.
+
+        Only these rows are folded, so that a few keys cost little, however many slices of others there are.
+        """
+        self._reach(first)
+        return fold(self.shape, [choose(part.between(first, FOREVER)) for part in self._parts])
+
+    def keep(self, first: int, beside: Mapping[str, Block] | None = None) -> str:
+        """Keep the slices from `first` on, and blocks, for the next micro-batch.
+
+        Returns their nonce, empty if there is nothing.
+        """
+        beside = {name: block for name, block in (beside or {}).items() if len(block)}
+        same = beside.keys() == self.beside.keys() and all(self.beside[name] is beside[name] for name in beside)
+        if same and not self._changed and self.nonce.startswith(self.what):
             return self.nonce
         _kept.pop(self.nonce, None)
-        if self.first == FOREVER:
+        if self.first == FOREVER and not beside:
             return ""
-        block = _compact(self.shape, self._block().between(first, FOREVER))
         nonce = f"{self.what}{secrets.token_hex(8)}"
-        _kept[nonce] = max(first, self.first), block, int(len(block) * row_bytes(self.shape, block))
-        while sum(size for _, _, size in _kept.values()) > KEPT_BYTES:
-            _kept.popitem(last=False)
+        oldest = self.first if self.first == FOREVER else max(first, self.first)
+        parts = _stacked(self.shape, [_since(self.shape, part, oldest) for part in self._parts])
+        sizes = (sum(_bytes(self.shape, block) for block in blocks) for blocks in (parts, beside.values()))
+        _kept[nonce] = _Kept(oldest, parts, {name: compact(self.shape, beside[name]) for name in beside}, *sizes)
+        _make_room()
         return nonce if nonce in _kept else ""
+
+    def _reach(self, first: int) -> None:
+        """Read what is not there of slice `first` and all later ones."""
+        if first < self.first:
+            kept = [part.between(self.first, FOREVER) for part in self._parts]
+            self._parts = [fold(self.shape, self.read(first, self.first)), *kept]
+            self.first, self._changed = first, True
 
     def _block(self) -> Block:
         if len(self._parts) != 1:
-            self._parts = [fold(self.shape, self._parts)]
+            parts = [part.between(self.first, FOREVER) for part in self._parts]
+            self._parts = [compact(self.shape, fold(self.shape, parts))]
         return self._parts[0]
 
 
-def _compact(shape: Shape, block: Block) -> Block:
+def _stacked(shape: Shape, parts: list[Block]) -> list[Block]:
+    """The same rows in parts of which each is more than twice as long as the next one.
+
+    So there are few, and a row is folded a few times in all, not in every micro-batch.
+    """
+    found: list[Block] = []
+    for part in parts:
+        found.append(part)
+        while len(found) > 1 and len(found[-2]) <= 2 * len(found[-1]):
+            found[-2:] = [compact(shape, fold(shape, found[-2:]))]
+    return found
+
+
+def _since(shape: Shape, block: Block, first: int) -> Block:
+    """The block without rows before slice `first`, once these are half of it: a copy frees them, a view would not."""
+    gone = int(np.searchsorted(block.slices, first))
+    return block if 2 * gone <= len(block) else compact(shape, block.take(np.arange(gone, len(block))))
+
+
+def _bytes(shape: Shape, block: Block) -> int:
+    return int(len(block) * row_bytes(shape, block))
+
+
+def _make_room() -> None:
+    """Drop slices, then whole entries, until what is kept has its bound."""
+    total = sum(kept.slices_bytes + kept.beside_bytes for kept in _kept.values())
+    for nonce, kept in list(_kept.items()):
+        if total > KEPT_BYTES:
+            total -= kept.slices_bytes
+            _kept[nonce] = replace(kept, first=FOREVER, parts=[], slices_bytes=0)
+            if not kept.beside:
+                del _kept[nonce]
+    while total > KEPT_BYTES:
+        total -= _kept.popitem(last=False)[1].beside_bytes
+
+
+def compact(shape: Shape, block: Block) -> Block:
     """The block without keys and values that none of its rows has, or they would pile up in a process for ever."""
     used = np.zeros(len(block.names), dtype=bool)
     used[block.keys] = True
     if not used.all():
         keys = (np.cumsum(used) - 1)[block.keys]
         block = replace(block, keys=keys, names=block.names.filter(pa.array(used)))
-    for i, (kernel, dictionary) in enumerate(zip(shape.kernels, block.dictionaries, strict=True)):
+    for i, dictionary in enumerate(block.dictionaries):
         if dictionary is not None and len(dictionary) > 2 * len(block):
             partials, dictionaries = list(block.partials), list(block.dictionaries)
-            partials[i], dictionaries[i] = kernel.from_arrow(kernel.to_arrow(partials[i], dictionary))
+            partials[i], dictionaries[i] = shape.kernels[i].from_arrow(
+                shape.kernels[i].to_arrow(partials[i], dictionary)
+            )
             block = replace(block, partials=partials, dictionaries=dictionaries)
     return block
 

@@ -14,7 +14,7 @@ removed whole.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
@@ -26,11 +26,14 @@ from slicing.changes import changes
 from slicing.closing import Closing
 from slicing.emission import ALL, CHANGED, NEWEST, ON_CLOSE, ONLY_NEW, UPDATE, WITH_DRAINED, WITH_OLD, Emission
 from slicing.lateness import Late, is_late
+from slicing.latest import newest_windows
 from slicing.pages import Nodes, Pages, Store, covered, page_name
-from slicing.pending import pending
+from slicing.pending import PENDING, pending
 from slicing.recent import Recent, around
 from slicing.stripes import FOREVER, Stripes
-from slicing.touching import as_before, newest_of_keys, touched
+from slicing.touching import as_before, of_keys, touched
+
+TOTALS = "totals"
 
 
 class Bucket:
@@ -57,7 +60,8 @@ class Bucket:
         self.stripes = Stripes(self.pages, shape)
         rows = ("entered", self.stripes.read) if emission.which == CHANGED else ("all", self._all)
         self.recent = Recent(shape, self.head.nonce, *rows)
-        self.pending = pending(emission, self.head, Nodes(self.pages, "early", shape.select(())))
+        self.pending = pending(emission, self.head, Nodes(self.pages, "early", shape.select(())), self.recent.beside)
+        self.totals = self.recent.beside.get(TOTALS, empty(shape)) if emission.which == NEWEST else None
         self._incoming = empty(shape)
 
     def _fit_emission(self) -> None:
@@ -105,7 +109,7 @@ class Bucket:
         if self.pending is not None:
             yield from self._early(came, now)
         self._forget_other_emissions()
-        self.head.nonce = "" if self.emission.which == ALL else self.recent.keep(self._recent_from())
+        self.head.nonce = "" if self.emission.which == ALL else self.recent.keep(self._recent_from(), self._beside())
         self.pages.save_header()
 
     def _closing(self, watermark: int) -> Iterator[Windows]:
@@ -150,7 +154,7 @@ class Bucket:
     def _changes(self, fresh: Block, first: int, until: int) -> Iterator[Windows]:
         slicing, drained = self.slicing, self.emission.what == WITH_DRAINED
         known, oldest = self.head.kept < first, slicing.first_slice(first - 1)
-        stored = self.recent.slices([(oldest, FOREVER)], oldest)
+        stored = self.recent.slices([(oldest, FOREVER)], keep=True)
         entering = fresh.between(oldest, slicing.entered(until))
         yield from changes(self.shape, stored, entering, first, until, known, drained)
         self.recent.add(entering)
@@ -158,24 +162,24 @@ class Bucket:
     def _updates(self, came: Block) -> Iterator[Windows]:
         if not len(came):
             return
-        taking, newest_only = self.head.taking, self.emission.which == NEWEST
-        block = self._around(came, newest_only)
-        if newest_only:
-            found = newest_of_keys(self.shape, block, came, taking)
-            frames: Iterable[Windows] = [found] if len(found) else []
-        else:
-            frames = touched(self.shape, self.trees, block, came, taking)
-        for frame in frames:
+        if self.totals is not None:
+            frame, self.totals = newest_windows(self.shape, self.totals, came, self.head.taking, self._look)
+            if len(frame):
+                yield frame
+            return
+        for frame in touched(self.shape, self.trees, self._around(came), came, self.head.taking):
             yield replace(frame, kind="update")
 
-    def _around(self, marks: Block, to_the_end: bool = False) -> Block:
+    def _look(self, marks: Block, first: int) -> Block:
+        """All rows of the keys of `marks` from slice `first` on."""
+        return self.recent.chosen(first, lambda part: of_keys(part, marks))
+
+    def _around(self, marks: Block) -> Block:
         """The slices of all windows of some slices that take records: 2n - 1 at most for each."""
         reach, first = self.slicing.per_window - 1, self.slicing.first_slice(self.head.taking)
         ranges = around(np.unique(marks.slices).tolist(), reach, reach, first)
-        if to_the_end:
-            ranges = [(ranges[0][0], FOREVER)]
         assert self.head.newest is not None
-        return self.recent.slices(ranges, self.head.newest)
+        return self.recent.slices(ranges, keep=ranges[-1][1] > self.head.newest)
 
     def _corrections(self, came: Block) -> Iterator[Windows]:
         """Windows that have gone out and got a record."""
@@ -219,6 +223,11 @@ class Bucket:
         if self.emission.which == CHANGED or self.head.newest is None:
             return oldest
         return max(oldest, self.head.newest - 2 * self.slicing.per_window + 1)
+
+    def _beside(self) -> dict[str, Block]:
+        """What the process keeps beside the slices."""
+        made = {TOTALS: self.totals, PENDING: self.pending.kept if self.pending else None}
+        return {name: block for name, block in made.items() if block is not None}
 
     def _forget_other_emissions(self) -> None:
         """Remove the caches that this emission does not move forward; another one makes them anew."""

@@ -11,7 +11,6 @@ import pyarrow as pa
 from slicing.assembly import Windows, assemble
 from slicing.blocks import Block, Shape, encode_keys, fold
 from slicing.kernel import Array
-from slicing.picking import pick
 from slicing.stripes import FOREVER
 
 
@@ -57,21 +56,6 @@ def touched(
     yield from assemble(
         shape, trees, fold(shape, [replace(block, records=np.zeros_like(block.records)), marks]), first, end
     )
-
-
-def newest_of_keys(shape: Shape, block: Block, marks: Block, first: int) -> Windows:
-    """For each key that `marks` has rows of: the window `first` or the first later one that holds the newest row.
-
-    Left out where that window holds no row of `marks`.
-    """
-    block = of_keys(block, marks)
-    newest, latest = (np.full(len(marks.names), -FOREVER) for _ in range(2))
-    np.maximum.at(newest, block.keys, block.slices)
-    np.maximum.at(latest, marks.keys, marks.slices)
-    keys = np.unique(marks.keys)
-    windows = np.maximum(shape.slicing.first_window(newest[keys]), first)
-    holds = latest[keys] >= shape.slicing.first_slice(windows)
-    return pick(shape, block, keys[holds], windows[holds])
 
 
 def as_before(shape: Shape, trees: Sequence[str], block: Block, windows: Windows, first: int, end: int) -> Windows:

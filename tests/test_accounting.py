@@ -10,6 +10,7 @@ from dataclasses import replace
 import pytest
 
 from benchmarks.accounting import KEYS, STRATEGIES, Feed, Strategy, count, rows, table
+from slicing import blocks
 from slicing.costs import MERGING, Cost
 from slicing.emission import early, on_change, on_close, on_update
 from slicing.slices import Slicing
@@ -75,6 +76,42 @@ def test_every_emission(emission, held, ratio):
     tree = "two_layer" if ratio > 4 else "recompute"
     grace = 3 * SECOND if emission.corrects else 0
     check(Strategy(str(emission), (tree,), emission, held, grace=grace), slicing_of(ratio))
+
+
+@pytest.mark.parametrize("held", [True, False], ids=["held", "read"])
+@pytest.mark.parametrize(("size", "advance"), [(5, 2), (25, 2)])
+def test_newest_windows_of_two_slices_an_advance(held, size, advance):
+    strategy = Strategy("newest", ("two_layer" if size > 5 else "recompute",), on_update(latest_only=True), held)
+    check(strategy, slicing_of(size, advance))
+
+
+@pytest.mark.parametrize("held", [True, False], ids=["held", "read"])
+@pytest.mark.parametrize("ratio", [12, 60])
+def test_combines_of_newest_windows(held, ratio, monkeypatch):
+    """One record of a key in the newest slice, which has one already; then one in the slice after it."""
+    slicing, strategy = slicing_of(ratio), Strategy("newest", ("recompute",), on_update(latest_only=True), held)
+    feed, counted = Feed(strategy, slicing, 10), []
+
+    def regroup(shape, block):
+        grouped = blocks.regroup(shape, block)
+        counted.append((len(block) - len(grouped)) / feed.keys)
+        return grouped
+
+    monkeypatch.setattr("slicing.latest.regroup", regroup)
+    feed.step(range(ratio), 0)
+    for index, total in ((ratio - 1, held), (ratio, False)):
+        counted.clear()
+        feed.step([index], 0)
+        assert counted == [strategy.costs(slicing).newest(total)] * 2, "once on a copy"
+
+
+@pytest.mark.parametrize("held", [True, False], ids=["held", "read"])
+@pytest.mark.parametrize("records", [1, 3, 50])
+def test_marks_of_what_waits_for_records_cost_at_most_what_it_says(records, held):
+    strategy = Strategy("early", ("two_layer",), early(records=records), held)
+    counted, most = count(strategy, slicing_of(12)), strategy.costs(slicing_of(12)).record_at_most(held)
+    assert counted.record.writes <= most.writes
+    assert counted.record.reads <= most.reads + (MERGING.reads if records > 1 else 0)
 
 
 def test_on_change_of_the_eager_strategy():

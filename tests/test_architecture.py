@@ -14,7 +14,7 @@ LAYERS = (
     {"slicing.laws", "slicing.kernel", "slicing.blocks", "slicing.trial"},
     {"slicing.assembly", "slicing.trees", "slicing.pages", "slicing.stripes", "slicing.lateness"},
     {"slicing.emission", "slicing.picking", "slicing.recent"},
-    {"slicing.touching", "slicing.costs"},
+    {"slicing.touching", "slicing.costs", "slicing.latest"},
     {"slicing.plan", "slicing.closing", "slicing.changes", "slicing.pending"},
     {"slicing.state", "slicing.eager"},
     {"slicing.spark"},

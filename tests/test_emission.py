@@ -5,18 +5,21 @@ A bucket is new at every step. What the process keeps is dropped in some streams
 
 import math
 import pickle
+from dataclasses import replace
 from itertools import product
 
 import numpy as np
 import pytest
-from oracle import Case, EmittingStream, block_of, cases, evenly, hopping, results, shape_of
+from oracle import FINGERPRINT, Case, CountingStore, EmittingStream, block_of, cases, evenly, hopping, results, shape_of
 
-from slicing import blocks, pages, recent, stripes
+from slicing import blocks, latest, pages, recent, stripes, touching
 from slicing.aggregate import Aggregate
 from slicing.assembly import assemble, choose
 from slicing.changes import result_codes
+from slicing.costs import MERGING
 from slicing.emission import TABLE, Emission, Every, Records, early, on_change, on_close, on_update
 from slicing.errors import InvalidType, InvalidValue
+from slicing.pending import PENDING, Pending
 from slicing.picking import pick
 from slicing.slices import Slicing
 
@@ -246,16 +249,234 @@ def test_what_the_process_keeps_is_not_read_again_and_changes_nothing(mode, monk
     assert reads[0] < reads[1]
 
 
-@pytest.mark.parametrize("mode", ["on_update()", "on_change()"])
+LATEST = on_update(latest_only=True)
+
+
+def forget(rng):
+    """What a process may have lost when a micro-batch comes: all, the slices, what was made from them, or nothing."""
+    lost = rng.choice(["all", "slices", "what is beside", "nothing", "nothing", "nothing"])
+    for nonce, kept in list(recent._kept.items()):
+        if lost == "all":
+            del recent._kept[nonce]
+        elif lost == "slices":
+            recent._kept[nonce] = replace(kept, first=stripes.FOREVER, parts=[])
+        elif lost == "what is beside":
+            recent._kept[nonce] = replace(kept, beside={})
+
+
+def fail_once(stream, rng, records, watermark):
+    """A micro-batch that ends before its state is written, after all its rows or after the first ones."""
+    text, held = stream.store.text, dict(stream.store.pages)
+    bucket = stream.bucket()
+    bucket.add([stream.shipped(records)])
+    rows = bucket.close(max(watermark, stream.watermark))
+    list(rows) if rng.random() < 0.5 else next(rows, None)
+    stream.store.text, stream.store.pages = text, held
+
+
+@pytest.mark.parametrize("seed", range(30))
+@pytest.mark.parametrize("emission", [LATEST, early(records=3)], ids=str)
+def test_results_are_right_whatever_the_process_still_has(emission, seed):
+    rng = np.random.default_rng(1000 + seed)
+    chosen = [EXACT, cases("sum", "most", "highest"), cases("floats", "variance")][seed % 3]
+    stream = EmittingStream(random_slicing(rng, seed // 3), chosen, emission, grace=int(rng.choice([0, 7000])))
+    records, watermark, delay = random_records(rng), 0, int(rng.choice([0, 5, 60]))
+    while records:
+        count = int(rng.integers(0, 12))
+        batch, records = records[:count], records[count:]
+        if rng.random() < 0.2:
+            fail_once(stream, rng, batch, watermark)
+        forget(rng)
+        stream.step(batch, watermark)
+        watermark = max([watermark, *(time // 1000 - delay for time, _, _ in batch)])
+    stream.drain()
+
+
+@pytest.mark.parametrize("kept", [True, False])
+def test_windows_that_a_total_is_not_of(kept):
+    """Size 4, one slice a millisecond::
+
+    slices      6   7   8   9  10
+    window 7        [===========)       closed when the watermark is at 11
+    window 8            [===========)   then the first one that a record of slice 10 counts in
+    late        *                       accepted while window 6 is open, in no window of slice 10
+    """
+    stream = EmittingStream(hopping(4), cases("sum", "most"), LATEST)
+
+    def step(slices, watermark):
+        if not kept:
+            recent._kept.clear()
+        return [window for _, _, window in stream.step(evenly(stream.slicing, slices), watermark)]
+
+    assert step(range(6, 11), 0) == [7]
+    assert step([6], 0) == []
+    assert step([10], 11) == [7]
+    assert step([10], 11) == [8]
+    assert step([9], 11) == [8]
+    assert step([12], 11) == [9]
+    assert step([8], 11) == []
+
+
+class Counted:
+    """A maximum whose combines are counted."""
+
+    def __init__(self, ordered=False):
+        self.count = 0
+        self.case = Case(Aggregate(lambda: 0, lambda acc, v: v, self.combine, columns=True, ordered=ordered), max)
+
+    def combine(self, a, b):
+        self.count += a.size
+        return np.maximum(a, b)
+
+
+@pytest.mark.parametrize("ordered", [False, True])
+@pytest.mark.parametrize("n", [12, 400])
+def test_a_record_in_the_newest_slice_costs_one_combine(n, ordered):
+    """As the bucket calls it: what is looked at, and combines, for records here and there around the newest slice."""
+    counted, keys, asked = Counted(ordered), 7, []
+    shape = shape_of(hopping(n), [counted.case])
+
+    def run(totals, slices):
+        came = block_of(shape, [counted.case], evenly(shape.slicing, slices, keys))
+        counted.count, asked[:] = 0, []
+        frame, totals = latest.newest_windows(shape, totals, came, 0, look)
+        return len(frame) / keys, counted.count / keys, asked == [], totals
+
+    def look(marks, first):
+        asked.append(first)
+        rows = range(first, int(marks.slices.max()) + 1)
+        return touching.of_keys(block_of(shape, [counted.case], evenly(shape.slicing, rows, keys)), marks)
+
+    *found, totals = run(blocks.empty(shape), [1000])
+    assert found == [1, n - 1, False], "nothing is kept: made from its slices"
+    *found, totals = run(totals, [1000])
+    assert found == [1, 1, True], "kept"
+    *found, totals = run(totals, [999])
+    assert found == ([1, n - 2, False] if ordered else [1, 1, True]), "an order does not allow to add older records"
+    if ordered:
+        *_, totals = run(totals, [1000])
+    *found, totals = run(totals, [1000 - n, 1000])
+    assert found == [1, 1, True], "what is too old for the window is left out"
+    *found, totals = run(totals, [1000 - n])
+    assert found == [0, 0, True], "nothing of the window"
+    *found, totals = run(totals, [1001])
+    assert found == [1, n - 1, False], "the window moved on"
+
+
+def test_two_slices_an_advance_share_a_window():
+    """Size 5, advance 2: the total of a window goes on from its last slice but one to its last."""
+    counted, asked = Counted(), []
+    stream = EmittingStream(Slicing(5000, 2000), [counted.case], LATEST)
+    for index in range(20):
+        bucket = stream.bucket()
+        bucket._look = lambda marks, first, look=bucket._look: asked.append(first) or look(marks, first)
+        bucket.add([stream.shipped(evenly(stream.slicing, [index]))])
+        list(bucket.close(0))
+    assert asked == [-4, *(index - 3 for index in range(1, 20, 2))]
+
+
+@pytest.mark.parametrize("n", [30, 400])
+def test_micro_batches_inside_a_slice_neither_read_nor_fold_its_window(n, monkeypatch):
+    """All combines of the bucket: those of small pages and of what is kept too, each at most 5/4 a record."""
+    counted = Counted()
+    stream = EmittingStream(hopping(n), [counted.case], LATEST)
+    stream.step(evenly(stream.slicing, range(2 * n), 3), 0)
+    stream.step(evenly(stream.slicing, [2 * n - 1], 3), 0)
+    monkeypatch.setattr(stream, "_check_counting_nothing", lambda: None)
+    counted.count, reads, rows, batches = 0, [], 0, 20
+    for _ in range(batches):
+        bucket = stream.bucket()
+        bucket.add([stream.shipped(evenly(stream.slicing, [2 * n - 1], 3))])
+        rows += sum(map(len, bucket.close(0)))
+        reads.append(bucket.pages.read)
+    assert rows == batches * 3
+    assert counted.count <= rows * (1 + 5 / 4 + 5 / 4)
+    assert sum(reads) <= rows * MERGING.reads + 2 * n * 3, "but for merging small pages, once with the first one"
+
+
+def test_slices_are_dropped_before_what_is_made_from_them(monkeypatch):
+    stream = EmittingStream(hopping(60), cases("sum"), LATEST)
+    stream.step(evenly(stream.slicing, range(120), 5), 0)
+    ((_, kept),) = [each for each in recent._kept.items() if each[0] == stream.bucket().head.nonce]
+    monkeypatch.setattr(recent, "KEPT_BYTES", kept.slices_bytes)
+    stream.step(evenly(stream.slicing, [119], 5), 0)
+    bucket = stream.bucket()
+    assert bucket.recent.first == stripes.FOREVER
+    bucket.add([stream.shipped(evenly(stream.slicing, [119], 5))])
+    assert sum(map(len, bucket.close(0))) == 5
+    assert bucket.pages.read == 0
+    monkeypatch.setattr(recent, "KEPT_BYTES", 0)
+    stream.step([])
+    bucket = stream.bucket()
+    bucket.add([stream.shipped(evenly(stream.slicing, [119], 5))])
+    list(bucket.close(0))
+    assert not recent._kept
+
+
+class Marks:
+    """What waits for three records, alone: micro-batches in which ten keys begin to wait and five others go out."""
+
+    def __init__(self, waiting, keeps):
+        self.slicing, self.store, self.keeps, self.number = hopping(60), CountingStore(), keeps, 0
+        self.kept, self.rows = None, 0
+        self.shape = shape_of(self.slicing, [])
+        assert self.step(range(-waiting, 0)) == 0
+
+    def step(self, keys):
+        pages_ = pages.Pages(self.store, FINGERPRINT, 0)
+        waiting = Pending(Records(3), pages_.head, pages.Nodes(pages_, "early", self.shape), self.kept)
+        due = waiting.due(block_of(self.shape, [], [(0, key, 1) for key in keys]), 0, 0)
+        pages_.save_header()
+        self.kept, self.rows = waiting.kept if self.keeps else None, self.rows + pages_.written
+        return len(due)
+
+    def next(self):
+        """Keys from 10,000,000 on go out after three micro-batches, those below never."""
+        self.number += 1
+        ripe = [10_000_000 + 5 * (self.number - back) + key for key in range(5) for back in range(3)]
+        return self.step([*range(10 * self.number, 10 * self.number + 10), *ripe])
+
+
+@pytest.mark.parametrize("keeps", [True, False], ids=["held", "read"])
+def test_what_a_micro_batch_writes_does_not_grow_with_what_is_pending(keeps):
+    written, reads = [], []
+    for waiting in (1000, 30_000):
+        marks = Marks(waiting, keeps)
+        went = [marks.next() for _ in range(5)]
+        marks.store.forget_counts()
+        went += [marks.next() for _ in range(15)]
+        assert went == [0, 0, *[5] * 18]
+        written.append(marks.store.bytes_written)
+        reads.append(marks.store.bytes_read)
+    assert written[1] < 1.1 * written[0]
+    # The process reads only what it merges, and the large page has been merged before.
+    assert reads[1] < 1.1 * reads[0] if keeps else reads[1] > 10 * reads[0]
+
+
+def test_marks_are_written_anew_when_half_of_the_rows_say_nothing():
+    """A row that came is written with the others of its level, once more with what is left, and once as gone."""
+    marks = Marks(3000, keeps=True)
+    levels = math.log(300) / math.log(pages.FAN_IN)
+    for _ in range(300):
+        marks.next()
+    came = 3000 + 300 * (10 + 15)
+    assert marks.rows <= came * (2 + levels)
+    assert len(marks.kept) <= 2 * (3000 + 300 * 10 + 10)
+    stored = pages.Nodes(pages.Pages(marks.store, FINGERPRINT, 0), "early", marks.shape).read(PENDING)
+    assert sum(map(len, stored)) <= len(marks.kept)
+
+
+@pytest.mark.parametrize("mode", ["on_update()", "on_update(latest_only=True)", "on_change()"])
 def test_a_process_forgets_the_keys_and_the_values_that_have_gone(mode, monkeypatch):
     monkeypatch.setattr(recent, "_kept", recent.OrderedDict())
     stream = EmittingStream(hopping(3), cases("highest"), MODES[mode])
     for index in range(60):
         stream.step([(index * 1000, index, index)], index)
         stream.taken = stream.taken[-6:]
-        ((_, block, _),) = recent._kept.values() or [(0, blocks.empty(stream.shape), 0)]
-        assert len(block.names) <= 8
-        assert len(block.dictionaries[0]) <= 16
+        for kept in recent._kept.values():
+            for block in [*kept.parts, *kept.beside.values()]:
+                assert len(block.names) <= 8
+                assert len(block.dictionaries[0]) <= 16
 
 
 def test_state_that_was_put_back_is_not_mixed_with_what_the_process_kept():
@@ -313,6 +534,7 @@ def test_fieldwise_aggregates_are_joined_by_stripes():
 def test_emission_changes_on_a_live_state():
     """One emission after another on the same state: each goes on as if it had always been there, from its first row."""
     modes = [on_close(), on_update(), on_change(), on_close(), early(records=2), on_change(drained=True), on_close()]
+    modes += [LATEST, on_update(), LATEST, early(records=2), LATEST]
     slicing = hopping(8)
     stream = EmittingStream(slicing, cases("sum", "most"), on_close())
     for number, emission in enumerate(modes):
@@ -323,6 +545,17 @@ def test_emission_changes_on_a_live_state():
             stream.step(evenly(slicing, [index, max(0, index - 3)], 2, lambda index, key: index // 4), index - 1)
             stream.since = stream.since if str(emission).startswith("early") else []
     stream.drain()
+
+
+def test_what_the_process_keeps_goes_with_its_emission():
+    """Marks are forgotten when another emission takes over, also in a micro-batch without records."""
+    stream = EmittingStream(hopping(8), cases("sum"), early(records=3))
+    stream.step(evenly(stream.slicing, [5, 6]), 0)
+    stream.emission = on_update()
+    stream.step([], 0)
+    stream.emission, stream.since = early(records=3), []
+    assert stream.step(evenly(stream.slicing, [6]), 0) == {}
+    assert len(stream.step(evenly(stream.slicing, [6, 6]), 0)) == 8
 
 
 def test_corrections_begin_and_end_on_a_live_state():

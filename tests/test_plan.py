@@ -137,6 +137,15 @@ def test_windows_that_go_out_while_they_are_open_read_their_slices_unless_they_a
     assert "latest slices held by the process" in str(plan)
 
 
+def test_newest_windows_are_made_from_their_slices_when_they_move_on():
+    plan = replace(plan_of(orders=COUNT, largest=LARGEST), emission=on_update(latest_only=True))
+    for assembly in plan.assemblies:
+        assert (assembly.combines_per_window, assembly.worst_combines) == (1, 59)
+    assert "orders 1 read, 1 write; 1 combine, 59 at worst" in " ".join(str(plan).split())
+    assert plan.eager.assemblies[0].combines_per_window == 0
+    assert replace(plan, streaming=False).assemblies[0].combines_per_window == 2
+
+
 def test_the_text_of_bounded_input_has_no_state():
     text = str(plan_of(streaming=False, orders=COUNT))
     assert "on bounded input" in text
