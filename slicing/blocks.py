@@ -7,7 +7,6 @@ which the state's fingerprint already fixes.
 
 from __future__ import annotations
 
-import base64
 import struct
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -18,12 +17,12 @@ import pyarrow as pa
 
 from slicing.kernel import Array, Kernel, Partials, RowFailure, locating, union
 from slicing.kinds import Field, arrow_type
-from slicing.packing import pack, unpack
+from slicing.packing import from_text, pack, to_text, unpack
 from slicing.slices import Slicing
 from slicing.windows import show_instant
 
 PAGE_BYTES = 4 << 20
-_CODEC = pa.Codec("lz4")
+_CODEC = pa.Codec("zstd", compression_level=1)
 _HEAD = struct.Struct("<qq")
 
 
@@ -45,10 +44,10 @@ class Shape:
 
     @property
     def row_schema(self) -> pa.Schema:
-        """Arrow schema of the rows: slice, code of the key, records, then all partials' fields."""
+        """Arrow schema of the rows: slice, step to the key, records, then all partials' fields."""
         fields = [field for kernel in self.kernels for field in kernel.fields]
         columns = [(f"p{i}", arrow_type(field.kind)) for i, field in enumerate(fields)]
-        return pa.schema([("slice", pa.int64()), ("key", pa.int32()), ("records", pa.int64()), *columns])
+        return pa.schema([("slice", pa.int64()), ("key", pa.int64()), ("records", pa.int64()), *columns])
 
     def select(self, chosen: Sequence[int]) -> Shape:
         """The shape with only some of the kernels."""
@@ -303,12 +302,17 @@ def _permuted(values: Sequence[object], rows: Array) -> list[object]:
 
 
 def encode(shape: Shape, block: Block) -> bytes:
-    """The block as bytes: two lengths, then, compressed, the packed columns of keys and of rows."""
+    """The block as bytes: two lengths, then, compressed, the packed columns of keys and of rows.
+
+    Rows are numbered, slice after slice and key after key, and the steps from one to the next take the place of the
+    codes of their keys: small numbers where rows are sorted, which they need not be.
+    """
     used = np.zeros(len(block.names), dtype=bool)
     used[block.keys] = True
-    codes = np.cumsum(used)[block.keys] - 1
+    codes, width = np.cumsum(used)[block.keys] - 1, int(np.count_nonzero(used))
     keys = pack([column.combine_chunks() for column in block.names.filter(pa.array(used)).columns])
-    columns = [pa.array(block.slices), pa.array(codes.astype(np.int32)), pa.array(block.records)]
+    steps = np.diff(_since_first(block.slices) * width + codes, prepend=0)
+    columns = [pa.array(block.slices), pa.array(steps), pa.array(block.records)]
     for kernel, partials, dictionary in zip(shape.kernels, block.partials, block.dictionaries, strict=True):
         columns += kernel.to_arrow(partials, dictionary)
     body = keys + pack(columns)
@@ -321,7 +325,8 @@ def decode(shape: Shape, data: bytes) -> Block:
     body = _CODEC.decompress(pa.py_buffer(data).slice(_HEAD.size), length)
     names = pa.table(unpack(body.slice(0, size), shape.key_schema), schema=shape.key_schema)
     rows = unpack(body.slice(size), shape.row_schema)
-    slices, keys, records = (np.array(column, dtype=np.int64) for column in rows[:3])
+    slices, steps, records = (np.array(column, dtype=np.int64) for column in rows[:3])
+    keys = np.cumsum(steps) - _since_first(slices) * len(names)
     partials, dictionaries, at = [], [], 3
     for kernel in shape.kernels:
         columns, dictionary = kernel.from_arrow(rows[at : at + len(kernel.fields)])
@@ -331,14 +336,18 @@ def decode(shape: Shape, data: bytes) -> Block:
     return Block(slices, keys, names, records, partials, dictionaries)
 
 
+def _since_first(slices: Array) -> Array:
+    return slices - slices[0] if len(slices) else slices
+
+
 def encode_text(shape: Shape, block: Block) -> str:
-    """`encode` as base64: Spark moves text between Python and the state store faster than binary values."""
-    return base64.b64encode(encode(shape, block)).decode("ascii")
+    """`encode` as text, which Spark moves between Python and the state store faster than binary values."""
+    return to_text(encode(shape, block))
 
 
 def decode_text(shape: Shape, text: str) -> Block:
     """The inverse of `encode_text`."""
-    return decode(shape, base64.b64decode(text))
+    return decode(shape, from_text(text))
 
 
 def parts(shape: Shape, block: Block) -> Iterator[Block]:

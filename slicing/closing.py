@@ -8,9 +8,9 @@ from dataclasses import replace
 import numpy as np
 
 from slicing.assembly import Windows, assemble
-from slicing.blocks import Block, Shape, concat, fold
+from slicing.blocks import Block, Shape, concat, empty, fold
 from slicing.pages import Nodes, Pages
-from slicing.stripes import Stripes
+from slicing.stripes import FOREVER, Stripes
 from slicing.trees import Live, Node, Rows, ThreeLayer, TwoLayer
 
 FRAME_ROWS = 250_000
@@ -39,7 +39,7 @@ class Closing:
         self.cached = cached
         self.entered_before = self.slicing.entered(self.first)
         self.live = Live(shape)
-        self._held: Block | None = None
+        self._held, self._held_until = empty(shape), -FOREVER
         self.two = tuple(i for i, tree in enumerate(trees) if tree == "two_layer")
         self.three = tuple(i for i, tree in enumerate(trees) if tree == "three_layer")
         self.nodes = {
@@ -56,11 +56,18 @@ class Closing:
 
     def _slices(self, first: int, end: int) -> Block:
         """The folded rows of entered slices, stored ones and those that enter in this close."""
-        if self._held is not None:
+        if end <= self._held_until:
             return self._held.between(first, end)
         before = min(end, self.entered_before)
         entered = fold(self.shape, [*self.stripes.read(first, before), self.fresh.between(first, before)])
         return fold(self.shape, [entered, self.fresh.between(before, end)])
+
+    def _hold(self, first: int, end: int) -> None:
+        """Keep the slices from `first` on, those up to `end` read once: both trees look at what is about to leave."""
+        if end > max(first, self._held_until):
+            known = max(first, self._held_until)
+            self._held = fold(self.shape, [self._held.between(first, known), self._slices(known, end)])
+            self._held_until = end
 
     def _rows(self, first: int, end: int) -> Rows:
         return self.live.place(self._slices(first, end), range(len(self.shape.kernels)))
@@ -68,7 +75,7 @@ class Closing:
     def _at_once(self) -> Iterator[Windows]:
         """From slices: a jump over a whole window makes the caches useless, and recomputing has none."""
         oldest = self.slicing.first_slice(self.first)
-        self._held = self._slices(oldest, self.slicing.entered(self.until))
+        self._hold(oldest, self.slicing.entered(self.until))
         yield from assemble(self.shape, self.trees, self._held, self.first, self.until)
         if self.until == self.end and (self.two or self.three):
             self._rebuild()
@@ -113,15 +120,19 @@ class Closing:
                     two.enter(entering)
                 if three:
                     three.enter(index, entering)
+            if window == ahead:
+                # Read together what leaves in the next windows: about as many rows as they put out.
+                keys = max(1, len(self.live.names))
+                ahead = min(self.until, window + max(1, FRAME_ROWS // keys))
+                end = self.slicing.first_slice(ahead)
+                reach = three.reach(self.slicing.first_slice(ahead - 1)) if three else oldest
+                self._hold(oldest, max(end, reach) if two else reach)
+                if two:
+                    leaving = self._rows(oldest, end)
             if three:
                 three.advance(oldest)
             frame.add(window, [tree for tree in (two and two.total, three and three.value(oldest)) if tree])
             if two:
-                if window == ahead:
-                    # Read together what leaves in the next windows: about as many rows as they put out.
-                    keys = max(1, len(self.live.names))
-                    ahead = min(self.until, window + max(1, FRAME_ROWS // keys))
-                    leaving = self._rows(oldest, self.slicing.first_slice(ahead))
                 for index in range(oldest, oldest + step):
                     two.leave(leaving.between(index, index + 1))
             if frame.rows >= FRAME_ROWS:

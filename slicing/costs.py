@@ -85,7 +85,9 @@ class Costs:
         if self.emission.which == CHANGED:
             return entering + Cost(0 if held else n, 0)
         trees = sorted(self.trees) if self.emission.has_trees else []
-        return sum((self._tree(tree) for tree in trees), entering)
+        # The slices of a stripe that becomes the oldest are read once for both trees, with those that leave first.
+        shared = step * step / self.slicing.stripe if {"two_layer", "three_layer"} <= set(trees) else 0
+        return sum((self._tree(tree) for tree in trees), entering + Cost(-shared, 0))
 
     def newest(self, total: bool) -> int:
         """Combines for the newest window of a key, when a record of it has come in its newest slice.

@@ -322,6 +322,10 @@ class ThreeLayer:
         self.run = self.live.node(self.chosen)
         self._forget_between()
 
+    def reach(self, oldest: int) -> int:
+        """The end of the slices that `advance` reads on the way to `oldest`; `oldest` itself if it reads none."""
+        return (oldest // self.stripe + 1) * self.stripe if oldest // self.stripe > self.p else oldest
+
     def advance(self, oldest: int) -> None:
         """Let `oldest` be the first slice of the window."""
         if oldest // self.stripe == self.p:

@@ -1,4 +1,4 @@
-"""Packed columns come back as they were, and integers take the bytes that their values need."""
+"""Packed columns and texts come back as they were, in the bytes that their values need."""
 
 import random
 from datetime import date
@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from slicing.packing import pack, unpack
+from slicing.packing import from_text, pack, to_text, unpack
 
 LEAST, MOST = -(2**63), 2**63 - 1
 COLUMNS = {
@@ -28,6 +28,9 @@ COLUMNS = {
     "nulls": pa.array([1, None, 3]),
     "only nulls": pa.array([None, None, None], pa.int64()),
     "double": pa.array([0.0, -0.0, float("inf")]),
+    "float": pa.array([1e-45, -0.0, float("-inf")], pa.float32()),
+    "half": pa.array(np.array([1, 2, 3], np.float16)),
+    "unsigned": pa.array([0, 2**64 - 1, 1], pa.uint64()),
     "text": pa.array(["a", None, ""]),
     "binary": pa.array([b"a", b"", b"\0"]),
     "date": pa.array([date(1969, 1, 1), None, date(2024, 2, 29)]),
@@ -77,3 +80,22 @@ def test_random_integers(seed):
 def test_integers_take_the_bytes_that_they_need(span, width):
     column = pa.array([10**12, 10**12 + span] * 5000)
     assert len(pack([column])) - len(pack([pa.array([0, 0])])) == pytest.approx(10_000 * width, abs=300)
+
+
+@pytest.mark.parametrize("length", [*range(30), 1000])
+def test_text_is_ascii_and_comes_back(length):
+    data = random.Random(length).randbytes(length)
+    text = to_text(data)
+    assert text.isascii()
+    assert len(text) == 1 + 8 * -(-length // 7)
+    assert from_text(text) == data
+
+
+@pytest.mark.parametrize("data", [b"\0" * 14, b"\xff" * 14, bytes(range(256))])
+def test_text_of_all_bits(data):
+    assert from_text(to_text(data)) == data
+
+
+def test_bytes_are_split_by_their_place():
+    column = pa.array([0x0102, 0x0304, 0x0201, 0])
+    assert pack([column]).endswith(bytes([0x02, 0x04, 0x01, 0, 0x01, 0x03, 0x02, 0]))

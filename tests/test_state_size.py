@@ -113,6 +113,36 @@ def test_pages_and_bytes_at_sixty_micro_batches_per_slice():
     assert max(figures.header) <= 16 << 10
 
 
+class NamingStore(CountingStore):
+    """Knows which pages were read."""
+
+    def __init__(self):
+        super().__init__()
+        self.names = []
+
+    def get(self, page):
+        self.names.append(page)
+        return super().get(page)
+
+
+def test_a_close_of_many_windows_reads_no_page_twice():
+    """Both trees look at the slices that leave."""
+    slicing, chosen, rng = hopping(60, 60_000), cases("sum", "floats"), np.random.default_rng(0)
+    shape, store = shape_of(slicing, chosen), NamingStore()
+    trees = [choose(kernel, slicing) for kernel in shape.kernels]
+    for step in range(12):
+        start = slicing.size + 20 * step * slicing.advance
+        codes, names = encode_keys(pa.table({"k0": rng.integers(0, KEYS, 20_000)}))
+        arguments = [[case.argument(pa.array(rng.integers(0, 100, 20_000)))] for case in chosen]
+        times = rng.integers(start, start + 20 * slicing.advance, 20_000)
+        bucket = Bucket(shape, trees, 0, FINGERPRINT, store)
+        bucket.add([from_records(shape, slicing.slice_at(times), codes, names, arguments)])
+        store.names.clear()
+        closed = len(list(bucket.close(start // 1000)))
+        assert len(store.names) == len(set(store.names))
+        assert closed or step < 1
+
+
 @pytest.mark.long
 def test_an_hour_by_the_minute_for_ten_hours():
     figures, shape, store, head = run(hopping(60, 60_000), slices=630, micro_batches=60, count=1000)
