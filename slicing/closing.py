@@ -21,7 +21,7 @@ class Closing:
 
     `fresh` holds all that came since the last close: rows of slices that have entered before (they were late for some
     windows), of slices that enter now, and of later ones. Nothing is written but the trees' nodes. `cached` says
-    whether they are there for window `first`; else they are made anew.
+    whether they are there for window `first`, and `leaves_nodes` whether they will be for window `end`.
     """
 
     def __init__(
@@ -37,6 +37,7 @@ class Closing:
         self.shape, self.slicing, self.trees, self.stripes, self.fresh = shape, shape.slicing, trees, stripes, fresh
         self.first, self.until, self.end = windows
         self.cached = cached
+        self.jumps = (self.until - self.first) * self.slicing.per_advance >= self.slicing.per_window
         self.entered_before = self.slicing.entered(self.first)
         self.live = Live(shape)
         self._held, self._held_until = empty(shape), -FOREVER
@@ -47,10 +48,14 @@ class Closing:
             "three": Nodes(pages, "three", shape.select(self.three)),
         }
 
+    @property
+    def leaves_nodes(self) -> bool:
+        """Not behind a jump over a whole window: the next close may be another, which could not use them."""
+        return self.until == self.end and not self.jumps
+
     def windows(self) -> Iterator[Windows]:
         """All windows that hold a record, in frames of bounded size."""
-        jump = (self.until - self.first) * self.slicing.per_advance >= self.slicing.per_window
-        if jump or not self.cached or not (self.two or self.three):
+        if self.jumps or not self.cached or not (self.two or self.three):
             return self._at_once()
         return self._one_by_one()
 
@@ -77,8 +82,11 @@ class Closing:
         oldest = self.slicing.first_slice(self.first)
         self._hold(oldest, self.slicing.entered(self.until))
         yield from assemble(self.shape, self.trees, self._held, self.first, self.until)
-        if self.until == self.end and (self.two or self.three):
+        if self.leaves_nodes:
             self._rebuild()
+        else:
+            for nodes in self.nodes.values():
+                nodes.clear()
 
     def _rebuild(self) -> None:
         """Caches for the window before `end`, less the slices that have left since."""
@@ -137,7 +145,7 @@ class Closing:
                     two.leave(leaving.between(index, index + 1))
             if frame.rows >= FRAME_ROWS:
                 yield frame.take()
-        if self.until == self.end:
+        if self.leaves_nodes:
             for tree in (two, three):
                 if tree:
                     tree.save()

@@ -258,6 +258,11 @@ class Nodes:
         """Forget a block, if it is there."""
         self.pages.remove(self.lists.pop(self.prefix + name, []))
 
+    def clear(self) -> None:
+        """Forget all blocks."""
+        for name in self.names():
+            self.drop(name)
+
     def names(self) -> list[str]:
         """The names of all blocks."""
         return [name.removeprefix(self.prefix) for name in self.lists if name.startswith(self.prefix)]

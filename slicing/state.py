@@ -129,10 +129,12 @@ class Bucket:
         last = slicing.last_window(head.newest)
         if self.emission.has_trees:
             until = min(end, last + 1)
+            cached, head.nodes = head.nodes == first, None
             if until > first:
-                cached, windows = head.nodes == first, (first, until, end)
-                yield from Closing(self.shape, self.trees, self.pages, self.stripes, fresh, windows, cached).windows()
-            head.nodes = end if until == end else None
+                windows = first, until, end
+                closing = Closing(self.shape, self.trees, self.pages, self.stripes, fresh, windows, cached)
+                yield from closing.windows()
+                head.nodes = end if closing.leaves_nodes else None
         elif self.emission.which == CHANGED:
             yield from self._changes(fresh, first, min(end, last + 2))
         head.done, keep = end, self._keep_from(end)
