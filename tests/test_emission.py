@@ -454,14 +454,13 @@ def test_what_a_micro_batch_writes_does_not_grow_with_what_is_pending(keeps):
 
 
 def test_marks_are_written_anew_when_half_of_the_rows_say_nothing():
-    """A row that came is written with the others of its level, once more with what is left, and once as gone."""
-    marks = Marks(3000, keeps=True)
+    """Five keys go out each time: a row that came is written once for each level, as gone, and with what is left."""
+    marks = Marks(100, keeps=True)
     levels = math.log(300) / math.log(pages.FAN_IN)
-    for _ in range(300):
-        marks.next()
-    came = 3000 + 300 * (10 + 15)
-    assert marks.rows <= came * (2 + levels)
-    assert len(marks.kept) <= 2 * (3000 + 300 * 10 + 10)
+    for number in range(300):
+        marks.step([5 * (number - back) + key for key in range(5) for back in range(3)])
+    assert marks.rows <= (100 + 300 * 15) * (2 + levels)
+    assert len(marks.kept) <= 2 * (100 + 3 * 5)
     stored = pages.Nodes(pages.Pages(marks.store, FINGERPRINT, 0), "early", marks.shape).read(PENDING)
     assert sum(map(len, stored)) <= len(marks.kept)
 
@@ -489,6 +488,20 @@ def test_state_that_was_put_back_is_not_mixed_with_what_the_process_kept():
     stream.store.text, stream.store.pages, stream.taken = text, held, taken
     stream.watermark = 19
     assert stream.step(evenly(stream.slicing, [20]), 20) == first
+
+
+@pytest.mark.parametrize("keep", [False, True])
+def test_slices_that_were_given_up_are_read_and_not_taken_from_what_is_still_there(keep):
+    """A part of what is kept has slices before the first one that is kept, until they are half of it."""
+    shape = shape_of(hopping(4), cases("rows"))
+    block = block_of(shape, cases("rows"), evenly(shape.slicing, range(20)))
+    first = recent.Recent(shape, "", "all", lambda low, high: [block.between(low, high)])
+    first.slices([(5, stripes.FOREVER)], keep=True)
+    again = recent.Recent(shape, first.keep(8), "all", first.read)
+    assert (again.first, again._parts[0].slices[0]) == (8, 5)
+    assert again.slices([(6, stripes.FOREVER)], keep).records.tolist() == [1] * 14
+    assert again.first == (6 if keep else 8)
+    assert again.chosen(2, lambda part: part).records.tolist() == [1] * 18
 
 
 def test_records_touch_at_most_the_slices_around_them():
