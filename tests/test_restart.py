@@ -1,7 +1,8 @@
 """Restarts: a query killed at any point goes on from its checkpoint, and its output is that of an uninterrupted run.
 
 The query runs in a process group of its own, killed as a whole with SIGKILL: driver and JVM die at once, workers when
-their pipes close. Its sink writes one file per micro-batch, so a repeated micro-batch overwrites what it wrote before.
+their pipes close. Results and late rows are written as docs/deploy.md has it, so that a repeated micro-batch overwrites
+what it wrote before.
 """
 
 import json
@@ -12,7 +13,10 @@ import subprocess
 import sys
 import threading
 import time
+from collections import Counter
+from datetime import datetime
 from functools import partial
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -22,12 +26,14 @@ if __name__ == "__main__":
     sys.path[:0] = [str(TESTS), str(TESTS.parent)]
 
 from pyspark.errors import StreamingQueryException
-from streams import SECOND, START, Output, Running, record, run, source, table, worlds, write
+from streams import SECOND, START, Output, Running, brute, micros, record, run, source, table, times_of, worlds, write
 
 import combinators as C
-from slicing import Aggregate, group_by, hopping
+from slicing import Aggregate, group_by, hopping, late_partials, late_records, results
 
 FILES = 14
+TIME = "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX"
+WINDOW, DELAY = hopping("10 minutes", "1 minute"), 30 * SECOND
 MARK = 777_000
 """A record with this n plus the number of its file is in every file; a killing `agg` waits for one of them."""
 
@@ -50,44 +56,67 @@ def join(a, b):
     return a[0] + b[0], a[1] + b[1]
 
 
-def frame_of(spark, files, wait=None):
-    """The query: both trees of combinators, floats, and functions row by row."""
-    windowed = group_by(source(spark, files, "30 seconds"), "world").window(
-        hopping("10 minutes", "1 minute"), time="ts"
-    )
+def frame_of(spark, files, late="records", wait=None):
+    """The query: both trees of combinators, floats, and functions row by row; and what came late."""
+    windowed = group_by(source(spark, files, f"{DELAY} microseconds"), "world").window(WINDOW, time="ts")
     mine = Aggregate(nothing, partial(tally, wait), join, partial="n long, total long").on("n")
-    return windowed.aggregate(
+    return windowed.late(late).aggregate(
         records=C.count(), total=C.sum("n"), most=C.max("s"), x_total=C.sum("x"), f_last=C.last("f"), mine=mine
     )
 
 
-def rows_of(found):
-    """Rows of a micro-batch as JSON keeps them, floats to the last bit, in an order of their own."""
-    return sorted(json.dumps(row, default=str, sort_keys=True) for row in found.to_pylist())
+class Sink:
+    """A directory for results and one for each kind of late rows, with a part for every micro-batch."""
+
+    def __init__(self, root, late="records", after_write=lambda: None):
+        self.root, self.after_write = root, after_write
+        self.parts = {"results": results, "partials": late_partials, "records": late_records}
+        if late != "records":
+            del self.parts["records"]
+
+    def sink(self, batch, number):
+        """For foreachBatch."""
+        batch.persist()
+        for name, part in self.parts.items():
+            place = str(self.root / name / f"{number:04d}")
+            part(batch).write.mode("overwrite").json(place, ignoreNullFields=False, timestampFormat=TIME)
+            self.after_write()
+        batch.unpersist()
+
+    def note(self, query):
+        """Progress is not looked at."""
+
+    def rows(self, name):
+        """What is in one of the directories, by micro-batch: rows as JSON has them, floats to the last bit."""
+        return {
+            int(part.name): sorted(line for file in part.glob("part-*") for line in file.read_text().splitlines())
+            for part in (self.root / name).iterdir()
+        }
 
 
 # --- the process that is killed -------------------------------------------------------------------------------------
 
 
-def main(root, plan):
-    """Run the query until all files are done, or until it kills itself: in micro-batch `plan` of this process."""
+def main(root, plan, late):
+    """Run the query until all files are done, or until it kills itself: after so many writes of this process."""
     from conftest import _start
 
     (root / "session" / "tmp").mkdir(parents=True, exist_ok=True)
     spark = _start(root / "session")
-    ran = []
+    writes = count(1)
 
-    def sink(frame, batch):
-        ran.append(batch)
-        with (root / "seen").open("a") as log:
-            log.write(f"{batch}\n")
-        content = json.dumps(rows_of(frame.toArrow()))
-        (root / "writing").write_text(content)
-        (root / "writing").rename(root / "sink" / f"{batch:04d}.json")
-        if len(ran) == plan:
+    def after_write():
+        if next(writes) == plan:
             os.killpg(0, signal.SIGKILL)
 
-    frame = frame_of(spark, root.parent / "files", root / "wait")
+    target = Sink(root / "sink", late, after_write)
+
+    def sink(batch, number):
+        with (root / "seen").open("a") as log:
+            log.write(f"{number}\n")
+        target.sink(batch, number)
+
+    frame = frame_of(spark, root.parent / "files", late, root / "wait")
     writer = frame.writeStream.foreachBatch(sink).option("checkpointLocation", str(root / "checkpoint"))
     query = writer.trigger(availableNow=True).start()
     query.awaitTermination()
@@ -100,7 +129,9 @@ class Job:
 
     def __init__(self, root, seed):
         self.root, self.choice = root, random.Random(seed)
-        (root / "sink").mkdir(parents=True)
+        self.late = "records" if seed % 2 else "partials"
+        self.written = Sink(root / "sink", self.late)
+        root.mkdir(parents=True)
         self.kills, self.patience = 0, 12
 
     def run(self, plan=0):
@@ -112,7 +143,7 @@ class Job:
             "PYTHONPATH": os.pathsep.join([str(TESTS.parent), str(TESTS)]),
             "TZ": "UTC",
         }
-        command = [sys.executable, __file__, str(self.root), str(plan)]
+        command = [sys.executable, __file__, str(self.root), str(plan), self.late]
         self.logged = len(self._log())
         with (self.root / "log").open("a") as log:
             return subprocess.Popen(command, env=environment, stdout=log, stderr=log, start_new_session=True)
@@ -123,10 +154,10 @@ class Job:
         return [int(line) for line in log.read_text().split()] if log.exists() else []
 
     def kill(self, how):
-        """One run that is killed: "random" once a micro-batch is through, "sink" after its work, "agg" in a worker."""
+        """One run that is killed: "random" once a micro-batch is through, "sink" between writes, "agg" in a worker."""
         before = len(self.seen())
         done = len(set(self.seen()))
-        job = self.run(self.choice.randint(1, 2) if how == "sink" else 0)
+        job = self.run(self.choice.randint(1, 5) if how == "sink" else 0)
         try:
             if how == "agg":
                 number = min(FILES - 1, done + self.choice.randint(0, 1))
@@ -164,10 +195,6 @@ class Job:
             self._check(code)
             self.patience -= 1
         assert code == 0, self._log()[-3000:]
-
-    def rows(self):
-        """What is in the sink, by micro-batch."""
-        return {int(path.stem): json.loads(path.read_text()) for path in sorted((self.root / "sink").iterdir())}
 
 
 def story(root, seed, kinds):
@@ -207,23 +234,34 @@ def files_of(seed):
 
 
 def _records(each):
-    times = each["ts"].cast("int64").to_pylist()
-    return [{**row, "ts": at} for row, at in zip(each.to_pylist(), times, strict=True)]
+    return [{**row, "ts": at} for row, at in zip(each.to_pylist(), times_of(each), strict=True)]
+
+
+def refused(found):
+    """Late records as `brute` names them."""
+    for number, lines in found.items():
+        for row in map(json.loads, lines):
+            at, watermark = (micros(datetime.fromisoformat(time)) for time in (row["ts"], row["late"]["watermark"]))
+            yield number, row["late"]["cause"], watermark // 1000, row["world"], at, row["n"]
 
 
 def check(spark, root, plans):
-    write(list(files_of("restart")), root / "files")
-    (whole,) = run(frame_of(spark, root / "files"))
-    expected = {batch: rows_of(found) for batch, found in whole.tables.items()}
+    tables = list(files_of("restart"))
+    write(tables, root / "files")
+    whole = Running(
+        frame_of(spark, root / "files"), root / "whole", {"availableNow": True}, Sink(root / "sink")
+    ).finish()
+    expected = {name: whole.rows(name) for name in whole.parts}
+    late = [each for each in brute(tables, WINDOW, DELAY).refused if each[1].startswith("late")]
+    assert Counter(refused(expected["records"])) == Counter(late)
     jobs = stories(root, plans)
     for job in jobs.values():
-        found = job.rows()
-        assert sorted(row for rows in found.values() for row in rows) == sorted(
-            row for rows in expected.values() for row in rows
-        )
-        assert found == expected, "the same rows in the same micro-batch"
+        found = {name: job.written.rows(name) for name in job.written.parts}
+        assert found == {name: expected[name] for name in found}, "the same rows in the same micro-batch, late ones too"
         assert len(job.seen()) > len(set(job.seen())), "some micro-batch was seen twice"
-    assert sum(map(len, expected.values())) > 300
+    assert {job.late for job in jobs.values()} == {"records", "partials"}
+    assert sum(map(len, expected["results"].values())) > 300
+    assert len(late) > 30
     return sum(job.kills for job in jobs.values())
 
 
@@ -309,4 +347,4 @@ def last(output):
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), int(sys.argv[2]))
+    main(Path(sys.argv[1]), int(sys.argv[2]), sys.argv[3])
