@@ -122,7 +122,7 @@ def test_the_text_of_a_stream():
     assert "0 reads, 1 write " in text
     words = " ".join(text.split())
     assert "per window: orders 3 reads, 2 writes; 2 combines" in words
-    assert "per window, together 7.2 reads, 4.6 writes" in words
+    assert "per window, together 7.1 reads, 4.6 writes" in words
     assert "latest slices held" not in text
     assert "60 reads, 60 writes" in text
     assert "24 cached nodes" in text
