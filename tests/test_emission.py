@@ -450,7 +450,7 @@ def test_what_a_micro_batch_writes_does_not_grow_with_what_is_pending(keeps):
         reads.append(marks.store.bytes_read)
     assert written[1] < 1.1 * written[0]
     # The process reads only what it merges, and the large page has been merged before.
-    assert reads[1] < 1.1 * reads[0] if keeps else reads[1] > 10 * reads[0]
+    assert reads[1] < 1.1 * reads[0] if keeps else reads[1] > 1.2 * reads[0]
 
 
 def test_marks_are_written_anew_when_half_of_the_rows_say_nothing():
