@@ -142,7 +142,7 @@ def stream(query: Query, workload: Workload, size: str, advance: str, settings: 
     with _configured(settings) as spark:
         if settings.warm_up:
             cold = _stream(spark, query, workload, size, advance, settings, settings.unsteady + settings.steady)
-            if cold.stopped:
+            if cold.seconds >= settings.limit:
                 return cold
         return _stream(
             spark, query, workload, size, advance, settings, workload.before + settings.unsteady + settings.steady
