@@ -53,10 +53,10 @@ format: $(DEV) ## fix and lay out the code as far as ruff can; `make lint` says 
 demo: $(DEV) ## a small stream, end to end
 	$(BIN)/python -m benchmarks.demo $(ARGS)
 
-bench-quick: $(BENCH) ## a few benchmarks, in about five minutes
+bench-quick: $(BENCH) ## a few benchmarks
 	$(BIN)/python -m benchmarks.run --quick $(ARGS)
 
-bench: $(BENCH) ## all benchmarks, in about an hour; writes docs/performance.md
+bench: $(BENCH) ## all benchmarks, for hours; writes docs/performance.md
 	$(BIN)/python -m benchmarks.run --all --write $(ARGS)
 
 docs: $(DEV) ## run every code block of README and docs

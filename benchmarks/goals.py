@@ -539,6 +539,15 @@ class FixedFloor(_Floor):
         return stream(Floor(0), SMALL, HOUR, TEN_SECONDS, Settings(steady=30)), _small()
 
 
+class UpdateFloor(_Floor):
+    """on_update, dense, R = 60 / the same stages and as many rows without any work."""
+
+    def sides(self) -> tuple[Run, Run]:
+        window = DENSE, HOUR, MINUTE
+        ours = stream(Ours(emission=on_update()), *window, UPDATES)
+        return stream(Floor(ours.rows), *window, UPDATES), ours
+
+
 class _Keys(_Slower):
     """A million keys against half of them: 10 shuffle partitions, 10,000 records per micro-batch."""
 
@@ -639,6 +648,7 @@ OTHERS: tuple[type[_Comparison], ...] = (
     ChangeClose,
     DayFloor,
     FixedFloor,
+    UpdateFloor,
 )
 ALL = (*GOALS, *OTHERS)
 QUICK: tuple[type[_Comparison], ...] = (DenseTwoStep, FixedCost)

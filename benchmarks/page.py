@@ -21,7 +21,7 @@ BY_HAND = PAGE.with_suffix("")  # results in the tree: `make bench` does not mea
 INTRODUCTION = """\
 # Performance
 
-Written by `make bench` from what it measured; no figure is typed in. `make bench-quick` measures a few in five minutes.
+Written by `make bench` from what it measured; no figure is typed in. `make bench-quick` measures a few.
 
 Both sides of a line run in one process, one after the other, each after a run that warms it up. Seconds are medians of
 steady micro-batches, or of the bounded query; records and result rows are those of a micro-batch, or of the query.

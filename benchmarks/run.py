@@ -24,9 +24,9 @@ Benchmark = Callable[[], results.Kept | None]
 def main() -> int:
     """Measure what is asked for, print it, and write the page if asked to. 1 if rows differed or something failed."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--quick", action="store_true", help="a few of each, about five minutes")
+    parser.add_argument("--quick", action="store_true", help="a few of each")
     parser.add_argument("--only", action="append", default=[], help="a benchmark, or a part of names; repeatable")
-    parser.add_argument("--all", action="store_true", help="everything, about an hour")
+    parser.add_argument("--all", action="store_true", help="everything, for hours")
     parser.add_argument("--list", action="store_true", help="only print the names")
     parser.add_argument("--write", action="store_true", help="write docs/performance.md from all results there are")
     options = parser.parse_args()
