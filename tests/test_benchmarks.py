@@ -244,18 +244,20 @@ def test_all_is_right_and_only_names_are_run(benchmarks, monkeypatch, capsys, tm
     assert not (tmp_path / "page").exists()
 
 
-def test_what_was_stopped_while_it_warmed_up_is_not_run_again(monkeypatch):
+@pytest.mark.parametrize(("seconds", "runs"), [(measure.LIMIT_SECONDS, 1), (5.0, 2)], ids=["stopped", "history"])
+def test_what_was_stopped_while_it_warmed_up_is_not_run_again(monkeypatch, seconds, runs):
+    """One that has seen micro-batches of the history only has nothing to count either, but was not stopped."""
     ran = []
 
     def stopped(*arguments):
         ran.append(arguments)
-        return replace(SLOW, stopped=True)
+        return replace(SLOW, stopped=True, seconds=seconds)
 
     monkeypatch.setattr(measure, "_configured", lambda settings: nullcontext())
     monkeypatch.setattr(measure, "_stream", stopped)
     run = measure.stream.__wrapped__(axes.OURS, axes.CENTRE, "1 hour", "1 minute")
     assert run.stopped
-    assert len(ran) == 1
+    assert len(ran) == runs
 
 
 def test_goals_come_first_and_axes_last():
