@@ -163,8 +163,10 @@ def assemble(
             yield _assemble_cells(shape, trees, portion, cells, first, end)
             continue
         step = max(limit, 4 * slicing.per_window)
-        for low in range(first, end, step):
-            high = min(low + step, end)
+        start = max(first, int(slicing.first_window(portion.slices.min())))
+        stop = min(end, int(slicing.last_window(portion.slices.max())) + 1)
+        for low in range(start, stop, step):
+            high = min(low + step, stop)
             oldest, newest = slicing.first_slice(low), slicing.first_slice(high - 1) + slicing.per_window
             part = portion.take(np.flatnonzero((portion.slices >= oldest) & (portion.slices < newest)))
             if len(part):

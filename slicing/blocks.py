@@ -10,7 +10,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain, pairwise
+from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
@@ -22,6 +22,8 @@ from slicing.slices import Slicing
 from slicing.windows import show_instant
 
 PAGE_BYTES = 4 << 20
+PIECE_ROWS = 20_000
+"""Below so many rows per block, taking blocks apart costs more than sorting all of their rows."""
 _CODEC = pa.Codec("zstd", compression_level=1)
 _HEAD = struct.Struct("<qq")
 
@@ -184,16 +186,17 @@ def fold(shape: Shape, blocks: Sequence[Block]) -> Block:
     together = concat(shape, blocks)
     if all(a.slices[-1] < b.slices[0] for a, b in pairwise(blocks)):
         return together
-    stretches = list(_stretches(blocks))
-    if 2 * sum(rows.stop - rows.start for rows in chain(*(s for s in stretches if len(s) > 1))) > len(together):
+    if len(together) < PIECE_ROWS * len(blocks):
         return regroup(shape, together)
-    return concat(
-        shape,
-        [
-            together.take(rows[0]) if len(rows) == 1 else regroup(shape, together.take(np.r_[tuple(rows)]))
-            for rows in stretches
-        ],
-    )
+    stretches = list(_stretches(blocks))
+    alone = sum(rows[0].stop - rows[0].start for rows in stretches if len(rows) == 1)
+    if 2 * alone < len(together):
+        return regroup(shape, together)
+    pieces = [
+        together.take(rows[0]) if len(rows) == 1 else regroup(shape, together.take(np.r_[tuple(rows)]))
+        for rows in stretches
+    ]
+    return concat(shape, pieces)
 
 
 def _stretches(blocks: Sequence[Block]) -> Iterator[list[slice]]:

@@ -178,19 +178,5 @@ class _Frame:
         shape = self.live.shape
         blocks = [self.live.block(rows, range(len(shape.kernels))) for rows in self._windows]
         self._windows, self.rows = [], 0
-        block = _stack(shape, blocks)
+        block = concat(shape, blocks)
         return Windows(block.slices, block.keys, block.names, block.records, block.partials, block.dictionaries)
-
-
-def _stack(shape: Shape, blocks: Sequence[Block]) -> Block:
-    """`concat` of blocks over the same names, which it need not unify unless dictionaries grew in between."""
-    if any(block.dictionaries is not None and any(block.dictionaries) for block in blocks):
-        return concat(shape, blocks)
-    partials = [
-        [np.concatenate([block.partials[i][at] for block in blocks]) for at in range(kernel.width)]
-        for i, kernel in enumerate(shape.kernels)
-    ]
-    slices, keys, records = (
-        np.concatenate([getattr(b, name) for b in blocks]) for name in ("slices", "keys", "records")
-    )
-    return Block(slices, keys, blocks[-1].names, records, partials, blocks[-1].dictionaries)

@@ -104,7 +104,7 @@ class Recent:
         oldest = self.first if self.first == FOREVER else max(first, self.first)
         parts = _stacked(self.shape, [_since(self.shape, part, oldest) for part in self._parts])
         sizes = (sum(_bytes(self.shape, block) for block in blocks) for blocks in (parts, beside.values()))
-        _kept[nonce] = _Kept(oldest, parts, {name: compact(self.shape, beside[name]) for name in beside}, *sizes)
+        _kept[nonce] = _Kept(oldest, parts, {name: _compact(self.shape, beside[name]) for name in beside}, *sizes)
         _make_room()
         return nonce if nonce in _kept else ""
 
@@ -118,7 +118,7 @@ class Recent:
     def _block(self) -> Block:
         if len(self._parts) != 1:
             parts = [part.between(self.first, FOREVER) for part in self._parts]
-            self._parts = [compact(self.shape, fold(self.shape, parts))]
+            self._parts = [_compact(self.shape, fold(self.shape, parts))]
         return self._parts[0]
 
 
@@ -131,14 +131,14 @@ def _stacked(shape: Shape, parts: list[Block]) -> list[Block]:
     for part in parts:
         found.append(part)
         while len(found) > 1 and len(found[-2]) <= 2 * len(found[-1]):
-            found[-2:] = [compact(shape, fold(shape, found[-2:]))]
+            found[-2:] = [_compact(shape, fold(shape, found[-2:]))]
     return found
 
 
 def _since(shape: Shape, block: Block, first: int) -> Block:
     """The block without rows before slice `first`, once these are half of it: a copy frees them, a view would not."""
     gone = int(np.searchsorted(block.slices, first))
-    return block if 2 * gone <= len(block) else compact(shape, block.take(np.arange(gone, len(block))))
+    return block if 2 * gone <= len(block) else _compact(shape, block.take(np.arange(gone, len(block))))
 
 
 def _bytes(shape: Shape, block: Block) -> int:
@@ -158,7 +158,7 @@ def _make_room() -> None:
         total -= _kept.popitem(last=False)[1].beside_bytes
 
 
-def compact(shape: Shape, block: Block) -> Block:
+def _compact(shape: Shape, block: Block) -> Block:
     """The block without keys and values that none of its rows has, or they would pile up in a process for ever."""
     used = np.zeros(len(block.names), dtype=bool)
     used[block.keys] = True

@@ -212,6 +212,9 @@ class Cache(Protocol):
     def drop(self, name: str) -> None:
         """Forget a block, if it is there."""
 
+    def clear(self) -> None:
+        """Forget all blocks."""
+
     def names(self) -> list[str]:
         """The names of all blocks."""
 
@@ -412,8 +415,7 @@ class ThreeLayer:
 
     def rebuild(self, oldest: int) -> None:
         """Make all nodes anew from the slices of the window before the one that starts at `oldest`."""
-        for name in self.cache.names():
-            self.cache.drop(name)
+        self.cache.clear()
         self._nodes.clear()
         self._late_suffix = None
         self._forget_between()

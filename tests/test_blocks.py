@@ -25,6 +25,7 @@ from slicing.blocks import (
     fold,
     from_records,
     order,
+    regroup,
 )
 from slicing.errors import FunctionFailed
 from slicing.kinds import arrow_type
@@ -181,6 +182,18 @@ def test_null_values_are_seen_if_asked_for():
     shape = shape_of(HOUR, chosen)
     found = shown(shape, block_of(shape, chosen, RECORDS_WITH_NULLS))
     assert found == {(1, 0): [3, 2, 2], (2, 0): [1, 1, 1], (3, 0): [1, 0, 0]}
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_blocks_taken_apart_give_what_sorting_all_of_their_rows_gives(seed, monkeypatch):
+    """Blocks alone in their slices, overlapping by one or by many, one inside another, out of order of time."""
+    shifts = np.random.default_rng(seed).integers(0, 200, 5)
+    folded = [block_of(SHAPE, ALL, random_records([seed, number], 60)) for number in range(5)]
+    folded = [replace(block, slices=block.slices + shift) for block, shift in zip(folded, shifts, strict=True)]
+    monkeypatch.setattr(blocks, "PIECE_ROWS", 0)
+    apart = fold(SHAPE, folded)
+    apart.check(SHAPE)
+    assert shown(SHAPE, apart) == shown(SHAPE, regroup(SHAPE, concat(SHAPE, folded)))
 
 
 def test_folding_keeps_the_order_of_records_and_blocks():
