@@ -18,8 +18,8 @@ from benchmarks.workloads import Workload
 MINUTE = "1 minute"
 CENTRE = Workload("centre", 200_000, 10_000, 1_728, 5)
 OURS = Ours()
-SHORT = Settings(steady=3, warm_up=False)
-WARM_UP = Settings(steady=2, warm_up=False)  # once per process, as runs of the same arguments are
+SHORT = Settings(steady=3, warm_up=0)
+WARM_UP = Settings(steady=2, warm_up=0)  # once per process, as runs of the same arguments are
 
 
 @dataclass(frozen=True)

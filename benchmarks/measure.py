@@ -18,12 +18,16 @@ from typing import Any
 from py4j.protocol import Py4JError
 from pyspark import SparkContext
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 
 from benchmarks.queries import Query
 from benchmarks.workloads import FOLDER, Workload
 
 UNSTEADY = 2
+DELAY = "5 seconds"
+COMPARED_BATCHES = 4
+"""Rows are compared after so many micro-batches: for what is compared it does not matter how many there are."""
 LIMIT_SECONDS = 240.0
 CORES = 2
 
@@ -118,16 +122,19 @@ def _find_packages_in_workers() -> None:
 
 @dataclass(frozen=True)
 class Settings:
-    """How a stream runs: delay, output mode, state store, cores and shuffle partitions; which micro-batches count."""
+    """How a stream runs: delay, output mode, state store, cores and shuffle partitions; which micro-batches count.
 
-    delay: str = "5 seconds"
+    `warm_up` is the share of the workload with which it is warmed up; 0 for not at all.
+    """
+
+    delay: str = DELAY
     mode: str = "append"
     store: str = "RocksDB"
     cores: int = CORES
     partitions: int | None = None
     unsteady: int = UNSTEADY
     steady: int = 4
-    warm_up: bool = True
+    warm_up: float = 1.0
     limit: float = LIMIT_SECONDS
 
 
@@ -141,7 +148,8 @@ def stream(query: Query, workload: Workload, size: str, advance: str, settings: 
     """
     with _configured(settings) as spark:
         if settings.warm_up:
-            cold = _stream(spark, query, workload, size, advance, settings, settings.unsteady + settings.steady)
+            part = workload if settings.warm_up == 1 else workload.cut(settings.warm_up)
+            cold = _stream(spark, query, part, size, advance, settings, settings.unsteady + settings.steady)
             if cold.seconds >= settings.limit:
                 return cold
         return _stream(
@@ -173,8 +181,9 @@ def _configured(settings: Settings) -> Iterator[SparkSession]:
         spark.conf.set("spark.sql.shuffle.partitions", settings.cores)
 
 
-def _source(spark: SparkSession, workload: Workload, delay: str) -> DataFrame:
-    source = spark.readStream.schema(workload.schema).option("maxFilesPerTrigger", workload.parts)
+def _source(spark: SparkSession, workload: Workload, delay: str, together: int = 1) -> DataFrame:
+    """The stream, with as many of the workload's micro-batches `together` in one."""
+    source = spark.readStream.schema(workload.schema).option("maxFilesPerTrigger", workload.parts * together)
     return source.parquet(str(workload.path())).withWatermark("ts", delay)
 
 
@@ -269,7 +278,8 @@ def parquet_of_stream(
     """All rows that a stream over the whole workload writes into Parquet, those of update mode one after another."""
     spark = session()
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True, dir=FOLDER) as folder:
-        out = query(_source(spark, workload, Settings().delay), size, advance)
+        together = -(-(workload.before + workload.batches) // COMPARED_BATCHES)
+        out = query(_source(spark, workload, DELAY, together), size, advance)
 
         def write(rows: DataFrame, _: int) -> None:
             rows.write.mode("append").parquet(f"{folder}/rows")
@@ -278,6 +288,14 @@ def parquet_of_stream(
         running = writer.option("checkpointLocation", f"{folder}/checkpoint").trigger(availableNow=True).start()
         running.awaitTermination()
         yield spark.read.parquet(f"{folder}/rows")
+
+
+def closed(rows: DataFrame, workload: Workload) -> DataFrame:
+    """Those of a bounded query's windows that a stream over the same workload has closed at its end."""
+    delay = F.expr(f"interval {DELAY}")
+    newest = read(workload).agg(F.date_trunc("millisecond", F.max("ts")) - delay).first()
+    assert newest is not None
+    return rows.where(F.col("window.end") <= F.lit(newest[0]))
 
 
 @contextmanager

@@ -16,6 +16,7 @@ pytest.importorskip("matplotlib", reason="the packages of the group `bench` are 
 
 from benchmarks import accounting, axes, flink, goals, measure, page, plots, results, run, workloads
 from benchmarks.measure import Run
+from benchmarks.queries import SparkExploded, SparkWindow
 from benchmarks.rows import difference
 
 FAST, SLOW = Run(2.0, 1_000, 60), Run(30.0, 1_000, 60)
@@ -430,6 +431,14 @@ def test_a_wrong_row_is_a_difference(frame, other, why):
     assert why in difference(frame(ROWS), frame(other))
 
 
+@pytest.fixture
+def in_session(spark, tmp_path, monkeypatch):
+    """Benchmarks run in the session of the tests, on workloads that are written for the test."""
+    monkeypatch.setattr(measure, "session", lambda: spark)
+    for module in (measure, workloads):
+        monkeypatch.setattr(module, "FOLDER", tmp_path)
+
+
 @pytest.mark.parametrize("value", [math.nan, math.inf])
 def test_a_float_that_is_no_number_equals_itself_only(frame, value):
     odd = changed(2, 4, value)
@@ -449,3 +458,24 @@ def test_asv_finds_all_benchmarks():
     )
     assert found.returncode == 0, found.stdout + found.stderr
     assert "No problems found" in found.stdout
+
+
+TINY = workloads.Workload("tiny", 200, 3, 600, 5)
+WINDOW = (TINY, "5 minutes", "1 minute")
+
+
+def test_rows_by_explode_are_those_of_window(in_session):
+    with (
+        measure.parquet_of_bounded(SparkExploded("d"), *WINDOW) as ours,
+        measure.parquet_of_bounded(SparkWindow("d"), *WINDOW) as theirs,
+    ):
+        assert difference(ours, theirs) is None
+
+
+def test_what_a_stream_has_closed_are_the_bounded_rows_that_its_watermark_passed(in_session):
+    with (
+        measure.parquet_of_stream(SparkWindow(), *WINDOW) as stream,
+        measure.parquet_of_bounded(SparkWindow(), *WINDOW) as bounded,
+    ):
+        assert difference(stream, measure.closed(bounded, TINY)) is None
+        assert "rows, not" in difference(stream, bounded)
