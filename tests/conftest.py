@@ -54,18 +54,27 @@ def fresh_workers(spark):
 
 
 def _start(root):
+    """Start a session that is ready soon rather than fast at last: a test runs little of anything for long.
+
+    The JVM compiles once, without the second, costly compiler, and keeps all the code that it makes. Checkpoints go
+    through the plain file system: the default looks for links, and Hadoop starts a process for each, some forty in
+    every micro-batch.
+    """
     from pyspark.sql import SparkSession
 
+    jvm = f"-Djava.io.tmpdir={root / 'tmp'} -XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m"
+    checkpoints = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
     state = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
     options = {
         "spark.driver.memory": "3g",
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
-        "spark.driver.extraJavaOptions": f"-Djava.io.tmpdir={root / 'tmp'}",
+        "spark.driver.extraJavaOptions": jvm,
         "spark.local.dir": str(root / "local"),
         "spark.log.level": "ERROR",
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.shuffle.partitions": "2",
+        "spark.sql.streaming.checkpointFileManagerClass": checkpoints,
         "spark.sql.streaming.stateStore.providerClass": state,
         "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
         "spark.sql.warehouse.dir": str(root / "warehouse"),

@@ -265,9 +265,13 @@ def check(spark, root, plans):
     return sum(job.kills for job in jobs.values())
 
 
-def test_a_query_killed_ten_times_puts_out_what_an_uninterrupted_one_does(spark, tmp_path):
-    plans = {1: ["sink", "agg", "random", "sink", "random"], 2: ["agg", "sink", "random", "agg", "sink"]}
-    assert check(spark, tmp_path, plans) == 10
+FEW = {1: ["sink", "agg"], 2: ["random", "sink"]}
+TEN = {1: ["sink", "agg", "random", "sink", "random"], 2: ["agg", "sink", "random", "agg", "sink"]}
+
+
+@pytest.mark.parametrize("plans", [FEW, pytest.param(TEN, marks=pytest.mark.long)], ids=["few", "ten"])
+def test_a_query_killed_several_times_puts_out_what_an_uninterrupted_one_does(spark, tmp_path, plans):
+    assert check(spark, tmp_path, plans) == sum(map(len, plans.values()))
 
 
 @pytest.mark.long
