@@ -266,7 +266,8 @@ class _Spans:
 
 def _totals(columns: Partials, spans: _Spans, counted: Array, records: Array) -> Partials:
     """Running totals; what counts every record, as a count and a sum without nulls do, is known from `records`."""
-    return [records if np.array_equal(column, counted) else spans.total(column) for column in columns]
+    # A copy, of the column's own type: what changes it in place must not change the counts.
+    return [records.astype(c.dtype) if np.array_equal(c, counted) else spans.total(c) for c in columns]
 
 
 def _kernel_windows(kernel: Kernel, tree: str, columns: Partials, cells: _Cells, spans: _Spans, at: Array) -> Partials:

@@ -7,7 +7,6 @@ writes about as much as comes and goes in it, however much is pending.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -82,13 +81,11 @@ class Pending:
         return concat(self.nodes.shape, self.nodes.read(PENDING))
 
 
-def pending(
-    emission: Emission, head: Header, nodes: Nodes, beside: Mapping[str, Block] | None = None
-) -> Pending | None:
+def pending(emission: Emission, head: Header, nodes: Nodes, kept: Block | None = None) -> Pending | None:
     """What an emission has to remember between micro-batches, None if nothing; `nodes` are of a shape of no kernels.
 
-    `beside` is what the process has kept, see `recent`.
+    `kept` are the marks that the process still has, see `recent`.
     """
     if not isinstance(emission.when, (Every, Records)):
         return None
-    return Pending(emission.when, head, nodes, (beside or {}).get(PENDING))
+    return Pending(emission.when, head, nodes, kept)

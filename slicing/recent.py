@@ -42,9 +42,9 @@ class Recent:
     """The slices from `first` on, or nothing yet; the rest is read.
 
     `read(first, end)` gives the rows of some slices, not folded: what is stored, and what has been added since. `what`
-    names them: emissions keep different rows, and one may follow another on the same state. So may functions for
-    columns on functions for rows, whose partials are the same in pages and not in memory. `beside` has the blocks that
-    were kept with the slices, by name.
+    names the emission: each keeps rows and blocks of its own, and one may follow another on the same state. So may
+    functions for columns on functions for rows, whose partials are the same in pages and not in memory. `beside` has
+    the blocks that were kept with the slices, by name.
     """
 
     def __init__(self, shape: Shape, nonce: str, what: str, read: Callable[[int, int], list[Block]]):
@@ -54,7 +54,7 @@ class Recent:
         self.beside: Mapping[str, Block] = {}
         self._parts: list[Block] = []
         self._changed = False
-        if nonce in _kept and nonce.startswith(what):
+        if nonce in _kept and nonce.startswith(self.what):
             kept = _kept[nonce]
             self.first, self._parts, self.beside = kept.first, kept.parts, kept.beside
 
@@ -96,6 +96,8 @@ class Recent:
         beside = {name: block for name, block in (beside or {}).items() if len(block)}
         same = beside.keys() == self.beside.keys() and all(self.beside[name] is beside[name] for name in beside)
         if same and not self._changed and self.nonce.startswith(self.what):
+            if self.nonce in _kept:
+                _kept.move_to_end(self.nonce)
             return self.nonce
         _kept.pop(self.nonce, None)
         if self.first == FOREVER and not beside:

@@ -58,9 +58,10 @@ class Bucket:
         self.head = self.pages.head
         self._fit_emission()
         self.stripes = Stripes(self.pages, shape)
-        rows = ("entered", self.stripes.read) if emission.which == CHANGED else ("all", self._all)
-        self.recent = Recent(shape, self.head.nonce, *rows)
-        self.pending = pending(emission, self.head, Nodes(self.pages, "early", shape.select(())), self.recent.beside)
+        read = self.stripes.read if emission.which == CHANGED else self._all
+        self.recent = Recent(shape, self.head.nonce, str(emission), read)
+        marks = Nodes(self.pages, "early", shape.select(()))
+        self.pending = pending(emission, self.head, marks, self.recent.beside.get(PENDING))
         self.totals = self.recent.beside.get(TOTALS, empty(shape)) if emission.which == NEWEST else None
         self._incoming = empty(shape)
 

@@ -40,9 +40,9 @@ class Live:
         self.dictionaries = [kernel.no_dictionary for kernel in shape.kernels]
         self._nodes: WeakSet[Node] = WeakSet()
 
-    def node(self, chosen: Sequence[int]) -> Node:
-        """A node of no records for the kernels at `chosen`."""
-        node = Node(self, tuple(chosen))
+    def node(self, chosen: Sequence[int], keys: int | None = None) -> Node:
+        """A node of no records for the kernels at `chosen`, with room for all keys if not told for how many."""
+        node = Node(self, tuple(chosen), len(self.names) if keys is None else keys)
         self._nodes.add(node)
         return node
 
@@ -116,11 +116,11 @@ class Rows:
 class Node:
     """One partial and a count of records for every key; a key without records has `init()`, exactly."""
 
-    def __init__(self, live: Live, chosen: tuple[int, ...]):
+    def __init__(self, live: Live, chosen: tuple[int, ...], keys: int):
         self.live, self.chosen = live, chosen
         self.records: Array = np.zeros(0, dtype=np.int64)
         self.partials: dict[int, Partials] = {i: live.shape.kernels[i].spread(0) for i in chosen}
-        self.grow(len(live.names))
+        self.grow(keys)
 
     def grow(self, keys: int) -> None:
         """Make room for `keys` keys."""
@@ -133,7 +133,7 @@ class Node:
 
     def copy(self) -> Node:
         """An independent node of the same content."""
-        node = self.live.node(self.chosen)
+        node = self.live.node(self.chosen, 0)
         node.records = self.records.copy()
         node.partials = {i: [column.copy() for column in columns] for i, columns in self.partials.items()}
         return node
@@ -148,10 +148,22 @@ class Node:
 
     def join(self, newer: Node) -> None:
         """Combine another node to this one, as the newer part."""
+        if self.records.all() and newer.records.all():
+            self._join_all(newer)
+            return
         codes = np.flatnonzero(newer.records)
         partials = {i: [column[codes] for column in newer.partials[i]] for i in self.chosen}
         dictionaries = {i: self.live.dictionaries[i] for i in self.chosen}
         self.append(Rows(codes, codes, newer.records[codes], partials, dictionaries))
+
+    def _join_all(self, newer: Node) -> None:
+        """`join` where both have records of every key: nothing is gathered or scattered."""
+        for i in self.chosen:
+            with locating(self._place):
+                joined = self.live.shape.kernels[i].combine(self.partials[i], newer.partials[i])
+            for column, new in zip(self.partials[i], joined, strict=True):
+                column[:] = new  # in place: a combine may give back one of its arguments
+        self.records += newer.records
 
     def _merge(self, rows: Rows, newer: bool) -> None:
         rows = self.live.refresh(rows)

@@ -1,6 +1,7 @@
 """All windows at once: every tree against brute force, and what only one of them promises."""
 
 import math
+from itertools import combinations
 
 import numpy as np
 import pytest
@@ -18,7 +19,7 @@ from oracle import (
 )
 
 from slicing import assembly
-from slicing.aggregate import Aggregate
+from slicing.aggregate import Aggregate, fieldwise
 from slicing.assembly import assemble, choose, is_additive
 from slicing.slices import Slicing
 
@@ -177,3 +178,23 @@ def test_combines_per_window(tree, n, most):
     calls.clear()
     windows = sum(map(len, assemble(shape, [tree], block)))
     assert sum(calls) / windows <= most
+
+
+def test_what_is_counted_like_records_has_its_own_array_and_type():
+    """What changes a partial in place on its way out must not change the counts, nor another aggregate."""
+    counted = Aggregate(
+        lambda: 0,
+        lambda acc, v: np.ones(len(v), dtype=np.int32),
+        fieldwise(np.add),
+        fieldwise(np.subtract),
+        columns=True,
+        partial="n int",
+    )
+    case = [Case(counted, len), Case(counted, len)]
+    shape = shape_of(hopping(8), case)
+    assert all(map(is_additive, shape.kernels))
+    (windows,) = assemble(shape, ["two_layer"] * 2, block_of(shape, case, evenly(hopping(8), range(20))))
+    columns = [partial[0] for partial in windows.partials]
+    assert [column.tolist() for column in columns] == [windows.records.tolist()] * 2
+    assert [column.dtype for column in columns] == [np.int32] * 2
+    assert not any(np.shares_memory(*pair) for pair in combinations([windows.records, *columns], 2))

@@ -5,6 +5,7 @@ A bucket is new at every step. What the process keeps is dropped in some streams
 
 import math
 import pickle
+from collections import OrderedDict
 from dataclasses import replace
 from itertools import product
 
@@ -560,12 +561,17 @@ def test_emission_changes_on_a_live_state():
     stream.drain()
 
 
-def test_what_the_process_keeps_goes_with_its_emission():
+@pytest.mark.parametrize("elsewhere", [False, True], ids=["same process", "another process"])
+@pytest.mark.parametrize("other", [on_update(), on_update(latest_only=True)], ids=str)
+def test_what_the_process_keeps_goes_with_its_emission(other, elsewhere, monkeypatch):
     """Marks are forgotten when another emission takes over, also in a micro-batch without records."""
     stream = EmittingStream(hopping(8), cases("sum"), early(records=3))
     stream.step(evenly(stream.slicing, [5, 6]), 0)
-    stream.emission = on_update()
-    stream.step([], 0)
+    stream.emission = other
+    with monkeypatch.context() as patch:
+        if elsewhere:
+            patch.setattr(recent, "_kept", OrderedDict())
+        stream.step([], 0)
     stream.emission, stream.since = early(records=3), []
     assert stream.step(evenly(stream.slicing, [6]), 0) == {}
     assert len(stream.step(evenly(stream.slicing, [6, 6]), 0)) == 8
@@ -627,8 +633,17 @@ def test_a_clock_that_steps_back_is_waited_for():
         assert stream.bucket().head.clock == latest
 
 
-@pytest.mark.parametrize("names", [("rows", "sum"), ("sum", "rows")])
-def test_functions_for_rows_do_not_take_what_functions_for_columns_keep(names):
+PAIR = {"init": lambda: (0, 0), "combine": lambda a, b: (a[0] + b[0], a[1] + b[1]), "partial": "n long, s long"}
+BY_ROW = Case(Aggregate(agg=lambda acc, v: (acc[0] + 1, acc[1] + v), **PAIR), lambda vs: (len(vs), sum(vs)))
+BY_COLUMN = Case(Aggregate(agg=lambda acc, v: (np.ones_like(v), v), columns=True, **PAIR), BY_ROW.truth)
+
+
+@pytest.mark.parametrize("emission", [on_update(), on_update(latest_only=True)], ids=str)
+@pytest.mark.parametrize("before", [BY_ROW, BY_COLUMN], ids=["rows", "columns"])
+def test_functions_for_rows_do_not_take_what_functions_for_columns_keep(before, emission):
     """The layout in memory is not that of the pages, which both can read if their types agree."""
-    layouts = [recent.Recent(shape_of(hopping(4), cases(name)), "", "all", lambda *_: []).what for name in names]
-    assert layouts[0] != layouts[1]
+    stream = EmittingStream(hopping(10), [before], emission)
+    stream.step(evenly(stream.slicing, range(8), 2), 0)
+    after = EmittingStream(hopping(10), [BY_COLUMN if before is BY_ROW else BY_ROW], emission)
+    after.store, after.taken, after.watermark = stream.store, stream.taken, stream.watermark
+    assert after.step(evenly(after.slicing, [7, 8], 2), 0)

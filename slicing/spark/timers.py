@@ -113,7 +113,7 @@ class TimedBuckets(stream.Buckets):
     def init(self, handle: Any) -> None:
         """Called once per partition and micro-batch."""
         super().init(handle)
-        self.watch = Stopwatch()
+        self.watch, self.shipped = Stopwatch(), 0
         self._watched = watched(self.watch)
         self._watched.__enter__()
 
@@ -125,7 +125,7 @@ class TimedBuckets(stream.Buckets):
 
     def _counted(self, counts: dict[str, int]) -> Iterator[pd.DataFrame]:
         counts |= self.watch.take()
-        counts[PREAGGREGATE], self.shipped = getattr(self, "shipped", 0), 0
+        counts[PREAGGREGATE], self.shipped = self.shipped, 0
         yield from super()._counted(counts)
 
     def close(self) -> None:
