@@ -28,8 +28,8 @@ SECOND, TEN_SECONDS, MINUTE, HOUR, TODAY, SEVEN_DAYS = (
     "24 hours",
     "7 days",
 )
-SLOW = Settings(unsteady=1, steady=2)
-SLOWER = replace(SLOW, warm_up=0.1)
+SLOW = Settings(steady=2)
+SLOWER = Settings(unsteady=1, steady=2)
 
 STREAMS, BOUNDED, CLOSED = "streams", "bounded", "closed"
 
@@ -201,7 +201,7 @@ class _Wider(_Wide):
     """The same for a week."""
 
     def sides(self) -> tuple[Run, Run]:
-        return tuple(stream(Ours(self.column), WEEK, size, MINUTE, SLOW) for size in (HOUR, SEVEN_DAYS))  # type: ignore[return-value]
+        return tuple(stream(Ours(self.column), WEEK, size, MINUTE, SLOWER) for size in (HOUR, SEVEN_DAYS))  # type: ignore[return-value]
 
     def checks(self) -> Sequence[Check]:
         return [_hourly(self.column), _weekly(self.column)]
@@ -304,7 +304,7 @@ class DenseTwoStep(_Comparison):
     """dense, R = 360, 200,000 records / Spark's own two steps."""
 
     def sides(self) -> tuple[Run, Run]:
-        return faster(SparkTwoStep(), DENSE, HOUR, TEN_SECONDS, SLOW), stream(Ours(), DENSE, HOUR, TEN_SECONDS)
+        return faster(SparkTwoStep(), DENSE, HOUR, TEN_SECONDS, SLOWER), stream(Ours(), DENSE, HOUR, TEN_SECONDS)
 
     def checks(self) -> Sequence[Check]:
         return _dense_check(SparkTwoStep())
@@ -460,7 +460,7 @@ class FixedCost(_Slower):
         return _dense_check(SparkWindow())
 
 
-UPDATES = replace(SLOW, mode="update")
+UPDATES = Settings(mode="update")
 SLOW_UPDATES = replace(SLOWER, mode="update")
 
 

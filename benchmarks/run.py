@@ -80,9 +80,9 @@ def _benchmarks(quick: bool) -> Iterator[tuple[str, Benchmark]]:
     if not quick:
         yield "Accounting", lambda: _kept("Accounting", accounting.table())
         yield "Physical", lambda: _kept("Physical", accounting.physical_table(accounting.physical()))
-    yield "Kernels", lambda: kernels(quick)
     for spec in axes.QUICK if quick else axes.ALL:
         yield spec.name, spec.measured
+    yield "Kernels", lambda: kernels(quick)
 
 
 def _kept(name: str, text: str) -> results.Table:
