@@ -56,7 +56,7 @@ demo: $(DEV) ## a small stream, end to end
 bench-quick: $(BENCH) ## a few benchmarks
 	$(BIN)/python -m benchmarks.run --quick $(ARGS)
 
-bench: $(BENCH) ## all benchmarks, for hours; writes docs/performance.md
+bench: $(BENCH) ## all benchmarks, for more than an hour; writes docs/performance.md
 	$(BIN)/python -m benchmarks.run --all --write $(ARGS)
 
 docs: $(DEV) ## run every code block of README and docs

@@ -28,7 +28,8 @@ SECOND, TEN_SECONDS, MINUTE, HOUR, TODAY, SEVEN_DAYS = (
     "24 hours",
     "7 days",
 )
-SLOW = Settings(steady=2)
+WARM = Settings(warm_up=1.0)
+SLOW = replace(WARM, steady=2)
 SLOWER = Settings(unsteady=1, steady=2)
 
 STREAMS, BOUNDED, CLOSED = "streams", "bounded", "closed"
@@ -159,7 +160,7 @@ def _tumbling() -> Run:
 
 
 def _hour(column: str = "v") -> Run:
-    return stream(Ours(column), DAY, HOUR, MINUTE)
+    return stream(Ours(column), DAY, HOUR, MINUTE, WARM)
 
 
 class DayLong(_Comparison):
@@ -351,7 +352,7 @@ class FourFunctionsByRow(_Slower):
     goal = 3.0
 
     def sides(self) -> tuple[Run, Run]:
-        return _hour(), stream(FourFunctions(), DAY, HOUR, MINUTE)
+        return _hour(), stream(FourFunctions(), DAY, HOUR, MINUTE, WARM)
 
     def checks(self) -> Sequence[Check]:
         return [_hourly("v"), Check(FourFunctions(), SparkWindow(), DAY_CUT, HOUR, MINUTE)]
@@ -541,7 +542,7 @@ class DayFloor(_Floor):
 
     def sides(self) -> tuple[Run, Run]:
         ours = _hour()
-        return stream(Floor(ours.rows), DAY, HOUR, MINUTE), ours
+        return stream(Floor(ours.rows), DAY, HOUR, MINUTE, WARM), ours
 
 
 class DenseFloor(_Floor):

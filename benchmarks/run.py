@@ -26,7 +26,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--quick", action="store_true", help="a few of each")
     parser.add_argument("--only", action="append", default=[], help="a benchmark, or a part of names; repeatable")
-    parser.add_argument("--all", action="store_true", help="everything, for hours")
+    parser.add_argument("--all", action="store_true", help="everything, for more than an hour")
     parser.add_argument("--list", action="store_true", help="only print the names")
     parser.add_argument("--write", action="store_true", help="write docs/performance.md from all results there are")
     options = parser.parse_args()
