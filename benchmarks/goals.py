@@ -11,6 +11,7 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
+from typing import Any
 
 from benchmarks import measure, polars_side, results
 from benchmarks.floor import Floor
@@ -274,7 +275,7 @@ class DenseMillion(_Comparison):
     goal = 60.0
 
     def sides(self) -> tuple[Run, Run]:
-        # Minutes per micro-batch: warmed up on fewer records, and only on the store that was the faster one there.
+        # Minutes per micro-batch: one of them, and only on the store that was the faster one on fewer records.
         store = faster(SparkWindow(), DENSE, HOUR, TEN_SECONDS, SLOWER).store
         slowest = Settings(store=store, unsteady=1, steady=1, warm_up=0, limit=300)
         baseline = stream(SparkWindow(), DENSE_MILLION, HOUR, TEN_SECONDS, slowest)
@@ -533,6 +534,13 @@ def _changes() -> Run:
 class _Floor(_Slower):
     """Ours against the same stages without any work; rows cannot be equal and are not compared."""
 
+    query: Query = Ours()
+    arguments: tuple[Any, ...]  # of `stream`, behind the query
+
+    def sides(self) -> tuple[Run, Run]:
+        ours = stream(self.query, *self.arguments)
+        return stream(Floor(ours.rows), *self.arguments), ours
+
     def checks(self) -> Sequence[Check]:
         return ()
 
@@ -540,43 +548,32 @@ class _Floor(_Slower):
 class DayFloor(_Floor):
     """day, R = 60, long / the same stages and as many rows without any work."""
 
-    def sides(self) -> tuple[Run, Run]:
-        ours = _hour()
-        return stream(Floor(ours.rows), DAY, HOUR, MINUTE, WARM), ours
+    arguments = DAY, HOUR, MINUTE, WARM
 
 
 class DenseFloor(_Floor):
     """dense, R = 360, 200,000 records / the same stages and as many rows without any work."""
 
-    def sides(self) -> tuple[Run, Run]:
-        window = DENSE, HOUR, TEN_SECONDS
-        ours = stream(Ours(), *window)
-        return stream(Floor(ours.rows), *window), ours
+    arguments = DENSE, HOUR, TEN_SECONDS
 
 
 class KeysFloor(_Floor):
     """keys, 100,000 keys, R = 60 / the same stages and as many rows without any work."""
 
-    def sides(self) -> tuple[Run, Run]:
-        window = KEYS, HOUR, MINUTE
-        ours = stream(Ours(), *window)
-        return stream(Floor(ours.rows), *window), ours
+    arguments = KEYS, HOUR, MINUTE
 
 
 class FixedFloor(_Floor):
     """fixed cost: 1,000 records per micro-batch / the same stages without any work."""
 
-    def sides(self) -> tuple[Run, Run]:
-        return stream(Floor(0), SMALL, HOUR, TEN_SECONDS, Settings(steady=30)), _small()
+    arguments = SMALL, HOUR, TEN_SECONDS, Settings(steady=30)
 
 
 class UpdateFloor(_Floor):
     """on_update, dense, R = 60 / the same stages and as many rows without any work."""
 
-    def sides(self) -> tuple[Run, Run]:
-        window = DENSE, HOUR, MINUTE
-        ours = stream(Ours(emission=on_update()), *window, UPDATES)
-        return stream(Floor(ours.rows), *window, UPDATES), ours
+    query = Ours(emission=on_update())
+    arguments = DENSE, HOUR, MINUTE, UPDATES
 
 
 class _Keys(_Slower):
@@ -625,7 +622,7 @@ class CheckpointBytes(_Comparison):
     goal = 1 / 3
 
     def sides(self) -> tuple[Run, Run]:
-        runs = [stream(SparkWindow(), DAY, MINUTE, MINUTE, replace(SLOW, store=store)) for store in measure.STORES]
+        runs = [stream(SparkWindow(), DAY, MINUTE, MINUTE, replace(SLOWER, store=store)) for store in measure.STORES]
         ours = _hour()
         note = "; ".join(f"on {run.store} {run.checkpoint_bytes:.1f} bytes" for run in runs)
         smaller = min(runs, key=lambda run: run.checkpoint_bytes or math.inf)

@@ -30,6 +30,12 @@ def main() -> int:
     parser.add_argument("--list", action="store_true", help="only print the names")
     parser.add_argument("--write", action="store_true", help="write docs/performance.md from all results there are")
     options = parser.parse_args()
+    names = [name for name, _ in _benchmarks(options.quick)]
+    for part in options.only:
+        if not any(part in name for name in names):
+            parser.error(f"--only: no benchmark has {part!r} in its name; --all --list prints the names")
+    if not (options.quick or options.all or options.only or options.write):
+        parser.error("nothing to measure: give --quick, --all, or --only and a part of a name; or --write alone")
     chosen = _chosen(options.quick, options.all, options.only)
     if options.list:
         print(*(name for name, _ in chosen), sep="\n")

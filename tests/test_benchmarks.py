@@ -245,6 +245,17 @@ def test_all_is_right_and_only_names_are_run(benchmarks, monkeypatch, capsys, tm
     assert not (tmp_path / "page").exists()
 
 
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [(["--only", "first", "--only", "Frist"], "no benchmark has 'Frist' in its name"), ([], "nothing to measure")],
+)
+def test_a_name_that_no_benchmark_has_is_refused_before_anything_runs(arguments, says, benchmarks, monkeypatch, capsys):
+    benchmarks["first"] = fails
+    with pytest.raises(SystemExit, match="2"):
+        command(monkeypatch, *arguments)
+    assert says in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(("seconds", "runs"), [(measure.LIMIT_SECONDS, 1), (5.0, 2)], ids=["stopped", "history"])
 def test_what_was_stopped_while_it_warmed_up_is_not_run_again(monkeypatch, seconds, runs):
     """One that has seen micro-batches of the history only has nothing to count either, but was not stopped."""
