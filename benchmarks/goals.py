@@ -681,4 +681,4 @@ OTHERS: tuple[type[_Comparison], ...] = (
     UpdateFloor,
 )
 ALL = (*GOALS, *OTHERS)
-QUICK: tuple[type[_Comparison], ...] = (DenseTwoStep, FixedCost)
+QUICK: tuple[type[_Comparison], ...] = (ManyKeys, PolarsBoundedHour)
