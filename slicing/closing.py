@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 
 import numpy as np
 
 from slicing.assembly import Windows, assemble
 from slicing.blocks import Block, Shape, concat, empty, fold
+from slicing.nodes import Live, Node, Rows
 from slicing.pages import Nodes, Pages
 from slicing.stripes import FOREVER, Stripes
-from slicing.trees import Live, Node, Rows, ThreeLayer, TwoLayer
+from slicing.trees import ThreeLayer, TwoLayer
 
 FRAME_ROWS = 250_000
 
@@ -107,42 +107,38 @@ class Closing:
 
     def _one_by_one(self) -> Iterator[Windows]:
         """From caches: slices enter, a window is read off, slices leave."""
-        step, n = self.slicing.per_advance, self.slicing.per_window
         everything = range(len(self.shape.kernels))
         two = TwoLayer(self.live, self.two, self.nodes["two"]) if self.two else None
         three = self._three_layer() if self.three else None
         fresh = self.live.place(self.fresh, everything)
         oldest = self.slicing.first_slice(self.first)
         late = fresh.between(oldest, self.entered_before)
-        if len(late.codes):
+        if len(late):
             if two:
                 two.late(late)
             if three:
                 three.late(late, oldest)
-        frame, ahead = _Frame(self.live), self.first
-        for window in range(self.first, self.until):
-            oldest = self.slicing.first_slice(window)
-            for index in range(oldest + n - step, oldest + n):
-                entering = fresh.between(index, index + 1)
-                if two:
-                    two.enter(entering)
-                if three:
-                    three.enter(index, entering)
-            if window == ahead:
+        frame, ahead, low = _Frame(self.live), self.first, self.first
+        while low < self.until:
+            at_once = max(1, FRAME_ROWS // max(1, len(self.live.names)))
+            oldest = self.slicing.first_slice(low)
+            if low == ahead:
                 # Read together what leaves in the next windows: about as many rows as they put out.
-                keys = max(1, len(self.live.names))
-                ahead = min(self.until, window + max(1, FRAME_ROWS // keys))
+                ahead = min(self.until, low + at_once)
                 end = self.slicing.first_slice(ahead)
                 reach = three.reach(self.slicing.first_slice(ahead - 1)) if three else oldest
                 self._hold(oldest, max(end, reach) if two else reach)
                 if two:
                     leaving = self._rows(oldest, end)
-            if three:
-                three.advance(oldest)
-            frame.add(window, [tree for tree in (two and two.total, three and three.value(oldest)) if tree])
+            high = min(ahead, low + at_once, three.together(low) if three else ahead)
+            entering = list(fresh.by_slice(self.live, self.slicing.entered(low), self.slicing.entered(high)))
+            # The three-layer tree first: it may read keys that are new here.
+            nodes = [three.windows(oldest, entering)] if three else []
             if two:
-                for index in range(oldest, oldest + step):
-                    two.leave(leaving.between(index, index + 1))
+                leave = leaving.by_slice(self.live, oldest, self.slicing.first_slice(high))
+                nodes.append(two.windows(entering, leave))
+            frame.add(low, nodes)
+            low = high
             if frame.rows >= FRAME_ROWS:
                 yield frame.take()
         if self.leaves_nodes:
@@ -161,17 +157,18 @@ class _Frame:
         self.rows = 0
         self._windows: list[Rows] = []
 
-    def add(self, window: int, nodes: Sequence[Node]) -> None:
-        """Take the keys with records from nodes that hold all kernels between them."""
+    def add(self, first: int, nodes: Sequence[Node]) -> None:
+        """Take windows, from the one that is `first` on, of nodes on end that hold all kernels between them."""
         all_rows = [node.rows() for node in nodes]
         rows = all_rows[0]
-        if not len(rows.codes):
+        if not len(rows):
             return
         partials = {i: columns for some in all_rows for i, columns in some.partials.items()}
         dictionaries = {i: dictionary for some in all_rows for i, dictionary in some.dictionaries.items()}
-        together = replace(rows, slices=np.full(len(rows.codes), window), partials=partials, dictionaries=dictionaries)
+        windows, codes = np.divmod(np.asarray(rows.codes), len(self.live.names))
+        together = Rows(first + windows, codes, rows.records, partials, dictionaries)
         self._windows.append(together)
-        self.rows += len(rows.codes)
+        self.rows += len(rows)
 
     def take(self) -> Windows:
         """The windows collected so far."""

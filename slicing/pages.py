@@ -17,7 +17,7 @@ from typing import Protocol
 from slicing.blocks import Block, Shape, decode_text, encode_text, fold, parts
 from slicing.errors import StateMismatch
 
-FORMAT = 4
+FORMAT = 5
 FAN_IN = 5
 """So many small pages are merged into one."""
 LARGE = -1

@@ -1,215 +1,29 @@
 """The two trees as caches that move forward one window at a time; what a stream uses while its windows close in turn.
 
-A *node* holds one partial for every key of a bucket. `TwoLayer` keeps one node, the total of a window. `ThreeLayer`
-keeps, for the window that closed last::
+`TwoLayer` keeps one node, the total of a window. `ThreeLayer` keeps, for the window that closed last::
 
                 oldest stripe p                 whole stripes            newest stripe q
     slices   |  .  .  a [-----) |  p+1   |  p+2   |   ...   |  q-1   |----) .  .  .  |
     nodes         suffix(a)      [ rest of a group | start of the next ] run
 
-`suffix(a)` is there for every start in p, made when p becomes the oldest; `rest` for every stripe of a group, made from
-the stripes' totals when the window leaves the group before; `start` and `run` grow. A window is
-`(suffix(a) + (rest + start)) + run`, the association of `slicing.assembly`, so both give the same floats.
+`suffix(a)` is there for every start in p, made when p becomes the oldest, or when it is missing; `rest` for every
+stripe of a group, made from the stripes' totals when the window leaves the group before; `start` and `run` grow. A
+window is `(suffix(a) + (rest + start)) + run`, the association of `slicing.assembly`, so both give the same floats.
+Windows of the same p and q are combined in two calls, as nodes on end.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from itertools import pairwise
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from itertools import islice, pairwise
 from typing import Protocol
-from weakref import WeakSet
 
 import numpy as np
-import pyarrow as pa
 
 from slicing.assembly import group_length
-from slicing.blocks import Block, Shape, empty, encode_keys, regroup, rerank
-from slicing.kernel import Array, Partials, locating, union
-
-
-class Live:
-    """The keys and dictionaries that all nodes of one close share; nodes grow with them.
-
-    A dictionary must stay sorted, so new values change ranks: every node made here is re-ranked when that happens.
-    """
-
-    def __init__(self, shape: Shape):
-        self.shape = shape
-        self.names = shape.key_schema.empty_table()
-        self.dictionaries = [kernel.no_dictionary for kernel in shape.kernels]
-        self._nodes: WeakSet[Node] = WeakSet()
-
-    def node(self, chosen: Sequence[int], keys: int | None = None) -> Node:
-        """A node of no records for the kernels at `chosen`, with room for all keys if not told for how many."""
-        node = Node(self, tuple(chosen), len(self.names) if keys is None else keys)
-        self._nodes.add(node)
-        return node
-
-    def place(self, block: Block, chosen: Sequence[int]) -> Rows:
-        """The rows of a block of the kernels at `chosen`, with codes and ranks that the nodes share."""
-        codes, self.names = encode_keys(pa.concat_tables([self.names, block.names]))
-        codes = codes[len(codes) - len(block.names) :]
-        partials = [
-            self._rank(index, columns, dictionary)
-            for index, columns, dictionary in zip(chosen, block.partials, block.dictionaries, strict=True)
-        ]
-        for node in self._nodes:
-            node.grow(len(self.names))
-        dictionaries = {index: self.dictionaries[index] for index in chosen}
-        return Rows(
-            block.slices, codes[block.keys], block.records, dict(zip(chosen, partials, strict=True)), dictionaries
-        )
-
-    def refresh(self, rows: Rows) -> Rows:
-        """The rows with ranks in the dictionaries of now."""
-        stale = [i for i, dictionary in rows.dictionaries.items() if dictionary is not self.dictionaries[i]]
-        if not stale:
-            return rows
-        partials = {i: self._rank(i, rows.partials[i], rows.dictionaries[i]) for i in stale}
-        dictionaries = {i: self.dictionaries[i] for i in stale}
-        return replace(rows, partials=rows.partials | partials, dictionaries=rows.dictionaries | dictionaries)
-
-    def block(self, rows: Rows, chosen: Sequence[int]) -> Block:
-        """Rows as a block of the kernels at `chosen`."""
-        return Block(
-            rows.slices,
-            rows.codes,
-            self.names,
-            rows.records,
-            [rows.partials[i] for i in chosen],
-            [rows.dictionaries[i] for i in chosen],
-        )
-
-    def _rank(self, index: int, columns: Partials, dictionary: pa.Array | None) -> Partials:
-        old = self.dictionaries[index]
-        if dictionary is None or old is None:
-            return columns
-        kernel, both = self.shape.kernels[index], union([old, dictionary])
-        assert both is not None
-        if len(both) == len(old):
-            return rerank(kernel, columns, dictionary, old)
-        for node in self._nodes:
-            if index in node.partials:
-                node.partials[index] = rerank(kernel, node.partials[index], old, both)
-        self.dictionaries[index] = both
-        return rerank(kernel, columns, dictionary, both)
-
-
-@dataclass(frozen=True)
-class Rows:
-    """Rows of a block whose keys are those of a `Live`, and whose ranks were when it was placed."""
-
-    slices: Array
-    codes: Array
-    records: Array
-    partials: dict[int, Partials]
-    dictionaries: dict[int, pa.Array | None]
-
-    def between(self, first: int, end: int) -> Rows:
-        """The rows of slices `first` up to but not including `end`; rows must be sorted by slice."""
-        rows = slice(*np.searchsorted(self.slices, (first, end)))
-        partials = {index: [column[rows] for column in columns] for index, columns in self.partials.items()}
-        return Rows(self.slices[rows], self.codes[rows], self.records[rows], partials, self.dictionaries)
-
-
-class Node:
-    """One partial and a count of records for every key; a key without records has `init()`, exactly."""
-
-    def __init__(self, live: Live, chosen: tuple[int, ...], keys: int):
-        self.live, self.chosen = live, chosen
-        self.records: Array = np.zeros(0, dtype=np.int64)
-        self.partials: dict[int, Partials] = {i: live.shape.kernels[i].spread(0) for i in chosen}
-        self.grow(keys)
-
-    def grow(self, keys: int) -> None:
-        """Make room for `keys` keys."""
-        more = keys - len(self.records)
-        if more > 0:
-            self.records = np.concatenate([self.records, np.zeros(more, dtype=np.int64)])
-            for i in self.chosen:
-                fresh = self.live.shape.kernels[i].spread(more)
-                self.partials[i] = [np.concatenate(pair) for pair in zip(self.partials[i], fresh, strict=True)]
-
-    def copy(self) -> Node:
-        """An independent node of the same content."""
-        node = self.live.node(self.chosen, 0)
-        node.records = self.records.copy()
-        node.partials = {i: [column.copy() for column in columns] for i, columns in self.partials.items()}
-        return node
-
-    def append(self, rows: Rows) -> None:
-        """Combine rows of distinct keys to what is there, as the newer part."""
-        self._merge(rows, newer=True)
-
-    def prepend(self, rows: Rows) -> None:
-        """Combine rows of distinct keys to what is there, as the older part."""
-        self._merge(rows, newer=False)
-
-    def join(self, newer: Node) -> None:
-        """Combine another node to this one, as the newer part."""
-        if self.records.all() and newer.records.all():
-            self._join_all(newer)
-            return
-        codes = np.flatnonzero(newer.records)
-        partials = {i: [column[codes] for column in newer.partials[i]] for i in self.chosen}
-        dictionaries = {i: self.live.dictionaries[i] for i in self.chosen}
-        self.append(Rows(codes, codes, newer.records[codes], partials, dictionaries))
-
-    def _join_all(self, newer: Node) -> None:
-        """`join` where both have records of every key: nothing is gathered or scattered."""
-        for i in self.chosen:
-            with locating(self._place):
-                joined = self.live.shape.kernels[i].combine(self.partials[i], newer.partials[i])
-            for column, new in zip(self.partials[i], joined, strict=True):
-                column[:] = new  # in place: a combine may give back one of its arguments
-        self.records += newer.records
-
-    def _merge(self, rows: Rows, newer: bool) -> None:
-        rows = self.live.refresh(rows)
-        codes = rows.codes
-        known = self.records[codes] > 0
-        both, here = (codes, slice(None)) if known.all() else (codes[known], np.flatnonzero(known))
-        for i in self.chosen:
-            kernel, columns, more = self.live.shape.kernels[i], self.partials[i], rows.partials[i]
-            if len(both):
-                old, new = [column[both] for column in columns], [column[here] for column in more]
-                with locating(lambda index: self._place(both[index])):
-                    joined = kernel.combine(old, new) if newer else kernel.combine(new, old)
-            for at, column in enumerate(columns):
-                column[codes] = more[at]
-                if len(both):
-                    column[both] = joined[at]
-        self.records[codes] += rows.records
-
-    def remove(self, rows: Rows) -> None:
-        """Invert rows of distinct keys, the oldest part, out of what is there."""
-        rows = self.live.refresh(rows)
-        codes = rows.codes
-        self.records[codes] -= rows.records
-        rest = self.records[codes] > 0
-        staying, drained = codes[rest], codes[~rest]
-        for i in self.chosen:
-            kernel, columns = self.live.shape.kernels[i], self.partials[i]
-            with locating(lambda index: self._place(staying[index])):
-                left = kernel.invert([c[staying] for c in columns], [c[rest] for c in rows.partials[i]])
-            for column, new, init in zip(columns, left, kernel.spread(len(drained)), strict=True):
-                column[staying] = new
-                column[drained] = init
-
-    def _place(self, code: int) -> str:
-        return f"key {tuple(self.live.names.slice(int(code), 1).to_pylist()[0].values())}"
-
-    def rows(self) -> Rows:
-        """The keys that have records, as rows of slice 0."""
-        codes = np.flatnonzero(self.records)
-        partials = {i: [column[codes] for column in self.partials[i]] for i in self.chosen}
-        dictionaries = {i: self.live.dictionaries[i] for i in self.chosen}
-        return Rows(np.zeros(len(codes), dtype=np.int64), codes, self.records[codes], partials, dictionaries)
-
-    def block(self) -> Block:
-        """The keys that have records, as a block of the chosen kernels in slice 0."""
-        return self.live.block(self.rows(), self.chosen)
+from slicing.blocks import Block, empty, regroup
+from slicing.nodes import Live, Node, Rows, on_end
 
 
 class Cache(Protocol):
@@ -240,6 +54,7 @@ class TwoLayer:
     def __init__(self, live: Live, chosen: Sequence[int], cache: Cache):
         self.cache = cache
         self.live, self.chosen = live, tuple(chosen)
+        self.step = live.shape.slicing.per_advance
         self.total = _load(live, self.chosen, cache, "total")
 
     def late(self, rows: Rows) -> None:
@@ -247,13 +62,16 @@ class TwoLayer:
         for index in np.unique(rows.slices):
             self.total.append(rows.between(int(index), int(index) + 1))
 
-    def enter(self, rows: Rows) -> None:
-        """Count the rows of the next slice."""
-        self.total.append(rows)
-
-    def leave(self, rows: Rows) -> None:
-        """Take out the rows of the oldest slice."""
-        self.total.remove(rows)
+    def windows(self, entering: Iterable[Rows], leaving: Iterable[Rows]) -> Node:
+        """The windows that close next, on end: the rows of the slices that enter for them and leave after them."""
+        enter, leave, totals = iter(entering), iter(leaving), []
+        for rows in enter:
+            for part in (rows, *islice(enter, self.step - 1)):
+                self.total.append(part)
+            totals.append(self.total.copy())
+            for part in islice(leave, self.step):
+                self.total.remove(part)
+        return on_end(totals)
 
     def reset(self, total: Node) -> None:
         """Start again from a total that was assembled from slices."""
@@ -267,8 +85,9 @@ class TwoLayer:
 class ThreeLayer:
     """The nodes of the three-layer tree for the window before `window`, moved forward slice by slice.
 
-    `slices(first, end)` gives the folded rows of slices that have entered. Nodes that this close will not read (slices
-    up to `until` start windows in it) are written at once, not kept in memory.
+    `slices(first, end)` gives the folded rows of slices that have entered. Slices up to `until` start windows in this
+    close: the suffixes of later ones are written for the next, at once. But where a close moves over a whole stripe, so
+    may the next one, for which it costs less to read the rest of that stripe again than one suffix after another.
     """
 
     def __init__(
@@ -284,6 +103,7 @@ class ThreeLayer:
         slicing = live.shape.slicing
         self.n, self.stripe, self.step = slicing.per_window, slicing.stripe, slicing.per_advance
         self.group = group_length(slicing)
+        self.leaves_suffixes = until - slicing.first_slice(window) < self.stripe
         oldest = slicing.first_slice(window - 1)
         self.p, self.q = oldest // self.stripe, (oldest + self.n - 1) // self.stripe
         self.run = _load(live, self.chosen, cache, "run")
@@ -307,10 +127,10 @@ class ThreeLayer:
         suffix, between, run = (rows.between(a, b) for a, b in pairwise(ends))
         for index in np.unique(run.slices):
             self.run.append(run.between(int(index), int(index) + 1))
-        if len(suffix.codes):
+        if len(suffix):
             self._late_suffix = None
             self.cache.append("late suffix", regroup(self._shape, self.live.block(suffix, self.chosen)))
-        if len(between.codes):
+        if len(between):
             self._middle()
             by_stripe = replace(between, slices=between.slices // self.stripe * self.stripe)
             folded = regroup(self._shape, self.live.block(by_stripe, self.chosen))
@@ -318,7 +138,32 @@ class ThreeLayer:
             self._add_late(self._middle(), folded)
             self._between_changed = True
 
-    def enter(self, index: int, rows: Rows) -> None:
+    def together(self, window: int) -> int:
+        """The end of the windows from `window` on that have the same oldest and newest stripe."""
+        oldest = window * self.step
+        newest = oldest + self.n - 1
+        room = self.stripe - 1 - max(oldest % self.stripe, newest % self.stripe)
+        return window + room // self.step + 1
+
+    def windows(self, oldest: int, entering: Iterable[Rows]) -> Node:
+        """Windows that close next, on end, `together`: the first slice of the first, the slices that enter for them."""
+        enter = iter(entering)
+        runs: list[Node] = []
+        for rows in enter:
+            newest = oldest + len(runs) * self.step + self.n - 1
+            for index, part in enumerate((rows, *islice(enter, self.step - 1)), newest - self.step + 1):
+                self._enter(index, part)
+            if not runs:
+                self._advance(oldest)
+            runs.append(self.run.copy())
+        suffixes = [self._suffix(oldest + self.step * at) for at in range(len(runs))]
+        middle = self._middle()  # all that may bring new keys is read before nodes are put on end
+        total = on_end(suffixes)
+        total.join(on_end([middle] * len(runs)))
+        total.join(on_end(runs))
+        return total
+
+    def _enter(self, index: int, rows: Rows) -> None:
         """Count the rows of the next slice, `index`."""
         if index // self.stripe > self.q:
             self._complete_stripe()
@@ -338,18 +183,26 @@ class ThreeLayer:
         self._forget_between()
 
     def reach(self, oldest: int) -> int:
-        """The end of the slices that `advance` reads on the way to `oldest`; `oldest` itself if it reads none."""
-        return (oldest // self.stripe + 1) * self.stripe if oldest // self.stripe > self.p else oldest
+        """The end of the slices that are read on the way to `oldest`; `oldest` itself if none are."""
+        changes = oldest // self.stripe > self.p or not self._has_suffix(oldest)
+        return (oldest // self.stripe + 1) * self.stripe if changes else oldest
 
-    def advance(self, oldest: int) -> None:
+    def _has_suffix(self, oldest: int) -> bool:
+        name = f"suffix {oldest}"
+        return name in self._nodes or name in self.cache.names()
+
+    def _advance(self, oldest: int) -> None:
         """Let `oldest` be the first slice of the window."""
-        if oldest // self.stripe == self.p:
-            return
+        if oldest // self.stripe > self.p:
+            self._leave_stripe(oldest)
+        elif not self._has_suffix(oldest):
+            self._begin_stripe(oldest)
+
+    def _leave_stripe(self, oldest: int) -> None:
+        """The oldest stripe has no window's start any more, the next one is the oldest."""
         for name in [*self.cache.names(), *self._nodes]:
             if name.startswith("suffix "):
                 self._drop(name)
-        self.cache.drop("late suffix")
-        self._late_suffix = None
         self.p += 1
         assert oldest // self.stripe == self.p, "windows close one after another"
         self._drop(f"rest {self.p}")
@@ -371,28 +224,28 @@ class ThreeLayer:
 
     def _begin_stripe(self, oldest: int) -> None:
         """From the slices of the stripe that is now the oldest: its rest, from each start of a window in it."""
-        first = self.p * self.stripe
-        end = first + self.stripe
-        rows = self.slices(max(first, oldest), end)
+        self.cache.drop("late suffix")
+        self._late_suffix = None
+        end = (self.p + 1) * self.stripe
+        first = max(self.p * self.stripe, oldest)
         suffix = self.live.node(self.chosen)
-        for index in range(end - 1, max(first, oldest) - 1, -1):
-            suffix.prepend(rows.between(index, index + 1))
+        slices = self.slices(first, end).by_slice_backwards(self.live, first, end)
+        for index, rows in zip(reversed(range(first, end)), slices, strict=True):
+            suffix.prepend(rows)
             if index % self.step == 0:
                 if index <= self.until:
                     self._nodes[f"suffix {index}"] = suffix.copy()
-                else:
+                elif self.leaves_suffixes:
                     self.cache.save(f"suffix {index}", suffix.block())
 
-    def value(self, oldest: int) -> Node:
-        """The window that starts at slice `oldest`, as a node of its own."""
-        node = self._node(f"suffix {oldest}").copy()
+    def _suffix(self, oldest: int) -> Node:
+        """What the window that starts at slice `oldest` has of the oldest stripe."""
+        node = self._node(f"suffix {oldest}")
+        self._drop(f"suffix {oldest}")
         if self._late_suffix is None:
             self._late_suffix = self.cache.load("late suffix") or empty(self._shape)
         if len(self._late_suffix):
             self._add_late(node, self._late_suffix.between(oldest, 1 << 62))
-        node.join(self._middle())
-        node.join(self.run)
-        self._drop(f"suffix {oldest}")
         return node
 
     def _middle(self) -> Node:
@@ -446,7 +299,7 @@ class ThreeLayer:
             self._nodes["start"] = start
         self._rebuild_rest(front)
         self.run = self._prefix(self.q, before + self.n)
-        if oldest // self.stripe == self.p:
+        if oldest // self.stripe == self.p and (self.leaves_suffixes or oldest <= self.until):
             self._begin_stripe(oldest)
 
     def _rebuild_rest(self, front: int) -> None:

@@ -12,7 +12,7 @@ LAYERS = (
     {"slicing.errors", "slicing.slices", "slicing.kinds", "slicing.packing"},
     {"slicing.windows", "slicing.aggregate"},
     {"slicing.laws", "slicing.kernel", "slicing.blocks", "slicing.trial"},
-    {"slicing.assembly", "slicing.trees", "slicing.pages", "slicing.stripes", "slicing.lateness"},
+    {"slicing.assembly", "slicing.nodes", "slicing.trees", "slicing.pages", "slicing.stripes", "slicing.lateness"},
     {"slicing.emission", "slicing.picking", "slicing.recent"},
     {"slicing.touching", "slicing.costs", "slicing.latest"},
     {"slicing.plan", "slicing.closing", "slicing.changes", "slicing.pending"},

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from oracle import CASES, FINGERPRINT, Case, Stream, block_of, cases, evenly, hopping, results, shape_of
 
-from slicing import blocks, closing, pages, stripes
+from slicing import blocks, closing, nodes, pages, stripes
 from slicing.aggregate import Aggregate
 from slicing.assembly import FEW_SLICES, assemble
 from slicing.errors import StateMismatch
@@ -51,7 +51,11 @@ def run_random_stream(seed, monkeypatch):
     monkeypatch.setattr(pages, "FAN_IN", int(rng.choice([2, 3, 8])))
     monkeypatch.setattr(closing, "FRAME_ROWS", int(rng.choice([1, 50, 10**6])))
     monkeypatch.setattr(blocks, "PAGE_BYTES", int(rng.choice([300, 4 << 20])))
+    monkeypatch.setattr(nodes, "FILLED_SHARE", float(rng.choice([0, 0.25, 2])))
+    monkeypatch.setattr(nodes, "FILLED_CELLS", int(rng.choice([1, 20, 10**6])))
     chosen = WITH_ORDER if seed % 4 == 0 else COMMUTATIVE
+    if seed % 3 == 0:
+        chosen = [case for case in chosen if case.aggregate.columns]
     slicing = random_slicing(rng, seed)
     forced = {5: "recompute", 7: "three_layer" if slicing.per_window > FEW_SLICES else None}.get(seed % 10)
     stream = Stream(slicing, chosen, [forced] * len(chosen) if forced else None, grace=int(rng.choice([0, 0, 7000])))
@@ -137,6 +141,29 @@ def test_floats_do_not_depend_on_how_many_windows_close_together(slicing, at_a_t
         stream.step(arrived, watermark)
     stream.drain()
     assert bits(stream.got) == bits(expected)
+
+
+@pytest.mark.parametrize("share", [0, 2], ids=["of all keys", "of keys with records"])
+def test_floats_do_not_depend_on_how_slices_are_combined(share, monkeypatch):
+    monkeypatch.setattr(nodes, "FILLED_SHARE", share)
+    test_floats_do_not_depend_on_how_many_windows_close_together(hopping(60), 7, "at once")
+
+
+@pytest.mark.parametrize("chosen", [COMMUTATIVE, WITH_ORDER], ids=["commutative", "ordered"])
+def test_closes_of_many_windows_and_of_few_take_turns(chosen):
+    """A close over a whole stripe leaves no suffixes; the next one makes them from the slices, late ones too."""
+    stream, window, left = warm(60, chosen), 1, []
+    for count in [1, 9, 1, 1, 20, 8, 3, 30, 2, 7, 40, 1]:
+        late = late_places(stream.slicing, window)
+        entering = range(window + 59, window + count + 59)
+        records = [*evenly(stream.slicing, late.values(), keys=2), *evenly(stream.slicing, entering)]
+        stream.step(records, watermark_of(stream.slicing, window + count))
+        window += count
+        left.append((count, any(name.startswith("three suffix") for name in stream.bucket().head.caches)))
+    assert not any(suffixes for count, suffixes in left if count > stream.slicing.stripe)
+    assert any(suffixes for _, suffixes in left)
+    assert stream.late[1] > 0
+    stream.drain()
 
 
 #   n = 60, stripes of 8: a record that is late for some windows lies in one of three places
