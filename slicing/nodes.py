@@ -34,7 +34,9 @@ class Live:
         self.shape = shape
         self.names = shape.key_schema.empty_table()
         self.dictionaries = [kernel.no_dictionary for kernel in shape.kernels]
-        self._columns = all(isinstance(kernel, ColumnsKernel) for kernel in shape.kernels)
+        self._whole_arrays = all(
+            isinstance(kernel, ColumnsKernel) and np.object_ not in kernel.dtypes for kernel in shape.kernels
+        )
         self._nodes: WeakSet[Node] = WeakSet()
 
     def node(self, chosen: Sequence[int]) -> Node:
@@ -51,9 +53,9 @@ class Live:
     def fills(self, rows: int, cells: int) -> bool:
         """Whether so many rows, of so many cells, are combined sooner with `init()` in all other cells.
 
-        Functions for single rows would be called for each cell.
+        Never where each cell costs a call: of functions for single rows, or of values that are Python objects.
         """
-        return 0 < rows >= FILLED_SHARE * cells and self._columns
+        return self._whole_arrays and 0 < rows >= FILLED_SHARE * cells
 
     def place(self, block: Block, chosen: Sequence[int]) -> Rows:
         """The rows of a block of the kernels at `chosen`, with codes and ranks that the nodes share."""
@@ -126,6 +128,11 @@ class Rows:
     def between(self, first: int, end: int) -> Rows:
         """The rows of slices `first` up to but not including `end`; rows must be sorted by slice."""
         return self._take(slice(*np.searchsorted(self.slices, (first, end))))
+
+    def only(self, chosen: Sequence[int]) -> Rows:
+        """The same rows of the kernels at `chosen`."""
+        partials = {i: self.partials[i] for i in chosen}
+        return replace(self, partials=partials, dictionaries={i: self.dictionaries[i] for i in chosen})
 
     def by_slice(self, live: Live, first: int, end: int) -> Iterator[Rows]:
         """The rows of each slice from `first` up to but not including `end`; rows must be sorted by slice."""
