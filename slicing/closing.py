@@ -134,12 +134,12 @@ class Closing:
                     leaving = self._rows(oldest, end).only(self.two)
             fresh = self.live.refresh(fresh)
             high = min(ahead, low + at_once, three.together(low) if three else ahead)
-            entering = list(fresh.by_slice(self.live, self.slicing.entered(low), self.slicing.entered(high)))
-            # The three-layer tree first: it may read keys that are new here.
-            nodes = [three.windows(oldest, entering)] if three else []
+            entering, nodes = (self.slicing.entered(low), self.slicing.entered(high)), []
+            if three:  # first, as it may read keys that are new here
+                nodes.append(three.windows(oldest, fresh.only(self.three).filled(self.live, *entering)))
             if two:
-                leave = leaving.by_slice(self.live, oldest, self.slicing.first_slice(high))
-                nodes.append(two.windows(entering, leave))
+                leave = leaving.by_slice(oldest, self.slicing.first_slice(high))
+                nodes.append(two.windows(fresh.only(self.two).by_slice(*entering), leave))
             frame.add(low, nodes)
             low = high
             if frame.rows >= FRAME_ROWS:

@@ -236,7 +236,7 @@ class ThreeLayer:
             return  # a node that is not there is one of no records
         suffix = self.live.node(self.chosen)
         for index, part in zip(
-            reversed(range(oldest, end)), rows.by_slice_backwards(self.live, oldest, end), strict=True
+            reversed(range(oldest, end)), rows.filled_backwards(self.live, oldest, end), strict=True
         ):
             suffix.prepend(part)
             if index % self.step == 0:
