@@ -152,7 +152,7 @@ def rerank(kernel: Kernel, partials: Partials, old: pa.Array | None, new: pa.Arr
     """Partials with ranks in one dictionary, with ranks in another that holds its values."""
     if old is None or new is None or old is new:
         return partials
-    return kernel.from_arrow(kernel.to_arrow(partials, old), new)[0]
+    return kernel.rerank(partials, old, new)
 
 
 def order(slices: Array, keys: Array) -> tuple[Array, Array]:

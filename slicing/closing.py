@@ -118,6 +118,8 @@ class Closing:
                 two.late(late)
             if three:
                 three.late(late, oldest)
+        if three and self.until > self.first + 1:
+            three.learn_keys()
         frame, ahead, low = _Frame(self.live), self.first, self.first
         while low < self.until:
             at_once = max(1, FRAME_ROWS // max(1, len(self.live.names)))
@@ -129,14 +131,15 @@ class Closing:
                 reach = three.reach(self.slicing.first_slice(ahead - 1)) if three else oldest
                 self._hold(oldest, max(end, reach) if two else reach)
                 if two:
-                    leaving = self._rows(oldest, end)
+                    leaving = self._rows(oldest, end).only(self.two)
+            fresh = self.live.refresh(fresh)
             high = min(ahead, low + at_once, three.together(low) if three else ahead)
-            entering = list(fresh.by_slice(self.live, self.slicing.entered(low), self.slicing.entered(high)))
-            # The three-layer tree first: it may read keys that are new here.
-            nodes = [three.windows(oldest, entering)] if three else []
+            entering, nodes = (self.slicing.entered(low), self.slicing.entered(high)), []
+            if three:  # first, as it may read keys that are new here
+                nodes.append(three.windows(oldest, fresh.only(self.three).filled(self.live, *entering)))
             if two:
-                leave = leaving.by_slice(self.live, oldest, self.slicing.first_slice(high))
-                nodes.append(two.windows(entering, leave))
+                leave = leaving.by_slice(oldest, self.slicing.first_slice(high))
+                nodes.append(two.windows(fresh.only(self.two).by_slice(*entering), leave))
             frame.add(low, nodes)
             low = high
             if frame.rows >= FRAME_ROWS:

@@ -101,6 +101,10 @@ class Kernel:
         """The inverse of `to_arrow`: partials, and the dictionary of their ranks, made here unless given."""
         raise NotImplementedError
 
+    def rerank(self, partials: Partials, old: pa.Array, new: pa.Array) -> Partials:
+        """Partials with ranks in the dictionary `new`, which holds all values of `old`, in which their ranks are."""
+        return partials
+
     def values(self, arrays: Sequence[pa.Array]) -> tuple[list[Any], pa.Array | None]:
         """Columns of records as `agg` sees them, and the dictionary of their ranks."""
         raise NotImplementedError
@@ -211,6 +215,17 @@ class ColumnsKernel(Kernel):
             else:
                 columns.append(to_numpy(array, identity.dtype))
         return columns, dictionary
+
+    def rerank(self, partials: Partials, old: pa.Array, new: pa.Array) -> Partials:
+        moved = ranks(old, new)
+        columns = []
+        for column, ranked, identity in zip(partials, self.ranked, self.identity, strict=True):
+            if ranked:
+                known = (column >= 0) & (column < len(old))
+                column, before = np.full_like(column, identity), column
+                column[known] = moved[before[known]]
+            columns.append(column)
+        return columns
 
     def values(self, arrays: Sequence[pa.Array]) -> tuple[list[Any], pa.Array | None]:
         dictionary = self.no_dictionary

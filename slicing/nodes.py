@@ -34,7 +34,9 @@ class Live:
         self.shape = shape
         self.names = shape.key_schema.empty_table()
         self.dictionaries = [kernel.no_dictionary for kernel in shape.kernels]
-        self._columns = all(isinstance(kernel, ColumnsKernel) for kernel in shape.kernels)
+        self._whole_arrays = all(
+            isinstance(kernel, ColumnsKernel) and np.object_ not in kernel.dtypes for kernel in shape.kernels
+        )
         self._nodes: WeakSet[Node] = WeakSet()
 
     def node(self, chosen: Sequence[int]) -> Node:
@@ -51,9 +53,9 @@ class Live:
     def fills(self, rows: int, cells: int) -> bool:
         """Whether so many rows, of so many cells, are combined sooner with `init()` in all other cells.
 
-        Functions for single rows would be called for each cell.
+        Never where each cell costs a call: of functions for single rows, or of values that are Python objects.
         """
-        return 0 < rows >= FILLED_SHARE * cells and self._columns
+        return self._whole_arrays and 0 < rows >= FILLED_SHARE * cells
 
     def place(self, block: Block, chosen: Sequence[int]) -> Rows:
         """The rows of a block of the kernels at `chosen`, with codes and ranks that the nodes share."""
@@ -127,24 +129,32 @@ class Rows:
         """The rows of slices `first` up to but not including `end`; rows must be sorted by slice."""
         return self._take(slice(*np.searchsorted(self.slices, (first, end))))
 
-    def by_slice(self, live: Live, first: int, end: int) -> Iterator[Rows]:
+    def only(self, chosen: Sequence[int]) -> Rows:
+        """The same rows of the kernels at `chosen`."""
+        partials = {i: self.partials[i] for i in chosen}
+        return replace(self, partials=partials, dictionaries={i: self.dictionaries[i] for i in chosen})
+
+    def by_slice(self, first: int, end: int) -> list[Rows]:
         """The rows of each slice from `first` up to but not including `end`; rows must be sorted by slice."""
+        edges = np.searchsorted(self.slices, range(first, end + 1)).tolist()
+        return [self._take(slice(*edge)) for edge in pairwise(edges)]
+
+    def filled(self, live: Live, first: int, end: int) -> Iterator[Rows]:
+        """The same, of all keys where many have records: for nodes that begin without records."""
         for start, stop in _portions(live, first, end):
             yield from self._apart(live, start, stop)
 
-    def by_slice_backwards(self, live: Live, first: int, end: int) -> Iterator[Rows]:
+    def filled_backwards(self, live: Live, first: int, end: int) -> Iterator[Rows]:
         """The same from the last slice on."""
         for start, stop in reversed(_portions(live, first, end)):
             yield from reversed(self._apart(live, start, stop))
 
     def _apart(self, live: Live, first: int, end: int) -> list[Rows]:
-        some, keys = self.between(first, end), len(live.names)
-        if live.fills(len(some), (end - first) * keys):
-            return some._filled(live, first, end)
-        edges = np.searchsorted(some.slices, range(first, end + 1)).tolist()
-        return [some._take(slice(*edge)) for edge in pairwise(edges)]
+        some = self.between(first, end)
+        fills = live.fills(len(some), (end - first) * len(live.names))
+        return some._fill(live, first, end) if fills else some.by_slice(first, end)
 
-    def _filled(self, live: Live, first: int, end: int) -> list[Rows]:
+    def _fill(self, live: Live, first: int, end: int) -> list[Rows]:
         """The rows of all keys, slice by slice."""
         keys = len(live.names)
         count, cells = (end - first) * keys, (self.slices - first) * keys + self.codes
@@ -233,13 +243,12 @@ class Node:
         if not len(rows):
             return
         rows = self.live.refresh(rows)
-        codes: Any = rows.codes
+        codes = rows.codes
+        assert not isinstance(codes, slice)
         self.records[codes] -= rows.records
         rest = self.records[codes] > 0
-        staying, here, drained = codes, ALL, np.flatnonzero(~rest)
-        if len(drained) and not isinstance(codes, slice):
-            here = np.flatnonzero(rest)
-            staying, drained = codes[here], codes[drained]
+        here, drained = _where(rest), codes[~rest]
+        staying = codes[here]
         for i in self.chosen:
             kernel, columns = self.live.shape.kernels[i], self.partials[i]
             with locating(lambda index: self._place(staying, index)):

@@ -18,6 +18,8 @@ from slicing.blocks import Block, Shape, decode_text, encode_text, fold, parts
 from slicing.errors import StateMismatch
 
 FORMAT = 5
+READABLE = (4, FORMAT)
+"""A suffix of a three-layer tree that is missing has no records in 4, and must be made in 5; made, it has none in 4."""
 FAN_IN = 5
 """So many small pages are merged into one."""
 LARGE = -1
@@ -120,7 +122,7 @@ class Header:
     def from_text(cls, text: str) -> Header:
         """The inverse of `to_text`. Raises StateMismatch for another format version."""
         version, *values = json.loads(zlib.decompress(base64.b64decode(text)))
-        if version != FORMAT:
+        if version not in READABLE:
             raise StateMismatch(
                 f"the checkpoint has state of format {version}, this version reads format {FORMAT}. "
                 "Start with a new checkpoint, or go back to the version that wrote it."

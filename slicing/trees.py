@@ -138,6 +138,10 @@ class ThreeLayer:
             self._add_late(self._middle(), folded)
             self._between_changed = True
 
+    def learn_keys(self) -> None:
+        """Read the node between, so that the keys are known by which many windows are portioned."""
+        self._middle()
+
     def together(self, window: int) -> int:
         """The end of the windows from `window` on that have the same oldest and newest stripe."""
         oldest = window * self.step
@@ -227,11 +231,14 @@ class ThreeLayer:
         self.cache.drop("late suffix")
         self._late_suffix = None
         end = (self.p + 1) * self.stripe
-        first = max(self.p * self.stripe, oldest)
+        rows = self.slices(oldest, end).only(self.chosen)
+        if not len(rows):
+            return  # a node that is not there is one of no records
         suffix = self.live.node(self.chosen)
-        slices = self.slices(first, end).by_slice_backwards(self.live, first, end)
-        for index, rows in zip(reversed(range(first, end)), slices, strict=True):
-            suffix.prepend(rows)
+        for index, part in zip(
+            reversed(range(oldest, end)), rows.filled_backwards(self.live, oldest, end), strict=True
+        ):
+            suffix.prepend(part)
             if index % self.step == 0:
                 if index <= self.until:
                     self._nodes[f"suffix {index}"] = suffix.copy()
@@ -299,7 +306,8 @@ class ThreeLayer:
             self._nodes["start"] = start
         self._rebuild_rest(front)
         self.run = self._prefix(self.q, before + self.n)
-        if oldest // self.stripe == self.p and (self.leaves_suffixes or oldest <= self.until):
+        needed = oldest <= self.until or self.leaves_suffixes  # by this close or by the next
+        if needed and oldest // self.stripe == self.p:
             self._begin_stripe(oldest)
 
     def _rebuild_rest(self, front: int) -> None:

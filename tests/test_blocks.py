@@ -28,6 +28,7 @@ from slicing.blocks import (
     regroup,
 )
 from slicing.errors import FunctionFailed
+from slicing.kernel import kernel
 from slicing.kinds import arrow_type
 
 HOUR = hopping(1)  # tumbling: a slice is a window, so that `results` shows blocks too
@@ -228,6 +229,25 @@ def failing(name):
     chosen = {"agg": lambda acc, v: acc + v, "combine": lambda a, b: a + b} | {name: functions[name]}
     case = Case(Aggregate(lambda: 0, chosen["agg"], chosen["combine"]), sum)
     return [case], shape_of(HOUR, [case])
+
+
+def test_new_ranks_leave_other_fields_as_they_are():
+    """Where a key has no records, fields hold what no value is: that must not go by way of Arrow."""
+    never = np.iinfo(np.int64).min
+    aggregate = Aggregate(
+        lambda: (never, -1),
+        lambda acc, d, v: (d, v),
+        lambda a, b: tuple(np.where(a[0] > b[0], x, y) for x, y in zip(a, b, strict=True)),
+        partial="d date, v string",
+        view="ranks",
+        columns=True,
+    )
+    held = kernel("latest", aggregate)
+    partials = held.spread(3)
+    partials[0][1:], partials[1][1:] = [-5, 7], [0, 1]
+    moved = held.rerank(partials, pa.array(["b", "d"]), pa.array(["a", "b", "c", "d"]))
+    assert [column.tolist() for column in moved] == [[never, -5, 7], [-1, 1, 3]]
+    assert partials[1].tolist() == [-1, 0, 1]
 
 
 def test_a_failure_in_agg_names_function_key_and_slice():

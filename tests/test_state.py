@@ -16,7 +16,7 @@ from oracle import CASES, FINGERPRINT, Case, Stream, block_of, cases, evenly, ho
 from slicing import blocks, closing, nodes, pages, stripes
 from slicing.aggregate import Aggregate
 from slicing.assembly import FEW_SLICES, assemble
-from slicing.errors import StateMismatch
+from slicing.errors import FunctionFailed, StateMismatch
 from slicing.pages import Header
 from slicing.slices import Slicing
 from slicing.state import Bucket
@@ -164,6 +164,29 @@ def test_closes_of_many_windows_and_of_few_take_turns(chosen):
     assert any(suffixes for _, suffixes in left)
     assert stream.late[1] > 0
     stream.drain()
+
+
+@pytest.mark.parametrize("share", [0, 2], ids=["of all keys", "of keys with records"])
+def test_a_failure_in_a_close_of_many_windows_names_the_key(share, monkeypatch):
+    monkeypatch.setattr(nodes, "FILLED_SHARE", share)
+
+    def combine(a, b):
+        if np.any(a + b > 58):  # neither a slice, a stripe, nor what is between: parts of one window
+            raise ValueError("too many")
+        return a + b
+
+    chosen = [Case(Aggregate(lambda: 0, lambda acc, v: v, combine, columns=True), sum)]
+    stream = Stream(hopping(60), chosen, ["three_layer"])
+    # All keys have a record in every second slice, and from the 61st on key 3 has one in every slice.
+    every_second = evenly(stream.slicing, range(0, 140, 2), keys=5, value=lambda index, key: 1)
+    stream.step([*every_second, *((1000 * index, 3, 1) for index in range(61, 140, 2))])
+
+    def close_five_at_a_time():
+        for window in range(1, 80, 5):
+            stream.step((), watermark_of(stream.slicing, window))
+
+    with pytest.raises(FunctionFailed, match=r"`combine` of `result0` raised ValueError: too many for key \(3,\)"):
+        close_five_at_a_time()
 
 
 #   n = 60, stripes of 8: a record that is late for some windows lies in one of three places
@@ -368,6 +391,20 @@ def test_state_of_another_format_is_refused():
         StateMismatch, match=f"state of format {content[0]}, this version reads format {content[0] - 1}"
     ):
         Header.from_text(later)
+
+
+@pytest.mark.parametrize("count", [1, 5, 20])
+def test_state_of_format_4_is_read_which_had_no_suffixes_where_no_records_were(count):
+    stream, window = warm(60, COMMUTATIVE), 1
+    for _ in range(8):
+        stream.step(
+            evenly(stream.slicing, range(window + 59, window + 59 + count)), watermark_of(stream.slicing, window)
+        )
+        window += count
+        content = json.loads(zlib.decompress(b64decode(stream.store.text)))
+        assert content[0] == 5
+        stream.store.text = b64encode(zlib.compress(json.dumps([4, *content[1:]]).encode())).decode()
+    stream.drain()
 
 
 def test_a_header_reads_back():
