@@ -18,7 +18,7 @@ from benchmarks.floor import Floor
 from benchmarks.measure import Run, Settings, bounded, faster, stream
 from benchmarks.queries import ByHand, FourFunctions, Ours, Query, SparkExploded, SparkRange, SparkTwoStep, SparkWindow
 from benchmarks.rows import difference
-from benchmarks.workloads import DAY, DAYS, DENSE, DENSE_MILLION, KEYS, SMALL, SPARSE, WEEK, Workload, many_keys
+from benchmarks.workloads import DAY, DAYS, DENSE, DENSE_MILLION, KEYS, SMALL, SPARSE, TWO_WEEKS, Workload, many_keys
 from slicing import on_change, on_update
 
 SECOND, TEN_SECONDS, MINUTE, HOUR, TODAY, SEVEN_DAYS = (
@@ -32,6 +32,7 @@ SECOND, TEN_SECONDS, MINUTE, HOUR, TODAY, SEVEN_DAYS = (
 WARM = Settings(warm_up=1.0)
 SLOW = replace(WARM, steady=2)
 SLOWER = Settings(unsteady=1, steady=2)
+MORE = Settings(unsteady=1, steady=6)
 
 STREAMS, BOUNDED, CLOSED = "streams", "bounded", "closed"
 
@@ -140,7 +141,7 @@ class _Read(_Comparison):
 
 DAY_CUT = DAY.cut(0.002)
 DAYS_CUT = DAYS.cut(0.0002)
-WEEK_CUT = WEEK.cut(0.0001)
+TWO_WEEKS_CUT = TWO_WEEKS.cut(0.0001)
 DENSE_CUT = DENSE.cut(0.005)
 
 
@@ -153,7 +154,7 @@ def _daily(column: str) -> Check:
 
 
 def _weekly(column: str) -> Check:
-    return Check(Ours(column), SparkExploded(column), WEEK_CUT, SEVEN_DAYS, MINUTE, CLOSED)
+    return Check(Ours(column), SparkExploded(column), TWO_WEEKS_CUT, SEVEN_DAYS, MINUTE, CLOSED)
 
 
 def _tumbling() -> Run:
@@ -203,7 +204,7 @@ class _Wider(_Wide):
     """The same for a week."""
 
     def sides(self) -> tuple[Run, Run]:
-        return tuple(stream(Ours(self.column), WEEK, size, MINUTE, SLOWER) for size in (HOUR, SEVEN_DAYS))  # type: ignore[return-value]
+        return tuple(stream(Ours(self.column), TWO_WEEKS, size, MINUTE, MORE) for size in (HOUR, SEVEN_DAYS))  # type: ignore[return-value]
 
     def checks(self) -> Sequence[Check]:
         return [_hourly(self.column), _weekly(self.column)]
@@ -220,11 +221,11 @@ class WideDayDouble(_Wide):
 
 
 class WideWeekLong(_Wider):
-    """10 days, R = 10,080, long / ours at R = 60."""
+    """two weeks, R = 10,080, long / ours at R = 60."""
 
 
 class WideWeekDouble(_Wider):
-    """10 days, R = 10,080, double / ours at R = 60."""
+    """two weeks, R = 10,080, double / ours at R = 60."""
 
     column = "d"
 
@@ -242,13 +243,13 @@ class ReadDayDouble(_Read, WideDayDouble):
 
 
 class ReadWeekLong(_Read, WideWeekLong):
-    """state read: 10 days, R = 10,080, long / ours at R = 60."""
+    """state read: two weeks, R = 10,080, long / ours at R = 60."""
 
     goal = 1.3
 
 
 class ReadWeekDouble(_Read, WideWeekDouble):
-    """state read: 10 days, R = 10,080, double / ours at R = 60."""
+    """state read: two weeks, R = 10,080, double / ours at R = 60."""
 
     goal = 1.3
 

@@ -127,7 +127,8 @@ def _texts(prefix: str, codes: np.ndarray) -> pa.Array:
 
 DAY = Workload("day", 1_000_000, 10_000, 8_640, 10)
 DAYS = Workload("two days", 1_000_000, 10_000, 8_640, 6, history=replace(DAY, batches=11))
-WEEK = Workload("ten days", 1_000_000, 1_000, 86_400, 3, history=Workload("seven days", 1_000_000, 1_000, 86_400, 7))
+_WEEK = Workload("seven days", 1_000_000, 1_000, 86_400, 7)
+TWO_WEEKS = replace(_WEEK, name="two weeks", history=_WEEK)
 DENSE = Workload("dense", 200_000, 1_000, 360, 10)
 DENSE_MILLION = Workload("dense million", 1_000_000, 1_000, 360, 6)
 SMALL = Workload(

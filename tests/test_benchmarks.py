@@ -293,7 +293,7 @@ def test_page_shows_what_was_measured_and_what_was_not():
     assert "| slices, on close, two-layer | 5 | 1 / 1 | 0 / 1 | 0 / 1 | 3 / 2 | 3 / 2 | 3 / 3 |" in lines
     assert "| day / tumbling | >= 10 | 15 (reached) | times faster | 30.00 s | 2.00 s | 1,000 | 60 |" in lines
     assert any(
-        line.startswith("| 10 days, R = 10,080, long / ours at R = 60 |") and "not measured" in line for line in lines
+        line.startswith("| two weeks, R = 10,080, long / ours at R = 60 |") and "not measured" in line for line in lines
     )
     assert any(line.startswith("| *grows with power* | *1.00* | *-1.00* |") for line in lines)
     assert "| Blocks: encode | bigint | 1.50 |" in lines
