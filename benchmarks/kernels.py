@@ -121,6 +121,50 @@ class Assembly(_Short):
             pass
 
 
+class Closes(_Short):
+    """A close from nodes, of one window or of many at once: count and sum of 500 keys, one in two with a record.
+
+    The micro-batch has what comes with the slices of the next close; nothing is jumped over.
+    """
+
+    params: ClassVar = (["bigint", "double"], [1440], [1, 24, 144])
+    param_names = ("sum of", "n", "windows")
+    number = 1
+    warmup_time = 0.0
+    keys = 500
+
+    def setup(self, kind: str, n: int, windows: int) -> None:
+        """A bucket whose last closes have left nodes, and the block of the next micro-batch."""
+        self.data = Data(n, [C.count(), C.sum("v")], kind)
+        self.trees = [choose(kernel, self.data.shape.slicing) for kernel in self.data.shape.kernels]
+        self.store, self.closed, self.came = MemoryStore(), 0, 0
+        for closes in (
+            0,
+            1,
+            windows,
+        ):  # a jump, which leaves no nodes; the first nodes; the first close that moves them
+            self._come(closes)
+            self._close(closes)
+        self._come(windows)
+
+    def time_close(self, kind: str, n: int, windows: int) -> None:
+        """The micro-batch, without Spark and its state store."""
+        self._close(windows)
+
+    def _come(self, closes: int) -> None:
+        slices = range(self.came, self.closed + closes + self.data.shape.slicing.per_window)
+        count = int(0.7 * self.keys * len(slices))
+        self.block = from_records(*self.data.records(count, self.keys, slices, seed=slices.start))
+        self.came = slices.stop
+
+    def _close(self, closes: int) -> None:
+        self.closed += closes
+        bucket = Bucket(self.data.shape, self.trees, 0, {}, self.store)
+        bucket.add([self.block])
+        watermark = int(self.data.shape.slicing.window_end(self.closed - 1)) // 1000
+        assert sum(map(len, bucket.close(watermark))) >= closes * self.keys
+
+
 class Newest(_Short):
     """A micro-batch of `on_update(latest_only=True)`: a record of each of 1,000 keys, in the newest of 2n - 1 slices.
 
