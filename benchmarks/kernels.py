@@ -138,11 +138,8 @@ class Closes(_Short):
         self.data = Data(n, [C.count(), C.sum("v")], kind)
         self.trees = [choose(kernel, self.data.shape.slicing) for kernel in self.data.shape.kernels]
         self.store, self.closed, self.came = MemoryStore(), 0, 0
-        for closes in (
-            0,
-            1,
-            windows,
-        ):  # a jump, which leaves no nodes; the first nodes; the first close that moves them
+        # A jump, which leaves no nodes; a close that makes them; the first one that moves them.
+        for closes in (0, 1, windows):
             self._come(closes)
             self._close(closes)
         self._come(windows)

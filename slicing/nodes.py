@@ -209,6 +209,11 @@ class Node:
         """Combine rows of distinct keys to what is there, as the newer part."""
         self._merge(rows, newer=True)
 
+    def append_slices(self, rows: Rows) -> None:
+        """Combine rows of several slices, one slice after another, as the newer part."""
+        for index in np.unique(rows.slices).tolist():
+            self.append(rows.between(index, index + 1))
+
     def prepend(self, rows: Rows) -> None:
         """Combine rows of distinct keys to what is there, as the older part."""
         self._merge(rows, newer=False)

@@ -59,8 +59,7 @@ class TwoLayer:
 
     def late(self, rows: Rows) -> None:
         """Count rows of slices that have entered before."""
-        for index in np.unique(rows.slices):
-            self.total.append(rows.between(int(index), int(index) + 1))
+        self.total.append_slices(rows)
 
     def windows(self, entering: Iterable[Rows], leaving: Iterable[Rows]) -> Node:
         """The windows that close next, on end: the rows of the slices that enter for them and leave after them."""
@@ -125,8 +124,7 @@ class ThreeLayer:
         newest, second = self.q * self.stripe, (self.p + 1) * self.stripe
         ends = (-(1 << 62), second, newest, 1 << 62)
         suffix, between, run = (rows.between(a, b) for a, b in pairwise(ends))
-        for index in np.unique(run.slices):
-            self.run.append(run.between(int(index), int(index) + 1))
+        self.run.append_slices(run)
         if len(suffix):
             self._late_suffix = None
             self.cache.append("late suffix", regroup(self._shape, self.live.block(suffix, self.chosen)))
@@ -323,8 +321,7 @@ class ThreeLayer:
         first = stripe * self.stripe
         rows = self.slices(first, min(first + self.stripe, end))
         node = self.live.node(self.chosen)
-        for index in np.unique(rows.slices):
-            node.append(rows.between(int(index), int(index) + 1))
+        node.append_slices(rows)
         return node
 
     def save(self) -> None:
