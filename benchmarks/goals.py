@@ -1,7 +1,8 @@
 """Comparisons with what users would take instead, and the goals set for them: `track_` benchmarks for asv.
 
-Both sides run in one process, one after the other, each after a run that warms it up. A ratio is given only if the same
-queries, on the same workload or a cut of it, write equal rows into Parquet.
+Both sides run in one process, each after a run that warms it up: where a few percent matter their micro-batches take
+turns, elsewhere one side runs after the other. A ratio is given only if the same queries, on the same workload or a cut
+of it, write equal rows into Parquet.
 """
 
 from __future__ import annotations
@@ -11,13 +12,13 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
-from typing import Any
 
 from benchmarks import measure, polars_side, results
 from benchmarks.floor import Floor
 from benchmarks.measure import Run, Settings, bounded, faster, stream
 from benchmarks.queries import ByHand, FourFunctions, Ours, Query, SparkExploded, SparkRange, SparkTwoStep, SparkWindow
 from benchmarks.rows import difference
+from benchmarks.turns import Side, turns
 from benchmarks.workloads import DAY, DAYS, DENSE, DENSE_MILLION, KEYS, SMALL, SPARSE, TWO_WEEKS, Workload, many_keys
 from slicing import on_change, on_update
 
@@ -157,12 +158,27 @@ def _weekly(column: str) -> Check:
     return Check(Ours(column), SparkExploded(column), TWO_WEEKS_CUT, SEVEN_DAYS, MINUTE, CLOSED)
 
 
-def _tumbling() -> Run:
-    return faster(SparkWindow(), DAY, MINUTE, MINUTE, SLOW)
+def _beside(size: str, settings: Settings, *ours: Side) -> tuple[Run, ...]:
+    """Spark's `window()` of this size on its faster state store, and streams of ours, in turns.
+
+    The store is chosen by runs of Spark alone, with these settings; they warm it up too.
+    """
+    window = ours[0].workload, size, ours[0].advance
+    alone = faster(SparkWindow(), *window, settings)
+    spark = Side(SparkWindow(), *window, replace(ours[0].settings, store=alone.store, warm_up=0.0))
+    first, *others = turns(spark, *ours)
+    return replace(first, note=alone.note), *others
 
 
-def _hour(column: str = "v") -> Run:
-    return stream(Ours(column), DAY, HOUR, MINUTE, WARM)
+def _day() -> tuple[Run, ...]:
+    """Spark at R = 1, then ours at R = 60: sum of a long, of a double, four functions row by row."""
+    ours = (Side(query, DAY, HOUR, MINUTE, WARM) for query in (Ours("v"), Ours("d"), FourFunctions()))
+    return _beside(MINUTE, SLOW, *ours)
+
+
+def _wide(workload: Workload, size: str, settings: Settings) -> tuple[Run, ...]:
+    """Ours at R = 60 and at a wide window: sums of a long, then of a double."""
+    return turns(*(Side(Ours(column), workload, each, MINUTE, settings) for column in "vd" for each in (HOUR, size)))
 
 
 class DayLong(_Comparison):
@@ -171,7 +187,8 @@ class DayLong(_Comparison):
     goal = 10.0
 
     def sides(self) -> tuple[Run, Run]:
-        return _tumbling(), _hour()
+        spark, ours, *_ = _day()
+        return spark, ours
 
     def checks(self) -> Sequence[Check]:
         return [_hourly("v"), Check(Ours("v"), SparkWindow("v"), DAY_CUT, MINUTE, MINUTE)]
@@ -181,7 +198,7 @@ class DayDouble(_Comparison):
     """day, R = 60, double / Spark tumbling (R = 1)."""
 
     def sides(self) -> tuple[Run, Run]:
-        return faster(SparkWindow("d"), DAY, MINUTE, MINUTE, SLOW), _hour("d")
+        return faster(SparkWindow("d"), DAY, MINUTE, MINUTE, SLOW), _day()[2]
 
     def checks(self) -> Sequence[Check]:
         return [_hourly("d")]
@@ -192,9 +209,11 @@ class _Wide(_Slower):
 
     goal = 1.15
     column = "v"
+    arguments: tuple[Workload, str, Settings] = DAYS, TODAY, Settings()
 
     def sides(self) -> tuple[Run, Run]:
-        return stream(Ours(self.column), DAYS, HOUR, MINUTE), stream(Ours(self.column), DAYS, TODAY, MINUTE)
+        runs = _wide(*self.arguments)
+        return (runs[0], runs[1]) if self.column == "v" else (runs[2], runs[3])
 
     def checks(self) -> Sequence[Check]:
         return [_hourly(self.column), _daily(self.column)]
@@ -203,8 +222,7 @@ class _Wide(_Slower):
 class _Wider(_Wide):
     """The same for a week."""
 
-    def sides(self) -> tuple[Run, Run]:
-        return tuple(stream(Ours(self.column), TWO_WEEKS, size, MINUTE, MORE) for size in (HOUR, SEVEN_DAYS))  # type: ignore[return-value]
+    arguments = TWO_WEEKS, SEVEN_DAYS, MORE
 
     def checks(self) -> Sequence[Check]:
         return [_hourly(self.column), _weekly(self.column)]
@@ -354,7 +372,8 @@ class FourFunctionsByRow(_Slower):
     goal = 3.0
 
     def sides(self) -> tuple[Run, Run]:
-        return _hour(), stream(FourFunctions(), DAY, HOUR, MINUTE, WARM)
+        _, ours, _, functions = _day()
+        return ours, functions
 
     def checks(self) -> Sequence[Check]:
         return [_hourly("v"), Check(FourFunctions(), SparkWindow(), DAY_CUT, HOUR, MINUTE)]
@@ -366,7 +385,7 @@ class PolarsStream(_Slower):
     goal = 4.0
 
     def sides(self) -> tuple[Run, Run]:
-        fixed, ours = _small(), _hour()
+        fixed, ours = _small()[1], _day()[1]
         note = f"of {ours.seconds:.2f} s, {fixed.seconds:.2f} s fixed cost taken off"
         return polars_side.bounded(DAY, HOUR, MINUTE), replace(ours, seconds=ours.seconds - fixed.seconds, note=note)
 
@@ -429,7 +448,8 @@ class DoubleHour(_Slower):
     goal = 1.2
 
     def sides(self) -> tuple[Run, Run]:
-        return _hour("v"), _hour("d")
+        _, long, double, _ = _day()
+        return long, double
 
     def checks(self) -> Sequence[Check]:
         return [_hourly("v"), _hourly("d")]
@@ -441,14 +461,19 @@ class DoubleDay(_Slower):
     goal = 1.2
 
     def sides(self) -> tuple[Run, Run]:
-        return stream(Ours("v"), DAYS, TODAY, MINUTE), stream(Ours("d"), DAYS, TODAY, MINUTE)
+        _, long, _, double = _wide(*_Wide.arguments)
+        return long, double
 
     def checks(self) -> Sequence[Check]:
         return [_daily("v"), _daily("d")]
 
 
-def _small() -> Run:
-    return stream(Ours(), SMALL, HOUR, TEN_SECONDS, Settings(steady=30))
+SMALLEST = SMALL, HOUR, TEN_SECONDS, Settings(steady=30)
+
+
+def _small() -> tuple[Run, ...]:
+    """Few records: Spark at R = 1, ours, and the stages of ours without any work."""
+    return _beside(TEN_SECONDS, SMALLEST[-1], Side(Ours(), *SMALLEST), Side(Floor(0), *SMALLEST))
 
 
 class FixedCost(_Slower):
@@ -457,7 +482,8 @@ class FixedCost(_Slower):
     goal = 1.3
 
     def sides(self) -> tuple[Run, Run]:
-        return faster(SparkWindow(), SMALL, TEN_SECONDS, TEN_SECONDS, Settings(steady=30)), _small()
+        spark, ours, _ = _small()
+        return spark, ours
 
     def checks(self) -> Sequence[Check]:
         return _dense_check(SparkWindow())
@@ -467,11 +493,11 @@ UPDATES = Settings(mode="update")
 SLOW_UPDATES = replace(SLOWER, mode="update")
 
 
-class UpdateHour(_Comparison):
-    """on_update, dense, R = 60 / Spark's update mode."""
+class UpdateFine(_Comparison):
+    """on_update, dense, R = 360 / Spark's update mode."""
 
-    goal = 4.0
-    advance = MINUTE
+    goal = 12.0
+    advance = TEN_SECONDS
 
     def sides(self) -> tuple[Run, Run]:
         window = DENSE, HOUR, self.advance
@@ -481,11 +507,16 @@ class UpdateHour(_Comparison):
         return [Check(Ours(emission=on_update()), SparkWindow(), DENSE_CUT, HOUR, self.advance, mode="update")]
 
 
-class UpdateFine(UpdateHour):
-    """on_update, dense, R = 360 / Spark's update mode."""
+class UpdateHour(UpdateFine):
+    """on_update, dense, R = 60 / Spark's update mode."""
 
-    goal = 12.0
-    advance = TEN_SECONDS
+    goal = 4.0
+    advance = MINUTE
+
+    def sides(self) -> tuple[Run, Run]:
+        side = Side(Ours(emission=on_update()), DENSE, HOUR, self.advance, UPDATES)
+        spark, ours = _beside(HOUR, SLOW_UPDATES, side)
+        return spark, ours
 
 
 class Suppressed(_Comparison):
@@ -513,7 +544,8 @@ class ChangeSparse(_Slower):
     goal = 2.0
 
     def sides(self) -> tuple[Run, Run]:
-        return faster(SparkWindow(), SPARSE, MINUTE, MINUTE, SLOW), _changes()
+        spark, changes, _ = _sparse()
+        return spark, changes
 
     def checks(self) -> Sequence[Check]:
         return [Check(Ours(), SparkWindow(), SPARSE.cut(0.002), HOUR, MINUTE)]
@@ -525,22 +557,29 @@ class ChangeClose(ChangeSparse):
     goal = None
 
     def sides(self) -> tuple[Run, Run]:
-        return stream(Ours(), SPARSE, HOUR, MINUTE, SLOW), _changes()
+        _, changes, closes = _sparse()
+        return closes, changes
 
 
-def _changes() -> Run:
-    return stream(Ours(emission=on_change()), SPARSE, HOUR, MINUTE, SLOW)
+def _sparse() -> tuple[Run, ...]:
+    """Many keys with few records: Spark at R = 1, then ours at R = 60, on_change and on_close."""
+    ours = (Side(query, SPARSE, HOUR, MINUTE, SLOW) for query in (Ours(emission=on_change()), Ours()))
+    return _beside(MINUTE, SLOW, *ours)
 
 
 class _Floor(_Slower):
     """Ours against the same stages without any work; rows cannot be equal and are not compared."""
 
     query: Query = Ours()
-    arguments: tuple[Any, ...]  # of `stream`, behind the query
+    arguments: tuple[Workload, str, str, Settings]
 
     def sides(self) -> tuple[Run, Run]:
-        ours = stream(self.query, *self.arguments)
-        return stream(Floor(ours.rows), *self.arguments), ours
+        ours = Side(self.query, *self.arguments)
+        rows = stream(self.query, *self.arguments).rows  # which warms ours up too
+        floor = Side(Floor(rows), *self.arguments)
+        warm = replace(ours, settings=replace(ours.settings, warm_up=0.0))
+        first, second = turns(floor, warm)
+        return first, second
 
     def checks(self) -> Sequence[Check]:
         return ()
@@ -555,19 +594,23 @@ class DayFloor(_Floor):
 class DenseFloor(_Floor):
     """dense, R = 360, 200,000 records / the same stages and as many rows without any work."""
 
-    arguments = DENSE, HOUR, TEN_SECONDS
+    arguments = DENSE, HOUR, TEN_SECONDS, Settings()
 
 
 class KeysFloor(_Floor):
     """keys, 100,000 keys, R = 60 / the same stages and as many rows without any work."""
 
-    arguments = KEYS, HOUR, MINUTE
+    arguments = KEYS, HOUR, MINUTE, Settings()
 
 
 class FixedFloor(_Floor):
     """fixed cost: 1,000 records per micro-batch / the same stages without any work."""
 
-    arguments = SMALL, HOUR, TEN_SECONDS, Settings(steady=30)
+    arguments = SMALLEST
+
+    def sides(self) -> tuple[Run, Run]:
+        _, ours, floor = _small()
+        return floor, ours
 
 
 class UpdateFloor(_Floor):
@@ -584,7 +627,7 @@ class _Keys(_Slower):
 
     def sides(self) -> tuple[Run, Run]:
         settings = Settings(partitions=10, steady=12)
-        few, many = (stream(Ours(), many_keys(keys), HOUR, MINUTE, settings) for keys in (500_000, 1_000_000))
+        few, many = turns(*(Side(Ours(), many_keys(keys), HOUR, MINUTE, settings) for keys in (500_000, 1_000_000)))
         return (few, many) if few.stopped or many.stopped else (self.part(few), self.part(many))
 
     def part(self, run: Run) -> Run:
@@ -624,7 +667,7 @@ class CheckpointBytes(_Comparison):
 
     def sides(self) -> tuple[Run, Run]:
         runs = [stream(SparkWindow(), DAY, MINUTE, MINUTE, replace(SLOWER, store=store)) for store in measure.STORES]
-        ours = _hour()
+        ours = _day()[1]
         note = "; ".join(f"on {run.store} {run.checkpoint_bytes:.1f} bytes" for run in runs)
         smaller = min(runs, key=lambda run: run.checkpoint_bytes or math.inf)
         return replace(smaller, note=note), replace(ours, note=f"{ours.checkpoint_bytes:.1f} bytes")

@@ -138,6 +138,11 @@ class Settings:
     warm_up: float = 0.1
     limit: float = LIMIT_SECONDS
 
+    @property
+    def counted(self) -> int:
+        """Micro-batches behind those of a history."""
+        return self.unsteady + self.steady
+
 
 @cache
 def stream(query: Query, workload: Workload, size: str, advance: str, settings: Settings = Settings()) -> Run:
@@ -147,13 +152,16 @@ def stream(query: Query, workload: Workload, size: str, advance: str, settings: 
     time from an empty checkpoint: the first run, on a part of the records, only lets the JVM compile what both sides
     are about to do. Where that one is stopped there is no second; where the history is long, it does the same.
     """
-    counted = settings.unsteady + settings.steady
-    with _configured(settings) as spark:
-        if settings.warm_up and workload.before < counted:
-            cold = _stream(spark, query, workload.cut(settings.warm_up), size, advance, settings, counted)
-            if cold.seconds >= settings.limit:
-                return cold
-        return _stream(spark, query, workload, size, advance, settings, workload.before + counted)
+    if (cold := warm_up(query, workload, size, advance, settings)) and cold.stopped:
+        return cold
+    return _stream(query, workload, size, advance, settings)
+
+
+def warm_up(query: Query, workload: Workload, size: str, advance: str, settings: Settings) -> Run | None:
+    """The run that warms up, if there is one."""
+    if not settings.warm_up or workload.before >= settings.counted:
+        return None
+    return _stream(query, workload.cut(settings.warm_up), size, advance, settings)
 
 
 def faster(query: Query, workload: Workload, size: str, advance: str, settings: Settings = Settings()) -> Run:
@@ -175,7 +183,8 @@ def shown(run: Run) -> str:
 
 
 @contextmanager
-def _configured(settings: Settings) -> Iterator[SparkSession]:
+def configured(settings: Settings) -> Iterator[SparkSession]:
+    """The session, set up for streams that are started meanwhile."""
     spark = session(settings.cores)
     spark.conf.set(_STORE + "providerClass", _PROVIDERS + STORES[settings.store])
     spark.conf.set("spark.sql.shuffle.partitions", settings.partitions or settings.cores)
@@ -192,28 +201,25 @@ def _source(spark: SparkSession, workload: Workload, delay: str, together: int =
     return source.parquet(str(workload.path())).withWatermark("ts", delay)
 
 
-def _stream(
-    spark: SparkSession, query: Query, workload: Workload, size: str, advance: str, settings: Settings, batches: int
-) -> Run:
-    out = query(_source(spark, workload, settings.delay), size, advance)
-    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as checkpoint, workers() as peaks:
+def _stream(query: Query, workload: Workload, size: str, advance: str, settings: Settings) -> Run:
+    with (
+        configured(settings) as spark,
+        tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as checkpoint,
+        workers() as peaks,
+    ):
+        out = query(_source(spark, workload, settings.delay), size, advance)
         writer = out.writeStream.format("noop").outputMode(settings.mode).option("checkpointLocation", checkpoint)
         running = writer.trigger(availableNow=True).start()
         start = time.monotonic()
-        stopped = _wait(running, batches, start + settings.limit)
-        progress = [p for p in running.recentProgress if p["numInputRows"]]
-        written = _bytes_of(Path(checkpoint) / "state")
+        stopped = _wait(running, workload.before + settings.counted, start + settings.limit)
+        progress = running.recentProgress
+        written = bytes_of(Path(checkpoint) / "state")
         running.stop()
     taken = time.monotonic() - start
-    steady = progress[workload.before + settings.unsteady : batches]
-    if stopped or not steady:
+    if stopped:
         return Run(taken, workload.records, stopped=True, store=settings.store)
-    return replace(
-        _medians(steady, settings),
-        checkpoint_bytes=written / sum(p["numInputRows"] for p in progress),
-        worker_mib=max(peaks.values(), default=0),
-        took=taken,
-    )
+    found = medians(progress, workload.before, settings, written)
+    return replace(found, worker_mib=max(peaks.values(), default=0), took=taken)
 
 
 def _wait(running: StreamingQuery, batches: int, deadline: float) -> bool:
@@ -227,7 +233,11 @@ def _wait(running: StreamingQuery, batches: int, deadline: float) -> bool:
     return False
 
 
-def _medians(steady: Sequence[Any], settings: Settings) -> Run:
+def medians(progress: Sequence[Any], before: int, settings: Settings, written: int) -> Run:
+    """The steady ones of micro-batches, of which the first `before` are a history's; `written` bytes in all."""
+    full = [each for each in progress if each["numInputRows"]]
+    steady = full[before + settings.unsteady :][: settings.steady]
+
     def median(values: Iterator[float]) -> float:
         return statistics.median(values)
 
@@ -253,10 +263,12 @@ def _medians(steady: Sequence[Any], settings: Settings) -> Run:
         puts=round(median(custom(p, "rocksdbPutCount") for p in steady)),
         partials_read=round(median(observed(p, "partials_read") for p in steady)),
         partials_written=round(median(observed(p, "partials_written") for p in steady)),
+        checkpoint_bytes=written / sum(p["numInputRows"] for p in full),
     )
 
 
-def _bytes_of(folder: Path) -> int:
+def bytes_of(folder: Path) -> int:
+    """Bytes of all files below a folder."""
     return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
 
 

@@ -6,17 +6,17 @@ import json
 import math
 import subprocess
 import sys
-from contextlib import nullcontext
 from dataclasses import replace
 
 import pytest
+from pyspark.errors import StreamingQueryException
 
 pytest.importorskip("polars", reason="the packages of the group `bench` are not installed")
 pytest.importorskip("matplotlib", reason="the packages of the group `bench` are not installed")
 
-from benchmarks import accounting, axes, flink, goals, measure, page, plots, results, run, workloads
+from benchmarks import accounting, axes, flink, goals, measure, page, plots, results, run, turns, workloads
 from benchmarks.measure import Run
-from benchmarks.queries import SparkExploded, SparkWindow
+from benchmarks.queries import Ours, SparkExploded, SparkWindow
 from benchmarks.rows import difference
 
 FAST, SLOW = Run(2.0, 1_000, 60), Run(30.0, 1_000, 60)
@@ -152,6 +152,7 @@ def without_spark(monkeypatch):
 
     for name in ("stream", "faster", "bounded"):
         monkeypatch.setattr(goals, name, run)
+    monkeypatch.setattr(goals, "turns", lambda *sides: tuple(run(*vars(side).values()) for side in sides))
     monkeypatch.setattr(axes, "stream", run)
     monkeypatch.setattr(goals.polars_side, "bounded", lambda *window: run("polars", *window))
     monkeypatch.setattr(goals, "_difference", lambda check: ran.append(check))
@@ -172,8 +173,10 @@ def test_every_comparison_runs_two_sides_and_checks_rows(comparison, without_spa
 
 @pytest.mark.parametrize("comparison", goals.ALL, ids=lambda each: each.__name__)
 def test_no_ratio_of_any_comparison_whose_runs_were_stopped(comparison, without_spark, monkeypatch):
+    stopped = Run(240.0, 1_000, stopped=True, store="RocksDB")
     for name in ("stream", "faster", "bounded"):
-        monkeypatch.setattr(goals, name, lambda *_: Run(240.0, 1_000, stopped=True, store="RocksDB"))
+        monkeypatch.setattr(goals, name, lambda *_: stopped)
+    monkeypatch.setattr(goals, "turns", lambda *sides: (stopped,) * len(sides))
     assert comparison().measured().ratio is None
 
 
@@ -256,20 +259,16 @@ def test_a_name_that_no_benchmark_has_is_refused_before_anything_runs(arguments,
     assert says in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(("seconds", "runs"), [(measure.LIMIT_SECONDS, 1), (5.0, 2)], ids=["stopped", "history"])
-def test_what_was_stopped_while_it_warmed_up_is_not_run_again(monkeypatch, seconds, runs):
-    """One that has seen micro-batches of the history only has nothing to count either, but was not stopped."""
+def test_what_was_stopped_while_it_warmed_up_is_not_run_again(monkeypatch):
     ran = []
 
     def stopped(*arguments):
         ran.append(arguments)
-        return replace(SLOW, stopped=True, seconds=seconds)
+        return replace(SLOW, stopped=True)
 
-    monkeypatch.setattr(measure, "_configured", lambda settings: nullcontext())
     monkeypatch.setattr(measure, "_stream", stopped)
-    run = measure.stream.__wrapped__(axes.OURS, axes.CENTRE, "1 hour", "1 minute")
-    assert run.stopped
-    assert len(ran) == runs
+    assert measure.stream.__wrapped__(axes.OURS, axes.CENTRE, "1 hour", "1 minute").stopped
+    assert len(ran) == 1
 
 
 def test_goals_come_first_then_memory_axes_and_kernels():
@@ -446,8 +445,8 @@ def test_a_wrong_row_is_a_difference(frame, other, why):
 @pytest.fixture
 def in_session(spark, tmp_path, monkeypatch):
     """Benchmarks run in the session of the tests, on workloads that are written for the test."""
-    monkeypatch.setattr(measure, "session", lambda: spark)
-    for module in (measure, workloads):
+    monkeypatch.setattr(measure, "session", lambda *cores: spark)
+    for module in (measure, turns, workloads):
         monkeypatch.setattr(module, "FOLDER", tmp_path)
 
 
@@ -491,3 +490,27 @@ def test_what_a_stream_has_closed_are_the_bounded_rows_that_its_watermark_passed
     ):
         assert difference(stream, measure.closed(bounded, TINY)) is None
         assert "rows, not" in difference(stream, bounded)
+
+
+def test_streams_in_turns_count_the_micro_batches_of_streams_alone(in_session):
+    history = workloads.Workload("tiny before", 100, 3, 600, 2)
+    workload = replace(TINY, name="tiny with history", history=history)
+    ours, theirs = Ours(), SparkWindow()
+    short = measure.Settings(unsteady=1, steady=3, warm_up=0.0)
+    window = (workload, "5 minutes", "1 minute")
+    both = turns.turns(turns.Side(ours, *window, short), turns.Side(theirs, *window, replace(short, steady=2)))
+    alone = [measure.stream.__wrapped__(ours, *window, short), measure.stream.__wrapped__(theirs, *window, short)]
+    assert [rows for _, rows in both[0].each] == [rows for _, rows in alone[0].each]
+    assert [rows for _, rows in both[1].each] == [rows for _, rows in alone[1].each][:2]
+    assert [run.records for run in both] == [200, 200]
+    assert all(rows > 0 for run in both for _, rows in run.each)
+    assert both[0].checkpoint_bytes > 0
+    assert not list(workloads.FOLDER.glob("tmp*")), "what they wait for is removed"
+
+
+def test_a_stream_that_fails_in_its_turn_says_why(in_session):
+    def fails(frame, size, advance):
+        return frame.selectExpr("assert_true(v < 0, 'as it was told to')")
+
+    with pytest.raises(StreamingQueryException, match="as it was told to"):
+        turns.turns(turns.Side(fails, *WINDOW, measure.Settings(warm_up=0.0)))
