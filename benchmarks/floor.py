@@ -16,6 +16,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
+from pyspark.sql.types import StructType
 
 from slicing.spark.buckets import labels
 from slicing.windows import microseconds
@@ -70,7 +71,7 @@ class Idle(StatefulProcessor):
     def init(self, handle: StatefulProcessorHandle) -> None:
         """Called once per partition and micro-batch."""
         self.handle = handle
-        self.header = handle.getValueState("header", "value string")
+        self.header = handle.getValueState("header", StructType().add("value", "string"))
 
     def handleInputRows(self, key: Any, rows: Any, timerValues: Any) -> Iterator[pd.DataFrame]:  # noqa: N802, N803
         """Read what came and write the header."""

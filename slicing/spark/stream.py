@@ -13,6 +13,7 @@ import pandas as pd
 import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
+from pyspark.sql.types import StructType
 
 from slicing.closing import FRAME_ROWS
 from slicing.eager import EagerBucket
@@ -24,13 +25,16 @@ from slicing.spark.query import Query
 from slicing.spark.strategy import Eager, Sliced, strategy
 from slicing.state import Bucket
 
+# Not as text: in every micro-batch each task would ask the JVM twice what it means.
+_PAGE, _VALUE = (StructType().add(name, "string") for name in ("page", "value"))
+
 
 class SparkStore:
     """The state of the bucket that Spark has made current; `slicing.pages.Store`."""
 
     def __init__(self, handle: StatefulProcessorHandle):
-        self._header = handle.getValueState("header", "value string")
-        self._pages = handle.getMapState("pages", "page string", "value string")
+        self._header = handle.getValueState("header", _VALUE)
+        self._pages = handle.getMapState("pages", _PAGE, _VALUE)
 
     def header(self) -> str | None:
         """The header, None for a bucket never seen."""
