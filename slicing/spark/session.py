@@ -13,6 +13,8 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 _STATE_STORE = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+# The default looks for links in local directories, and Hadoop starts a process for each, some forty in a micro-batch.
+_CHECKPOINTS = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
 
 
 @contextmanager
@@ -73,6 +75,7 @@ def _local_options(scratch: Path) -> dict[str, str]:
         "spark.driver.memory": "2g",
         "spark.local.dir": str(scratch / "local"),
         "spark.log.level": "ERROR",
+        "spark.sql.streaming.checkpointFileManagerClass": _CHECKPOINTS,
         "spark.sql.warehouse.dir": str(scratch / "warehouse"),
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
