@@ -13,6 +13,7 @@ from itertools import pairwise
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import pytest
 
 from slicing.aggregate import Aggregate, fieldwise
 from slicing.assembly import choose
@@ -27,6 +28,11 @@ from slicing.state import Bucket
 
 INT = pa.int64()
 FINGERPRINT = {"windows": "hopping", "keys": "bigint"}
+
+
+def seeds(short, every):
+    """So many seeds of random streams for each run of the tests, and the rest of `every` for the long one."""
+    return [*range(short), *(pytest.param(seed, marks=pytest.mark.long) for seed in range(short, every))]
 
 
 def windows_of(slicing, time):

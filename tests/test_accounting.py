@@ -136,7 +136,7 @@ def test_a_late_record_of_an_open_window_reads_2n_less_one_slices(monkeypatch):
     assert strategy.costs(slicing).record_at_most() == Cost(2 * 12 - 1, 1)
 
 
-@pytest.mark.parametrize("per_slice", [2, 5, 13, 60])
+@pytest.mark.parametrize("per_slice", [2, 5, 13, pytest.param(60, marks=pytest.mark.long)])
 def test_merging_small_pages_costs_at_most_what_it_says(per_slice):
     """Each page is read once, merged or not; rows of the next slice may share a page, and are then written back."""
     slicing, strategy, keys = slicing_of(60), NAMED["slices, on close, two-layer"], 400

@@ -263,10 +263,12 @@ def test_emission_may_change_on_a_live_checkpoint(spark, tmp_path):
     for number, (emission, files) in enumerate(zip(emissions, steps, strict=True)):
         write(files, tmp_path / "files", first=number)
         windowed = group_by(source(spark, tmp_path / "files", DELAY), "world").window(WINDOW, time="ts").grace(GRACE)
-        for name, each, found in (("ours", emission, ours), ("plain", on_close(), plain)):
-            frame = windowed.emit(each).aggregate(**RESULTS)
-            output = Running(frame, tmp_path / name, {"availableNow": True}).finish()
-            found.append({place[1:]: row for place, row in output.rows("world").items()})
+        both = [
+            Running(windowed.emit(each).aggregate(**RESULTS), tmp_path / name, {"availableNow": True})
+            for name, each in (("ours", emission), ("plain", on_close()))
+        ]
+        for each, found in zip(both, (ours, plain), strict=True):
+            found.append({place[1:]: row for place, row in each.finish().rows("world").items()})
     assert exact_differences(ours[0], plain[0], RESULTS) == []
     assert exact_differences(ours[3], plain[3], RESULTS) == [], "the caches are made anew, and right"
     assert not set(ours[5]) & set(ours[4]), "what went out under corrections does not go out again"

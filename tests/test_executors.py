@@ -158,6 +158,7 @@ def test_packages_are_shipped_to_two_executors_and_the_rows_are_those_of_spark(t
     assert found["bounded"]
 
 
+@pytest.mark.long
 def test_without_shipping_the_workers_do_not_find_the_packages(tmp_path):
     log, found = submit(tmp_path, None)
     assert found is None

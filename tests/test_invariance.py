@@ -72,7 +72,7 @@ def bits(rows):
     return {place: {name: repr(row[name]) for name in FLOATS} for place, row in rows.items()}
 
 
-@pytest.mark.parametrize("count", [1, 7])
+@pytest.mark.parametrize("count", [pytest.param(1, marks=pytest.mark.long), 7])
 def test_streams_do_not_depend_on_shuffle_partitions(spark, files, partitions, streamed_by_two, count):
     partitions(count)
     found = streamed(spark, files)
@@ -81,7 +81,7 @@ def test_streams_do_not_depend_on_shuffle_partitions(spark, files, partitions, s
     assert len(found) > 300
 
 
-@pytest.mark.parametrize("count", [1, 8, 64])
+@pytest.mark.parametrize("count", [1, pytest.param(8, marks=pytest.mark.long), 64])
 def test_streams_do_not_depend_on_buckets(spark, files, streamed_by_two, count):
     """A file is one input partition, so not even the floats may differ."""
     found = streamed(spark, files, count)

@@ -265,7 +265,7 @@ def check(spark, root, plans):
     return sum(job.kills for job in jobs.values())
 
 
-FEW = {1: ["sink", "agg"], 2: ["random", "sink"]}
+FEW = {1: ["sink", "agg"], 2: ["random"]}
 TEN = {1: ["sink", "agg", "random", "sink", "random"], 2: ["agg", "sink", "random", "agg", "sink"]}
 
 

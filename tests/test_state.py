@@ -11,7 +11,7 @@ from functools import cache
 
 import numpy as np
 import pytest
-from oracle import CASES, FINGERPRINT, Case, Stream, block_of, cases, evenly, hopping, results, shape_of
+from oracle import CASES, FINGERPRINT, Case, Stream, block_of, cases, evenly, hopping, results, seeds, shape_of
 
 from slicing import blocks, closing, nodes, pages, stripes
 from slicing.aggregate import Aggregate
@@ -70,14 +70,8 @@ def run_random_stream(seed, monkeypatch):
     stream.drain()
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", seeds(24, 560))
 def test_random_streams(seed, monkeypatch):
-    run_random_stream(seed, monkeypatch)
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("seed", range(60, 560))
-def test_many_random_streams(seed, monkeypatch):
     run_random_stream(seed, monkeypatch)
 
 
