@@ -1,8 +1,8 @@
 """Comparisons with what users would take instead, and the goals set for them: `track_` benchmarks for asv.
 
-Both sides run in one process, each after a run that warms it up: where a few percent matter their micro-batches take
-turns, elsewhere one side runs after the other. A ratio is given only if the same queries, on the same workload or a cut
-of it, write equal rows into Parquet.
+Both sides run in one process, each after a run that warms it up. Where a few percent matter, the micro-batches of both
+take turns, or those of ours with others of ours; elsewhere one side runs after the other. A ratio is given only if the
+same queries, on the same workload or a cut of it, write equal rows into Parquet.
 """
 
 from __future__ import annotations
@@ -165,9 +165,11 @@ def _beside(size: str, settings: Settings, *ours: Side) -> tuple[Run, ...]:
     """
     window = ours[0].workload, size, ours[0].advance
     alone = faster(SparkWindow(), *window, settings)
+    if alone.stopped:
+        return alone, *turns(*ours)
     spark = Side(SparkWindow(), *window, replace(ours[0].settings, store=alone.store, warm_up=0.0))
     first, *others = turns(spark, *ours)
-    return replace(first, note=alone.note), *others
+    return replace(first, note=f"before, alone: {alone.note}"), *others
 
 
 def _tumbling() -> Run:
@@ -566,7 +568,7 @@ class ChangeClose(ChangeSparse):
 
 
 def _sparse() -> tuple[Run, ...]:
-    """Many keys with few records, R = 60, on_change and on_close; for Spark see `_day`."""
+    """Many keys with few records, R = 60, on_change and on_close; not with Spark, as in `_day`."""
     return turns(*(Side(query, SPARSE, HOUR, MINUTE, SLOW) for query in (Ours(emission=on_change()), Ours())))
 
 
@@ -577,12 +579,12 @@ class _Floor(_Slower):
     arguments: tuple[Workload, str, str, Settings]
 
     def sides(self) -> tuple[Run, Run]:
-        ours = Side(self.query, *self.arguments)
         rows = stream(self.query, *self.arguments).rows  # which warms ours up too
-        floor = Side(Floor(rows), *self.arguments)
-        warm = replace(ours, settings=replace(ours.settings, warm_up=0.0))
-        first, second = turns(floor, warm)
-        return first, second
+        *window, settings = self.arguments
+        floor, ours = turns(
+            Side(Floor(rows), *self.arguments), Side(self.query, *window, replace(settings, warm_up=0.0))
+        )
+        return floor, ours
 
     def checks(self) -> Sequence[Check]:
         return ()

@@ -144,7 +144,6 @@ class Settings:
         return self.unsteady + self.steady
 
 
-@cache
 def stream(query: Query, workload: Workload, size: str, advance: str, settings: Settings = Settings()) -> Run:
     """The steady micro-batches of a stream, into a noop sink; once per process for the same arguments.
 
@@ -152,6 +151,11 @@ def stream(query: Query, workload: Workload, size: str, advance: str, settings: 
     time from an empty checkpoint: the first run, on a part of the records, only lets the JVM compile what both sides
     are about to do. Where that one is stopped there is no second; where the history is long, it does the same.
     """
+    return _once(query, workload, size, advance, settings)
+
+
+@cache
+def _once(query: Query, workload: Workload, size: str, advance: str, settings: Settings) -> Run:
     if (cold := warm_up(query, workload, size, advance, settings)) and cold.stopped:
         return cold
     return _stream(query, workload, size, advance, settings)
@@ -237,6 +241,7 @@ def medians(progress: Sequence[Any], before: int, settings: Settings, written: i
     """The steady ones of micro-batches, of which the first `before` are a history's; `written` bytes in all."""
     full = [each for each in progress if each["numInputRows"]]
     steady = full[before + settings.unsteady :][: settings.steady]
+    assert len(steady) == settings.steady, f"{len(full)} micro-batches are too few"
 
     def median(values: Iterator[float]) -> float:
         return statistics.median(values)

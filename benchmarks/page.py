@@ -25,7 +25,8 @@ Written by `make bench` from what it measured; no figure is typed in. `make benc
 
 Both sides of a line run in one process, each after a run on a tenth or all of the records that warms it up, or after
 the micro-batches of a history; what ran cold says so. Where a few percent matter, the sides take turns, micro-batch by
-micro-batch, so that a machine that changes its speed does so for both; elsewhere one runs after the other. Seconds are
+micro-batch, so that a machine that changes its speed does so for both, unless one leaves much garbage for the other to
+collect; elsewhere one runs after the other. Seconds are
 medians of steady micro-batches, or of the bounded query; records and result rows are those of a micro-batch, or of the
 query. Streams go into a noop sink. Spark runs on RocksDB with changelog checkpoints and on its default state store, and
 the faster one counts. A ratio is printed only if the same two queries, on the workload or on a cut of it, wrote equal

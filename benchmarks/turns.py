@@ -10,9 +10,10 @@ import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from pyspark.sql.streaming.query import StreamingQuery
 
@@ -21,7 +22,16 @@ from benchmarks.measure import Run, Settings
 from benchmarks.queries import Query
 from benchmarks.workloads import FOLDER, Workload
 
-PAUSE = 0.02
+PAUSE = 0.1
+WAITING = {
+    # One that waits looks for files. Every 10 ms, which is the default, two of them take more than half a core.
+    "spark.sql.streaming.pollingDelay": "1s",
+    # Of more folders than these Spark would have the executors look for files.
+    "spark.sql.sources.parallelPartitionDiscovery.threshold": "1000",
+    # A stream whose files are all there runs no micro-batch without records between two of them; nor does this one.
+    "spark.sql.streaming.noDataMicroBatches.enabled": "false",
+}
+"""Settings of a stream that waits for its turns."""
 
 
 @dataclass(frozen=True)
@@ -48,17 +58,20 @@ class Side:
 def turns(*sides: Side) -> tuple[Run, ...]:
     """The steady micro-batches of every side, into a noop sink; once per process for the same sides.
 
-    They are counted and warmed up for as by `measure.stream`. Memory of workers is not told apart: it is left out.
+    They are counted and warmed up for as by `measure.stream`, and a side is stopped as there: the others go on. Memory
+    of workers is not told apart: it is left out.
     """
-    for side in sides:
-        side.warm_up()
+    cold = [side.warm_up() for side in sides]
     with ExitStack() as stack:
-        streams = [stack.enter_context(_fed(side)) for side in sides]
+        streams = [
+            None if first and first.stopped else stack.enter_context(_fed(side))
+            for side, first in zip(sides, cold, strict=True)
+        ]
         for number in range(max(side.batches for side in sides)):
             for stream in streams:
-                if number < stream.side.batches:
+                if stream and number < stream.side.batches:
                     stream.next()
-        return tuple(stream.run() for stream in streams)
+        return tuple(stream.run() if stream else first for stream, first in zip(streams, cold, strict=True))  # type: ignore[misc]
 
 
 @dataclass
@@ -67,33 +80,42 @@ class _Fed:
     folder: Path
     files: Sequence[Path]
     running: StreamingQuery
-    done: int = 0
+    progress: list[Any] = field(default_factory=list)
+    spent: float = 0.0  # seconds of its own turns
     stopped: bool = False
 
     def next(self) -> None:
-        """Add the next micro-batch and wait until it is done."""
-        parts = self.side.workload.parts
-        _add(self.files[self.done * parts :][:parts], self.folder / f"batch-{self.done}")
-        deadline = time.monotonic() + self.side.settings.limit
-        while not self.stopped and self._batches() <= self.done:
+        """Add the next micro-batch and wait until it is done, or the side has taken too long."""
+        if self.stopped:
+            return
+        parts, number, start = self.side.workload.parts, len(self.progress), time.monotonic()
+        _add(self.files[number * parts :][:parts], self.folder / f"batch-{number}")
+        while not self._is_done(number):
             if error := self.running.exception():
                 raise error
-            self.stopped = time.monotonic() >= deadline
+            if self.spent + time.monotonic() - start >= self.side.settings.limit:
+                self.stopped = True
+                self.running.stop()
+                break
+            assert self.running.isActive, "a stream that waits for files has ended"
             time.sleep(PAUSE)
-        self.done += 1
+        self.spent += time.monotonic() - start
 
-    def _batches(self) -> int:
+    def _is_done(self, number: int) -> bool:
+        """Keep the micro-batch's progress if it is there: Spark keeps a hundred, and a stream that waits has some."""
         last = self.running.lastProgress
-        # One without records only says that the stream still waits for some.
-        return last["batchId"] + bool(last["numInputRows"]) if last else 0
+        done = bool(last and last["numInputRows"] and last["batchId"] == number)
+        if done:
+            self.progress.append(last)
+        return done
 
     def run(self) -> Run:
         """Medians, as those of a stream that has run alone."""
+        workload, settings = self.side.workload, self.side.settings
         if self.stopped:
-            records = self.side.workload.records
-            return Run(self.side.settings.limit, records, stopped=True, store=self.side.settings.store)
+            return Run(self.spent, workload.records, stopped=True, store=settings.store)
         written = measure.bytes_of(self.folder / "checkpoint" / "state")
-        return measure.medians(self.running.recentProgress, self.side.workload.before, self.side.settings, written)
+        return replace(measure.medians(self.progress, workload.before, settings, written), took=self.spent)
 
 
 @contextmanager
@@ -105,12 +127,13 @@ def _fed(side: Side) -> Iterator[_Fed]:
             source = spark.readStream.schema(side.workload.schema).parquet(f"{folder}/batch-*")
             out = side.query(source.withWatermark("ts", side.settings.delay), side.size, side.advance)
             writer = out.writeStream.format("noop").outputMode(side.settings.mode)
-            # As one micro-batch runs when its files are there, so it does when all files are: none without records.
-            spark.conf.set("spark.sql.streaming.noDataMicroBatches.enabled", "false")
+            for name, value in WAITING.items():
+                spark.conf.set(name, value)
             try:
                 running = writer.option("checkpointLocation", f"{folder}/checkpoint").start()
             finally:
-                spark.conf.unset("spark.sql.streaming.noDataMicroBatches.enabled")
+                for name in WAITING:
+                    spark.conf.unset(name)
         try:
             yield _Fed(side, folder, sorted(side.workload.path().glob("*.parquet")), running)
         finally:

@@ -15,9 +15,11 @@ pytest.importorskip("polars", reason="the packages of the group `bench` are not 
 pytest.importorskip("matplotlib", reason="the packages of the group `bench` are not installed")
 
 from benchmarks import accounting, axes, flink, goals, measure, page, plots, results, run, turns, workloads
+from benchmarks.floor import Floor
 from benchmarks.measure import Run
-from benchmarks.queries import Ours, SparkExploded, SparkWindow
+from benchmarks.queries import FourFunctions, Ours, SparkExploded, SparkWindow
 from benchmarks.rows import difference
+from slicing import on_change, on_update
 
 FAST, SLOW = Run(2.0, 1_000, 60), Run(30.0, 1_000, 60)
 
@@ -171,6 +173,30 @@ def test_every_comparison_runs_two_sides_and_checks_rows(comparison, without_spa
     assert found.title == " ".join(found.title.split())
 
 
+@pytest.mark.parametrize(
+    ("comparison", "baseline", "ours"),
+    [
+        (goals.DoubleHour, (Ours("v"), "1 hour"), (Ours("d"), "1 hour")),
+        (goals.FourFunctionsByRow, (Ours("v"), "1 hour"), (FourFunctions(), "1 hour")),
+        (goals.DoubleDay, (Ours("v"), "24 hours"), (Ours("d"), "24 hours")),
+        (goals.WideDayDouble, (Ours("d"), "1 hour"), (Ours("d"), "24 hours")),
+        (goals.WideWeekLong, (Ours("v"), "1 hour"), (Ours("v"), "7 days")),
+        (goals.ChangeClose, (Ours(), "1 hour"), (Ours(emission=on_change()), "1 hour")),
+        (goals.FixedCost, (SparkWindow(), "10 seconds"), (Ours(), "1 hour")),
+        (goals.FixedFloor, (Floor(0), "1 hour"), (Ours(), "1 hour")),
+        (goals.UpdateHour, (SparkWindow(), "1 hour"), (Ours(emission=on_update()), "1 hour")),
+    ],
+)
+def test_sides_that_take_turns_are_told_apart(comparison, baseline, ours, without_spark, monkeypatch):
+    def named(*sides):
+        return tuple(replace(MIXED, note=repr((side.query, side.size))) for side in sides)
+
+    monkeypatch.setattr(goals, "turns", named)
+    monkeypatch.setattr(goals, "faster", lambda query, *window: replace(MIXED, note=repr((query, window[1]))))
+    first, second = comparison().sides()
+    assert (first.note.removeprefix("before, alone: "), second.note) == (repr(baseline), repr(ours))
+
+
 @pytest.mark.parametrize("comparison", goals.ALL, ids=lambda each: each.__name__)
 def test_no_ratio_of_any_comparison_whose_runs_were_stopped(comparison, without_spark, monkeypatch):
     stopped = Run(240.0, 1_000, stopped=True, store="RocksDB")
@@ -259,16 +285,17 @@ def test_a_name_that_no_benchmark_has_is_refused_before_anything_runs(arguments,
     assert says in capsys.readouterr().err
 
 
-def test_what_was_stopped_while_it_warmed_up_is_not_run_again(monkeypatch):
+@pytest.mark.parametrize(("stopped", "names"), [(True, ["0.1 of centre"]), (False, ["0.1 of centre", "centre"])])
+def test_what_was_stopped_while_it_warmed_up_is_not_run_again(monkeypatch, stopped, names):
     ran = []
 
-    def stopped(*arguments):
-        ran.append(arguments)
-        return replace(SLOW, stopped=True)
+    def run(query, workload, *arguments):
+        ran.append(workload.name)
+        return replace(SLOW, stopped=stopped)
 
-    monkeypatch.setattr(measure, "_stream", stopped)
-    assert measure.stream.__wrapped__(axes.OURS, axes.CENTRE, "1 hour", "1 minute").stopped
-    assert len(ran) == 1
+    monkeypatch.setattr(measure, "_stream", run)
+    measure._once.__wrapped__(axes.OURS, axes.CENTRE, "1 hour", "1 minute", measure.Settings())
+    assert ran == names
 
 
 def test_goals_come_first_then_memory_axes_and_kernels():
@@ -499,13 +526,30 @@ def test_streams_in_turns_count_the_micro_batches_of_streams_alone(in_session):
     short = measure.Settings(unsteady=1, steady=3, warm_up=0.0)
     window = (workload, "5 minutes", "1 minute")
     both = turns.turns(turns.Side(ours, *window, short), turns.Side(theirs, *window, replace(short, steady=2)))
-    alone = [measure.stream.__wrapped__(ours, *window, short), measure.stream.__wrapped__(theirs, *window, short)]
+    alone = [measure._once.__wrapped__(ours, *window, short), measure._once.__wrapped__(theirs, *window, short)]
     assert [rows for _, rows in both[0].each] == [rows for _, rows in alone[0].each]
     assert [rows for _, rows in both[1].each] == [rows for _, rows in alone[1].each][:2]
     assert [run.records for run in both] == [200, 200]
     assert all(rows > 0 for run in both for _, rows in run.each)
     assert both[0].checkpoint_bytes > 0
     assert not list(workloads.FOLDER.glob("tmp*")), "what they wait for is removed"
+
+
+def test_micro_batches_take_turns_and_one_that_takes_too_long_is_stopped(in_session, monkeypatch):
+    taken, real = [], turns._Fed.next
+
+    def noted(stream):
+        taken.append((type(stream.side.query).__name__, len(stream.progress)))
+        real(stream)
+        taken.append("done" if len(stream.progress) > taken[-1][1] else stream.running.isActive)
+
+    monkeypatch.setattr(turns._Fed, "next", noted)
+    short = measure.Settings(unsteady=1, steady=1, warm_up=0.0)
+    quick, slow = (turns.Side(Ours(), *WINDOW, short), turns.Side(SparkWindow(), *WINDOW, replace(short, limit=0.0)))
+    ours, theirs = turns.turns(slow, quick)[::-1]
+    assert taken == [("SparkWindow", 0), False, ("Ours", 0), "done", ("SparkWindow", 0), False, ("Ours", 1), "done"]
+    assert theirs.stopped
+    assert not ours.stopped
 
 
 def test_a_stream_that_fails_in_its_turn_says_why(in_session):

@@ -148,6 +148,11 @@ def _isolated(root):
 
 @pytest.mark.parametrize("shipped", ["py-files", pytest.param("addArtifacts", marks=pytest.mark.long)])
 def test_packages_are_shipped_to_two_executors_and_the_rows_are_those_of_spark(tmp_path, shipped):
+    isolated = _isolated(tmp_path)
+    alone = subprocess.run(
+        [isolated["PYSPARK_PYTHON"], "-c", "import slicing"], cwd=tmp_path, env=os.environ | isolated
+    )
+    assert alone.returncode, "a worker has the packages only if they are shipped"
     log, found = submit(tmp_path, shipped)
     assert found is not None, log[-3000:]
     assert len(found["pids"]) >= 2, "both executors made rows"

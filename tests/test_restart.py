@@ -155,7 +155,6 @@ class Job:
 
     def kill(self, how):
         """One run that is killed: "random" once a micro-batch is through, "sink" between writes, "agg" in a worker."""
-        before = len(self.seen())
         done = len(set(self.seen()))
         job = self.run(self.choice.randint(1, 5) if how == "sink" else 0)
         try:
@@ -163,7 +162,8 @@ class Job:
                 number = min(FILES - 1, done + self.choice.randint(0, 1))
                 (self.root / "wait").write_text(f"{MARK + number} {job.pid}")
             if how == "random":
-                self._until(lambda: len(self.seen()) > before or job.poll() is not None)
+                # More than the first one, or there is no state yet to go on from.
+                self._until(lambda: len(set(self.seen())) > max(done, 1) or job.poll() is not None)
                 time.sleep(self.choice.uniform(0, 1))
                 if job.poll() is None:
                     os.killpg(job.pid, signal.SIGKILL)
@@ -255,17 +255,18 @@ def check(spark, root, plans):
     late = [each for each in brute(tables, WINDOW, DELAY).refused if each[1].startswith("late")]
     assert Counter(refused(expected["records"])) == Counter(late)
     jobs = stories(root, plans)
-    for job in jobs.values():
+    for seed, job in jobs.items():
         found = {name: job.written.rows(name) for name in job.written.parts}
         assert found == {name: expected[name] for name in found}, "the same rows in the same micro-batch, late ones too"
-        assert len(job.seen()) > len(set(job.seen())), "some micro-batch was seen twice"
+        if set(plans[seed]) - {"random"}:
+            assert len(job.seen()) > len(set(job.seen())), "some micro-batch was seen twice"
     assert {job.late for job in jobs.values()} == {"records", "partials"}
     assert sum(map(len, expected["results"].values())) > 300
     assert len(late) > 30
     return sum(job.kills for job in jobs.values())
 
 
-FEW = {1: ["sink", "agg"], 2: ["random"]}
+FEW = {1: ["random"], 2: ["sink", "agg"]}
 TEN = {1: ["sink", "agg", "random", "sink", "random"], 2: ["agg", "sink", "random", "agg", "sink"]}
 
 
