@@ -50,13 +50,15 @@ SHAPES = {
     "tumbling, no delay": Shape(tumbling("1 minute")),
     "hour by minute": Shape(hopping("1 hour", "1 minute"), delay=90 * SECOND),
     "not a multiple, negative offset": Shape(hopping("10 minutes", "3 minutes", "-50 seconds"), edge=10 * SECOND),
-    "few slices, shifted": Shape(hopping("7 minutes", "5 minutes", "2 minutes"), delay=10 * MINUTE),
     "grace against more delay, three layers": Shape(
         hopping("20 minutes", "1 minute"), MINUTE, 2 * MINUTE + SECOND // 2, "three_layer"
     ),
 }
-SHORT = [name for name in SHAPES if name != "few slices, shifted"]
-LONG_SHAPES = [*SHAPES.values(), Shape(hopping("2 hours", "7 minutes", "3 minutes"), 5 * MINUTE, MINUTE)]
+LONG_SHAPES = [
+    *SHAPES.values(),
+    Shape(hopping("7 minutes", "5 minutes", "2 minutes"), delay=10 * MINUTE),  # few slices, shifted
+    Shape(hopping("2 hours", "7 minutes", "3 minutes"), 5 * MINUTE, MINUTE),
+]
 
 
 @dataclass
@@ -87,7 +89,7 @@ def check(run_, at_least=300):
     assert run_.brute.counters == {name: run_.ours.counters(name) for name in run_.brute.counters}
 
 
-@pytest.fixture(scope="module", params=SHORT, ids=lambda name: name.replace(", ", "-").replace(" ", "_"))
+@pytest.fixture(scope="module", params=SHAPES, ids=lambda name: name.replace(", ", "-").replace(" ", "_"))
 def case(request, spark, tmp_path_factory):
     return compare(spark, tmp_path_factory.mktemp("files"), SHAPES[request.param], seed=request.param)
 

@@ -14,6 +14,7 @@ from pyspark.sql import SparkSession
 
 _STATE_STORE = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 # The default looks for links in local directories, and Hadoop starts a process for each, some forty in a micro-batch.
+# Only for local checkpoints, where to rename is to replace.
 _CHECKPOINTS = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
 
 
