@@ -107,7 +107,7 @@ def test_random_streams(mode, seed, monkeypatch):
 
 
 @pytest.mark.parametrize("mode", ["on_close()", *MODES])
-@pytest.mark.parametrize("seed", seeds(3, 30))
+@pytest.mark.parametrize("seed", seeds(2, 30))
 def test_random_streams_of_the_eager_strategy(mode, seed, monkeypatch):
     monkeypatch.setitem(MODES, "on_close()", on_close())
     run_random_stream(mode, 100 + seed, monkeypatch, eager=True)

@@ -70,7 +70,7 @@ def run_random_stream(seed, monkeypatch):
     stream.drain()
 
 
-@pytest.mark.parametrize("seed", seeds(24, 560))
+@pytest.mark.parametrize("seed", seeds(18, 560))
 def test_random_streams(seed, monkeypatch):
     run_random_stream(seed, monkeypatch)
 
@@ -115,7 +115,7 @@ def sparse_records(slicing, count):
 @pytest.mark.parametrize(
     "slicing", [hopping(60), Slicing(25_000, 2_000, 1_000)], ids=["60 slices", "25 slices, 2 an advance"]
 )
-@pytest.mark.parametrize("at_a_time", [1, 2, 7, 24, 10**6])
+@pytest.mark.parametrize("at_a_time", [1, pytest.param(2, marks=pytest.mark.long), 7, 24, 10**6])
 @pytest.mark.parametrize("feed", ["at once", "as it closes"])
 def test_floats_do_not_depend_on_how_many_windows_close_together(slicing, at_a_time, feed):
     floats = cases("floats", "variance")
@@ -297,7 +297,7 @@ def steady(tree, n):
     return sum(calls) / windows, stream.store.bytes_read / steps
 
 
-@pytest.mark.parametrize("n", [60, 1440])
+@pytest.mark.parametrize("n", [60, pytest.param(1440, marks=pytest.mark.long)])
 @pytest.mark.parametrize(("tree", "most"), [("two_layer", 2.1), ("three_layer", 4.5)])
 def test_combines_per_window(tree, most, n):
     combines, _ = steady(tree, n)
