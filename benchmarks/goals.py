@@ -184,9 +184,11 @@ def _day() -> tuple[Run, ...]:
     return turns(*(Side(query, DAY, HOUR, MINUTE, WARM) for query in (Ours("v"), Ours("d"), FourFunctions())))
 
 
-def _wide(workload: Workload, size: str, settings: Settings) -> tuple[Run, ...]:
-    """Ours at R = 60 and at a wide window: sums of a long, then of a double."""
-    return turns(*(Side(Ours(column), workload, each, MINUTE, settings) for column in "vd" for each in (HOUR, size)))
+def _wide(workload: Workload, size: str, settings: Settings) -> dict[str, tuple[Run, Run]]:
+    """Ours at R = 60 and at a wide window, by the column that is summed."""
+    sides = (Side(Ours(column), workload, each, MINUTE, settings) for column in "vd" for each in (HOUR, size))
+    long, wide_long, double, wide_double = turns(*sides)
+    return {"v": (long, wide_long), "d": (double, wide_double)}
 
 
 class DayLong(_Comparison):
@@ -219,8 +221,7 @@ class _Wide(_Slower):
     arguments: tuple[Workload, str, Settings] = DAYS, TODAY, Settings()
 
     def sides(self) -> tuple[Run, Run]:
-        runs = _wide(*self.arguments)
-        return (runs[0], runs[1]) if self.column == "v" else (runs[2], runs[3])
+        return _wide(*self.arguments)[self.column]
 
     def checks(self) -> Sequence[Check]:
         return [_hourly(self.column), _daily(self.column)]
@@ -468,8 +469,8 @@ class DoubleDay(_Slower):
     goal = 1.2
 
     def sides(self) -> tuple[Run, Run]:
-        _, long, _, double = _wide(*_Wide.arguments)
-        return long, double
+        runs = _wide(*_Wide.arguments)
+        return runs["v"][1], runs["d"][1]
 
     def checks(self) -> Sequence[Check]:
         return [_daily("v"), _daily("d")]
@@ -610,8 +611,6 @@ class KeysFloor(_Floor):
 
 class FixedFloor(_Floor):
     """fixed cost: 1,000 records per micro-batch / the same stages without any work."""
-
-    arguments = SMALLEST
 
     def sides(self) -> tuple[Run, Run]:
         _, ours, floor = _small()

@@ -8,7 +8,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cache
@@ -20,6 +20,7 @@ from pyspark import SparkContext
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
+from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from benchmarks.queries import Query
 from benchmarks.workloads import FOLDER, Workload
@@ -187,9 +188,11 @@ def shown(run: Run) -> str:
 
 
 @contextmanager
-def configured(settings: Settings) -> Iterator[SparkSession]:
-    """The session, set up for streams that are started meanwhile."""
-    spark = session(settings.cores)
+def configured(settings: Settings, more: Mapping[str, str] | None = None) -> Iterator[SparkSession]:
+    """The session, set up for streams that are started meanwhile; `more` is Spark's default otherwise."""
+    spark, more = session(settings.cores), more or {}
+    for name, value in more.items():
+        spark.conf.set(name, value)
     spark.conf.set(_STORE + "providerClass", _PROVIDERS + STORES[settings.store])
     spark.conf.set("spark.sql.shuffle.partitions", settings.partitions or settings.cores)
     try:
@@ -197,25 +200,45 @@ def configured(settings: Settings) -> Iterator[SparkSession]:
     finally:
         spark.conf.set(_STORE + "providerClass", _PROVIDERS + STORES["RocksDB"])
         spark.conf.set("spark.sql.shuffle.partitions", settings.cores)
+        for name in more:
+            spark.conf.unset(name)
 
 
-def _source(spark: SparkSession, workload: Workload, delay: str, together: int = 1) -> DataFrame:
-    """The stream, with as many of the workload's micro-batches `together` in one."""
-    source = spark.readStream.schema(workload.schema).option("maxFilesPerTrigger", workload.parts * together)
-    return source.parquet(str(workload.path())).withWatermark("ts", delay)
+def source(
+    spark: SparkSession, workload: Workload, delay: str, together: int = 1, path: str | None = None
+) -> DataFrame:
+    """The stream, with as many of the workload's micro-batches `together` in one; of files elsewhere if so told."""
+    reader = spark.readStream.schema(workload.schema).option("maxFilesPerTrigger", workload.parts * together)
+    return reader.parquet(path or str(workload.path())).withWatermark("ts", delay)
+
+
+def noop(out: DataFrame, settings: Settings, checkpoint: str | Path) -> DataStreamWriter:
+    """What writes a stream nowhere."""
+    writer = out.writeStream.format("noop").outputMode(settings.mode)
+    return writer.option("checkpointLocation", str(checkpoint))
+
+
+def batches(workload: Workload, settings: Settings) -> int:
+    """Micro-batches to run, with those of the history. Raises ValueError if the workload has fewer."""
+    if settings.counted > workload.batches:
+        raise ValueError(
+            f"`unsteady` and `steady` must be micro-batches of the workload; got {settings.unsteady} and "
+            f"{settings.steady} of `{workload.name}`, which has {workload.batches}. Count fewer, or give it more."
+        )
+    return workload.before + settings.counted
 
 
 def _stream(query: Query, workload: Workload, size: str, advance: str, settings: Settings) -> Run:
+    wanted = batches(workload, settings)
     with (
         configured(settings) as spark,
         tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as checkpoint,
         workers() as peaks,
     ):
-        out = query(_source(spark, workload, settings.delay), size, advance)
-        writer = out.writeStream.format("noop").outputMode(settings.mode).option("checkpointLocation", checkpoint)
-        running = writer.trigger(availableNow=True).start()
+        out = query(source(spark, workload, settings.delay), size, advance)
+        running = noop(out, settings, checkpoint).trigger(availableNow=True).start()
         start = time.monotonic()
-        stopped = _wait(running, workload.before + settings.counted, start + settings.limit)
+        stopped = _wait(running, wanted, start + settings.limit)
         progress = running.recentProgress
         written = bytes_of(Path(checkpoint) / "state")
         running.stop()
@@ -302,7 +325,7 @@ def parquet_of_stream(
     spark = session()
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True, dir=FOLDER) as folder:
         together = -(-(workload.before + workload.batches) // COMPARED_BATCHES)
-        out = query(_source(spark, workload, DELAY, together), size, advance)
+        out = query(source(spark, workload, DELAY, together), size, advance)
 
         def write(rows: DataFrame, _: int) -> None:
             rows.write.mode("append").parquet(f"{folder}/rows")

@@ -47,7 +47,7 @@ class Side:
     @property
     def batches(self) -> int:
         """Micro-batches to run, with those of the history."""
-        return self.workload.before + self.settings.counted
+        return measure.batches(self.workload, self.settings)
 
     def warm_up(self) -> Run | None:
         """The run that warms up, if there is one."""
@@ -61,17 +61,17 @@ def turns(*sides: Side) -> tuple[Run, ...]:
     They are counted and warmed up for as by `measure.stream`, and a side is stopped as there: the others go on. Memory
     of workers is not told apart: it is left out.
     """
-    cold = [side.warm_up() for side in sides]
+    most = max(side.batches for side in sides)
+    cold = {side: side.warm_up() for side in sides}
+    runs = {side: run for side, run in cold.items() if run and run.stopped}
     with ExitStack() as stack:
-        streams = [
-            None if first and first.stopped else stack.enter_context(_fed(side))
-            for side, first in zip(sides, cold, strict=True)
-        ]
-        for number in range(max(side.batches for side in sides)):
-            for stream in streams:
-                if stream and number < stream.side.batches:
+        streams = {side: stack.enter_context(_fed(side)) for side in sides if side not in runs}
+        for number in range(most):
+            for side, stream in streams.items():
+                if number < side.batches:
                     stream.next()
-        return tuple(stream.run() if stream else first for stream, first in zip(streams, cold, strict=True))  # type: ignore[misc]
+        runs |= {side: stream.run() for side, stream in streams.items()}
+    return tuple(runs[side] for side in sides)
 
 
 @dataclass
@@ -121,19 +121,12 @@ class _Fed:
 @contextmanager
 def _fed(side: Side) -> Iterator[_Fed]:
     """A stream that waits for its first files."""
-    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True, dir=FOLDER) as name:
-        folder = Path(name)
-        with measure.configured(side.settings) as spark:
-            source = spark.readStream.schema(side.workload.schema).parquet(f"{folder}/batch-*")
-            out = side.query(source.withWatermark("ts", side.settings.delay), side.size, side.advance)
-            writer = out.writeStream.format("noop").outputMode(side.settings.mode)
-            for name, value in WAITING.items():
-                spark.conf.set(name, value)
-            try:
-                running = writer.option("checkpointLocation", f"{folder}/checkpoint").start()
-            finally:
-                for name in WAITING:
-                    spark.conf.unset(name)
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True, dir=FOLDER) as root:
+        folder = Path(root)
+        with measure.configured(side.settings, WAITING) as spark:
+            source = measure.source(spark, side.workload, side.settings.delay, path=f"{folder}/batch-*")
+            out = side.query(source, side.size, side.advance)
+            running = measure.noop(out, side.settings, folder / "checkpoint").start()
         try:
             yield _Fed(side, folder, sorted(side.workload.path().glob("*.parquet")), running)
         finally:

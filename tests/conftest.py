@@ -56,14 +56,13 @@ def fresh_workers(spark):
 def _start(root):
     """Start a session that is ready soon rather than fast at last: a test runs little of anything for long.
 
-    The JVM compiles once, without the second, costly compiler, and keeps all the code that it makes. Checkpoints go
-    through the plain file system: the default looks for links, and Hadoop starts a process for each, some forty in
-    every micro-batch.
+    The JVM compiles once, without the second, costly compiler, and keeps all the code that it makes.
     """
     from pyspark.sql import SparkSession
 
+    from slicing.spark.session import LOCAL_CHECKPOINTS
+
     jvm = f"-Djava.io.tmpdir={root / 'tmp'} -XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m"
-    checkpoints = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
     state = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
     options = {
         "spark.driver.memory": "3g",
@@ -74,7 +73,7 @@ def _start(root):
         "spark.log.level": "ERROR",
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.shuffle.partitions": "2",
-        "spark.sql.streaming.checkpointFileManagerClass": checkpoints,
+        "spark.sql.streaming.checkpointFileManagerClass": LOCAL_CHECKPOINTS,
         "spark.sql.streaming.stateStore.providerClass": state,
         "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
         "spark.sql.warehouse.dir": str(root / "warehouse"),

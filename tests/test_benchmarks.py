@@ -189,6 +189,7 @@ def test_every_comparison_runs_two_sides_and_checks_rows(comparison, without_spa
 )
 def test_sides_that_take_turns_are_told_apart(comparison, baseline, ours, without_spark, monkeypatch):
     def named(*sides):
+        assert all(side.batches for side in sides), "they have the micro-batches that are counted"
         return tuple(replace(MIXED, note=repr((side.query, side.size))) for side in sides)
 
     monkeypatch.setattr(goals, "turns", named)
@@ -296,6 +297,20 @@ def test_what_was_stopped_while_it_warmed_up_is_not_run_again(monkeypatch, stopp
     monkeypatch.setattr(measure, "_stream", run)
     measure._once.__wrapped__(axes.OURS, axes.CENTRE, "1 hour", "1 minute", measure.Settings())
     assert ran == names
+
+
+def test_every_point_has_the_micro_batches_that_it_counts():
+    for spec in axes.ALL:
+        measure.batches(spec.workload, spec.settings)
+
+
+@pytest.mark.parametrize(
+    "run", [measure.stream, lambda *window: turns.turns(turns.Side(*window))], ids=["alone", "turns"]
+)
+def test_too_few_micro_batches_are_refused_before_anything_runs(run, monkeypatch):
+    monkeypatch.setattr(measure, "session", fails)
+    with pytest.raises(ValueError, match=r"got 2 and 4 of `tiny`, which has 5\. Count fewer"):
+        run(Ours(), *WINDOW, measure.Settings(warm_up=0.0))
 
 
 def test_goals_come_first_then_memory_axes_and_kernels():
@@ -557,4 +572,4 @@ def test_a_stream_that_fails_in_its_turn_says_why(in_session):
         return frame.selectExpr("assert_true(v < 0, 'as it was told to')")
 
     with pytest.raises(StreamingQueryException, match="as it was told to"):
-        turns.turns(turns.Side(fails, *WINDOW, measure.Settings(warm_up=0.0)))
+        turns.turns(turns.Side(fails, *WINDOW, measure.Settings(steady=3, warm_up=0.0)))

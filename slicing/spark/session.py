@@ -13,9 +13,11 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 _STATE_STORE = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
-# The default looks for links in local directories, and Hadoop starts a process for each, some forty in a micro-batch.
-# Only for local checkpoints, where to rename is to replace.
-_CHECKPOINTS = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+LOCAL_CHECKPOINTS = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+"""Writes checkpoints through the plain file system; only for local ones, where to rename is to replace.
+
+The default looks for links there, and Hadoop starts a process for each, some forty in every micro-batch.
+"""
 
 
 @contextmanager
@@ -76,7 +78,7 @@ def _local_options(scratch: Path) -> dict[str, str]:
         "spark.driver.memory": "2g",
         "spark.local.dir": str(scratch / "local"),
         "spark.log.level": "ERROR",
-        "spark.sql.streaming.checkpointFileManagerClass": _CHECKPOINTS,
+        "spark.sql.streaming.checkpointFileManagerClass": LOCAL_CHECKPOINTS,
         "spark.sql.warehouse.dir": str(scratch / "warehouse"),
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
