@@ -33,6 +33,7 @@ SECOND, TEN_SECONDS, MINUTE, HOUR, TODAY, SEVEN_DAYS = (
 WARM = Settings(warm_up=1.0)
 SLOW = replace(WARM, steady=2)
 SLOWER = Settings(unsteady=1, steady=2)
+"""For micro-batches of many seconds, the first of which warms up more than any run of ours."""
 MORE = Settings(unsteady=1, steady=6)
 
 STREAMS, BOUNDED, CLOSED = "streams", "bounded", "closed"
@@ -280,6 +281,13 @@ class ReadWeekDouble(_Read, WideWeekDouble):
     goal = 1.3
 
 
+DENSEST = DENSE, HOUR, TEN_SECONDS
+
+
+def _dense() -> Run:
+    return stream(Ours(), *DENSEST, WARM)
+
+
 def _dense_check(theirs: Query) -> list[Check]:
     return [Check(Ours(), theirs, DENSE_CUT, HOUR, TEN_SECONDS)]
 
@@ -290,7 +298,7 @@ class Dense(_Comparison):
     goal = 33.0
 
     def sides(self) -> tuple[Run, Run]:
-        return faster(SparkWindow(), DENSE, HOUR, TEN_SECONDS, SLOWER), stream(Ours(), DENSE, HOUR, TEN_SECONDS)
+        return faster(SparkWindow(), *DENSEST, SLOWER), _dense()
 
     def checks(self) -> Sequence[Check]:
         return _dense_check(SparkWindow())
@@ -303,11 +311,11 @@ class DenseMillion(_Comparison):
 
     def sides(self) -> tuple[Run, Run]:
         # Minutes per micro-batch: one of them, and only on the store that was the faster one on fewer records.
-        store = faster(SparkWindow(), DENSE, HOUR, TEN_SECONDS, SLOWER).store
+        store = faster(SparkWindow(), *DENSEST, SLOWER).store
         slowest = Settings(store=store, unsteady=1, steady=1, warm_up=0, limit=300)
         baseline = stream(SparkWindow(), DENSE_MILLION, HOUR, TEN_SECONDS, slowest)
         note = f"{store} only, the faster at 200,000 records; cold, one micro-batch"
-        return replace(baseline, note=note), stream(Ours(), DENSE_MILLION, HOUR, TEN_SECONDS)
+        return replace(baseline, note=note), stream(Ours(), DENSE_MILLION, HOUR, TEN_SECONDS, WARM)
 
     def checks(self) -> Sequence[Check]:
         return _dense_check(SparkWindow())
@@ -323,7 +331,7 @@ class DenseFine(_Comparison):
         once = Settings(store="default store", unsteady=0, steady=1, warm_up=0, limit=400)
         baseline = stream(SparkWindow(), DENSE.cut(0.05), HOUR, SECOND, once)
         note = "default store only; the first micro-batch, cold, in which no window closes"
-        return replace(baseline, note=note), stream(Ours(), DENSE, HOUR, SECOND)
+        return replace(baseline, note=note), stream(Ours(), DENSE, HOUR, SECOND, WARM)
 
     def checks(self) -> Sequence[Check]:
         return [Check(Ours(), SparkWindow(), DENSE.cut(0.001), HOUR, SECOND, CLOSED)]
@@ -333,7 +341,7 @@ class DenseTwoStep(_Comparison):
     """dense, R = 360, 200,000 records / Spark's own two steps."""
 
     def sides(self) -> tuple[Run, Run]:
-        return faster(SparkTwoStep(), DENSE, HOUR, TEN_SECONDS, SLOWER), stream(Ours(), DENSE, HOUR, TEN_SECONDS)
+        return faster(SparkTwoStep(), *DENSEST, SLOWER), _dense()
 
     def checks(self) -> Sequence[Check]:
         return _dense_check(SparkTwoStep())
@@ -343,8 +351,7 @@ class DenseEager(_Comparison):
     """dense, R = 360, 200,000 records / our eager strategy."""
 
     def sides(self) -> tuple[Run, Run]:
-        baseline = stream(Ours(tree="eager"), DENSE, HOUR, TEN_SECONDS, replace(SLOWER, limit=120))
-        return baseline, stream(Ours(), DENSE, HOUR, TEN_SECONDS)
+        return stream(Ours(tree="eager"), *DENSEST, replace(SLOWER, limit=120)), _dense()
 
     def checks(self) -> Sequence[Check]:
         return _dense_check(Ours(tree="eager"))
@@ -354,8 +361,7 @@ class DenseByHand(_Comparison):
     """dense, R = 360, 200,000 records / `transformWithStateInPandas` by hand, per key."""
 
     def sides(self) -> tuple[Run, Run]:
-        settings = replace(SLOWER, steady=1, limit=120)
-        return stream(ByHand(), DENSE, HOUR, TEN_SECONDS, settings), stream(Ours(), DENSE, HOUR, TEN_SECONDS)
+        return stream(ByHand(), *DENSEST, replace(SLOWER, steady=1, limit=120)), _dense()
 
     def checks(self) -> Sequence[Check]:
         return _dense_check(ByHand())
@@ -368,7 +374,7 @@ class ManyKeys(_Comparison):
 
     def sides(self) -> tuple[Run, Run]:
         baseline = faster(SparkWindow(), KEYS.cut(0.1), HOUR, MINUTE, SLOWER)
-        return baseline, stream(Ours(), KEYS, HOUR, MINUTE)
+        return baseline, stream(Ours(), KEYS, HOUR, MINUTE, WARM)
 
     def checks(self) -> Sequence[Check]:
         return [Check(Ours(), SparkWindow(), KEYS.cut(0.01), HOUR, MINUTE)]
@@ -497,7 +503,7 @@ class FixedCost(_Slower):
         return _dense_check(SparkWindow())
 
 
-UPDATES = Settings(mode="update")
+UPDATES = replace(WARM, mode="update")
 SLOW_UPDATES = replace(SLOWER, mode="update")
 
 
@@ -531,8 +537,7 @@ class Suppressed(_Comparison):
     """on_close, dense, R = 360 / Spark's update mode, as it runs before a suppression of updates downstream."""
 
     def sides(self) -> tuple[Run, Run]:
-        window = DENSE, HOUR, TEN_SECONDS
-        return faster(SparkWindow(), *window, SLOW_UPDATES), stream(Ours(), *window)
+        return faster(SparkWindow(), *DENSEST, SLOW_UPDATES), _dense()
 
     def checks(self) -> Sequence[Check]:
         return _dense_check(SparkWindow())
@@ -542,8 +547,7 @@ class SuppressedOurs(Suppressed):
     """on_close, dense, R = 360 / our on_update, as it runs before a suppression of updates downstream."""
 
     def sides(self) -> tuple[Run, Run]:
-        window = DENSE, HOUR, TEN_SECONDS
-        return stream(Ours(emission=on_update()), *window, UPDATES), stream(Ours(), *window)
+        return stream(Ours(emission=on_update()), *DENSEST, UPDATES), _dense()
 
 
 class ChangeSparse(_Slower):
@@ -600,13 +604,19 @@ class DayFloor(_Floor):
 class DenseFloor(_Floor):
     """dense, R = 360, 200,000 records / the same stages and as many rows without any work."""
 
-    arguments = DENSE, HOUR, TEN_SECONDS, Settings()
+    arguments = *DENSEST, WARM
+
+
+class DenseMillionFloor(_Floor):
+    """dense, R = 360, 1,000,000 records / the same stages and as many rows without any work."""
+
+    arguments = DENSE_MILLION, HOUR, TEN_SECONDS, WARM
 
 
 class KeysFloor(_Floor):
     """keys, 100,000 keys, R = 60 / the same stages and as many rows without any work."""
 
-    arguments = KEYS, HOUR, MINUTE, Settings()
+    arguments = KEYS, HOUR, MINUTE, WARM
 
 
 class FixedFloor(_Floor):
@@ -622,6 +632,19 @@ class UpdateFloor(_Floor):
 
     query = Ours(emission=on_update())
     arguments = DENSE, HOUR, MINUTE, UPDATES
+
+
+class BatchBytes(_Slower):
+    """dense, R = 360, 1,000,000 records, Arrow batches limited by records only / also by bytes, Spark's default."""
+
+    def sides(self) -> tuple[Run, Run]:
+        window = DENSE_MILLION, HOUR, TEN_SECONDS
+        both = (replace(WARM, batch_bytes="64MB"), WARM)
+        limited, ours = turns(*(Side(Ours(), *window, settings) for settings in both))
+        return limited, ours
+
+    def checks(self) -> Sequence[Check]:
+        return _dense_check(SparkWindow())
 
 
 class _Keys(_Slower):
@@ -724,9 +747,11 @@ OTHERS: tuple[type[_Comparison], ...] = (
     ChangeClose,
     DayFloor,
     DenseFloor,
+    DenseMillionFloor,
     KeysFloor,
     FixedFloor,
     UpdateFloor,
+    BatchBytes,
 )
 ALL = (*GOALS, *OTHERS)
 QUICK: tuple[type[_Comparison], ...] = (ManyKeys, PolarsBoundedHour)

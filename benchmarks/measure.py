@@ -24,6 +24,7 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from benchmarks.queries import Query
 from benchmarks.workloads import FOLDER, Workload
+from slicing.spark.session import BATCH_BYTES, UNLIMITED
 
 UNSTEADY = 2
 DELAY = "5 seconds"
@@ -95,6 +96,7 @@ def session(cores: int = CORES) -> SparkSession:
             .config("spark.log.level", "ERROR")
             .config("spark.sql.shuffle.partitions", cores)
             .config("spark.sql.session.timeZone", "UTC")
+            .config(BATCH_BYTES, UNLIMITED)
             .config(_STORE + "rocksdb.changelogCheckpointing.enabled", "true")
             .config(_STORE + "providerClass", _PROVIDERS + STORES["RocksDB"])
             .getOrCreate()
@@ -126,7 +128,8 @@ def _find_packages_in_workers() -> None:
 class Settings:
     """How a stream runs: delay, output mode, state store, cores and shuffle partitions; which micro-batches count.
 
-    `warm_up` is the share of the workload's records with which it is warmed up; 0 for not at all.
+    `warm_up` is the share of the workload's records with which it is warmed up; 0 for not at all. `batch_bytes` limits
+    the Arrow batches that Spark hands to Python.
     """
 
     delay: str = DELAY
@@ -138,6 +141,7 @@ class Settings:
     steady: int = 4
     warm_up: float = 0.1
     limit: float = LIMIT_SECONDS
+    batch_bytes: str = UNLIMITED
 
     @property
     def counted(self) -> int:
@@ -195,11 +199,13 @@ def configured(settings: Settings, more: Mapping[str, str] | None = None) -> Ite
         spark.conf.set(name, value)
     spark.conf.set(_STORE + "providerClass", _PROVIDERS + STORES[settings.store])
     spark.conf.set("spark.sql.shuffle.partitions", settings.partitions or settings.cores)
+    spark.conf.set(BATCH_BYTES, settings.batch_bytes)
     try:
         yield spark
     finally:
         spark.conf.set(_STORE + "providerClass", _PROVIDERS + STORES["RocksDB"])
         spark.conf.set("spark.sql.shuffle.partitions", settings.cores)
+        spark.conf.set(BATCH_BYTES, UNLIMITED)
         for name in more:
             spark.conf.unset(name)
 

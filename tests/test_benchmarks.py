@@ -20,6 +20,7 @@ from benchmarks.measure import Run
 from benchmarks.queries import FourFunctions, Ours, SparkExploded, SparkWindow
 from benchmarks.rows import difference
 from slicing import on_change, on_update
+from slicing.spark.session import BATCH_BYTES, UNLIMITED
 
 FAST, SLOW = Run(2.0, 1_000, 60), Run(30.0, 1_000, 60)
 
@@ -532,6 +533,14 @@ def test_what_a_stream_has_closed_are_the_bounded_rows_that_its_watermark_passed
     ):
         assert difference(stream, measure.closed(bounded, TINY)) is None
         assert "rows, not" in difference(stream, bounded)
+
+
+def test_arrow_batches_have_the_limit_that_the_settings_say(in_session, monkeypatch):
+    with measure.configured(measure.Settings(batch_bytes="1MB")) as spark:
+        assert spark.conf.get(BATCH_BYTES) == "1MB"
+    assert spark.conf.get(BATCH_BYTES) == UNLIMITED
+    monkeypatch.setattr(goals, "turns", lambda *sides: [side.settings.batch_bytes for side in sides])
+    assert goals.BatchBytes().sides() == ("64MB", UNLIMITED)
 
 
 def test_streams_in_turns_count_the_micro_batches_of_streams_alone(in_session):

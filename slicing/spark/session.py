@@ -19,6 +19,10 @@ LOCAL_CHECKPOINTS = "org.apache.spark.sql.execution.streaming.checkpointing.File
 The default looks for links there, and Hadoop starts a process for each, some forty in every micro-batch.
 """
 
+BATCH_BYTES, UNLIMITED = "spark.sql.execution.arrow.maxBytesPerBatch", str(2**31 - 1)
+"""With less, Spark measures all columns of an Arrow batch after every record that it adds: in the first stage that
+takes it as long as all else. The number of records limits a batch too."""
+
 
 @contextmanager
 def workspace() -> Iterator[Path]:
@@ -87,6 +91,7 @@ def _local_options(scratch: Path) -> dict[str, str]:
 
 def _sql_options(spark: SparkSession) -> dict[str, str]:
     return {
+        BATCH_BYTES: UNLIMITED,
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.shuffle.partitions": str(spark.sparkContext.defaultParallelism),
         "spark.sql.streaming.stateStore.providerClass": _STATE_STORE,
