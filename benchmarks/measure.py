@@ -193,21 +193,25 @@ def shown(run: Run) -> str:
 
 @contextmanager
 def configured(settings: Settings, more: Mapping[str, str] | None = None) -> Iterator[SparkSession]:
-    """The session, set up for streams that are started meanwhile; `more` is Spark's default otherwise."""
-    spark, more = session(settings.cores), more or {}
-    for name, value in more.items():
-        spark.conf.set(name, value)
-    spark.conf.set(_STORE + "providerClass", _PROVIDERS + STORES[settings.store])
-    spark.conf.set("spark.sql.shuffle.partitions", settings.partitions or settings.cores)
-    spark.conf.set(BATCH_BYTES, settings.batch_bytes)
+    """The session, set up for streams that are started meanwhile, with `more` settings, and as it was again."""
+    spark = session(settings.cores)
+    wanted = {
+        _STORE + "providerClass": _PROVIDERS + STORES[settings.store],
+        "spark.sql.shuffle.partitions": str(settings.partitions or settings.cores),
+        BATCH_BYTES: settings.batch_bytes,
+        **(more or {}),
+    }
+    before = {name: spark.conf.get(name, None) for name in wanted}
     try:
+        for name, value in wanted.items():
+            spark.conf.set(name, value)
         yield spark
     finally:
-        spark.conf.set(_STORE + "providerClass", _PROVIDERS + STORES["RocksDB"])
-        spark.conf.set("spark.sql.shuffle.partitions", settings.cores)
-        spark.conf.set(BATCH_BYTES, UNLIMITED)
-        for name in more:
-            spark.conf.unset(name)
+        for name, value in before.items():
+            if value is None:
+                spark.conf.unset(name)
+            else:
+                spark.conf.set(name, value)
 
 
 def source(

@@ -535,10 +535,13 @@ def test_what_a_stream_has_closed_are_the_bounded_rows_that_its_watermark_passed
         assert "rows, not" in difference(stream, bounded)
 
 
-def test_arrow_batches_have_the_limit_that_the_settings_say(in_session, monkeypatch):
-    with measure.configured(measure.Settings(batch_bytes="1MB")) as spark:
+def test_a_stream_has_the_limit_of_batches_that_its_settings_say(in_session, spark, monkeypatch):
+    before = spark.conf.get(BATCH_BYTES)
+    with measure.configured(measure.Settings(batch_bytes="1MB"), {"spark.sql.slicing.test": "x"}):
         assert spark.conf.get(BATCH_BYTES) == "1MB"
-    assert spark.conf.get(BATCH_BYTES) == UNLIMITED
+        assert spark.conf.get("spark.sql.slicing.test") == "x"
+    assert spark.conf.get(BATCH_BYTES) == before
+    assert spark.conf.get("spark.sql.slicing.test", None) is None
     monkeypatch.setattr(goals, "turns", lambda *sides: [side.settings.batch_bytes for side in sides])
     assert goals.BatchBytes().sides() == ("64MB", UNLIMITED)
 

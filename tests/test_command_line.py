@@ -17,7 +17,7 @@ import pytest
 from slicing.__main__ import format_of_input, main, parse, result_of
 from slicing.errors import InvalidValue
 from slicing.spark.job import reason, with_time
-from slicing.spark.session import BATCH_BYTES, UNLIMITED
+from slicing.spark.session import BATCH_BYTES, _local_options
 
 ROOT = Path(__file__).resolve().parent.parent
 PATIENCE = 240
@@ -234,8 +234,8 @@ def test_time_in_text_is_cast_and_in_numbers_refused(spark, tmp_path):
         with_time(frame, "when")
 
 
-def test_spark_knows_the_setting_that_arrow_batches_have_no_limit_of_bytes(spark):
-    spark.conf.set(BATCH_BYTES, UNLIMITED)
+def test_spark_knows_the_setting_that_arrow_batches_have_no_limit_of_bytes(spark, tmp_path):
+    spark.conf.set(BATCH_BYTES, _local_options(tmp_path)[BATCH_BYTES])
     try:
         # Spark does not measure batches at this very value.
         assert spark._jsparkSession.sessionState().conf().arrowMaxBytesPerBatch() == 2**31 - 1
