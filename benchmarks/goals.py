@@ -1,8 +1,9 @@
 """Comparisons with what users would take instead, and the goals set for them: `track_` benchmarks for asv.
 
-Both sides run in one process, each after a run that warms it up unless a note says that it was cold. Where a few percent matter, the micro-batches of both
-take turns, or those of ours with others of ours; elsewhere one side runs after the other. A ratio is given only if the
-same queries, on the same workload or a cut of it, write equal rows into Parquet.
+Both sides run in one process, each after a run that warms it up unless a note says that it was cold. Where a few
+percent matter, the micro-batches of both take turns, or those of ours with others of ours; elsewhere one side runs
+after the other. A ratio is given only if the same queries, on the same workload or a cut of it, write equal rows into
+Parquet.
 """
 
 from __future__ import annotations

@@ -27,14 +27,14 @@ Both sides of a line run in one process, each after a run on a tenth or all of t
 the micro-batches of a history; what ran cold says so. Where a few percent matter, the sides take turns, micro-batch by
 micro-batch, so that a machine that changes its speed does so for both, unless one leaves much garbage for the other to
 collect; elsewhere one runs after the other. Where a micro-batch takes Spark many seconds, the one that is not counted
-warms it up more than the tenth does. Seconds are medians of steady micro-batches, or of the bounded query;
-records and result rows are those of a micro-batch, or of the query. Streams go into a noop sink. Spark runs on RocksDB
-with changelog checkpoints and on its default state store, and the faster one counts. Arrow batches have no limit of
-bytes ([deploy](deploy.md#arrow-batches-without-a-limit-of-bytes)); what Spark's own limit costs is a line below. A ratio is printed only if the
-same two queries, on the workload or on a cut of it, wrote equal rows into Parquet: as many, with the same sum of hashes
-over keys, windows and exact columns, and float sums within 1e-12 of the sum of absolute values; where ours is compared
-with ours, each wrote the rows that Spark has for it. Goals are what the project has set itself, also where it does not
-reach them."""
+warms it up more than the tenth does. Seconds are medians of steady micro-batches, or of the bounded query; records and
+result rows are those of a micro-batch, or of the query. Streams go into a noop sink. Spark runs on RocksDB with
+changelog checkpoints and on its default state store, and the faster one counts. Arrow batches have no limit of bytes
+([deploy](deploy.md#arrow-batches-without-a-limit-of-bytes)); what Spark's own limit costs is a line below. A ratio is
+printed only if the same two queries, on the workload or on a cut of it, wrote equal rows into Parquet: as many, with
+the same sum of hashes over keys, windows and exact columns, and float sums within 1e-12 of the sum of absolute values;
+where ours is compared with ours, each wrote the rows that Spark has for it. Goals are what the project has set itself,
+also where it does not reach them."""
 
 FLINK = """\
 Measured by hand with `python -m benchmarks.flink`, which says how; `make bench` does not. It is the strongest baseline:
