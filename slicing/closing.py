@@ -134,12 +134,13 @@ class Closing:
                     leaving = self._rows(oldest, end).only(self.two)
             fresh = self.live.refresh(fresh)
             high = min(ahead, low + at_once, three.together(low) if three else ahead)
-            entering, nodes = (self.slicing.entered(low), self.slicing.entered(high)), []
+            entering, nodes = range(self.slicing.entered(low), self.slicing.entered(high)), []
             if three:  # first, as it may read keys that are new here
-                nodes.append(three.windows(oldest, fresh.only(self.three).filled(self.live, *entering)))
+                rows = fresh.only(self.three).filled(self.live, entering.start, entering.stop)
+                nodes.append(three.windows(oldest, rows))
             if two:
-                leave = leaving.by_slice(oldest, self.slicing.first_slice(high))
-                nodes.append(two.windows(fresh.only(self.two).by_slice(*entering), leave))
+                leave = range(oldest, self.slicing.first_slice(high))
+                nodes.append(two.windows(fresh.only(self.two), entering, leaving, leave))
             frame.add(low, nodes)
             low = high
             if frame.rows >= FRAME_ROWS:

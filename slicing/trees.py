@@ -21,8 +21,9 @@ from typing import Protocol
 
 import numpy as np
 
-from slicing.assembly import group_length
+from slicing.assembly import group_length, is_additive
 from slicing.blocks import Block, empty, regroup
+from slicing.kernel import Array
 from slicing.nodes import Live, Node, Rows, on_end
 
 
@@ -49,21 +50,27 @@ class Cache(Protocol):
 
 
 class TwoLayer:
-    """The running total: slices enter, the window is read off, slices leave. 2 combines per window and key."""
+    """The running total: slices enter, the window is read off, slices leave. 2 combines per window and key.
+
+    Where all partials are added and subtracted field by field, the windows of one call are a single cumulative sum.
+    """
 
     def __init__(self, live: Live, chosen: Sequence[int], cache: Cache):
         self.cache = cache
         self.live, self.chosen = live, tuple(chosen)
         self.step = live.shape.slicing.per_advance
+        self.additive = all(is_additive(live.shape.kernels[i]) for i in self.chosen)
         self.total = _load(live, self.chosen, cache, "total")
 
     def late(self, rows: Rows) -> None:
         """Count rows of slices that have entered before."""
         self.total.append_slices(rows)
 
-    def windows(self, entering: Iterable[Rows], leaving: Iterable[Rows]) -> Node:
-        """The windows that close next, on end: the rows of the slices that enter for them and leave after them."""
-        enter, leave, totals = iter(entering), iter(leaving), []
+    def windows(self, fresh: Rows, entering: range, old: Rows, leaving: range) -> Node:
+        """The windows that close next, on end: the slices that enter for them, of `fresh`, and leave after them."""
+        if self.additive:
+            return self._summed(fresh.between(*_ends(entering)), entering, old.between(*_ends(leaving)), leaving)
+        enter, leave, totals = iter(fresh.by_slice(*_ends(entering))), iter(old.by_slice(*_ends(leaving))), []
         for rows in enter:
             for part in (rows, *islice(enter, self.step - 1)):
                 self.total.append(part)
@@ -71,6 +78,30 @@ class TwoLayer:
             for part in islice(leave, self.step):
                 self.total.remove(part)
         return on_end(totals)
+
+    def _summed(self, came: Rows, entering: range, gone: Rows, leaving: range) -> Node:
+        """Of every window what it has more than the one before, summed up; the last sum is that of the next close."""
+        keys, windows = len(self.live.names), len(entering) // self.step
+        plus = (came.slices - entering.start) // self.step * keys + came.codes
+        minus = ((gone.slices - leaving.start) // self.step + 1) * keys + gone.codes
+        last = windows * keys
+
+        def sums(total: Array, more: Array, less: Array) -> Array:
+            grid = np.zeros((windows + 1) * keys, dtype=total.dtype)
+            grid[:keys] = total
+            np.add.at(grid, plus, more)
+            np.subtract.at(grid, minus, less)
+            rows = grid.reshape(windows + 1, keys)
+            np.cumsum(rows, axis=0, out=rows)
+            total[:] = grid[last:]
+            return grid[:last]
+
+        records = sums(self.total.records, came.records, gone.records)
+        partials = {
+            i: [sums(*of) for of in zip(self.total.partials[i], came.partials[i], gone.partials[i], strict=True)]
+            for i in self.chosen
+        }
+        return Node(self.live, self.chosen, records, partials)
 
     def reset(self, total: Node) -> None:
         """Start again from a total that was assembled from slices."""
@@ -344,6 +375,10 @@ class ThreeLayer:
     def _forget_between(self) -> None:
         self._between = None
         self.cache.drop("between")
+
+
+def _ends(slices: range) -> tuple[int, int]:
+    return slices.start, slices.stop
 
 
 def _load(live: Live, chosen: tuple[int, ...], cache: Cache, name: str) -> Node:
