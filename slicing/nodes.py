@@ -205,6 +205,27 @@ class Node:
         partials = {i: [column.copy() for column in columns] for i, columns in self.partials.items()}
         return self.live.follow(Node(self.live, self.chosen, self.records.copy(), partials))
 
+    def with_older(self, rows: Rows) -> Node:
+        """A node of this one and of rows of distinct keys, which are the older part."""
+        return self._with(rows, newer=False)
+
+    def with_newer(self, rows: Rows) -> Node:
+        """A node of this one and of rows of distinct keys, which are the newer part."""
+        return self._with(rows, newer=True)
+
+    def _with(self, rows: Rows, newer: bool) -> Node:
+        if not isinstance(rows.codes, slice) or len(rows) < len(self.records):
+            node = self.copy()
+            node._merge(rows, newer)
+            return node
+        rows = self.live.refresh(rows)
+        partials = {}
+        for i in self.chosen:
+            kernel, old, new = self.live.shape.kernels[i], self.partials[i], rows.partials[i]
+            with locating(lambda index: self._place(ALL, index)):
+                partials[i] = kernel.combine(old, new) if newer else kernel.combine(new, old)
+        return self.live.follow(Node(self.live, self.chosen, self.records + rows.records, partials))
+
     def append(self, rows: Rows) -> None:
         """Combine rows of distinct keys to what is there, as the newer part."""
         self._merge(rows, newer=True)
@@ -213,10 +234,6 @@ class Node:
         """Combine rows of several slices, one slice after another, as the newer part."""
         for index in np.unique(rows.slices).tolist():
             self.append(rows.between(index, index + 1))
-
-    def prepend(self, rows: Rows) -> None:
-        """Combine rows of distinct keys to what is there, as the older part."""
-        self._merge(rows, newer=False)
 
     def join(self, newer: Node) -> None:
         """Combine another node to this one, as the newer part."""

@@ -188,7 +188,7 @@ class ThreeLayer:
                 self._enter(index, part)
             if not runs:
                 self._advance(oldest)
-            runs.append(self.run.copy())
+            runs.append(self.run)
         suffixes = [self._suffix(oldest + self.step * at) for at in range(len(runs))]
         middle = self._middle()  # all that may bring new keys is read before nodes are put on end
         total = on_end(suffixes)
@@ -200,7 +200,7 @@ class ThreeLayer:
         """Count the rows of the next slice, `index`."""
         if index // self.stripe > self.q:
             self._complete_stripe()
-        self.run.append(rows)
+        self.run = self.run.with_newer(rows)
 
     def _complete_stripe(self) -> None:
         """The newest stripe is whole: it joins the start of its group, and waits for the group to become the oldest."""
@@ -267,10 +267,10 @@ class ThreeLayer:
         for index, part in zip(
             reversed(range(oldest, end)), rows.filled_backwards(self.live, oldest, end), strict=True
         ):
-            suffix.prepend(part)
+            suffix = suffix.with_older(part)
             if index % self.step == 0:
                 if index <= self.until:
-                    self._nodes[f"suffix {index}"] = suffix.copy()
+                    self._nodes[f"suffix {index}"] = suffix
                 elif self.leaves_suffixes:
                     self.cache.save(f"suffix {index}", suffix.block())
 
