@@ -17,9 +17,10 @@ from typing import Protocol
 from slicing.blocks import Block, Shape, decode_text, encode_text, fold, parts
 from slicing.errors import StateMismatch
 
-FORMAT = 5
-READABLE = (4, FORMAT)
-"""A suffix of a three-layer tree that is missing has no records in 4, and must be made in 5; made, it has none in 4."""
+FORMAT = 6
+READABLE = (4, 5, FORMAT)
+"""A suffix of a three-layer tree that is missing has no records in 4, and must be made from 5 on; made, it has none in
+4. Slices are cut before they enter in 6 only, where 5 would not look for them."""
 FAN_IN = 5
 """So many small pages are merged into one."""
 LARGE = -1

@@ -3,13 +3,13 @@
 Slices are the only truth; the trees' nodes are durable caches of them. Everything is a page in a key-value store:
 
     fresh     pages written since the last close, not in any cache yet
-    stripes   for each stripe the slices that have entered
-    late      what came to those slices after they had entered
+    stripes   for each stripe the slices that have entered, and those that came all at once
+    late      what came to those slices later
     caches    the trees' nodes by name
 
 A micro-batch in which nothing closes writes one page and the header, and reads none but to merge a few small ones. A
-close reads the fresh pages, moves the trees forward, and writes what entered into its stripes. Expired stripes are
-removed whole.
+close reads what enters, moves the trees forward, and writes what entered from fresh pages into its stripes. Expired
+stripes are removed whole.
 """
 
 from __future__ import annotations
@@ -58,12 +58,12 @@ class Bucket:
         self.head = self.pages.head
         self._fit_emission()
         self.stripes = Stripes(self.pages, shape)
-        read = self.stripes.read if emission.which == CHANGED else self._all
+        read = self._entered if emission.which == CHANGED else self._all
         self.recent = Recent(shape, self.head.nonce, str(emission), read)
         marks = Nodes(self.pages, "early", shape.select(()))
         self.pending = pending(emission, self.head, marks, self.recent.beside.get(PENDING))
         self.totals = self.recent.beside.get(TOTALS, empty(shape)) if emission.which == NEWEST else None
-        self._incoming = empty(shape)
+        self._incoming, self._newest_before = empty(shape), self.head.newest
 
     def _fit_emission(self) -> None:
         """What another emission has written: windows that went out take no records unless they are corrected."""
@@ -127,17 +127,18 @@ class Bucket:
             self._write_incoming()
             return
         fresh = self._take_fresh(slicing.entered(end))
+        came = fold(self.shape, [*self.stripes.read(slicing.entered(first), slicing.entered(end)), fresh])
         last = slicing.last_window(head.newest)
         if self.emission.has_trees:
             until = min(end, last + 1)
             cached, head.nodes = head.nodes == first, None
             if until > first:
                 windows = first, until, end
-                closing = Closing(self.shape, self.trees, self.pages, self.stripes, fresh, windows, cached)
+                closing = Closing(self.shape, self.trees, self.pages, self.stripes, came, windows, cached)
                 yield from closing.windows()
                 head.nodes = end if closing.leaves_nodes else None
         elif self.emission.which == CHANGED:
-            yield from self._changes(fresh, first, min(end, last + 2))
+            yield from self._changes(came, first, min(end, last + 2))
         head.done, keep = end, self._keep_from(end)
         if last + 1 < keep:
             self._clear(end)
@@ -150,15 +151,19 @@ class Bucket:
         return end - 1 if self.emission.which == CHANGED else min(end, self.head.taking)
 
     def _write_incoming(self) -> None:
-        if len(self._incoming):
-            self.pages.append(self.head.fresh, self._incoming, self.shape)
+        block, before = self._incoming, self._newest_before
+        if len(block):
+            waiting = self.slicing.entered(self.head.done)
+            block = self.stripes.put_ahead(block, waiting if before is None else max(waiting, before + 1))
+        if len(block):
+            self.pages.append(self.head.fresh, block, self.shape)
         self._incoming = empty(self.shape)
 
-    def _changes(self, fresh: Block, first: int, until: int) -> Iterator[Windows]:
+    def _changes(self, came: Block, first: int, until: int) -> Iterator[Windows]:
         slicing, drained = self.slicing, self.emission.what == WITH_DRAINED
         known, oldest = self.head.kept < first, slicing.first_slice(first - 1)
         stored = self.recent.slices([(oldest, FOREVER)], keep=True)
-        entering = fresh.between(oldest, slicing.entered(until))
+        entering = came.between(oldest, slicing.entered(until))
         yield from changes(self.shape, stored, entering, first, until, known, drained)
         self.recent.add(entering)
 
@@ -210,6 +215,9 @@ class Bucket:
         if len(due):
             for frame in touched(self.shape, self.trees, self._around(due), due, self.head.done):
                 yield replace(frame, kind="early")
+
+    def _entered(self, first: int, end: int) -> list[Block]:
+        return self.stripes.read(first, min(end, self.slicing.entered(self.head.done)))
 
     def _all(self, first: int, end: int) -> list[Block]:
         return [*self._stored(first, end), self._incoming.between(first, end)]
@@ -305,7 +313,7 @@ class Bucket:
         return {"open_windows": end - first, "slices": covered(spans)}
 
     def check(self) -> None:
-        """Assert the invariants between header and pages: no slice cut twice, nothing expired, every page in place."""
+        """Assert the invariants between header and pages: no page named twice, nothing expired, every page in place."""
         head, length = self.head, self.slicing.stripe
         entries = [*head.fresh, *head.late, *(entry for cached in head.caches.values() for entry in cached)]
         names = []
@@ -313,9 +321,8 @@ class Bucket:
             assert (key + 1) * length > self.slicing.first_slice(head.kept), "expired stripes are removed"
             entries += stripe.loose
             names += [name for cut in stripe.cuts for name in self.stripes.names(key, cut)]
-            assert all(a[1] <= b[0] for a, b in pairwise(stripe.cuts))
+            assert all(a[0] < b[0] for a, b in pairwise(stripe.cuts))
             assert all(key * length <= entry[1] < entry[2] <= (key + 1) * length for entry in stripe.loose)
-            assert all(key * length + cut[1] <= self.slicing.entered(head.done) for cut in stripe.cuts)
         assert all(entry[2] > self.slicing.first_slice(head.kept) for entry in head.late), "so are late rows"
         assert all(entry[2] <= self.slicing.entered(head.done) for entry in head.late)
         names += [page_name(entry) for entry in entries]

@@ -1,12 +1,17 @@
 """The slices that have entered the trees, in pages by stripe: cut to what one close reads, and removed whole.
 
 A stripe has *cut* pages, of single slices or of several small ones that share a page, and *loose* pages, one for each
-close in which some of its slices were too small for a page of their own; they are cut when the stripe is whole. Rows
-that come late to slices that have entered before are few: they share pages, whatever their stripes, and join their
-stripe when it is the next to leave.
+close in which some of its slices were too small for a page of their own; they are cut when the stripe is whole. Slices
+that come all at once are cut before they enter, and are then written only once. Rows that come late to slices that are
+cut or have entered are few: they share pages, whatever their stripes, and join their stripe when it is the next to
+leave.
 """
 
 from __future__ import annotations
+
+from bisect import insort
+from collections.abc import Iterator
+from itertools import pairwise
 
 import numpy as np
 
@@ -15,13 +20,13 @@ from slicing.pages import Entry, Pages, Stripe, page_name
 
 CUT_BYTES = 16 << 10
 """Slices smaller than this share a page: reading one costs as much as about 11 KB of content."""
-MOST_AT_ONCE = 32
+MOST_AT_ONCE = 64
 """Slices that leave in the same close share a page of at most so many times CUT_BYTES."""
 FOREVER = 1 << 62
 
 
 class Stripes:
-    """The slices that have entered. Blocks that are read are not folded: a slice may be in several pages."""
+    """The slices that have entered or are cut. Blocks that are read are not folded: a slice may be in several pages."""
 
     def __init__(self, pages: Pages, shape: Shape):
         self.pages, self.shape = pages, shape
@@ -42,18 +47,40 @@ class Stripes:
         found += _within(self.late, first, end)
         return [self.pages.get(name, self.shape).between(first, end) for name in found]
 
+    def put_ahead(self, block: Block, first: int) -> Block:
+        """Cut slices of which nothing has come before, those from `first` on, and return the rows of the others.
+
+        Only where more slices follow in the block, so that of these no more is likely to come, where they fill pages,
+        and where the window is longer than what came: else they leave as soon as they have entered.
+        """
+        self.at_once = len(np.unique(block.slices))
+        ahead = block.between(first, int(block.slices[-1]))
+        if self.at_once >= self.shape.slicing.per_window or not self._fills(ahead):
+            return block
+        others = np.ones(len(block), dtype=bool)
+        for key, part in self._by_stripe(ahead):
+            if self._fills(part):
+                self._cut(key, part)
+                others[slice(*np.searchsorted(block.slices, (part.slices[0], part.slices[-1] + 1)))] = False
+        return block.take(np.flatnonzero(others))
+
     def put(self, block: Block) -> None:
         """Add slices that enter: those that fill a page are cut at once."""
+        late = np.zeros(len(block), dtype=bool)
         for key in np.unique(block.slices // self.length).tolist():
-            part = block.between(key * self.length, (key + 1) * self.length)
+            for first, end, _ in self.held[key].cuts if key in self.held else ():
+                rows = np.searchsorted(block.slices, (key * self.length + first, key * self.length + end))
+                late[slice(*rows)] = True
+        self.put_late(block.take(np.flatnonzero(late)))
+        for key, part in self._by_stripe(block.take(np.flatnonzero(~late))):
             stripe = self.held.setdefault(key, Stripe())
-            if not stripe.loose and len(part) * row_bytes(self.shape, part) >= self.cut_bytes:
+            if not stripe.loose and self._fills(part):
                 self._cut(key, part)
             else:
                 self.pages.append(stripe.loose, part, self.shape)
 
     def put_late(self, block: Block) -> None:
-        """Add rows of slices that have entered before."""
+        """Add rows of slices that are cut or have entered before."""
         if len(block):
             self.pages.append(self.late, block, self.shape)
 
@@ -99,21 +126,32 @@ class Stripes:
         cuts = [cut for cut in stripe.cuts if start + cut[0] < end and start + cut[1] > first]
         return [name for cut in cuts for name in self.names(key, cut)] + _within(stripe.loose, first, end)
 
+    def _by_stripe(self, block: Block) -> Iterator[tuple[int, Block]]:
+        for key in np.unique(block.slices // self.length).tolist():
+            yield key, block.between(key * self.length, (key + 1) * self.length)
+
+    def _fills(self, block: Block) -> bool:
+        """Whether slices fill a page."""
+        return len(block) * row_bytes(self.shape, block) >= self.cut_bytes
+
     def _cut(self, key: int, block: Block) -> None:
-        """Write slices as pages of their own; small ones share a page with those that follow."""
-        stripe, start = self.held[key], key * self.length
-        width = row_bytes(self.shape, block)
-        indices, rows = np.unique(block.slices, return_counts=True)
-        first, size = 0, 0.0
-        for i, count in enumerate(rows):
-            size += int(count) * width
-            if size >= self.cut_bytes or i == len(rows) - 1:
-                low, high = int(indices[first]), int(indices[i]) + 1
-                pages = list(parts(self.shape, block.between(low, high)))
-                stripe.cuts.append([low - start, high - start, len(pages)])
-                for name, page in zip(self.names(key, stripe.cuts[-1]), pages, strict=True):
-                    self.pages.put(name, page, self.shape)
-                first, size = i + 1, 0
+        """Write slices as pages of their own; small ones share a page with those that follow, or with the last ones."""
+        stripe, start = self.held.setdefault(key, Stripe()), key * self.length
+        for low, high in pairwise(self._edges(block)):
+            pages = list(parts(self.shape, block.between(low, high)))
+            cut = [low - start, high - start, len(pages)]
+            insort(stripe.cuts, cut)
+            for name, page in zip(self.names(key, cut), pages, strict=True):
+                self.pages.put(name, page, self.shape)
+
+    def _edges(self, block: Block) -> list[int]:
+        """Where slices are cut, so that all pages are filled, from the first slice to the end of the last."""
+        indices, starts = np.unique(block.slices, return_index=True)
+        rows, edges = self.cut_bytes / row_bytes(self.shape, block), [0]
+        for at in range(1, len(indices)):
+            if starts[at] - starts[edges[-1]] >= rows and len(block) - starts[at] >= rows:
+                edges.append(at)
+        return [*indices[edges].tolist(), int(indices[-1]) + 1]
 
     def _remove(self, key: int) -> None:
         stripe = self.held.pop(key, Stripe())

@@ -88,7 +88,7 @@ def run_random_stream(mode, seed, monkeypatch, eager=False):
     grace = int(rng.choice([2000, 7000, 30_500])) * 1000 if "corrections" in mode else int(rng.choice([0, 0, 7000]))
     stream = EmittingStream(slicing, chosen_cases(mode, seed), MODES[mode], grace=grace, eager=eager)
     records, delay, watermark, now = random_records(rng), int(rng.integers(0, 20)), 0, 0
-    most = max(2, len(records) // 10)
+    most = max(2, len(records) // int(rng.choice([10, 3])))
     while records:
         count = int(rng.integers(0, most))
         batch, records = records[:count], records[count:]
@@ -111,6 +111,25 @@ def test_random_streams(mode, seed, monkeypatch):
 def test_random_streams_of_the_eager_strategy(mode, seed, monkeypatch):
     monkeypatch.setitem(MODES, "on_close()", on_close())
     run_random_stream(mode, 100 + seed, monkeypatch, eager=True)
+
+
+@pytest.mark.parametrize("kept", [0, 1 << 30], ids=["read", "kept"])
+@pytest.mark.parametrize("mode", ["on_close()", *MODES])
+def test_slices_that_are_cut_before_they_enter(mode, kept, monkeypatch):
+    """8 slices in a micro-batch, of windows of 12; they close in the next one, when a record comes to one of them."""
+    monkeypatch.setattr(stripes, "CUT_BYTES", 1)
+    monkeypatch.setattr(recent, "KEPT_BYTES", kept)
+    emission = MODES.get(mode, on_close())
+    grace = 5000 if emission.corrects else 0
+    stream, ahead = EmittingStream(hopping(12), cases("sum", "most"), emission, grace=grace), 0
+    for first in range(0, 80, 8):
+        records = evenly(stream.slicing, [first - 3, *range(first, first + 8)], keys=2)
+        stream.step(records, int(stream.slicing.slice_start(first)) // 1000, now=first)
+        head = stream.bucket().head
+        spans = [key * stream.slicing.stripe + cut[1] for key, each in head.stripes.items() for cut in each.cuts]
+        ahead += max(spans, default=0) > stream.slicing.entered(head.done)
+    assert ahead > 5
+    stream.drain()
 
 
 # --- the values -------------------------------------------------------------------------------------------------------

@@ -7,6 +7,7 @@ store is lost.
 import json
 import zlib
 from base64 import b64decode, b64encode
+from collections import Counter
 from functools import cache
 
 import numpy as np
@@ -60,7 +61,7 @@ def run_random_stream(seed, monkeypatch):
     forced = {5: "recompute", 7: "three_layer" if slicing.per_window > FEW_SLICES else None}.get(seed % 10)
     stream = Stream(slicing, chosen, [forced] * len(chosen) if forced else None, grace=int(rng.choice([0, 0, 7000])))
     records, delay, watermark = random_records(rng), int(rng.integers(0, 20)), 0
-    most = max(2, len(records) // 20)
+    most = max(2, len(records) // int(rng.choice([20, 3])))
     while records:
         count = int(rng.integers(1, most))
         batch, records = records[:count], records[count:]
@@ -222,6 +223,60 @@ def test_an_ordered_aggregate_takes_late_records_in_the_order_of_slices(place):
     expected = [str(i) for i in range(1, 61)]
     expected.insert(expected.index(str(index)) + 1, "-1")
     assert out[0, 1] == [61, ",".join(expected) + ","]
+
+
+#   n = 60, 20 slices in a micro-batch, and they close in the next one
+#
+#   window         [=====================================================)
+#   micro-batch    ...  |     2     |     3     |     4     |     5     |
+#   cut            ...   -----------+-----------+-----------+-----------+      all but the newest slice of each
+
+
+@pytest.mark.parametrize("late", [[], [3, 4, 11]], ids=["in order", "with late records"])
+@pytest.mark.parametrize("chosen", [COMMUTATIVE, WITH_ORDER], ids=["commutative", "ordered"])
+def test_slices_that_come_at_once_are_written_once(chosen, late, monkeypatch):
+    monkeypatch.setattr(stripes, "CUT_BYTES", 1)
+    stream, written = warm(60, chosen, keys=2), Counter()
+    put = pages.Pages.put
+
+    def counting_put(self, name, block, shape):
+        written.update(block.slices.tolist())
+        put(self, name, block, shape)
+
+    monkeypatch.setattr(pages.Pages, "put", counting_put)
+    ends = range(60, 400, 20)
+    for first in ends:
+        came = evenly(stream.slicing, range(first, first + 20), keys=2)
+        again = evenly(stream.slicing, [first - back for back in late], keys=2)
+        stream.step([*came, *again], watermark_of(stream.slicing, first - 59))
+    once = [index for end in ends[:-1] for index in range(end, end + 19) if end + 20 - index not in late]
+    assert {written[index] for index in once} == {2}, "a row for each key"
+    assert stream.late == [0, 2 * len(late)], "only of the first micro-batch, when a window had closed"
+    stream.drain()
+
+
+def test_slices_that_leave_when_they_have_entered_are_not_cut(monkeypatch):
+    monkeypatch.setattr(stripes, "CUT_BYTES", 1)
+    stream = warm(60, COMMUTATIVE)
+    for first in range(60, 300, 60):
+        stream.step(evenly(stream.slicing, range(first, first + 60)), watermark_of(stream.slicing, first - 59))
+        stripes_ = stream.bucket().head.stripes
+        assert max(stripes_) * stream.slicing.stripe < stream.slicing.entered(stream.bucket().head.done)
+    stream.drain()
+
+
+@pytest.mark.parametrize("at_a_time", [1, 7, 30])
+@pytest.mark.parametrize("chosen", [COMMUTATIVE, WITH_ORDER], ids=["commutative", "ordered"])
+def test_slices_cut_before_they_enter_take_more_records(chosen, at_a_time, monkeypatch):
+    monkeypatch.setattr(stripes, "CUT_BYTES", 1)
+    stream = warm(60, chosen)
+    stream.step(evenly(stream.slicing, range(60, 110), keys=2), stream.watermark)
+    cut = [key * 8 + cut[0] for key, stripe in stream.bucket().head.stripes.items() for cut in stripe.cuts]
+    assert max(cut) > 100 > stream.slicing.entered(1)
+    for window in range(1, 50, at_a_time):
+        more = evenly(stream.slicing, [61 + window, 100, 109], keys=3, value=lambda index, key: -key)
+        stream.step(more if window < 40 else [], watermark_of(stream.slicing, window + at_a_time))
+    stream.drain()
 
 
 def test_records_of_closed_windows_are_refused_and_counted():
@@ -387,8 +442,10 @@ def test_state_of_another_format_is_refused():
         Header.from_text(later)
 
 
+@pytest.mark.parametrize("version", [4, 5])
 @pytest.mark.parametrize("count", [1, 5, 20])
-def test_state_of_format_4_is_read_which_had_no_suffixes_where_no_records_were(count):
+def test_state_of_an_older_format_is_read(count, version):
+    """4 had no suffixes where no records were, and neither cut slices before they entered, as small ones never are."""
     stream, window = warm(60, COMMUTATIVE), 1
     for _ in range(8):
         stream.step(
@@ -396,8 +453,8 @@ def test_state_of_format_4_is_read_which_had_no_suffixes_where_no_records_were(c
         )
         window += count
         content = json.loads(zlib.decompress(b64decode(stream.store.text)))
-        assert content[0] == 5
-        stream.store.text = b64encode(zlib.compress(json.dumps([4, *content[1:]]).encode())).decode()
+        assert content[0] == pages.FORMAT
+        stream.store.text = b64encode(zlib.compress(json.dumps([version, *content[1:]]).encode())).decode()
     stream.drain()
 
 
