@@ -221,9 +221,12 @@ class Node:
         rows = self.live.refresh(rows)
         partials = {}
         for i in self.chosen:
-            kernel, old, new = self.live.shape.kernels[i], self.partials[i], rows.partials[i]
+            kernel, own, others = self.live.shape.kernels[i], self.partials[i], rows.partials[i]
             with locating(lambda index: self._place(ALL, index)):
-                partials[i] = kernel.combine(old, new) if newer else kernel.combine(new, old)
+                joined = kernel.combine(own, others) if newer else kernel.combine(others, own)
+            # A user's function may return what it was given, or what must not be written to; a ufunc does neither.
+            copy = None if kernel.combine_ufuncs else True
+            partials[i] = [np.array(new, old.dtype, copy=copy) for new, old in zip(joined, own, strict=True)]
         return self.live.follow(Node(self.live, self.chosen, self.records + rows.records, partials))
 
     def append(self, rows: Rows) -> None:
