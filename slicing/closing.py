@@ -19,8 +19,8 @@ FRAME_ROWS = 250_000
 class Closing:
     """Windows `first` up to `until` go out of a bucket, `end` is the next to close after that.
 
-    `fresh` holds all that came since the last close: rows of slices that have entered before (they were late for some
-    windows), of slices that enter now, and of later ones. Nothing is written but the trees' nodes. `cached` says
+    `fresh` holds what came since the last close to slices that have entered before (it was late for some windows), all
+    rows of slices that enter now, and some of later ones. Nothing is written but the trees' nodes. `cached` says
     whether they are there for window `first`, and `leaves_nodes` whether they will be for window `end`.
     """
 

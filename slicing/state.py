@@ -7,7 +7,7 @@ Slices are the only truth; the trees' nodes are durable caches of them. Everythi
     late      what came to those slices later
     caches    the trees' nodes by name
 
-A micro-batch in which nothing closes writes one page and the header, and reads none but to merge a few small ones. A
+A micro-batch in which nothing closes writes what came and the header, and reads nothing but to merge small pages. A
 close reads what enters, moves the trees forward, and writes what entered from fresh pages into its stripes. Expired
 stripes are removed whole.
 """
@@ -34,6 +34,8 @@ from slicing.stripes import FOREVER, Stripes
 from slicing.touching import as_before, of_keys, touched
 
 TOTALS = "totals"
+STRAGGLERS = 64
+"""Of so many rows one may come later than others of its slice, and be written again until the slice leaves."""
 
 
 class Bucket:
@@ -127,18 +129,17 @@ class Bucket:
             self._write_incoming()
             return
         fresh = self._take_fresh(slicing.entered(end))
-        came = fold(self.shape, [*self.stripes.read(slicing.entered(first), slicing.entered(end)), fresh])
         last = slicing.last_window(head.newest)
         if self.emission.has_trees:
             until = min(end, last + 1)
             cached, head.nodes = head.nodes == first, None
             if until > first:
-                windows = first, until, end
-                closing = Closing(self.shape, self.trees, self.pages, self.stripes, came, windows, cached)
+                news, windows = self._news(fresh, first, end), (first, until, end)
+                closing = Closing(self.shape, self.trees, self.pages, self.stripes, news, windows, cached)
                 yield from closing.windows()
                 head.nodes = end if closing.leaves_nodes else None
         elif self.emission.which == CHANGED:
-            yield from self._changes(came, first, min(end, last + 2))
+            yield from self._changes(self._news(fresh, first, end), first, min(end, last + 2))
         head.done, keep = end, self._keep_from(end)
         if last + 1 < keep:
             self._clear(end)
@@ -151,19 +152,35 @@ class Bucket:
         return end - 1 if self.emission.which == CHANGED else min(end, self.head.taking)
 
     def _write_incoming(self) -> None:
-        block, before = self._incoming, self._newest_before
+        block = self._incoming
         if len(block):
-            waiting = self.slicing.entered(self.head.done)
-            block = self.stripes.put_ahead(block, waiting if before is None else max(waiting, before + 1))
+            block = self.stripes.put_ahead(block, *self._complete(block))
         if len(block):
             self.pages.append(self.head.fresh, block, self.shape)
         self._incoming = empty(self.shape)
 
-    def _changes(self, came: Block, first: int, until: int) -> Iterator[Windows]:
+    def _complete(self, block: Block) -> tuple[int, int]:
+        """First and end of the slices that wait to enter and all of which has come in this block, as one would think.
+
+        Not of the newest slice, nor of as many more as rows of this block, but for one in `STRAGGLERS`, lie behind what
+        had come before.
+        """
+        first, newest, before = self.slicing.entered(self.head.done), int(block.slices[-1]), self._newest_before
+        if before is None:
+            return first, newest
+        behind = before + 1 - int(block.slices[len(block) // STRAGGLERS])
+        return max(first, before + 1), newest - max(0, behind)
+
+    def _news(self, fresh: Block, first: int, end: int) -> Block:
+        """What came since the last close, with the slices that enter now and were cut before."""
+        cut = self.stripes.read(self.slicing.entered(first), self.slicing.entered(end))
+        return fold(self.shape, [*cut, fresh])
+
+    def _changes(self, news: Block, first: int, until: int) -> Iterator[Windows]:
         slicing, drained = self.slicing, self.emission.what == WITH_DRAINED
         known, oldest = self.head.kept < first, slicing.first_slice(first - 1)
         stored = self.recent.slices([(oldest, FOREVER)], keep=True)
-        entering = came.between(oldest, slicing.entered(until))
+        entering = news.between(oldest, slicing.entered(until))
         yield from changes(self.shape, stored, entering, first, until, known, drained)
         self.recent.add(entering)
 

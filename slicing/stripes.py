@@ -2,8 +2,8 @@
 
 A stripe has *cut* pages, of single slices or of several small ones that share a page, and *loose* pages, one for each
 close in which some of its slices were too small for a page of their own; they are cut when the stripe is whole. Slices
-that come all at once are cut before they enter, and are then written only once. Rows that come late to slices that are
-cut or have entered are few: they share pages, whatever their stripes, and join their stripe when it is the next to
+that come all at once are cut before they enter, and are then written only once. Rows that come later to slices that
+are cut or have entered are few: they share pages, whatever their stripes, and join their stripe when it is the next to
 leave.
 """
 
@@ -21,7 +21,7 @@ from slicing.pages import Entry, Pages, Stripe, page_name
 CUT_BYTES = 16 << 10
 """Slices smaller than this share a page: reading one costs as much as about 11 KB of content."""
 MOST_AT_ONCE = 64
-"""Slices that leave in the same close share a page of at most so many times CUT_BYTES."""
+"""Slices that leave in the same close share a page from this many times CUT_BYTES on, or as many as a stripe has."""
 FOREVER = 1 << 62
 
 
@@ -32,12 +32,12 @@ class Stripes:
         self.pages, self.shape = pages, shape
         self.held, self.late, self.length = pages.head.stripes, pages.head.late, shape.slicing.stripe
         self.at_once = 1
-        """How many slices a close takes in, and so, some time later, how many leave in one."""
+        """How many slices a close takes in, or a micro-batch brings, and so, some time later, how many leave in one."""
 
     @property
     def cut_bytes(self) -> int:
         """The size from which on slices have a page of their own."""
-        return CUT_BYTES * min(self.at_once, MOST_AT_ONCE)
+        return CUT_BYTES * min(self.at_once, MOST_AT_ONCE, self.length)
 
     def read(self, first: int, end: int) -> list[Block]:
         """All stored rows of slices `first` up to but not including `end`, those that came late last."""
@@ -47,14 +47,13 @@ class Stripes:
         found += _within(self.late, first, end)
         return [self.pages.get(name, self.shape).between(first, end) for name in found]
 
-    def put_ahead(self, block: Block, first: int) -> Block:
-        """Cut slices of which nothing has come before, those from `first` on, and return the rows of the others.
+    def put_ahead(self, block: Block, first: int, end: int) -> Block:
+        """Cut slices `first` up to `end`, of which nothing is stored, and return the rows that are not in these pages.
 
-        Only where more slices follow in the block, so that of these no more is likely to come, where they fill pages,
-        and where the window is longer than what came: else they leave as soon as they have entered.
+        Only slices that fill pages, and only where the window is longer than what came: else they leave as they enter.
         """
-        self.at_once = len(np.unique(block.slices))
-        ahead = block.between(first, int(block.slices[-1]))
+        self.at_once = len(np.unique(block.between(first, FOREVER).slices))
+        ahead = block.between(first, end)
         if self.at_once >= self.shape.slicing.per_window or not self._fills(ahead):
             return block
         others = np.ones(len(block), dtype=bool)

@@ -1,4 +1,4 @@
-"""The two trees as caches that move forward one window at a time; what a stream uses while its windows close in turn.
+"""The two trees as caches that move forward from close to close; what a stream uses while its windows close in turn.
 
 `TwoLayer` keeps one node, the total of a window. `ThreeLayer` keeps, for the window that closed last::
 

@@ -300,14 +300,16 @@ def fail_once(stream, rng, records, watermark):
 
 
 @pytest.mark.parametrize("seed", range(30))
-@pytest.mark.parametrize("emission", [LATEST, early(records=3)], ids=str)
-def test_results_are_right_whatever_the_process_still_has(emission, seed):
+@pytest.mark.parametrize("emission", [LATEST, early(records=3), on_close()], ids=str)
+def test_results_are_right_whatever_the_process_still_has(emission, seed, monkeypatch):
     rng = np.random.default_rng(1000 + seed)
+    monkeypatch.setattr(stripes, "CUT_BYTES", int(rng.choice([1, 16_000])))
     chosen = [EXACT, cases("sum", "most", "highest"), cases("floats", "variance")][seed % 3]
     stream = EmittingStream(random_slicing(rng, seed // 3), chosen, emission, grace=int(rng.choice([0, 7000])))
     records, watermark, delay = random_records(rng), 0, int(rng.choice([0, 5, 60]))
+    most = int(rng.choice([12, 50]))
     while records:
-        count = int(rng.integers(0, 12))
+        count = int(rng.integers(0, most))
         batch, records = records[:count], records[count:]
         if rng.random() < 0.2:
             fail_once(stream, rng, batch, watermark)
@@ -569,8 +571,13 @@ def test_fieldwise_aggregates_are_joined_by_stripes():
     assert sum(calls) <= 2 * 1000 + 600 * 2 * 20
 
 
-def test_emission_changes_on_a_live_state():
-    """One emission after another on the same state: each goes on as if it had always been there, from its first row."""
+@pytest.mark.parametrize("at_once", [1, 5])
+def test_emission_changes_on_a_live_state(at_once, monkeypatch):
+    """One emission after another on the same state: each goes on as if it had always been there, from its first row.
+
+    Where slices come several at once, most are cut under the emission before the one under which they enter.
+    """
+    monkeypatch.setattr(stripes, "CUT_BYTES", 1)
     modes = [on_close(), on_update(), on_change(), on_close(), early(records=2), on_change(drained=True), on_close()]
     modes += [LATEST, on_update(), LATEST, early(records=2), LATEST]
     slicing = hopping(8)
@@ -579,8 +586,9 @@ def test_emission_changes_on_a_live_state():
         stream.emission = emission
         if emission.which == "changed":
             stream.went = {}  # nothing is known of the windows before: every key that holds records has a row
-        for index in range(10 * number, 10 * number + 10):
-            stream.step(evenly(slicing, [index, max(0, index - 3)], 2, lambda index, key: index // 4), index - 1)
+        for index in range(10 * number, 10 * number + 10, at_once):
+            came = [*range(index, index + at_once), max(0, index - (3 if at_once == 1 else 1))]
+            stream.step(evenly(slicing, came, 2, lambda index, key: index // 4), index - 1)
             stream.since = stream.since if str(emission).startswith("early") else []
     stream.drain()
 

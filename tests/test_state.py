@@ -229,7 +229,7 @@ def test_an_ordered_aggregate_takes_late_records_in_the_order_of_slices(place):
 #
 #   window         [=====================================================)
 #   micro-batch    ...  |     2     |     3     |     4     |     5     |
-#   cut            ...   -----------+-----------+-----------+-----------+      all but the newest slice of each
+#   cut            ...   -----------+-----------+-----------+-----------+      all but the newest slices of each
 
 
 @pytest.mark.parametrize("late", [[], [3, 4, 11]], ids=["in order", "with late records"])
@@ -249,10 +249,32 @@ def test_slices_that_come_at_once_are_written_once(chosen, late, monkeypatch):
         came = evenly(stream.slicing, range(first, first + 20), keys=2)
         again = evenly(stream.slicing, [first - back for back in late], keys=2)
         stream.step([*came, *again], watermark_of(stream.slicing, first - 59))
-    once = [index for end in ends[:-1] for index in range(end, end + 19) if end + 20 - index not in late]
+    held_back = 1 + max(late, default=0)
+    once = [index for first in ends[:-1] for index in range(first, first + 20 - held_back)]
     assert {written[index] for index in once} == {2}, "a row for each key"
     assert stream.late == [0, 2 * len(late)], "only of the first micro-batch, when a window had closed"
     stream.drain()
+
+
+@pytest.mark.parametrize("behind", [0.01, 0.2], ids=["few", "many"])
+def test_records_out_of_order_are_not_written_again_and_again(behind, monkeypatch):
+    """A share of the records of each micro-batch belongs to the 4 slices before it, of which the rest has come."""
+    monkeypatch.setattr(stripes, "CUT_BYTES", 1)
+    put_ahead, written = stripes.Stripes.put_ahead, []
+    for ahead in (put_ahead, lambda self, block, first, end: block):
+        monkeypatch.setattr(stripes.Stripes, "put_ahead", ahead)
+        stream, rng = Stream(hopping(100), cases("rows", "sum"), judged=False), np.random.default_rng(0)
+        rows = 0
+        for first in range(0, 400, 20):
+            slices = first + rng.integers(0, 20, 4000)
+            slices = np.where(rng.random(4000) < behind, first - 1 - rng.integers(0, 4, 4000), slices)
+            records = [(1000 * index, index % 97 * place % 100, 1) for place, index in enumerate(slices.tolist())]
+            bucket = stream.bucket()
+            bucket.add([stream.shipped(records)])
+            list(bucket.close(first - 10))
+            rows += bucket.pages.written
+        written.append(rows)
+    assert written[0] < 0.85 * written[1]
 
 
 def test_slices_that_leave_when_they_have_entered_are_not_cut(monkeypatch):
@@ -276,6 +298,33 @@ def test_slices_cut_before_they_enter_take_more_records(chosen, at_a_time, monke
     for window in range(1, 50, at_a_time):
         more = evenly(stream.slicing, [61 + window, 100, 109], keys=3, value=lambda index, key: -key)
         stream.step(more if window < 40 else [], watermark_of(stream.slicing, window + at_a_time))
+    stream.drain()
+
+
+def read_only(combine):
+    """`combine` as a library writes it whose arrays must not be written to."""
+
+    def combined(a, b):
+        joined = np.array(combine(a, b))
+        joined.flags.writeable = False
+        return joined
+
+    return combined
+
+
+@pytest.mark.parametrize(
+    "combine", [read_only(np.add), lambda a, b: a + b if np.any(a) else b], ids=["read-only", "its argument"]
+)
+@pytest.mark.parametrize("at_a_time", [1, 7, 24])
+def test_arrays_that_a_function_returns_are_not_written_to(combine, at_a_time, monkeypatch):
+    monkeypatch.setattr(nodes, "FILLED_SHARE", 0)
+    monkeypatch.setattr(closing, "FRAME_ROWS", 1)
+    aggregate = Aggregate(lambda: 0, lambda acc, v: acc + v, combine, columns=True)
+    stream = Stream(hopping(60), [Case(aggregate, sum)], ["three_layer"])
+    for first in range(0, 200, at_a_time):
+        slices = range(first, first + at_a_time)
+        came = evenly(stream.slicing, slices, 2, lambda index, key: index % 7 // 6 * (index + key))
+        stream.step(came, first)
     stream.drain()
 
 
