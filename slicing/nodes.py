@@ -221,11 +221,10 @@ class Node:
         rows = self.live.refresh(rows)
         partials = {}
         for i in self.chosen:
-            kernel, own, others = self.live.shape.kernels[i], self.partials[i], rows.partials[i]
-            with locating(lambda index: self._place(ALL, index)):
-                joined = kernel.combine(own, others) if newer else kernel.combine(others, own)
+            own = self.partials[i]
+            joined = self._combined(i, own, rows.partials[i], newer, ALL)
             # A user's function may return what it was given, or what must not be written to; a ufunc does neither.
-            copy = None if kernel.combine_ufuncs else True
+            copy = None if self.live.shape.kernels[i].combine_ufuncs else True
             partials[i] = [np.array(new, old.dtype, copy=copy) for new, old in zip(joined, own, strict=True)]
         return self.live.follow(Node(self.live, self.chosen, self.records + rows.records, partials))
 
@@ -251,17 +250,21 @@ class Node:
         met = ALL if isinstance(codes, slice) else _where(self.records[codes] > 0)
         both = codes if met is ALL else codes[met]
         for i in self.chosen:
-            kernel, columns, more = self.live.shape.kernels[i], self.partials[i], rows.partials[i]
+            columns, more = self.partials[i], rows.partials[i]
             old, new = [column[both] for column in columns], [column[met] for column in more]
             if met is not ALL:
                 for column, item in zip(columns, more, strict=True):
                     column[codes] = item
             if met is ALL or len(met):
-                with locating(lambda index: self._place(both, index)):
-                    joined = kernel.combine(old, new) if newer else kernel.combine(new, old)
+                joined = self._combined(i, old, new, newer, both)
                 for column, item in zip(columns, joined, strict=True):
                     column[both] = item
         self.records[codes] += rows.records
+
+    def _combined(self, i: int, own: Partials, others: Partials, newer: bool, codes: Any) -> Partials:
+        kernel = self.live.shape.kernels[i]
+        with locating(lambda index: self._place(codes, index)):
+            return kernel.combine(own, others) if newer else kernel.combine(others, own)
 
     def remove(self, rows: Rows) -> None:
         """Invert rows of distinct keys, the oldest part, out of what is there."""

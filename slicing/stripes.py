@@ -104,7 +104,6 @@ class Stripes:
             names = self._found(key, first, end) if key in self.held else []
             block = fold(self.shape, [*(self.pages.get(name, self.shape).between(first, end) for name in names), own])
             self._remove(key)
-            self.held[key] = Stripe()
             self._cut(key, block)
 
     def remove_before(self, index: int) -> None:
