@@ -3,7 +3,7 @@
 They are those of a steady stream: every slice holds records of the key, windows close one after another, and a slice of
 a bucket fills a page. Smaller slices share pages (see `stripes`), and a read counts all rows of its page: at most the
 rows of a stripe more, which cost as much as the reading of one page. Of slices that come several at once all but the
-newest are not written again when they enter, a write less for each. `tests/test_accounting.py` counts all of it.
+newest ones are not written again when they enter, a write less for each. `tests/test_accounting.py` counts all of it.
 """
 
 from __future__ import annotations
