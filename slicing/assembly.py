@@ -117,8 +117,9 @@ class _Cells:
         """The cells in which windows `low` up to but not including `high` may end: cell, window and key of each."""
         slicing, lengths = self.slicing, np.diff(self.offsets)
         newest, end = (slicing.first_slice(window) + slicing.per_window - 1 for window in (low, high))
-        skipped = np.clip(newest - self.origins, 0, lengths)
-        counts = np.clip(end - self.origins, 0, lengths) - skipped
+        last = self.origins + lengths  # clipped before the difference, which may have more than 64 bits
+        skipped = np.clip(newest, self.origins, last) - self.origins
+        counts = np.clip(end, self.origins, last) - self.origins - skipped
         before = np.cumsum(counts) - counts
         at = np.arange(int(counts.sum())) + np.repeat(self.offsets[:-1] + skipped - before, counts)
         oldest = at + np.repeat(self.origins - self.offsets[:-1] - slicing.per_window + 1, counts)
@@ -153,7 +154,7 @@ def assemble(
     block = block.between(slicing.first_slice(first), slicing.first_slice(end - 1) + slicing.per_window)
     if first >= end or not len(block):
         return
-    rows, _ = order(block.keys, block.slices - block.slices[0])
+    rows, _ = order(block.keys, block.slices)
     block = block.take(rows)
     aligned = slicing.per_window > 1 and not all(map(_running, shape.kernels, trees))
     width = 8 * (2 + 4 * sum(kernel.width for kernel in shape.kernels))
@@ -202,7 +203,7 @@ def _layout(block: Block, slicing: Slicing, aligned: bool) -> _Cells:
     """
     n, stripe = slicing.per_window, slicing.stripe
     slices, keys = block.slices, block.keys
-    breaks = (np.diff(keys, prepend=-1) != 0) | (np.diff(slices, prepend=slices[0]) >= n)
+    breaks = (np.diff(keys, prepend=-1) != 0) | (np.diff(slices, prepend=slices[0]).view(np.uint64) >= n)
     heads = np.flatnonzero(breaks)
     tails = np.append(heads[1:], len(slices)) - 1
     origins = slices[heads]

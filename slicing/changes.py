@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 from slicing.assembly import Windows, show_window
 from slicing.blocks import Block, Shape, encode_keys, fold
 from slicing.kernel import Array, locating
+from slicing.pairs import Pairs
 from slicing.picking import pick
 from slicing.touching import all_of, of_keys
 
@@ -43,8 +44,8 @@ def changes(
         keys = np.concatenate([new.keys, rows.keys])
         windows = np.concatenate([entering, slicing.last_window(rows.slices) + 1])
         inside = (windows >= first) & (windows < until)
-        places = np.unique(keys[inside] * (until - first) + (windows[inside] - first))
-        keys, windows = places // (until - first), places % (until - first) + first
+        pairs = Pairs.over(windows[inside], len(everything.names))
+        keys, windows = pairs.unpack(np.unique(pairs.pack(keys[inside], windows[inside])))
         some = np.unique(keys)
         there = pick(shape, rows, keys, windows)
         before = pick(shape, old if known else old.take(slice(0)), some, np.full(len(some), first - 1))

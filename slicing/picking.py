@@ -16,6 +16,7 @@ import numpy as np
 from slicing.assembly import Windows, is_additive
 from slicing.blocks import Block, Shape, order, show_place
 from slicing.kernel import Array, Kernel, Partials, locating
+from slicing.pairs import Pairs
 
 
 @dataclass(frozen=True)
@@ -35,15 +36,11 @@ def pick(shape: Shape, block: Block, keys: Array, windows: Array) -> Windows:
     Combines per window: none for additive aggregates, else at most 2 sqrt(n), and 2 for each row of the block.
     """
     slicing = shape.slicing
-    base = int(block.slices.min()) if len(block) else 0
-    rows, _ = order(block.keys, block.slices - base)
+    rows, _ = order(block.keys, block.slices)
     block = block.take(rows)
-    span = int(block.slices.max()) - base + 1 if len(block) else 1
-    at = block.keys * span + (block.slices - base)
-    first = slicing.first_slice(windows)
-    low, high = (
-        np.searchsorted(at, keys * span + np.clip(edge - base, 0, span)) for edge in (first, first + slicing.per_window)
-    )
+    pairs = Pairs.over(block.slices, len(block.names))
+    at, first = pairs.pack(block.keys, block.slices), slicing.first_slice(windows)
+    low, high = (np.searchsorted(at, pairs.pack(keys, edge)) for edge in (first, first + slicing.per_window))
     total = _before(block.records)
     records = total[high] - total[low]
     held = np.flatnonzero(records)

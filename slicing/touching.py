@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from slicing.assembly import Windows, assemble
 from slicing.blocks import Block, Shape, encode_keys, fold
-from slicing.kernel import Array
+from slicing.pairs import Pairs
 from slicing.stripes import FOREVER
 
 
@@ -68,7 +68,8 @@ def as_before(shape: Shape, trees: Sequence[str], block: Block, windows: Windows
     if frames:
         found = join(shape, frames)
         dictionaries = found.dictionaries
-        there, here = _packed(windows, first), _packed(found, first)
+        pairs = Pairs.over(np.concatenate([windows.windows, found.windows]), len(names))
+        there, here = (pairs.pack(some.keys, some.windows) for some in (windows, found))
         rows = np.argsort(here)
         at = np.minimum(np.searchsorted(here[rows], there), len(rows) - 1)
         same = here[rows][at] == there
@@ -89,8 +90,3 @@ def join(shape: Shape, frames: Sequence[Windows]) -> Windows:
         for i, kernel in enumerate(shape.kernels)
     ]
     return Windows(windows, keys, frames[0].names, records, partials, frames[0].dictionaries)
-
-
-def _packed(windows: Windows, first: int) -> Array:
-    packed: Array = (windows.windows - first) * len(windows.names) + windows.keys
-    return packed
