@@ -158,7 +158,8 @@ def rerank(kernel: Kernel, partials: Partials, old: pa.Array | None, new: pa.Arr
 def order(slices: Array, keys: Array) -> tuple[Array, Array]:
     """Rows sorted by (slice, key), stable, and where each run of equal (slice, key) starts in that order.
 
-    Both may be any integers, also the other way round. Packing (slice, key, row) into one int64 lets numpy sort plain values, several times faster than a stable argsort.
+    Both may be any integers, also the other way round. Packing (slice, key, row) into one int64 lets numpy sort plain
+    values, several times faster than a stable argsort.
     """
     count = len(slices)
     if count == 0:

@@ -59,6 +59,8 @@ def labels_of(names: pa.Table, chosen: tuple[int, ...]) -> Array:
 
 _ODD = np.uint64(0x9E3779B97F4A7C15)
 _NULL = np.uint64(0xD1B54A32D192ED03)
+PIECE_BYTES = 1 << 17
+"""So many bytes of text are hashed at once: what is made of them stays in the processor's cache."""
 
 
 def _hashed(array: pa.Array) -> Array:
@@ -76,7 +78,10 @@ def _hashed(array: pa.Array) -> Array:
 
 
 def _hashed_bytes(array: pa.Array) -> Array:
-    """A polynomial in an odd base over the bytes of each value, all values at once."""
+    """A polynomial in an odd base over the bytes of each value: `length + sum((byte + 1) * base ** (place + 1))`.
+
+    All values at once, a piece of their bytes after the other: numbers of 64 bits take many times the bytes.
+    """
     array = array.fill_null("" if pa.types.is_string(array.type) else b"")
     ends = np.frombuffer(array.buffers()[1], dtype=np.int32)[array.offset : array.offset + len(array) + 1]
     lengths = np.diff(ends).astype(np.int64)
@@ -84,11 +89,18 @@ def _hashed_bytes(array: pa.Array) -> Array:
     filled = np.flatnonzero(lengths)
     if not len(filled):
         return hashed
-    text = np.frombuffer(array.buffers()[2], dtype=np.uint8)[ends[0] : ends[-1]].astype(np.uint64)
-    starts = (ends[:-1] - ends[0])[filled]
-    place = np.arange(len(text)) - np.repeat(starts, lengths[filled])
-    powers = np.multiply.accumulate(np.full(int(lengths.max()), _ODD))
-    hashed[filled] += np.add.reduceat((text + np.uint64(1)) * powers[place], starts)
+    text = np.frombuffer(array.buffers()[2], dtype=np.uint8)[ends[0] : ends[-1]]
+    starts = (ends[:-1] - ends[0])[filled].astype(np.int64)
+    powers = np.multiply.accumulate(np.full(min(PIECE_BYTES, int(lengths.max())), _ODD))
+    for low in range(0, len(text), PIECE_BYTES):
+        high = min(low + PIECE_BYTES, len(text))
+        first, end = int(np.searchsorted(starts, low, side="right")) - 1, int(np.searchsorted(starts, high))
+        begins = np.maximum(starts[first:end], low) - low
+        place = np.arange(high - low) - np.repeat(begins, np.diff(begins, append=high - low))
+        sums = np.add.reduceat((text[low:high].astype(np.uint64) + np.uint64(1)) * powers[place], begins)
+        # The first value of a piece may have begun in one before it.
+        sums[:1] *= np.uint64(pow(int(_ODD), max(0, low - int(starts[first])), 1 << 64))
+        hashed[filled[first:end]] += sums
     return hashed
 
 
