@@ -1,11 +1,13 @@
 """The first stage, before the shuffle: records of one input partition become blocks, one row per bucket and part.
 
-Every bucket gets a row even if there is nothing for it: that is how a bucket learns of every micro-batch.
+Every bucket gets a row even if there is nothing for it: that is how a bucket exists from the first micro-batch on, and
+knows all watermarks. One row is enough, so the first input partition sends it: there is one in every micro-batch with
+data, and it may not wait for records of its own. They may all be left out between the watermark and here.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import count
 
@@ -24,6 +26,9 @@ CHUNK_BYTES = 64 << 20
 SCHEMA = "bucket int, partition int, part int, block binary, no_time bigint, no_window bigint"
 RECORDS_SCHEMA = f"{SCHEMA}, records binary"
 """Of a first stage that ships records beside blocks."""
+
+Page = tuple[int, bytes | None]
+"""The bucket that a row is for, and its block, if there is one."""
 
 
 @dataclass
@@ -55,8 +60,8 @@ class PreAggregate:
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Fold as it reads; rows for the shuffle at the end, or as soon as folding does not shrink the input."""
-        refused, part = Refused(), count()
-        held = {label: empty(self.shape) for label in self.labels}
+        refused, part, none = Refused(), count(), empty(self.shape)
+        held: dict[int, Block] = {}
         for chunk in _chunks(batches):
             records = _records(self.shape, chunk, refused)
             if not len(records.slices):
@@ -64,11 +69,12 @@ class PreAggregate:
             if self.beside:
                 yield _beside(_shipped(_encoded(self.shape, records, self.labels), part, Refused()))
             for label, block in self._blocks(records):
-                held[label] = fold(self.shape, [held[label], block])
+                held[label] = fold(self.shape, [held.get(label, none), block])
             if 2 * sum(map(len, held.values())) > CHUNK_ROWS:
-                yield self._rows(held, part, Refused())
-                held = {label: empty(self.shape) for label in self.labels}
-        yield self._rows(held, part, refused)
+                yield self._rows(self._pages(held), part, Refused())
+                held = {}
+        if last := [*self._pages(held), *_without_blocks(self.labels, held, refused)]:
+            yield self._rows(last, part, refused)
 
     def _blocks(self, records: Records) -> Iterator[tuple[int, Block]]:
         """Some records as one folded block per bucket that there are records of."""
@@ -79,10 +85,12 @@ class PreAggregate:
         for label, rows in _by_label(labels_of(names, self.labels)[block.keys]):
             yield label, block.take(rows)
 
-    def _rows(self, held: dict[int, Block], part: Iterator[int], refused: Refused) -> pa.RecordBatch:
-        pages = (
-            (label, encode(self.shape, page)) for label, block in held.items() for page in parts(self.shape, block)
-        )
+    def _pages(self, held: dict[int, Block]) -> Iterator[Page]:
+        for label, block in held.items():
+            for page in parts(self.shape, block):
+                yield label, encode(self.shape, page)
+
+    def _rows(self, pages: Iterable[Page], part: Iterator[int], refused: Refused) -> pa.RecordBatch:
         shipped = _shipped(pages, part, refused)
         return shipped.append_column("records", pa.nulls(len(shipped), pa.binary())) if self.beside else shipped
 
@@ -102,7 +110,8 @@ class Ship:
             records = _records(self.shape, chunk, refused)
             if len(records.slices):
                 yield _shipped(_encoded(self.shape, records, self.labels), part, Refused())
-        yield _shipped(((label, None) for label in self.labels), part, refused)
+        if last := _without_blocks(self.labels, (), refused):
+            yield _shipped(last, part, refused)
 
 
 def _records(shape: Shape, chunk: pa.Table, refused: Refused) -> Records:
@@ -146,8 +155,20 @@ def _beside(shipped: pa.RecordBatch) -> pa.RecordBatch:
     return without.append_column("records", shipped.column(at))
 
 
-def _shipped(pages: Iterable[tuple[int, bytes | None]], part: Iterator[int], refused: Refused) -> pa.RecordBatch:
-    partition = TaskContext.get().partitionId()  # type: ignore[union-attr]
+def _without_blocks(labels: Sequence[int], held: Collection[int], refused: Refused) -> list[Page]:
+    """The buckets, but for those in `held`, that the last rows of an input partition are for."""
+    if _partition() == 0:
+        return [(label, None) for label in labels if label not in held]
+    # Somebody has to count what was refused.
+    return [(labels[0], None)] if refused != Refused() and not held else []
+
+
+def _partition() -> int:
+    return int(TaskContext.get().partitionId())  # type: ignore[union-attr]
+
+
+def _shipped(pages: Iterable[Page], part: Iterator[int], refused: Refused) -> pa.RecordBatch:
+    partition = _partition()
     rows = [(label, partition, next(part), page, 0, 0) for label, page in pages]
     rows[0] = (*rows[0][:4], refused.no_time, refused.no_window)
     types = [pa.int32(), pa.int32(), pa.int32(), pa.binary(), pa.int64(), pa.int64()]

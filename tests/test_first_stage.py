@@ -1,0 +1,139 @@
+"""What the first stage sends: a row to every bucket from one input partition, and nothing for nothing from the others.
+
+The streams have more input partitions and buckets than keys, and input partitions without a record; rows are those of
+Spark's own `groupBy(keys, window)`, in the same micro-batch.
+"""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from oracle import cases, hopping, shape_of
+from pyspark.sql import functions as F
+from streams import MINUTE, SECOND, START, brute, exact_differences, record, run, source, spark_window, table, write
+
+import combinators as C
+from slicing import Aggregate, group_by
+from slicing import hopping as hopping_window
+from slicing.blocks import decode
+from slicing.eager import decode_records
+from slicing.spark import preaggregate
+from slicing.spark.preaggregate import PreAggregate, Ship
+
+WINDOW = hopping_window("60 seconds", "30 seconds")
+SHAPE = shape_of(hopping(60, 100), cases("sum"))
+LABELS = tuple(range(16))
+
+
+def batch(*records):
+    """Records (milliseconds or None, key, value) as they reach the first stage."""
+    times, keys, values = zip(*records, strict=True)
+    instants = pa.array([None if time is None else time * 1000 for time in times], pa.timestamp("us", "UTC"))
+    columns = [instants, pa.array(keys, pa.int64()), pa.array(values, pa.int64())]
+    return pa.RecordBatch.from_arrays(columns, ["time", "k", "v"])
+
+
+def sent(monkeypatch, partition, *batches, stage=None):
+    """The rows that an input partition sends."""
+    context = SimpleNamespace(get=lambda: SimpleNamespace(partitionId=lambda: partition))
+    monkeypatch.setattr(preaggregate, "TaskContext", context)
+    stage = stage or PreAggregate(SHAPE, ((0,),), LABELS)
+    rows = [row for out in stage(batches) for row in out.to_pylist()]
+    assert all(row["partition"] == partition for row in rows)
+    assert [row["part"] for row in rows] == list(range(len(rows)))
+    return rows
+
+
+def blocks(rows):
+    return [row["bucket"] for row in rows if row["block"] is not None]
+
+
+@pytest.mark.parametrize("stage", [None, Ship(SHAPE, LABELS)], ids=["partials", "records"])
+def test_the_first_input_partition_has_a_row_for_every_bucket_and_others_for_theirs(monkeypatch, stage):
+    some = batch((5, 1, 1), (7, 2, 2))
+    for records in ([], [some]):
+        first, other = (sent(monkeypatch, partition, *records, stage=stage) for partition in (0, 3))
+        assert {row["bucket"] for row in first} == set(LABELS)
+        assert {row["bucket"] for row in other} == set(blocks(other)) == set(blocks(first))
+        assert len(blocks(first)) == len(blocks(other)) == 2 * len(records)
+    decoded = [decode_records(SHAPE, row["block"]) if stage else decode(SHAPE, row["block"]) for row in other]
+    assert [len(block.slices) for block in decoded] == [1, 1]
+
+
+@pytest.mark.parametrize("beside", [False, True])
+def test_what_is_shipped_early_is_shipped_once(monkeypatch, beside):
+    monkeypatch.setattr(preaggregate, "CHUNK_ROWS", 4)
+    batches = [batch(*((1000 * i + j, j, 1) for j in range(4))) for i in range(3)]
+    for partition in (0, 1):
+        rows = sent(monkeypatch, partition, *batches, stage=PreAggregate(SHAPE, ((0,),), LABELS, beside))
+        blocks = [decode(SHAPE, row["block"]) for row in rows if row["block"] is not None]
+        assert sum(int(block.records.sum()) for block in blocks) == 12
+        assert {row["bucket"] for row in rows} == set(LABELS) or partition
+
+
+@pytest.mark.parametrize("stage", [None, Ship(SHAPE, LABELS)], ids=["partials", "records"])
+def test_refused_records_are_counted_by_any_input_partition_also_without_others(monkeypatch, stage):
+    refused, some = batch((None, 1, 1), (None, 2, 1)), batch((5, 1, 1))
+    for partition in (0, 1):
+        for batches in ([refused], [refused, some], [some, refused]):
+            rows = sent(monkeypatch, partition, *batches, stage=stage)
+            assert sum(row["no_time"] for row in rows) == 2
+            assert sum(row["no_window"] for row in rows) == 0
+    assert sent(monkeypatch, 1) == []
+
+
+# --- on Spark ---------------------------------------------------------------------------------------------------------
+
+
+def tables(seed, files=6):
+    """Three keys, some micro-batches of one record, late records, records without a time, and times that jump."""
+    rng = np.random.default_rng(seed)
+    found = []
+    for number in range(files):
+        base = START + number * 2 * MINUTE
+        times = [int(base + rng.integers(-9 * MINUTE, MINUTE)) for _ in range(int(rng.choice([1, 6])))]
+        made = [record(int(rng.integers(0, 3)), time, n=int(rng.integers(0, 99))) for time in times]
+        found.append(table([*made, record(1, None)] if number % 3 == 1 else made))
+    found[4] = table([record(1, None)])
+    return found
+
+
+EAGER = Aggregate(lambda: 0, lambda acc, n: acc + n)
+
+
+@pytest.mark.parametrize("eager", [False, True], ids=["partials", "records"])
+def test_few_keys_in_many_input_partitions_and_buckets(spark, tmp_path, eager):
+    made = tables(1)
+    write(made, tmp_path)
+    frame = source(spark, tmp_path, "30 seconds").repartition(8, "world", "n")
+    total = EAGER.on("n") if eager else C.sum("n")
+    ours = group_by(frame, "world").window(WINDOW, time="ts").buckets(16).aggregate(records=C.count(), total=total)
+    theirs = source(spark, tmp_path, "30 seconds").groupBy("world", spark_window(WINDOW))
+    outputs = run(ours, theirs.agg(F.count(F.lit(1)).alias("records"), F.sum("n").alias("total")))
+    ours, theirs = (output.rows("world") for output in outputs)
+    assert exact_differences(ours, theirs, ["records", "total"]) == []
+    assert len(theirs) > 20
+    counters = brute(made, WINDOW, delay=30 * SECOND).counters
+    assert {name: outputs[0].counters(name) for name in counters} == counters
+    assert counters["late"]
+    assert 4 in counters["no_time"], "of a micro-batch with nothing else"
+
+
+def test_a_watermark_moved_by_records_that_are_left_out_later(spark, tmp_path):
+    """The first micro-batches have no record behind the filter, in any input partition; the next one's are late."""
+    late, ahead = START, START + 10 * MINUTE
+    left_out, others = table([record(-1, ahead)]), table([record(1, late), record(2, ahead)])
+    write([left_out, left_out, others, table([record(2, 2 * ahead - START)])], tmp_path)
+
+    def kept():
+        # A condition of the event time is not moved to before the watermark.
+        return source(spark, tmp_path).filter(F.when(F.col("ts").isNull(), True).otherwise(F.col("world") > 0))
+
+    ours = group_by(kept().repartition(4), "world").window(WINDOW, time="ts").buckets(8).aggregate(records=C.count())
+    theirs = kept().groupBy("world", spark_window(WINDOW)).agg(F.count(F.lit(1)).alias("records"))
+    outputs = run(ours, theirs)
+    rows = [output.rows("world") for output in outputs]
+    assert exact_differences(*rows, ["records"]) == []
+    assert {place[1] for place in rows[1]} == {2}
+    assert outputs[0].counters("late") == {2: 1}
