@@ -11,11 +11,14 @@ import json
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
-from itertools import takewhile
+from itertools import chain, takewhile
 from typing import Protocol
+
+import numpy as np
 
 from slicing.blocks import Block, Shape, decode_text, encode_text, fold, parts
 from slicing.errors import StateMismatch
+from slicing.kernel import Array
 
 FORMAT = 6
 READABLE = (4, 5, FORMAT)
@@ -113,11 +116,15 @@ class Header:
         content = json.dumps([FORMAT, *values.values()], separators=(",", ":"))
         return base64.b64encode(zlib.compress(content.encode(), 1)).decode("ascii")
 
-    def spans(self, length: int) -> list[tuple[int, int]]:
-        """First slice and end of every page of slices, for stripes of `length`; cached nodes are none."""
-        entries = [*self.fresh, *self.late, *(entry for stripe in self.stripes.values() for entry in stripe.loose)]
-        cuts = [(key * length + cut[0], key * length + cut[1]) for key, s in self.stripes.items() for cut in s.cuts]
-        return [(entry[1], entry[2]) for entry in entries] + cuts
+    def spans(self, length: int) -> Array:
+        """First slice and end of every page of slices, a row each, for stripes of `length`; cached nodes are none."""
+        stripes = self.stripes.values()
+        entries = [*self.fresh, *self.late, *(entry for stripe in stripes for entry in stripe.loose)]
+        every = chain.from_iterable(stripe.cuts for stripe in stripes)
+        cuts = np.fromiter(chain.from_iterable(every), np.int64).reshape(-1, 3)
+        counts = np.array([len(stripe.cuts) for stripe in stripes], np.int64)
+        starts = np.repeat(np.array([*self.stripes], np.int64) * length, counts)
+        return np.concatenate([np.array(entries, np.int64).reshape(-1, 4)[:, 1:3], cuts[:, :2] + starts[:, None]])
 
     @classmethod
     def from_text(cls, text: str) -> Header:
@@ -133,13 +140,12 @@ class Header:
         return head
 
 
-def covered(spans: Sequence[tuple[int, int]]) -> int:
-    """How many slices lie in one of the spans at least."""
-    count, seen = 0, min(spans)[0]
-    for first, end in sorted(spans):
-        count += max(0, end - max(first, seen))
-        seen = max(seen, end)
-    return count
+def covered(spans: Array) -> int:
+    """How many slices lie in one of the spans at least, a span being a row of its first slice and its end."""
+    firsts, ends = spans[np.argsort(spans[:, 0])].T
+    seen = np.maximum.accumulate(ends)
+    firsts[1:] = np.maximum(firsts[1:], seen[:-1])
+    return int(np.maximum(ends - firsts, 0).sum())
 
 
 def compare_fingerprints(stored: dict[str, str], wanted: dict[str, str]) -> None:

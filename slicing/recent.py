@@ -9,19 +9,23 @@ from __future__ import annotations
 
 import secrets
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
+from itertools import chain, pairwise
+from sys import getsizeof
 
 import numpy as np
 import pyarrow as pa
 
-from slicing.blocks import Block, Shape, fold, row_bytes
+from slicing.blocks import Block, Shape, fold
+from slicing.kernel import Array
 from slicing.stripes import FOREVER
 
 KEPT_BYTES = 256 << 20
 """What a process keeps of all its buckets together. Slices are dropped first, those used longest ago before others:
 what is made from them is smaller, and to make it anew all of them are read."""
+SAMPLE = 256
+"""Of so many Python objects, evenly spread, the size is asked."""
 
 
 @dataclass(frozen=True)
@@ -105,8 +109,8 @@ class Recent:
         nonce = f"{self.what}{secrets.token_hex(8)}"
         oldest = self.first if self.first == FOREVER else max(first, self.first)
         parts = _stacked(self.shape, [_since(self.shape, part, oldest) for part in self._parts])
-        sizes = (sum(_bytes(self.shape, block) for block in blocks) for blocks in (parts, beside.values()))
-        _kept[nonce] = _Kept(oldest, parts, {name: _compact(self.shape, beside[name]) for name in beside}, *sizes)
+        made = {name: _compact(self.shape, block) for name, block in beside.items()}
+        _kept[nonce] = _Kept(oldest, parts, made, _bytes(parts), _bytes(made.values()))
         _make_room()
         return nonce if nonce in _kept else ""
 
@@ -143,8 +147,24 @@ def _since(shape: Shape, block: Block, first: int) -> Block:
     return block if 2 * gone <= len(block) else _compact(shape, block.take(np.arange(gone, len(block))))
 
 
-def _bytes(shape: Shape, block: Block) -> int:
-    return int(len(block) * row_bytes(shape, block))
+def _bytes(blocks: Iterable[Block]) -> int:
+    """What blocks take in memory together: what they share once, and all of an array that they have a part of."""
+    held: dict[int, int] = {}
+    for block in blocks:
+        for column in (block.slices, block.keys, block.records, *chain.from_iterable(block.partials)):
+            whole = column.base if isinstance(column.base, np.ndarray) else column
+            held[id(whole)] = whole.nbytes + (_object_bytes(whole) if whole.dtype == np.object_ else 0)
+        for values in (block.names, *block.dictionaries):
+            if values is not None:
+                held[id(values)] = values.get_total_buffer_size()
+    return sum(held.values())
+
+
+def _object_bytes(items: Array) -> int:
+    """About what the Python objects of an array take, by a sample of them."""
+    some = items.reshape(-1)[:: max(1, items.size // SAMPLE)].tolist()
+    sizes = [sum(map(getsizeof, (item, *item) if isinstance(item, tuple) else (item,))) for item in some]
+    return items.size * sum(sizes) // max(1, len(sizes))
 
 
 def _make_room() -> None:

@@ -322,11 +322,12 @@ class Bucket:
     def extent(self) -> dict[str, int]:
         """How many slices the pages span, and how many open windows these are of; by the header, no page is read."""
         oldest = self.slicing.first_slice(self.head.done)
-        spans = [(max(first, oldest), end) for first, end in self.head.spans(self.slicing.stripe) if end > oldest]
-        if not spans:
+        spans = self.head.spans(self.slicing.stripe)
+        spans = np.maximum(spans[spans[:, 1] > oldest], oldest)
+        if not len(spans):
             return {"open_windows": 0, "slices": 0}
-        first = max(self.head.done, self.slicing.first_window(min(spans)[0]))
-        end = self.slicing.last_window(max(end for _, end in spans) - 1) + 1
+        first = max(self.head.done, self.slicing.first_window(int(spans.min())))
+        end = self.slicing.last_window(int(spans.max()) - 1) + 1
         return {"open_windows": end - first, "slices": covered(spans)}
 
     def check(self) -> None:

@@ -12,6 +12,7 @@ from slicing.aggregate import Aggregate
 from slicing.assembly import EAGER
 from slicing.blocks import decode, encode, fold
 from slicing.eager import EagerBucket, Records, decode_records, encode_records
+from slicing.pages import Stripe
 from slicing.slices import Slicing
 from slicing.spark.strategy import strategy
 
@@ -224,3 +225,30 @@ def test_extent_of_the_eager_strategy_is_exact():
     stream = EagerStream(Slicing(4_000_000, 1_000_000), cases("rows"))
     stream.step([(10_000_000, 1, 1), (30_000_000, 1, 1)])
     assert stream.bucket().extent() == {"open_windows": 8, "slices": 0}
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_extent_of_any_header_is_that_of_the_slices_in_its_pages(seed):
+    """Pages overlap, lie apart, and have slices of which all windows have gone out."""
+    rng = np.random.default_rng(seed)
+    bucket = Stream(hopping(30), cases("sum")).bucket()
+    head, length = bucket.head, bucket.slicing.stripe
+    head.done = int(rng.integers(0, 200))
+
+    def spans(low, high, count):
+        firsts = sorted(rng.integers(low, high, count).tolist())
+        return [(first, int(rng.integers(first, high)) + 1) for first in firsts]
+
+    pages = {kind: spans(0, 300, int(rng.integers(0, 4))) for kind in ("fresh", "late")}
+    for kind, some in pages.items():
+        setattr(head, kind, [[0, *span, 0] for span in some])
+    slices = {i for some in pages.values() for span in some for i in range(*span)}
+    for key in rng.choice(60, int(rng.integers(0, 6)), replace=False).tolist():
+        cuts, loose = spans(0, length, int(rng.integers(0, 3))), spans(0, length, int(rng.integers(0, 2)))
+        whole = [(key * length + first, key * length + end) for first, end in (*cuts, *loose)]
+        head.stripes[key] = Stripe([[*cut, 1] for cut in cuts], [[0, *span, 0] for span in whole[len(cuts) :]])
+        slices |= {i for span in whole for i in range(*span)}
+    slices = {i for i in slices if i >= head.done}
+    windows = {w for i in slices for w in range(i - 29, i + 1) if w >= head.done}
+    opened = max(windows) - min(windows) + 1 if windows else 0
+    assert bucket.extent() == {"open_windows": opened, "slices": len(slices)}
