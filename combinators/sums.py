@@ -1,4 +1,10 @@
-"""Sums and means: exact for integers and decimals, in limbs of 32 bits that can be added and subtracted freely."""
+"""Sums and means: exact for integers and decimals, in limbs of 32 bits that can be added and subtracted freely.
+
+What a limb has beyond its 32 bits is carried into the next one whenever partials are combined, so that sums of up to 95
+bits are exact (159 for decimals), however many records they are of: 2^32 of the largest integers, 2^63 of 32 bits.
+Running totals of limbs may wrap around int64: the difference of two is right modulo 2^64, and the limbs of a window, of
+which each slice has at most 32 bits, need no more.
+"""
 
 from __future__ import annotations
 
@@ -10,67 +16,79 @@ import numpy as np
 
 from combinators._common import NUMBERS, Array, constant, require, shown
 from slicing.aggregate import Aggregate, Bound, Fieldwise, fieldwise
-from slicing.errors import ResultOverflow
+from slicing.errors import InvalidValue, ResultOverflow
 from slicing.kinds import FLOATS, decimal_of
 
 _LOW = 0xFFFFFFFF
+_ERROR, _NULL = "error", "null"
 _MAX_DIGITS = 38
 _ROOMY = Context(prec=80)
 _CAST = 'Cast it first, for example `withColumn("x", F.col("x").cast("double"))`.'
 
 
-def sum(column: str) -> Bound:
+def sum(column: str, *, overflow: str = _ERROR) -> Bound:
     """The sum of the values of `column`.
 
     No value gives null. Integers give bigint, float and double give double, decimal(p,s) gives decimal(p+10,s) with at
-    most 38 digits. Integers and decimals are exact for 2^31 records and invertible: 2 combines a window; floats are not
-    inverted: 4 on average, 2 sqrt(n) at worst. Raises ResultOverflow when the sum of a window leaves the result type,
-    InvalidType for a column that is not numeric. Reference: Spark's `sum` in ANSI mode.
+    most 38 digits. Integers and decimals are exact and invertible: 2 combines a window; floats are not inverted: 4 on
+    average, 2 sqrt(n) at worst. When the sum of a window leaves the result type, it raises ResultOverflow, or gives
+    null with `overflow="null"`, which takes no part in the state: a query may go on with it. Raises InvalidType for a
+    column that is not numeric, InvalidValue for another `overflow`. Reference: Spark's `sum` in ANSI mode.
 
     >>> [sum("x").resolve((kind,)).returns for kind in ("tinyint", "float", "decimal(10,2)", "decimal(38,4)")]
     ['bigint', 'double', 'decimal(20,2)', 'decimal(38,4)']
     """
     label = f"sum({column})"
-    return Bound(partial(_sum_of, label), (column,), label)
+    return Bound(partial(_sum_of, label, _checked(overflow)), (column,), label)
 
 
-def mean(column: str) -> Bound:
+def mean(column: str, *, overflow: str = _ERROR) -> Bound:
     """The arithmetic mean of the values of `column`.
 
     No value gives null. Integers, float and double give double, decimal(p,s) gives decimal(p+4,s+4), both at most 38,
     rounded half up. Integers are summed exactly and divided once: the mean is within 2 ulp of the true one, even where
-    their sum leaves bigint. Cost as for `sum`. Raises ResultOverflow when a decimal mean does not fit its type,
-    InvalidType for a column that is not numeric. Reference: Spark's `avg`, which adds integers as doubles.
+    their sum leaves bigint. Cost and errors as for `sum`; only a decimal mean may not fit its type, and is null then
+    with `overflow="null"`. Reference: Spark's `avg`, which adds integers as doubles.
 
     >>> [mean("x").resolve((kind,)).returns for kind in ("bigint", "decimal(10,2)", "decimal(38,36)")]
     ['double', 'decimal(14,6)', 'decimal(38,38)']
     """
     label = f"mean({column})"
-    return Bound(partial(_mean_of, label), (column,), label)
+    return Bound(partial(_mean_of, label, _checked(overflow)), (column,), label)
 
 
-def _sum_of(label: str, kind: str) -> Aggregate:
+def _checked(overflow: str) -> str:
+    if overflow not in (_ERROR, _NULL):
+        raise InvalidValue(
+            f"`overflow` must be {_ERROR!r} or {_NULL!r}: what a window shows whose result leaves its type; "
+            f"got {overflow!r}."
+        )
+    return overflow
+
+
+def _sum_of(label: str, overflow: str, kind: str) -> Aggregate:
     require(label, NUMBERS, kind, _CAST)
     if decimal := decimal_of(kind):
         precision, scale = min(decimal[0] + 10, _MAX_DIGITS), decimal[1]
-        return _limbs(partial(_decimal_sum, label, precision, scale), f"decimal({precision},{scale})")
+        return _limbs(partial(_decimal_sum, label, overflow, precision, scale), f"decimal({precision},{scale})")
     if kind in FLOATS:
         return _floats(_float_sum)
-    return _integers(partial(_integer_sum, label), "bigint")
+    return _integers(partial(_integer_sum, label, overflow), "bigint")
 
 
-def _mean_of(label: str, kind: str) -> Aggregate:
+def _mean_of(label: str, overflow: str, kind: str) -> Aggregate:
     require(label, NUMBERS, kind, _CAST)
     if decimal := decimal_of(kind):
         precision, scale = min(decimal[0] + 4, _MAX_DIGITS), min(decimal[1] + 4, _MAX_DIGITS)
-        return _limbs(partial(_decimal_mean, label, decimal[1], precision, scale), f"decimal({precision},{scale})")
+        lower = partial(_decimal_mean, label, overflow, decimal[1], precision, scale)
+        return _limbs(lower, f"decimal({precision},{scale})")
     if kind in FLOATS:
         return _floats(_float_mean)
     return _integers(_integer_mean, "double")
 
 
-def _fieldwise(ufunc: np.ufunc, count: int) -> Fieldwise:
-    return fieldwise(*[ufunc] * count)
+def _fieldwise(ufunc: np.ufunc, count: int, then: Any = None) -> Fieldwise:
+    return fieldwise(*[ufunc] * count, then=then)
 
 
 def _floats(lower: Any) -> Aggregate:
@@ -101,8 +119,8 @@ def _integers(lower: Any, returns: str) -> Aggregate:
     return Aggregate(
         constant((0, 0, 0)),
         _add_integer,
-        _fieldwise(np.add, 3),
-        _fieldwise(np.subtract, 3),
+        _fieldwise(np.add, 3, _carried_integers),
+        _fieldwise(np.subtract, 3, _carried_integers),
         lower,
         partial="high bigint, low bigint, n bigint",
         returns=returns,
@@ -116,27 +134,45 @@ def _add_integer(acc: Any, value: Array) -> Any:
     return high + (wide >> 32), low + (wide & _LOW), n + 1
 
 
-def _integer_sum(label: str, acc: Any) -> Array:
+def _carried_integers(acc: Any) -> Any:
     high, low, n = acc
-    top = high + (low >> 32)
+    low, high = _carried(low, high)
+    return high, low, n
+
+
+def _carried(*limbs: Array) -> tuple[Array, ...]:
+    """The same sum with every limb in 32 bits but the last one, the top.
+
+    A limb may be from -2^32, as between two partials, up to 2^64 - 2^32, as of the 2^32 - 2 records that one could be
+    of when nothing was carried: int64 has wrapped around then.
+    """
+    carried, carry = [], np.zeros_like(limbs[0])
+    for limb in limbs[:-1]:
+        full = limb + carry
+        carry = ((full + (_LOW + 1)).astype(np.uint64) >> np.uint64(32)).astype(np.int64) - 1
+        carried.append(full & _LOW)
+    return (*carried, limbs[-1] + carry)
+
+
+def _integer_sum(label: str, overflow: str, acc: Any) -> Array:
+    top, low, n = _carried_integers(acc)
     outside = top != top.astype(np.int32)
-    if outside.any():
-        _overflow(label, (int(top[outside][0]) << 32) + int(low[outside][0] & _LOW), "bigint", "decimal(38,0)")
-    return shown((top << 32) | (low & _LOW), n == 0)
+    if overflow == _ERROR and outside.any():
+        _overflow(label, (int(top[outside][0]) << 32) + int(low[outside][0]), "bigint", "decimal(38,0)")
+    return shown((top << 32) | low, (n == 0) | outside)
 
 
 def _integer_mean(acc: Any) -> Array:
-    high, low, n = acc
-    total = (high + (low >> 32)) * 2.0**32 + (low & _LOW)
-    return shown(total / np.maximum(n, 1), n == 0)
+    top, low, n = _carried_integers(acc)
+    return shown((top * 2.0**32 + low) / np.maximum(n, 1), n == 0)
 
 
 def _limbs(lower: Any, returns: str) -> Aggregate:
     return Aggregate(
         constant((0, 0, 0, 0, 0)),
         _add_limbs,
-        _fieldwise(np.add, 5),
-        _fieldwise(np.subtract, 5),
+        _fieldwise(np.add, 5, _carried_limbs),
+        _fieldwise(np.subtract, 5, _carried_limbs),
         lower,
         partial="limb0 bigint, limb1 bigint, limb2 bigint, limb3 bigint, n bigint",
         returns=returns,
@@ -149,17 +185,26 @@ def _add_limbs(acc: Any, value: tuple[Array, ...]) -> Any:
     return tuple(limb + more for limb, more in zip(acc, (*value, 1), strict=True))
 
 
-def _decimal_sum(label: str, precision: int, scale: int, acc: Any) -> Array:
+def _carried_limbs(acc: Any) -> Any:
     *limbs, n = acc
-    total = np.frompyfunc(_join, 4, 1)(*limbs)
-    return shown(_decimals(label, total, precision, scale), n == 0)
+    return (*_carried(*limbs), n)
 
 
-def _decimal_mean(label: str, from_scale: int, precision: int, scale: int, acc: Any) -> Array:
-    *limbs, n = acc
-    total = np.frompyfunc(_join, 4, 1)(*limbs)
+def _decimal_sum(label: str, overflow: str, precision: int, scale: int, acc: Any) -> Array:
+    total, n = _joined(acc)
+    return _decimals(label, overflow, precision, scale, total, n == 0)
+
+
+def _decimal_mean(label: str, overflow: str, from_scale: int, precision: int, scale: int, acc: Any) -> Array:
+    total, n = _joined(acc)
     average = np.frompyfunc(partial(_quotient, scale - from_scale), 2, 1)(total, np.maximum(n, 1))
-    return shown(_decimals(label, average, precision, scale), n == 0)
+    return _decimals(label, overflow, precision, scale, average, n == 0)
+
+
+def _joined(acc: Any) -> tuple[Any, Array]:
+    """The unscaled sums, as Python's integers, and the counts."""
+    *limbs, n = _carried_limbs(acc)
+    return np.frompyfunc(_join, 4, 1)(*limbs), n
 
 
 def _join(limb0: int, limb1: int, limb2: int, limb3: int) -> int:
@@ -175,17 +220,20 @@ def _half_up(numerator: int, denominator: int) -> int:
     return -rounded if numerator < 0 else rounded
 
 
-def _decimals(label: str, unscaled: Any, precision: int, scale: int) -> Array:
-    place = partial(_place, label, precision, scale)
-    return np.asarray(np.frompyfunc(place, 1, 1)(unscaled), np.object_)
+def _decimals(label: str, overflow: str, precision: int, scale: int, unscaled: Any, hidden: Array) -> Array:
+    outside = np.asarray(abs(unscaled) >= 10**precision, np.bool_)
+    if overflow == _ERROR and outside.any():
+        found = _decimal(scale, unscaled[outside][0])
+        _overflow(label, found, f"decimal({precision},{scale})", "double or a decimal of smaller scale")
+    return shown(np.asarray(np.frompyfunc(partial(_decimal, scale), 1, 1)(unscaled), np.object_), hidden | outside)
 
 
-def _place(label: str, precision: int, scale: int, unscaled: int) -> Decimal:
-    value = Decimal(unscaled).scaleb(-scale, _ROOMY)
-    if abs(unscaled) >= 10**precision:
-        _overflow(label, value, f"decimal({precision},{scale})", "double or a decimal of smaller scale")
-    return value
+def _decimal(scale: int, unscaled: int) -> Decimal:
+    return Decimal(unscaled).scaleb(-scale, _ROOMY)
 
 
 def _overflow(label: str, found: Any, kind: str, remedy: str) -> None:
-    raise ResultOverflow(f"`{label}` of a window must fit {kind}; got {found}. Cast the column to {remedy} first.")
+    raise ResultOverflow(
+        f"`{label}` of a window must fit {kind}; got {found}. Cast the column to {remedy} first. A query that has a "
+        f'checkpoint goes on with `overflow="{_NULL}"`, which shows null instead.'
+    )

@@ -22,24 +22,30 @@ class Fieldwise:
     """Combine (or invert) partials field by field, each with a binary numpy ufunc.
 
     It is called like any other function of two partials with `columns=True`. Because the ufuncs are known, slices are
-    reduced and accumulated inside numpy, without a Python call per step.
+    reduced and accumulated inside numpy, without a Python call per step. `then` puts what they give into another form
+    of the same partial, in arrays of its own; the windows of a running total are added up without it.
     """
 
     ufuncs: tuple[np.ufunc, ...]
+    then: Callable[[Any], Any] | None = None
 
     def __call__(self, a: Any, b: Any) -> Any:
         if len(self.ufuncs) == 1:
-            return self.ufuncs[0](a, b)
-        return tuple(ufunc(x, y) for ufunc, x, y in zip(self.ufuncs, a, b, strict=True))
+            return self.formed(self.ufuncs[0](a, b))
+        return self.formed(tuple(ufunc(x, y) for ufunc, x, y in zip(self.ufuncs, a, b, strict=True)))
+
+    def formed(self, partial: Any) -> Any:
+        """What the ufuncs gave, in the form of `then`."""
+        return partial if self.then is None else self.then(partial)
 
 
-def fieldwise(*ufuncs: np.ufunc) -> Fieldwise:
+def fieldwise(*ufuncs: np.ufunc, then: Callable[[Any], Any] | None = None) -> Fieldwise:
     """`Fieldwise` of these ufuncs, one for each field of the partial, in order.
 
     >>> fieldwise(np.add, np.maximum)((np.array([1]), np.array([5])), (np.array([2]), np.array([3])))
     (array([3]), array([5]))
     """
-    return Fieldwise(ufuncs)
+    return Fieldwise(ufuncs, then)
 
 
 @dataclass(frozen=True)

@@ -102,6 +102,7 @@ class _Cells:
     offsets: Array  # first cell of each stretch, and the number of all cells
     keys: Array  # key of each stretch
     position: Array  # cell of each row
+    lead: int  # cells of a stretch before the first one in which a window may end
 
     @property
     def count(self) -> int:
@@ -118,7 +119,7 @@ class _Cells:
         slicing, lengths = self.slicing, np.diff(self.offsets)
         newest, end = (slicing.first_slice(window) + slicing.per_window - 1 for window in (low, high))
         last = self.origins + lengths  # clipped before the difference, which may have more than 64 bits
-        skipped = np.clip(newest, self.origins, last) - self.origins
+        skipped = np.clip(newest, self.origins + self.lead, last) - self.origins
         counts = np.clip(end, self.origins, last) - self.origins - skipped
         before = np.cumsum(counts) - counts
         at = np.arange(int(counts.sum())) + np.repeat(self.offsets[:-1] + skipped - before, counts)
@@ -143,8 +144,8 @@ def assemble(
 ) -> Iterator[Windows]:
     """The windows `first` up to but not including `end` (all, if left out) that hold a record of a folded block.
 
-    Yields portions of whole keys whose cells take at most about PORTION_BYTES, each sorted by key and window. Cost in
-    combines per window: none for additive aggregates, about 4 for the three-layer tree, n - 1 for recompute.
+    Yields portions whose cells take at most about PORTION_BYTES, each sorted by key and window. Cost in combines per
+    window: none for additive aggregates, about 4 for the three-layer tree, n - 1 for recompute.
     """
     slicing = shape.slicing
     if not len(block):
@@ -159,19 +160,18 @@ def assemble(
     aligned = slicing.per_window > 1 and not all(map(_running, shape.kernels, trees))
     width = 8 * (2 + 4 * sum(kernel.width for kernel in shape.kernels))
     limit = max(1, PORTION_BYTES // width)
-    for portion, cells in _portions(block, _layout(block, slicing, aligned), limit):
+    for portion, cells in _portions(block, _layout(block, slicing, aligned, first, end), limit):
         if cells.count <= limit:
             yield _assemble_cells(shape, trees, portion, cells, first, end)
             continue
         step = max(limit, 4 * slicing.per_window)
-        start = max(first, int(slicing.first_window(portion.slices.min())))
-        stop = min(end, int(slicing.last_window(portion.slices.max())) + 1)
+        start = max(first, int(slicing.first_window(portion.slices[0])))
+        stop = min(end, int(slicing.last_window(portion.slices[-1])) + 1)
         for low in range(start, stop, step):
             high = min(low + step, stop)
-            oldest, newest = slicing.first_slice(low), slicing.first_slice(high - 1) + slicing.per_window
-            part = portion.take(np.flatnonzero((portion.slices >= oldest) & (portion.slices < newest)))
+            part = portion.between(slicing.first_slice(low), slicing.first_slice(high - 1) + slicing.per_window)
             if len(part):
-                yield _assemble_cells(shape, trees, part, _layout(part, slicing, aligned), low, high)
+                yield _assemble_cells(shape, trees, part, _layout(part, slicing, aligned, low, high), low, high)
 
 
 def _running(kernel: Kernel, tree: str) -> bool:
@@ -179,42 +179,40 @@ def _running(kernel: Kernel, tree: str) -> bool:
 
 
 def _portions(block: Block, cells: _Cells, limit: int) -> Iterator[tuple[Block, _Cells]]:
-    """Runs of whole keys with at most `limit` cells (or one key, if it has more)."""
-    if cells.count <= limit:
-        yield block, cells
-        return
-    heads = np.flatnonzero(np.diff(cells.keys, prepend=-1))
-    at = np.append(cells.offsets[heads], cells.count)
-    chosen = [0]
-    for head in range(1, len(heads)):
-        if at[head + 1] - at[chosen[-1]] > limit:
-            chosen.append(head)
-    stretches = np.append(heads[chosen], len(cells.keys))
-    rows = np.append(np.searchsorted(block.keys, cells.keys[heads[chosen]]), len(block))
-    for low, high, start, stop in zip(stretches[:-1], stretches[1:], rows[:-1], rows[1:], strict=True):
-        yield block.take(slice(start, stop)), cells.between(low, high, slice(start, stop))
+    """Runs of whole stretches with at most `limit` cells (or one stretch, if it has more)."""
+    first = 0
+    while first < len(cells.keys):
+        full = int(np.searchsorted(cells.offsets, cells.offsets[first] + limit, side="right")) - 1
+        end = max(first + 1, full)
+        rows = slice(*np.searchsorted(cells.position, cells.offsets[[first, end]]))
+        yield block.take(rows), cells.between(first, end, rows)
+        first = end
 
 
-def _layout(block: Block, slicing: Slicing, aligned: bool) -> _Cells:
+def _layout(block: Block, slicing: Slicing, aligned: bool, first: int, end: int) -> _Cells:
     """Cells of a block sorted by (key, slice). A stretch ends where no window reaches the key's next slice.
 
     A stretch has a cell for every slice from its origin to the end of the last window that holds a record. The origin
-    is the first slice with a record or, for trees, the start of the stripe in which the first such window starts.
+    is the first slice with a record; the empty cells at the end are then those before it of the next stretch. For trees
+    it is the start of the stripe in which the first such window starts, and only the windows `first` up to but not
+    including `end` have cells.
     """
     n, stripe = slicing.per_window, slicing.stripe
     slices, keys = block.slices, block.keys
     breaks = (np.diff(keys, prepend=-1) != 0) | (np.diff(slices, prepend=slices[0]).view(np.uint64) >= n)
     heads = np.flatnonzero(breaks)
     tails = np.append(heads[1:], len(slices)) - 1
-    origins = slices[heads]
+    origins, newest = slices[heads], slices[tails]
     if aligned:
-        origins = (origins - n + 1) // stripe * stripe
-    lengths = slices[tails] + n - origins
+        origins = np.maximum(origins - n + 1, slicing.first_slice(first)) // stripe * stripe
+        newest = np.minimum(newest, slicing.first_slice(end - 1))
+    lengths = newest + n - origins
     if aligned:
         lengths = -(-lengths // stripe) * stripe
     offsets = np.concatenate([[0], np.cumsum(lengths)])
     stretch = np.cumsum(breaks) - 1
-    return _Cells(slicing, block.names, origins, offsets, keys[heads], offsets[stretch] + slices - origins[stretch])
+    position, lead = offsets[stretch] + slices - origins[stretch], n - 1 if aligned else 0
+    return _Cells(slicing, block.names, origins, offsets, keys[heads], position, lead)
 
 
 def _assemble_cells(shape: Shape, trees: Sequence[str], block: Block, cells: _Cells, first: int, end: int) -> Windows:

@@ -28,4 +28,4 @@ class FunctionFailed(SlicingError, RuntimeError):
 
 
 class ResultOverflow(SlicingError, ArithmeticError):
-    """The exact result of a window does not fit its result type."""
+    """The exact result of a window does not fit its result type; with `overflow="null"` combinators show null then."""

@@ -114,6 +114,14 @@ class Kernel:
         """The dictionary of a block without rows: None unless the kernel works on ranks."""
         return None
 
+    def _formed(self, partials: Partials) -> Partials:
+        """What the ufuncs of `combine` gave, as `combine` itself gives it."""
+        combine = self.aggregate.combine
+        if not isinstance(combine, Fieldwise) or combine.then is None:
+            return partials
+        result = combine.then(_shown(partials))
+        return list(result) if isinstance(result, tuple) else [result]
+
     def reduce(self, partials: Partials, starts: Array) -> Partials:
         """Combine runs of partials into one each, in order; run g begins at `starts[g]`.
 
@@ -125,7 +133,8 @@ class Kernel:
             return partials
         if self.combine_ufuncs is not None:
             with np.errstate(all="ignore"):
-                return [u.reduceat(column, starts) for u, column in zip(self.combine_ufuncs, partials, strict=True)]
+                reduced = [u.reduceat(column, starts) for u, column in zip(self.combine_ufuncs, partials, strict=True)]
+                return self._formed(reduced)
         lengths = np.diff(np.append(starts, count))
         origin = np.arange(count)
         while len(partials[0]) > len(lengths):
@@ -173,7 +182,7 @@ class ColumnsKernel(Kernel):
     def combine(self, a: Partials, b: Partials) -> Partials:
         if self.combine_ufuncs is not None:
             with np.errstate(all="ignore"):
-                return [u(x, y) for u, x, y in zip(self.combine_ufuncs, a, b, strict=True)]
+                return self._formed([u(x, y) for u, x, y in zip(self.combine_ufuncs, a, b, strict=True)])
         return self._user("combine", self.aggregate.combine, _shown(a), _shown(b), shape=a[0].shape)
 
     def invert(self, ab: Partials, a: Partials) -> Partials:

@@ -21,6 +21,7 @@ from oracle import (
 from slicing import assembly
 from slicing.aggregate import Aggregate, fieldwise
 from slicing.assembly import assemble, choose, is_additive
+from slicing.blocks import Block
 from slicing.slices import Slicing
 
 ALL = cases(*CASES)
@@ -68,9 +69,11 @@ def bits(rows):
     return {place: [x.hex() if isinstance(x, float) else x for x in row] for place, row in rows.items()}
 
 
-@pytest.mark.parametrize("slicing", [Slicing(60, 1), Slicing(7, 2, 3), Slicing(3, 3), Slicing(2, 5)])
-def test_limits_leave_out_windows_and_change_none(slicing):
-    records = random_records(np.random.default_rng(3))
+@pytest.mark.parametrize("slicing", [Slicing(60, 1), Slicing(7, 2, 3), Slicing(24, 12), Slicing(3, 3), Slicing(2, 5)])
+@pytest.mark.parametrize("seed", range(3, 6))
+def test_limits_leave_out_windows_and_change_none(slicing, seed):
+    rng = np.random.default_rng(seed)
+    records = random_records(rng)
     shape = shape_of(slicing, ALL)
     block = block_of(shape, ALL, records)
 
@@ -78,7 +81,11 @@ def test_limits_leave_out_windows_and_change_none(slicing):
         return bits(results(shape, assemble(shape, trees_of(shape), block, first, end)))
 
     everything = windows()
-    middle = sorted(window for _, window in everything)[len(everything) // 2]
+    found = sorted(window for _, window in everything)
+    for _ in range(5):
+        first, end = sorted(rng.integers(found[0] - 3, found[-1] + 4, 2).tolist())
+        assert windows(first, end) == {place: row for place, row in everything.items() if first <= place[1] < end}
+    middle = found[len(found) // 2]
     assert windows(first=middle) == {place: row for place, row in everything.items() if place[1] >= middle}
     assert windows(end=middle) == {place: row for place, row in everything.items() if place[1] < middle}
     assert windows(middle, middle + 1) == {place: row for place, row in everything.items() if place[1] == middle}
@@ -115,6 +122,21 @@ def test_far_apart_records_cost_little():
     frames = list(assemble(shape, trees_of(shape), block_of(shape, ALL, records)))
     assert sum(map(len, frames)) == 7 * 1000
     assert_right(results(shape, frames), brute_force(slicing, records), ALL)
+
+
+@pytest.mark.parametrize("tree", ["two_layer", "three_layer"])
+def test_time_without_records_costs_nothing_in_portions(monkeypatch, tree):
+    """One record 10^8 slices before the others; none of the time between is looked at."""
+    slicing, case = Slicing(100_000, 1000), cases("sum")
+    records = [(-(10**11), 1, 5), *((1000 * index, 1, index) for index in range(250))]
+    shape = shape_of(slicing, case)
+    block, taken = block_of(shape, case, records), []
+    take = Block.take
+    monkeypatch.setattr(assembly, "PORTION_BYTES", 1)
+    monkeypatch.setattr(Block, "take", lambda block, rows: taken.append(rows) or take(block, rows))
+    frames = list(assemble(shape, [tree], block))
+    assert len(taken) < 20
+    assert_right(results(shape, frames), brute_force(slicing, records), case)
 
 
 def float_sums(slicing, values, tree="three_layer", aggregate=CASES["floats"].aggregate):
@@ -178,6 +200,22 @@ def test_combines_per_window(tree, n, most):
     calls.clear()
     windows = sum(map(len, assemble(shape, [tree], block)))
     assert sum(calls) / windows <= most
+
+
+@pytest.mark.parametrize("n", [60, 1440])
+def test_combines_for_one_window_are_those_of_its_slices(n):
+    calls = []
+
+    def join(a, b):
+        calls.append(a.size)
+        return a + b
+
+    case = [Case(Aggregate(lambda: 0, lambda acc, v: v, join, columns=True), sum)]
+    shape = shape_of(hopping(n), case)
+    block = block_of(shape, case, evenly(hopping(n), range(3 * n)))
+    calls.clear()
+    assert sum(map(len, assemble(shape, ["three_layer"], block, n, n + 1))) == 1
+    assert sum(calls) <= 3 * n
 
 
 def test_what_is_counted_like_records_has_its_own_array_and_type():

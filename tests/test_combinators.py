@@ -14,14 +14,19 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from folding import fold
+from oracle import FINGERPRINT, Case, block_of, evenly, hopping, results, shape_of
 
 import combinators
 from combinators.catalogue import CATALOGUE, sample_kinds, samples
 from slicing import laws
 from slicing.aggregate import EVENT_TIME, Bound
+from slicing.assembly import assemble
 from slicing.errors import InvalidType, InvalidValue, ResultOverflow
 from slicing.kinds import FLOATS, INTEGERS, decimal_of, kind_of
+from slicing.pages import MemoryStore
+from slicing.state import Bucket
 
+OVERFLOWING = [entry for entry in CATALOGUE if "overflow" in inspect.signature(entry.function).parameters]
 CASES = [pytest.param(entry, kind, id=f"{entry.name}-{kind}") for entry in CATALOGUE for kind in sample_kinds(entry)]
 
 
@@ -192,6 +197,30 @@ def test_a_column_must_be_a_name():
         combinators.sum(3)
 
 
+@pytest.mark.parametrize("entry", OVERFLOWING, ids=lambda entry: entry.name)
+@pytest.mark.parametrize("kind", ["bigint", "double", "decimal(38,18)"])
+def test_what_an_overflow_shows_takes_no_part_in_the_state(entry, kind):
+    error, null = (entry.function("x", overflow=overflow) for overflow in ("error", "null"))
+    assert (error.label, error.columns) == (null.label, null.columns)
+    loud, quiet = (bound.resolve((kind,)) for bound in (error, null))
+    for name in ("agg", "combine", "invert", "partial", "returns", "view"):
+        assert getattr(loud, name) == getattr(quiet, name), name
+
+
+@pytest.mark.parametrize("entry", OVERFLOWING, ids=lambda entry: entry.name)
+@pytest.mark.parametrize("overflow", ["nul", None, True])
+def test_what_an_overflow_shows_is_one_of_two(entry, overflow):
+    with pytest.raises(InvalidValue, match=r"`overflow` must be 'error' or 'null'"):
+        entry.function("x", overflow=overflow)
+
+
+def test_a_null_of_an_overflow_is_of_its_window_only():
+    aggregate = combinators.sum("x", overflow="null").resolve(("bigint",))
+    init = tuple(np.zeros(3, np.int64) for _ in range(3))
+    one = aggregate.agg(init, np.array([2**62, 2**62 - 1, -(2**63)]))
+    assert aggregate.lower(aggregate.combine(one, one)).tolist() == [None, 2**63 - 2, None]
+
+
 # Laws
 
 
@@ -216,8 +245,10 @@ def test_results_are_those_of_the_reference(entry, kind):
         result_kind = entry.function("x").resolve(kinds_of(entry, kind)).results[0].kind
         wanted = as_type(expected(entry, kind, records), result_kind)
         if wanted == "overflow":
-            with pytest.raises(ResultOverflow, match=rf"`{entry.name}\(x\)` of a window must fit"):
+            with pytest.raises(ResultOverflow, match=rf'`{entry.name}\(x\)` of a window must fit.*`overflow="null"`'):
                 fold(entry.function("x"), kinds_of(entry, kind), records)
+            found = fold(entry.function("x", overflow="null"), kinds_of(entry, kind), records)
+            assert found == (result_kind, None)
             continue
         found_kind, found = fold(entry.function("x"), kinds_of(entry, kind), records)
         assert found_kind == result_kind
@@ -265,6 +296,86 @@ def test_a_sum_that_left_its_type_comes_back():
     with pytest.raises(ResultOverflow, match=r"must fit bigint; got 9223372036854775808\. Cast .* decimal\(38,0\)"):
         aggregate.lower(both)
     assert aggregate.lower(aggregate.invert(both, most)).tolist() == [1]
+
+
+def doubled(aggregate, value, times):
+    """The partial of 2^times records of one value, an array for each argument."""
+    partial = aggregate.agg(tuple(np.zeros(1, np.int64) for _ in aggregate.fields), value)
+    for _ in range(times):
+        partial = aggregate.combine(partial, partial)
+    return partial
+
+
+def limbs_of(unscaled):
+    words = np.frombuffer(unscaled.to_bytes(16, "little", signed=True), "<u4").astype(np.int64)
+    return tuple(word.reshape(1) for word in (*words[:3], words[3].astype(np.int32).astype(np.int64)))
+
+
+def most(bits, values, times):
+    """The values of which so many records, and two more, come to less than so many bits."""
+    return [(value, n) for value, n in itertools.product(values, times) if abs(value) * (2**n + 2) < 2**bits]
+
+
+@pytest.mark.parametrize(
+    ("value", "times"), most(95, [-1, 1, 3, 2**31 - 1, -(2**31) - 1, 2**63 - 1, -(2**63)], [31, 32, 40, 62])
+)
+def test_integers_are_exact_for_any_number_of_records(value, times):
+    total, one = value << times, np.array([value])
+    for combinator, wanted in ((combinators.sum, total), (combinators.mean, float(value))):
+        aggregate = combinator("x").resolve(("bigint",))
+        partial = doubled(aggregate, one, times)
+        more = aggregate.combine(partial, doubled(aggregate, one, 1))
+        less = aggregate.invert(more, doubled(aggregate, one, 1))
+        assert [column.tolist() for column in less] == [column.tolist() for column in partial]
+        if combinator is combinators.mean:
+            assert abs(aggregate.lower(more)[0] - wanted) <= 2 * math.ulp(wanted)
+        elif -(2**63) <= total + 2 * value < 2**63:
+            assert aggregate.lower(more).tolist() == [total + 2 * value]
+        else:
+            with pytest.raises(ResultOverflow, match=rf"got {total + 2 * value}\."):
+                aggregate.lower(more)
+
+
+@pytest.mark.parametrize(
+    ("unscaled", "times"), most(159, [-1, 1, 2**64 + 3, -(2**95) - 1, 10**38 - 1, 1 - 10**38], [31, 32, 62])
+)
+def test_decimals_are_exact_for_any_number_of_records(unscaled, times):
+    total, value = unscaled * (2**times + 1), limbs_of(unscaled)
+    for combinator, wanted in ((combinators.sum, total), (combinators.mean, unscaled * 10**4)):
+        aggregate = combinator("x", overflow="null").resolve(("decimal(38,0)",))
+        partial = aggregate.combine(doubled(aggregate, value, times), doubled(aggregate, value, 0))
+        (found,) = aggregate.lower(partial).tolist()
+        scale = decimal_of(aggregate.results[0].kind)[1]
+        assert found == (None if abs(wanted) >= 10**38 else Decimal(wanted).scaleb(-scale, Context(80)))
+        rest = aggregate.invert(partial, doubled(aggregate, value, times))
+        assert [column.tolist() for column in rest] == [column.tolist() for column in doubled(aggregate, value, 0)]
+
+
+@pytest.mark.parametrize("count", [2**31 + 2, 2**32 - 2])
+def test_limbs_that_have_wrapped_around_in_a_state_are_read(count):
+    """Of partials that were added up without carrying: the low limb of -1 is 2^32 - 1."""
+    low = np.array([count * (2**32 - 1)], np.uint64).view(np.int64)
+    assert low < 0
+    partial = np.array([-count]), low, np.array([count])
+    assert combinators.sum("x").resolve(("bigint",)).lower(partial).tolist() == [-count]
+    assert combinators.mean("x").resolve(("bigint",)).lower(partial).tolist() == [-1.0]
+
+
+def test_running_totals_that_wrap_around_leave_windows_right():
+    """Slices of 2^40 records each, whose values come to 2^90: on the way, the limbs of all of them leave int64."""
+    slicing, values = hopping(8), [(-1) ** (i // 200) * (2**50 - i) for i in range(400)]
+    case = Case(combinators.mean("x").resolve(("bigint",)), lambda held: math.fsum(held) / len(held))
+    shape, records = shape_of(slicing, [case]), evenly(slicing, range(400), value=lambda i, _: values[i])
+    block = block_of(shape, [case], records)
+    for _ in range(40):
+        block.partials[0][:] = shape.kernels[0].combine(block.partials[0], block.partials[0])
+    bucket = Bucket(shape, ["two_layer"], 0, FINGERPRINT, MemoryStore())
+    bucket.add([block])
+    for frames in (assemble(shape, ["two_layer"], block), bucket.close(10**6)):
+        found = results(shape, frames)
+        for (_, window), (_, mean) in found.items():
+            held = values[max(window, 0) : window + 8]
+            assert abs(mean - math.fsum(held) / len(held)) <= 2 * math.ulp(2.0**50)
 
 
 def test_an_overflow_is_found_among_many_windows():

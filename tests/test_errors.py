@@ -511,6 +511,20 @@ def test_on_a_stream_the_query_fails_with_the_same_message(spark, tmp_path):
         assert part in str(caught.value), part
 
 
+def test_a_query_that_overflows_goes_on_with_nulls_from_its_checkpoint(spark, tmp_path):
+    huge = [record(1, START, n=2**63 - 1), record(1, START + SECOND, n=1), record(2, START, n=5)]
+    later = [[record(2, START + 30 * SECOND, n=7)], [record(3, START + 60 * SECOND)]]
+    write([table(records) for records in (huge, *later)], tmp_path)
+    windowed = group_by(source(spark, tmp_path), "world").window(tumbling("10 seconds"), time="ts")
+    checkpoint = tmp_path / "checkpoint"
+    for part in ("ResultOverflow", 'overflow="null"'):
+        with pytest.raises(StreamingQueryException, match=part):
+            run(windowed.aggregate(total=C.sum("n")), checkpoint=checkpoint)
+    (output,) = run(windowed.aggregate(total=C.sum("n", overflow="null")), checkpoint=checkpoint)
+    found = {(world, start - START): row["total"] for (_, world, start), row in output.rows("world").items()}
+    assert found == {(1, 0): None, (2, 0): 5, (2, 30 * SECOND): 7}
+
+
 def test_another_python_in_the_workers_is_refused_by_the_first_task(spark, bounded, monkeypatch):
     """The rule is Spark's, and so is the check."""
     monkeypatch.setattr(spark.sparkContext, "pythonVer", "3.9")
