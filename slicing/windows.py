@@ -76,7 +76,7 @@ def show_instant(instant: int) -> str:
 class Hopping:
     """Windows `[offset + i * advance, offset + i * advance + size)` for every integer i; all in microseconds.
 
-    Made by `hopping` and `tumbling`, which check their arguments.
+    Made by `hopping` and `tumbling`, which check their arguments. Prints as the call that makes it.
     """
 
     size: int
@@ -109,11 +109,16 @@ class Hopping:
         windows = range(slicing.first_window(index), slicing.last_window(index) + 1)
         return [(slicing.window_start(w), slicing.window_end(w)) for w in windows]
 
-    def __str__(self) -> str:
+    @property
+    def stored(self) -> str:
+        """These windows as checkpoints hold them, whose text is older than `gaps`."""
         if self.size == self.advance and not self.offset:
             return f"tumbling({show(self.size)!r})"
         offset = f", offset={show(self.offset)!r}" if self.offset else ""
         return f"hopping({show(self.size)!r}, advance={show(self.advance)!r}{offset})"
+
+    def __repr__(self) -> str:
+        return f"{self.stored[:-1]}, gaps=True)" if self.advance > self.size else self.stored
 
 
 def _instant(instant: int | datetime) -> int:
@@ -124,12 +129,13 @@ def _instant(instant: int | datetime) -> int:
     return int(instant)
 
 
-def hopping(size: Duration, advance: Duration, offset: Duration | int = 0) -> Hopping:
+def hopping(size: Duration, advance: Duration, offset: Duration | int = 0, *, gaps: bool = False) -> Hopping:
     """Windows of `size` that start every `advance`, shifted by `offset` from the epoch.
 
-    Any ratio is allowed: `size` need not be a multiple of `advance`, and with `advance > size` the records in the gaps
-    belong to no window. Raises InvalidValue when `size` or `advance` is not positive, `offset` is not shorter than
-    `advance` (either way, as in Spark and Flink), or a duration cannot be read.
+    `size` need not be a multiple of `advance`. An `advance` longer than `size` leaves gaps, whose records belong to no
+    window, and must be asked for with `gaps=True`, which changes nothing else. Raises InvalidValue for gaps that were
+    not asked for, when `size` or `advance` is not positive, `offset` is not shorter than `advance` (either way, as in
+    Spark and Flink), or a duration cannot be read.
 
     >>> print(hopping("1 hour", advance="1 minute"))
     hopping('1 hour', advance='1 minute')
@@ -144,6 +150,12 @@ def hopping(size: Duration, advance: Duration, offset: Duration | int = 0) -> Ho
     if window.advance <= 0:
         raise InvalidValue(
             f"`advance` must be positive; got {advance!r}. For windows that do not overlap use `tumbling(size)`."
+        )
+    if window.advance > window.size and not gaps:
+        swapped = Hopping(window.advance, window.size, window.offset % window.size)
+        raise InvalidValue(
+            f"`advance` must not be longer than `size`, or records between the windows are in none; got size={size!r}, "
+            f"advance={advance!r}. If they were swapped, write {swapped}. If such gaps are meant, add gaps=True."
         )
     if abs(window.offset) >= window.advance:
         same = show(window.offset % window.advance)

@@ -95,7 +95,7 @@ def test_all_windows_equal_those_of_spark(spark, name):
 
 def test_records_in_gaps_belong_to_no_window(spark):
     """Spark has no windows with gaps; by brute force, as on streams."""
-    window = hopping("60 seconds", "100 seconds", offset="-30 seconds")
+    window = hopping("60 seconds", "100 seconds", offset="-30 seconds", gaps=True)
     tables = worlds("gaps", files=6, edge=10 * SECOND)
     frame = spark.createDataFrame(pa.concat_tables(tables), SCHEMA)
     found = group_by(frame, "world").window(window, time="ts").aggregate(records=C.count(), total=C.sum("n"))

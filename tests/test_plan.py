@@ -39,7 +39,7 @@ def test_ratio_need_not_be_whole():
     plan = plan_of(hopping("5 minutes", "2 minutes"), orders=COUNT)
     assert (plan.ratio, plan.slices_per_window) == (2.5, 5)
     assert "R = 2.5 windows per record" in str(plan)
-    assert plan_of(hopping("1 minute", "4 minutes"), orders=COUNT).ratio == 0.25
+    assert plan_of(hopping("1 minute", "4 minutes", gaps=True), orders=COUNT).ratio == 0.25
 
 
 @pytest.mark.parametrize(

@@ -129,7 +129,7 @@ def test_records_in_gaps_between_windows_are_counted_and_belong_to_no_row(spark,
     advance 100 s  |---------|---------|---------|
     size 60 s      [=====)   [=====)   [=====)
     """
-    window = hopping("60 seconds", "100 seconds", offset="-30 seconds")
+    window = hopping("60 seconds", "100 seconds", offset="-30 seconds", gaps=True)
     tables = worlds("gaps", edge=10 * SECOND)
     write(tables, tmp_path)
     frame = group_by(source(spark, tmp_path, "30 seconds"), "world").window(window, time="ts")

@@ -91,6 +91,18 @@ def test_what_is_no_duration_is_refused(duration, error, says):
             "`offset` must be shorter than `advance`, 1 hour; got datetime.timedelta(days=-1, seconds=82800). "
             "Edges repeat every `advance`: offset='0 seconds' makes the same windows.",
         ),
+        (
+            lambda: hopping("1 minute", "1 hour"),
+            "`advance` must not be longer than `size`, or records between the windows are in none; got size='1 minute', "
+            "advance='1 hour'. If they were swapped, write hopping('1 hour', advance='1 minute'). "
+            "If such gaps are meant, add gaps=True.",
+        ),
+        (
+            lambda: hopping(timedelta(minutes=1), timedelta(hours=1), offset="-90 seconds"),
+            "`advance` must not be longer than `size`, or records between the windows are in none; got "
+            "size=datetime.timedelta(seconds=60), advance=datetime.timedelta(seconds=3600). If they were swapped, write "
+            "hopping('1 hour', advance='1 minute', offset='30 seconds'). If such gaps are meant, add gaps=True.",
+        ),
     ],
 )
 def test_messages_give_rule_value_and_remedy(make, says):
@@ -124,7 +136,7 @@ def test_windows_of_an_instant():
 
 
 def test_an_instant_in_a_gap_has_a_slice_but_no_window():
-    window = hopping("1 minute", advance="1 hour", offset="1 second")
+    window = hopping("1 minute", advance="1 hour", offset="1 second", gaps=True)
     assert window.windows_of(0) == []
     assert window.slice_of(0) == (61 * SECOND - HOUR, SECOND)
     assert window.windows_of(SECOND) == [(SECOND, 61 * SECOND)]
@@ -152,10 +164,16 @@ def test_instants_may_be_datetimes(instant):
         (hopping("1 hour", "90 seconds"), "hopping('1 hour', advance='90 seconds')"),
         (hopping("7 days", "1 day", "-6 hours"), "hopping('1 week', advance='1 day', offset='-6 hours')"),
         (tumbling("1 hour", "1 minute"), "hopping('1 hour', advance='1 hour', offset='1 minute')"),
+        (hopping("1 hour", "1 minute", gaps=True), "hopping('1 hour', advance='1 minute')"),
+        (hopping("1 minute", "1 hour", gaps=True), "hopping('1 minute', advance='1 hour', gaps=True)"),
+        (
+            hopping("1 minute", "1 hour", "-5 seconds", gaps=True),
+            "hopping('1 minute', advance='1 hour', offset='-5 seconds', gaps=True)",
+        ),
     ],
 )
 def test_windows_print_as_they_are_written(window, text):
-    assert str(window) == text
+    assert str(window) == repr(window) == text
     assert eval(text, {"hopping": hopping, "tumbling": tumbling}) == window
 
 
@@ -172,10 +190,19 @@ def test_instants_print_as_far_as_datetime_reaches():
 def test_windows_are_values():
     assert hopping("1 hour", "1 hour") == tumbling("60 minutes") == Hopping(HOUR, HOUR)
     assert len({hopping("1 hour", "1 hour"), tumbling("60 minutes"), tumbling("1 hour", "1 minute")}) == 2
+    assert hopping("1 hour", "1 minute", gaps=True) == hopping("1 hour", "1 minute")
     window = hopping("1 hour", "1 minute")
     assert pickle.loads(pickle.dumps(window)) == window
     with pytest.raises(AttributeError):
         window.size = 5
+
+
+def test_checkpoints_hold_windows_without_gaps_as_before_it_had_to_be_asked_for():
+    window = hopping("1 minute", "1 hour", "1 second", gaps=True)
+    assert window == Hopping(60 * SECOND, HOUR, SECOND)
+    assert window.stored == "hopping('1 minute', advance='1 hour', offset='1 second')"
+    assert hopping("1 hour", "1 minute").stored == "hopping('1 hour', advance='1 minute')"
+    assert tumbling("1 hour").stored == "tumbling('1 hour')"
 
 
 ERRORS = [error for error in vars(errors).values() if isinstance(error, type) and issubclass(error, SlicingError)]

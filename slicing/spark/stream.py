@@ -163,7 +163,7 @@ def fingerprint(query: Query, labels: tuple[int, ...], partitions: int) -> dict[
     """What state depends on, as names and values that a message can show."""
     pairs = zip(query.shape.kernels, query.trees, strict=True)
     return {
-        "windows": str(query.window),
+        "windows": query.window.stored,
         "keys": ", ".join(map(str, query.shape.keys)),
         "aggregates": "; ".join(query.sources),
         "partials": "; ".join(f"{', '.join(map(str, kernel.fields))}: {tree}" for kernel, tree in pairs),
