@@ -22,6 +22,7 @@ from slicing.windows import Hopping, hopping, tumbling
 
 if TYPE_CHECKING:
     from slicing.spark.late import late_partials, late_records, results
+    from slicing.spark.plausible import plausible
     from slicing.spark.progress import ProgressListener
 
 __all__ = [
@@ -50,6 +51,7 @@ __all__ = [
     "on_change",
     "on_close",
     "on_update",
+    "plausible",
     "results",
     "tumbling",
 ]
@@ -58,6 +60,7 @@ _ON_SPARK = {
     "ProgressListener": "slicing.spark.progress",
     "late_partials": "slicing.spark.late",
     "late_records": "slicing.spark.late",
+    "plausible": "slicing.spark.plausible",
     "results": "slicing.spark.late",
 }
 

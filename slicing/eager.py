@@ -19,7 +19,7 @@ from slicing.emission import CHANGED, NEWEST, ON_CLOSE, ONLY_NEW, UPDATE, WITH_D
 from slicing.kernel import Array, locating, union
 from slicing.lateness import Late, is_late
 from slicing.pages import MemoryStore, Nodes, Pages, Store, page_name
-from slicing.pending import pending
+from slicing.pending import pending, trigger_time
 from slicing.stripes import FOREVER
 from slicing.touching import all_of, newest_slices, of_keys
 
@@ -114,7 +114,7 @@ class EagerBucket:
         """Yield all that goes out in a micro-batch, then write the state that is left; see `slicing.state.Bucket`."""
         head, slicing = self.head, self.shape.slicing
         came = fold(self.shape.select(()), self._came)
-        now = head.clock = max(now, head.clock)
+        now = head.clock = trigger_time(self.emission, head.clock, now)
         head.revision += not self.emission.once
         if self.emission.corrects:
             yield from self._corrections(came)

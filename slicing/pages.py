@@ -251,7 +251,11 @@ class Nodes:
 
     def read(self, name: str) -> list[Block]:
         """What was appended to a block, the older rows first."""
-        return self.pages.take(self.lists.get(self.prefix + name, []), self.shape)
+        return self.pages.take(self.entries(name), self.shape)
+
+    def entries(self, name: str) -> list[Entry]:
+        """The pages of a block, none for one that was never saved."""
+        return self.lists.get(self.prefix + name, [])
 
     def save(self, name: str, block: Block) -> None:
         """Write or replace a block."""

@@ -45,11 +45,23 @@ class Pending:
         due = self.head.tick is not None and tick > self.head.tick
         self.head.tick, self.kept = tick, None
         if not due:
+            self._forget_before(first)
             self.nodes.append(PENDING, came)
             return came.take(slice(0))
         everything = self._live(concat(self.nodes.shape, [self._stored(), came]), first)
         self.nodes.drop(PENDING)
         return everything
+
+    def _forget_before(self, first: int) -> None:
+        """Forget marks of earlier slices, a window at a time: a tick may be long in coming."""
+        entries = self.nodes.entries(PENDING)
+        old = [entry for entry in entries if entry[1] < first - self.nodes.shape.slicing.per_window]
+        if not old:
+            return
+        reaching = self.nodes.pages.take([entry for entry in old if entry[2] > first], self.nodes.shape)
+        entries[:] = [entry for entry in entries if entry not in old]
+        self.nodes.pages.remove(old)
+        self.nodes.append(PENDING, self._live(concat(self.nodes.shape, reaching), first))
 
     def _by_count(self, came: Block, first: int, count: int) -> Block:
         stored = self._stored() if self.kept is None else self.kept
@@ -79,6 +91,17 @@ class Pending:
 
     def _stored(self) -> Block:
         return concat(self.nodes.shape, self.nodes.read(PENDING))
+
+
+def trigger_time(emission: Emission, seen: int, now: int) -> int:
+    """The time to go by at a trigger, in milliseconds, where `seen` is that of the one before.
+
+    A clock that steps back by an interval at most is waited for, or a tick would come twice. If it steps back by more
+    it was wrong before, and ticks would wait for as long.
+    """
+    if not isinstance(emission.when, Every) or now + emission.when.microseconds // 1000 >= seen:
+        return max(seen, now)
+    return now
 
 
 def pending(emission: Emission, head: Header, nodes: Nodes, kept: Block | None = None) -> Pending | None:

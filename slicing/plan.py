@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from slicing.assembly import EAGER, FEW_SLICES, choose
 from slicing.blocks import Shape
 from slicing.costs import MERGING, Cost, Costs, counted, number
-from slicing.emission import NEWEST, ON_CLOSE, Emission
+from slicing.emission import NEWEST, ON_CLOSE, Emission, Every
 from slicing.kernel import Kernel
 from slicing.kinds import Field, decimal_of, numpy_type
 from slicing.lateness import COUNTS, PARTIALS
@@ -16,6 +16,7 @@ from slicing.windows import Hopping
 
 _BYTES = {"boolean": 1, "date": 4, "timestamp": 8, "timestamp_ntz": 8, "string": 16, "binary": 16}
 _ROW_BYTES = 20  # slice (8), code of the key (4), count of records (8)
+_BY_CLOCK = "one that keeps running; availableNow ends only without spark.sql.streaming.noDataMicroBatches.enabled"
 
 
 @dataclass(frozen=True)
@@ -207,6 +208,7 @@ class Plan:
                 ("slices", f"n = {self.slices_per_window:,} per window, {self.shape.slicing.per_advance} per advance"),
                 ("stripes", counted(self.stripe, "slice") + " each"),
                 *([("emits", f"{self.emission}: {self.emission.meaning}")] if self.streaming else []),
+                *([("trigger", _BY_CLOCK)] if self.streaming and isinstance(self.emission.when, Every) else []),
                 ("buckets", f"{self.buckets:,} over {partitions}, {number(self.buckets_per_partition)} each"),
                 *([("late", self._late())] if self.late != COUNTS else []),
             ]

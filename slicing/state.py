@@ -28,7 +28,7 @@ from slicing.emission import ALL, CHANGED, NEWEST, ON_CLOSE, ONLY_NEW, UPDATE, W
 from slicing.lateness import Late, is_late
 from slicing.latest import newest_windows
 from slicing.pages import Nodes, Pages, Store, covered, page_name
-from slicing.pending import PENDING, pending
+from slicing.pending import PENDING, pending, trigger_time
 from slicing.recent import Recent, around
 from slicing.stripes import FOREVER, Stripes
 from slicing.touching import as_before, of_keys, touched
@@ -99,8 +99,7 @@ class Bucket:
         The watermark of the micro-batch and the time of its trigger are in milliseconds.
         """
         came = self._incoming
-        # A clock may step back; the standing timer, which goes by what was seen before, does not.
-        now = self.head.clock = max(now, self.head.clock)
+        now = self.head.clock = trigger_time(self.emission, self.head.clock, now)
         self.head.revision += not self.emission.once
         if self.emission.which not in (ALL, CHANGED):
             self.recent.add(came)

@@ -373,7 +373,7 @@ class EmittingStream(Stream):
         self.batch = []  # taken in this micro-batch, as in `taken`
         self.went = {}  # the last result of each key that went out on change
         self.since = []  # taken since its key went out early
-        self.tick = None
+        self.tick, self.clock = None, 0
         self.rows = 0
 
     def bucket(self):
@@ -513,7 +513,9 @@ class EmittingStream(Stream):
         ]
         when = self.emission.when
         if isinstance(when, Every):
-            tick = now // (when.microseconds // 1000)
+            # A clock that is back by more than an interval is right now, and was wrong before.
+            self.clock = now if self.clock - now > when.microseconds // 1000 else max(now, self.clock)
+            tick = self.clock // (when.microseconds // 1000)
             due = self.since if self.tick is not None and tick > self.tick else []
             self.tick = tick
         else:

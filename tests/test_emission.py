@@ -654,15 +654,52 @@ def test_a_correction_replaces_nothing_where_no_result_went_out(eager):
     assert got["correction", 0, 0] == ([4, (4, 4)], [3, (3, 3)])
 
 
-def test_a_clock_that_steps_back_is_waited_for():
-    stream = EmittingStream(hopping(4), cases("sum"), emission=early(every="1 second"))
-    latest = 0
-    for now in (10_000, 11_000, 10_500, 10_600, 11_500, 12_000):
-        latest = max(now, latest)
+def looked(stream, times):
+    """Which triggers, by these clock times, put something out; each brings a record of an open window."""
+    got = [stream.step([(1000 * 10_000, 0, 1)], 0, now) for now in times]
+    return [number for number, rows in enumerate(got) if rows]
+
+
+@pytest.mark.parametrize("eager", [False, True])
+def test_a_clock_that_steps_back_by_an_interval_at_most_is_waited_for(eager):
+    stream = EmittingStream(hopping(4), cases("sum"), early(every="1 second"), eager=eager)
+    times = [10_000, 11_000, 10_500, 10_000, 10_900, 11_100, 11_900, 12_000, 11_999, 12_001]
+    assert looked(stream, times) == [1, 7], "no tick comes twice"
+
+
+@pytest.mark.parametrize("eager", [False, True])
+def test_a_clock_that_was_ahead_does_not_end_early_results(eager):
+    stream, year = EmittingStream(hopping(4), cases("sum"), early(every="1 second"), eager=eager), 365 * 86_400_000
+    assert looked(stream, [10_000, 11_000, year, 11_500, 11_900, 12_000, 12_500, 13_000]) == [1, 2, 5, 7]
+    assert stream.bucket().head.clock == 13_000
+
+
+@pytest.mark.parametrize("eager", [False, True])
+@pytest.mark.parametrize("seed", range(6))
+def test_random_clocks(seed, eager):
+    rng = np.random.default_rng(seed)
+    stream = EmittingStream(hopping(6), cases("sum", "most"), early(every="1 second"), eager=eager)
+    now = 100_000
+    for at in range(60):
+        now += int(rng.choice([0, 300, 700, 1000, -200, -900, -1000, -1001, -5000, 20_000], p=[0.1] * 10))
+        stream.step([(1000 * (at - int(back)), 0, 1) for back in rng.integers(0, 6, 3)], max(0, at - 3), max(0, now))
+    stream.drain()
+
+
+@pytest.mark.parametrize("eager", [False, True])
+def test_marks_of_windows_that_have_closed_do_not_pile_up_until_the_tick(eager, monkeypatch):
+    """Two keys, windows of 5 slices, 20 slices a second: a tick a day would find the marks of two million slices."""
+    monkeypatch.setattr(blocks, "PAGE_BYTES", 2000)
+    stream = EmittingStream(hopping(5), cases("sum"), early(every="1 day"), judged=False, eager=eager)
+    most = 0
+    for at in range(600):
         bucket = stream.bucket()
-        bucket.add([stream.shipped([(1000 * 10_000, 0, 1)])])
-        list(bucket.close(0, now))
-        assert stream.bucket().head.clock == latest
+        bucket.add([stream.shipped(evenly(stream.slicing, [at], keys=2))])
+        list(bucket.close(at, 1000 + at))
+        stored = pages.Nodes(bucket.pages, "early", stream.shape.select(())).read(PENDING)
+        assert {at, max(0, at - 3)} <= {index for block in stored for index in block.slices.tolist()}
+        most = max(most, sum(map(len, stored)))
+    assert most <= 2 * 5 * 2 * pages.FAN_IN
 
 
 PAIR = {"init": lambda: (0, 0), "combine": lambda a, b: (a[0] + b[0], a[1] + b[1]), "partial": "n long, s long"}

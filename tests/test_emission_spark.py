@@ -1,14 +1,17 @@
 """Emission on real queries: against Spark's update mode, over failures, changed on the way, and downstream."""
 
+import json
 from collections import Counter
 from dataclasses import dataclass, replace
 
 import pytest
 from oracle import CASES, EmittingStream
+from pyspark.errors import StreamingQueryException
 from pyspark.sql import functions as F
 from streams import (
     MINUTE,
     OURS,
+    POWER_CUT,
     SECOND,
     START,
     Live,
@@ -228,6 +231,50 @@ def test_what_goes_out_while_the_input_is_silent(spark, tmp_path):
 
 
 SILENT = {on_close(): 0, on_close(corrections=True): 2 * MINUTE, early(every="500 milliseconds"): 0}
+
+
+def test_early_by_the_clock_ends_with_available_now_without_micro_batches_without_data(spark, tmp_path):
+    """And a clock that was far ahead once: by the checkpoint the first micro-batch is of the year 2100, and repeated.
+
+    Every micro-batch is at a tick, so that all but the first look at the windows that are open.
+    """
+    minutes = [(0.5, 1), (3.5, 2)], [(4.5, 1)], [(5, 1)], [(5.5, 2)], [(30, 2)], [(31, 2)]
+    write([table([record(w, START + int(at * MINUTE)) for at, w in each]) for each in minutes], tmp_path / "files")
+    windowed = group_by(source(spark, tmp_path / "files"), "world").window(tumbling("4 minutes"), time="ts")
+    frame = windowed.emit(early(every="1 millisecond")).aggregate(**RESULTS)
+    spark.conf.set(NO_DATA, "false")
+    try:
+        running = Running(frame, tmp_path / "checkpoint", {"availableNow": True}, Output(cuts={0}), attempts=1)
+        with pytest.raises(StreamingQueryException, match=POWER_CUT):
+            running.query.awaitTermination()
+        trigger_at(tmp_path / "checkpoint" / "offsets" / "0", 4_102_444_800_000)
+        running.output.lost.clear()
+        running.start()
+        output = running.finish()
+    finally:
+        spark.conf.unset(NO_DATA)
+    assert sorted(output.tables) == list(range(6)), "one for each file, and it ended"
+    found = [(batch, kind, world, (start - START) // MINUTE) for batch, kind, world, start in put_out(running)]
+    assert sorted(found) == [
+        (2, "early", 1, 4),
+        (2, "final", 1, 0),
+        (2, "final", 2, 0),
+        (3, "early", 2, 4),
+        (4, "early", 2, 28),
+        (5, "early", 2, 28),
+        (5, "final", 1, 4),
+        (5, "final", 2, 4),
+    ]
+
+
+NO_DATA = "spark.sql.streaming.noDataMicroBatches.enabled"
+
+
+def trigger_at(offsets, millis):
+    """Let a micro-batch that has not been done be of another time, in a checkpoint."""
+    head, times, *rest = offsets.read_text().splitlines()
+    offsets.with_name(f".{offsets.name}.crc").unlink(missing_ok=True)
+    offsets.write_text("\n".join([head, json.dumps(json.loads(times) | {"batchTimestampMs": millis}), *rest]))
 
 
 def silence(queries, files, watermark):

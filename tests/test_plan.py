@@ -9,7 +9,7 @@ from slicing import Aggregate, hopping, tumbling
 from slicing.assembly import choose
 from slicing.blocks import Shape
 from slicing.costs import Cost, Costs
-from slicing.emission import on_update
+from slicing.emission import early, on_update
 from slicing.kernel import kernel
 from slicing.kinds import Field
 from slicing.plan import Plan
@@ -159,3 +159,11 @@ def test_a_plan_is_a_value():
     assert first == second
     with pytest.raises(AttributeError):
         first.buckets = 3
+
+
+def test_a_plan_says_which_trigger_ticks_of_the_clock_need():
+    plan = plan_of(orders=COUNT)
+    ticking = replace(plan, emission=early(every="10 seconds"))
+    assert "availableNow ends only without spark.sql.streaming.noDataMicroBatches.enabled" in str(ticking)
+    for other in (plan, replace(plan, emission=early(records=3)), replace(ticking, streaming=False)):
+        assert "availableNow" not in str(other)

@@ -90,6 +90,18 @@ def test_several_aggregations_of_a_query_are_added_up_but_for_the_extent_of_thei
     assert (found.in_memory, found.on_disk) == (4 << 20, 3072)
 
 
+def test_times_that_cannot_be_are_beside_the_other_counters_where_they_are_observed():
+    both = {"slicing: a": COUNTS, "implausible: ts 1": {"implausible": 3}, "implausible: ts 2": {"implausible": 1400}}
+    found = micro_batch(report(observedMetrics=both))
+    assert found.counts == COUNTS | {"implausible": 1403}
+    assert found.gauges()["implausible"] == 1403
+    assert "1,200 late for some, 1,403 implausible, 61 open windows" in found.line()
+    none = both | {"implausible: ts 1": {"implausible": 0}, "implausible: ts 2": {"implausible": 0}}
+    assert micro_batch(report(observedMetrics=none)).gauges()["implausible"] == 0
+    assert "implausible" not in micro_batch(report(observedMetrics=none)).line()
+    assert micro_batch(report(observedMetrics={"implausible: ts 1": {"implausible": 3}})) is None
+
+
 @pytest.mark.parametrize("event_time", [{}, {"watermark": "1970-01-01T00:00:00.000Z"}])
 def test_before_there_is_a_watermark(event_time):
     found = micro_batch(report(eventTime=event_time))

@@ -42,6 +42,15 @@ def quoted(name: str) -> Column:
     return F.col("`" + name.replace("`", "``") + "`")
 
 
+def check_time_type(name: str, data_type: T.DataType) -> None:
+    """Raise InvalidType, with the remedy, for a time column of another type."""
+    if not isinstance(data_type, (T.TimestampType, T.TimestampNTZType)):
+        raise InvalidType(
+            f"time column `{name}` must be timestamp or timestamp_ntz; got {data_type.simpleString()}. "
+            "Convert it, for example with `F.to_timestamp`."
+        )
+
+
 def physical(kind: str) -> str:
     """The kind in which a kind travels to the JVM."""
     return _PHYSICAL.get(kind, kind)

@@ -17,7 +17,7 @@ from pyspark.sql.streaming.listener import (
     StreamingQueryListener,
 )
 
-from slicing.spark.query import COUNTERS, EXTENT, METRICS, REFUSED, TIMERS
+from slicing.spark.query import COUNTERS, EXTENT, IMPLAUSIBLE, METRICS, REFUSED, TIMERS
 
 Gauges = dict[str, float]
 
@@ -68,7 +68,7 @@ class MicroBatch:
             f"watermark {self._watermark()}",
             counted(counts["results"], "result"),
             f"{counts['late']:,} late",
-            *(f"{counts[name]:,} {name.replace('_', ' ')}" for name in REFUSED[1:] if counts[name]),
+            *(f"{counts[name]:,} {name.replace('_', ' ')}" for name in (*REFUSED[1:], IMPLAUSIBLE) if counts.get(name)),
             counted(counts["open_windows"], "open window"),
             counted(counts["slices"], "slice"),
             f"state {size(self.in_memory)} in memory and {size(self.on_disk)} on disk",
@@ -84,10 +84,11 @@ class MicroBatch:
 
 def micro_batch(progress: Mapping[str, Any]) -> MicroBatch | None:
     """The figures of a progress report of Spark; None if nothing was run, or nothing of ours."""
-    observed = [row.asDict() for name, row in progress["observedMetrics"].items() if name.startswith(METRICS)]
+    reported = {name: row.asDict() for name, row in progress["observedMetrics"].items()}
     # Without "addBatch" nothing was run: the query is waiting for records.
-    if not observed or "addBatch" not in progress["durationMs"]:
+    if not any(name.startswith(METRICS) for name in reported) or "addBatch" not in progress["durationMs"]:
         return None
+    observed = [row for name, row in reported.items() if name.startswith((METRICS, f"{IMPLAUSIBLE}: "))]
     watermark = _instant(progress["eventTime"].get("watermark", "1970-01-01T00:00:00Z"))
     known = watermark.timestamp() > 0
     return MicroBatch(
@@ -99,7 +100,7 @@ def micro_batch(progress: Mapping[str, Any]) -> MicroBatch | None:
         (_instant(progress["timestamp"]) - watermark).total_seconds() if known else None,
         {
             name: (max if name in EXTENT else sum)(row.get(name, 0) for row in observed)
-            for name in (*COUNTERS, *TIMERS)
+            for name in (*COUNTERS, IMPLAUSIBLE, *TIMERS)
             if name in COUNTERS or any(name in row for row in observed)
         },
         sum(operator["memoryUsedBytes"] for operator in progress["stateOperators"]),

@@ -14,11 +14,11 @@ from slicing.aggregate import EVENT_TIME, Aggregate, Bound, Fieldwise
 from slicing.assembly import EAGER, TREES, choose
 from slicing.blocks import Shape
 from slicing.emission import KINDS, ON_CLOSE, WITH_DRAINED, WITH_OLD, Emission
-from slicing.errors import InvalidType, InvalidValue, SlicingError
+from slicing.errors import InvalidValue, SlicingError
 from slicing.kernel import Kernel, RowFailure, kernel
 from slicing.kinds import Field
 from slicing.lateness import COUNTS, RECORDS
-from slicing.spark.columns import Key, kind_of_type, logical, physical, quoted
+from slicing.spark.columns import Key, check_time_type, kind_of_type, logical, physical, quoted
 from slicing.spark.late import DELAY, HELD_DELAY, LATE, LateColumns
 from slicing.trial import trial
 from slicing.windows import Hopping, show
@@ -179,6 +179,9 @@ METRICS = "slicing: "
 REFUSED = ("late", "late_for_some", "no_time", "no_window")
 """Refused records by cause, as the observed metrics name them."""
 
+IMPLAUSIBLE = "implausible"
+"""Records whose time `slicing.spark.plausible` made null; observed there, under names that begin so."""
+
 EXTENT = ("open_windows", "slices")
 """The size of the state. Buckets share their slices, so the metric is that of the bucket with most."""
 
@@ -320,11 +323,7 @@ def _tree(each: Kernel, shape: Shape, wanted: str) -> str:
 def _check_time(frame: DataFrame, time: str, streaming: bool) -> bool:
     """Whether the time column is timestamp_ntz."""
     field = _field(frame, time, "time column")
-    if not isinstance(field.dataType, (T.TimestampType, T.TimestampNTZType)):
-        raise InvalidType(
-            f"time column `{time}` must be timestamp or timestamp_ntz; got {field.dataType.simpleString()}. "
-            "Convert it, for example with `F.to_timestamp`."
-        )
+    check_time_type(time, field.dataType)
     ntz = isinstance(field.dataType, T.TimestampNTZType)
     if streaming and DELAY not in field.metadata:
         others = [f.name for f in frame.schema.fields if DELAY in (f.metadata or {})]

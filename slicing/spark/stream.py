@@ -93,7 +93,11 @@ class Buckets(StatefulProcessor):
             # The timer fires in this micro-batch: what came is still in memory then, and need not be written first.
             self.waiting[key] = bucket
         else:
+            standing = self._last(bucket)
             yield from self._closed(bucket, timerValues, counts)
+            if self._last(bucket) < standing:  # The clock stepped back; the timer would wait until it is there again.
+                self.handle.deleteTimer(standing + 1)
+                self.handle.registerTimer(self._last(bucket) + 1)
         yield from self._counted(counts)
         if self.late_columns and (late.all or late.some):
             yield from self._late_rows(self.late_columns, late, table)

@@ -1,0 +1,76 @@
+"""Event times that cannot be: a record from the future would take the watermark with it, and no later one counts."""
+
+from __future__ import annotations
+
+from itertools import count
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from slicing.errors import InvalidType, InvalidValue
+from slicing.spark.columns import check_time_type, quoted
+from slicing.spark.query import DELAY, IMPLAUSIBLE
+from slicing.windows import Duration, microseconds
+
+_LONGEST = 1 << 62
+_calls = count(1)
+
+
+def plausible(df: DataFrame, time: str, ahead: Duration, behind: Duration | None = None) -> DataFrame:
+    """The DataFrame with null for each event time more than `ahead` after now, or more than `behind` before it.
+
+    To be called before `withWatermark`. Null times are counted downstream as `no_time`; those made here also as
+    `implausible`, an observed metric under the name `implausible: `, the column, and the number of the call in this
+    process. Now is Spark's `current_timestamp()`: on a stream the time of the trigger, the same when a micro-batch is
+    repeated. A timestamp_ntz is taken for the wall clock of the session's time zone, as Spark casts it. Without
+    `behind` a time may be as old as it likes, as in a backfill.
+
+    `time` is the name of a column as Spark resolves it. The column keeps its place, its name and its metadata. Raises
+    InvalidType, and InvalidValue for durations that are not positive and after `withWatermark`.
+    """
+    bounds = _length(ahead, "ahead"), None if behind is None else _length(behind, "behind")
+    field = _resolved(df, time)
+    check_time_type(time, field.dataType)
+    if DELAY in (field.metadata or {}):
+        raise InvalidValue(
+            f"`plausible` comes before the watermark, and `{time}` has one, which has seen all its times. "
+            f'Write `plausible(df, "{time}", ...).withWatermark("{time}", ...)`.'
+        )
+    column = quoted(field.name)
+    inside = _inside(column, field.dataType, *bounds)
+    counted = df.observe(f"{IMPLAUSIBLE}: {field.name} {next(_calls)}", F.count_if(~inside).alias(IMPLAUSIBLE))
+    return counted.withColumn(field.name, F.when(inside, column).alias(field.name, metadata=field.metadata or {}))
+
+
+def _length(duration: Duration, name: str) -> int:
+    length = microseconds(duration, name)
+    if not 0 < length < _LONGEST:
+        raise InvalidValue(f"`{name}` must be positive, and less than 146,000 years; got {duration!r}.")
+    return length
+
+
+def _resolved(df: DataFrame, time: str) -> T.StructField:
+    """The column of that name: as it is written, or as Spark reads it, in backquotes and in any case."""
+    if not isinstance(time, str):
+        raise InvalidType(f"`time` is the name of a column; got {time!r}.")
+    fields = df.schema.fields
+    exact = str(df.sparkSession.conf.get("spark.sql.caseSensitive", "false")).lower() == "true"
+    plain = time[1:-1].replace("``", "`") if len(time) > 2 and time[0] == time[-1] == "`" else time
+    found = [field for field in fields if field.name == plain or (not exact and field.name.lower() == plain.lower())]
+    if not found:
+        raise InvalidValue(
+            f"time column `{time}` does not exist; the columns are {', '.join(df.columns)}. "
+            "Take a field of a struct into a column of its own first."
+        )
+    if len(found) > 1:
+        raise InvalidValue(f"time column `{time}` is ambiguous: {len(found)} columns have this name. Rename one.")
+    return found[0]
+
+
+def _inside(column: Column, data_type: T.DataType, ahead: int, behind: int | None) -> Column:
+    """Whether a time is not too far from now, null for null."""
+    # A day is 24 hours here; added to a timestamp as an interval it would be a day of the session's calendar.
+    now = F.unix_micros(F.current_timestamp())
+    latest, earliest = (F.timestamp_micros(now + F.lit(shift)).cast(data_type) for shift in (ahead, -(behind or 0)))
+    return column <= latest if behind is None else (column <= latest) & (column >= earliest)
