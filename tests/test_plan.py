@@ -159,3 +159,9 @@ def test_a_plan_is_a_value():
     assert first == second
     with pytest.raises(AttributeError):
         first.buckets = 3
+
+
+def test_laws_that_are_not_tried_are_said():
+    text = str(plan_of(orders=COUNT, mine=replace(ADDED, laws=False)))
+    assert "three-layer  only `combine`, laws not tried  rows" in text
+    assert text.count("laws not tried") == 1
