@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from slicing.errors import InvalidType, InvalidValue
+from slicing.errors import InvalidType, InvalidValue, excerpt
 from slicing.kinds import Field, infer_fields, is_exact, parse_fields
 
 EVENT_TIME = "\0event time"
@@ -64,6 +64,7 @@ class Aggregate:
     view: how functions with `columns=True` see fields and values that numpy has no type for: "values" as Python
         objects; "ranks" as int64 ranks in a sorted dictionary (for functions that only compare and select; dates and
         timestamps as int64 days and microseconds); "limbs" decimals as four int64 arrays of 32 bits, lowest first.
+    laws: the laws of `slicing.laws` are tried on a few values when a query is built; False trusts you.
 
     Raises InvalidType when a function is missing or not callable, InvalidValue when options exclude each other.
     """
@@ -80,13 +81,14 @@ class Aggregate:
     ordered: bool = False
     nulls: bool = False
     view: str = "values"
+    laws: bool = True
 
     def __post_init__(self) -> None:
         for name in ("init", "agg", "combine", "invert", "lower"):
             function = getattr(self, name)
             optional = name not in ("init", "agg")
             if not (callable(function) or (optional and function is None)):
-                raise InvalidType(f"`{name}` must be a function; got {function!r}.")
+                raise InvalidType(f"`{name}` must be a function; got {excerpt(function)}.")
         if self.invert is not None and self.combine is None:
             raise InvalidValue("`invert` needs `combine`: a window is assembled from slices before one is taken away.")
         if self.columns and self.combine is None:
@@ -98,7 +100,7 @@ class Aggregate:
         if self.lower is not None and self.returns is None:
             raise InvalidValue('`returns` is needed with `lower`: the type of the result as DDL, for example "double".')
         if self.view not in VIEWS:
-            raise InvalidValue(f"`view` must be one of {', '.join(VIEWS)}; got {self.view!r}.")
+            raise InvalidValue(f"`view` must be one of {', '.join(VIEWS)}; got {excerpt(self.view)}.")
         self._check_invert_exact()
 
     def _check_invert_exact(self) -> None:
@@ -119,7 +121,8 @@ class Aggregate:
         count = len(value) if isinstance(value, tuple) else 1
         if count != len(fields):
             raise InvalidValue(
-                f"`partial` must have one field for each item of `init()`; got {self.partial!r} and {value!r}."
+                "`partial` must have one field for each item of `init()`; "
+                f"got {excerpt(self.partial)} and {excerpt(value)}."
             )
         return fields
 
@@ -148,7 +151,9 @@ class Bound:
     def __post_init__(self) -> None:
         wrong = [column for column in self.columns if not isinstance(column, str)]
         if wrong:
-            raise InvalidType(f"`.on` takes names of columns; got {wrong[0]!r}. Compute it first with `withColumn`.")
+            raise InvalidType(
+                f"`.on` takes names of columns; got {excerpt(wrong[0])}. Compute it first with `withColumn`."
+            )
 
     def resolve(self, kinds: tuple[str, ...]) -> Aggregate:
         """The aggregate for columns of these kinds. Raises InvalidType when it has no meaning for them."""

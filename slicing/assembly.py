@@ -11,14 +11,14 @@ cells: a running total (aggregates that add and subtract exactly), the aligned t
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
 
-from slicing.blocks import Block, Shape, order, show_place
+from slicing.blocks import Block, Shape, order, show_key, show_place
 from slicing.kernel import Array, Kernel, Partials, locating
 from slicing.slices import Slicing
 from slicing.windows import show_instant
@@ -76,9 +76,8 @@ class Windows:
 
 def show_window(shape: Shape, windows: Windows, row: int) -> str:
     """A key and a window as messages show them."""
-    key = tuple(windows.names.slice(int(windows.keys[row]), 1).to_pylist()[0].values())
     start, end = (edge(int(windows.windows[row])) for edge in (shape.slicing.window_start, shape.slicing.window_end))
-    return f"key {key} in window [{show_instant(start)}, {show_instant(end)})"
+    return f"{show_key(windows.names, windows.keys[row])} in window [{show_instant(start)}, {show_instant(end)})"
 
 
 def is_additive(kernel: Kernel) -> bool:
@@ -108,9 +107,14 @@ class _Cells:
     def count(self) -> int:
         return int(self.offsets[-1])
 
+    def stretch(self, cells: Array) -> Array:
+        """The stretch of each of some cells."""
+        found: Array = np.searchsorted(self.offsets, cells, side="right") - 1
+        return found
+
     def place(self, cell: int) -> str:
         """The key and the slice of a cell, for messages."""
-        stretch = int(np.searchsorted(self.offsets, cell, side="right")) - 1
+        stretch = int(self.stretch(np.array(cell)))
         index = int(self.origins[stretch] + cell - self.offsets[stretch])
         return show_place(self.slicing, self.names, self.keys[stretch], index)
 
@@ -274,6 +278,8 @@ def _kernel_windows(kernel: Kernel, tree: str, columns: Partials, cells: _Cells,
     if n == 1:
         # A window is a slice: cells with records are the rows themselves.
         return [column[spans.first] for column in columns]
+    if tree == "two_layer":
+        return _two_layer(kernel, columns, cells, at)
     spread = kernel.spread(cells.count)
     for cell, column in zip(spread, columns, strict=True):
         cell[cells.position] = column
@@ -281,6 +287,79 @@ def _kernel_windows(kernel: Kernel, tree: str, columns: Partials, cells: _Cells,
         with locating(lambda index: cells.place(int(at[index]))):
             return _recompute(kernel, spread, at, n)
     return _three_layer(kernel, spread, cells, at)
+
+
+def _two_layer(kernel: Kernel, columns: Partials, cells: _Cells, at: Array) -> Partials:
+    """Running totals of all stretches at once, moved as a stream moves its own: what `invert` does shows here too.
+
+    At most 2 combines per window, in as many calls as the longest stretch has slices.
+    """
+    n, step = cells.slicing.per_window, cells.slicing.per_advance
+    moving, out = _Totals(kernel, columns, cells), kernel.spread(len(at))
+    stretch = cells.stretch(at)
+    reads = _by_place(cells, at, stretch)
+    for place in range(max(reads, default=-1) + 1):
+        moving.enter(place)
+        if (place - n + 1) % step:
+            continue
+        if (windows := reads.get(place)) is not None:
+            for target, total in zip(out, moving.totals, strict=True):
+                target[windows] = total[stretch[windows]]
+        for leaving in range(place - n + 1, place - n + 1 + step):
+            moving.leave(leaving)
+    return out
+
+
+class _Totals:
+    """The total of each stretch while slices enter and leave: row i of the block is in slice `place` of its stretch.
+
+    A total of no rows is that of the next one, exactly, as in `slicing.nodes`.
+    """
+
+    def __init__(self, kernel: Kernel, columns: Partials, cells: _Cells):
+        self.kernel, self.columns, self.cells = kernel, columns, cells
+        self.totals = kernel.spread(len(cells.origins))
+        self.held = np.zeros(len(cells.origins), dtype=np.int64)
+        self.stretch = cells.stretch(cells.position)
+        self.rows = _by_place(cells, cells.position, self.stretch)
+
+    def enter(self, place: int) -> None:
+        """Combine the rows of a slice to the totals, as the newer part."""
+        rows = self.rows.get(place)
+        if rows is None:
+            return
+        into = self.stretch[rows]
+        met = self.held[into] > 0
+        for total, column in zip(self.totals, self.columns, strict=True):
+            total[into[~met]] = column[rows[~met]]
+        self.held[into] += 1
+        self._replace(self.kernel.combine, into[met], rows[met])
+
+    def leave(self, place: int) -> None:
+        """Invert the rows of a slice, the oldest part, out of the totals."""
+        rows = self.rows.get(place)
+        if rows is None:
+            return
+        out_of = self.stretch[rows]
+        self.held[out_of] -= 1
+        rest = self.held[out_of] > 0
+        self._replace(self.kernel.invert, out_of[rest], rows[rest])
+
+    def _replace(self, function: Callable[[Partials, Partials], Partials], where: Array, rows: Array) -> None:
+        if not len(rows):
+            return
+        with locating(lambda index: self.cells.place(int(self.cells.position[rows[index]]))):
+            made = function([total[where] for total in self.totals], [column[rows] for column in self.columns])
+        for total, new in zip(self.totals, made, strict=True):
+            total[where] = new
+
+
+def _by_place(cells: _Cells, of: Array, stretch: Array) -> dict[int, Array]:
+    """Which of some cells, of these stretches, are where in them: slices after the start of an advance."""
+    place = of - cells.offsets[stretch] + cells.origins[stretch] % cells.slicing.per_advance
+    rows = np.argsort(place, kind="stable")
+    starts = np.flatnonzero(np.diff(place[rows], prepend=-1))
+    return dict(zip(place[rows[starts]].tolist(), np.split(rows, starts[1:]), strict=True))
 
 
 def _recompute(kernel: Kernel, cells: Partials, at: Array, n: int) -> Partials:

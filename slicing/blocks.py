@@ -15,6 +15,7 @@ from itertools import pairwise
 import numpy as np
 import pyarrow as pa
 
+from slicing.errors import excerpt
 from slicing.kernel import Array, Kernel, Partials, RowFailure, locating, union
 from slicing.kinds import Field, arrow_type
 from slicing.packing import from_text, pack, to_text, unpack
@@ -22,6 +23,8 @@ from slicing.slices import Slicing
 from slicing.windows import show_instant
 
 PAGE_BYTES = 4 << 20
+MOST_BYTES = 1 << 31
+"""A block never has so many: lengths from damaged bytes are not to ask for memory."""
 PIECE_ROWS = 20_000
 """Below so many rows per block, taking blocks apart costs more than sorting all of their rows."""
 _CODEC = pa.Codec("zstd", compression_level=1)
@@ -246,9 +249,13 @@ def place(shape: Shape, names: pa.Table, key: int, index: int) -> str:
 
 def show_place(slicing: Slicing, names: pa.Table, key: int, index: int) -> str:
     """`place` where there is no shape."""
-    values = tuple(names.slice(int(key), 1).to_pylist()[0].values())
     start, end = (slicing.slice_start(int(i)) for i in (index, index + 1))
-    return f"key {values} in slice [{show_instant(start)}, {show_instant(end)})"
+    return f"{show_key(names, key)} in slice [{show_instant(start)}, {show_instant(end)})"
+
+
+def show_key(names: pa.Table, key: int) -> str:
+    """A key as messages show it, by its code."""
+    return f"key {excerpt(tuple(names.slice(int(key), 1).to_pylist()[0].values()))}"
 
 
 def from_records(
@@ -286,8 +293,9 @@ def fold_arrays(
         filled = np.flatnonzero(sizes)
         within = np.cumsum(sizes[filled]) - sizes[filled]
         positions = np.flatnonzero(kept)
+        begun = None if onto is None else [column[filled] for column in onto]
         try:
-            some = kernel.fold(_permuted(values, rows[kept]), within, len(positions), [c[filled] for c in folded])
+            some = kernel.fold(_permuted(values, rows[kept]), within, len(positions), begun)
         except RowFailure as failure:
             raise failure.at(int(positions[failure.index])) from failure.__cause__
         for column, new in zip(folded, some, strict=True):
@@ -318,8 +326,9 @@ def encode(shape: Shape, block: Block) -> bytes:
     keys = pack([column.combine_chunks() for column in block.names.filter(pa.array(used)).columns])
     steps = np.diff(_since_first(block.slices) * width + codes, prepend=0)
     columns = [pa.array(block.slices), pa.array(steps), pa.array(block.records)]
-    for kernel, partials, dictionary in zip(shape.kernels, block.partials, block.dictionaries, strict=True):
-        columns += kernel.to_arrow(partials, dictionary)
+    with locating(lambda row: place(shape, block.names, block.keys[row], block.slices[row])):
+        for kernel, partials, dictionary in zip(shape.kernels, block.partials, block.dictionaries, strict=True):
+            columns += kernel.to_arrow(partials, dictionary)
     body = keys + pack(columns)
     return _HEAD.pack(len(keys), len(body)) + bytes(_CODEC.compress(body, asbytes=True))
 
@@ -327,6 +336,8 @@ def encode(shape: Shape, block: Block) -> bytes:
 def decode(shape: Shape, data: bytes) -> Block:
     """The inverse of `encode`."""
     size, length = _HEAD.unpack_from(data)
+    if not 0 <= size <= length < MOST_BYTES:
+        raise ValueError(f"no block has {size:,} bytes of keys in {length:,}")
     body = _CODEC.decompress(pa.py_buffer(data).slice(_HEAD.size), length)
     names = pa.table(unpack(body.slice(0, size), shape.key_schema), schema=shape.key_schema)
     rows = unpack(body.slice(size), shape.row_schema)

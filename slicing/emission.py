@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from slicing.errors import InvalidType, InvalidValue
+from slicing.errors import InvalidType, InvalidValue, excerpt
 from slicing.windows import Duration, microseconds, show
 
 
@@ -170,12 +170,14 @@ def early(every: Duration | None = None, records: int | None = None) -> Emission
     if every is not None:
         length = microseconds(every, "every")
         if length < 1000 or length % 1000:
-            raise InvalidValue(f"`every` must be whole milliseconds, at least one; got {every!r}.")
+            raise InvalidValue(f"`every` must be whole milliseconds, at least one; got {excerpt(every)}.")
         return Emission(Every(length), TOUCHED, RESULT)
     if not isinstance(records, int) or isinstance(records, bool):
-        raise InvalidType(f"`records` must be a whole number; got {records!r}.")
+        raise InvalidType(f"`records` must be a whole number; got {excerpt(records)}.")
     if records < 1:
-        raise InvalidValue(f"`records` must be positive; got {records!r}. For every micro-batch use on_update().")
+        raise InvalidValue(
+            f"`records` must be positive; got {excerpt(records)}. For every micro-batch use on_update()."
+        )
     return Emission(Records(records), TOUCHED, RESULT)
 
 

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+MOST_SHOWN = 200
+"""A message shows so many characters of a value at most: keys and values can be megabytes."""
+
 
 class SlicingError(Exception):
     """Base of all errors raised here. Subclasses take one message and are therefore picklable."""
@@ -20,7 +25,7 @@ class MissingRequirement(SlicingError, RuntimeError):
 
 
 class StateMismatch(SlicingError, ValueError):
-    """A checkpoint was written by a query of another shape."""
+    """A checkpoint was written by a query of another shape, or it is damaged."""
 
 
 class FunctionFailed(SlicingError, RuntimeError):
@@ -29,3 +34,22 @@ class FunctionFailed(SlicingError, RuntimeError):
 
 class ResultOverflow(SlicingError, ArithmeticError):
     """The exact result of a window does not fit its result type; with `overflow="null"` combinators show null then."""
+
+
+def shortened(text: str) -> str:
+    """A text for a message, cut after `MOST_SHOWN` characters; how many there are is said then.
+
+    >>> shortened("a" * 1000)[195:]
+    'aaaaa... (1,000 characters)'
+    """
+    return text if len(text) <= MOST_SHOWN else f"{text[:MOST_SHOWN]}... ({len(text):,} characters)"
+
+
+def excerpt(value: Any) -> str:
+    """A value as a message shows it: its `repr`, cut."""
+    return shortened(repr(value))
+
+
+def raised(error: Exception) -> str:
+    """What was raised, for a message: its class and its text, cut."""
+    return f"{type(error).__name__}: {shortened(str(error))}"

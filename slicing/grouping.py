@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from slicing.aggregate import Aggregate, Bound
 from slicing.assembly import EAGER, TREES
 from slicing.emission import ON_CLOSE, Emission
-from slicing.errors import InvalidType, InvalidValue
+from slicing.errors import InvalidType, InvalidValue, excerpt
 from slicing.lateness import COUNTS, LATE_OUTPUTS
 from slicing.windows import Duration, Hopping, microseconds
 
@@ -30,7 +30,7 @@ def group_by(df: DataFrame, *keys: str) -> Grouped:
     """
     for key in keys:
         if not isinstance(key, str):
-            raise InvalidType(f"keys are names of columns; got {key!r}. Compute it first with `withColumn`.")
+            raise InvalidType(f"keys are names of columns; got {excerpt(key)}. Compute it first with `withColumn`.")
     return Grouped(df, keys)
 
 
@@ -47,9 +47,9 @@ class Grouped:
         Raises InvalidType.
         """
         if not isinstance(window, Hopping):
-            raise InvalidType(f"`window` must be made with `hopping` or `tumbling`; got {window!r}.")
+            raise InvalidType(f"`window` must be made with `hopping` or `tumbling`; got {excerpt(window)}.")
         if not isinstance(time, str):
-            raise InvalidType(f"`time` is the name of a column; got {time!r}.")
+            raise InvalidType(f"`time` is the name of a column; got {excerpt(time)}.")
         return Windowed(self.df, self.keys, window, time)
 
 
@@ -75,7 +75,7 @@ class Windowed:
         """
         if not isinstance(emission, Emission):
             raise InvalidType(
-                f"`emit` takes what on_close, on_update, on_change or early return; got {emission!r}. "
+                f"`emit` takes what on_close, on_update, on_change or early return; got {excerpt(emission)}. "
                 "Write for example `.emit(on_update())`."
             )
         return replace(self, emission=emission)
@@ -88,13 +88,13 @@ class Windowed:
         """
         length = microseconds(duration, "grace")
         if length < 0:
-            raise InvalidValue(f"`grace` must not be negative; got {duration!r}.")
+            raise InvalidValue(f"`grace` must not be negative; got {excerpt(duration)}.")
         return replace(self, grace_us=length)
 
     def buckets(self, count: int) -> Windowed:
         """Keep state in `count` buckets instead of 2 per shuffle partition; fixed for the life of a checkpoint."""
         if not isinstance(count, int) or isinstance(count, bool) or count < 1:
-            raise InvalidValue(f"`buckets` must be a positive integer; got {count!r}.")
+            raise InvalidValue(f"`buckets` must be a positive integer; got {excerpt(count)}.")
         return replace(self, bucket_count=count)
 
     def assemble(self, tree: str) -> Windowed:
@@ -103,7 +103,7 @@ class Windowed:
         "eager" folds every record into every window that covers it, as other engines do: to measure against.
         """
         if tree not in ("auto", *TREES, EAGER):
-            raise InvalidValue(f"`assemble` takes auto, {', '.join((*TREES, EAGER))}; got {tree!r}.")
+            raise InvalidValue(f"`assemble` takes auto, {', '.join((*TREES, EAGER))}; got {excerpt(tree)}.")
         return replace(self, tree=tree)
 
     def late(self, output: str) -> Windowed:
@@ -115,7 +115,7 @@ class Windowed:
         on bounded input, where nothing is late. Raises InvalidValue.
         """
         if output not in LATE_OUTPUTS:
-            raise InvalidValue(f"`late` takes {', '.join(LATE_OUTPUTS)}; got {output!r}.")
+            raise InvalidValue(f"`late` takes {', '.join(LATE_OUTPUTS)}; got {excerpt(output)}.")
         return replace(self, late_output=output)
 
     def aggregate(self, *functions: Callable[..., Any], **arguments: Any) -> DataFrame:
@@ -163,7 +163,7 @@ def _bound(name: str, value: Any) -> Bound:
         return value.on()
     if not isinstance(value, Bound):
         raise InvalidType(
-            f"result `{name}` must be a combinator or an `Aggregate(...).on(column)`; got {value!r}. "
+            f"result `{name}` must be a combinator or an `Aggregate(...).on(column)`; got {excerpt(value)}. "
             "The functions of one aggregate are passed by position or as init=, agg=, combine=, invert=."
         )
     return value

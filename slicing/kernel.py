@@ -7,8 +7,13 @@ one object array whose items are what the user's functions take and return. Ever
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import datetime as dt
+import operator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from copy import deepcopy
+from decimal import Decimal
+from itertools import islice, repeat
 from typing import Any
 
 import numpy as np
@@ -17,35 +22,44 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from slicing.aggregate import Aggregate, Fieldwise
-from slicing.errors import FunctionFailed, InvalidType, SlicingError
+from slicing.errors import FunctionFailed, InvalidType, SlicingError, excerpt, raised, shortened
 from slicing.kinds import INTEGERS, Field, arrow_type, decimal_of, numpy_type
 
 Array = NDArray[Any]
 Partials = list[Array]
 
+_IMMUTABLE = frozenset({type(None), bool, int, float, str, bytes, dt.date, dt.datetime, Decimal})
+_HANDLE = "Handle such values in the function, or filter them out before the aggregation."
+_FILL = (
+    "Fill it there, for example with `np.ma.filled(value, ...)` or `np.where(np.ma.getmaskarray(value), ...)`; "
+    "only `lower` may return masked cells."
+)
+_RETURN = "Return a value there, such as that of `init()`; only `lower` may return None."
+
 
 class RowFailure(Exception):
-    """A user's function raised for the item at `index` of the arrays it was given."""
+    """The item at `index` of the arrays that a function was given is at fault.
 
-    def __init__(self, label: str, function: str, index: int, cause: str):
-        super().__init__(label, function, index, cause)
-        self.label, self.function, self.index, self.cause = label, function, index, cause
+    Once its place is known, an error of class `kind` says `rule`, `cause`, the place and `remedy`.
+    """
+
+    def __init__(self, kind: type[SlicingError], rule: str, cause: str, remedy: str, index: int):
+        super().__init__(kind, rule, cause, remedy, index)
+        self.kind, self.rule, self.cause, self.remedy, self.index = kind, rule, cause, remedy, index
 
     def at(self, index: int) -> RowFailure:
         """The same failure for other arrays, in which the item is at `index`."""
-        return RowFailure(self.label, self.function, index, self.cause)
+        return RowFailure(self.kind, self.rule, self.cause, self.remedy, index)
 
 
 @contextmanager
 def locating(place: Callable[[int], str]) -> Iterator[None]:
-    """Turn a RowFailure inside into a FunctionFailed that says where: `place(index)` names key and slice or window."""
+    """Turn a RowFailure inside into the error that says where: `place(index)` names key and slice or window."""
     try:
         yield
     except RowFailure as failure:
-        raise FunctionFailed(
-            f"`{failure.function}` of `{failure.label}` raised {failure.cause} for {place(failure.index)}. "
-            "Handle such values in the function, or filter them out before the aggregation."
-        ) from failure.__cause__
+        found = f"{failure.rule} {failure.cause} for {place(failure.index)}. {failure.remedy}"
+        raise failure.kind(found) from failure.__cause__
 
 
 class Kernel:
@@ -122,6 +136,14 @@ class Kernel:
         result = combine.then(_shown(partials))
         return list(result) if isinstance(result, tuple) else [result]
 
+    @property
+    def layout(self) -> str:
+        """How partials lie in memory, beside the types of their fields."""
+        return type(self).__name__
+
+    def _failure(self, name: str, index: int, error: Exception) -> RowFailure:
+        return RowFailure(FunctionFailed, f"`{name}` of `{self.label}` raised", raised(error), _HANDLE, index)
+
     def reduce(self, partials: Partials, starts: Array) -> Partials:
         """Combine runs of partials into one each, in order; run g begins at `starts[g]`.
 
@@ -164,7 +186,11 @@ class ColumnsKernel(Kernel):
         items = value if isinstance(value, tuple) else (value,)
         ranks = aggregate.view == "ranks"
         self.dtypes = [_physical(field, ranks) for field in self.fields]
-        self.identity = [_filled(dtype, item) for dtype, item in zip(self.dtypes, items, strict=True)]
+        objects = [dtype == np.object_ for dtype in self.dtypes]
+        self._mutable = [at for at, item in enumerate(items) if objects[at] and not is_immutable(item)]
+        self._nullable = [not is_object or item is None for is_object, item in zip(objects, items, strict=True)]
+        fixed = [None if at in self._mutable else item for at, item in enumerate(items)]
+        self.identity = [_filled(dtype, item) for dtype, item in zip(self.dtypes, fixed, strict=True)]
         self.ranked = [ranks and _is_ranked(field.kind) for field in self.fields]
         if isinstance(aggregate.combine, Fieldwise):
             self.combine_ufuncs = aggregate.combine.ufuncs
@@ -172,12 +198,20 @@ class ColumnsKernel(Kernel):
             self.invert_ufuncs = aggregate.invert.ufuncs
 
     def spread(self, shape: int | tuple[int, ...]) -> Partials:
-        return [np.full(shape, identity[()], dtype=identity.dtype) for identity in self.identity]
+        cells = [np.full(shape, identity[()], dtype=identity.dtype) for identity in self.identity]
+        for at in self._mutable:
+            cells[at] = _objects((_items(self.aggregate.init())[at] for _ in range(cells[at].size)), cells[at].shape)
+        return cells
 
     def fold(self, values: Sequence[Any], starts: Array, count: int, onto: Partials | None = None) -> Partials:
         acc = self._user("agg", self.aggregate.agg, _shown(self.spread(count)), *values, shape=(count,))
         folded = self.reduce(acc, starts)
-        return folded if onto is None else self.combine(onto, folded)
+        if onto is None:
+            return folded
+        try:
+            return self.combine(onto, folded)
+        except RowFailure as failure:
+            raise failure.at(int(starts[failure.index])) from failure.__cause__
 
     def combine(self, a: Partials, b: Partials) -> Partials:
         if self.combine_ufuncs is not None:
@@ -191,7 +225,8 @@ class ColumnsKernel(Kernel):
     def lower(self, partials: Partials) -> list[np.ma.MaskedArray[Any, Any] | Array]:
         if self.aggregate.lower is None:
             return list(partials)
-        result = self._call("lower", self.aggregate.lower, _shown(partials))
+        own = [_own(column, field) for column, field in zip(partials, self.fields, strict=True)]
+        result = self._call("lower", self.aggregate.lower, _shown(own))
         parts = result if isinstance(result, tuple) else (result,)
         return [self._shaped("lower", part, partials[0].shape) for part in parts]
 
@@ -264,6 +299,10 @@ class ColumnsKernel(Kernel):
                 return pa.array([], arrow_type(field.kind))
         return None
 
+    @property
+    def layout(self) -> str:
+        return f"{super().layout}/{self.width}/{self.aggregate.view}"
+
     def _user(self, name: str, function: Any, *args: Any, shape: tuple[int, ...]) -> Partials:
         result = self._call(name, function, *args)
         parts = result if isinstance(result, tuple) else (result,)
@@ -272,7 +311,22 @@ class ColumnsKernel(Kernel):
                 f"`{name}` of `{self.label}` must return {self.width} array(s), one per field of the partial "
                 f"({', '.join(map(str, self.fields))}); got {len(parts)}."
             )
-        return [self._typed(name, self._shaped(name, part, shape), at) for at, part in enumerate(parts)]
+        return [self._typed(name, self._without_nulls(name, part, shape, at), at) for at, part in enumerate(parts)]
+
+    def _without_nulls(self, name: str, part: Any, shape: tuple[int, ...], at: int) -> Array:
+        """An array for a field of a partial, which has no nulls: neither masked cells nor None."""
+        array = self._shaped(name, part, shape)
+        if isinstance(array, np.ma.MaskedArray):
+            if np.ma.is_masked(array):
+                raise self._null(name, at, "a masked cell", int(np.ma.getmaskarray(array).argmax()), _FILL)
+            array = np.ma.getdata(array)
+        if not self._nullable[at] and array.dtype == np.object_ and None in array:
+            raise self._null(name, at, "None", array.ravel().tolist().index(None), _RETURN)
+        return array
+
+    def _null(self, name: str, at: int, found: str, index: int, remedy: str) -> RowFailure:
+        rule = f"`{name}` of `{self.label}` must return a value for field `{self.fields[at]}`: a partial has no nulls;"
+        return RowFailure(InvalidType, rule, f"got {found}", remedy, index)
 
     def _typed(self, name: str, array: Array, at: int) -> Array:
         dtype, field = self.dtypes[at], self.fields[at]
@@ -285,14 +339,17 @@ class ColumnsKernel(Kernel):
             )
         cast = array.astype(dtype)
         if dtype.kind in "iu" and not np.array_equal(cast, array):
-            raise InvalidType(f"`{name}` of `{self.label}` returned values that field `{field}` cannot hold. Widen it.")
+            index = int((cast != array).argmax())
+            rule = f"`{name}` of `{self.label}` must return what field `{field}` can hold;"
+            found = f"got {array.ravel()[index]}"
+            raise RowFailure(InvalidType, rule, found, "Widen the field in `partial`.", index)
         return cast
 
     def _call(self, name: str, function: Any, *args: Any) -> Any:
         try:
             with np.errstate(all="ignore"):
                 return function(*args)
-        except SlicingError:
+        except (SlicingError, MemoryError):
             raise
         except Exception as error:
             # Rare, so the way of the many pays nothing for it: find the first value that fails alone.
@@ -301,10 +358,9 @@ class ColumnsKernel(Kernel):
                 try:
                     function(*(_cell(arg, index) for arg in args))
                 except Exception as alone:
-                    cause = f"{type(alone).__name__}: {alone}"
-                    raise RowFailure(self.label, name, index, cause) from alone
+                    raise self._failure(name, index, alone) from alone
             raise FunctionFailed(
-                f"`{name}` of `{self.label}` raised {type(error).__name__}: {error} on arrays of {columns[0].size} "
+                f"`{name}` of `{self.label}` raised {raised(error)} on arrays of {columns[0].size} "
                 "values, and on none of them alone. With `columns=True` it must work cell by cell."
             ) from error
 
@@ -325,29 +381,36 @@ class RowsKernel(Kernel):
 
     def __init__(self, label: str, aggregate: Aggregate):
         super().__init__(label, aggregate)
-        self._single = len(self.fields) == 1 and not isinstance(aggregate.init(), tuple)
+        value = aggregate.init()
+        self._single = len(self.fields) == 1 and not isinstance(value, tuple)
+        # Where `init()` has None, the functions know what it means.
+        self._required = [at for at, item in enumerate(_items(value)) if item is not None]
         self._combine = aggregate.combine and np.frompyfunc(aggregate.combine, 2, 1)
         self._invert = aggregate.invert and np.frompyfunc(aggregate.invert, 2, 1)
 
     def spread(self, shape: int | tuple[int, ...]) -> Partials:
-        cells = np.empty(shape, dtype=object)
-        cells.fill(self.aggregate.init())
-        return [cells]
+        cells, value = np.empty(shape, dtype=object), self.aggregate.init()
+        if is_immutable(value):
+            cells.fill(value)
+            return [cells]
+        return [_objects((self.aggregate.init() for _ in range(cells.size)), cells.shape)]
 
     def fold(self, values: Sequence[Any], starts: Array, count: int, onto: Partials | None = None) -> Partials:
         init, agg = self.aggregate.init, self.aggregate.agg
-        bounds = [*starts.tolist(), count]
-        rows = list(zip(*values, strict=True)) if values else [()] * count
-        folded = np.empty(len(starts), dtype=object)
-        record = 0
+        acc: Any = ()
+        rows = zip(*(value.tolist() for value in values), strict=True) if values else repeat((), count)
+        records, folded = iter(list(rows)), np.empty(len(starts), dtype=object)
         try:
-            for group in range(len(starts)):
+            for group, size in enumerate(_sizes(starts, count)):
                 acc = init() if onto is None else onto[0][group]
-                for record in range(bounds[group], bounds[group + 1]):
-                    acc = agg(acc, *rows[record])
+                for record in islice(records, size):
+                    acc = agg(acc, *record)
                 folded[group] = acc
+        except MemoryError:
+            raise
         except Exception as error:
-            raise self._failure("agg", record, error) from error
+            raise self._fault("agg", _taken(records, count), error, "agg", acc) from error
+        self._check("agg", folded, lambda group: int(starts[group]))
         return [folded]
 
     def combine(self, a: Partials, b: Partials) -> Partials:
@@ -358,8 +421,10 @@ class RowsKernel(Kernel):
 
     def lower(self, partials: Partials) -> list[np.ma.MaskedArray[Any, Any] | Array]:
         items = partials[0]
+        self._check(self._makers, items)
         if self.aggregate.lower is not None:
-            items = self._apply("lower", np.frompyfunc(self.aggregate.lower, 1, 1), self.aggregate.lower, items)
+            own = self._own(items)
+            items = self._apply("lower", np.frompyfunc(self.aggregate.lower, 1, 1), self.aggregate.lower, own)
         if len(self.results) == 1 and not (self.aggregate.lower is None and not self._single):
             return [items]
         return self._unzip(items, self.results)
@@ -370,7 +435,10 @@ class RowsKernel(Kernel):
 
     def to_arrow(self, partials: Partials, dictionary: pa.Array | None) -> list[pa.Array]:
         columns = [partials[0]] if self._single else self._unzip(partials[0], self.fields)
-        return [_objects_to_arrow(c, field, self.label) for c, field in zip(columns, self.fields, strict=True)]
+        arrays = [_objects_to_arrow(c, field, self.label) for c, field in zip(columns, self.fields, strict=True)]
+        if any(arrays[at].null_count for at in self._required):
+            self._check(self._makers, partials[0])
+        return arrays
 
     def from_arrow(
         self, arrays: Sequence[pa.Array], dictionary: pa.Array | None = None
@@ -383,19 +451,21 @@ class RowsKernel(Kernel):
         return [to_numpy(array, np.dtype(np.object_)) for array in arrays], None
 
     def reduce(self, partials: Partials, starts: Array) -> Partials:
-        items, combine = partials[0].tolist(), self.aggregate.combine
+        combine, count = self.aggregate.combine, len(partials[0])
+        acc: Any = ()
         assert combine is not None
-        bounds = [*starts.tolist(), len(items)]
-        joined = np.empty(len(starts), dtype=object)
-        at = 0
+        items, joined = iter(partials[0].tolist()), np.empty(len(starts), dtype=object)
         try:
-            for group in range(len(starts)):
-                acc = items[bounds[group]]
-                for at in range(bounds[group] + 1, bounds[group + 1]):
-                    acc = combine(acc, items[at])
+            for group, size in enumerate(_sizes(starts, count)):
+                acc = next(items)
+                for item in islice(items, size - 1):
+                    acc = combine(acc, item)
                 joined[group] = acc
+        except MemoryError:
+            raise
         except Exception as error:
-            raise self._failure("combine", at, error) from error
+            raise self._fault("combine", _taken(items, count), error, "combine", acc) from error
+        self._check("combine", joined, lambda group: int(starts[group]))
         return [joined]
 
     def _unzip(self, items: Array, fields: tuple[Field, ...]) -> list[Array]:
@@ -404,27 +474,77 @@ class RowsKernel(Kernel):
         except (TypeError, ValueError):
             columns = []
         if len(columns) != len(fields):
-            wrong = next(item for item in items if not isinstance(item, tuple) or len(item) != len(fields))
-            raise InvalidType(
-                f"the functions of `{self.label}` must return tuples of {len(fields)} items "
-                f"({', '.join(map(str, fields))}); got {wrong!r}."
-            )
+            wrong = (not isinstance(item, tuple) or len(item) != len(fields) for item in items)
+            index = next(at for at, is_wrong in enumerate(wrong) if is_wrong)
+            named = f"{len(fields)} items ({', '.join(map(str, fields))})"
+            rule, found = f"the functions of `{self.label}` must return tuples of {named};", excerpt(items[index])
+            remedy = "Return all of them, or give another `partial` or `returns`."
+            raise RowFailure(InvalidType, rule, f"got {found}", remedy, index)
         return [np.fromiter(column, dtype=object, count=len(items)) for column in columns]
 
     def _apply(self, name: str, ufunc: Any, function: Any, *arrays: Array) -> Array:
         try:
             return np.asarray(ufunc(*arrays), dtype=object)
+        except MemoryError:
+            raise
         except Exception:
             # Rare, so the way of the many pays nothing for it: find the first item that fails.
             for index, items in enumerate(zip(*(array.ravel() for array in arrays), strict=True)):
                 try:
                     function(*items)
                 except Exception as error:
-                    raise self._failure(name, index, error) from error
+                    raise self._fault(name, index, error, self._makers, *items) from error
             raise
 
-    def _failure(self, name: str, index: int, error: Exception) -> RowFailure:
-        return RowFailure(self.label, name, index, f"{type(error).__name__}: {error}")
+    def _fault(self, name: str, index: int, error: Exception, makers: str, *partials: Any) -> RowFailure:
+        """What went wrong: `makers` returned one of the partials with a null before, or else the function raised."""
+        null = next((partial for partial in partials if self._lacks(partial)), self)
+        return self._failure(name, index, error) if null is self else self._null(makers, null, index)
+
+    def _check(self, makers: str, made: Array, index: Callable[[int], int] = int) -> None:
+        """Raise a RowFailure for the first partial with a null, the one at `at` being made of item `index(at)`."""
+        items = made.ravel().tolist()
+        if self._has_null(items):
+            for at, item in enumerate(items):
+                if self._lacks(item):
+                    raise self._null(makers, item, index(at))
+
+    def _null(self, makers: str, found: Any, index: int) -> RowFailure:
+        rule = f"`{makers}` of `{self.label}` must return a value for each field: a partial has no nulls;"
+        return RowFailure(InvalidType, rule, f"got {excerpt(found)}", _RETURN, index)
+
+    def _lacks(self, partial: Any) -> bool:
+        parts = partial if isinstance(partial, tuple | list) else (partial,)
+        return any(parts[at] is None for at in self._required if at < len(parts))
+
+    @property
+    def _makers(self) -> str:
+        """What a partial comes from if `agg`, whose partials are checked at once, has not made it."""
+        return "combine` or `invert" if self.aggregate.invert else "combine"
+
+    def _has_null(self, items: list[Any]) -> bool:
+        """Whether there is a null in one of the partials, in a field in which `init()` has none."""
+        if self._single:
+            return bool(self._required) and None in items
+        try:
+            if len(self._required) == len(self.fields):
+                return any(map(operator.contains, items, repeat(None)))
+            return any(None in map(operator.itemgetter(at), items) for at in self._required)
+        except (TypeError, IndexError):
+            return None in items  # what else is no tuple of all fields is refused where it is stored
+
+    def _own(self, items: Array) -> Array:
+        """The partials for `lower`, which may change what it is given: copies of what can be, as they may be kept."""
+        fixed = all(field.kind != "binary" for field in self.fields)
+        if fixed and (self._single or set(map(type, items.tolist())) <= {tuple}):
+            return items
+        return _copied(items)
+
+
+def is_immutable(value: Any) -> bool:
+    """Whether many cells may share a value, since no function can change it."""
+    kind = type(value)
+    return kind in _IMMUTABLE or (kind is tuple and all(map(is_immutable, value))) or isinstance(value, np.number)
 
 
 def kernel(label: str, aggregate: Aggregate) -> Kernel:
@@ -486,6 +606,38 @@ def _physical(field: Field, as_ranks: bool) -> np.dtype[Any]:
     return np.dtype(np.int64) if as_ranks and dtype == np.object_ else dtype
 
 
+def fresh(partials: Partials) -> Partials:
+    """Copies that a function may change."""
+    return [_copied(column) if column.dtype == np.object_ else column.copy() for column in partials]
+
+
+def _items(value: Any) -> tuple[Any, ...]:
+    return value if isinstance(value, tuple) else (value,)
+
+
+def _objects(items: Iterable[Any], shape: tuple[int, ...]) -> Array:
+    return np.fromiter(items, dtype=object).reshape(shape)
+
+
+def _own(column: Array, field: Field) -> Array:
+    """A copy of a column of partials for `lower`, which may change what it is given, while partials may be kept."""
+    return _copied(column) if column.dtype == np.object_ and field.kind == "binary" else column.copy()
+
+
+def _copied(items: Array) -> Array:
+    return _objects((i if is_immutable(i) else deepcopy(i) for i in items.ravel().tolist()), items.shape)
+
+
+def _sizes(starts: Array, count: int) -> list[int]:
+    sizes: list[int] = np.diff(np.append(starts, count)).tolist()
+    return sizes
+
+
+def _taken(items: Iterator[Any], count: int) -> int:
+    """The place of the item that was taken last, of `count` in all."""
+    return max(0, count - operator.length_hint(items) - 1)
+
+
 def _filled(dtype: np.dtype[Any], item: Any) -> Array:
     cell = np.empty((), dtype=dtype)
     cell[()] = item
@@ -520,6 +672,9 @@ def _ranks_from_arrow(array: pa.Array, dictionary: pa.Array | None, absent: int)
     return found
 
 
+_UNFIT = (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError, TypeError)
+
+
 def _column_to_arrow(column: Array, field: Field, label: str) -> pa.Array:
     mask = np.ma.getmaskarray(column) if isinstance(column, np.ma.MaskedArray) else None
     data = np.ma.getdata(column)
@@ -536,26 +691,51 @@ def _column_to_arrow(column: Array, field: Field, label: str) -> pa.Array:
         return array
     try:
         return array.cast(target)
-    except pa.ArrowInvalid as error:
-        raise _wrong_type(field, label, error) from None
-
-
-def _wrong_type(field: Field, label: str, error: Exception) -> InvalidType:
-    return InvalidType(
-        f"field `{field.name}` of `{label}` must be of type {field.kind}: {error}. "
-        "Return that type from the functions, or give another `partial` or `returns`."
-    )
+    except _UNFIT as error:
+        singles = (array.slice(at, 1) for at in range(len(array)))
+        raise _wrong_type(field, label, error, data, singles, lambda single: single.cast(target)) from None
 
 
 def _objects_to_arrow(column: Array, field: Field, label: str) -> pa.Array:
-    target = arrow_type(field.kind)
+    items = column.tolist()
     try:
-        if field.kind in INTEGERS:
-            # Given the type, pyarrow would cut 2.5 to 2; without it, text would be parsed by the cast.
-            array = pa.array(column.tolist())
-            if pa.types.is_string(array.type) or pa.types.is_binary(array.type):
-                raise pa.ArrowInvalid(f"got {next(item for item in column if item is not None)!r}")
-            return array.cast(target)
-        return pa.array(column.tolist(), type=target)
-    except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError, TypeError) as error:
-        raise _wrong_type(field, label, error) from None
+        return _typed_array(items, field)
+    except _UNFIT as error:
+        singles = ([item] for item in items)
+        raise _wrong_type(field, label, error, items, singles, lambda single: _typed_array(single, field)) from None
+
+
+def _typed_array(items: list[Any], field: Field) -> pa.Array:
+    target = arrow_type(field.kind)
+    if field.kind not in INTEGERS:
+        return pa.array(items, type=target)
+    # Given the type, pyarrow would cut 2.5 to 2; without it, text would be parsed by the cast.
+    array = pa.array(items)
+    if pa.types.is_string(array.type) or pa.types.is_binary(array.type):
+        raise pa.ArrowInvalid("text is not a number")
+    return array.cast(target)
+
+
+def _wrong_type(
+    field: Field,
+    label: str,
+    error: Exception,
+    items: Array | list[Any],
+    singles: Iterable[Any],
+    fit: Callable[[Any], Any],
+) -> RowFailure:
+    """The failure of the first item that does not fit alone, or else of the first one."""
+    index = 0
+    for at, single in enumerate(singles):
+        try:
+            fit(single)
+        except _UNFIT as alone:
+            index, error = at, alone
+            break
+    return RowFailure(
+        InvalidType,
+        f"field `{field.name}` of `{label}` must be of type {field.kind};",
+        f"got {excerpt(items[index])} ({shortened(str(error))})",
+        "Return that type from the functions, or give another `partial` or `returns`.",
+        index,
+    )

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from slicing.errors import InvalidType, InvalidValue
+from slicing.errors import InvalidType, InvalidValue, excerpt
 
 _ARROW: dict[str, pa.DataType] = {
     "boolean": pa.bool_(),
@@ -114,7 +114,7 @@ def parse_fields(ddl: str) -> tuple[Field, ...]:
     for part in parts:
         name, _, kind = part.partition(" ")
         if not kind:
-            raise InvalidValue(f'`partial`: {part!r} needs a name and a type, for example "total double".')
+            raise InvalidValue(f'`partial`: {excerpt(part)} needs a name and a type, for example "total double".')
         fields.append(Field(name.strip("`:"), kind_of(kind)))
     return tuple(fields)
 
@@ -131,6 +131,6 @@ def _infer(value: Any) -> str:
         if isinstance(value, python_type):
             return kind
     raise InvalidType(
-        f"the type of a partial cannot be inferred from `init()`, which returned {value!r}. "
+        f"the type of a partial cannot be inferred from `init()`, which returned {excerpt(value)}. "
         'Give it as DDL, for example partial="n long, total double".'
     )

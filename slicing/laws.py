@@ -21,7 +21,7 @@ from typing import Any, TypeAlias, TypedDict, Unpack
 import numpy as np
 
 from slicing.aggregate import EVENT_TIME, Aggregate, Bound
-from slicing.errors import InvalidValue
+from slicing.errors import InvalidValue, excerpt
 from slicing.kinds import decimal_of, infer_fields, numpy_type
 
 Record: TypeAlias = tuple[Any, ...]
@@ -69,8 +69,8 @@ class Counterexample:
     def __str__(self) -> str:
         lines = [f"{self.law} does not hold: {_STATEMENTS[self.law].format(function=self.function)}"]
         names = ("a", *("value",) * len(self.arguments)) if self.law == "singleton" else "abc"
-        lines += [f"  {name} = {value!r}" for name, value in zip(names, self.arguments, strict=False)]
-        return "\n".join([*lines, f"  left  = {self.left!r}", f"  right = {self.right!r}"])
+        lines += [f"  {name} = {excerpt(value)}" for name, value in zip(names, self.arguments, strict=False)]
+        return "\n".join([*lines, f"  left  = {excerpt(self.left)}", f"  right = {excerpt(self.right)}"])
 
 
 def check(aggregate: Aggregate | Bound, values: Sequence[Any], **options: Unpack[Options]) -> Counterexample | None:
@@ -369,7 +369,7 @@ def _row(value: Any, names: tuple[str, ...] | None) -> Record:
         return ()
     row = value if isinstance(value, tuple) else (value,)
     if names is not None and len(row) != len(names):
-        raise InvalidValue(f"`values` must be tuples of {len(names)} for as many columns; got {value!r}.")
+        raise InvalidValue(f"`values` must be tuples of {len(names)} for as many columns; got {excerpt(value)}.")
     return row
 
 
@@ -384,7 +384,9 @@ def _kind(values: Sequence[Any]) -> str:
 
 def _checked(kinds: tuple[str, ...], names: tuple[str, ...] | None) -> tuple[str, ...]:
     if len(kinds) != len(names or ()):
-        raise InvalidValue(f"`kinds` must have one kind for each of {len(names or ())} column(s); got {kinds!r}.")
+        raise InvalidValue(
+            f"`kinds` must have one kind for each of {len(names or ())} column(s); got {excerpt(kinds)}."
+        )
     return kinds
 
 

@@ -14,7 +14,7 @@ from weakref import WeakSet
 import numpy as np
 import pyarrow as pa
 
-from slicing.blocks import Block, Shape, encode_keys, rerank
+from slicing.blocks import Block, Shape, encode_keys, rerank, show_key
 from slicing.kernel import Array, ColumnsKernel, Partials, locating, union
 
 FILLED_SHARE = 0.25
@@ -287,8 +287,7 @@ class Node:
 
     def _place(self, codes: Any, index: int) -> str:
         code = index if isinstance(codes, slice) else int(codes[index])
-        name = self.live.names.slice(code % len(self.live.names), 1).to_pylist()[0]
-        return f"key {tuple(name.values())}"
+        return show_key(self.live.names, code % len(self.live.names))
 
     def _all(self) -> Rows:
         none: Array = np.zeros(0, dtype=np.int64)

@@ -9,7 +9,8 @@ from __future__ import annotations
 import base64
 import json
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, fields
 from itertools import chain, takewhile
 from typing import Protocol
@@ -17,7 +18,7 @@ from typing import Protocol
 import numpy as np
 
 from slicing.blocks import Block, Shape, decode_text, encode_text, fold, parts
-from slicing.errors import StateMismatch
+from slicing.errors import SlicingError, StateMismatch, raised
 from slicing.kernel import Array
 
 FORMAT = 6
@@ -29,12 +30,16 @@ FAN_IN = 5
 LARGE = -1
 """The level of pages that fill `blocks.PAGE_BYTES`, which are not merged any more."""
 
+RESTORE = "The checkpoint is damaged: restore a copy of it, or start with a new one."
+
 Entry = list[int]
 """A page in the header: its number, its first slice, the end of its slices, how often it was merged."""
 
 
 class Store(Protocol):
-    """A key-value store of texts, and one text beside it."""
+    """A key-value store of texts, and one text beside it; `name` is how messages call the bucket."""
+
+    name: str
 
     def header(self) -> str | None:
         """The header, None for a bucket never seen."""
@@ -56,6 +61,7 @@ class MemoryStore:
     """A `Store` that lives as long as the object."""
 
     def __init__(self) -> None:
+        self.name = "a bucket in memory"
         self.text: str | None = None
         self.pages: dict[str, str] = {}
 
@@ -163,10 +169,24 @@ def compare_fingerprints(stored: dict[str, str], wanted: dict[str, str]) -> None
         )
 
 
+@contextmanager
+def _decoding(what: str, store: Store) -> Iterator[None]:
+    """Say of a text that is damaged where it is."""
+    try:
+        yield
+    except (SlicingError, MemoryError):
+        raise
+    except Exception as error:
+        raise StateMismatch(
+            f"{what} of {store.name} cannot be read as state of format {FORMAT}: {raised(error)}. {RESTORE}"
+        ) from error
+
+
 class Pages:
     """The header of a bucket as it was stored, and its pages.
 
-    `done` is the first window that has not gone out of a bucket never seen. Raises StateMismatch. `read` and `written`
+    `done` is the first window that has not gone out of a bucket never seen. Raises StateMismatch, also for a page that
+    cannot be read. `read` and `written`
     count partials, a partial being a row of a page.
     """
 
@@ -178,7 +198,8 @@ class Pages:
         if self._stored is None:
             self.head = Header(fingerprint, done=done, taking=done, kept=done, nodes=done)
         else:
-            self.head = Header.from_text(self._stored)
+            with _decoding("the header", store):
+                self.head = Header.from_text(self._stored)
             compare_fingerprints(self.head.fingerprint, fingerprint)
 
     def save_header(self) -> None:
@@ -190,7 +211,9 @@ class Pages:
 
     def get(self, name: str, shape: Shape) -> Block:
         """Read a page by its name."""
-        block = decode_text(shape, self.store.get(name))
+        text = self.store.get(name)
+        with _decoding(f"page `{name}`", self.store):
+            block = decode_text(shape, text)
         self.read += len(block)
         return block
 

@@ -182,7 +182,9 @@ class Plan:
 
     def _assembly(self, kernel: Kernel, tree: str) -> Assembly:
         costs = self._costs_of((tree,))
-        return Assembly(kernel, tree, self._reason(kernel, tree), self.slices_per_window, self.ratio, costs)
+        trusted = "" if kernel.aggregate.laws or kernel.aggregate.combine is None else ", laws not tried"
+        reason = self._reason(kernel, tree) + trusted
+        return Assembly(kernel, tree, reason, self.slices_per_window, self.ratio, costs)
 
     def _costs_of(self, trees: tuple[str, ...]) -> Costs:
         # Bounded input has every window once, whatever the emission.

@@ -47,12 +47,13 @@ class Recent:
 
     `read(first, end)` gives the rows of some slices, not folded: what is stored, and what has been added since. `what`
     names the emission: each keeps rows and blocks of its own, and one may follow another on the same state. So may
-    functions for columns on functions for rows, whose partials are the same in pages and not in memory. `beside` has
+    functions for columns on functions for rows, or one view on another: partials are the same in pages and not in
+    memory. `beside` has
     the blocks that were kept with the slices, by name.
     """
 
     def __init__(self, shape: Shape, nonce: str, what: str, read: Callable[[int, int], list[Block]]):
-        layout = ",".join(f"{type(kernel).__name__}/{kernel.width}" for kernel in shape.kernels)
+        layout = ",".join(kernel.layout for kernel in shape.kernels)
         self.shape, self.nonce, self.what, self.read = shape, nonce, f"{what} {layout} ", read
         self.first = FOREVER
         self.beside: Mapping[str, Block] = {}

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
-from slicing.errors import InvalidType, InvalidValue
+from slicing.errors import InvalidType, InvalidValue, excerpt
 from slicing.slices import Slicing
 
 _UNITS = {"microsecond": 1, "millisecond": 10**3, "second": 10**6, "minute": 60 * 10**6, "hour": 3600 * 10**6}
@@ -28,7 +28,8 @@ def microseconds(duration: Duration, name: str) -> int:
         return (duration.days * 86_400 + duration.seconds) * 10**6 + duration.microseconds
     if not isinstance(duration, str):
         raise InvalidType(
-            f'`{name}`: a duration needs a unit; got {duration!r}. Write for example "10 minutes", or pass a timedelta.'
+            f"`{name}`: a duration needs a unit; got {excerpt(duration)}. "
+            'Write for example "10 minutes", or pass a timedelta.'
         )
     text = duration.strip().lower().removeprefix("interval ")
     total, position = 0, 0
@@ -36,7 +37,7 @@ def microseconds(duration: Duration, name: str) -> int:
         term = _TERM.match(text, position)
         if term is None:
             hint = "a duration needs a unit" if re.fullmatch(r"[+-]?\d+(\.\d+)?", text) else "not a duration"
-            raise InvalidValue(f'`{name}`: {hint}; got {duration!r}. Write for example "10 minutes".')
+            raise InvalidValue(f'`{name}`: {hint}; got {excerpt(duration)}. Write for example "10 minutes".')
         total += int(term[1]) * _unit(term[2], duration, name)
         position = term.end()
     if not text:
@@ -48,10 +49,10 @@ def _unit(word: str, duration: str, name: str) -> int:
     singular = word.removesuffix("s")
     if singular in _CALENDAR:
         raise InvalidValue(
-            f"`{name}`: months, quarters and years have no fixed length; got {duration!r}. Use weeks or smaller."
+            f"`{name}`: months, quarters and years have no fixed length; got {excerpt(duration)}. Use weeks or smaller."
         )
     if singular not in _UNITS:
-        raise InvalidValue(f"`{name}`: unknown unit `{word}` in {duration!r}. Known are {', '.join(_UNITS)}.")
+        raise InvalidValue(f"`{name}`: unknown unit `{word}` in {excerpt(duration)}. Known are {', '.join(_UNITS)}.")
     return _UNITS[singular]
 
 
@@ -146,10 +147,10 @@ def hopping(size: Duration, advance: Duration, offset: Duration | int = 0, *, ga
         0 if isinstance(offset, int) and offset == 0 else microseconds(offset, "offset"),  # type: ignore[arg-type]
     )
     if window.size <= 0:
-        raise InvalidValue(f"`size` must be positive; got {size!r}.")
+        raise InvalidValue(f"`size` must be positive; got {excerpt(size)}.")
     if window.advance <= 0:
         raise InvalidValue(
-            f"`advance` must be positive; got {advance!r}. For windows that do not overlap use `tumbling(size)`."
+            f"`advance` must be positive; got {excerpt(advance)}. For windows that do not overlap use `tumbling(size)`."
         )
     if window.advance > window.size and not gaps:
         swapped = Hopping(window.advance, window.size, window.offset % window.size)
@@ -160,7 +161,7 @@ def hopping(size: Duration, advance: Duration, offset: Duration | int = 0, *, ga
     if abs(window.offset) >= window.advance:
         same = show(window.offset % window.advance)
         raise InvalidValue(
-            f"`offset` must be shorter than `advance`, {show(window.advance)}; got {offset!r}. "
+            f"`offset` must be shorter than `advance`, {show(window.advance)}; got {excerpt(offset)}. "
             f"Edges repeat every `advance`: offset={same!r} makes the same windows."
         )
     return window

@@ -9,11 +9,11 @@ from decimal import Decimal
 import numpy as np
 import pyarrow as pa
 import pytest
-from oracle import CASES, Case, assert_right, block_of, cases, hopping, results, shape_of
+from oracle import CASES, Case, assert_right, block_of, cases, hopping, records_of, results, shape_of
 
 from slicing import blocks
 from slicing.aggregate import Aggregate, fieldwise
-from slicing.assembly import Windows
+from slicing.assembly import Windows, assemble, show_window
 from slicing.blocks import (
     concat,
     decode,
@@ -27,8 +27,9 @@ from slicing.blocks import (
     order,
     regroup,
 )
-from slicing.errors import FunctionFailed
-from slicing.kernel import kernel
+from slicing.eager import all_windows
+from slicing.errors import FunctionFailed, InvalidType
+from slicing.kernel import kernel, locating
 from slicing.kinds import arrow_type
 
 HOUR = hopping(1)  # tumbling: a slice is a window, so that `results` shows blocks too
@@ -305,3 +306,272 @@ def test_parts_are_pages_of_the_whole(monkeypatch):
     assert np.concatenate([page.slices for page in pages]).tolist() == block.slices.tolist()
     assert shown(SHAPE, fold(SHAPE, pages)) == shown(SHAPE, block)
     assert len(list(blocks.parts(SHAPE, empty(SHAPE)))) == 1
+
+
+# --- what functions may change, and what they must not return ---------------------------------------------------------
+
+
+def grown(acc, values):
+    for value in values:
+        acc.append(value % 256)
+    return acc
+
+
+def appended(acc, value):
+    return grown(acc if isinstance(acc, bytearray) else bytearray(acc), [value])
+
+
+def each_appended(acc, values):
+    for cell, value in zip(acc, values.tolist(), strict=True):
+        grown(cell, [value])
+    return acc
+
+
+def counted_and_appended(acc, value):
+    return acc[0] + 1, appended(acc[1], value)
+
+
+def both_joined(a, b):
+    return a[0] + b[0], bytes(a[1]) + bytes(b[1])
+
+
+IN_PLACE = {
+    "rows": (Aggregate(bytearray, appended, lambda a, b: bytes(a) + bytes(b), ordered=True, partial="s binary"), bytes),
+    "rows of two fields": (
+        Aggregate(
+            lambda: (0, bytearray()), counted_and_appended, both_joined, ordered=True, partial="n long, s binary"
+        ),
+        lambda values: (len(values), bytes(values)),
+    ),
+    "columns": (
+        Aggregate(bytearray, each_appended, np.add, ordered=True, partial="s binary", columns=True),
+        bytes,
+    ),
+}
+
+
+def some_null(rng, count):
+    times, keys, values = (rng.integers(0, end, count).tolist() for end in (4000, 3, 256))
+    return [(t, k, None if rng.random() < 0.3 else v) for t, k, v in zip(times, keys, values, strict=True)]
+
+
+@pytest.mark.parametrize("name", IN_PLACE)
+@pytest.mark.parametrize("seed", range(6))
+def test_an_agg_that_changes_its_accumulator_mixes_no_keys(name, seed):
+    """Sliced in chunks, and eager: the values of each key and slice, nulls left out, in their order."""
+    aggregate, truth = IN_PLACE[name]
+    case, rng = Case(aggregate, truth), np.random.default_rng(seed)
+    shape = shape_of(HOUR, [case])
+    chunks = [some_null(rng, int(rng.integers(1, 40))) for _ in range(3)]
+    expected = defaultdict(list)
+    for time, key, value in (record for chunk in chunks for record in chunk):
+        expected[key, time // 1000].append(value)
+    expected = {place: truth([v for v in values if v is not None]) for place, values in expected.items()}
+    folded = fold(shape, [decode(shape, encode(shape, block_of(shape, [case], chunk))) for chunk in chunks])
+    assert {place: row[1] for place, row in shown(shape, folded).items()} == expected
+    together = fold(shape, [block_of(shape, [case], chunk) for chunk in chunks])
+    assert {place: row[1] for place, row in shown(shape, together).items()} == expected
+    if name != "columns":
+        # Slices are windows of one slice here, so the eager strategy gives the same.
+        batches = [records_of(shape, [case], chunk) for chunk in chunks]
+        eager = results(shape, all_windows(shape, [[0]], batches))
+        assert {place: row[1] for place, row in eager.items()} == expected
+
+
+def test_the_eager_strategy_gives_new_keys_partials_of_their_own():
+    """Without `combine`, `agg` goes on from the `init()` of each key of a page."""
+    case = Case(Aggregate(bytearray, appended, partial="s binary"), bytes)
+    shape = shape_of(HOUR, [case])
+    found = results(shape, all_windows(shape, [[0]], [records_of(shape, [case], [(0, 1, 1), (1, 2, 2), (2, 1, 3)])]))
+    assert found == {(1, 0): [2, b"\1\3"], (2, 0): [1, b"\2"]}
+
+
+def test_cells_share_what_cannot_be_changed_only():
+    for init, shared in ((lambda: (0, 2**70, "a", None), True), (lambda: (0, bytearray()), False)):
+        aggregate = Aggregate(init, max, max, partial=", ".join(f"f{i} binary" for i in range(len(init()))))
+        (cells,) = kernel("x", aggregate).spread((2, 2))
+        assert cells.shape == (2, 2)
+        assert (cells[0, 0] is cells[1, 1]) == shared
+        assert cells[0, 0] == cells[1, 1] == init()
+
+
+def refused_null(aggregate, records, values="bigint"):
+    case = Case(aggregate, sum)
+    with pytest.raises(InvalidType) as raised:
+        block_of(shape_of(HOUR, [case]), [case], records)
+    return str(raised.value)
+
+
+NULLED = [(0, 7, 1), (0, 7, None), (1000, 8, -5), (1000, 8, None)]
+
+
+def test_a_masked_cell_in_a_partial_is_refused_with_key_and_slice():
+    """With nulls, `np.maximum` masks the cells of nulls: what is under the mask was taken for their value."""
+    masking = Aggregate(lambda: -(2**63), np.maximum, np.maximum, columns=True, nulls=True)
+    found = refused_null(masking, NULLED[2:])
+    for part in (
+        "`agg` of `result0`",
+        "field `value bigint`",
+        "no nulls",
+        "masked",
+        "key (8,)",
+        "np.ma.filled",
+        "slice [1970-01-01T00:00:00.001",
+    ):
+        assert part in found, part
+    filling = Aggregate(
+        lambda: -(2**63),
+        lambda acc, v: np.maximum(acc, np.ma.filled(v, -(2**63))),
+        np.maximum,
+        columns=True,
+        nulls=True,
+    )
+    chosen = [Case(filling, max)]
+    shape = shape_of(HOUR, chosen)
+    assert shown(shape, block_of(shape, chosen, NULLED)) == {(7, 0): [2, 1], (8, 1): [2, -5]}
+
+
+def test_a_masked_array_without_masked_cells_is_an_array():
+    aggregate = Aggregate(lambda: 0, lambda acc, v: acc + v, np.add, columns=True, nulls=True)
+    chosen = [Case(aggregate, sum)]
+    block = block_of(shape_of(HOUR, chosen), chosen, [(0, 1, 4)])
+    assert type(block.partials[0][0]) is np.ndarray
+
+
+def nothing_for(value, result):
+    return lambda *arguments: None if arguments[-1] == value else result(*arguments)
+
+
+@pytest.mark.parametrize(
+    ("aggregate", "found"),
+    [
+        (Aggregate(lambda: 0, nothing_for(13, max), max), "got None"),
+        (Aggregate(lambda: 0, lambda acc, v: None if v == 1 else acc + v, max), "got None"),
+        (Aggregate(lambda: (0, 0), lambda acc, v: (acc[0], None if v == 13 else v), max), "got (0, None)"),
+        (
+            Aggregate(
+                lambda: "",
+                lambda acc, v: np.where(v == 13, None, v.astype(str)).astype(object),
+                np.add,
+                columns=True,
+                ordered=True,
+            ),
+            "got None",
+        ),
+    ],
+    ids=["last", "first", "tuple", "columns"],
+)
+def test_none_in_a_partial_is_refused_where_agg_makes_it(aggregate, found):
+    text = refused_null(aggregate, [(0, 7, 2), (1000, 8, 1), (1000, 8, 13)])
+    for part in ("`agg` of `result0`", "no nulls", found, "for key (8,) in slice [1970-01-01T00:00:00.001000"):
+        assert part in text, part
+
+
+@pytest.mark.parametrize("width", [1, 2])
+def test_none_in_a_partial_is_refused_where_combine_makes_it(width):
+    wrapped = (lambda x: x) if width == 1 else (lambda x: (0, x))
+    last = (lambda x: x) if width == 1 else (lambda x: x[1])
+    case = Case(
+        Aggregate(
+            lambda: wrapped(0),
+            lambda acc, v: wrapped(last(acc) + v),
+            lambda a, b: wrapped(None if last(a) + last(b) == 13 else last(a) + last(b)),
+        ),
+        sum,
+    )
+    shape = shape_of(HOUR, [case])
+    parts = [block_of(shape, [case], [(0, 7, 1), (1000, 8, value)]) for value in (6, 7, 1)]
+    for some in (parts[:2], parts):
+        with pytest.raises(
+            InvalidType, match=r"`combine` of `result0` .* no nulls; got .*None.* for key \(8,\) in slice"
+        ):
+            fold(shape, some)
+
+
+@pytest.mark.parametrize("tree", ["two_layer", "three_layer", "recompute"])
+@pytest.mark.parametrize("lower", [None, str], ids=["plain", "lower"])
+def test_none_from_combine_in_assembly_is_refused_with_its_key(tree, lower):
+    case = Case(
+        Aggregate(
+            lambda: 0,
+            lambda acc, v: acc + v,
+            lambda a, b: None if a + b > 19 else a + b,
+            lambda ab, a: ab - a,
+            lower,
+            returns=lower and "string",
+        ),
+        sum,
+    )
+    shape = shape_of(hopping(6), [case])
+    block = block_of(
+        shape, [case], [(1000 * i, key, 5 if key == 2 and i == 7 else 3) for i in range(9) for key in (1, 2)]
+    )
+
+    def shown_or_located():
+        for frame in assemble(shape, [tree], block):
+            with locating(lambda row, frame=frame: show_window(shape, frame, row)):
+                results(shape, [frame])
+
+    with pytest.raises(InvalidType, match=r"`combine` or `invert` of `result0` .* no nulls; got None for key \(2,\)"):
+        shown_or_located()
+
+
+def test_none_is_a_value_where_init_has_it():
+    """Functions that begin with None know what it means."""
+
+    def larger(a, b):
+        return b if a is None else a if b is None else max(a, b)
+
+    case = Case(Aggregate(lambda: None, larger, larger, partial="most long"), max)
+    pair = Case(
+        Aggregate(
+            lambda: (0, None),
+            lambda acc, v: (acc[0] + 1, larger(acc[1], v)),
+            lambda a, b: (a[0] + b[0], larger(a[1], b[1])),
+            partial="n long, most long",
+        ),
+        max,
+    )
+    shape = shape_of(HOUR, [case, pair])
+    block = block_of(shape, [case, pair], [(0, 1, None), (0, 2, 4), (1, 2, 3)])
+    assert shown(shape, decode(shape, encode(shape, block))) == {(1, 0): [1, None, (0, None)], (2, 0): [2, 4, (2, 4)]}
+
+
+def test_a_wrong_type_is_said_with_key_and_slice():
+    case = Case(Aggregate(lambda: 0, lambda acc, v: "x" * 10**6 if v == 13 else v, max), sum)
+    shape = shape_of(HOUR, [case])
+    with pytest.raises(InvalidType) as raised:
+        encode(shape, block_of(shape, [case], [(0, 7, 2), (1000, 8, 13)]))
+    text = str(raised.value)
+    for part in ("`value` of `result0` must be of type bigint; got 'xxx", "key (8,) in slice [1970-01-01T00:00:00.001"):
+        assert part in text, part
+    assert len(text) < 800
+
+
+def test_a_long_key_is_cut_in_messages():
+    case = Case(Aggregate(lambda: 0, lambda acc, v: acc // v, max), sum)
+    shape = shape_of(HOUR, [case], ("string",))
+    with pytest.raises(FunctionFailed) as raised:
+        block_of(shape, [case], [(0, "k" * 10**7, 0)])
+    text = str(raised.value)
+    assert "kkk... (10,000,005 characters) in slice" in text
+    assert len(text) < 600
+
+
+@pytest.mark.parametrize("name", ["agg", "combine", "lower"])
+@pytest.mark.parametrize("columns", [False, True])
+def test_no_memory_is_nobodys_fault(name, columns):
+    """It is raised as it is, and the function is not called for every item."""
+    calls = []
+
+    def exhausted(*arguments):
+        calls.append(arguments)
+        raise MemoryError("no room")
+
+    functions = {"agg": lambda acc, v: acc + v, "combine": lambda a, b: a + b, "lower": lambda a: a} | {name: exhausted}
+    aggregate = Aggregate(lambda: 0, **functions, returns="long", columns=columns)
+    case = Case(aggregate, sum)
+    shape = shape_of(hopping(2), [case])
+    with pytest.raises(MemoryError, match="no room"):
+        results(shape, assemble(shape, ["recompute"], block_of(shape, [case], [(0, 7, 2), (0, 8, 2), (1000, 8, 3)])))
+    assert len(calls) == 1

@@ -12,19 +12,23 @@ from decimal import ROUND_HALF_UP, Context, Decimal, localcontext
 from fractions import Fraction
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from folding import fold
 from oracle import FINGERPRINT, Case, block_of, evenly, hopping, results, shape_of
 
 import combinators
 from combinators.catalogue import CATALOGUE, sample_kinds, samples
-from slicing import laws
+from slicing import claims, laws
 from slicing.aggregate import EVENT_TIME, Bound
 from slicing.assembly import assemble
+from slicing.claims import broken_law
 from slicing.errors import InvalidType, InvalidValue, ResultOverflow
-from slicing.kinds import FLOATS, INTEGERS, decimal_of, kind_of
+from slicing.kernel import kernel
+from slicing.kinds import FLOATS, INTEGERS, arrow_type, decimal_of, kind_of
 from slicing.pages import MemoryStore
 from slicing.state import Bucket
+from slicing.trial import _law_samples
 
 OVERFLOWING = [entry for entry in CATALOGUE if "overflow" in inspect.signature(entry.function).parameters]
 CASES = [pytest.param(entry, kind, id=f"{entry.name}-{kind}") for entry in CATALOGUE for kind in sample_kinds(entry)]
@@ -228,6 +232,21 @@ def test_a_null_of_an_overflow_is_of_its_window_only():
 def test_laws(entry, kind):
     records = records_of(entry, [*samples(kind), None, samples(kind)[0], None])
     found = laws.check(entry.function("x"), records, kinds=kinds_of(entry, kind), rounds=30)
+    assert found is None, str(found)
+
+
+@pytest.mark.parametrize(("entry", "kind"), CASES)
+def test_laws_that_are_tried_when_a_query_is_built(entry, kind, monkeypatch):
+    """A combinator is not tried then, but would pass."""
+    monkeypatch.setattr(claims, "LONGEST", math.inf)
+    monkeypatch.setattr(claims, "MOST_SECONDS", math.inf)
+    kinds = kinds_of(entry, kind)
+    columns = [_law_samples(of) for of in kinds]
+    arrays = [pa.array(values, arrow_type(of)) for values, of in zip(columns, kinds, strict=True)]
+    aggregate = entry.function("x").resolve(kinds)
+    if aggregate.nulls:
+        arrays = [pa.concat_arrays([array, pa.nulls(1, array.type)]) for array in arrays]
+    found = broken_law(kernel(entry.name, aggregate), arrays)
     assert found is None, str(found)
 
 

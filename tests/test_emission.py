@@ -10,6 +10,7 @@ from dataclasses import replace
 from itertools import product
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from oracle import (
     FINGERPRINT,
@@ -26,7 +27,7 @@ from oracle import (
 )
 
 from slicing import blocks, latest, pages, recent, stripes, touching
-from slicing.aggregate import Aggregate
+from slicing.aggregate import Aggregate, fieldwise
 from slicing.assembly import assemble, choose
 from slicing.changes import result_codes
 from slicing.costs import MERGING
@@ -716,3 +717,63 @@ def test_functions_for_rows_do_not_take_what_functions_for_columns_keep(before, 
     after = EmittingStream(hopping(10), [BY_COLUMN if before is BY_ROW else BY_ROW], emission)
     after.store, after.taken, after.watermark = stream.store, stream.taken, stream.watermark
     assert after.step(evenly(after.slicing, [7, 8], 2), 0)
+
+
+def negated_in_place(partial):
+    return np.negative(partial, out=partial)
+
+
+def popped(partial):
+    sketch = partial if isinstance(partial, bytearray) else bytearray(partial)
+    return sketch.pop() if sketch else None
+
+
+def unioned(a, b):
+    return bytearray(sorted({*a, *b}))
+
+
+LOWERS_IN_PLACE = {
+    "columns": Case(
+        Aggregate(lambda: 0, lambda acc, v: v, np.add, lower=negated_in_place, returns="long", columns=True),
+        lambda values: -sum(values),
+    ),
+    "fieldwise": Case(
+        Aggregate(lambda: 0, lambda acc, v: v, fieldwise(np.add), lower=negated_in_place, returns="long", columns=True),
+        lambda values: -sum(values),
+    ),
+    "rows": Case(
+        Aggregate(
+            bytearray, lambda acc, v: unioned(acc, [v]), unioned, None, popped, partial="s binary", returns="long"
+        ),
+        lambda values: max(values, default=None),
+    ),
+}
+
+
+@pytest.mark.parametrize("emission", [*MODES.values(), on_close()], ids=str)
+@pytest.mark.parametrize("name", LOWERS_IN_PLACE)
+def test_a_lower_that_changes_its_argument_changes_no_more_than_that(name, emission):
+    """What it is given is not what the process keeps, nor what another result is made of."""
+    slicing = hopping(5)
+    stream = EmittingStream(slicing, [LOWERS_IN_PLACE[name]], emission, grace=2000)
+    rng = np.random.default_rng(5)
+    for index in np.repeat(range(12), 2).tolist():
+        came = [*rng.integers(max(0, index - 4), index + 1, 2).tolist(), index]
+        stream.step(evenly(slicing, came, 2, lambda index, key: int(rng.integers(0, 200))), index // 2, 500 * index)
+
+
+def test_functions_of_one_view_do_not_take_what_those_of_another_keep():
+    """As ranks the largest text is a number in memory, as values it is the text; pages have the text."""
+
+    def largest(view):
+        none = -1 if view == "ranks" else ""
+        aggregate = Aggregate(lambda: none, np.maximum, np.maximum, partial="v string", columns=True, view=view)
+        return Case(aggregate, lambda values: max(map(str, values)), lambda column: column.cast(pa.string()))
+
+    for emission, views in product(
+        (on_update(), on_update(latest_only=True)), (("ranks", "values"), ("values", "ranks"))
+    ):
+        first, second = (EmittingStream(hopping(10), [largest(view)], emission) for view in views)
+        first.step(evenly(first.slicing, range(8), 2), 0)
+        second.store, second.taken, second.watermark = first.store, first.taken, first.watermark
+        assert second.step(evenly(second.slicing, [7, 8], 2), 0)

@@ -3,14 +3,21 @@
 import datetime as dt
 import math
 import pickle
+from collections import Counter
+from dataclasses import replace
 from decimal import Decimal
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
-from slicing import laws
+from slicing import claims, group_by, laws, tumbling
 from slicing.aggregate import EVENT_TIME, Aggregate, Bound, fieldwise
-from slicing.errors import InvalidValue
+from slicing.claims import MOST_CALLS, broken_law
+from slicing.errors import InvalidType, InvalidValue
+from slicing.kernel import kernel
+from slicing.kinds import arrow_type
+from slicing.trial import _law_samples, trial
 
 NUMBERS = [0, 1, 2, -3, 7, 2**40]
 
@@ -227,3 +234,208 @@ def test_values_must_fit_the_columns():
         laws.check(bound, [(1, None)])
     with pytest.raises(InvalidValue, match="one kind for each of 2"):
         laws.check(bound, [])
+
+
+# --- while the query is built -----------------------------------------------------------------------------------------
+
+
+def unlike(ab, a):
+    return ab - a
+
+
+UNLAWFUL = {
+    "a difference that undoes no maximum": (Aggregate(lambda: 0, max, max, unlike), "inversion"),
+    "the same by columns": (Aggregate(lambda: 0, np.maximum, np.maximum, unlike, columns=True), "inversion"),
+    "one that forgets what it takes from": (Aggregate(lambda: 0, add, add, lambda ab, a: -a), "inversion"),
+    "a mean of means": (
+        Aggregate(lambda: math.nan, lambda acc, x: mean_of(acc, float(x)), lambda a, b: mean_of(a, b)),
+        "associativity",
+    ),
+    "a mean of means by columns": (
+        Aggregate(lambda: math.nan, lambda acc, x: x * 1.0, lambda a, b: mean_of_columns(a, b), columns=True),
+        "associativity",
+    ),
+    "a difference": (Aggregate(lambda: 0, lambda acc, x: acc - x, lambda a, b: a - b), "identity"),
+    "absolute differences": (
+        Aggregate(lambda: 0, lambda acc, x: abs(acc - abs(x)), lambda a, b: abs(a - b)),
+        "associativity",
+    ),
+    "a sum that begins with one": (Aggregate(lambda: 1, add, add), "identity"),
+    "a minimum that begins with zero": (
+        Aggregate(lambda: 0, lambda acc, x: np.minimum(x, 99), np.minimum, columns=True),
+        "identity",
+    ),
+    "text in the order of records": (Aggregate(lambda: "", lambda acc, x: acc + str(x), add), "commutativity"),
+    "the last value": (
+        Aggregate(lambda: (0, 0), lambda acc, x: (1, x), lambda a, b: b if b[0] else a),
+        "commutativity",
+    ),
+    "twice what was": (Aggregate(lambda: 0, lambda acc, x: 2 * acc + x, add), "singleton"),
+}
+
+
+def mean_of(a, b):
+    return b if math.isnan(a) else a if math.isnan(b) else (a + b) / 2
+
+
+def mean_of_columns(a, b):
+    return np.where(np.isnan(a), b, np.where(np.isnan(b), a, (a + b) / 2))
+
+
+@pytest.fixture
+def unhurried(monkeypatch):
+    """A machine that is busy with other things must not end a trial early."""
+    monkeypatch.setattr(claims, "MOST_SECONDS", math.inf)
+    monkeypatch.setattr(claims, "LONGEST", math.inf)
+
+
+@pytest.mark.usefixtures("unhurried")
+@pytest.mark.parametrize("name", UNLAWFUL)
+def test_an_unlawful_aggregate_is_refused_with_a_counterexample(name):
+    aggregate, law = UNLAWFUL[name]
+    with pytest.raises(InvalidValue) as raised:
+        trial(kernel("result", aggregate), ("bigint",))
+    text = str(raised.value)
+    for part in ("`result` break a law", f"{law} does not hold: ", "  left  = ", "  right = ", "`laws=False`"):
+        assert part in text, text
+    with pytest.raises(InvalidValue) as again:
+        trial(kernel("result", aggregate), ("bigint",))
+    assert str(again.value) == text
+    trial(kernel("result", replace(aggregate, laws=False)), ("bigint",))
+
+
+def welford(acc, x):
+    n, mean, m2 = acc
+    delta = x - mean
+    mean += delta / (n + 1)
+    return n + 1, mean, m2 + delta * (x - mean)
+
+
+def chan(a, b):
+    n = a[0] + b[0]
+    delta = b[1] - a[1]
+    return n, (a[0] * a[1] + b[0] * b[1]) / n, a[2] + b[2] + delta * delta * a[0] * b[0] / n
+
+
+def compensated(acc, x):
+    total, lost = acc
+    y = x - lost
+    return total + y, (total + y - total) - y
+
+
+LAWFUL = {
+    "moments, which fail for nothing and nothing": (Aggregate(lambda: (0, 0.0, 0.0), welford, chan), "double"),
+    "moments in float": (
+        Aggregate(lambda: (0, 0.0, 0.0), welford, chan, partial="n long, mean float, m2 float"),
+        "double",
+    ),
+    "a compensated sum": (
+        Aggregate(lambda: (0.0, 0.0), compensated, lambda a, b: compensated(compensated(a, b[0]), b[1])),
+        "double",
+    ),
+    "a running mean": (
+        Aggregate(
+            lambda: (0, 0.0),
+            lambda acc, x: (acc[0] + 1, acc[1] + (x * 0.1 - acc[1]) / (acc[0] + 1)),
+            lambda a, b: (a[0] + b[0], (a[0] * a[1] + b[0] * b[1]) / max(1, a[0] + b[0])),
+        ),
+        "double",
+    ),
+    "a logarithm of what may be negative": (
+        Aggregate(lambda: 0.0, lambda acc, x: acc + math.log(x), add),
+        "double",
+    ),
+    "not a number": (Aggregate(lambda: 0.0, lambda acc, x: acc + (x if x else math.nan), add), "double"),
+    "text that is parsed": (Aggregate(lambda: 0, lambda acc, x: acc + int(x), add, subtract), "string"),
+    "an order that is meant": (Aggregate(lambda: "", add, add, ordered=True), "string"),
+    "a set of bits that is changed in place": (
+        Aggregate(
+            lambda: bytearray(2),
+            lambda acc, x: acc.__setitem__(x % 2, acc[x % 2] | 1 << abs(x) % 8) or acc,
+            lambda a, b: bytes(x | y for x, y in zip(a, b, strict=True)),
+            partial="bits binary",
+        ),
+        "bigint",
+    ),
+    "nulls": (Aggregate(lambda: 0, lambda acc, x: acc + (x is None), add, subtract, nulls=True), "bigint"),
+    "decimals": (Aggregate(lambda: Decimal(0), add, add, subtract), "decimal(38,18)"),
+    "small decimals": (Aggregate(lambda: Decimal(0), add, add, partial="d decimal(38,38)"), "decimal(38,38)"),
+    "none at first": (
+        Aggregate(
+            lambda: None,
+            lambda acc, x: x if acc is None else max(acc, x),
+            lambda a, b: b if a is None else a if b is None else max(a, b),
+            partial="most long",
+        ),
+        "bigint",
+    ),
+    "bits": (Aggregate(lambda: 0, lambda acc, x: acc ^ x, np.bitwise_xor, np.bitwise_xor, columns=True), "bigint"),
+}
+
+
+@pytest.mark.usefixtures("unhurried")
+@pytest.mark.parametrize("name", LAWFUL)
+def test_a_lawful_aggregate_is_built(name):
+    aggregate, kind = LAWFUL[name]
+    trial(kernel("result", aggregate), (kind,))
+
+
+@pytest.mark.parametrize(
+    "kind", ["boolean", "tinyint", "double", "string", "binary", "date", "timestamp", "timestamp_ntz"]
+)
+def test_samples_are_what_the_laws_are_tried_on(kind):
+    """Repeated values, and at least one that is not positive, or early, or empty."""
+    samples = _law_samples(kind)
+    assert len(samples) == 6
+    assert samples[0] == samples[3]
+    assert min(samples) < samples[0] or kind == "boolean"
+    assert kernel("x", Aggregate(lambda: 0, add, add)).values([pa.array(samples, arrow_type(kind))])
+
+
+@pytest.mark.usefixtures("unhurried")
+@pytest.mark.parametrize("options", [{}, {"nulls": True}], ids=str)
+def test_trying_the_laws_takes_few_calls(options):
+    calls = Counter()
+
+    def counted(name, function):
+        def call(*arguments):
+            calls[name] += 1
+            return function(*arguments)
+
+        return call
+
+    functions = [counted("agg", lambda acc, x: acc + (x or 0)), counted("combine", add), counted("invert", subtract)]
+    aggregate = Aggregate(lambda: 0, *functions, **options)
+    samples = [*range(6), *([None] if options else [])]
+    assert broken_law(kernel("result", aggregate), [pa.array(samples, pa.int64())]) is None
+    assert calls["combine"] > 50
+    assert calls["invert"] > 30
+    assert sum(calls.values()) <= MOST_CALLS
+
+
+def test_a_slow_function_is_called_for_a_moment_only(monkeypatch):
+    calls = []
+    monkeypatch.setattr(claims, "perf_counter", lambda: len(calls) / 20)  # so each call takes 50 ms
+    aggregate = Aggregate(lambda: 0, lambda acc, x: calls.append(x) or acc + x, lambda a, b: calls.append(a) or a + b)
+    assert broken_law(kernel("result", aggregate), [pa.array(range(6))]) is None
+    assert len(calls) <= 12
+
+
+def test_combinators_are_not_tried(spark):
+    """Their laws are tested; `source` tells them from what a user writes."""
+    calls = []
+    bound = Bound(lambda *kinds: Aggregate(lambda: 0, lambda acc: calls.append(1) or acc + 1, add), (), "mine")
+    frame = spark.range(1).selectExpr("timestamp_seconds(id) AS ts")
+    assert group_by(frame).window(tumbling("1 hour"), time="ts").aggregate(n=bound).columns == ["window", "n"]
+    assert not calls
+
+
+def test_a_masked_partial_is_refused_when_the_query_is_built():
+    """Samples have a null only if `agg` sees nulls, so that functions that cannot take it are tried without, too."""
+    masking = Aggregate(lambda: -(2**63), np.maximum, np.maximum, columns=True, nulls=True)
+    with pytest.raises(InvalidType, match=r"`agg` of `result` .* no nulls; got a masked cell for a value that"):
+        trial(kernel("result", masking), ("bigint",))
+    trial(kernel("result", replace(masking, nulls=False)), ("bigint",))
+    forgetful = Aggregate(bytearray, lambda acc, x: acc.append(abs(x)), add, partial="s binary", ordered=True)
+    with pytest.raises(InvalidType, match=r"`agg` of `result` .* no nulls; got None for a value that it was tried on"):
+        trial(kernel("result", forgetful), ("bigint",))

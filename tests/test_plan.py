@@ -167,3 +167,9 @@ def test_a_plan_says_which_trigger_ticks_of_the_clock_need():
     assert "availableNow ends only without spark.sql.streaming.noDataMicroBatches.enabled" in str(ticking)
     for other in (plan, replace(plan, emission=early(records=3)), replace(ticking, streaming=False)):
         assert "availableNow" not in str(other)
+
+
+def test_laws_that_are_not_tried_are_said():
+    text = str(plan_of(orders=COUNT, mine=replace(ADDED, laws=False)))
+    assert "three-layer  only `combine`, laws not tried  rows" in text
+    assert text.count("laws not tried") == 1

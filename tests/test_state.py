@@ -17,7 +17,7 @@ from oracle import CASES, FINGERPRINT, Case, Stream, block_of, cases, evenly, ho
 from slicing import blocks, closing, nodes, pages, stripes
 from slicing.aggregate import Aggregate
 from slicing.assembly import FEW_SLICES, assemble
-from slicing.errors import FunctionFailed, StateMismatch
+from slicing.errors import FunctionFailed, InvalidType, StateMismatch
 from slicing.pages import Header
 from slicing.slices import Slicing
 from slicing.state import Bucket
@@ -529,3 +529,81 @@ def test_check_finds_a_page_that_is_lost_or_in_two_places():
     stream.store.remove(f"p{cached[0][0]}")
     with pytest.raises(KeyError):
         bucket.check()
+
+
+UNDOES_NOTHING = Case(
+    Aggregate(
+        lambda: (0, 0),
+        lambda acc, v: (max(acc[0], v), acc[1] + 1),
+        lambda a, b: (max(a[0], b[0]), a[1] + b[1]),
+        lambda ab, a: (ab[0] - a[0], ab[1] - a[1]),
+        laws=False,
+    ),
+    None,
+)
+BY_COLUMNS = Case(
+    Aggregate(
+        lambda: 0,
+        lambda acc, v: v,
+        lambda a, b: np.maximum(a, b),
+        lambda ab, a: ab - a,
+        columns=True,
+        laws=False,
+    ),
+    None,
+)
+
+
+@pytest.mark.parametrize("slicing", [hopping(6), hopping(3), Slicing(25_000, 10_000, 1_000), hopping(40)], ids=str)
+@pytest.mark.parametrize("seed", range(4))
+def test_bounded_input_inverts_as_streams_do(slicing, seed):
+    """So an `invert` that undoes nothing is as wrong on bounded input as it will be on a stream."""
+    rng, chosen = np.random.default_rng(seed), [UNDOES_NOTHING, BY_COLUMNS, *cases("rows", "sum")]
+    stream = Stream(slicing, chosen, ["two_layer"] * 4, judged=False)
+    stream.step([], watermark_of(slicing, 0))
+    records = []
+    for window in range(70):
+        first = int(slicing.first_slice(window)) + slicing.per_window - slicing.per_advance
+        slices = range(first, first + slicing.per_advance)
+        came = [(int(slicing.slice_start(i)), key, int(rng.integers(-9, 9))) for i in slices for key in range(3)]
+        came = [record for record in came if rng.random() < (0.5 if window % 20 < 10 else 0.05)]
+        records += came
+        stream.step(came, watermark_of(slicing, window + 1))
+    stream.step([], watermark_of(slicing, 200))
+    block = block_of(stream.shape, chosen, records)
+    assert results(stream.shape, assemble(stream.shape, ["two_layer"] * 4, block)) == stream.got
+
+
+@pytest.mark.parametrize("damage", [lambda t: t[: len(t) // 2], lambda t: t[:9], lambda t: "~" * len(t), lambda t: ""])
+def test_a_damaged_page_is_said_with_bucket_and_page(damage):
+    stream = warm(60, COMMUTATIVE)
+    names, text = list(stream.store.pages), stream.store.text
+    stream.store.name = "bucket 3"
+    for name in names:
+        stream.store.pages[name] = damage(stream.store.pages[name])
+    with pytest.raises(StateMismatch, match=r"page `[ps0-9.-]+` of bucket 3 .* state of format 6: .*damaged: restore"):
+        close_next(stream, 1)
+    stream.store.text = damage(text)
+    with pytest.raises(StateMismatch, match=r"the header of bucket 3 .* state of format 6: .*damaged: restore"):
+        stream.bucket()
+
+
+def test_an_agg_that_returns_none_leaves_the_state_as_it_was():
+    """The micro-batch fails where the partial is made, and goes on from the same state once `agg` is mended."""
+
+    def summed(refuses):
+        return Case(
+            Aggregate(lambda: 0, lambda acc, v: None if refuses and v == 13 else acc + v, lambda a, b: a + b), sum
+        )
+
+    stream = Stream(hopping(10), [summed(refuses=True)])
+    stream.step([(0, 1, 5), (1000, 2, 4)])
+    before = stream.store.text, dict(stream.store.pages)
+    taken, refused = list(stream.taken), list(stream.true_refused)
+    with pytest.raises(InvalidType, match=r"`agg` of `result0` .* got None for key \(2,\) in slice"):
+        stream.step([(1000, 2, 13)])
+    assert before == (stream.store.text, stream.store.pages)
+    stream.taken, stream.true_refused = taken, refused
+    stream.shape = shape_of(stream.slicing, [summed(refuses=False)])
+    stream.step([(1000, 2, 13)])
+    stream.drain()

@@ -18,7 +18,9 @@ from pyspark.sql.types import StructType
 from slicing.closing import FRAME_ROWS
 from slicing.eager import EagerBucket
 from slicing.emission import Every
+from slicing.errors import StateMismatch
 from slicing.lateness import RECORDS, Late
+from slicing.pages import RESTORE
 from slicing.spark.late import LateColumns
 from slicing.spark.output import completed, flat_counts, flat_late_partials, flat_late_records, flat_windows
 from slicing.spark.query import Query
@@ -35,6 +37,7 @@ class SparkStore:
     def __init__(self, handle: StatefulProcessorHandle):
         self._header = handle.getValueState("header", _VALUE)
         self._pages = handle.getMapState("pages", _PAGE, _VALUE)
+        self.name = "no bucket"
 
     def header(self) -> str | None:
         """The header, None for a bucket never seen."""
@@ -48,7 +51,8 @@ class SparkStore:
     def get(self, page: str) -> str:
         """Read a page."""
         row = self._pages.getValue((page,))
-        assert row is not None, f"page {page} is in the header and not in the store"
+        if row is None:
+            raise StateMismatch(f"page `{page}` of {self.name} is in the header and not in the store. {RESTORE}")
         return str(row[0])
 
     def put(self, page: str, text: str) -> None:
@@ -77,6 +81,7 @@ class Buckets(StatefulProcessor):
 
     def handleInputRows(self, key: Any, rows: Any, timerValues: Any) -> Iterator[pd.DataFrame]:  # noqa: N802, N803
         """Judge and keep the blocks of a micro-batch; emit counts, and what came late if that is asked for."""
+        self.store.name = f"bucket {key[0]}"
         bucket = self._bucket()
         table = pd.concat(list(rows)).sort_values(["partition", "part"], kind="stable")
         shipped: list[Any] = [self.strategy.decode(block) for block in table["block"] if block is not None]
@@ -104,6 +109,7 @@ class Buckets(StatefulProcessor):
 
     def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Iterator[pd.DataFrame]:  # noqa: N802, N803
         """Close all windows that the watermark has passed, and wait for the next one."""
+        self.store.name = f"bucket {key[0]}"
         bucket = self.waiting.pop(key, None) or self._bucket()
         counts: dict[str, int] = {}
         yield from self._closed(bucket, timerValues, counts)
