@@ -30,7 +30,7 @@ from slicing.changes import differing, result_codes
 from slicing.emission import CHANGED, NEWEST, ON_CLOSE, ONLY_NEW, UPDATE, WITH_DRAINED, WITH_OLD, Emission
 from slicing.kernel import Array, locating, union
 from slicing.lateness import Late, is_late
-from slicing.pages import Entry, MemoryStore, Nodes, Pages, Store, page_name
+from slicing.pages import MemoryStore, Nodes, Pages, Store, page_name
 from slicing.pending import pending
 from slicing.slices import Slicing
 from slicing.stripes import FOREVER
@@ -299,15 +299,9 @@ class Newest:
     def __init__(self, shape: Shape, pages: Pages, windows: WindowPages):
         self.shape, self.slicing, self.windows = shape.select(()), shape.slicing, windows
         self.marks, self.later = Nodes(pages, "newest", self.shape), Nodes(pages, "later", self.shape)
-        self._complete_from = self._begin(pages.head.caches) if self.slicing.per_advance > 1 else -FOREVER
-
-    def _begin(self, lists: dict[str, list[Entry]]) -> int:
-        """The first window whose marks of the later slice are all there; older ones were written without."""
-        found = [int(name.removeprefix(MARKED)) for name in lists if name.startswith(MARKED)]
-        if not found:
-            found = [max(self.windows.held(), default=-FOREVER) + 1]
-            lists[f"{MARKED}{found[0]}"] = []
-        return found[0]
+        begins = [int(name.removeprefix(MARKED)) for name in self.later.lists if name.startswith(MARKED)]
+        # The first window whose marks of the later slice are all there; older ones were written without.
+        self._begins = begins[0] if begins else max(windows.held(), default=-FOREVER) + 1
 
     def slices(self, came: Block, taking: int) -> Block:
         """The newest slice of each key that windows from `taking` on hold, with those of `came`; kept from now on."""
@@ -329,8 +323,9 @@ class Newest:
                 self.later.drop(name)
         if not marked or window == FOREVER:
             self.marks.clear()
-        if window == FOREVER:
-            self.marks.lists.pop(f"{MARKED}{self._complete_from}", None)
+        self.later.lists.pop(f"{MARKED}{self._begins}", None)
+        if window < FOREVER and self.slicing.per_advance > 1:
+            self.later.lists[f"{MARKED}{self._begins}"] = []
 
     def _derived(self, taking: int) -> Block:
         found = [empty(self.shape)]
@@ -343,7 +338,7 @@ class Newest:
 
     def _later(self, window: int, page: Block) -> Block:
         """The keys of a window whose newest slice may be its second one, in that slice."""
-        if window >= self._complete_from:
+        if window >= self._begins or self.slicing.per_window == 1:
             return self.later.load(str(window)) or empty(self.shape)
         # Not known: the window that goes out then holds the newest record in any case.
         return replace(page, slices=np.full(len(page), self.slicing.first_slice(window) + 1))

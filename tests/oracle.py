@@ -395,9 +395,9 @@ class EmittingStream(Stream):
     def change(self, emission):
         """From the next micro-batch on another emission; it goes on as if it had always been there.
 
-        What went out is closed, unless both correct it. What counts towards an early result begins anew. The window that
-        `on_change` compares with is the last one that has gone out, if it is still there: until another one went out
-        under an emission that neither compares nor corrects.
+        What went out is closed, unless both correct it. What counts towards an early result begins anew. The window
+        that `on_change` compares with is the last one that has gone out, if it is still there: until another one went
+        out under an emission that neither compares nor corrects.
         """
         if not (str(self.emission).startswith("early") and str(emission).startswith("early")):
             self.since = []
