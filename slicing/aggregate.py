@@ -54,13 +54,14 @@ class Aggregate:
 
     `init()` is the partial of no records, `agg(acc, *values)` adds a record, `combine(a, b)` joins two partials where a
     is the older, `invert(ab, a)` takes the older part away exactly, `lower(a)` makes the result. Without `combine` the
-    strategy is eager: every record is folded into every window that covers it.
+    aggregate is eager: every record is folded into every window that covers it.
 
     partial: types of a partial's fields as DDL; inferred from `init()` if left out.
     returns: type of the result as DDL; needed with `lower`, else the result is the partial.
     columns: the functions work on numpy arrays of equal shape, one per field and per value, instead of row by row.
     ordered: `combine` is associative but not commutative.
     nulls: `agg` is called for records with a null value too.
+    eager: fold every record into every window that covers it, also with `combine`; without, also into more than 100.
     view: how functions with `columns=True` see fields and values that numpy has no type for: "values" as Python
         objects; "ranks" as int64 ranks in a sorted dictionary (for functions that only compare and select; dates and
         timestamps as int64 days and microseconds); "limbs" decimals as four int64 arrays of 32 bits, lowest first.
@@ -82,6 +83,7 @@ class Aggregate:
     nulls: bool = False
     view: str = "values"
     laws: bool = True
+    eager: bool = False
 
     def __post_init__(self) -> None:
         for name in ("init", "agg", "combine", "invert", "lower"):

@@ -29,14 +29,16 @@ FEW_SLICES = 4
 
 TREES = ("two_layer", "three_layer", "recompute")
 EAGER = "eager"
+EAGER_RATIO = 100
+"""With more windows than this for a record, eager has to be asked for."""
 
 
 def choose(kernel: Kernel, slicing: Slicing) -> str:
     """The tree of an aggregate: recompute for few slices, two-layer with an exact `invert`, else three-layer.
 
-    Without `combine` there is no tree: the strategy is eager.
+    Without `combine`, or if the aggregate says so, there is no tree: it is eager.
     """
-    if kernel.aggregate.combine is None:
+    if kernel.aggregate.combine is None or kernel.aggregate.eager:
         return EAGER
     if slicing.per_window <= FEW_SLICES:
         return "recompute"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
@@ -22,13 +22,22 @@ PORTION_ROWS = 500_000
 
 
 def changes(
-    shape: Shape, stored: Block, fresh: Block, first: int, until: int, known: bool, drained: bool
+    shape: Shape,
+    stored: Block,
+    fresh: Block,
+    first: int,
+    until: int,
+    known: bool,
+    drained: bool,
+    shown: Shape,
+    whole: Callable[[Windows], Windows],
 ) -> Iterator[Windows]:
     """The windows `first` up to `until` that differ from the one before, of every key.
 
     `stored` has the folded slices that window `first` - 1 saw, and `fresh` what came since. Without `known` the window
     before `first` is not, and every key with records in `first` has a row. The last result of a key is not kept: it is
-    that of the window before, which is made from slices too.
+    that of the window before, which is made from slices too. `whole` completes windows of `shape` to those of `shown`,
+    which are compared and yielded.
     """
     slicing = shape.slicing
     everything = fold(shape, [stored, fresh])
@@ -47,16 +56,16 @@ def changes(
         pairs = Pairs.over(windows[inside], len(everything.names))
         keys, windows = pairs.unpack(np.unique(pairs.pack(keys[inside], windows[inside])))
         some = np.unique(keys)
-        there = pick(shape, rows, keys, windows)
+        there = whole(pick(shape, rows, keys, windows))
         before = pick(shape, old if known else old.take(slice(0)), some, np.full(len(some), first - 1))
-        now, last = result_codes(shape, [there, before])
+        now, last = result_codes(shown, [there, whole(before)])
         heads = np.diff(keys, prepend=-1) != 0
         previous = np.append(-1, now[:-1])
         previous[heads] = last
-        yield from differing(shape, there, now, previous, drained)
+        yield from differing(there, now, previous, drained)
 
 
-def differing(shape: Shape, there: Windows, now: Array, previous: Array, drained: bool) -> Iterator[Windows]:
+def differing(there: Windows, now: Array, previous: Array, drained: bool) -> Iterator[Windows]:
     """Those of some windows whose results, as codes, are not the previous ones; -1 is the code of an empty window."""
     changed = np.flatnonzero((now >= 0) & (now != previous))
     if len(changed):

@@ -39,6 +39,9 @@ is read and folded with others once, what they became once again, and so on: 1 +
 class Costs:
     """The costs of some results together: rows of slices hold them all, each tree keeps nodes of its own.
 
+    Rows of windows hold those that are eager. If some are and others not, both cost what they cost alone, but for the
+    marks of the eager ones, as slices decide then.
+
     `held` says whether the worker process still has the latest slices, see `recent`; else they are read.
     """
 
@@ -48,8 +51,13 @@ class Costs:
 
     @property
     def eager(self) -> bool:
-        """Whether there is a partial for each (window, key) instead of each (slice, key)."""
+        """Whether there is a partial for each (window, key)."""
         return EAGER in self.trees
+
+    @property
+    def sliced(self) -> bool:
+        """Whether there is a partial for each (slice, key)."""
+        return bool(self.trees - {EAGER})
 
     def record_at_most(self, held: bool = False) -> Cost:
         """Of a record, also a late one, before any window closes; records that come together for a slice share it.
@@ -57,9 +65,12 @@ class Costs:
         Without merging, see MERGING.
         """
         ratio, n = -(-self.slicing.size // self.slicing.advance), self.slicing.per_window
+        cost = self._marks(held)
         if self.eager:
-            return Cost(ratio, ratio) + Cost(ratio if self._looks else 0, 0) + self._marks(held=False)
-        return Cost(2 * n - 1 if self._looks and not held else 0, 1) + self._marks(held)
+            cost += Cost(ratio + (ratio if self._looks else 0), ratio)
+        if not self.sliced:
+            return cost + self._later
+        return cost + Cost(2 * n - 1 if self._looks and not held else 0, 1)
 
     def record_in_order(self, held: bool = False) -> Cost:
         """Of the first record of a slice that is the newest: later slices hold nothing, and a window is new.
@@ -68,24 +79,30 @@ class Costs:
         its window, which so has an older slice less.
         """
         n, step = self.slicing.per_window, self.slicing.per_advance
+        cost = Cost(0, 0)
         if self.eager:
-            return Cost((n - 1) / step + (n / step if self._looks else 0), n / step)
+            cost += Cost((n - 1) / step + (n / step if self._looks else 0), n / step)
+        if not self.sliced:
+            return cost + Cost(0, self._later.writes / step)
         others: float = n - 1 if self.emission.when == UPDATE else n  # early ones look when the record has been written
         if self.emission.which == NEWEST:
             others -= (step - 1) / 2
-        return Cost(others if self._looks and not held else 0, 1)
+        return cost + Cost(others if self._looks and not held else 0, 1)
 
     def close(self, held: bool = False) -> Cost:
         """When one window closes: what entered since goes to its stripe, and the trees move on."""
-        n, step = self.slicing.per_window, self.slicing.per_advance
+        pages = Cost(0, 0)
         if self.eager:
-            reads = {CHANGED: 2}.get(self.emission.which, 1 if self.emission.has_trees else 0)
-            return Cost(reads, 0)
+            pages = Cost({CHANGED: 2}.get(self.emission.which, 1 if self.emission.has_trees else 0), 0)
+        return pages + self._close_slices(held) if self.sliced else pages
+
+    def _close_slices(self, held: bool) -> Cost:
+        n, step = self.slicing.per_window, self.slicing.per_advance
         stays = self.emission.corrects or self.emission.which == CHANGED
         entering = Cost(step, step if stays else max(0, min(step, n - step)))
         if self.emission.which == CHANGED:
             return entering + Cost(0 if held else n, 0)
-        trees = sorted(self.trees) if self.emission.has_trees else []
+        trees = sorted(self.trees - {EAGER}) if self.emission.has_trees else []
         # The slices of a stripe that becomes the oldest are read once for both trees, with those that leave first.
         shared = step * step / self.slicing.stripe if {"two_layer", "three_layer"} <= set(trees) else 0
         return sum((self._tree(tree) for tree in trees), entering + Cost(-shared, 0))
@@ -102,20 +119,25 @@ class Costs:
         """Whether a record's windows may go out before they close, for which their slices are looked at."""
         return self.emission.which in (TOUCHED, NEWEST)
 
+    @property
+    def _later(self) -> Cost:
+        """Of a record in the later one of two slices an advance, where all is eager; see `eager.Newest`."""
+        return Cost(0, self.slicing.per_advance - 1)
+
     def _marks(self, held: bool) -> Cost:
         """Marks of what has not gone out early: rows like those of partials.
 
         Where records are counted, half of the rows may be of keys that went out, and are written anew as seldom.
         """
         when = self.emission.when
-        if self.eager and self.emission.which == NEWEST:
+        if self.emission.which == NEWEST and not self.sliced:
             return Cost(1, 1)
         if self.emission.which != TOUCHED or when == UPDATE:
             return Cost(0, 0)
         if not isinstance(when, Records):
             return Cost(1, 1)
         marks = min(when.count - 1, self.slicing.per_window)
-        return Cost(0 if held else 2 * marks, 2 * marks)
+        return Cost(0 if held and self.sliced else 2 * marks, 2 * marks)
 
     def _tree(self, tree: str) -> Cost:
         n, step = self.slicing.per_window, self.slicing.per_advance

@@ -6,22 +6,40 @@ against: one page per window, R reads and R writes of a partial per (record, key
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
 
 from slicing.assembly import Windows
-from slicing.blocks import Block, Shape, empty, encode_keys, fold, fold_arrays, from_records, order, place, rerank
+from slicing.blocks import (
+    Block,
+    Shape,
+    concat,
+    empty,
+    encode_keys,
+    fold,
+    fold_arrays,
+    from_records,
+    order,
+    place,
+    rerank,
+)
 from slicing.changes import differing, result_codes
 from slicing.emission import CHANGED, NEWEST, ON_CLOSE, ONLY_NEW, UPDATE, WITH_DRAINED, WITH_OLD, Emission
 from slicing.kernel import Array, locating, union
 from slicing.lateness import Late, is_late
 from slicing.pages import MemoryStore, Nodes, Pages, Store, page_name
 from slicing.pending import pending, trigger_time
+from slicing.slices import Slicing
 from slicing.stripes import FOREVER
-from slicing.touching import all_of, newest_slices, of_keys
+from slicing.touching import all_of, newest_slices, of_keys, without_partials
+
+WINDOW = "window"
+"""The name of the pages of windows in the directory."""
+MARKED = "marked "
+"""Before the first window that has all marks of `Newest`, as a list without pages."""
 
 
 @dataclass(frozen=True)
@@ -41,6 +59,91 @@ class Records:
         )
 
 
+class WindowPages:
+    """A page of partials for each window that takes records or is looked at, folded from records in their order."""
+
+    def __init__(self, shape: Shape, arguments: Sequence[Sequence[int]], pages: Pages, emission: Emission = ON_CLOSE):
+        self.shape, self.slicing, self.arguments, self.what = shape, shape.slicing, arguments, emission.what
+        self.nodes = Nodes(pages, WINDOW, shape)
+        self._before: dict[int, Block] = {}
+        self._new: dict[int, Block] = {}
+
+    def held(self) -> list[int]:
+        """The windows that have a page, in order."""
+        return sorted(map(int, self.nodes.names()))
+
+    def page(self, window: int) -> Block:
+        """The partials of a window, none if it has no page."""
+        return self.nodes.load(str(window)) or empty(self.shape)
+
+    def add(self, records: Records, taking: int, done: int) -> None:
+        """Fold records into the windows from `taking` on that cover them; those before `done` are corrected."""
+        last, first = self.slicing.last_window(records.slices), self.slicing.first_window(records.slices)
+        for window in self._covering(records.slices, taking):
+            covered = np.flatnonzero((first <= window) & (window <= last))
+            if len(covered):
+                self._fold(window, records.take(covered), corrected=window < done)
+
+    def remove_before(self, window: int) -> None:
+        """Remove the pages of earlier windows."""
+        for held in self.held():
+            if held < window:
+                self.nodes.drop(str(held))
+
+    def fill(self, frame: Windows) -> Windows:
+        """The windows of a frame, and what they replace, with the partials of their pages.
+
+        A window that its page does not hold has no records and `init()`. Reads a page once for each frame.
+        """
+        only_new = frame.kind == "correction" and self.what == ONLY_NEW
+        filled = self._filled(frame, self._new.__getitem__ if only_new else self.page)
+        return replace(filled, old=frame.old and self._filled(frame.old, self._before.__getitem__))
+
+    def with_old(self, frame: Windows) -> Windows:
+        """The windows of a frame with what they were before records came in this micro-batch."""
+        return replace(frame, old=self._filled(frame, self._before.__getitem__))
+
+    def only_new(self, window: int) -> Block:
+        """What the records of this micro-batch alone make of a window that is corrected."""
+        return self._new[window]
+
+    def _covering(self, slices: Array, taking: int) -> list[int]:
+        """The windows from `taking` on that cover one of the slices, in order."""
+        found: set[int] = set()
+        for index in np.unique(slices).tolist():
+            first, last = self.slicing.first_window(index), self.slicing.last_window(index)
+            found.update(range(max(first, taking), last + 1))
+        return sorted(found)
+
+    def _fold(self, window: int, records: Records, corrected: bool) -> None:
+        page = self.page(window)
+        if corrected and self.what == WITH_OLD:
+            self._before.setdefault(window, page)
+        if corrected and self.what == ONLY_NEW:
+            new = self._new.get(window) or empty(self.shape)
+            self._new[window] = fold_onto(self.shape, new, window, records, self.arguments)
+        self.nodes.save(str(window), fold_onto(self.shape, page, window, records, self.arguments))
+
+    def _filled(self, frame: Windows, page_of: Callable[[int], Block]) -> Windows:
+        rows = np.argsort(frame.windows, kind="stable")
+        blocks, places = [], []
+        for some in np.split(rows, np.flatnonzero(np.diff(frame.windows[rows])) + 1):
+            if not len(some):
+                continue
+            wanted = all_of(frame.names.take(pa.array(frame.keys[some])))
+            page = of_keys(page_of(int(frame.windows[some[0]])), wanted)
+            places.append(some[page.keys])
+            blocks.append(replace(page, keys=frame.keys[places[-1]], names=frame.names))
+        there, at = concat(self.shape, blocks), np.concatenate([*places, rows[:0]])
+        records = np.zeros(len(frame), dtype=np.int64)
+        records[at] = there.records
+        partials = [kernel.spread(len(frame)) for kernel in self.shape.kernels]
+        for columns, held in zip(partials, there.partials, strict=True):
+            for column, items in zip(columns, held, strict=True):
+                column[at] = items
+        return replace(frame, records=records, partials=partials, dictionaries=there.dictionaries, old=None)
+
+
 class EagerBucket:
     """One bucket of the eager strategy, used as `slicing.state.Bucket` is; pages are of one window each."""
 
@@ -53,62 +156,36 @@ class EagerBucket:
         store: Store,
         emission: Emission = ON_CLOSE,
     ):
-        self.shape, self.arguments, self.grace, self.emission = shape, arguments, grace, emission
+        self.shape, self.grace, self.emission = shape, grace, emission
         self.wait = 0 if emission.corrects else grace
         self.pages = Pages(store, fingerprint, shape.slicing.first_open(0, self.wait))
         self.head = self.pages.head
         if self.pages.is_new and emission.corrects:
-            self.head.taking = shape.slicing.first_open(0, grace)
+            self.head.taking = self.head.kept = shape.slicing.first_open(0, grace)
         elif not emission.corrects:
             self.head.taking = self.head.done
-        self.windows = Nodes(self.pages, "window", shape)
-        self.newest = Nodes(self.pages, "newest", shape.select(()))
+        self.windows = WindowPages(shape, arguments, self.pages, emission)
+        self.newest = Newest(shape, self.pages, self.windows)
         self.early = Nodes(self.pages, "early", shape.select(()))
         self.pending = pending(emission, self.head, self.early)
         self._came: list[Block] = []
-        self._before: dict[int, Block] = {}
-        self._new: dict[int, Block] = {}
 
     def add(self, batches: Sequence[Records]) -> Late[list[Records]]:
         """Fold records into every open window that covers them, in their order; return and count those refused."""
-        slicing, taking = self.shape.slicing, self.head.taking
-        late_for_all = 0
-        refused = []
+        taking = self.head.taking
+        refused = late_records(self.shape.slicing, batches, taking)
         for records in batches:
-            if len(records.slices) == 0:
-                continue
-            last, first = slicing.last_window(records.slices), slicing.first_window(records.slices)
-            late_for_all += int(np.sum(last < taking))
-            refused.append(records.take(np.flatnonzero(is_late(slicing, records.slices, taking))))
-            for window in self._open_windows(records.slices):
-                covered = np.flatnonzero((first <= window) & (window <= last))
-                if len(covered):
-                    self._fold(window, records.take(covered))
-            if not self.emission.once:
-                self._came.append(_marks(self.shape, records.take(np.flatnonzero(last >= taking))))
-        late_for_some = sum(len(records.slices) for records in refused) - late_for_all
+            if len(records.slices):
+                self.windows.add(records, taking, self.head.done)
+                accepted = self.shape.slicing.last_window(records.slices) >= taking
+                self._came.append(_marks(self.shape, records.take(np.flatnonzero(accepted))))
+        late_for_all = sum(int(np.sum(self.shape.slicing.last_window(each.slices) < taking)) for each in refused)
+        late_for_some = sum(len(each.slices) for each in refused) - late_for_all
         return Late(late_for_all, late_for_some, refused, taking, self.head.watermark)
-
-    def _open_windows(self, slices: Array) -> list[int]:
-        """The windows not closed that cover one of the slices, in order."""
-        found: set[int] = set()
-        for index in np.unique(slices).tolist():
-            first, last = self.shape.slicing.first_window(index), self.shape.slicing.last_window(index)
-            found.update(range(max(first, self.head.taking), last + 1))
-        return sorted(found)
-
-    def _fold(self, window: int, records: Records) -> None:
-        page = self.windows.load(str(window)) or empty(self.shape)
-        if window < self.head.done:
-            self._before.setdefault(window, page)
-            if self.emission.what == ONLY_NEW:
-                new = self._new.get(window) or empty(self.shape)
-                self._new[window] = fold_onto(self.shape, new, window, records, self.arguments)
-        self.windows.save(str(window), fold_onto(self.shape, page, window, records, self.arguments))
 
     def extent(self) -> dict[str, int]:
         """How many open windows hold records; there are no slices in this state."""
-        return {"open_windows": sum(int(name) >= self.head.done for name in self.windows.names()), "slices": 0}
+        return {"open_windows": sum(window >= self.head.done for window in self.windows.held()), "slices": 0}
 
     def close(self, watermark: int, now: int = 0) -> Iterator[Windows]:
         """Yield all that goes out in a micro-batch, then write the state that is left; see `slicing.state.Bucket`."""
@@ -120,6 +197,7 @@ class EagerBucket:
             yield from self._corrections(came)
         elif self.emission.when == UPDATE:
             yield from self._updates(came)
+        self.newest.note(came)
         head.watermark = max(head.watermark, watermark)
         end = max(head.done, slicing.first_open(watermark * 1000, self.wait))
         still_taking = slicing.first_open(watermark * 1000, self.grace)
@@ -134,37 +212,35 @@ class EagerBucket:
 
     def _forget(self) -> None:
         """Remove what another emission kept, and everything once no window is left."""
-        for nodes, mine in ((self.newest, self.emission.which == NEWEST), (self.early, self.pending is not None)):
-            for name in nodes.names():
-                if not mine or not self.windows.names():
-                    nodes.drop(name)
+        held = self.windows.held()
+        self.newest.forget(min(held, default=FOREVER), self.emission.which == NEWEST)
+        if self.pending is None or not held:
+            self.early.clear()
 
     def drain(self, end: int) -> Iterator[Windows]:
         """Yield the windows before `end` that this emission puts out at their close, and forget what is not needed."""
         first = self.head.done
-        keep = end - 1 if self.emission.which == CHANGED else min(end, self.head.taking)
-        held = sorted(map(int, self.windows.names()))
+        held = self.windows.held()
         if self.emission.which == CHANGED:
             for window in sorted({w for each in held for w in (each, each + 1) if first <= w < end}):
                 yield from self._changes(window)
         elif self.emission.has_trees:
             for window in held:
                 if first <= window < end:
-                    yield _as_windows(self._page(window))
-        for window in held:
-            if window < keep:
-                self.windows.drop(str(window))
-
-    def _page(self, window: int) -> Block:
-        return self.windows.load(str(window)) or empty(self.shape)
+                    yield _as_windows(self.windows.page(window))
+        if end > first:
+            # Not before: what another emission has left is compared with by `on_change`.
+            keep = end - 1 if self.emission.which == CHANGED else min(end, self.head.taking)
+            self.head.kept = max(self.head.kept, keep)
+            self.windows.remove_before(keep)
 
     def _changes(self, window: int) -> Iterator[Windows]:
         """The rows of a window that closes, for the keys whose result is not that of the window before."""
-        pages = [self._page(at) for at in (window - 1, window)]
+        pages = [self.windows.page(at) for at in (window - 1, window)]
         _, names = encode_keys(pa.concat_tables([page.names for page in pages]))
-        before, there = (_aligned(self.shape, page, names, window - 1 + i) for i, page in enumerate(pages))
+        before, there = (self.windows.fill(_places(names, at)) for at in (window - 1, window))
         now, previous = result_codes(self.shape, [there, before])
-        yield from differing(self.shape, there, now, previous, self.emission.what == WITH_DRAINED)
+        yield from differing(there, now, previous, self.emission.what == WITH_DRAINED)
 
     def _updates(self, came: Block) -> Iterator[Windows]:
         if not len(came):
@@ -173,9 +249,7 @@ class EagerBucket:
             yield from self._touched(came, self.head.taking, FOREVER, "update")
             return
         slicing, taking = self.shape.slicing, self.head.taking
-        newest = newest_slices(fold(self.newest.shape, [self.newest.load("slice") or came, came]))
-        self.newest.save("slice", newest.between(slicing.first_slice(taking), FOREVER))
-        newest = of_keys(newest, came)
+        newest = of_keys(self.newest.slices(came, taking), came)
         first = np.maximum(slicing.first_window(newest.slices), taking)
         for window in np.unique(first).tolist():
             keys = newest.keys[first == window]
@@ -184,50 +258,100 @@ class EagerBucket:
 
     def _corrections(self, came: Block) -> Iterator[Windows]:
         for windows in self._touched(came, self.head.taking, self.head.done, "correction"):
-            window = int(windows.windows[0])
             if self.emission.what == ONLY_NEW:
-                yield replace(_as_windows(self._new[window]), kind="correction")
-            elif self.emission.what == WITH_OLD:
-                names = windows.names.take(pa.array(windows.keys))
-                yield replace(windows, old=_aligned(self.shape, self._before[window], names, window))
+                yield replace(_as_windows(self.windows.only_new(int(windows.windows[0]))), kind="correction")
             else:
-                yield windows
+                yield self.windows.with_old(windows) if self.emission.what == WITH_OLD else windows
 
     def _touched(self, marks: Block, first: int, end: int, kind: str) -> Iterator[Windows]:
         """The windows `first` up to `end` that hold a row of `marks`, for the keys of those rows."""
         slicing = self.shape.slicing
         low, high = slicing.first_window(marks.slices), slicing.last_window(marks.slices)
-        for window in sorted(map(int, self.windows.names())):
+        for window in self.windows.held():
             inside = np.flatnonzero((low <= window) & (window <= high)) if first <= window < end else low[:0]
             if len(inside):
-                page = of_keys(self._page(window), marks.take(inside))
+                page = of_keys(self.windows.page(window), marks.take(inside))
                 yield replace(_as_windows(page), kind=kind)
 
     def check(self) -> None:
         """Assert the invariants between header and pages: nothing is kept too long, every page in place."""
         head = self.head
-        keep = head.done - 1 if self.emission.which == CHANGED else min(head.done, head.taking)
-        assert all(int(name) >= keep for name in self.windows.names()), "expired windows are removed"
+        assert all(window >= head.kept for window in self.windows.held()), "expired windows are removed"
         pages = [page_name(entry) for entries in head.caches.values() for entry in entries]
         assert len(pages) == len(set(pages)), "a page belongs to one window"
         assert all(self.pages.store.get(page) for page in pages)
+
+
+class Newest:
+    """The newest slice of each key, for which `on_update(latest_only=True)` keeps a mark.
+
+    Under another emission there is none, as it would be written with every record. Then the last window that holds a
+    key says its newest slice, if there is one slice an advance. Of two either may be the newest; so of the later one,
+    where a window has another first slice behind it, there is a mark in any case::
+
+        size 5, advance 2: window L begins with slices 2L and 2L + 1; what is newest is in one of them
+
+        slice    2L  2L+1
+        L        [=========)
+        L - 2  =====)            holds 2L, but not 2L + 1: is it the first window that holds the newest record?
+    """
+
+    def __init__(self, shape: Shape, pages: Pages, windows: WindowPages):
+        self.shape, self.slicing, self.windows = shape.select(()), shape.slicing, windows
+        self.marks, self.later = Nodes(pages, "newest", self.shape), Nodes(pages, "later", self.shape)
+        begins = [int(name.removeprefix(MARKED)) for name in self.later.lists if name.startswith(MARKED)]
+        # The first window whose marks of the later slice are all there; older ones were written without.
+        self._begins = begins[0] if begins else max(windows.held(), default=-FOREVER) + 1
+
+    def slices(self, came: Block, taking: int) -> Block:
+        """The newest slice of each key that windows from `taking` on hold, with those of `came`; kept from now on."""
+        known = self.marks.load("slice") or self._derived(taking)
+        newest = newest_slices(fold(self.shape, [known, came]))
+        self.marks.save("slice", newest.between(self.slicing.first_slice(taking), FOREVER))
+        return newest
+
+    def note(self, came: Block) -> None:
+        """Keep what the windows will not say of records that came."""
+        if self.slicing.per_advance > 1:
+            for index in np.unique(came.slices[came.slices % 2 == 1]).tolist():
+                self.later.append(str(self.slicing.last_window(index)), came.between(index, index + 1))
+
+    def forget(self, window: int, marked: bool) -> None:
+        """Remove what is about windows before one; without `marked` what only `slices` needs, which makes it anew."""
+        for name in self.later.names():
+            if int(name) < window:
+                self.later.drop(name)
+        if not marked or window == FOREVER:
+            self.marks.clear()
+        self.later.lists.pop(f"{MARKED}{self._begins}", None)
+        if window < FOREVER and self.slicing.per_advance > 1:
+            self.later.lists[f"{MARKED}{self._begins}"] = []
+
+    def _derived(self, taking: int) -> Block:
+        found = [empty(self.shape)]
+        for window in self.windows.held():
+            if window >= taking:
+                page = without_partials(self.windows.page(window))
+                found.append(replace(page, slices=np.full(len(page), self.slicing.first_slice(window))))
+                found.append(self._later(window, page))
+        return fold(self.shape, found)
+
+    def _later(self, window: int, page: Block) -> Block:
+        """The keys of a window whose newest slice may be its second one, in that slice."""
+        if window >= self._begins or self.slicing.per_window == 1:
+            return self.later.load(str(window)) or empty(self.shape)
+        # Not known: the window that goes out then holds the newest record in any case.
+        return replace(page, slices=np.full(len(page), self.slicing.first_slice(window) + 1))
 
 
 def _as_windows(page: Block) -> Windows:
     return Windows(page.slices, page.keys, page.names, page.records, page.partials, page.dictionaries)
 
 
-def _aligned(shape: Shape, page: Block, names: pa.Table, window: int) -> Windows:
-    """One window of the keys `names`, in their order, from its page; keys without records hold `init()`."""
-    page = of_keys(page, all_of(names))
-    records = np.zeros(len(names), dtype=np.int64)
-    records[page.keys] = page.records
-    partials = [kernel.spread(len(names)) for kernel in shape.kernels]
-    for columns, there in zip(partials, page.partials, strict=True):
-        for column, items in zip(columns, there, strict=True):
-            column[page.keys] = items
+def _places(names: pa.Table, window: int) -> Windows:
+    """One window of the keys `names`, without anything in it yet."""
     every = np.arange(len(names))
-    return Windows(np.full(len(names), window), every, names, records, partials, page.dictionaries)
+    return Windows(np.full(len(names), window), every, names, np.zeros_like(every), [], [])
 
 
 def _marks(shape: Shape, records: Records) -> Block:
@@ -238,10 +362,21 @@ def _marks(shape: Shape, records: Records) -> Block:
 
 def all_windows(shape: Shape, arguments: Sequence[Sequence[int]], batches: Sequence[Records]) -> Iterator[Windows]:
     """All windows of bounded input, which is never late."""
-    bucket = EagerBucket(shape, arguments, 0, {}, MemoryStore())
-    bucket.head.done = bucket.head.taking = -FOREVER
-    bucket.add(batches)
-    return bucket.drain(FOREVER)
+    pages = in_memory(shape, arguments, batches)
+    return (_as_windows(pages.page(window)) for window in pages.held())
+
+
+def in_memory(shape: Shape, arguments: Sequence[Sequence[int]], batches: Sequence[Records]) -> WindowPages:
+    """The pages of all windows of bounded input."""
+    pages = WindowPages(shape, arguments, Pages(MemoryStore(), {}, 0))
+    for records in batches:
+        pages.add(records, -FOREVER, -FOREVER)
+    return pages
+
+
+def late_records(slicing: Slicing, batches: Sequence[Records], taking: int) -> list[Records]:
+    """The records that come late for one window at least, `taking` being the first that takes records."""
+    return [records.take(np.flatnonzero(is_late(slicing, records.slices, taking))) for records in batches]
 
 
 def fold_records(shape: Shape, batches: Sequence[Records], arguments: Sequence[Sequence[int]]) -> Block:

@@ -100,7 +100,8 @@ class Windowed:
     def assemble(self, tree: str) -> Windowed:
         """Choose the tree: "auto" (for each aggregate the best), "two_layer", "three_layer" or "recompute".
 
-        "eager" folds every record into every window that covers it, as other engines do: to measure against.
+        "eager" folds every record into every window that covers it, as other engines do: to measure against. For one
+        aggregate say `Aggregate(..., eager=True)`, which goes before a tree that is chosen here.
         """
         if tree not in ("auto", *TREES, EAGER):
             raise InvalidValue(f"`assemble` takes auto, {', '.join((*TREES, EAGER))}; got {excerpt(tree)}.")

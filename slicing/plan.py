@@ -171,10 +171,10 @@ class Plan:
         """
         if not self.streaming:
             return 0
-        slices = max(each.slices_kept for each in self.assemblies)
+        rows = {each.tree == EAGER: each.slices_kept for each in self.assemblies}
         nodes = sum(each.nodes_kept * (each.partial_bytes + _ROW_BYTES) for each in self.assemblies)
         partials = sum(each.slices_kept * each.partial_bytes for each in self.assemblies)
-        return int(slices * _ROW_BYTES + partials + nodes)
+        return int(sum(rows.values()) * _ROW_BYTES + partials + nodes)
 
     def __str__(self) -> str:
         parts = [self._overview(), self._results(), self._costs()]
@@ -213,6 +213,7 @@ class Plan:
                 *([("trigger", _BY_CLOCK)] if self.streaming and isinstance(self.emission.when, Every) else []),
                 ("buckets", f"{self.buckets:,} over {partitions}, {number(self.buckets_per_partition)} each"),
                 *([("late", self._late())] if self.late != COUNTS else []),
+                *([("eager", self._eager())] if self.costs.eager else []),
             ]
         )
 
@@ -223,6 +224,13 @@ class Plan:
             return "partials are put out; nothing more is shuffled or stored"
         return (
             f"partials and records are put out; the shuffle carries every record, about {self.record_bytes} bytes each"
+        )
+
+    def _eager(self) -> str:
+        names = ", ".join(each.name for each in self.assemblies if each.tree == EAGER)
+        return (
+            f"{names}: the shuffle carries every record, about {self.record_bytes} bytes each, and each is folded into "
+            f"{counted(math.ceil(self.ratio), 'window')}"
         )
 
     def _results(self) -> str:
@@ -243,12 +251,19 @@ class Plan:
             (f"per window: {a.name}", f"{a.per_window}; {_combines(a)}", f"{eager.per_window}; {_combines(eager)}")
             for a in self.assemblies
         ]
-        return _columns([head, record, *self._more_per_record(), *rows, *self._together()])
+        return _columns([head, record, *self._by_strategy(), *self._more_per_record(), *rows, *self._together()])
+
+    def _by_strategy(self) -> list[tuple[str, str, str]]:
+        """What a record costs for each result, where some are eager and others are not."""
+        if not (self.costs.eager and self.costs.sliced):
+            return []
+        pairs = zip(self.assemblies, self.eager.assemblies, strict=True)
+        return [(f"  per record: {a.name}", str(a.per_record), str(eager.per_record)) for a, eager in pairs]
 
     def _more_per_record(self) -> list[tuple[str, str, str]]:
         """What changes the figures of a record: a process that still has the slices, and many small pages."""
         costs, eager = self.costs, self.eager.costs
-        if costs.eager:
+        if not costs.sliced:
             return []
         rows = [("  if small pages are merged, more", str(MERGING), str(Cost(0, 0)))]
         if costs.record_at_most(held=True) != costs.record_at_most():

@@ -44,6 +44,9 @@ class Bucket:
     `trees` has one of `assembly.TREES` for each kernel. `grace` is in microseconds. Raises StateMismatch.
     """
 
+    others: tuple[str, ...] = ()
+    """How the names of lists of pages begin that are no caches, and not of this class."""
+
     def __init__(
         self,
         shape: Shape,
@@ -54,7 +57,7 @@ class Bucket:
         emission: Emission = ON_CLOSE,
     ):
         self.shape, self.slicing, self.trees, self.grace = shape, shape.slicing, trees, grace
-        self.emission = emission
+        self.shown, self.emission = shape, emission
         self.wait = 0 if emission.corrects else grace
         self.pages = Pages(store, fingerprint, self.slicing.first_open(0, self.wait))
         self.head = self.pages.head
@@ -180,8 +183,12 @@ class Bucket:
         known, oldest = self.head.kept < first, slicing.first_slice(first - 1)
         stored = self.recent.slices([(oldest, FOREVER)], keep=True)
         entering = news.between(oldest, slicing.entered(until))
-        yield from changes(self.shape, stored, entering, first, until, known, drained)
+        yield from changes(self.shape, stored, entering, first, until, known, drained, self.shown, self.whole)
         self.recent.add(entering)
+
+    def whole(self, frame: Windows) -> Windows:
+        """A frame with all results of `shown` that changes are told by."""
+        return frame
 
     def _updates(self, came: Block) -> Iterator[Windows]:
         if not len(came):
@@ -258,7 +265,7 @@ class Bucket:
 
     def _forget_other_emissions(self) -> None:
         """Remove the caches that this emission does not move forward; another one makes them anew."""
-        own: tuple[str, ...] = ("two ", "three ") if self.emission.has_trees else ()
+        own = self.others + (("two ", "three ") if self.emission.has_trees else ())
         own += ("early ",) if self.pending else ()
         for name in [name for name in self.head.caches if not name.startswith(own)]:
             self.pages.remove(self.head.caches.pop(name))

@@ -16,12 +16,13 @@ import pyarrow.compute as pc
 import pytest
 
 from slicing.aggregate import Aggregate, fieldwise
-from slicing.assembly import choose
+from slicing.assembly import EAGER, choose
 from slicing.blocks import Shape, decode, encode, encode_keys, from_records
 from slicing.eager import EagerBucket, Records, decode_records, encode_records
 from slicing.emission import Every
 from slicing.kernel import kernel
 from slicing.kinds import Field
+from slicing.mixed import MixedBucket, Split
 from slicing.pages import MemoryStore
 from slicing.slices import Slicing
 from slicing.state import Bucket
@@ -271,8 +272,7 @@ class Stream:
     def _judge(self, record):
         time, _, _ = record
         windows = windows_of(self.slicing, time)
-        ends = {w: self.slicing.offset + w * self.slicing.advance + self.slicing.size for w in windows}
-        opened = [w for w in windows if ends[w] + self.grace > self.watermark * 1000]
+        opened = [w for w in windows if self._takes(w)]
         self.true_late[0] += bool(windows) and not opened
         self.true_late[1] += 0 < len(opened) < len(windows)
         if len(opened) < len(windows):
@@ -281,6 +281,14 @@ class Stream:
             )
         if opened:
             self.taken.append((record, opened))
+
+    def _takes(self, window):
+        """Whether a window takes records."""
+        return not self._passed(window, self.watermark, self.grace)
+
+    def _passed(self, window, watermark, wait):
+        end = self.slicing.offset + window * self.slicing.advance + self.slicing.size
+        return end + wait <= watermark * 1000
 
     def _check_counting_nothing(self):
         counts = self.store.reads, self.store.bytes_read
@@ -370,11 +378,44 @@ class EmittingStream(Stream):
     def __init__(self, slicing, cases, emission, trees=None, grace=0, eager=False, **kinds):
         super().__init__(slicing, cases, trees, grace, **kinds)
         self.emission, self.eager = emission, eager
+        # By wait, the watermark that closed windows: those that have gone out, and those that take no records.
+        self.gone, self.refusing = {self.wait: 0}, {grace: 0}
+        self.compares = False  # whether the last window that has gone out is still there, for `on_change`
         self.batch = []  # taken in this micro-batch, as in `taken`
         self.went = {}  # the last result of each key that went out on change
         self.since = []  # taken since its key went out early
         self.tick, self.clock = None, 0
         self.rows = 0
+
+    @property
+    def wait(self):
+        """From a window's end until it goes out."""
+        return 0 if self.emission.corrects else self.grace
+
+    def change(self, emission):
+        """From the next micro-batch on another emission; it goes on as if it had always been there.
+
+        What went out is closed, unless both correct it. What counts towards an early result begins anew. The window
+        that `on_change` compares with is the last one that has gone out, if it is still there: until another one went
+        out under an emission that neither compares nor corrects.
+        """
+        if not (str(self.emission).startswith("early") and str(emission).startswith("early")):
+            self.since = []
+        if emission.which == "changed" and self.emission.which != "changed":
+            window = self._last_gone()
+            keys = {key for key, _ in self._pairs(self.taken)} if self.compares else ()
+            held = {key: self._held(key, window, self.taken) for key in keys}
+            self.went = {key: [case.truth(values) for case in self.cases] for key, values in held.items() if values}
+        self.emission = emission
+
+    def _last_gone(self):
+        """The last window that has gone out; those near the watermark are tried."""
+        tried = (
+            (watermark * 1000 - wait - self.slicing.size - self.slicing.offset) // self.slicing.advance + step
+            for wait, watermark in self.gone.items()
+            for step in (-1, 0, 1)
+        )
+        return max(window for window in tried if self._closed(window, self.gone))
 
     def bucket(self):
         if self.eager:
@@ -388,12 +429,16 @@ class EmittingStream(Stream):
         columns = records_of(self.shape, self.cases, records, self.value)
         return decode_records(self.shape, encode_records(self.shape, columns))
 
+    def arriving(self, records, partitions):
+        """What reaches the bucket of a micro-batch, from some input partitions."""
+        cuts = [len(records) * i // partitions for i in range(partitions + 1)]
+        return [self.shipped(records[a:b]) for a, b in pairwise(cuts)]
+
     def step(self, records, watermark=0, now=0, partitions=2):
         """One micro-batch, as in `Stream`, and the time of its trigger in milliseconds; checks what went out."""
         expected = self.expect(records, watermark, now)
         bucket = self.bucket()
-        cuts = [len(records) * i // partitions for i in range(partitions + 1)]
-        late = bucket.add([self.shipped(records[a:b]) for a, b in pairwise(cuts)])
+        late = bucket.add(self.arriving(records, partitions))
         self.refused.append(late)
         self.late = [self.late[0] + late.all, self.late[1] + late.some]
         revision = bucket.head.revision
@@ -406,18 +451,32 @@ class EmittingStream(Stream):
 
     def expect(self, records, watermark, now=0):
         """What has to go out in one micro-batch: (kind, key, window) -> values, and the values that were replaced."""
-        before, self.watermark = self.watermark, max(watermark, self.watermark)
+        if not self.emission.corrects:
+            self._close(self.refusing, self.gone)
         known = len(self.taken)
         self.true_refused.append([])
         for record in records:
-            self._judge_by(record, before)
+            self._judge(record)
         self.batch = self.taken[known:]
-        return self._expected(before, now)
+        before, last, self.watermark = dict(self.gone), self._last_gone(), max(watermark, self.watermark)
+        self._close(self.gone, {self.wait: self.watermark})
+        rows = self._expected(before, now)
+        self._close(self.refusing, {self.grace: self.watermark} if self.emission.corrects else self.gone)
+        if self._last_gone() > last:
+            taking = self.emission.corrects and not self._closed(self._last_gone(), self.refusing)
+            self.compares = self.emission.which == "changed" or taking
+        return rows
 
-    def _judge_by(self, record, watermark):
-        now, self.watermark = self.watermark, watermark
-        self._judge(record)
-        self.watermark = now
+    @staticmethod
+    def _close(closed, more):
+        for wait, watermark in more.items():
+            closed[wait] = max(watermark, closed.get(wait, 0))
+
+    def _closed(self, window, closed):
+        return any(self._passed(window, watermark, wait) for wait, watermark in closed.items())
+
+    def _takes(self, window):
+        return not self._closed(window, self.refusing)
 
     def _compare(self, got, expected):
         assert got.keys() == expected.keys()
@@ -431,12 +490,6 @@ class EmittingStream(Stream):
                     tolerance = case.tolerance(wanted) if wanted else 0
                     assert result == truth or (tolerance and abs(result - truth) <= tolerance), (place, result, truth)
 
-    def _end(self, window):
-        return self.slicing.offset + window * self.slicing.advance + self.slicing.size
-
-    def _passed(self, window, watermark, wait):
-        return self._end(window) + wait <= watermark * 1000
-
     def _held(self, key, window, taken):
         chosen = [record for record, windows in taken if record[1] == key and window in windows]
         if self.eager:
@@ -449,14 +502,13 @@ class EmittingStream(Stream):
     def _expected(self, before, now):
         text = str(self.emission)
         if text.startswith("on_update"):
-            return self._expect_updates(before, text != "on_update()")
+            return self._expect_updates(text != "on_update()")
         if text.startswith("on_change"):
             return self._expect_changes(before, text != "on_change()")
-        wait = 0 if "corrections" in text else self.grace
         rows = {
             ("final", key, window): (self._held(key, window, self.taken), None)
             for key, window in self._pairs(self.taken)
-            if self._passed(window, self.watermark, wait) and not self._passed(window, before, wait)
+            if self._closed(window, self.gone) and not self._closed(window, before)
         }
         if "corrections" in text:
             rows |= self._expect_corrections(before, text)
@@ -464,21 +516,21 @@ class EmittingStream(Stream):
             rows |= self._expect_early(now)
         return rows
 
-    def _expect_updates(self, before, latest_only):
+    def _expect_updates(self, latest_only):
         pairs = self._pairs(self.batch)
         if latest_only:
-            pairs &= {(key, self._newest(key, before)) for key, _ in pairs}
+            pairs &= {(key, self._newest(key)) for key, _ in pairs}
         return {("update", *pair): (self._held(*pair, self.taken), None) for pair in pairs}
 
-    def _newest(self, key, before):
+    def _newest(self, key):
         newest = max(record[0] for record, _ in self.taken if record[1] == key)
-        return min(w for w in windows_of(self.slicing, newest) if not self._passed(w, before, self.grace))
+        return min(w for w in windows_of(self.slicing, newest) if self._takes(w))
 
     def _expect_corrections(self, before, text):
         earlier = self.taken[: len(self.taken) - len(self.batch)]
         rows = {}
         for pair in self._pairs(self.batch):
-            if self._passed(pair[1], before, 0):
+            if self._closed(pair[1], before):
                 values, old = self._held(*pair, self.taken), self._held(*pair, earlier) or None
                 if "discarding" in text:
                     values = self._held(*pair, self.batch)
@@ -490,7 +542,7 @@ class EmittingStream(Stream):
         pairs, rows = self._pairs(self.taken), {}
         tried = {window for _, window in pairs}
         for window in sorted(tried | {window + 1 for window in tried}):
-            if not self._passed(window, self.watermark, self.grace) or self._passed(window, before, self.grace):
+            if not self._closed(window, self.gone) or self._closed(window, before):
                 continue
             for key in {key for key, _ in pairs}:
                 values = self._held(key, window, self.taken)
@@ -507,9 +559,7 @@ class EmittingStream(Stream):
     def _expect_early(self, now):
         self.since += self.batch
         self.since = [
-            (record, windows)
-            for record, windows in self.since
-            if not all(self._passed(w, self.watermark, self.grace) for w in windows)
+            (record, windows) for record, windows in self.since if not all(self._closed(w, self.gone) for w in windows)
         ]
         when = self.emission.when
         if isinstance(when, Every):
@@ -525,7 +575,7 @@ class EmittingStream(Stream):
         return {
             ("early", *pair): (self._held(*pair, self.taken), None)
             for pair in self._pairs(due)
-            if not self._passed(pair[1], self.watermark, self.grace)
+            if not self._closed(pair[1], self.gone)
         }
 
     def drain(self):
@@ -534,3 +584,33 @@ class EmittingStream(Stream):
         self.step([], (1 << 43) + 10**6, 1 << 43)
         assert self.late == self.true_late
         assert not self.store.pages
+
+
+class MixedStream(EmittingStream):
+    """A bucket in which every second aggregate is eager; without `combine` there is no other way for it."""
+
+    def __init__(self, slicing, cases, emission, **options):
+        super().__init__(slicing, cases, emission, **options)
+        self.trees = [EAGER if i % 2 else tree for i, tree in enumerate(self.trees)]
+        split = Split(tuple(self.trees)).sliced
+        self.of_slices = self.shape.select(split), [cases[i] for i in split]
+
+    def bucket(self):
+        arguments = [[i] for i in range(len(self.cases))]
+        return MixedBucket(self.shape, self.trees, arguments, self.grace, FINGERPRINT, self.store, self.emission)
+
+    def shipped(self, records):
+        shape, cases = self.of_slices
+        block = decode(shape, encode(shape, block_of(shape, cases, records, self.value)))
+        columns = records_of(self.shape, self.cases, records, self.value)
+        return [block, decode_records(self.shape, encode_records(self.shape, columns))]
+
+    def arriving(self, records, partitions):
+        return [each for parts in super().arriving(records, partitions) for each in parts]
+
+
+ARRIVED = Case(
+    Aggregate(lambda: (0, 0), lambda acc, v: (acc[0] + v * v, max(acc[1], v))),
+    lambda values: (sum(v * v for v in values), max([0, *values])),
+)
+"""Without `combine`."""

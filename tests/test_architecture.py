@@ -17,6 +17,7 @@ LAYERS = (
     {"slicing.touching", "slicing.costs", "slicing.latest"},
     {"slicing.plan", "slicing.closing", "slicing.changes", "slicing.pending"},
     {"slicing.state", "slicing.eager"},
+    {"slicing.mixed"},
     {"slicing.spark"},
     {"slicing.grouping"},
     {"slicing", "slicing.__main__"},

@@ -13,10 +13,12 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from oracle import (
+    ARRIVED,
     FINGERPRINT,
     Case,
     CountingStore,
     EmittingStream,
+    MixedStream,
     block_of,
     cases,
     evenly,
@@ -79,7 +81,14 @@ def chosen_cases(mode, seed):
     return EXACT if seed % 3 == 0 else cases("sum", "most", "floats", "variance")
 
 
-def run_random_stream(mode, seed, monkeypatch, eager=False):
+def streamed(strategy, slicing, cases, emission, grace):
+    """A stream whose bucket has slices, pages of windows ("eager"), or both ("mixed")."""
+    if strategy == "mixed":
+        return MixedStream(slicing, [*cases, ARRIVED] if len(cases) % 2 else cases, emission, grace=grace)
+    return EmittingStream(slicing, cases, emission, grace=grace, eager=strategy == "eager")
+
+
+def run_random_stream(mode, seed, monkeypatch, strategy="slices"):
     rng = np.random.default_rng(seed)
     monkeypatch.setattr(stripes, "CUT_BYTES", int(rng.choice([1, 300, 16_000])))
     monkeypatch.setattr(pages, "FAN_IN", int(rng.choice([2, 3, 8])))
@@ -87,7 +96,7 @@ def run_random_stream(mode, seed, monkeypatch, eager=False):
     monkeypatch.setattr(recent, "KEPT_BYTES", int(rng.choice([0, 3000, 1 << 30])))
     slicing = random_slicing(rng, seed)
     grace = int(rng.choice([2000, 7000, 30_500])) * 1000 if "corrections" in mode else int(rng.choice([0, 0, 7000]))
-    stream = EmittingStream(slicing, chosen_cases(mode, seed), MODES[mode], grace=grace, eager=eager)
+    stream = streamed(strategy, slicing, chosen_cases(mode, seed), MODES[mode], grace)
     records, delay, watermark, now = random_records(rng), int(rng.integers(0, 20)), 0, 0
     most = max(2, len(records) // int(rng.choice([10, 3])))
     while records:
@@ -111,7 +120,14 @@ def test_random_streams(mode, seed, monkeypatch):
 @pytest.mark.parametrize("seed", seeds(2, 30))
 def test_random_streams_of_the_eager_strategy(mode, seed, monkeypatch):
     monkeypatch.setitem(MODES, "on_close()", on_close())
-    run_random_stream(mode, 100 + seed, monkeypatch, eager=True)
+    run_random_stream(mode, 100 + seed, monkeypatch, "eager")
+
+
+@pytest.mark.parametrize("mode", ["on_close()", *MODES])
+@pytest.mark.parametrize("seed", seeds(2, 60))
+def test_random_streams_of_both_strategies_in_one_call(mode, seed, monkeypatch):
+    monkeypatch.setitem(MODES, "on_close()", on_close())
+    run_random_stream(mode, 200 + seed, monkeypatch, "mixed")
 
 
 @pytest.mark.parametrize("kept", [0, 1 << 30], ids=["read", "kept"])
@@ -608,6 +624,42 @@ def test_what_the_process_keeps_goes_with_its_emission(other, elsewhere, monkeyp
     stream.emission, stream.since = early(records=3), []
     assert stream.step(evenly(stream.slicing, [6]), 0) == {}
     assert len(stream.step(evenly(stream.slicing, [6, 6]), 0)) == 8
+
+
+BY_EVENTS = {name: each for name, each in {"on_close()": on_close(), **MODES}.items() if "every" not in name}
+
+
+def run_changing_stream(before, after, seed, monkeypatch, strategy):
+    """From one emission to another and back, at random micro-batches of a random stream."""
+    rng = np.random.default_rng(seed)
+    monkeypatch.setattr(recent, "KEPT_BYTES", int(rng.choice([0, 1 << 30])))
+    monkeypatch.setattr(stripes, "CUT_BYTES", int(rng.choice([1, 16_000])))
+    slicing, grace = random_slicing(rng, seed), int(rng.choice([2000, 7000, 30_500])) * 1000
+    chosen = CHANGING if "on_change" in before + after else cases("sum", "most", "rows")
+    stream = streamed(strategy, slicing, chosen, BY_EVENTS[before], grace)
+    records, delay, watermark, changes = random_records(rng), int(rng.integers(0, 20)), 0, [after, before, after]
+    most = max(2, len(records) // 12)
+    while records:
+        count = int(rng.integers(0, most))
+        batch, records = records[:count], records[count:]
+        if changes and rng.random() < 0.3:
+            stream.change(BY_EVENTS[changes.pop(0)])
+        stream.step(batch, watermark, partitions=int(rng.integers(1, 3)))
+        watermark = max([watermark, *(time // 1000 - delay for time, _, _ in batch)])
+    stream.step([], watermark)
+    stream.drain()
+
+
+PAIRS = [pair for pair in product(BY_EVENTS, repeat=2) if pair[0] != pair[1]]
+
+
+@pytest.mark.parametrize("strategy", ["slices", "eager", "mixed"])
+@pytest.mark.parametrize("seed", seeds(2, 12))
+def test_emission_changes_at_any_micro_batch(seed, strategy, monkeypatch):
+    """Every pair of emissions, a share of them for each seed."""
+    for number, (before, after) in enumerate(PAIRS):
+        if number % 12 == seed:
+            run_changing_stream(before, after, seed, monkeypatch, strategy)
 
 
 def test_corrections_begin_and_end_on_a_live_state():

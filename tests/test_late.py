@@ -5,13 +5,14 @@ from collections import defaultdict
 import numpy as np
 import pyarrow as pa
 import pytest
-from oracle import CASES, FINGERPRINT, Case, Stream, cases, hopping, last_edge, seeds
+from oracle import CASES, FINGERPRINT, Case, MixedStream, Stream, cases, hopping, last_edge, seeds
 from test_state import random_records, random_slicing
 
 from slicing.aggregate import Aggregate
 from slicing.assembly import EAGER
 from slicing.blocks import decode, encode, fold
 from slicing.eager import EagerBucket, Records, decode_records, encode_records
+from slicing.emission import on_close
 from slicing.pages import Stripe
 from slicing.slices import Slicing
 from slicing.spark.strategy import strategy
@@ -159,6 +160,12 @@ def test_what_random_streams_refuse(seed):
 def test_what_random_streams_refuse_with_the_eager_strategy(seed):
     chosen = [*cases("sum", "rows"), SQUARES]
     run_random_stream(seed, lambda rng: EagerStream(random_slicing(rng, seed), chosen, grace=3000))
+
+
+@pytest.mark.parametrize("seed", seeds(4, 30))
+def test_what_random_streams_refuse_with_both_strategies_in_one_call(seed):
+    chosen = [*cases("sum"), SQUARES, *cases("variance", "highest")]
+    run_random_stream(seed, lambda rng: MixedStream(random_slicing(rng, seed), chosen, on_close(), grace=3000))
 
 
 def test_random_streams_refuse_something():

@@ -13,14 +13,14 @@ from pyspark.sql import DataFrame
 from slicing.kinds import Field
 from slicing.spark.output import completed, flat_counts, flat_windows
 from slicing.spark.query import Query
-from slicing.spark.strategy import Eager, Sliced, strategy
+from slicing.spark.strategy import Eager, Mixed, Sliced, strategy
 
 
 @dataclass(frozen=True)
 class AssembleAll:
     """The function for `mapInArrow` behind the shuffle; rows of a bucket come together, in the order of the input."""
 
-    strategy: Sliced | Eager
+    strategy: Sliced | Eager | Mixed
     fields: tuple[Field, ...]
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -29,8 +29,7 @@ class AssembleAll:
             shipped: list[Any] = []
             refused = {"no_time": 0, "no_window": 0}
             for row in rows:
-                if row["block"] is not None:
-                    shipped.append(self.strategy.decode(row["block"]))
+                shipped += self.strategy.shipped({name: (value,) for name, value in row.items()})
                 refused = {cause: count + row[cause] for cause, count in refused.items()}
             if any(refused.values()):
                 yield from completed(flat_counts(refused), self.fields).to_batches()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -11,13 +12,15 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from slicing.aggregate import EVENT_TIME, Aggregate, Bound, Fieldwise
-from slicing.assembly import EAGER, TREES, choose
+from slicing.assembly import EAGER, EAGER_RATIO, TREES, choose
 from slicing.blocks import Shape
+from slicing.costs import number
 from slicing.emission import KINDS, ON_CLOSE, WITH_DRAINED, WITH_OLD, Emission
 from slicing.errors import InvalidValue, SlicingError
 from slicing.kernel import Kernel, RowFailure, kernel
 from slicing.kinds import Field
 from slicing.lateness import COUNTS, RECORDS
+from slicing.slices import Slicing
 from slicing.spark.columns import Key, check_time_type, kind_of_type, logical, physical, quoted
 from slicing.spark.late import DELAY, HELD_DELAY, LATE, LateColumns
 from slicing.trial import trial
@@ -227,9 +230,6 @@ def resolve(
     if late == RECORDS:
         _check_columns(columns)
     trees = tuple(_tree(each, shape, tree) for each in kernels)
-    if EAGER in trees:
-        # Records are shipped then, so all aggregates of the call fold them.
-        trees = (EAGER,) * len(trees)
     for name, bound in results.items():
         if isinstance(bound.source, Aggregate):
             trial(kernels[list(results).index(name)], [kinds.get(column, "bigint") for column in bound.columns])
@@ -306,18 +306,34 @@ def _check_names(keys: tuple[str, ...], results: Mapping[str, Bound], emission: 
 
 
 def _tree(each: Kernel, shape: Shape, wanted: str) -> str:
+    if wanted == EAGER or each.aggregate.eager:
+        return EAGER
     if wanted in TREES and each.aggregate.combine is None:
         raise InvalidValue(
-            f"a tree needs `combine`, which `{each.label}` does not have. Give it one, or leave out `.assemble`: "
-            "the strategy is then eager."
+            f"a tree needs `combine`, which `{each.label}` does not have. Give it one, or say that it is eager: "
+            "`Aggregate(..., eager=True)`."
         )
+    if each.aggregate.combine is None:
+        _check_ratio(each.label, shape.slicing)
     if wanted == "two_layer" and each.aggregate.invert is None:
         raise InvalidValue(
             f"the two-layer tree needs an exact `invert`, which `{each.label}` does not have. "
             'Use `.assemble("auto")`, which chooses a tree for each aggregate.'
         )
     best = choose(each, shape.slicing)
-    return best if wanted == "auto" or best == EAGER or (best == "recompute" and wanted in TREES) else wanted
+    return best if wanted == "auto" or best in (EAGER, "recompute") else wanted
+
+
+def _check_ratio(name: str, slicing: Slicing) -> None:
+    ratio = slicing.size / slicing.advance
+    if ratio > EAGER_RATIO:
+        pages = math.ceil(ratio)
+        raise InvalidValue(
+            f"`{name}` has no `combine`, so that every record is folded into every window that covers it, "
+            f"R = {number(ratio)}: {pages:,} pages of windows are read and {pages:,} written for a record. "
+            f"Above R = {EAGER_RATIO} that has to be asked for. Give it a `combine`, with which a record costs one "
+            "write at any R, or say `Aggregate(..., eager=True)`."
+        )
 
 
 def _check_time(frame: DataFrame, time: str, streaming: bool) -> bool:

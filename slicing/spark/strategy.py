@@ -1,20 +1,25 @@
-"""The two strategies: what the first stage ships, and what is done with it behind the shuffle."""
+"""The strategies: what the first stage ships, and what is done with it behind the shuffle."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from slicing.assembly import EAGER, Windows, assemble
 from slicing.blocks import Block, Shape, decode, fold
-from slicing.eager import EagerBucket, Records, all_windows, decode_records, fold_records
+from slicing.eager import EagerBucket, Records, all_windows, decode_records, fold_records, in_memory
 from slicing.emission import Emission
 from slicing.lateness import Late, is_late
+from slicing.mixed import MixedBucket, Split, join_all
 from slicing.pages import Store
 from slicing.spark.preaggregate import PreAggregate, Ship
 from slicing.state import Bucket
+
+Shipped = Mapping[Any, Iterable[bytes | None]]
+"""Columns of the rows of a first stage, by name."""
 
 
 @dataclass(frozen=True)
@@ -29,8 +34,12 @@ class Sliced:
         """The function for `mapInArrow` before the shuffle; with `beside` it ships the records too."""
         return PreAggregate(self.shape, self.arguments, labels, beside)
 
+    def shipped(self, rows: Shipped) -> list[Block]:
+        """What the first stage shipped, from the columns of its rows."""
+        return [self.decode(data) for data in _filled(rows, "block")]
+
     def decode(self, data: bytes) -> Block:
-        """What the first stage shipped."""
+        """A block that was shipped."""
         return decode(self.shape, data)
 
     def bucket(self, grace: int, fingerprint: dict[str, str], store: Store, emission: Emission) -> Bucket:
@@ -64,8 +73,12 @@ class Eager:
         """The function for `mapInArrow` before the shuffle, which ships records anyway."""
         return Ship(self.shape, labels)
 
+    def shipped(self, rows: Shipped) -> list[Records]:
+        """What the first stage shipped, from the columns of its rows."""
+        return [self.decode(data) for data in _filled(rows, "block")]
+
     def decode(self, data: bytes) -> Records:
-        """What the first stage shipped."""
+        """Records that were shipped."""
         return decode_records(self.shape, data)
 
     def bucket(self, grace: int, fingerprint: dict[str, str], store: Store, emission: Emission) -> EagerBucket:
@@ -85,6 +98,62 @@ class Eager:
         return all_windows(self.shape, self.arguments, shipped)
 
 
-def strategy(shape: Shape, trees: tuple[str, ...], arguments: tuple[tuple[int, ...], ...]) -> Sliced | Eager:
+@dataclass(frozen=True)
+class Mixed:
+    """Partials of slices are shipped for some aggregates, and beside them records for those that are eager."""
+
+    shape: Shape
+    trees: tuple[str, ...]
+    arguments: tuple[tuple[int, ...], ...]
+
+    @property
+    def sliced(self) -> Sliced:
+        """The strategy of the aggregates that are assembled from slices."""
+        return Sliced(*self._some(self._split.sliced))
+
+    def first_stage(self, labels: tuple[int, ...], beside: bool = False) -> PreAggregate:
+        """The function for `mapInArrow` before the shuffle, which ships records anyway."""
+        return self.sliced.first_stage(labels, beside=True)
+
+    def shipped(self, rows: Shipped) -> list[Block | Records]:
+        """What the first stage shipped, from the columns of its rows."""
+        records = [decode_records(self.shape, data) for data in _filled(rows, "records")]
+        return [*self.sliced.shipped(rows), *records]
+
+    def bucket(self, grace: int, fingerprint: dict[str, str], store: Store, emission: Emission) -> MixedBucket:
+        """The state of a bucket on a stream."""
+        return MixedBucket(self.shape, self.trees, self.arguments, grace, fingerprint, store, emission)
+
+    def late_partials(self, late: Late[list[Records]]) -> Block:
+        """The partials that a bucket refused, of all aggregates from the records."""
+        return fold_records(self.shape, late.rows, self.arguments)
+
+    def late_records(self, late: Late[list[Records]], beside: Iterable[bytes]) -> Iterator[Records]:
+        """The records that a bucket refused, which it has found among those beside the blocks."""
+        return iter(late.rows)
+
+    def all_windows(self, shipped: Sequence[Block | Records]) -> Iterator[Windows]:
+        """All windows of a bucket of bounded input."""
+        frames = self.sliced.all_windows([each for each in shipped if isinstance(each, Block)])
+        shape, _, arguments = self._some(self._split.eager)
+        pages = in_memory(shape, arguments, [each for each in shipped if isinstance(each, Records)])
+        return join_all(self._split, frames, pages)
+
+    @property
+    def _split(self) -> Split:
+        return Split(self.trees)
+
+    def _some(self, chosen: Sequence[int]) -> tuple[Shape, tuple[str, ...], tuple[tuple[int, ...], ...]]:
+        trees, arguments = tuple(self.trees[i] for i in chosen), tuple(self.arguments[i] for i in chosen)
+        return self.shape.select(chosen), trees, arguments
+
+
+def _filled(rows: Shipped, column: str) -> Iterator[bytes]:
+    return (data for data in rows[column] if data is not None)
+
+
+def strategy(shape: Shape, trees: tuple[str, ...], arguments: tuple[tuple[int, ...], ...]) -> Sliced | Eager | Mixed:
     """The strategy for these trees."""
-    return (Eager if EAGER in trees else Sliced)(shape, trees, arguments)
+    if EAGER not in trees:
+        return Sliced(shape, trees, arguments)
+    return (Eager if set(trees) == {EAGER} else Mixed)(shape, trees, arguments)

@@ -24,7 +24,7 @@ from slicing.pages import RESTORE
 from slicing.spark.late import LateColumns
 from slicing.spark.output import completed, flat_counts, flat_late_partials, flat_late_records, flat_windows
 from slicing.spark.query import Query
-from slicing.spark.strategy import Eager, Sliced, strategy
+from slicing.spark.strategy import Eager, Mixed, Sliced, strategy
 from slicing.state import Bucket
 
 # Not as text: in every micro-batch each task would ask the JVM twice what it means.
@@ -67,7 +67,7 @@ class SparkStore:
 class Buckets(StatefulProcessor):
     """Spark's stateful operator over buckets: rows are added, and closing happens in the timer only."""
 
-    def __init__(self, strategy: Sliced | Eager, query: Query, fingerprint: dict[str, str]):
+    def __init__(self, strategy: Sliced | Eager | Mixed, query: Query, fingerprint: dict[str, str]):
         self.strategy, self.fingerprint = strategy, fingerprint
         self.grace, self.emission, self.late_columns = query.grace, query.emission, query.late_columns
         self.fields = query.flat_fields()
@@ -84,7 +84,7 @@ class Buckets(StatefulProcessor):
         self.store.name = f"bucket {key[0]}"
         bucket = self._bucket()
         table = pd.concat(list(rows)).sort_values(["partition", "part"], kind="stable")
-        shipped: list[Any] = [self.strategy.decode(block) for block in table["block"] if block is not None]
+        shipped: list[Any] = self.strategy.shipped(table)
         late: Late[Any] = bucket.add(shipped)
         if bucket.pages.is_new:
             self.handle.registerTimer(self._last(bucket) + 1)

@@ -20,22 +20,23 @@ import pyarrow as pa
 
 from slicing.eager import EagerBucket
 from slicing.kernel import ColumnsKernel, Kernel, RowsKernel
+from slicing.mixed import MixedBucket
 from slicing.pages import Header, Pages
 from slicing.spark import stream
 from slicing.spark.preaggregate import PreAggregate, Ship
 from slicing.spark.query import PREAGGREGATE
-from slicing.spark.strategy import Eager, Sliced
+from slicing.spark.strategy import Eager, Mixed, Sliced
 from slicing.state import Bucket
 
 STAGES: dict[str, tuple[tuple[Any, str], ...]] = {
-    "micros_decode": ((Sliced, "decode"), (Eager, "decode"), (Pages, "get")),
+    "micros_decode": ((Sliced, "shipped"), (Eager, "shipped"), (Mixed, "shipped"), (Pages, "get")),
     "micros_read": ((stream.SparkStore, "header"), (stream.SparkStore, "get")),
     "micros_combine": (
         (Kernel, "reduce"),
         *((kernel, name) for kernel in (ColumnsKernel, RowsKernel) for name in ("fold", "combine", "invert")),
         (RowsKernel, "reduce"),
     ),
-    "micros_assemble": ((Bucket, "add"), (Bucket, "close"), (EagerBucket, "add"), (EagerBucket, "close")),
+    "micros_assemble": tuple((each, name) for each in (Bucket, EagerBucket, MixedBucket) for name in ("add", "close")),
     "micros_encode": ((Pages, "put"), (Header, "to_text")),
     "micros_write": tuple((stream.SparkStore, name) for name in ("put", "put_header", "remove")),
     "micros_output": ((stream, "flat_windows"), (stream.Buckets, "_frame")),
