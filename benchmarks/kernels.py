@@ -211,7 +211,7 @@ class Combinators(_Short):
         entry = next(entry for entry in CATALOGUE if entry.name == name)
         if not entry.accepts(kind):
             raise NotImplementedError(f"{name} takes no {kind}")
-        bound = entry.function("v")
+        bound = entry.of("v", "v")
         data = Data(60, [bound], kind)
         aggregate = bound.resolve(tuple(data.kinds[0]))
         self.shape, self.records = data.shape, data.records(200_000, 1_000, range(100))

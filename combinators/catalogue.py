@@ -18,12 +18,15 @@ from slicing.kinds import decimal_of
 class Entry:
     """A combinator, the name of the Spark function that it equals, and the kinds of column that it takes.
 
-    In `kinds`, "decimal(p,s)" stands for every decimal.
+    In `kinds`, "decimal(p,s)" stands for every decimal. `others` are kinds of the columns after the first, one each,
+    to try it with, and `aliases` its other names.
     """
 
     function: Callable[..., Bound]
     reference: str
     kinds: tuple[str, ...]
+    others: tuple[str, ...] = ()
+    aliases: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
@@ -31,9 +34,18 @@ class Entry:
         return self.function.__name__
 
     @property
+    def names(self) -> tuple[str, ...]:
+        """All its names."""
+        return (self.name, *self.aliases)
+
+    def of(self, *columns: str) -> Bound:
+        """It, bound to as many of these columns as it takes."""
+        return self.function(*columns[: 1 + len(self.others)])
+
+    @property
     def by_time(self) -> bool:
         """Whether the reference takes the event time as its second argument."""
-        return EVENT_TIME in self.function("x").columns
+        return EVENT_TIME in self.of("x", "y").columns
 
     def accepts(self, kind: str) -> bool:
         """Whether it takes a column of this kind."""
@@ -43,15 +55,28 @@ class Entry:
 CATALOGUE = (
     Entry(combinators.count, "count", ATOMIC),
     Entry(combinators.sum, "sum", NUMBERS),
-    Entry(combinators.mean, "avg", NUMBERS),
+    Entry(combinators.mean, "avg", NUMBERS, aliases=("avg",)),
     Entry(combinators.min, "min", ATOMIC),
     Entry(combinators.max, "max", ATOMIC),
-    Entry(combinators.variance, "var_samp", NUMBERS),
-    Entry(combinators.variance_pop, "var_pop", NUMBERS),
-    Entry(combinators.stddev, "stddev_samp", NUMBERS),
+    Entry(combinators.variance, "var_samp", NUMBERS, aliases=("var_samp",)),
+    Entry(combinators.variance_pop, "var_pop", NUMBERS, aliases=("var_pop",)),
+    Entry(combinators.stddev, "stddev_samp", NUMBERS, aliases=("stddev_samp", "std")),
     Entry(combinators.stddev_pop, "stddev_pop", NUMBERS),
     Entry(combinators.first, "min_by", ATOMIC),
     Entry(combinators.last, "max_by", ATOMIC),
+    Entry(combinators.min_by, "min_by", ATOMIC, ("double",)),
+    Entry(combinators.max_by, "max_by", ATOMIC, ("double",)),
+    Entry(combinators.count_if, "count_if", ("boolean",)),
+    Entry(combinators.bool_and, "bool_and", ("boolean",), aliases=("every",)),
+    Entry(combinators.bool_or, "bool_or", ("boolean",), aliases=("some",)),
+    Entry(combinators.skewness, "skewness", NUMBERS),
+    Entry(combinators.kurtosis, "kurtosis", NUMBERS),
+    Entry(combinators.covar_samp, "covar_samp", NUMBERS, ("double",)),
+    Entry(combinators.covar_pop, "covar_pop", NUMBERS, ("double",)),
+    Entry(combinators.corr, "corr", NUMBERS, ("double",)),
+    Entry(combinators.regr_slope, "regr_slope", NUMBERS, ("double",)),
+    Entry(combinators.regr_intercept, "regr_intercept", NUMBERS, ("double",)),
+    Entry(combinators.regr_r2, "regr_r2", NUMBERS, ("double",)),
 )
 
 _SAMPLES: dict[str, tuple[Any, ...]] = {

@@ -1,4 +1,4 @@
-"""The first and the last value by event time."""
+"""The value at an end of an order: the first and last by event time, or where another column is least or greatest."""
 
 from __future__ import annotations
 
@@ -9,12 +9,15 @@ import numpy as np
 
 from combinators._common import ATOMIC, Array, constant, require, shown
 from slicing.aggregate import EVENT_TIME, Aggregate, Bound
-from slicing.kinds import FLOATS, INTEGERS
+from slicing.kinds import FLOATS, INTEGERS, numpy_type
 
 _INT64 = np.iinfo(np.int64)
 # What a partial holds at its time, in the order in which ties are decided.
 _NULL, _VALUE, _NOTHING = 0, 1, 2
 _CAST = "Choose or compute an atomic column first."
+_ORDER = "Order by one of these: cast it, or compute a rank first."
+ORDERED = ("boolean", *INTEGERS, *FLOATS, "date", "timestamp", "timestamp_ntz")
+"""The kinds by which an end may go: those that are numbers in a partial."""
 
 
 def first(column: str) -> Bound:
@@ -28,7 +31,7 @@ def first(column: str) -> Bound:
     'time bigint, level tinyint, value string'
     """
     label = f"first({column})"
-    return Bound(partial(_end_of, label, False), (column, EVENT_TIME), label)
+    return Bound(partial(_by_time, label, False), (column, EVENT_TIME), label)
 
 
 def last(column: str) -> Bound:
@@ -42,19 +45,56 @@ def last(column: str) -> Bound:
     'double'
     """
     label = f"last({column})"
-    return Bound(partial(_end_of, label, True), (column, EVENT_TIME), label)
+    return Bound(partial(_by_time, label, True), (column, EVENT_TIME), label)
 
 
-def _end_of(label: str, latest: bool, kind: str, _time: str = "bigint") -> Aggregate:
+def min_by(column: str, by: str) -> Bound:
+    """The value of `column` in the record in which `by` is least; of equal ones the smaller value.
+
+    Records in which `by` is null are left out, NaN is the largest; null at the least gives null, and so do no records.
+    The result has the column's kind. Not invertible: 4 combines a window on average, 2 sqrt(n) at worst. Raises
+    InvalidType for a column that is not atomic, or for `by` of text, binary or decimals. Reference: Spark's `min_by`,
+    which leaves ties open.
+
+    >>> min_by("x", "y").resolve(("string", "double")).partial
+    'by double, level tinyint, value string'
+    """
+    label = f"min_by({column}, {by})"
+    return Bound(partial(_end_of, label, False), (column, by), label)
+
+
+def max_by(column: str, by: str) -> Bound:
+    """The value of `column` in the record in which `by` is greatest; of equal ones the smaller value.
+
+    Records in which `by` is null are left out, NaN is the largest; null at the greatest gives null, and so do no
+    records. The result has the column's kind. Cost and errors as for `min_by`. Reference: Spark's `max_by`, which
+    leaves ties open.
+
+    >>> max_by("x", "y").resolve(("double", "int")).partial
+    'by int, level tinyint, value double'
+    """
+    label = f"max_by({column}, {by})"
+    return Bound(partial(_end_of, label, True), (column, by), label)
+
+
+def _by_time(label: str, latest: bool, kind: str, _time: str = "bigint") -> Aggregate:
+    return _end("time", label, latest, kind, "bigint")
+
+
+def _end_of(label: str, latest: bool, kind: str, by: str) -> Aggregate:
+    require(label, ORDERED, by, _ORDER)
+    return _end("by", label, latest, kind, by)
+
+
+def _end(name: str, label: str, latest: bool, kind: str, by: str) -> Aggregate:
     require(label, ATOMIC, kind, _CAST)
     filler = _filler(kind)
-    never = int(_INT64.min if latest else _INT64.max)
     return Aggregate(
-        constant((never, _NOTHING, filler)),
+        constant((_never(by, latest), _NOTHING, filler)),
         partial(_add, latest, filler),
         partial(_choose, latest),
         lower=_lower,
-        partial=f"time bigint, level tinyint, value {kind}",
+        partial=f"{name} {by}, level tinyint, value {kind}",
         returns=kind,
         columns=True,
         nulls=True,
@@ -71,18 +111,30 @@ def _filler(kind: str) -> Any:
     return 0 if kind in (*INTEGERS, "date", "timestamp", "timestamp_ntz") else int(_INT64.max)
 
 
-def _add(latest: bool, filler: Any, acc: Any, value: Array, time: Array) -> Any:
-    null = np.ma.getmaskarray(value)
-    level = np.where(null, np.int8(_NULL), np.int8(_VALUE))
-    return _choose(latest, acc, (np.ma.getdata(time), level, np.where(null, filler, np.ma.getdata(value))))
+def _never(kind: str, latest: bool) -> Any:
+    """The place of nothing: that which every other is preferred to, or equal to and then preferred by its level."""
+    if kind in FLOATS:
+        return -np.inf if latest else np.nan
+    if kind == "boolean":
+        return not latest
+    # Days are stored as int32, whatever they are seen as.
+    bounds = np.iinfo(np.int32 if kind == "date" else numpy_type(kind) if kind in INTEGERS else np.int64)
+    return int(bounds.min if latest else bounds.max)
+
+
+def _add(latest: bool, filler: Any, acc: Any, value: Array, by: Array) -> Any:
+    null, left_out = np.ma.getmaskarray(value), np.ma.getmaskarray(by)
+    level = np.where(left_out, np.int8(_NOTHING), np.where(null, np.int8(_NULL), np.int8(_VALUE)))
+    place = np.where(left_out, acc[0], np.ma.getdata(by))
+    return _choose(latest, acc, (place, level, np.where(null | left_out, filler, np.ma.getdata(value))))
 
 
 def _choose(latest: bool, a: Any, b: Any) -> Any:
-    time_a, level_a, value_a = a
-    time_b, level_b, value_b = b
-    ahead = time_b > time_a if latest else time_b < time_a
+    by_a, level_a, value_a = a
+    by_b, level_b, value_b = b
+    ahead = _less(by_a, by_b) if latest else _less(by_b, by_a)
     smaller = (level_b < level_a) | ((level_b == level_a) & _less(value_b, value_a))
-    taken = ahead | ((time_b == time_a) & smaller)
+    taken = ahead | (_same(by_a, by_b) & smaller)
     return tuple(np.where(taken, y, x) for x, y in zip(a, b, strict=True))
 
 
@@ -90,6 +142,13 @@ def _less(x: Array, y: Array) -> Array:
     if x.dtype.kind == "f":
         return (x < y) | (np.isnan(y) & ~np.isnan(x))
     return x < y
+
+
+def _same(x: Array, y: Array) -> Array:
+    if x.dtype.kind == "f":
+        equal: Array = (x == y) | (np.isnan(x) & np.isnan(y))
+        return equal
+    return np.equal(x, y)
 
 
 def _lower(acc: Any) -> Array:

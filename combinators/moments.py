@@ -1,7 +1,9 @@
-"""Variances and standard deviations, from (n, mean, m2) where m2 is the sum of squared distances from the mean.
+"""Variances and standard deviations, skewness and kurtosis, from n, the mean, and sums of powers of distances from it.
 
-Partials are merged as in T. F. Chan, G. H. Golub, R. J. LeVeque, "Updating formulae and a pairwise algorithm for
-computing sample variances" (1979), never by sums of squares, which lose all digits when the mean is large.
+Of (n, mean, m2), m2 the sum of squared distances, partials are merged as in T. F. Chan, G. H. Golub, R. J. LeVeque,
+"Updating formulae and a pairwise algorithm for computing sample variances" (1979); of third and fourth powers as in
+P. Pébay, "Formulas for robust, one-pass parallel computation of covariances and arbitrary-order statistical moments"
+(2008). Never by sums of powers of the values, which lose all digits when the mean is large.
 """
 
 from __future__ import annotations
@@ -66,6 +68,32 @@ def stddev_pop(column: str) -> Bound:
     return _moment("stddev_pop", column, _stddev, 0)
 
 
+def skewness(column: str) -> Bound:
+    """The skewness of `column`: the mean cube of distances from the mean, in standard deviations of the population.
+
+    Values that do not vary give null, and so do fewer than two. Returns double; NaN if one value is NaN or infinite.
+    Cost and errors as for `variance`. Reference: Spark's `skewness`.
+
+    >>> skewness("x").label
+    'skewness(x)'
+    """
+    label = f"skewness({column})"
+    return Bound(partial(_powers_of, label, 3, _skewness), (column,), label)
+
+
+def kurtosis(column: str) -> Bound:
+    """The excess kurtosis of `column`: the mean fourth power of distances over the squared variance, less 3.
+
+    Values that do not vary give null, and so do fewer than two. Returns double; NaN if one value is NaN or infinite.
+    Cost and errors as for `variance`. Reference: Spark's `kurtosis`.
+
+    >>> kurtosis("x").label
+    'kurtosis(x)'
+    """
+    label = f"kurtosis({column})"
+    return Bound(partial(_powers_of, label, 4, _kurtosis), (column,), label)
+
+
 def _moment(name: str, column: str, lower: Any, missing: int) -> Bound:
     label = f"{name}({column})"
     return Bound(partial(_moment_of, label, partial(lower, missing)), (column,), label)
@@ -123,3 +151,68 @@ def _stddev(missing: int, acc: Any) -> Array:
 def _quotient(missing: int, n: Array, m2: Array) -> Array:
     divided: Array = m2 / np.maximum(n - missing, 1)
     return divided
+
+
+def _powers_of(label: str, highest: int, lower: Any, kind: str) -> Aggregate:
+    require(label, NUMBERS, kind, _CAST)
+    powers = [f"m{power} double" for power in range(2, highest + 1)]
+    return Aggregate(
+        constant((0, *[0.0] * highest)),
+        partial(_add_powers, highest),
+        _merge_powers,
+        lower=lower,
+        partial=", ".join(["n bigint", "mean double", *powers]),
+        returns="double",
+        columns=True,
+    )
+
+
+def _add_powers(highest: int, acc: Any, value: Array) -> Any:
+    mean = np.asarray(value).astype(np.float64)
+    with np.errstate(invalid="ignore"):
+        distance = mean - mean
+    return _merge_powers(acc, (np.ones(mean.shape, np.int64), mean, *[distance] * (highest - 1)))
+
+
+def _merge_powers(a: Any, b: Any) -> Any:
+    n, mean, m2 = _merge(a[:3], b[:3])
+    with np.errstate(all="ignore"):
+        merged = [_cubes(a, b), *([_fourth_powers(a, b)] if len(a) > 4 else [])]
+    kept = (_unless_empty(a[0], b[0], x, y, new) for x, y, new in zip(a[3:], b[3:], merged, strict=True))
+    return (n, mean, m2, *kept)
+
+
+def _cubes(a: Any, b: Any) -> Array:
+    n_a, mean_a, m2_a, m3_a = a[:4]
+    n_b, mean_b, m2_b, m3_b = b[:4]
+    delta, of_a, of_b = mean_b - mean_a, n_a / (n_a + n_b), n_b / (n_a + n_b)
+    cubes: Array = m3_a + m3_b + delta**3 * (n_a * of_b * (of_a - of_b)) + 3 * delta * (of_a * m2_b - of_b * m2_a)
+    return cubes
+
+
+def _fourth_powers(a: Any, b: Any) -> Array:
+    n_a, mean_a, m2_a, m3_a, m4_a = a
+    n_b, mean_b, m2_b, m3_b, m4_b = b
+    delta, of_a, of_b = mean_b - mean_a, n_a / (n_a + n_b), n_b / (n_a + n_b)
+    powers: Array = (
+        m4_a
+        + m4_b
+        + delta**4 * (n_a * of_b * (of_a * of_a - of_a * of_b + of_b * of_b))
+        + 6 * delta * delta * (of_a * of_a * m2_b + of_b * of_b * m2_a)
+        + 4 * delta * (of_a * m3_b - of_b * m3_a)
+    )
+    return powers
+
+
+def _skewness(acc: Any) -> Array:
+    n, _, m2, m3 = acc
+    still = m2 == 0
+    deviation = np.sqrt(np.where(still, 1.0, m2) / np.maximum(n, 1))
+    return shown(m3 / np.maximum(n, 1) / deviation**3, still)
+
+
+def _kurtosis(acc: Any) -> Array:
+    n, _, m2, _, m4 = acc
+    still = m2 == 0
+    variance = np.where(still, 1.0, m2) / np.maximum(n, 1)
+    return shown(m4 / np.maximum(n, 1) / (variance * variance) - 3.0, still)

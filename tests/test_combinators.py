@@ -35,19 +35,34 @@ CASES = [pytest.param(entry, kind, id=f"{entry.name}-{kind}") for entry in CATAL
 
 
 def records_of(entry, values):
-    """Records for a combinator: with times, in which two records each share one, if it goes by time."""
-    return (
-        [(value, time // 2) for time, value in enumerate(values)] if entry.by_time else [(value,) for value in values]
-    )
+    """Records for a combinator: with times, in which two records each share one, if it goes by time.
+
+    A second column has ties, values out of order, a null, and NaN where it is compared only.
+    """
+    if entry.by_time:
+        return [(value, time // 2) for time, value in enumerate(values)]
+    if not entry.others:
+        return [(value,) for value in values]
+    others = [2.0, 0.5, 0.5, None, -3.0, math.nan if entry.name in ENDS else 7.25, 1e6, -0.0]
+    return [(value, others[place % len(others)]) for place, value in enumerate(values)]
 
 
 def kinds_of(entry, kind):
-    return (kind, "bigint") if entry.by_time else (kind,)
+    return (kind, "bigint") if entry.by_time else (kind, *entry.others)
 
 
-def parts(kind):
-    """Nothing, each value alone, each ordered pair, all values, and all finite ones."""
+def values_of(entry, kind):
+    """Samples of a kind; where powers and products of distances would leave no digits, those of ordinary size."""
     values = samples(kind)
+    if entry.name not in POWERS:
+        return values
+    ordinary = [value for value in values if not math.isfinite(value) or value == 0 or 1e-3 < abs(value) < 1e3]
+    return (*(type(values[0])(value) for value in (3, -7, 100)), *ordinary)
+
+
+def parts(entry, kind):
+    """Nothing, each value alone, each ordered pair, all values, and all finite ones."""
+    values = values_of(entry, kind)
     finite = [value for value in values if not isinstance(value, float) or math.isfinite(value)]
     return [[], *([value] for value in values), *map(list, itertools.permutations(values, 2)), list(values), finite]
 
@@ -87,8 +102,76 @@ def deviation(values, missing):
     return math.sqrt(exact_variance(values, missing))
 
 
-def end(records, sign):
-    return min(records, key=lambda record: (sign * record[1], spark_order(record[0])))[0]
+def end(records, last):
+    records = [record for record in records if record[1] is not None]
+    if not records:
+        return None
+    ends = sorted({spark_order(by) for _, by in records})
+    return min((value for value, by in records if spark_order(by) == ends[-1 if last else 0]), key=spark_order)
+
+
+def powers(values, highest):
+    """n and the sums of powers of distances from the mean, exactly; None where a value is NaN or infinite."""
+    if not all(map(math.isfinite, values)):
+        return None
+    exact = [Fraction(float(value)) for value in values]
+    mean = sum(exact) / len(exact)
+    return [len(exact), *(sum((x - mean) ** power for x in exact) for power in range(2, highest + 1))]
+
+
+def exact_skewness(values):
+    known = powers(values, 3)
+    if known is None:
+        return math.nan
+    n, m2, m3 = known
+    return None if m2 == 0 else math.copysign(math.sqrt(m3 * m3 / n / n / (m2 / n) ** 3), m3)
+
+
+def exact_kurtosis(values):
+    known = powers(values, 4)
+    if known is None:
+        return math.nan
+    n, m2, _, m4 = known
+    return None if m2 == 0 else float(n * m4 / (m2 * m2) - 3)
+
+
+def together(pairs):
+    """n, means, co-moment and squared distances of pairs, exactly; None where a value is NaN or infinite."""
+    if not all(math.isfinite(value) for pair in pairs for value in pair):
+        return None
+    xs, ys = ([Fraction(float(value)) for value in column] for column in zip(*pairs, strict=True))
+    x, y = sum(xs) / len(xs), sum(ys) / len(ys)
+    products = sum((a - x) * (b - y) for a, b in zip(xs, ys, strict=True))
+    return len(xs), x, y, products, sum((a - x) ** 2 for a in xs), sum((b - y) ** 2 for b in ys)
+
+
+def paired(name, pairs):
+    """The reference of a combinator of two columns."""
+    if name in ("covar_samp", "corr") and len(pairs) < 2:
+        return None
+    if name.startswith("regr") and len({second for _, second in pairs}) == 1 and math.isfinite(pairs[0][1]):
+        return None
+    known = together(pairs)
+    if known is None:
+        return math.nan
+    n, first, second, products, m2_first, m2_second = known
+    if name == "covar_pop":
+        return float(products / n)
+    if name == "covar_samp":
+        return float(products / (n - 1))
+    if name == "corr":
+        spread = m2_first * m2_second
+        return None if spread == 0 else math.copysign(math.sqrt(products * products / spread), products)
+    if name == "regr_slope":
+        return float(products / m2_second)
+    if name == "regr_intercept":
+        return float(first - products / m2_second * second)
+    return 1.0 if m2_first == 0 else float(products * products / m2_first / m2_second)
+
+
+ENDS = ("first", "last", "min_by", "max_by")
+PAIRS = ("covar_samp", "covar_pop", "corr", "regr_slope", "regr_intercept", "regr_r2")
+POWERS = ("skewness", "kurtosis", *PAIRS)
 
 
 REFERENCES = {
@@ -101,13 +184,21 @@ REFERENCES = {
     "variance_pop": lambda values, kind: exact_variance(values, 0),
     "stddev": lambda values, kind: deviation(values, 1),
     "stddev_pop": lambda values, kind: deviation(values, 0),
+    "skewness": lambda values, kind: exact_skewness(values),
+    "kurtosis": lambda values, kind: exact_kurtosis(values),
+    "count_if": lambda values, kind: sum(values),
+    "bool_and": lambda values, kind: all(values),
+    "bool_or": lambda values, kind: any(values),
 }
-FEWEST = {"count": 0, "variance": 2, "stddev": 2}
+FEWEST = {"count": 0, "count_if": 0, "variance": 2, "stddev": 2}
 
 
 def expected(entry, kind, records):
-    if entry.by_time:
-        return end(records, -1 if entry.name == "last" else 1) if records else None
+    if entry.name in ENDS:
+        return end(records, entry.name in ("last", "max_by"))
+    if entry.others:
+        pairs = [record for record in records if None not in record]
+        return paired(entry.name, pairs) if pairs else None
     values = [value for (value,) in records if value is not None]
     return None if len(values) < FEWEST.get(entry.name, 1) else REFERENCES[entry.name](values, kind)
 
@@ -130,6 +221,8 @@ def bound_on_error(entry, values):
     size = math.fsum(abs(float(v)) for v in values if v is not None and math.isfinite(v))
     if entry.name in ("sum", "mean"):
         return 1e-12 * size
+    if entry.name in POWERS:
+        return 1e-10 * max(1.0, size) ** 2
     mean = size / max(1, len(values))
     error = 1e-10 * max(exact_variance([v for v in values if v is not None], 0), 1e-4 * mean * mean)
     return math.sqrt(error) if entry.name.startswith("stddev") else error
@@ -138,7 +231,7 @@ def bound_on_error(entry, values):
 def assert_equal(entry, found, wanted, values):
     if is_nan(wanted):
         assert is_nan(found)
-    elif isinstance(wanted, float) and math.isfinite(wanted) and entry.name not in ("min", "max", "first", "last"):
+    elif isinstance(wanted, float) and math.isfinite(wanted) and entry.name not in ("min", "max", *ENDS):
         assert abs(found - wanted) <= bound_on_error(entry, values)
     else:
         assert (found, type(found)) == (wanted, type(wanted))
@@ -159,11 +252,12 @@ def test_every_public_combinator_is_in_the_catalogue():
         for name, function in inspect.getmembers(module, inspect.isfunction)
         if function.__module__ == module.__name__ and not name.startswith("_")
     }
-    assert set(public) == set(combinators.__all__)
+    assert set(public) == {getattr(combinators, name).__name__ for name in combinators.__all__}
     assert [entry.function for entry in CATALOGUE if public.get(entry.name) is entry.function] == [
         entry.function for entry in CATALOGUE
     ]
-    assert sorted(entry.name for entry in CATALOGUE) == sorted(combinators.__all__)
+    assert sorted(name for entry in CATALOGUE for name in entry.names) == sorted(combinators.__all__)
+    assert all(getattr(combinators, name) is entry.function for entry in CATALOGUE for name in entry.names)
 
 
 @pytest.mark.parametrize("entry", CATALOGUE, ids=lambda entry: entry.name)
@@ -172,16 +266,16 @@ def test_entries_are_complete(entry):
     assert f"`{entry.reference}" in doc
     assert ">>>" in doc
     assert "null" in doc
-    assert entry.name in REFERENCES or entry.by_time
+    assert entry.name in REFERENCES or entry.name in ENDS or entry.others
     assert all(len(samples(kind)) >= 2 and kind == kind_of(kind) for kind in sample_kinds(entry))
-    assert entry.function("x").columns[0] == "x"
+    assert entry.of("x", "y").columns[0] == "x"
 
 
 @pytest.mark.parametrize(("entry", "kind"), CASES)
 def test_aggregates_pickle_and_name_their_result(entry, kind):
-    bound = pickle.loads(pickle.dumps(entry.function("x")))
+    bound = pickle.loads(pickle.dumps(entry.of("x", "y")))
     assert isinstance(bound, Bound)
-    assert bound.label == f"{entry.name}(x)"
+    assert bound.label == f"{entry.name}({'x, y' if entry.others else 'x'})"
     aggregate = pickle.loads(pickle.dumps(bound.resolve(kinds_of(entry, kind))))
     assert aggregate.columns
     assert len(aggregate.results) == 1
@@ -192,8 +286,8 @@ def test_kinds_without_meaning_are_refused(entry):
     assert not entry.accepts("interval")
     refused = [kind for kind in ("string", "boolean", "date", "binary") if not entry.accepts(kind)]
     for kind in refused:
-        with pytest.raises(InvalidType, match=rf"`{entry.name}\(x\)` takes .*; got {kind}\. Cast it first"):
-            entry.function("x").resolve((kind,))
+        with pytest.raises(InvalidType, match=rf"`{entry.name}\(x.*\)` takes .*; got {kind}\. C(ast it|ompute a)"):
+            entry.of("x", "y").resolve((kind, *entry.others))
 
 
 def test_a_column_must_be_a_name():
@@ -230,8 +324,9 @@ def test_a_null_of_an_overflow_is_of_its_window_only():
 
 @pytest.mark.parametrize(("entry", "kind"), CASES)
 def test_laws(entry, kind):
-    records = records_of(entry, [*samples(kind), None, samples(kind)[0], None])
-    found = laws.check(entry.function("x"), records, kinds=kinds_of(entry, kind), rounds=30)
+    values = values_of(entry, kind)
+    records = records_of(entry, [*values, None, values[0], None])
+    found = laws.check(entry.of("x", "y"), records, kinds=kinds_of(entry, kind), rounds=30)
     assert found is None, str(found)
 
 
@@ -243,7 +338,7 @@ def test_laws_that_are_tried_when_a_query_is_built(entry, kind, monkeypatch):
     kinds = kinds_of(entry, kind)
     columns = [_law_samples(of) for of in kinds]
     arrays = [pa.array(values, arrow_type(of)) for values, of in zip(columns, kinds, strict=True)]
-    aggregate = entry.function("x").resolve(kinds)
+    aggregate = entry.of("x", "y").resolve(kinds)
     if aggregate.nulls:
         arrays = [pa.concat_arrays([array, pa.nulls(1, array.type)]) for array in arrays]
     found = broken_law(kernel(entry.name, aggregate), arrays)
@@ -259,9 +354,9 @@ def test_laws_of_count_without_a_column():
 
 @pytest.mark.parametrize(("entry", "kind"), CASES)
 def test_results_are_those_of_the_reference(entry, kind):
-    for values in parts(kind):
+    for values in parts(entry, kind):
         records = records_of(entry, values)
-        result_kind = entry.function("x").resolve(kinds_of(entry, kind)).results[0].kind
+        result_kind = entry.of("x", "y").resolve(kinds_of(entry, kind)).results[0].kind
         wanted = as_type(expected(entry, kind, records), result_kind)
         if wanted == "overflow":
             with pytest.raises(ResultOverflow, match=rf'`{entry.name}\(x\)` of a window must fit.*`overflow="null"`'):
@@ -269,17 +364,17 @@ def test_results_are_those_of_the_reference(entry, kind):
             found = fold(entry.function("x", overflow="null"), kinds_of(entry, kind), records)
             assert found == (result_kind, None)
             continue
-        found_kind, found = fold(entry.function("x"), kinds_of(entry, kind), records)
+        found_kind, found = fold(entry.of("x", "y"), kinds_of(entry, kind), records)
         assert found_kind == result_kind
         assert_equal(entry, found, wanted, values)
 
 
 @pytest.mark.parametrize(("entry", "kind"), CASES)
 def test_nulls_are_as_if_absent_or_the_smallest(entry, kind):
-    low, high = samples(kind)[:2]
+    low, high = values_of(entry, kind)[:2]
     for values in ([None], [None, None, low], [high, None, low, None, None], [low, low, None, high]):
         records = records_of(entry, values)
-        result_kind, found = fold(entry.function("x"), kinds_of(entry, kind), records)
+        result_kind, found = fold(entry.of("x", "y"), kinds_of(entry, kind), records)
         assert_equal(entry, found, as_type(expected(entry, kind, records), result_kind), values)
 
 
@@ -289,7 +384,7 @@ def test_many_doubles_far_from_zero(name, spread):
     choice = random.Random(7)
     values = [1e9 + spread * choice.gauss(0, 1) for _ in range(5000)]
     entry = next(entry for entry in CATALOGUE if entry.name == name)
-    _, found = fold(entry.function("x"), ("double",), [(value,) for value in values])
+    _, found = fold(entry.of("x", "y"), ("double",), [(value,) for value in values])
     assert_equal(entry, found, REFERENCES[name](values, "double"), values)
 
 

@@ -14,6 +14,8 @@ from combinators.catalogue import CATALOGUE, sample_kinds, samples
 from slicing.kinds import arrow_type
 
 KINDS = sample_kinds(CATALOGUE[0])
+POWERS = ("skewness", "kurtosis", "covar_samp", "covar_pop", "corr", "regr_slope", "regr_intercept", "regr_r2")
+"""Those of powers and products of distances, which values of very different size leave no digits of."""
 TIGHT = ("bigint", "decimal(38,18)")
 """Kinds in which Spark overflows on the way, though the sum of all samples fits."""
 
@@ -43,7 +45,9 @@ def table():
             values = columns[kind][name]
             cells[kind] += values + [None] * (length - len(values))
     arrays = [pa.array(cells[kind], arrow_type(kind)) for kind in KINDS]
-    return pa.table([names, pa.array(times, pa.int64()), *arrays], names=["name", "time", *map(column, KINDS)])
+    others = [None if time % 5 == 3 else time * 0.75 - 2 for time in times]
+    head = [names, pa.array(times, pa.int64()), pa.array(others, pa.float64())]
+    return pa.table([*head, *arrays], names=["name", "time", "other", *map(column, KINDS)])
 
 
 def column(kind):
@@ -51,25 +55,30 @@ def column(kind):
 
 
 def by_spark(entry, kind):
-    arguments = [column(kind), "time"] if entry.by_time else [column(kind)]
+    arguments = [column(kind), "time"] if entry.by_time else [column(kind), "other"][: 1 + len(entry.others)]
     return getattr(functions, entry.reference)(*arguments).alias(column(kind))
 
 
 @pytest.fixture(scope="module")
 def data(spark):
-    schema = ", ".join(["name string", "time bigint", *(f"{column(kind)} {kind}" for kind in KINDS)])
+    schema = ", ".join(["name string", "time bigint", "other double", *(f"{column(kind)} {kind}" for kind in KINDS)])
     frame = spark.createDataFrame(table(), schema).cache()
     yield frame
     frame.unpersist()
 
 
-def agree(x, y):
+def agree(x, y, rel_tol=1e-12):
     if isinstance(x, float) and isinstance(y, float):
-        return x == y or (math.isnan(x) and math.isnan(y)) or math.isclose(x, y, rel_tol=1e-12)
+        return x == y or (math.isnan(x) and math.isnan(y)) or math.isclose(x, y, rel_tol=rel_tol)
     return (x, type(x)) == (y, type(y))
 
 
-@pytest.mark.parametrize("entry", CATALOGUE, ids=lambda entry: entry.name)
+def second(entry):
+    """The columns after the first, and their kinds."""
+    return {"time": "bigint"} if entry.by_time else dict(zip(["other"], entry.others, strict=False))
+
+
+@pytest.mark.parametrize("entry", [e for e in CATALOGUE if e.name not in POWERS], ids=lambda entry: entry.name)
 def test_results_and_types_are_those_of_spark(data, entry):
     kinds = sample_kinds(entry)
     frame = data.groupBy("name").agg(*[by_spark(entry, kind) for kind in kinds])
@@ -80,14 +89,42 @@ def test_results_and_types_are_those_of_spark(data, entry):
         records[record["name"]].append(record)
     differences = []
     for kind in kinds:
-        bound_kinds = (kind, "bigint") if entry.by_time else (kind,)
         for name, members in records.items():
-            values = [(r[column(kind)], r["time"]) if entry.by_time else (r[column(kind)],) for r in members]
-            found_kind, found = fold(entry.function("x"), bound_kinds, values)
+            values = [(r[column(kind)], *(r[other] for other in second(entry))) for r in members]
+            found_kind, found = fold(entry.of("x", "y"), (kind, *second(entry).values()), values)
             wanted = rows[name][column(kind)]
             assert found_kind == types[column(kind)]
             if not agree(found, wanted):
                 differences.append((kind, name, found, wanted))
+    assert not differences
+
+
+def test_powers_and_products_of_distances_are_those_of_spark(spark):
+    choice = random.Random(3)
+    ordinary = [
+        (
+            group,
+            None if choice.random() < 0.1 else choice.gauss(5, 2),
+            None if choice.random() < 0.1 else choice.random(),
+        )
+        for group in range(12)
+        for _ in range(group)
+    ]
+    still = [(20, 2.0, 3.0), (20, 2.0, 4.0), (21, 2.0, 3.0), (21, 4.0, 3.0), (22, 1.0, None), (22, None, 1.0)]
+    odd = [(30, math.nan, 1.0), (30, 2.0, 3.0), (31, 1.0, math.inf), (31, 2.0, 3.0), (32, math.nan, 1.0)]
+    entries = [entry for entry in CATALOGUE if entry.name in POWERS]
+    records = [*ordinary, *still, *odd]
+    columns = [getattr(functions, e.reference)(*("x", "y")[: 1 + len(e.others)]).alias(e.name) for e in entries]
+    frame = spark.createDataFrame(records, "n int, x double, y double").groupBy("n").agg(*columns)
+    differences = []
+    for row in frame.collect():
+        members = [(x, y) for group, x, y in records if group == row.n]
+        for entry in entries:
+            width = 1 + len(entry.others)
+            _, found = fold(entry.of("x", "y"), ("double",) * width, [member[:width] for member in members])
+            wanted = row[entry.name]
+            if not agree(found, wanted, rel_tol=1e-9):
+                differences.append((row.n, entry.name, found, wanted))
     assert not differences
 
 

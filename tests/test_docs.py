@@ -144,7 +144,10 @@ def test_every_combinator_has_a_row():
     page = (ROOT / "docs" / "combinators.md").read_text(encoding="utf-8")
     rows = dict(re.findall(r"^\| `(\w+)\([^|]*\| `(\w+)", page, re.MULTILINE))
     assert rows == {entry.name: entry.reference for entry in CATALOGUE}
-    assert rows.keys() == set(combinators.__all__)
+    named = {
+        name for cell in re.findall(r"^\| (`\w+\([^|]*)\|", page, re.MULTILINE) for name in re.findall(r"`(\w+)", cell)
+    }
+    assert named == set(combinators.__all__)
 
 
 def test_every_public_name_is_documented():

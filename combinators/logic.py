@@ -1,0 +1,94 @@
+"""Conditions: how many records meet one, whether all do, whether any does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from combinators._common import Array, constant, require, shown
+from slicing.aggregate import Aggregate, Bound, fieldwise
+
+_CAST = "Compute a boolean column first, for example with `withColumn`."
+
+
+def count_if(column: str) -> Bound:
+    """In how many records the boolean `column` is true.
+
+    Nothing counted gives 0, never null. Returns bigint. Exact; invertible: 2 combines a window. Raises InvalidType for
+    a column that is not boolean. Reference: Spark's `count_if`.
+
+    >>> count_if("x").resolve(("boolean",)).agg(np.zeros(3, np.int64), np.array([True, False, True]))
+    array([1, 0, 1])
+    """
+    label = f"count_if({column})"
+    return Bound(partial(_count_if, label), (column,), label)
+
+
+def bool_and(column: str) -> Bound:
+    """Whether the boolean `column` is true in all records that have a value.
+
+    No value gives null. Returns boolean. Exact; invertible, as both outcomes are counted: 2 combines a window. Raises
+    InvalidType for a column that is not boolean. Reference: Spark's `bool_and`.
+
+    >>> bool_and("x").resolve(("boolean",)).lower((np.array([2, 1]), np.array([0, 1]))).tolist()
+    [True, False]
+    """
+    return _of_counts("bool_and", column, _all)
+
+
+def bool_or(column: str) -> Bound:
+    """Whether the boolean `column` is true in one record at least.
+
+    No value gives null. Returns boolean. Exact; invertible, as both outcomes are counted: 2 combines a window. Raises
+    InvalidType for a column that is not boolean. Reference: Spark's `bool_or`.
+
+    >>> bool_or("x").resolve(("boolean",)).lower((np.array([1, 0]), np.array([2, 2]))).tolist()
+    [True, False]
+    """
+    return _of_counts("bool_or", column, _any)
+
+
+def _count_if(label: str, kind: str) -> Aggregate:
+    require(label, ("boolean",), kind, _CAST)
+    return Aggregate(constant(0), _add, fieldwise(np.add), fieldwise(np.subtract), partial="n bigint", columns=True)
+
+
+def _add(n: Array, value: Array) -> Array:
+    return n + value
+
+
+def _of_counts(name: str, column: str, lower: Callable[[Any], Array]) -> Bound:
+    label = f"{name}({column})"
+    return Bound(partial(_counts, label, lower), (column,), label)
+
+
+def _counts(label: str, lower: Callable[[Any], Array], kind: str) -> Aggregate:
+    require(label, ("boolean",), kind, _CAST)
+    return Aggregate(
+        constant((0, 0)),
+        _add_outcome,
+        fieldwise(np.add, np.add),
+        fieldwise(np.subtract, np.subtract),
+        lower,
+        partial="true bigint, false bigint",
+        returns="boolean",
+        columns=True,
+    )
+
+
+def _add_outcome(acc: Any, value: Array) -> Any:
+    true, false = acc
+    return true + value, false + ~value
+
+
+def _all(acc: Any) -> Array:
+    true, false = acc
+    return shown(false == 0, true + false == 0)
+
+
+def _any(acc: Any) -> Array:
+    true, false = acc
+    return shown(true > 0, true + false == 0)
