@@ -8,12 +8,17 @@ import numpy as np
 
 from slicing.assembly import Windows, assemble
 from slicing.blocks import Block, Shape, concat, empty, fold
+from slicing.kinds import is_exact
 from slicing.nodes import Live, Node, Rows
 from slicing.pages import Nodes, Pages
 from slicing.stripes import FOREVER, Stripes
 from slicing.trees import ThreeLayer, TwoLayer
 
 FRAME_ROWS = 250_000
+MOVE_CELLS = 700
+"""Moving the three-layer tree by a slice costs about as much as so many cells of windows that are assembled at once."""
+SLICE_CELLS = 200
+"""Reading a slice, for windows that are assembled at once, costs about as much as so many of their cells."""
 
 
 class Closing:
@@ -37,7 +42,6 @@ class Closing:
         self.shape, self.slicing, self.trees, self.stripes, self.fresh = shape, shape.slicing, trees, stripes, fresh
         self.first, self.until, self.end = windows
         self.cached = cached
-        self.jumps = (self.until - self.first) * self.slicing.per_advance >= self.slicing.per_window
         self.entered_before = self.slicing.entered(self.first)
         self.live = Live(shape)
         self._held, self._held_until = empty(shape), -FOREVER
@@ -47,11 +51,34 @@ class Closing:
             "two": Nodes(pages, "two", shape.select(self.two)),
             "three": Nodes(pages, "three", shape.select(self.three)),
         }
+        self.jumps = self._jumps()
 
     @property
     def leaves_nodes(self) -> bool:
-        """Not behind a jump over a whole window: the next close may be another, which could not use them."""
+        """Not behind a jump: the next close may be another, which would not use them."""
         return self.until == self.end and not self.jumps
+
+    def _jumps(self) -> bool:
+        """Whether the caches are useless, or moved one slice after another at a higher cost than slices are read at.
+
+        A close over a whole window is a jump. So is a smaller one of few keys, whose calls cost more than their cells,
+        unless floats that came late would be combined in another order.
+        """
+        slices, n = (self.until - self.first) * self.slicing.per_advance, self.slicing.per_window
+        price = (n + slices) / slices
+        if slices >= n or price * SLICE_CELLS > MOVE_CELLS:
+            return slices >= n
+        if not (self.three and self.live.whole_arrays and self._same_order()):
+            return False
+        if self.cached:
+            self._three_layer().learn_keys()
+        keys = max(len(self.live.names), len(self.fresh.names))
+        return price * (SLICE_CELLS + keys) <= MOVE_CELLS
+
+    def _same_order(self) -> bool:
+        fields = [field for i in self.three for field in self.shape.kernels[i].fields]
+        late = self.stripes.late or len(self.fresh.between(self.slicing.first_slice(self.first), self.entered_before))
+        return not late or all(is_exact(field.kind) for field in fields)
 
     def windows(self) -> Iterator[Windows]:
         """All windows that hold a record, in frames of bounded size."""

@@ -34,7 +34,7 @@ class Live:
         self.shape = shape
         self.names = shape.key_schema.empty_table()
         self.dictionaries = [kernel.no_dictionary for kernel in shape.kernels]
-        self._whole_arrays = all(
+        self.whole_arrays = all(
             isinstance(kernel, ColumnsKernel) and np.object_ not in kernel.dtypes for kernel in shape.kernels
         )
         self._nodes: WeakSet[Node] = WeakSet()
@@ -55,7 +55,7 @@ class Live:
 
         Never where each cell costs a call: of functions for single rows, or of values that are Python objects.
         """
-        return self._whole_arrays and 0 < rows >= FILLED_SHARE * cells
+        return self.whole_arrays and 0 < rows >= FILLED_SHARE * cells
 
     def place(self, block: Block, chosen: Sequence[int]) -> Rows:
         """The rows of a block of the kernels at `chosen`, with codes and ranks that the nodes share."""
@@ -288,6 +288,22 @@ class Node:
     def _place(self, codes: Any, index: int) -> str:
         code = index if isinstance(codes, slice) else int(codes[index])
         return show_key(self.live.names, code % len(self.live.names))
+
+    def apart(self, count: int) -> list[Node]:
+        """So many nodes on end, each one alone again; it grows with the keys."""
+        keys = len(self.records) // count
+        parts = [slice(at * keys, (at + 1) * keys) for at in range(count)]
+        return [
+            self.live.follow(
+                Node(
+                    self.live,
+                    self.chosen,
+                    self.records[part].copy(),
+                    {i: [column[part].copy() for column in self.partials[i]] for i in self.chosen},
+                )
+            )
+            for part in parts
+        ]
 
     def _all(self) -> Rows:
         none: Array = np.zeros(0, dtype=np.int64)

@@ -14,7 +14,7 @@ Windows of the same p and q are combined in two calls, as nodes on end.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import islice, pairwise
 from typing import Protocol
@@ -24,7 +24,7 @@ import numpy as np
 from slicing.assembly import group_length, is_additive
 from slicing.blocks import Block, empty, regroup
 from slicing.kernel import Array
-from slicing.nodes import Live, Node, Rows, on_end
+from slicing.nodes import FILLED_CELLS, Live, Node, Rows, on_end
 
 
 class Cache(Protocol):
@@ -323,8 +323,7 @@ class ThreeLayer:
         before = oldest - self.step
         self.p, self.q = before // self.stripe, (before + self.n - 1) // self.stripe
         front = (self.p + 1) // self.group
-        for stripe in range(self.p + 1, self.q):
-            total = self._prefix(stripe, before + self.n)
+        for stripe, total in self._totals(self.p + 1, self.q):
             if stripe // self.group == front:
                 self._nodes[f"stripe {stripe}"] = total
                 continue
@@ -334,7 +333,8 @@ class ThreeLayer:
                 start.join(total)
             self._nodes["start"] = start
         self._rebuild_rest(front)
-        self.run = self._prefix(self.q, before + self.n)
+        self.run = self.live.node(self.chosen)
+        self.run.append_slices(self.slices(self.q * self.stripe, before + self.n))
         needed = oldest <= self.until or self.leaves_suffixes  # by this close or by the next
         if needed and oldest // self.stripe == self.p:
             self._begin_stripe(oldest)
@@ -347,13 +347,25 @@ class ThreeLayer:
             rest = total
             self.cache.save(f"rest {stripe}", rest.block())
 
-    def _prefix(self, stripe: int, end: int) -> Node:
-        """The slices of a stripe before `end`, combined from the oldest on."""
-        first = stripe * self.stripe
-        rows = self.slices(first, min(first + self.stripe, end))
-        node = self.live.node(self.chosen)
-        node.append_slices(rows)
-        return node
+    def _totals(self, first: int, end: int) -> Iterator[tuple[int, Node]]:
+        """Stripes `first` up to but not including `end`, each combined from its oldest slice on."""
+        at_once = 1  # how many keys there are is known when slices have been read
+        while first < end:
+            stop = min(end, first + at_once)
+            rows = self.slices(first * self.stripe, stop * self.stripe).only(self.chosen)
+            yield from enumerate(self._combined(rows, first, stop), first)
+            first, at_once = stop, max(1, FILLED_CELLS // max(1, len(self.live.names)))
+
+    def _combined(self, rows: Rows, first: int, end: int) -> list[Node]:
+        """The slices of some stripes; those in the same place of their stripes in one call."""
+        keys = len(self.live.names)
+        stripes, places = np.divmod(rows.slices, self.stripe)
+        order = np.argsort(places, kind="stable")
+        codes = (stripes - first) * keys + rows.codes
+        partials = {i: [column[order] for column in columns] for i, columns in rows.partials.items()}
+        nodes = on_end([self.live.node(self.chosen) for _ in range(first, end)])
+        nodes.append_slices(Rows(places[order], codes[order], rows.records[order], partials, rows.dictionaries))
+        return nodes.apart(end - first)
 
     def save(self) -> None:
         """Write what changed and the next close needs."""

@@ -116,7 +116,7 @@ def sparse_records(slicing, count):
 @pytest.mark.parametrize(
     "slicing", [hopping(60), Slicing(25_000, 2_000, 1_000)], ids=["60 slices", "25 slices, 2 an advance"]
 )
-@pytest.mark.parametrize("at_a_time", [1, pytest.param(2, marks=pytest.mark.long), 7, 24, 10**6])
+@pytest.mark.parametrize("at_a_time", [1, pytest.param(2, marks=pytest.mark.long), 7, 24, 50, 10**6])
 @pytest.mark.parametrize("feed", ["at once", "as it closes"])
 def test_floats_do_not_depend_on_how_many_windows_close_together(slicing, at_a_time, feed):
     floats = cases("floats", "variance")
@@ -158,6 +158,34 @@ def test_closes_of_many_windows_and_of_few_take_turns(chosen):
     assert not any(suffixes for count, suffixes in left if count > stream.slicing.stripe)
     assert any(suffixes for _, suffixes in left)
     assert stream.late[1] > 0
+    stream.drain()
+
+
+@pytest.mark.parametrize("late", [False, True])
+@pytest.mark.parametrize("name", ["floats", "most"])
+def test_a_close_of_almost_a_window_takes_few_calls(name, late, monkeypatch):
+    """A call a slice would cost more than the cells of one key; but floats that came late are combined in turn."""
+    stream, calls = warm(400, cases(name), ["three_layer"], keys=1), []
+    for window in (1, 2):
+        close_next(stream, window, evenly(stream.slicing, [window + 300]) if late else ())
+    kernel, entering = stream.shape.kernels[0], evenly(stream.slicing, range(402, 402 + 399))
+    combine = type(kernel).combine
+    monkeypatch.setattr(type(kernel), "combine", lambda *given: calls.append(1) or combine(*given))
+    assert len(stream.step(entering, watermark_of(stream.slicing, 3 + 399))) == 399
+    assert (len(calls) < 200) == (name == "most" or not late)
+    stream.drain()
+
+
+def test_the_close_after_a_jump_takes_few_calls(monkeypatch):
+    """It makes all nodes anew, those of all stripes together."""
+    n = 400
+    stream, calls = warm(n, cases("most"), ["three_layer"], keys=2), []
+    stream.step(evenly(stream.slicing, range(n, 3 * n), keys=2), watermark_of(stream.slicing, 2 * n))
+    kernel = stream.shape.kernels[0]
+    combine = type(kernel).combine
+    monkeypatch.setattr(type(kernel), "combine", lambda *given: calls.append(1) or combine(*given))
+    close_next(stream, 2 * n, keys=2)
+    assert len(calls) < 12 * stream.slicing.stripe
     stream.drain()
 
 
