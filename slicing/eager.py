@@ -96,12 +96,12 @@ class WindowPages:
         A window that its page does not hold has no records and `init()`. Reads a page once for each frame.
         """
         only_new = frame.kind == "correction" and self.what == ONLY_NEW
-        filled = self._filled(frame, self._new.__getitem__ if only_new else self.page)
-        return replace(filled, old=frame.old and self._filled(frame.old, self._before.__getitem__))
+        filled = self.filled(frame, self._new.__getitem__ if only_new else self.page)
+        return replace(filled, old=frame.old and self.filled(frame.old, self._before.__getitem__))
 
     def with_old(self, frame: Windows) -> Windows:
         """The windows of a frame with what they were before records came in this micro-batch."""
-        return replace(frame, old=self._filled(frame, self._before.__getitem__))
+        return replace(frame, old=self.filled(frame, self._before.__getitem__))
 
     def only_new(self, window: int) -> Block:
         """What the records of this micro-batch alone make of a window that is corrected."""
@@ -124,7 +124,8 @@ class WindowPages:
             self._new[window] = fold_onto(self.shape, new, window, records, self.arguments)
         self.nodes.save(str(window), fold_onto(self.shape, page, window, records, self.arguments))
 
-    def _filled(self, frame: Windows, page_of: Callable[[int], Block]) -> Windows:
+    def filled(self, frame: Windows, page_of: Callable[[int], Block]) -> Windows:
+        """The windows of a frame as some pages have them; see `fill`."""
         rows = np.argsort(frame.windows, kind="stable")
         blocks, places = [], []
         for some in np.split(rows, np.flatnonzero(np.diff(frame.windows[rows])) + 1):
@@ -177,8 +178,9 @@ class EagerBucket:
         for records in batches:
             if len(records.slices):
                 self.windows.add(records, taking, self.head.done)
-                accepted = self.shape.slicing.last_window(records.slices) >= taking
-                self._came.append(_marks(self.shape, records.take(np.flatnonzero(accepted))))
+                if not self.emission.once or self.shape.slicing.per_advance > 1:
+                    accepted = self.shape.slicing.last_window(records.slices) >= taking
+                    self._came.append(_marks(self.shape, records.take(np.flatnonzero(accepted))))
         late_for_all = sum(int(np.sum(self.shape.slicing.last_window(each.slices) < taking)) for each in refused)
         late_for_some = sum(len(each.slices) for each in refused) - late_for_all
         return Late(late_for_all, late_for_some, refused, taking, self.head.watermark)
@@ -236,9 +238,9 @@ class EagerBucket:
 
     def _changes(self, window: int) -> Iterator[Windows]:
         """The rows of a window that closes, for the keys whose result is not that of the window before."""
-        pages = [self.windows.page(at) for at in (window - 1, window)]
-        _, names = encode_keys(pa.concat_tables([page.names for page in pages]))
-        before, there = (self.windows.fill(_places(names, at)) for at in (window - 1, window))
+        pages = {at: self.windows.page(at) for at in (window - 1, window)}
+        _, names = encode_keys(pa.concat_tables([page.names for page in pages.values()]))
+        before, there = (self.windows.filled(_places(names, at), pages.__getitem__) for at in pages)
         now, previous = result_codes(self.shape, [there, before])
         yield from differing(there, now, previous, self.emission.what == WITH_DRAINED)
 

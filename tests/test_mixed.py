@@ -122,7 +122,7 @@ def test_a_checkpoint_that_was_all_eager_is_refused_by_name_and_goes_on_as_eager
     windowed = group_by(stream_of(spark)).window(hopping_of("10 minutes", "1 minute"), time="ts")
     results = {"n": C.count(), "balance": Aggregate(BALANCE.init, BALANCE.agg).on("value")}
     now, asked = (fingerprint(each._query((), results), (0,), 1) for each in (windowed, windowed.assemble("eager")))
-    assert asked["partials"] == "n bigint: eager; f0 bigint: eager"
+    assert asked["partials"] == "n bigint: eager; value bigint: eager"
     with pytest.raises(StateMismatch, match=r"checkpoint `.*: eager; .*: eager`, query `.*: two_layer; .*: eager`"):
         compare_fingerprints(asked, now)
 
