@@ -3,8 +3,8 @@
     python -m slicing mentions.csv.gz --time ts --keys symbol --size "7 days" --advance "1 hour" \\
         --aggregate "mean(mentions)"
 
-Arguments are checked before Spark starts; an error is one line on stderr and exit code 2. Results go to stdout or to
-`--output`, progress to stderr.
+Arguments are checked, and the output is tried, before Spark starts; an error is one line on stderr. Results go to
+stdout or to `--output`, progress to stderr. `--help` has the exit codes; it needs no pyspark.
 """
 
 from __future__ import annotations
@@ -12,17 +12,26 @@ from __future__ import annotations
 import argparse
 import ast
 import inspect
+import os
 import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import combinators
-from slicing.aggregate import Bound
-from slicing.errors import InvalidValue, SlicingError
+from slicing.aggregate import EVENT_TIME, Bound
+from slicing.errors import InvalidValue, MissingRequirement, SlicingError
 from slicing.grouping import group_by
-from slicing.spark.job import Job, complain, run, say
-from slicing.spark.session import workspace
+from slicing.spark.command import (
+    INTERRUPTED,
+    REFUSED,
+    UNREADABLE,
+    Job,
+    NothingReadable,
+    check_writable,
+    data_files,
+)
+from slicing.spark.voice import complain, say
 from slicing.windows import hopping, microseconds
 
 if TYPE_CHECKING:
@@ -31,20 +40,46 @@ if TYPE_CHECKING:
 FORMATS = {".csv": "csv", ".json": "json", ".jsonl": "json", ".ndjson": "json", ".parquet": "parquet"}
 COMPRESSED = (".gz", ".bz2", ".zst", ".lz4", ".snappy")
 
+_EPILOG = """example:
+  python -m slicing payments.csv --time ts --keys user --size "1 hour" --advance "1 minute" \\
+      --aggregate "count()" --aggregate "spent=sum(amount)"
+
+exit codes:
+  0    done; with --follow: ended by Ctrl-C
+  1    Spark failed; its log is kept, and named
+  2    an argument, a column or the output is wrong; nothing was written
+  3    done, but records could not be read and are in no window; 0 with --allow-bad
+  130  interrupted by Ctrl-C
+"""
+
 _RESULT = re.compile(r"\s*(?:(\w+)\s*=\s*)?(\w+)\s*\((.*)\)\s*")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line. Exit codes: 0, 1 if Spark failed, 2 for a wrong argument, 130 if interrupted."""
+    """Run the command line, and return its exit code."""
     try:
-        job = parse(arguments)
-        with workspace() as scratch:
-            return run(job, scratch)
+        return run(parse(arguments))
+    except NothingReadable as error:
+        return complain(str(error), UNREADABLE)
     except SlicingError as error:
-        return complain(str(error), 2)
+        return complain(str(error), REFUSED)
     except KeyboardInterrupt:
         say("interrupted")
-        return 130
+        return INTERRUPTED
+
+
+def run(job: Job) -> int:
+    """Do the job. Raises MissingRequirement without pyspark, which nothing before this needs."""
+    try:
+        from slicing.spark.job import run
+        from slicing.spark.session import workspace
+    except ModuleNotFoundError as error:
+        raise MissingRequirement(
+            f"reading files needs pyspark; found no module `{error.name}`. Install it with "
+            "`pip install 'spark-slicing[spark]'`."
+        ) from None
+    with workspace() as scratch:
+        return run(job, scratch)
 
 
 # Arguments
@@ -53,7 +88,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """One line as for all other errors."""
-        raise SystemExit(complain(f"{message}. See `python -m slicing --help`.", 2))
+        raise SystemExit(complain(f"{message}. See `python -m slicing --help`.", REFUSED))
 
 
 def parser() -> argparse.ArgumentParser:
@@ -62,15 +97,17 @@ def parser() -> argparse.ArgumentParser:
     made = _Parser(
         prog="python -m slicing",
         description="Aggregate records over sliding windows. Without --output the results are printed. Times are UTC.",
-        epilog='Example: python -m slicing payments.csv --time ts --keys user --size "1 hour" --advance "1 minute" '
-        '--aggregate "count()" --aggregate "spent=sum(amount)"',
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add = made.add_argument
     add("input", metavar="INPUT", help="a CSV (with header), JSON lines or Parquet file, gzip included, or a directory")
     add("--time", required=True, metavar="COLUMN", help="the event time: a timestamp, or text that can be cast to one")
+    add("--time-unit", choices=("s", "ms", "us"), default="", help="the event time is a number of these since 1970")
     add("--keys", action="append", default=[], metavar="COLUMN[,COLUMN]", help="group by these; may be repeated")
     add("--size", required=True, metavar="DURATION", help='length of a window, for example "7 days"')
     add("--advance", metavar="DURATION", help="distance between the starts of windows (default: the size)")
+    add("--gaps", action="store_true", help="let the advance be longer than the size: records between are in no window")
     add("--offset", default="0 seconds", metavar="DURATION", help="shift of all windows from the epoch")
     add(
         "--aggregate",
@@ -84,7 +121,6 @@ def parser() -> argparse.ArgumentParser:
     add("--follow", action="store_true", help="treat the directory INPUT as a stream, until Ctrl-C")
     add(
         "--delay",
-        default="10 minutes",
         metavar="DURATION",
         help="with --follow: the delay of the watermark (10 minutes)",
     )
@@ -93,6 +129,7 @@ def parser() -> argparse.ArgumentParser:
         "--checkpoint", metavar="DIR", help="with --follow: where to remember what is done (default: beside the output)"
     )
     add("--max-files", type=int, metavar="N", help="with --follow: read at most N files per micro-batch")
+    add("--allow-bad", action="store_true", help="exit code 0 although records could not be read")
     return made
 
 
@@ -102,8 +139,9 @@ def parse(arguments: Sequence[str] | None) -> Job:
     source = Path(given.input)
     output = Path(given.output) if given.output else None
     keys = tuple(key.strip() for keys in given.keys for key in keys.split(",") if key.strip())
-    window = hopping(given.size, given.advance or given.size, given.offset)
+    window = hopping(given.size, given.advance or given.size, given.offset, gaps=given.gaps)
     results = results_of(given.aggregate)
+    values = [column for bound in results.values() for column in bound.columns if column != EVENT_TIME]
 
     def aggregate(frame: DataFrame) -> DataFrame:
         return group_by(frame, *keys).window(window, time=given.time).grace(given.grace).aggregate(**results)
@@ -112,20 +150,34 @@ def parse(arguments: Sequence[str] | None) -> Job:
         source,
         format_of_input(source),
         given.time,
+        given.time_unit,
         keys,
+        tuple(values),
         tuple(results),
         aggregate,
         microseconds(given.grace, "--grace"),
-        microseconds(given.delay, "--delay"),
+        microseconds(given.delay or "10 minutes", "--delay"),
         given.follow,
         output,
         format_of_output(output) if output else "",
         Path(given.checkpoint) if given.checkpoint else None,
         given.max_files,
         given.limit,
+        given.allow_bad,
     )
     _check(job)
+    if given.delay and not job.follow:
+        raise InvalidValue("`--delay` is for streams: without --follow no record is late. Leave it out.")
+    _check_written(job)
     return job
+
+
+def _check_written(job: Job) -> None:
+    """Try what will be written, which is the last check: all that came before leaves no trace."""
+    if job.output:
+        check_writable(job.output, "--output")
+    if job.checkpoint and job.follow:
+        check_writable(job.checkpoint, "--checkpoint")
 
 
 def _check(job: Job) -> None:
@@ -146,9 +198,9 @@ def _check(job: Job) -> None:
 
 
 def _check_bounded(job: Job) -> None:
-    if job.output and job.output.exists():
+    if job.output and os.path.lexists(job.output):
         raise InvalidValue(f"`--output` must not exist yet; found `{job.output}`. Remove it or choose another name.")
-    if job.checkpoint or job.max_files is not None:
+    if job.given_checkpoint or job.max_files is not None:
         raise InvalidValue("`--checkpoint` and `--max-files` are for streams. Add --follow.")
 
 
@@ -156,7 +208,7 @@ def format_of_input(path: Path) -> str:
     """ "csv", "json" or "parquet", by the extension of a file or of the files in a directory."""
     if not path.exists():
         raise InvalidValue(f"`{path}` does not exist. INPUT is a file or a directory.")
-    files = _data_files(path) if path.is_dir() else [path]
+    files = data_files(path) if path.is_dir() else [path]
     found = {known for file in files if (known := _format(file))}
     if len(found) > 1:
         raise InvalidValue(f"`{path}` must hold files of one format; found {', '.join(sorted(found))}.")
@@ -164,12 +216,6 @@ def format_of_input(path: Path) -> str:
         held = "holds no file" if path.is_dir() else "is not a file"
         raise InvalidValue(f"`{path}` {held} of a known format. Known are {', '.join(FORMATS)}, also compressed (.gz).")
     return found.pop()
-
-
-def _data_files(directory: Path) -> list[Path]:
-    # Spark, too, passes over names that begin with a dot or an underscore.
-    paths = (path for path in directory.rglob("*") if path.is_file())
-    return [path for path in paths if not any(part[0] in "._" for part in path.relative_to(directory).parts)]
 
 
 def _format(path: Path) -> str | None:
@@ -222,7 +268,7 @@ def _argument(text: str) -> str | int | float:
     try:
         value = ast.literal_eval(text)
     except (ValueError, SyntaxError):
-        return text.strip("`")
+        return text[1:-1].replace("``", "`") if len(text) > 1 and text[0] == text[-1] == "`" else text
     return value if isinstance(value, (str, int, float)) else text
 
 

@@ -92,7 +92,7 @@ class Windowed:
         return replace(self, grace_us=length)
 
     def buckets(self, count: int) -> Windowed:
-        """Keep state in `count` buckets instead of 2 per shuffle partition; fixed for the life of a checkpoint."""
+        """Keep state in `count` buckets instead of one per shuffle partition; fixed for the life of a checkpoint."""
         if not isinstance(count, int) or isinstance(count, bool) or count < 1:
             raise InvalidValue(f"`buckets` must be a positive integer; got {excerpt(count)}.")
         return replace(self, bucket_count=count)

@@ -6,6 +6,7 @@ it anew.
 """
 
 import contextlib
+import inspect
 import io
 import os
 import re
@@ -21,6 +22,9 @@ from combinators.catalogue import CATALOGUE
 ROOT = Path(__file__).resolve().parent.parent
 DOCS = sorted((ROOT / "docs").glob("*.md"))
 PAGES = {str(path.relative_to(ROOT)): path for path in (ROOT / "README.md", *DOCS)}
+SOURCES = [
+    path.relative_to(ROOT) for name in ("slicing", "combinators") for path in sorted((ROOT / name).rglob("*.py"))
+]
 QUICKSTART = ROOT / "docs" / "quickstart.md"
 GIVEN = ("spark", "folder", "schema", "payments", "events")
 SETUP_BLOCKS = 2  # of the quickstart: the session, the data
@@ -156,6 +160,49 @@ def test_every_public_name_is_documented():
         content = path.read_text(encoding="utf-8")
         words |= {word for code in re.findall(r"`[^`\n]+`", prose(content)) for word in re.findall(r"\w+", code)}
     assert set(slicing.__all__) <= words
+
+
+NOT_YET = re.compile(r"\b(?:not there|not do|does not exist|do not exist) yet\b", re.IGNORECASE)
+NAMED = re.compile(r"`\.?([a-z]\w*)(?:\(.*?\)|=)?`")
+
+
+def denials(content):
+    """What a page says is not there yet: sections with such a heading, other paragraphs with such words."""
+    for part in re.split(r"^(?=#)", prose(content), flags=re.MULTILINE):
+        heading, _, body = part.partition("\n")
+        denied = heading.startswith("#") and NOT_YET.search(heading)
+        for block in [body] if denied else re.split(r"\n\s*\n", part):
+            if denied or NOT_YET.search(block.replace("\n", " ")):
+                yield block
+
+
+def public_names():
+    """All that users can call, and the names of its arguments."""
+    values = [getattr(slicing, name) for name in slicing.__all__]
+    values += [value for owner in (slicing.Grouped, slicing.Windowed) for value in vars(owner).values()]
+    arguments = {name for value in values if inspect.isfunction(value) for name in inspect.signature(value).parameters}
+    methods = {*vars(slicing.Grouped), *vars(slicing.Windowed)}
+    return {*slicing.__all__, *combinators.__all__, *methods, *arguments}
+
+
+@pytest.mark.parametrize("page", [*PAGES, *map(str, SOURCES)])
+def test_what_is_not_there_yet_is_not_there(page):
+    """Every such list names things, and none of them exists: who adds one takes it off the lists."""
+    for denial in denials((ROOT / page).read_text(encoding="utf-8")):
+        names = set(NAMED.findall(denial))
+        assert names, f"{page} denies something without a name that can be looked for: {denial}"
+        assert not names & public_names()
+        assert not [name for name in names if hasattr(slicing, name)]
+
+
+def test_denials_are_found_in_readme_and_quickstart():
+    wanted = {"session", "counting", "unbounded"}
+    for page in ("README.md", "docs/quickstart.md"):
+        found = [set(NAMED.findall(denial)) for denial in denials(PAGES[page].read_text(encoding="utf-8"))]
+        assert [names & wanted for names in found] == [wanted], page
+    page = "# A\n\n`a`\n\n## Not there yet\n\n- `.emit(...)`\n\n- `zone=`\n\n## B\n\nIt does not\ndo yet: `c`.\n\n`d`\n"
+    assert [NAMED.findall(denial) for denial in denials(page)] == [["emit", "zone"], ["c"]]
+    assert {"emit", "hopping", "advance", "gaps", "sum"} <= public_names()
 
 
 def test_fences_are_found():

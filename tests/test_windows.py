@@ -93,15 +93,15 @@ def test_what_is_no_duration_is_refused(duration, error, says):
         ),
         (
             lambda: hopping("1 minute", "1 hour"),
-            "`advance` must not be longer than `size`, or records between the windows are in none; got size='1 minute', "
-            "advance='1 hour'. If they were swapped, write hopping('1 hour', advance='1 minute'). "
+            "`advance` must not be longer than `size`, or records between the windows are in none; "
+            "got size='1 minute', advance='1 hour'. If they were swapped, write hopping('1 hour', advance='1 minute'). "
             "If such gaps are meant, add gaps=True.",
         ),
         (
             lambda: hopping(timedelta(minutes=1), timedelta(hours=1), offset="-90 seconds"),
             "`advance` must not be longer than `size`, or records between the windows are in none; got "
-            "size=datetime.timedelta(seconds=60), advance=datetime.timedelta(seconds=3600). If they were swapped, write "
-            "hopping('1 hour', advance='1 minute', offset='30 seconds'). If such gaps are meant, add gaps=True.",
+            "size=datetime.timedelta(seconds=60), advance=datetime.timedelta(seconds=3600). If they were swapped, "
+            "write hopping('1 hour', advance='1 minute', offset='30 seconds'). If such gaps are meant, add gaps=True.",
         ),
     ],
 )

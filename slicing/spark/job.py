@@ -7,13 +7,12 @@ import os
 import re
 import shutil
 import signal
-import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -24,60 +23,44 @@ from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-from slicing.errors import InvalidType, InvalidValue
-from slicing.spark.progress import micro_batch
+from slicing.spark.columns import quoted
+from slicing.spark.command import FAILED, UNREADABLE, Job
+from slicing.spark.progress import MicroBatch, counted, micro_batch
+from slicing.spark.reading import BAD, CSV, bounded, stream
 from slicing.spark.session import session
+from slicing.spark.voice import alive, complain, print_table, say
 
 POLL_SECONDS = 0.2
+INPUT = "input"
+"""The name of the observed metrics of what a stream reads."""
 
-_OPTIONS: dict[str, dict[str, str]] = {"csv": {"header": "true", "inferSchema": "true"}, "json": {}, "parquet": {}}
 _RAISED = re.compile(r"slicing\.errors\.\w+: (.+)")
-
-
-@dataclass(frozen=True)
-class Job:
-    """What the command line asks for, checked as far as that goes without Spark. Durations are in microseconds."""
-
-    source: Path
-    source_format: str
-    time: str
-    keys: tuple[str, ...]
-    results: tuple[str, ...]
-    aggregate: Callable[[DataFrame], DataFrame]
-    grace: int
-    delay: int
-    follow: bool
-    output: Path | None
-    output_format: str
-    checkpoint: Path | None
-    max_files: int | None
-    limit: int
-
-
-def complain(message: str, code: int) -> int:
-    """Print an error as one line and return the exit code."""
-    print("error: " + " ".join(message.split()), file=sys.stderr)
-    return code
+_RECORDS = {
+    "csv": "Lines of CSV have as many fields as the header.",
+    "json": "JSON has one object in each line.",
+    "parquet": "",
+}
 
 
 def run(job: Job, scratch: Path) -> int:
     """Start Spark, do the job, stop Spark."""
     say(f"starting Spark to read {job.source} ...")
-    spark = session(scratch)
+    with alive("Spark has been starting"):
+        spark = session(scratch)
     signal.signal(signal.SIGINT, interrupt)
     try:
         return follow(job, spark, scratch) if job.follow else once(job, spark)
     except (PySparkException, Py4JError) as error:
-        return complain(f"{reason(error)} (Spark's log: {keep_log(scratch)})", 1)
+        return complain(f"{reason(error)} (Spark's log: {keep_log(scratch)})", FAILED)
     finally:
         spark.stop()
 
 
 def keep_log(scratch: Path) -> Path:
-    """A copy of Spark's log that stays."""
+    """A copy of Spark's log that stays, for its owner only: it may show records."""
     handle, name = tempfile.mkstemp(prefix="slicing-", suffix=".log")
     os.close(handle)
-    return Path(shutil.copy(scratch / "spark.log", name))
+    return Path(shutil.copyfile(scratch / "spark.log", name))
 
 
 def interrupt(*_: Any) -> NoReturn:
@@ -93,104 +76,89 @@ def reason(error: Exception) -> str:
     return raised[1] if raised else next(filter(None, text.splitlines()), type(error).__name__)
 
 
-def say(text: str) -> None:
-    """Print progress."""
-    print(text, file=sys.stderr, flush=True)
+@dataclass
+class Tally:
+    """How many records were read, how many of them could not be, and one of those."""
+
+    records: int = 0
+    unreadable: int = 0
+    example: str | None = None
+
+    def add(self, counts: dict[str, Any]) -> None:
+        """Add what `accounted` observed."""
+        self.records += counts["records"]
+        self.unreadable += counts["unreadable"]
+        self.example = self.example or counts["example"]
+
+    def verdict(self, job: Job) -> int:
+        """Say what could not be read, and return the exit code."""
+        if not self.unreadable:
+            return 0
+        lost = f"{self.unreadable:,} of {self.records:,} records could not be read and are in no window"
+        if job.allow_bad:
+            say(lost)
+            return 0
+        right = f"Times are text such as 2024-05-01T12:00:00Z. {_RECORDS[job.source_format]}"
+        return complain(f"{lost}, for example {self.example!r}. {right} Accept it with --allow-bad.", UNREADABLE)
 
 
-def windowed(job: Job, frame: DataFrame) -> DataFrame:
-    """The windows of a DataFrame, with the time column made a timestamp."""
-    frame = with_time(frame, job.time)
-    if frame.isStreaming:
-        frame = frame.withWatermark(job.time, f"{job.delay} microseconds")
-    return job.aggregate(frame)
-
-
-def with_time(frame: DataFrame, column: str) -> DataFrame:
-    """The frame with its time column as a timestamp: text is cast, and what is not a time becomes null and is counted.
-
-    Raises InvalidType for numbers, InvalidValue for a column that does not exist.
-    """
-
-    kind = dict(frame.dtypes).get(column)
-    if kind is None:
-        raise InvalidValue(f"time column `{column}` does not exist; the columns are {', '.join(frame.columns)}.")
-    if kind in ("timestamp", "timestamp_ntz"):
-        return frame
-    if kind in ("string", "date"):
-        return frame.withColumn(column, F.col(f"`{column}`").try_cast("timestamp"))
-    raise InvalidType(
-        f"time column `{column}` must hold timestamps or text such as 2024-05-01T12:00:00Z; got {kind}, and a number "
-        f'does not say its unit. Convert it first, for example with `F.timestamp_seconds("{column}")`.'
-    )
+def accounted(job: Job, frame: DataFrame, observation: Observation | str) -> DataFrame:
+    """The records that could be read; all others are counted on the way."""
+    metrics = [
+        F.count(F.lit(1)).alias("records"),
+        F.count(quoted(BAD)).alias("unreadable"),
+        F.max(F.substring(quoted(BAD), 1, 100)).alias("example"),
+        F.count_if(quoted(job.time).isNull() & quoted(BAD).isNull()).alias("without_time"),
+    ]
+    return frame.observe(observation, *metrics).where(quoted(BAD).isNull()).drop(BAD)
 
 
 def presented(job: Job, frame: DataFrame) -> DataFrame:
     """Windows as columns `window_start` and `window_end`, for what knows no structs."""
-    times = ("window.start as window_start", "window.end as window_end")
-    return frame.selectExpr(*map(_quoted, job.keys), *times, *map(_quoted, job.results))
-
-
-def _quoted(name: str) -> str:
-    return f"`{name}`"
+    times = [F.col(f"window.{edge}").alias(f"window_{edge}") for edge in ("start", "end")]
+    return frame.select(*map(quoted, job.keys), *times, *map(quoted, job.results))
 
 
 def once(job: Job, spark: SparkSession) -> int:
     """Bounded input: print or write all windows, then one line about the run."""
-
     started = time.monotonic()
     read, made = Observation("read"), Observation("made")
-    frame = with_time(
-        spark.read.format(job.source_format).options(**_OPTIONS[job.source_format]).load(str(job.source)), job.time
-    )
-    without = F.count_if(F.col(_quoted(job.time)).isNull()).alias("without_time")
-    frame = frame.observe(read, F.count(F.lit(1)).alias("records"), without)
-    windows = windowed(job, frame).observe(made, F.count(F.lit(1)).alias("windows"))
+    windows = job.aggregate(accounted(job, bounded(job, spark), read)).observe(made, F.count(F.lit(1)).alias("windows"))
     if job.output:
-        write(job, windows)
+        write(job, windows, job.output)
     else:
-        print_table(top(job, windows))
-    counts = read.get | made.get
-    say(summary(job, counts, time.monotonic() - started))
-    return 0
+        print_table(*top(job, windows))
+    tally, counts = Tally(), read.get
+    tally.add(counts)
+    say(summary(job, counts | made.get, time.monotonic() - started))
+    return tally.verdict(job)
 
 
-def write(job: Job, windows: DataFrame) -> None:
+def write(job: Job, windows: DataFrame, output: Path) -> None:
     """Write all windows to the output directory."""
     frame = presented(job, windows) if job.output_format == "csv" else windows
     writer = frame.write.format(job.output_format)
     if job.output_format == "csv":
-        writer = writer.option("header", "true")
-    writer.save(str(job.output))
+        writer = writer.options(**CSV)
+    writer.save(str(output.absolute()))
 
 
 def top(job: Job, windows: DataFrame) -> tuple[list[str], list[list[str]], list[bool]]:
     """The first rows by window and key as text, with the names of the columns and which of them are numbers."""
     frame = presented(job, windows)
-    ordered = frame.orderBy("window_start", *map(_quoted, job.keys)).limit(job.limit)
-    cast = [f"cast({_quoted(name)} as string) as {_quoted(name)}" for name in frame.columns]
-    rows = [["null" if cell is None else cell for cell in row] for row in ordered.selectExpr(*cast).collect()]
+    ordered = frame.orderBy("window_start", *map(quoted, job.keys)).limit(job.limit)
+    texts = ordered.select(*(quoted(name).cast("string").alias(name) for name in frame.columns))
+    rows = [["null" if cell is None else cell for cell in row] for row in texts.collect()]
     numeric = [kind.startswith(("tiny", "small", "int", "big", "float", "double", "dec")) for _, kind in frame.dtypes]
     return frame.columns, rows, numeric
-
-
-def print_table(table: tuple[list[str], list[list[str]], list[bool]]) -> None:
-    """Print rows in columns, numbers to the right."""
-    names, rows, numeric = table
-    widths = [max(map(len, column)) for column in zip(names, *rows, strict=True)]
-    for cells in [names, ["-" * width for width in widths], *rows]:
-        aligned = (
-            cell.rjust(width) if right else cell.ljust(width)
-            for cell, width, right in zip(cells, widths, numeric, strict=True)
-        )
-        print("  ".join(aligned).rstrip(), flush=True)
 
 
 def summary(job: Job, counts: dict[str, int], seconds: float) -> str:
     """One line about a bounded run."""
     windows = counts["windows"]
     shown = f", {min(job.limit, windows):,} shown" if not job.output else f" in {job.output}"
-    lost = f"; {counts['without_time']:,} records had no time and are in no window" if counts["without_time"] else ""
+    timeless = counts["without_time"]
+    lost = f"; without time, and so in no window: {counted(timeless, 'record')}" if timeless else ""
     return f"{windows:,} windows{shown}, from {counts['records']:,} records, in {seconds:.1f} s{lost}"
 
 
@@ -199,40 +167,21 @@ def summary(job: Job, counts: dict[str, int], seconds: float) -> str:
 
 def follow(job: Job, spark: SparkSession, scratch: Path) -> int:
     """The files of a directory as a stream, until a signal: one line of progress per micro-batch."""
-    with stopping() as stop:
-        query = sink(job, windowed(job, stream_of(job, spark)), checkpoint(job, scratch)).start()
+    with stopping() as stop, ExitStack() as first:
+        first.enter_context(alive("the first micro-batch has been under way"))
+        frame = accounted(job, stream(job, spark), INPUT)
+        frame = frame.withWatermark(f"`{job.time.replace('`', '``')}`", f"{job.delay} microseconds")
+        query = sink(job, job.aggregate(frame), job.checkpoint or scratch / "checkpoint").start()
         say(f"following {job.source}; Ctrl-C ends")
         try:
-            watch(query, stop)
+            tally = watch(query, stop, first.close)
         finally:
             query.stop()
     error = query.exception()
     if error is not None and not stop.is_set():
         raise error
-    say("stopped; windows still open are kept in the checkpoint" if kept(job) else "stopped")
-    return 0
-
-
-def stream_of(job: Job, spark: SparkSession) -> DataFrame:
-    """The directory as a stream, with the schema of the files that are there already."""
-    options = _OPTIONS[job.source_format]
-    schema = spark.read.format(job.source_format).options(**options).load(str(job.source)).schema
-    reader = spark.readStream.format(job.source_format).schema(schema).options(**options)
-    if job.max_files is not None:
-        reader = reader.option("maxFilesPerTrigger", job.max_files)
-    return reader.load(str(job.source))
-
-
-def kept(job: Job) -> bool:
-    """Whether the checkpoint outlives the run."""
-    return job.checkpoint is not None or job.output is not None
-
-
-def checkpoint(job: Job, scratch: Path) -> Path:
-    """Where the stream remembers: as asked for, beside the output, or nowhere for long."""
-    if job.checkpoint is not None:
-        return job.checkpoint
-    return job.output.with_name(job.output.name + ".checkpoint") if job.output else scratch / "checkpoint"
+    say("stopped; windows still open are kept in the checkpoint" if job.checkpoint else "stopped")
+    return tally.verdict(job)
 
 
 def sink(job: Job, windows: DataFrame, checkpoint: Path) -> DataStreamWriter:
@@ -240,19 +189,19 @@ def sink(job: Job, windows: DataFrame, checkpoint: Path) -> DataStreamWriter:
 
     if job.output_format == "csv":
         windows = presented(job, windows)
-    writer = windows.writeStream.outputMode("append").option("checkpointLocation", str(checkpoint))
+    writer = windows.writeStream.outputMode("append").option("checkpointLocation", str(checkpoint.absolute()))
     writer = writer.trigger(processingTime="1 second")
     if job.output is None:
         return writer.foreachBatch(lambda batch, _: print_rows(job, batch))
-    writer = writer.format(job.output_format).option("path", str(job.output))
-    return writer.option("header", "true") if job.output_format == "csv" else writer
+    writer = writer.format(job.output_format).option("path", str(job.output.absolute()))
+    return writer.options(**CSV) if job.output_format == "csv" else writer
 
 
 def print_rows(job: Job, batch: DataFrame) -> None:
     """Print a micro-batch's first windows. One action only: each would run the stateful operator again."""
     table = top(job, batch)
     if table[1]:
-        print_table(table)
+        print_table(*table)
 
 
 @contextmanager
@@ -274,12 +223,27 @@ def stopping() -> Iterator[threading.Event]:
             signal.signal(number, handler)
 
 
-def watch(query: StreamingQuery, stop: threading.Event) -> None:
-    """Print a line for every micro-batch until asked to stop or the query ends."""
-    shown = -1
-    while query.isActive and not stop.wait(POLL_SECONDS):
+def watch(query: StreamingQuery, stop: threading.Event, started: Callable[[], None]) -> Tally:
+    """Print a line for every micro-batch until asked to stop or the query ends; `started` is called at the first."""
+    tally, shown = Tally(), -1
+    going = True
+    while going:
+        going = query.isActive and not stop.wait(POLL_SECONDS)
         for progress in query.recentProgress:
             found = micro_batch(progress)
             if found and found.number > shown:
+                started()
                 shown = found.number
-                say(found.line())
+                say(figures(found, progress, tally))
+    return tally
+
+
+def figures(found: MicroBatch, progress: Mapping[str, Any], tally: Tally) -> str:
+    """The figures of a micro-batch, with what it could not read; Spark's number of records has headers of CSV in it."""
+    observed = progress["observedMetrics"].get(INPUT)
+    if observed is None:
+        return found.line()
+    counts = observed.asDict()
+    tally.add(counts)
+    lost = f", {counts['unreadable']:,} unreadable" if counts["unreadable"] else ""
+    return replace(found, records=counts["records"]).line() + lost

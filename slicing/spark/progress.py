@@ -6,7 +6,7 @@ import shutil
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any, TextIO
 
 from pyspark.sql.streaming.listener import (
@@ -109,7 +109,9 @@ def micro_batch(progress: Mapping[str, Any]) -> MicroBatch | None:
 
 
 def _instant(text: str) -> datetime:
-    return datetime.fromisoformat(text)
+    """An instant of Spark's, which knows years after 9999; datetime does not, and says its last instant for them."""
+    year = text.lstrip("+").partition("-")[0]
+    return datetime.max.replace(tzinfo=UTC) if len(year) > 4 else datetime.fromisoformat(text)
 
 
 def counted(count: int, noun: str) -> str:

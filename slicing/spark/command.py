@@ -1,0 +1,88 @@
+"""What the command line asks for. It needs no pyspark, so that help and wrong arguments do not."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from slicing.errors import InvalidValue
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+FAILED, REFUSED, UNREADABLE, INTERRUPTED = 1, 2, 3, 130
+"""Exit codes: Spark failed, an argument is wrong, records could not be read, Ctrl-C; 0 if all went well."""
+
+
+class NothingReadable(InvalidValue):
+    """Of a whole input no record could be read, so that not even its columns are known."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """What the command line asks for, checked as far as that goes without Spark. Durations are in microseconds.
+
+    `unit` is "s", "ms", "us" or, for times that are no numbers, empty. `values` are the columns that are aggregated.
+    """
+
+    source: Path
+    source_format: str
+    time: str
+    unit: str
+    keys: tuple[str, ...]
+    values: tuple[str, ...]
+    results: tuple[str, ...]
+    aggregate: Callable[[DataFrame], DataFrame]
+    grace: int
+    delay: int
+    follow: bool
+    output: Path | None
+    output_format: str
+    given_checkpoint: Path | None
+    max_files: int | None
+    limit: int
+    allow_bad: bool
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """All columns that are read, each once."""
+        return tuple(dict.fromkeys((self.time, *self.keys, *self.values)))
+
+    @property
+    def files(self) -> list[Path]:
+        """The files that are there, in the order of their names."""
+        return sorted(data_files(self.source)) if self.source.is_dir() else [self.source]
+
+    @property
+    def checkpoint(self) -> Path | None:
+        """Where a stream remembers for longer than it runs: as asked for, or beside the output."""
+        if self.given_checkpoint is not None or self.output is None:
+            return self.given_checkpoint
+        return self.output.with_name(self.output.name + ".checkpoint")
+
+
+def data_files(directory: Path) -> list[Path]:
+    """The files of a directory, but for those that Spark passes over too: names that begin with a dot or underscore."""
+    paths = (path for path in directory.rglob("*") if path.is_file())
+    return [path for path in paths if not any(part[0] in "._" for part in path.relative_to(directory).parts)]
+
+
+def check_writable(path: Path, name: str) -> None:
+    """Raise InvalidValue unless a directory at `path` can be made, or written into. What is made is removed again."""
+    missing = [each for each in (path, *path.parents) if not each.exists()]
+    made: list[Path] = []
+    try:
+        for each in reversed(missing):
+            each.mkdir()
+            made.append(each)
+        with tempfile.TemporaryFile(dir=path):
+            pass
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise InvalidValue(f"`{name}` cannot be written: {reason}; got `{path}`. Choose another place.") from None
+    finally:
+        for each in reversed(made):
+            each.rmdir()

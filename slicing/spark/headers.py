@@ -1,0 +1,129 @@
+"""CSV files by the names in their headers. Workers read this as well as the driver: it needs no pyspark."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from slicing.errors import InvalidValue
+
+Names = tuple[str, ...]
+
+PATTERN = frozenset("{}[]*?\\")
+"""What makes a pattern of a path, to Spark."""
+
+_FIELD = re.compile(r'(?:^|,)("(?:[^"]|"")*"(?=,|$)|[^,]*)')
+_OPEN: dict[str, Any] = {".gz": gzip.open, ".bz2": bz2.open}
+
+
+@dataclass(frozen=True)
+class Header:
+    """The first line of a CSV file, and the names in it."""
+
+    line: str
+    names: Names
+
+
+def header_of(line: str) -> Header:
+    """The header that a line is; a column without a name is called `_c` and its number, as by Spark."""
+    return Header(line, tuple(_plain(field) or f"_c{i}" for i, field in enumerate(fields(line))))
+
+
+def fields(line: str) -> list[str]:
+    """The fields of a line as they stand there, in quotes or not."""
+    return _FIELD.findall(line)
+
+
+def _plain(field: str) -> str:
+    quoted = len(field) > 1 and field[0] == field[-1] == '"'
+    return field[1:-1].replace('""', '"') if quoted else field
+
+
+def readable(path: str) -> bool:
+    """Whether Python reads files of this compression; Spark knows more."""
+    return Path(path).suffix.lower() not in (".zst", ".lz4", ".snappy")
+
+
+@lru_cache(maxsize=4096)
+def header(path: str) -> Header | None:
+    """The header of a CSV file, None if it has no line."""
+    opened = _OPEN.get(Path(path).suffix.lower(), open)
+    with opened(path, "rt", encoding="utf-8-sig", errors="replace") as file:
+        return next((header_of(line.rstrip("\n")) for line in file if line.strip()), None)
+
+
+def check_names(path: str, names: Names, wanted: Names) -> None:
+    """Raise InvalidValue unless every column that is wanted is there, once."""
+    for name in wanted:
+        if name not in names:
+            raise InvalidValue(f"`{path}` has no column `{name}`; its columns are {', '.join(names)}. Mend the file.")
+        if names.count(name) > 1:
+            raise InvalidValue(f"`{path}` has {names.count(name)} columns called `{name}`. Rename one of them.")
+
+
+def local(path: str) -> str:
+    """The path of a followed file from Spark's address of it. Raises InvalidValue for what is a pattern to Spark."""
+    found = unquote(urlsplit(path).path)
+    check_followed(found)
+    return found
+
+
+def check_followed(path: str) -> None:
+    """Raise InvalidValue for a path with a pattern's characters, which streams of Spark read several times.
+
+    https://github.com/apache/spark/pull/57769
+    """
+    if PATTERN & set(path):
+        raise InvalidValue(
+            f"`--follow` takes no path with one of {' '.join(sorted(PATTERN))}; got `{path}`. Rename it."
+        )
+
+
+@dataclass(frozen=True)
+class Reordered:
+    """Lines of CSV files in the order of one header. Lines of files that have this order are passed through."""
+
+    names: Names
+    wanted: Names
+
+    def __call__(self, lines: pa.Array, paths: pa.Array) -> pa.Array:
+        """The lines, null for headers and empty ones. Raises InvalidValue for files that lack a column."""
+        made = [self._of_file(lines.slice(at, count), local(path)) for path, at, count in _runs(paths)]
+        return pa.concat_arrays(made) if made else lines
+
+    def _of_file(self, lines: pa.Array, path: str) -> pa.Array:
+        found = header(path)
+        if found is None:
+            return pa.nulls(len(lines), pa.string())
+        empty = pc.equal(pc.utf8_trim_whitespace(lines), "")
+        lines = pc.if_else(pc.or_(empty, pc.equal(lines, found.line)), None, lines)
+        if found.names == self.names:
+            return lines
+        check_names(path, found.names, self.wanted)
+        places = [found.names.index(name) if name in self.wanted else None for name in self.names]
+        moved = [line and self._moved(line, places, len(found.names)) for line in lines.to_pylist()]
+        return pa.array(moved, pa.string())
+
+    def _moved(self, line: str, places: list[int | None], width: int) -> str:
+        found = fields(line)
+        if len(found) != width:
+            return line + "," * len(places)  # Too many fields for any header: Spark then counts it as broken.
+        return ",".join("" if place is None else found[place] for place in places)
+
+
+def _runs(paths: pa.Array) -> Iterator[tuple[str, int, int]]:
+    """Path, first row and number of rows of each stretch of rows from one file."""
+    encoded, start = pc.run_end_encode(paths), 0
+    for path, end in zip(encoded.values.to_pylist(), encoded.run_ends.to_pylist(), strict=True):
+        yield path, start, end - start
+        start = end
