@@ -29,3 +29,7 @@ class FunctionFailed(SlicingError, RuntimeError):
 
 class ResultOverflow(SlicingError, ArithmeticError):
     """The exact result of a window does not fit its result type."""
+
+
+class TooLarge(SlicingError, ValueError):
+    """What has to be held at once is larger than the bound that the message names."""

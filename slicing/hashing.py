@@ -1,0 +1,72 @@
+"""A hash of keys: 64 bits of every row of a table, the same on every machine and with every version of Arrow."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+import pyarrow as pa
+
+from slicing.kernel import Array, limbs, to_numpy
+
+_TEXT_BYTES = 1 << 20
+"""So much text is hashed at once: each byte of it takes some thirty on the way."""
+
+
+def hashes(names: pa.Table) -> Array:
+    """64 bits for each key, a key being a row of its leaves; equal keys have equal ones."""
+    bits = np.zeros(len(names), dtype=np.uint64)
+    for column in names.columns:
+        bits = mixed(bits * _ODD + _hashed(column.combine_chunks()))
+    return bits
+
+
+_ODD = np.uint64(0x9E3779B97F4A7C15)
+_NULL = np.uint64(0xD1B54A32D192ED03)
+
+
+def _hashed(array: pa.Array) -> Array:
+    """64 bits of each value of one leaf; equal values have equal ones."""
+    if pa.types.is_string(array.type) or pa.types.is_binary(array.type):
+        hashed = _hashed_bytes(array)
+    elif pa.types.is_decimal(array.type):
+        low, second, third, top = (limb.astype(np.uint64) for limb in limbs(array))
+        hashed = mixed(low | second << np.uint64(32)) + (third | top << np.uint64(32))
+    elif pa.types.is_floating(array.type):
+        hashed = to_numpy(array, np.dtype(np.float64)).view(np.uint64)
+    else:
+        hashed = to_numpy(array, np.dtype(np.int64)).view(np.uint64)
+    return np.where(np.asarray(array.is_null()), _NULL, hashed) if array.null_count else hashed
+
+
+def _hashed_bytes(array: pa.Array) -> Array:
+    """A polynomial in an odd base over the bytes of each value, many values at once."""
+    array = array.fill_null("" if pa.types.is_string(array.type) else b"")
+    ends = np.frombuffer(array.buffers()[1], dtype=np.int32)[array.offset : array.offset + len(array) + 1]
+    if array.nbytes <= _TEXT_BYTES:
+        return _polynomials(array, ends)
+    edges = np.flatnonzero(np.diff(ends // _TEXT_BYTES, prepend=-1))
+    pieces = pairwise([*edges.tolist(), len(array)])
+    return np.concatenate([_polynomials(array, ends[low : high + 1]) for low, high in pieces])
+
+
+def _polynomials(array: pa.Array, ends: Array) -> Array:
+    lengths = np.diff(ends).astype(np.int64)
+    hashed = lengths.astype(np.uint64)
+    filled = np.flatnonzero(lengths)
+    if not len(filled):
+        return hashed
+    text = np.frombuffer(array.buffers()[2], dtype=np.uint8)[ends[0] : ends[-1]].astype(np.uint64)
+    starts = (ends[:-1] - ends[0])[filled]
+    place = np.arange(len(text)) - np.repeat(starts, lengths[filled])
+    powers = np.multiply.accumulate(np.full(int(lengths.max()), _ODD))
+    hashed[filled] += np.add.reduceat((text + np.uint64(1)) * powers[place], starts)
+    return hashed
+
+
+def mixed(bits: Array) -> Array:
+    """Every bit of a value spread over all bits; the finalizer of MurmurHash3 (Appleby, public domain)."""
+    for factor in (np.uint64(0xFF51AFD7ED558CCD), np.uint64(0xC4CEB9FE1A85EC53)):
+        bits = (bits ^ bits >> np.uint64(33)) * factor
+    spread: Array = bits ^ bits >> np.uint64(33)
+    return spread
