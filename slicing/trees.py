@@ -14,7 +14,7 @@ Windows of the same p and q are combined in two calls, as nodes on end.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import islice, pairwise
 from typing import Protocol
@@ -115,9 +115,10 @@ class TwoLayer:
 class ThreeLayer:
     """The nodes of the three-layer tree for the window before `window`, moved forward slice by slice.
 
-    `slices(first, end)` gives the folded rows of slices that have entered. Slices up to `until` start windows in this
-    close: the suffixes of later ones are written for the next, at once. But where a close moves over a whole stripe, so
-    may the next one, for which it costs less to read the rest of that stripe again than one suffix after another.
+    `slices(first, end)` gives the folded rows of slices that have entered, `in_steps` as many at a time as fit. Slices
+    up to `until` start windows in this close: the suffixes of later ones are written for the next, at once. But where a
+    close moves over a whole stripe, so may the next one, for which it costs less to read the rest of that stripe again
+    than one suffix after another.
     """
 
     def __init__(
@@ -126,10 +127,12 @@ class ThreeLayer:
         chosen: Sequence[int],
         cache: Cache,
         slices: Callable[[int, int], Rows],
+        in_steps: Callable[[int, int], Iterator[Rows]],
         window: int,
         until: int,
     ):
-        self.live, self.chosen, self.cache, self.slices, self.until = live, tuple(chosen), cache, slices, until
+        self.live, self.chosen, self.cache, self.until = live, tuple(chosen), cache, until
+        self.slices, self.in_steps = slices, in_steps
         slicing = live.shape.slicing
         self.n, self.stripe, self.step = slicing.per_window, slicing.stripe, slicing.per_advance
         self.group = group_length(slicing)
@@ -350,9 +353,9 @@ class ThreeLayer:
     def _prefix(self, stripe: int, end: int) -> Node:
         """The slices of a stripe before `end`, combined from the oldest on."""
         first = stripe * self.stripe
-        rows = self.slices(first, min(first + self.stripe, end))
         node = self.live.node(self.chosen)
-        node.append_slices(rows)
+        for rows in self.in_steps(first, min(first + self.stripe, end)):
+            node.append_slices(rows)
         return node
 
     def save(self) -> None:
