@@ -16,6 +16,7 @@ from slicing.errors import (
     ResultOverflow,
     SlicingError,
     StateMismatch,
+    TooLarge,
 )
 from slicing.grouping import Grouped, Windowed, group_by
 from slicing.windows import Hopping, hopping, tumbling
@@ -41,6 +42,7 @@ __all__ = [
     "ResultOverflow",
     "SlicingError",
     "StateMismatch",
+    "TooLarge",
     "Windowed",
     "early",
     "fieldwise",

@@ -18,12 +18,14 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pyarrow as pa
 
-from slicing.blocks import Block, Shape, order, show_key, show_place
+from slicing.blocks import Block, Shape, memory, order, show_key, show_place
 from slicing.kernel import Array, Kernel, Partials, locating
 from slicing.slices import Slicing
 from slicing.windows import show_instant
 
 PORTION_BYTES = 64 << 20
+WIDE = 1 << 10
+"""From so many bytes of a cell on it is better to assemble more cells twice than to have many at once."""
 FEW_SLICES = 4
 """Up to this many slices per window recomputing is never slower than a tree."""
 
@@ -74,6 +76,11 @@ class Windows:
             partials=[[column[rows] for column in columns] for columns in self.partials],
             old=self.old and self.old.take(rows),
         )
+
+
+def as_block(windows: Windows) -> Block:
+    """Windows as a block, with their numbers in the place of slices."""
+    return Block(windows.windows, windows.keys, windows.names, windows.records, windows.partials, windows.dictionaries)
 
 
 def show_window(shape: Shape, windows: Windows, row: int) -> str:
@@ -164,13 +171,14 @@ def assemble(
     rows, _ = order(block.keys, block.slices)
     block = block.take(rows)
     aligned = slicing.per_window > 1 and not all(map(_running, shape.kernels, trees))
-    width = 8 * (2 + 4 * sum(kernel.width for kernel in shape.kernels))
-    limit = max(1, PORTION_BYTES // width)
+    # A cell, and in either scan and in the windows, a partial like those of the rows.
+    width = 16 + 4 * (memory(shape, block) - block.names.nbytes - 24 * len(block)) / len(block)
+    limit = max(1, int(PORTION_BYTES / width))
     for portion, cells in _portions(block, _layout(block, slicing, aligned, first, end), limit):
         if cells.count <= limit:
             yield _assemble_cells(shape, trees, portion, cells, first, end)
             continue
-        step = max(limit, 4 * slicing.per_window)
+        step = max(limit, (4 if width < WIDE else 1) * slicing.per_window)
         start = max(first, int(slicing.first_window(portion.slices[0])))
         stop = min(end, int(slicing.last_window(portion.slices[-1])) + 1)
         for low in range(start, stop, step):

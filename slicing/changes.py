@@ -12,13 +12,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from slicing.assembly import Windows, show_window
-from slicing.blocks import Block, Shape, encode_keys, fold
+from slicing.blocks import Block, Shape, encode_keys, fold, memory
 from slicing.kernel import Array, locating
 from slicing.pairs import Pairs
 from slicing.picking import pick
-from slicing.touching import all_of, of_keys
 
-PORTION_ROWS = 500_000
+STEP_BYTES = 8 << 20
+"""Of so many bytes of rows the windows are picked at once, which takes some times as many."""
 
 
 def changes(
@@ -31,23 +31,25 @@ def changes(
     drained: bool,
     shown: Shape,
     whole: Callable[[Windows], Windows],
+    seen: bool = False,
 ) -> Iterator[Windows]:
     """The windows `first` up to `until` that differ from the one before, of every key.
 
     `stored` has the folded slices that window `first` - 1 saw, and `fresh` what came since. Without `known` the window
-    before `first` is not, and every key with records in `first` has a row. The last result of a key is not kept: it is
-    that of the window before, which is made from slices too. `whole` completes windows of `shape` to those of `shown`,
-    which are compared and yielded.
+    before `first` is not, and every key with records in `first` has a row. With `seen` it saw what is fresh too. The
+    last result of a key is not kept: it is that of the window before, which is made from slices too. `whole` completes
+    windows of `shape` to those of `shown`, which are compared and yielded.
     """
     slicing = shape.slicing
     everything = fold(shape, [stored, fresh])
-    stored, fresh = (of_keys(block, all_of(everything.names)) for block in (stored, fresh))
-    count = max(1, -(-len(everything) // PORTION_ROWS))
+    before, news = (everything if seen else stored), (fresh if known and not seen else everything)
+    before, news = (_coded(block, everything.names) for block in (before, news))
+    count = max(1, -(-memory(shape, everything) // STEP_BYTES))
     edges = np.linspace(0, len(everything.names), count + 1).astype(np.int64)
     for low, high in pairwise(edges.tolist()):
         old, new, rows = (
             block.take(np.flatnonzero((block.keys >= low) & (block.keys < high)))
-            for block in (stored, fresh if known else everything, everything)
+            for block in (before, news, everything)
         )
         entering = np.maximum(slicing.first_window(new.slices), first)
         keys = np.concatenate([new.keys, rows.keys])
@@ -57,12 +59,20 @@ def changes(
         keys, windows = pairs.unpack(np.unique(pairs.pack(keys[inside], windows[inside])))
         some = np.unique(keys)
         there = whole(pick(shape, rows, keys, windows))
-        before = pick(shape, old if known else old.take(slice(0)), some, np.full(len(some), first - 1))
-        now, last = result_codes(shown, [there, whole(before)])
+        last_one = whole(pick(shape, old if known else old.take(slice(0)), some, np.full(len(some), first - 1)))
+        now, last = result_codes(shown, [there, last_one])
         heads = np.diff(keys, prepend=-1) != 0
         previous = np.append(-1, now[:-1])
         previous[heads] = last
         yield from differing(there, now, previous, drained)
+
+
+def _coded(block: Block, names: pa.Table) -> Block:
+    """A block with the codes of other names, which have all of its keys."""
+    if block.names is names:
+        return block
+    codes, _ = encode_keys(pa.concat_tables([names, block.names]))
+    return replace(block, keys=codes[len(names) :][block.keys], names=names)
 
 
 def differing(there: Windows, now: Array, previous: Array, drained: bool) -> Iterator[Windows]:

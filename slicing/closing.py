@@ -7,14 +7,16 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from slicing.assembly import Windows, assemble
-from slicing.blocks import Block, Shape, concat, empty, fold
+from slicing.blocks import Block, Shape, concat, empty, fold, memory
 from slicing.kinds import is_exact
 from slicing.nodes import Live, Node, Rows
 from slicing.pages import Nodes, Pages
+from slicing.portions import PORTION_BYTES, InOrder, portions
 from slicing.stripes import FOREVER, Stripes
 from slicing.trees import ThreeLayer, TwoLayer
 
 FRAME_ROWS = 250_000
+"""A frame has about so many rows at most, or as many as take `portions.PORTION_BYTES`."""
 MOVE_CELLS = 700
 """Moving the three-layer tree by a slice costs about as much as so many cells of windows that are assembled at once."""
 SLICE_CELLS = 200
@@ -27,6 +29,8 @@ class Closing:
     `fresh` holds what came since the last close to slices that have entered before (it was late for some windows), all
     rows of slices that enter now, and some of later ones. Nothing is written but the trees' nodes. `cached` says
     whether they are there for window `first`, and `leaves_nodes` whether they will be for window `end`.
+
+    However much came or is stored: slices are read together as long as they fit, see `portions`.
     """
 
     def __init__(
@@ -35,7 +39,7 @@ class Closing:
         trees: Sequence[str],
         pages: Pages,
         stripes: Stripes,
-        fresh: Block,
+        fresh: InOrder,
         windows: tuple[int, int, int],
         cached: bool,
     ):
@@ -44,6 +48,7 @@ class Closing:
         self.cached = cached
         self.entered_before = self.slicing.entered(self.first)
         self.live = Live(shape)
+        self._frame = _Frame(self.live, fresh.block)
         self._held, self._held_until = empty(shape), -FOREVER
         self.two = tuple(i for i, tree in enumerate(trees) if tree == "two_layer")
         self.three = tuple(i for i, tree in enumerate(trees) if tree == "three_layer")
@@ -68,16 +73,17 @@ class Closing:
         price = (n + slices) / slices
         if slices >= n or price * SLICE_CELLS > MOVE_CELLS:
             return slices >= n
-        if not (self.three and self.live.whole_arrays and self._same_order()):
+        came = self.fresh.block
+        if came is None or not (self.three and self.live.whole_arrays and self._same_order(came)):
             return False
         if self.cached:
             self._three_layer().learn_keys()
-        keys = max(len(self.live.names), len(self.fresh.names))
+        keys = max(len(self.live.names), len(came.names))
         return price * (SLICE_CELLS + keys) <= MOVE_CELLS
 
-    def _same_order(self) -> bool:
+    def _same_order(self, came: Block) -> bool:
         fields = [field for i in self.three for field in self.shape.kernels[i].fields]
-        late = self.stripes.late or len(self.fresh.between(self.slicing.first_slice(self.first), self.entered_before))
+        late = self.stripes.late or len(came.between(self.slicing.first_slice(self.first), self.entered_before))
         return not late or all(is_exact(field.kind) for field in fields)
 
     def windows(self) -> Iterator[Windows]:
@@ -102,13 +108,27 @@ class Closing:
             self._held_until = end
 
     def _rows(self, first: int, end: int) -> Rows:
-        return self.live.place(self._slices(first, end), range(len(self.shape.kernels)))
+        return self._placed(self._slices(first, end))
+
+    def _placed(self, block: Block) -> Rows:
+        return self.live.place(block, range(len(self.shape.kernels)))
+
+    def _in_steps(self, first: int, end: int) -> Iterator[Rows]:
+        """The rows of entered slices; of those that are not in memory a few slices at a time."""
+        while first < end:
+            high = end if end <= self._held_until else min(end, first + self._frame.at_once)
+            yield self._rows(first, high)
+            first = high
 
     def _at_once(self) -> Iterator[Windows]:
         """From slices: a jump over a whole window makes the caches useless, and recomputing has none."""
-        oldest = self.slicing.first_slice(self.first)
-        self._hold(oldest, self.slicing.entered(self.until))
-        yield from assemble(self.shape, self.trees, self._held, self.first, self.until)
+        oldest, end = self.slicing.first_slice(self.first), self.slicing.entered(self.until)
+        sources = self.stripes.read(oldest, min(end, self.entered_before)), self.fresh.parts(oldest, end)
+        for portion in portions(self.shape, sources, self.first, self.until):
+            rows = fold(self.shape, portion.blocks)
+            if portion.is_all:
+                self._held, self._held_until = rows, end
+            yield from assemble(self.shape, self.trees, rows, portion.first, portion.end)
         if self.leaves_nodes:
             self._rebuild()
         else:
@@ -121,7 +141,8 @@ class Closing:
         if self.two:
             two = TwoLayer(self.live, self.two, self.nodes["two"])
             two.reset(self.live.node(self.two))
-            two.late(self._rows(oldest, self.slicing.entered(self.end)))
+            for rows in self._in_steps(oldest, self.slicing.entered(self.end)):
+                two.late(rows)
             two.save()
         if self.three:
             three = self._three_layer()
@@ -130,37 +151,40 @@ class Closing:
 
     def _three_layer(self) -> ThreeLayer:
         until = self.slicing.first_slice(self.until - 1)
-        return ThreeLayer(self.live, self.three, self.nodes["three"], self._rows, self.first, until)
+        reading = self._rows, self._in_steps
+        return ThreeLayer(self.live, self.three, self.nodes["three"], *reading, self.first, until)
+
+    def _late(self, oldest: int) -> Iterator[Rows]:
+        """What came late for some windows."""
+        for part in self.fresh.parts(oldest, self.entered_before):
+            yield self._placed(part)
 
     def _one_by_one(self) -> Iterator[Windows]:
         """From caches: slices enter, a window is read off, slices leave."""
-        everything = range(len(self.shape.kernels))
         two = TwoLayer(self.live, self.two, self.nodes["two"]) if self.two else None
         three = self._three_layer() if self.three else None
-        fresh = self.live.place(self.fresh, everything)
         oldest = self.slicing.first_slice(self.first)
-        late = fresh.between(oldest, self.entered_before)
-        if len(late):
+        for late in self._late(oldest):
             if two:
                 two.late(late)
             if three:
                 three.late(late, oldest)
         if three and self.until > self.first + 1:
             three.learn_keys()
-        frame, ahead, low = _Frame(self.live), self.first, self.first
+        frame, ahead, low = self._frame, self.first, self.first
         while low < self.until:
-            at_once = max(1, FRAME_ROWS // max(1, len(self.live.names)))
             oldest = self.slicing.first_slice(low)
             if low == ahead:
-                # Read together what leaves in the next windows: about as many rows as they put out.
-                ahead = min(self.until, low + at_once)
+                # Read together what enters and leaves in the next windows: about as many rows as they put out.
+                ahead = self._ahead(low)
+                fresh = self._placed(self.fresh.between(self.slicing.entered(low), self.slicing.entered(ahead)))
                 end = self.slicing.first_slice(ahead)
                 reach = three.reach(self.slicing.first_slice(ahead - 1)) if three else oldest
                 self._hold(oldest, max(end, reach) if two else reach)
                 if two:
                     leaving = self._rows(oldest, end).only(self.two)
             fresh = self.live.refresh(fresh)
-            high = min(ahead, low + at_once, three.together(low) if three else ahead)
+            high = min(ahead, low + frame.at_once, three.together(low) if three else ahead)
             entering, nodes = range(self.slicing.entered(low), self.slicing.entered(high)), []
             if three:  # first, as it may read keys that are new here
                 rows = fresh.only(self.three).filled(self.live, entering.start, entering.stop)
@@ -170,7 +194,7 @@ class Closing:
                 nodes.append(two.windows(fresh.only(self.two), entering, leaving, leave))
             frame.add(low, nodes)
             low = high
-            if frame.rows >= FRAME_ROWS:
+            if frame.is_full:
                 yield frame.take()
         if self.leaves_nodes:
             for tree in (two, three):
@@ -179,14 +203,31 @@ class Closing:
         if frame.rows:
             yield frame.take()
 
+    def _ahead(self, low: int) -> int:
+        """The end of the windows from `low` on that are a frame, and of which the slices that enter fit."""
+        fits = self.slicing.first_window(self.fresh.reach(self.slicing.entered(low)))
+        return min(self.until, low + self._frame.at_once, max(low + 1, fits))
+
 
 class _Frame:
-    """Windows collected until they are worth a frame."""
+    """Windows collected until they are worth a frame; `sample` has rows that may take as many bytes as theirs."""
 
-    def __init__(self, live: Live):
+    def __init__(self, live: Live, sample: Block | None):
         self.live = live
-        self.rows = 0
+        self.rows = self.size = 0
+        self._row = _row_memory(live.shape, sample) if sample is not None and len(sample) else 24.0
         self._windows: list[Rows] = []
+
+    @property
+    def at_once(self) -> int:
+        """How many windows of all keys are a frame, one at least."""
+        rows = min(FRAME_ROWS, int(PORTION_BYTES / self._row))
+        return max(1, rows // max(1, len(self.live.names)))
+
+    @property
+    def is_full(self) -> bool:
+        """Whether it is worth a frame."""
+        return self.rows >= FRAME_ROWS or self.size >= PORTION_BYTES
 
     def add(self, first: int, nodes: Sequence[Node]) -> None:
         """Take windows, from the one that is `first` on, of nodes on end that hold all kernels between them."""
@@ -199,12 +240,21 @@ class _Frame:
         windows, codes = np.divmod(np.asarray(rows.codes), len(self.live.names))
         together = Rows(first + windows, codes, rows.records, partials, dictionaries)
         self._windows.append(together)
+        self._row = _row_memory(self.live.shape, self._block(together))
         self.rows += len(rows)
+        self.size += int(self._row * len(rows))
+
+    def _block(self, rows: Rows) -> Block:
+        return self.live.block(rows, range(len(self.live.shape.kernels)))
 
     def take(self) -> Windows:
         """The windows collected so far."""
-        shape = self.live.shape
-        blocks = [self.live.block(rows, range(len(shape.kernels))) for rows in self._windows]
-        self._windows, self.rows = [], 0
-        block = concat(shape, blocks)
+        blocks = [self._block(rows) for rows in self._windows]
+        self._windows, self.rows, self.size = [], 0, 0
+        block = concat(self.live.shape, blocks)
         return Windows(block.slices, block.keys, block.names, block.records, block.partials, block.dictionaries)
+
+
+def _row_memory(shape: Shape, block: Block) -> float:
+    """Bytes of a row in memory, without its key."""
+    return (memory(shape, block) - int(block.names.nbytes)) / len(block)

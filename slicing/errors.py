@@ -36,6 +36,10 @@ class ResultOverflow(SlicingError, ArithmeticError):
     """The exact result of a window does not fit its result type; with `overflow="null"` combinators show null then."""
 
 
+class TooLarge(SlicingError, ValueError):
+    """What has to be held at once is larger than the bound that the message names."""
+
+
 def shortened(text: str) -> str:
     """A text for a message, cut after `MOST_SHOWN` characters; how many there are is said then.
 

@@ -35,6 +35,8 @@ _FILL = (
     "only `lower` may return masked cells."
 )
 _RETURN = "Return a value there, such as that of `init()`; only `lower` may return None."
+OBJECT_BYTES = 48.0
+"""About what a Python object takes beside what it holds; a small number is one, and so is a tuple of fields."""
 
 
 class RowFailure(Exception):
@@ -121,6 +123,28 @@ class Kernel:
 
     def values(self, arrays: Sequence[pa.Array]) -> tuple[list[Any], pa.Array | None]:
         """Columns of records as `agg` sees them, and the dictionary of their ranks."""
+        raise NotImplementedError
+
+    def sizes(self, partials: Partials, dictionary: pa.Array | None) -> Array | float:
+        """About how many bytes each partial takes as Arrow has it; one number where all take the same."""
+        fixed = sum(float(arrow_type(field.kind).bit_width // 8 or 1) for field in self.fields if not is_varying(field))
+        return fixed + self.lengths(partials, dictionary)
+
+    def lengths(self, partials: Partials, dictionary: pa.Array | None) -> Array | float:
+        """How many bytes of text and binaries are in each partial, of the values of a dictionary only if it is given.
+
+        A number if the partials have none. Beside each value 4 bytes say where it ends.
+        """
+        raise NotImplementedError
+
+    @property
+    def has_long_objects(self) -> bool:
+        """Whether partials are Python objects that may be of any size."""
+        return self.object_bytes > 0 and any(map(is_varying, self.fields))
+
+    @property
+    def object_bytes(self) -> float:
+        """About how many bytes a partial takes in memory beside its arrays and the lengths of its values."""
         raise NotImplementedError
 
     @property
@@ -292,6 +316,23 @@ class ColumnsKernel(Kernel):
             shown.append(value)
         return shown, dictionary
 
+    def lengths(self, partials: Partials, dictionary: pa.Array | None) -> Array | float:
+        found: Array | float = 0.0
+        for column, field, ranked in zip(partials, self.fields, self.ranked, strict=True):
+            if not is_varying(field):
+                continue
+            if not ranked:
+                found = found + _lengths(column.tolist())
+            elif dictionary is not None:
+                by_rank = np.asarray(pc.binary_length(dictionary), dtype=np.float64)
+                inside = (column >= 0) & (column < len(by_rank))
+                found = found + 4.0 + (np.append(by_rank, 0.0)[np.where(inside, column, -1)])
+        return found
+
+    @property
+    def object_bytes(self) -> float:
+        return sum(OBJECT_BYTES for dtype in self.dtypes if dtype == np.object_)
+
     @property
     def no_dictionary(self) -> pa.Array | None:
         for field, ranked in zip(self.fields, self.ranked, strict=True):
@@ -449,6 +490,19 @@ class RowsKernel(Kernel):
 
     def values(self, arrays: Sequence[pa.Array]) -> tuple[list[Any], pa.Array | None]:
         return [to_numpy(array, np.dtype(np.object_)) for array in arrays], None
+
+    def lengths(self, partials: Partials, dictionary: pa.Array | None) -> Array | float:
+        varying = [i for i, field in enumerate(self.fields) if is_varying(field)]
+        if not varying:
+            return 0.0
+        if self._single:
+            return _lengths(partials[0].tolist())
+        columns = self._unzip(partials[0], self.fields)
+        return sum((_lengths(columns[i].tolist()) for i in varying), np.zeros(len(partials[0])))
+
+    @property
+    def object_bytes(self) -> float:
+        return OBJECT_BYTES * (len(self.fields) + (not self._single))
 
     def reduce(self, partials: Partials, starts: Array) -> Partials:
         combine, count = self.aggregate.combine, len(partials[0])
@@ -642,6 +696,26 @@ def _filled(dtype: np.dtype[Any], item: Any) -> Array:
     cell = np.empty((), dtype=dtype)
     cell[()] = item
     return cell
+
+
+def is_varying(field: Field) -> bool:
+    """Whether values of a field have a length each."""
+    return field.kind in ("string", "binary")
+
+
+def _lengths(items: Sequence[Any]) -> Array:
+    """4 and the bytes of each value; of text that is not ASCII the most that it may take."""
+    try:
+        if isinstance(items[0] if len(items) else b"", bytes) or all(map(str.isascii, items)):
+            return 4.0 + np.fromiter(map(len, items), dtype=np.float64, count=len(items))
+    except TypeError:
+        pass  # nulls, or what is of a wrong type: that is refused where it becomes a column of Arrow
+    return np.array([_length(item) for item in items])
+
+
+def _length(item: Any) -> float:
+    length = len(item) if isinstance(item, (str, bytes, bytearray, memoryview)) else 0
+    return 4.0 + length * (4 if isinstance(item, str) and not item.isascii() else 1)
 
 
 def _is_ranked(kind: str) -> bool:

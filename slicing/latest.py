@@ -12,7 +12,7 @@ The window of a total is the first one that holds its slice. Once that window ta
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 import numpy as np
@@ -24,13 +24,13 @@ from slicing.stripes import FOREVER
 
 
 def newest_windows(
-    shape: Shape, totals: Block, came: Block, taking: int, look: Callable[[Block, int], Block]
+    shape: Shape, totals: Block, came: Block, taking: int, look: Callable[[Block, int], Iterable[Block]]
 ) -> tuple[Windows, Block]:
     """For each key with rows in `came`: the window `taking` or the first later one that holds its newest row.
 
     Left out where that window holds no row of `came`. Also returns the totals that hold now. `look(marks, first)` gives
-    the folded rows of the keys of `marks`, under its codes, from slice `first` on. It is asked only for keys that have
-    no total, or whose window is another one now, or whose order forbids to add what came.
+    the folded rows of the keys of `marks`, under its codes, from slice `first` on, some keys in each block. It is asked
+    only for keys that have no total, or whose window is another one now, or whose order forbids to add what came.
 
     Combines of a key: one for each of its rows in `came`; m - 1 if its window is looked at and has m slices.
     """
@@ -41,22 +41,32 @@ def newest_windows(
     came = _inside(shape, came, newest, taking)
     moved = _moved(shape, totals, came, newest)
     marks = came.take(moved[came.keys])
-    looked = marks
+    looked: list[Block] = []
     if len(marks):
-        looked = look(marks, int(_first_slices(shape, marks, newest, taking).min()))
-        np.maximum.at(newest, looked.keys, looked.slices)
+        for rows in look(marks, int(_first_slices(shape, marks, newest, taking).min())):
+            np.maximum.at(newest, rows.keys, rows.slices)
+            touched = _has_rows(_inside(shape, came, newest, taking))
+            window = _inside(shape, rows.take(touched[rows.keys]), newest, taking)
+            looked.append(_at(shape, window, newest))
         came = _inside(shape, came, newest, taking)
-    touched = np.zeros(len(newest), dtype=bool)
-    touched[came.keys] = True
-    rows = [
-        totals.take((touched & ~moved)[totals.keys]),
-        came.take(~moved[came.keys]),
-        _inside(shape, looked.take(touched[looked.keys]), newest, taking),
-    ]
-    made = regroup(shape, concat(shape, [replace(part, slices=newest[part.keys]) for part in rows]))
+    touched = _has_rows(came)
+    added = concat(shape, [totals.take((touched & ~moved)[totals.keys]), came.take(~moved[came.keys])])
+    made = fold(shape, [_at(shape, added, newest), *looked])
     windows = np.maximum(shape.slicing.first_window(made.slices), taking)
     out = Windows(windows, made.keys, made.names, made.records, made.partials, made.dictionaries, kind="update")
     return out, fold(shape, [totals.take(~touched[totals.keys]), _open(shape, made, taking)])
+
+
+def _at(shape: Shape, rows: Block, newest: Array) -> Block:
+    """All rows of a key combined, in its newest slice."""
+    return regroup(shape, replace(rows, slices=newest[rows.keys]))
+
+
+def _has_rows(block: Block) -> Array:
+    """Which keys a block has rows of."""
+    found = np.zeros(len(block.names), dtype=bool)
+    found[block.keys] = True
+    return found
 
 
 def _open(shape: Shape, totals: Block, taking: int) -> Block:

@@ -222,9 +222,9 @@ class Pages:
         self.store.put(name, encode_text(shape, block))
         self.written += len(block)
 
-    def take(self, entries: Sequence[Entry], shape: Shape) -> list[Block]:
-        """Read the pages of a list."""
-        return [self.get(page_name(entry), shape) for entry in entries]
+    def take(self, entries: Sequence[Entry], shape: Shape) -> Iterator[Block]:
+        """Read the pages of a list, one after another as they are asked for."""
+        return (self.get(page_name(entry), shape) for entry in entries)
 
     def append(self, entries: list[Entry], block: Block, shape: Shape) -> None:
         """Add rows to a list of pages, oldest first; `FAN_IN` small pages of one level at its end become one."""
@@ -234,7 +234,7 @@ class Pages:
             last = list(takewhile(lambda entry, level=level: entry[3] == level, reversed(entries)))[::-1]  # type: ignore[misc]
             if level == LARGE or len(last) < FAN_IN:
                 return
-            folded = fold(shape, self.take(last, shape))
+            folded = fold(shape, list(self.take(last, shape)))
             del entries[-len(last) :]
             self.remove(last)
             self._add(entries, folded, shape, level + 1)
@@ -274,7 +274,7 @@ class Nodes:
 
     def read(self, name: str) -> list[Block]:
         """What was appended to a block, the older rows first."""
-        return self.pages.take(self.entries(name), self.shape)
+        return list(self.pages.take(self.entries(name), self.shape))
 
     def entries(self, name: str) -> list[Entry]:
         """The pages of a block, none for one that was never saved."""

@@ -58,7 +58,7 @@ class Pending:
         old = [entry for entry in entries if entry[1] < first - self.nodes.shape.slicing.per_window]
         if not old:
             return
-        reaching = self.nodes.pages.take([entry for entry in old if entry[2] > first], self.nodes.shape)
+        reaching = list(self.nodes.pages.take([entry for entry in old if entry[2] > first], self.nodes.shape))
         entries[:] = [entry for entry in entries if entry not in old]
         self.nodes.pages.remove(old)
         self.nodes.append(PENDING, self._live(concat(self.nodes.shape, reaching), first))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import secrets
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, pairwise
 from sys import getsizeof
@@ -21,7 +21,7 @@ from slicing.blocks import Block, Shape, fold
 from slicing.kernel import Array
 from slicing.stripes import FOREVER
 
-KEPT_BYTES = 256 << 20
+KEPT_BYTES = 128 << 20
 """What a process keeps of all its buckets together. Slices are dropped first, those used longest ago before others:
 what is made from them is smaller, and to make it anew all of them are read."""
 SAMPLE = 256
@@ -52,7 +52,7 @@ class Recent:
     the blocks that were kept with the slices, by name.
     """
 
-    def __init__(self, shape: Shape, nonce: str, what: str, read: Callable[[int, int], list[Block]]):
+    def __init__(self, shape: Shape, nonce: str, what: str, read: Callable[[int, int], Iterable[Block]]):
         layout = ",".join(kernel.layout for kernel in shape.kernels)
         self.shape, self.nonce, self.what, self.read = shape, nonce, f"{what} {layout} ", read
         self.first = FOREVER
@@ -70,28 +70,31 @@ class Recent:
             if self.first < FOREVER:
                 self._parts = [*self._parts, block.between(self.first, FOREVER)]
 
-    def slices(self, ranges: Sequence[tuple[int, int]], keep: bool) -> Block:
-        """The folded rows of disjoint ranges of slices, in order.
+    def slices(self, ranges: Sequence[tuple[int, int]], keep: bool) -> Iterator[Block]:
+        """The rows of disjoint ranges of slices, the older ones of a slice first; not folded, or not all together.
 
-        `keep` says that the last range reaches beyond the newest slice: then what is read of it is kept.
+        `keep` says that the last range reaches beyond the newest slice: then what is read of it is kept, if it is not
+        too much.
         """
+        *others, (last, end) = ranges
         if keep:
-            self._reach(ranges[-1][0])
-        found: list[Block] = []
-        for first, end in ranges:
+            yield from self._reach(last)
+            last = max(last, self.first)
+        for first, stop in [*others, (last, end)]:
             if first < self.first:
-                found.append(fold(self.shape, self.read(first, min(end, self.first))))
-            if end > self.first:
-                found.append(self._block().between(max(first, self.first), end))
-        return fold(self.shape, found)
+                yield from self.read(first, min(stop, self.first))
+            if stop > self.first:
+                yield self._block().between(max(first, self.first), stop)
 
-    def chosen(self, first: int, choose: Callable[[Block], Block]) -> Block:
-        """The folded rows that `choose` takes of slice `first` and all later ones; what is read is kept.
+    def since(self, first: int) -> Iterator[Block]:
+        """The rows of slice `first` and all later ones, likewise, in the parts they came in; what is read is kept."""
+        yield from self._reach(first)
+        for part in self._parts:
+            yield part.between(max(first, self.first), FOREVER)
 
-        Only these rows are folded, so that a few keys cost little, however many slices of others there are.
-        """
-        self._reach(first)
-        return fold(self.shape, [choose(part.between(first, FOREVER)) for part in self._parts])
+    def drop(self) -> None:
+        """Keep no slices."""
+        self.first, self._parts, self._changed = FOREVER, [], True
 
     def keep(self, first: int, beside: Mapping[str, Block] | None = None) -> str:
         """Keep the slices from `first` on, and blocks, for the next micro-batch.
@@ -115,12 +118,22 @@ class Recent:
         _make_room()
         return nonce if nonce in _kept else ""
 
-    def _reach(self, first: int) -> None:
-        """Read what is not there of slice `first` and all later ones."""
-        if first < self.first:
-            kept = [part.between(self.first, FOREVER) for part in self._parts]
-            self._parts = [fold(self.shape, self.read(first, self.first)), *kept]
-            self.first, self._changed = first, True
+    def _reach(self, first: int) -> Iterator[Block]:
+        """Read what is not there of slice `first` and all later ones, or yield it if it is too much to be kept."""
+        if first >= self.first:
+            return
+        blocks, found, size = iter(self.read(first, self.first)), [], 0
+        for block in blocks:
+            found.append(block)
+            size += _bytes([block])
+            if size > KEPT_BYTES:
+                while found:
+                    yield found.pop(0)
+                yield from blocks
+                return
+        kept = [part.between(self.first, FOREVER) for part in self._parts]
+        self._parts = [fold(self.shape, found), *kept]
+        self.first, self._changed = first, True
 
     def _block(self) -> Block:
         if len(self._parts) != 1:

@@ -15,8 +15,9 @@ stripes are removed whole.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from dataclasses import replace
-from itertools import pairwise
+from itertools import chain, pairwise
 
 import numpy as np
 
@@ -29,9 +30,10 @@ from slicing.lateness import Late, is_late
 from slicing.latest import newest_windows
 from slicing.pages import Nodes, Pages, Store, covered, page_name
 from slicing.pending import PENDING, pending, trigger_time
+from slicing.portions import InOrder, portions
 from slicing.recent import Recent, around
 from slicing.stripes import FOREVER, Stripes
-from slicing.touching import as_before, of_keys, touched
+from slicing.touching import as_before, as_marks, of_keys, touched
 
 TOTALS = "totals"
 STRAGGLERS = 64
@@ -130,24 +132,30 @@ class Bucket:
             head.done = end
             self._write_incoming()
             return
-        fresh = self._take_fresh(slicing.entered(end))
-        last = slicing.last_window(head.newest)
+        with closing(self._take_fresh(slicing.entered(end))) as fresh:
+            last = slicing.last_window(head.newest)
+            yield from self._closed(fresh, first, end, last)
+            head.done, keep = end, self._keep_from(end)
+            if last + 1 < keep:
+                self._clear(end)
+            else:
+                self._keep(fresh, first, end, keep)
+            head.kept = max(head.kept, keep)
+
+    def _closed(self, fresh: InOrder, first: int, end: int, last: int) -> Iterator[Windows]:
+        """What goes out of the windows `first` up to `end`, of which `last` is the last that may hold a record."""
         if self.emission.has_trees:
             until = min(end, last + 1)
-            cached, head.nodes = head.nodes == first, None
+            cached, self.head.nodes = self.head.nodes == first, None
             if until > first:
-                news, windows = self._news(fresh, first, end), (first, until, end)
-                closing = Closing(self.shape, self.trees, self.pages, self.stripes, news, windows, cached)
-                yield from closing.windows()
-                head.nodes = end if closing.leaves_nodes else None
+                with closing(self._news(fresh, first, end)) as news:
+                    windows = first, until, end
+                    close = Closing(self.shape, self.trees, self.pages, self.stripes, news, windows, cached)
+                    yield from close.windows()
+                    self.head.nodes = end if close.leaves_nodes else None
         elif self.emission.which == CHANGED:
-            yield from self._changes(self._news(fresh, first, end), first, min(end, last + 2))
-        head.done, keep = end, self._keep_from(end)
-        if last + 1 < keep:
-            self._clear(end)
-        else:
-            self._keep(fresh, first, end, keep)
-        head.kept = max(head.kept, keep)
+            with closing(self._news(fresh, first, end)) as news:
+                yield from self._changes(news, first, min(end, last + 2))
 
     def _keep_from(self, end: int) -> int:
         """The first window that is still looked at: changes compare with the window that went out last."""
@@ -173,18 +181,24 @@ class Bucket:
         behind = before + 1 - int(block.slices[len(block) // STRAGGLERS])
         return max(first, before + 1), newest - max(0, behind)
 
-    def _news(self, fresh: Block, first: int, end: int) -> Block:
+    def _news(self, fresh: InOrder, first: int, end: int) -> InOrder:
         """What came since the last close, with the slices that enter now and were cut before."""
         cut = self.stripes.read(self.slicing.entered(first), self.slicing.entered(end))
-        return fold(self.shape, [*cut, fresh])
+        return InOrder(self.shape, chain(cut, fresh.parts()))
 
-    def _changes(self, news: Block, first: int, until: int) -> Iterator[Windows]:
+    def _changes(self, news: InOrder, first: int, until: int) -> Iterator[Windows]:
         slicing, drained = self.slicing, self.emission.what == WITH_DRAINED
         known, oldest = self.head.kept < first, slicing.first_slice(first - 1)
-        stored = self.recent.slices([(oldest, FOREVER)], keep=True)
-        entering = news.between(oldest, slicing.entered(until))
-        yield from changes(self.shape, stored, entering, first, until, known, drained, self.shown, self.whole)
-        self.recent.add(entering)
+        entering = oldest, slicing.entered(until)
+        sources = [self.recent.slices([(oldest, FOREVER)], keep=True), news.parts(*entering)]
+        for portion in portions(self.shape, sources, first, until, before=1):
+            (kept, came), inside = portion.blocks, portion.first > first
+            some = portion.first, portion.end, known or inside, drained
+            yield from changes(self.shape, kept, came, *some, self.shown, self.whole, inside)
+        if news.block is None:
+            self.recent.drop()
+        else:
+            self.recent.add(news.block.between(*entering))
 
     def whole(self, frame: Windows) -> Windows:
         """A frame with all results of `shown` that changes are told by."""
@@ -198,14 +212,23 @@ class Bucket:
             if len(frame):
                 yield frame
             return
-        for frame in touched(self.shape, self.trees, self._around(came), came, self.head.taking):
+        for frame in self._touched(came, self.head.taking):
             yield replace(frame, kind="update")
 
-    def _look(self, marks: Block, first: int) -> Block:
-        """All rows of the keys of `marks` from slice `first` on."""
-        return self.recent.chosen(first, lambda part: of_keys(part, marks))
+    def _look(self, marks: Block, first: int) -> Iterator[Block]:
+        """All rows of the keys of `marks` from slice `first` on, some keys in each block."""
+        rows = (of_keys(part, marks) for part in self.recent.since(first))
+        for portion in portions(self.shape, [rows]):
+            yield portion.blocks[0] if portion.is_all else of_keys(portion.blocks[0], marks)
 
-    def _around(self, marks: Block) -> Block:
+    def _touched(self, marks: Block, first: int) -> Iterator[Windows]:
+        """The windows from `first` on that hold a row of `marks`."""
+        rows = (of_keys(part, marks) for part in self._around(marks))
+        for portion in portions(self.shape, [rows, [as_marks(self.shape, marks)]], first, FOREVER):
+            slices, some = portion.blocks
+            yield from touched(self.shape, self.trees, slices, some, portion.first, portion.end)
+
+    def _around(self, marks: Block) -> Iterator[Block]:
         """The slices of all windows of some slices that take records: 2n - 1 at most for each."""
         reach, first = self.slicing.per_window - 1, self.slicing.first_slice(self.head.taking)
         ranges = around(np.unique(marks.slices).tolist(), reach, reach, first)
@@ -224,32 +247,35 @@ class Bucket:
             return
         reach, first = slicing.per_window - 1, slicing.first_slice(taking)
         ranges = around(np.unique(late.slices).tolist(), reach, reach, first)
-        before = fold(self.shape, [block for low, high in ranges for block in self._stored(low, high)])
-        for frame in touched(self.shape, self.trees, fold(self.shape, [before, late]), late, taking, done):
-            old = None
-            if self.emission.what == WITH_OLD:
-                old = as_before(self.shape, self.trees, before, frame, taking, done)
-            yield replace(frame, kind="correction", old=old)
+        stored = (of_keys(block, late) for low, high in ranges for block in self._stored(low, high))
+        for portion in portions(self.shape, [stored, [late]], taking, done):
+            before, came = portion.blocks
+            both, some = fold(self.shape, [before, came]), (portion.first, portion.end)
+            for frame in touched(self.shape, self.trees, both, as_marks(self.shape, came), *some):
+                old = None
+                if self.emission.what == WITH_OLD:
+                    old = as_before(self.shape, self.trees, before, frame, *some)
+                yield replace(frame, kind="correction", old=old)
 
     def _early(self, came: Block, now: int) -> Iterator[Windows]:
         """Open windows that got a record since they went out last, if it is time."""
         assert self.pending is not None
         due = self.pending.due(came, self.slicing.first_slice(self.head.done), now)
         if len(due):
-            for frame in touched(self.shape, self.trees, self._around(due), due, self.head.done):
+            for frame in self._touched(due, self.head.done):
                 yield replace(frame, kind="early")
 
-    def _entered(self, first: int, end: int) -> list[Block]:
+    def _entered(self, first: int, end: int) -> Iterator[Block]:
         return self.stripes.read(first, min(end, self.slicing.entered(self.head.done)))
 
-    def _all(self, first: int, end: int) -> list[Block]:
-        return [*self._stored(first, end), self._incoming.between(first, end)]
+    def _all(self, first: int, end: int) -> Iterator[Block]:
+        return chain(self._stored(first, end), [self._incoming.between(first, end)])
 
-    def _stored(self, first: int, end: int) -> list[Block]:
+    def _stored(self, first: int, end: int) -> Iterator[Block]:
         """The rows of slices in all pages, the older ones of a slice first."""
         fresh = [entry for entry in self.head.fresh if entry[1] < end and entry[2] > first]
-        pages = [page.between(first, end) for page in self.pages.take(fresh, self.shape)]
-        return [*self.stripes.read(first, end), *pages]
+        pages = (page.between(first, end) for page in self.pages.take(fresh, self.shape))
+        return chain(self.stripes.read(first, end), pages)
 
     def _recent_from(self) -> int:
         """The first slice that is worth keeping in the process."""
@@ -272,7 +298,7 @@ class Bucket:
         if not self.emission.has_trees:
             self.head.nodes = None
 
-    def _take_fresh(self, entered: int) -> Block:
+    def _take_fresh(self, entered: int) -> InOrder:
         """What came since the last close, out of its pages.
 
         Pages of slices that do not enter yet are left alone, or a long delay would make every close rewrite them; but
@@ -282,7 +308,7 @@ class Bucket:
         entering = [entry for entry in self.head.fresh if ordered or entry[1] < entered]
         both = max((entry[2] for entry in entering), default=-FOREVER)
         both, came = max(both, entered), self._incoming
-        fresh = fold(self.shape, [*self.pages.take(entering, self.shape), came.between(-FOREVER, both)])
+        fresh = InOrder(self.shape, chain(self.pages.take(entering, self.shape), [came.between(-FOREVER, both)]))
         self._incoming = came.between(both, FOREVER)
         self.head.fresh = [entry for entry in self.head.fresh if entry not in entering]
         self.pages.remove(entering)
@@ -296,18 +322,19 @@ class Bucket:
         self.head.caches.clear()
         self.head.newest, self.head.nodes = None, end
 
-    def _keep(self, fresh: Block, first: int, end: int, keep: int) -> None:
+    def _keep(self, fresh: InOrder, first: int, end: int, keep: int) -> None:
         """Write what entered and later windows need into its stripes, and remove what is before window `keep`."""
         oldest, entered = self.slicing.first_slice(keep), self.slicing.entered(end)
         self.stripes.remove_before(oldest)
         entered_before = max(oldest, self.slicing.entered(first))
         self.stripes.at_once = (end - first) * self.slicing.per_advance
-        self.stripes.put_late(fresh.between(oldest, entered_before))
-        self.stripes.put(fresh.between(entered_before, entered))
+        for part in fresh.parts(oldest):
+            self.stripes.put_late(part.between(oldest, entered_before))
+            self.stripes.put(part.between(entered_before, entered))
+            waiting = part.between(entered, FOREVER)
+            if len(waiting):
+                self.pages.append(self.head.fresh, waiting, self.shape)
         self._compact(first, end)
-        waiting = fresh.between(entered, FOREVER)
-        if len(waiting):
-            self.pages.append(self.head.fresh, waiting, self.shape)
         # Apart from those, or the next close would read and write them all again.
         self._write_incoming()
 

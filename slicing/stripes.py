@@ -39,13 +39,13 @@ class Stripes:
         """The size from which on slices have a page of their own."""
         return CUT_BYTES * min(self.at_once, MOST_AT_ONCE, self.length)
 
-    def read(self, first: int, end: int) -> list[Block]:
+    def read(self, first: int, end: int) -> Iterator[Block]:
         """All stored rows of slices `first` up to but not including `end`, those that came late last."""
         found: list[str] = []
         for key in sorted(key for key in self.held if key * self.length < end and (key + 1) * self.length > first):
             found += self._found(key, first, end)
         found += _within(self.late, first, end)
-        return [self.pages.get(name, self.shape).between(first, end) for name in found]
+        return (self.pages.get(name, self.shape).between(first, end) for name in found)
 
     def put_ahead(self, block: Block, first: int, end: int) -> Block:
         """Cut slices `first` up to `end`, of which nothing is stored, and return the rows that are not in these pages.
@@ -87,7 +87,7 @@ class Stripes:
         """Cut the loose pages of a stripe that is whole."""
         stripe = self.held[key]
         if stripe.loose:
-            loose = fold(self.shape, self.pages.take(stripe.loose, self.shape))
+            loose = fold(self.shape, list(self.pages.take(stripe.loose, self.shape)))
             self.pages.remove(stripe.loose)
             self._cut(key, loose)
 
@@ -96,7 +96,7 @@ class Stripes:
         end = (key + 1) * self.length
         if not self.late:
             return
-        late = fold(self.shape, self.pages.take(self.late, self.shape))
+        late = fold(self.shape, list(self.pages.take(self.late, self.shape)))
         self.pages.remove(self.late)
         if len(rest := late.between(end, FOREVER)):
             self.pages.append(self.late, rest, self.shape)

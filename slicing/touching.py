@@ -42,17 +42,20 @@ def of_keys(block: Block, marks: Block) -> Block:
     return replace(chosen, keys=codes[chosen.keys], names=marks.names)
 
 
+def as_marks(shape: Shape, block: Block) -> Block:
+    """The rows of a block, which may have no partials, with `init()` in all of them."""
+    partials = [kernel.spread(len(block)) for kernel in shape.kernels]
+    return replace(block, partials=partials, dictionaries=[kernel.no_dictionary for kernel in shape.kernels])
+
+
 def touched(
     shape: Shape, trees: Sequence[str], block: Block, marks: Block, first: int, end: int = FOREVER
 ) -> Iterator[Windows]:
     """The windows `first` up to `end` that hold a row of `marks`, from the folded rows of all slices around.
 
-    `marks` is a block without partials. The windows' `records` are those of the marks alone: to the assembly a window
-    exists if it holds records, so only the marks are given any.
+    `marks` is a block of `as_marks`, and has rows of each key. The windows' `records` are those of the marks alone: to
+    the assembly a window exists if it holds records, so only the marks are given any.
     """
-    partials = [kernel.spread(len(marks)) for kernel in shape.kernels]
-    marks = replace(marks, partials=partials, dictionaries=[kernel.no_dictionary for kernel in shape.kernels])
-    block = of_keys(block, marks)
     yield from assemble(
         shape, trees, fold(shape, [replace(block, records=np.zeros_like(block.records)), marks]), first, end
     )

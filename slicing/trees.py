@@ -115,9 +115,10 @@ class TwoLayer:
 class ThreeLayer:
     """The nodes of the three-layer tree for the window before `window`, moved forward slice by slice.
 
-    `slices(first, end)` gives the folded rows of slices that have entered. Slices up to `until` start windows in this
-    close: the suffixes of later ones are written for the next, at once. But where a close moves over a whole stripe, so
-    may the next one, for which it costs less to read the rest of that stripe again than one suffix after another.
+    `slices(first, end)` gives the folded rows of slices that have entered, `in_steps` as many at a time as fit. Slices
+    up to `until` start windows in this close: the suffixes of later ones are written for the next, at once. But where a
+    close moves over a whole stripe, so may the next one, for which it costs less to read the rest of that stripe again
+    than one suffix after another.
     """
 
     def __init__(
@@ -126,10 +127,12 @@ class ThreeLayer:
         chosen: Sequence[int],
         cache: Cache,
         slices: Callable[[int, int], Rows],
+        in_steps: Callable[[int, int], Iterator[Rows]],
         window: int,
         until: int,
     ):
-        self.live, self.chosen, self.cache, self.slices, self.until = live, tuple(chosen), cache, slices, until
+        self.live, self.chosen, self.cache, self.until = live, tuple(chosen), cache, until
+        self.slices, self.in_steps = slices, in_steps
         slicing = live.shape.slicing
         self.n, self.stripe, self.step = slicing.per_window, slicing.stripe, slicing.per_advance
         self.group = group_length(slicing)
@@ -333,8 +336,7 @@ class ThreeLayer:
                 start.join(total)
             self._nodes["start"] = start
         self._rebuild_rest(front)
-        self.run = self.live.node(self.chosen)
-        self.run.append_slices(self.slices(self.q * self.stripe, before + self.n))
+        self.run = self._prefix(self.q, before + self.n)
         needed = oldest <= self.until or self.leaves_suffixes  # by this close or by the next
         if needed and oldest // self.stripe == self.p:
             self._begin_stripe(oldest)
@@ -352,9 +354,20 @@ class ThreeLayer:
         at_once = 1  # how many keys there are is known when slices have been read
         while first < end:
             stop = min(end, first + at_once)
-            rows = self.slices(first * self.stripe, stop * self.stripe).only(self.chosen)
-            yield from enumerate(self._combined(rows, first, stop), first)
-            first, at_once = stop, max(1, FILLED_CELLS // max(1, len(self.live.names)))
+            if stop == first + 1:
+                yield first, self._prefix(first, stop * self.stripe)
+            else:
+                rows = self.slices(first * self.stripe, stop * self.stripe).only(self.chosen)
+                yield from enumerate(self._combined(rows, first, stop), first)
+            first, at_once = stop, max(1, FILLED_CELLS // max(1, self.stripe * len(self.live.names)))
+
+    def _prefix(self, stripe: int, end: int) -> Node:
+        """The slices of a stripe before `end`, combined from the oldest on."""
+        first = stripe * self.stripe
+        node = self.live.node(self.chosen)
+        for rows in self.in_steps(first, min(first + self.stripe, end)):
+            node.append_slices(rows)
+        return node
 
     def _combined(self, rows: Rows, first: int, end: int) -> list[Node]:
         """The slices of some stripes; those in the same place of their stripes in one call."""

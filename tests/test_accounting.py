@@ -102,7 +102,7 @@ def test_combines_of_newest_windows(held, ratio, monkeypatch):
     for index, total in ((ratio - 1, held), (ratio, False)):
         counted.clear()
         feed.step([index], 0)
-        assert counted == [strategy.costs(slicing).newest(total)] * 2, "once on a copy"
+        assert [count for count in counted if count] == [strategy.costs(slicing).newest(total)] * 2, "once on a copy"
 
 
 @pytest.mark.parametrize("held", [True, False], ids=["held", "read"])

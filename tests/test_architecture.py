@@ -11,9 +11,10 @@ ROOT = Path(__file__).resolve().parent.parent
 LAYERS = (
     {"slicing.errors", "slicing.slices", "slicing.kinds", "slicing.packing"},
     {"slicing.windows", "slicing.aggregate"},
-    {"slicing.laws", "slicing.kernel", "slicing.pairs", "slicing.blocks", "slicing.claims", "slicing.trial"},
+    {"slicing.laws", "slicing.kernel", "slicing.pairs", "slicing.hashing", "slicing.blocks", "slicing.claims"},
+    {"slicing.trial"},
     {"slicing.assembly", "slicing.nodes", "slicing.trees", "slicing.pages", "slicing.stripes", "slicing.lateness"},
-    {"slicing.emission", "slicing.picking", "slicing.recent"},
+    {"slicing.emission", "slicing.picking", "slicing.recent", "slicing.aside", "slicing.portions"},
     {"slicing.touching", "slicing.costs", "slicing.latest"},
     {"slicing.plan", "slicing.closing", "slicing.changes", "slicing.pending"},
     {"slicing.state", "slicing.eager"},

@@ -6,8 +6,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from slicing.spark import buckets
-from slicing.spark.buckets import _hashed_bytes, labels_of
+from slicing import hashing
+from slicing.hashing import _hashed_bytes
+from slicing.spark.buckets import labels_of
 
 BASE = 0x9E3779B97F4A7C15
 
@@ -21,7 +22,7 @@ def formula(value):
 
 @pytest.mark.parametrize("piece", [3, 7, 64, 1 << 17])
 def test_pieces_of_any_length_give_the_hash_of_the_formula(piece, monkeypatch):
-    monkeypatch.setattr(buckets, "PIECE_BYTES", piece)
+    monkeypatch.setattr(hashing, "PIECE_BYTES", piece)
     rng = np.random.default_rng(piece)
     values = [bytes(rng.integers(0, 256, rng.choice([0, 1, 3, 63, 64, 65, 300]), np.uint8)) for _ in range(30)]
     for shown in (values, values[5:], [b"", b""], [b"", *values, b""], [None, *values[::2], None]):

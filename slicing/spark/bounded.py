@@ -11,7 +11,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 
 from slicing.kinds import Field
-from slicing.spark.output import completed, flat_counts, flat_windows
+from slicing.spark.output import completed, flat_counts, flat_windows, framed
 from slicing.spark.query import Query
 from slicing.spark.strategy import Eager, Mixed, Sliced, strategy
 
@@ -34,7 +34,8 @@ class AssembleAll:
             if any(refused.values()):
                 yield from completed(flat_counts(refused), self.fields).to_batches()
             for windows in self.strategy.all_windows(shipped):
-                yield from completed(flat_windows(self.strategy.shape, windows), self.fields).to_batches()
+                for some in framed(self.strategy.shape, windows):
+                    yield from completed(flat_windows(self.strategy.shape, some), self.fields).to_batches()
 
 
 def _rows(batches: Iterable[pa.RecordBatch]) -> Iterator[dict[str, Any]]:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
 
-from slicing.assembly import Windows, show_window
-from slicing.blocks import Block, Shape, place
+from slicing.assembly import Windows, as_block, show_window
+from slicing.blocks import Block, Shape, place, row_sizes, runs
 from slicing.eager import Records
 from slicing.emission import KINDS, ON_CLOSE, WITH_OLD, Emission
 from slicing.errors import ResultOverflow
@@ -20,6 +20,23 @@ from slicing.slices import Slicing
 from slicing.spark.columns import physical
 from slicing.spark.late import LATE_CAUSE
 from slicing.spark.query import COUNTERS, TIMERS
+
+FRAME_BYTES = 64 << 20
+"""So many bytes of keys and partials are the rows of at most, for columns of Arrow hold 2 GiB."""
+
+Rows = TypeVar("Rows", Windows, Block)
+
+
+def framed(shape: Shape, rows: Rows) -> Iterator[Rows]:
+    """The rows, those whose keys and partials are long a few at a time."""
+    block = rows if isinstance(rows, Block) else as_block(rows)
+    sizes = row_sizes(shape, block)
+    total = sizes * len(rows) if isinstance(sizes, float) else sizes.sum()
+    if total <= FRAME_BYTES:
+        yield rows
+        return
+    for start, end in runs(sizes + np.zeros(len(rows)), FRAME_BYTES):
+        yield rows.take(np.arange(start, end))
 
 
 def completed(table: pa.Table, fields: Sequence[Field]) -> pa.Table:

@@ -15,13 +15,16 @@ import numpy as np
 import pyarrow as pa
 from pyspark import TaskContext
 
-from slicing.blocks import Block, Shape, empty, encode, encode_keys, fold, from_records, parts
+from slicing.blocks import Block, Shape, empty, encode, encode_keys, fold, from_records, memory, parts
 from slicing.eager import Records, encode_records
 from slicing.kernel import Array
 from slicing.spark.buckets import labels_of
 
 CHUNK_ROWS = 1_000_000
 CHUNK_BYTES = 64 << 20
+"""So much is folded at once, is held, and is shipped in one batch: of records, and of the partials made of them."""
+FIRST_ROWS = 1_000
+"""So many records are folded first where only the partials themselves say how large they are."""
 
 SCHEMA = "bucket int, partition int, part int, block binary, no_time bigint, no_window bigint"
 RECORDS_SCHEMA = f"{SCHEMA}, records binary"
@@ -67,22 +70,39 @@ class PreAggregate:
             if not len(records.slices):
                 continue
             if self.beside:
-                yield _beside(_shipped(_encoded(self.shape, records, self.labels), part, Refused()))
-            for label, block in self._blocks(records):
-                held[label] = fold(self.shape, [held.get(label, none), block])
-            if 2 * sum(map(len, held.values())) > CHUNK_ROWS:
-                yield self._rows(self._pages(held), part, Refused())
-                held = {}
+                yield from map(_beside, _shipped(_encoded(self.shape, records, self.labels), part, Refused()))
+            for block in self._folded(records):
+                for label, rows in self._by_bucket(block):
+                    held[label] = fold(self.shape, [held.get(label, none), rows])
+                if self._is_full(held.values()):
+                    yield from self._rows(self._pages(held), part, Refused())
+                    held = {}
         if last := [*self._pages(held), *_without_blocks(self.labels, held, refused)]:
-            yield self._rows(last, part, refused)
+            yield from self._rows(last, part, refused)
 
-    def _blocks(self, records: Records) -> Iterator[tuple[int, Block]]:
-        """Some records as one folded block per bucket that there are records of."""
+    def _is_full(self, held: Collection[Block]) -> bool:
+        rows = 2 * sum(map(len, held)) > CHUNK_ROWS
+        return rows or sum(memory(self.shape, block) for block in held) > CHUNK_BYTES
+
+    def _folded(self, records: Records) -> Iterator[Block]:
+        """Records as folded blocks: one, or, where only the partials say how large they are, several that fit."""
+        count, start = len(records.slices), 0
+        rows = FIRST_ROWS if any(kernel.has_long_objects for kernel in self.shape.kernels) else count
+        while start < count:
+            block = self._block(records.slice(start, rows))
+            yield block
+            start, per_record = start + rows, memory(self.shape, block) / min(rows, count - start)
+            rows = max(1, min(4 * rows, int(CHUNK_BYTES / 2 / per_record)))
+
+    def _block(self, records: Records) -> Block:
         codes, names = encode_keys(records.names)
         times = pa.array(records.times)
         arguments = [[times if i < 0 else records.values[i] for i in positions] for positions in self.arguments]
-        block = from_records(self.shape, records.slices, codes, names, arguments)
-        for label, rows in _by_label(labels_of(names, self.labels)[block.keys]):
+        return from_records(self.shape, records.slices, codes, names, arguments)
+
+    def _by_bucket(self, block: Block) -> Iterator[tuple[int, Block]]:
+        """The rows of each bucket that there are rows of."""
+        for label, rows in _by_label(labels_of(block.names, self.labels)[block.keys]):
             yield label, block.take(rows)
 
     def _pages(self, held: dict[int, Block]) -> Iterator[Page]:
@@ -90,9 +110,10 @@ class PreAggregate:
             for page in parts(self.shape, block):
                 yield label, encode(self.shape, page)
 
-    def _rows(self, pages: Iterable[Page], part: Iterator[int], refused: Refused) -> pa.RecordBatch:
-        shipped = _shipped(pages, part, refused)
-        return shipped.append_column("records", pa.nulls(len(shipped), pa.binary())) if self.beside else shipped
+    def _rows(self, pages: Iterable[Page], part: Iterator[int], refused: Refused) -> Iterator[pa.RecordBatch]:
+        for shipped in _shipped(pages, part, refused):
+            none = pa.nulls(len(shipped), pa.binary())
+            yield shipped.append_column("records", none) if self.beside else shipped
 
 
 @dataclass(frozen=True)
@@ -109,9 +130,9 @@ class Ship:
         for chunk in _chunks(batches):
             records = _records(self.shape, chunk, refused)
             if len(records.slices):
-                yield _shipped(_encoded(self.shape, records, self.labels), part, Refused())
+                yield from _shipped(_encoded(self.shape, records, self.labels), part, Refused())
         if last := _without_blocks(self.labels, (), refused):
-            yield _shipped(last, part, refused)
+            yield from _shipped(last, part, refused)
 
 
 def _records(shape: Shape, chunk: pa.Table, refused: Refused) -> Records:
@@ -167,7 +188,21 @@ def _partition() -> int:
     return int(TaskContext.get().partitionId())  # type: ignore[union-attr]
 
 
-def _shipped(pages: Iterable[Page], part: Iterator[int], refused: Refused) -> pa.RecordBatch:
+def _shipped(pages: Iterable[Page], part: Iterator[int], refused: Refused) -> Iterator[pa.RecordBatch]:
+    """Rows for the shuffle, at least one, in batches that stay far below what Arrow's columns hold."""
+    waiting: list[Page] = []
+    size = 0
+    for label, page in pages:
+        length = 0 if page is None else len(page)
+        if waiting and size + length > CHUNK_BYTES:
+            yield _batch(waiting, part, Refused())
+            waiting, size = [], 0
+        waiting.append((label, page))
+        size += length
+    yield _batch(waiting, part, refused)
+
+
+def _batch(pages: list[Page], part: Iterator[int], refused: Refused) -> pa.RecordBatch:
     partition = _partition()
     rows = [(label, partition, next(part), page, 0, 0) for label, page in pages]
     rows[0] = (*rows[0][:4], refused.no_time, refused.no_window)

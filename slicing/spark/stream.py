@@ -22,7 +22,15 @@ from slicing.errors import StateMismatch
 from slicing.lateness import RECORDS, Late
 from slicing.pages import RESTORE
 from slicing.spark.late import LateColumns
-from slicing.spark.output import completed, flat_counts, flat_late_partials, flat_late_records, flat_windows
+from slicing.spark.output import (
+    FRAME_BYTES,
+    completed,
+    flat_counts,
+    flat_late_partials,
+    flat_late_records,
+    flat_windows,
+    framed,
+)
 from slicing.spark.query import Query
 from slicing.spark.strategy import Eager, Mixed, Sliced, strategy
 from slicing.state import Bucket
@@ -143,7 +151,8 @@ class Buckets(StatefulProcessor):
         now, results = self._now(timerValues) if self.by_clock else 0, 0
         for windows in bucket.close(timerValues.getCurrentWatermarkInMs(), now):
             results += len(windows)
-            yield self._frame(flat_windows(self.strategy.shape, windows, self.emission, bucket.head.revision))
+            for some in framed(self.strategy.shape, windows):
+                yield self._frame(flat_windows(self.strategy.shape, some, self.emission, bucket.head.revision))
         pages = bucket.pages
         counts |= {"results": results, "partials_read": pages.read, "partials_written": pages.written}
         counts |= bucket.extent()
@@ -154,14 +163,16 @@ class Buckets(StatefulProcessor):
 
     def _late_rows(self, columns: LateColumns, late: Late[Any], table: pd.DataFrame) -> Iterator[pd.DataFrame]:
         shape = self.strategy.shape
-        yield from self._frames(flat_late_partials(shape, late, self.strategy.late_partials(late)))
+        for partials in framed(shape, self.strategy.late_partials(late)):
+            yield from self._frames(flat_late_partials(shape, late, partials))
         if columns.values is not None:
             beside = table["records"].dropna() if "records" in table else ()
             for records in self.strategy.late_records(late, beside):
                 yield from self._frames(flat_late_records(shape, late, records, columns.values))
 
     def _frames(self, table: pa.Table) -> Iterator[pd.DataFrame]:
-        return (self._frame(table.slice(start, FRAME_ROWS)) for start in range(0, len(table), FRAME_ROWS))
+        rows = max(1, min(FRAME_ROWS, FRAME_BYTES * len(table) // max(1, table.nbytes)))
+        return (self._frame(table.slice(start, rows)) for start in range(0, len(table), rows))
 
     def _frame(self, table: pa.Table) -> pd.DataFrame:
         # Arrow-backed columns reach Spark without a copy, with their nulls, and with integers as integers.
