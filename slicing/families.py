@@ -7,9 +7,8 @@ a wall clock leaves out what would tell them apart; neither of these goes out, s
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
-from fractions import Fraction
 from functools import cached_property
 from typing import Any, Protocol
 
@@ -17,13 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slicing.cut import Cut, refines
-from slicing.edges import AFTER, BEFORE, Array, Edges, Every, Listed, Own, after, before, elementwise, within
+from slicing.edges import AFTER, BEFORE, Array, Edges, Every, Listed, after, before, elementwise, within
 from slicing.errors import InvalidValue
 from slicing.slices import Index, Slicing
-from slicing.zones import CYCLE, Local, Zone, show_units
-
-Units = tuple[str, int]
-"""A duration on a wall clock, as ("month", 1)."""
+from slicing.zones import CYCLE, Local, Zone
 
 
 class Family(Protocol):
@@ -530,65 +526,6 @@ def _most_slices(family: Family, windows: Array) -> int:
     return max(1, int((family.end_slice(windows) - family.first_slice(windows)).max()))
 
 
-# --- several at once ------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Several:
-    """A set of families over one shared cut, made by `several`.
-
-    `members` are the families as they would be alone, in the order given, `families` the same over `cut`.
-    """
-
-    members: tuple[Family, ...]
-    cut: Cut
-
-    @cached_property
-    def families(self) -> tuple[Family, ...]:
-        """The families as ranges of the shared slices."""
-        return tuple(member.over(self.cut) for member in self.members)
-
-    @property
-    def longest(self) -> int:
-        """The most slices of any window."""
-        return max(family.longest for family in self.families)
-
-    def spec(self) -> list[Any]:
-        """`["several", [members], cut]`."""
-        return ["several", [member.spec() for member in self.members], self.cut.spec()]
-
-
-def several(families: Sequence[Family]) -> Several:
-    """Families over one cut: their grid if that has few slices, else all their edges.
-
-    The grid is that of the greatest common divisor of all lengths and distances of edges; it is taken if it has at most
-    twice as many slices as there are edges, for then every family is even. Families that have one cut by themselves
-    keep it. The order of families does not matter to the cut. Raises InvalidValue without one.
-    """
-    if not families:
-        raise InvalidValue("A set of windows is empty; give at least one.")
-    cuts = [family.cut for family in families]
-    if all(cut == cuts[0] for cut in cuts):
-        return Several(tuple(families), cuts[0])
-    every = Cut([edges for cut in cuts for edges in cut.sequences]).sequences
-    coarse = [e for e in every if not any(other is not e and refines(other, e) for other in every)]
-    return Several(tuple(families), _grid(coarse) or Cut(coarse))
-
-
-def _grid(sequences: Sequence[Edges]) -> Cut | None:
-    """The cut at the greatest common divisor, or None if it is too fine or edges are not even."""
-    even = [edges for edges in sequences if isinstance(edges, Every)]
-    if len(even) < len(sequences):
-        return None
-    offset = min((edges.offset for edges in even), key=lambda offset: (abs(offset), offset))
-    length = math.gcd(*(edges.length for edges in even), *(edges.offset - offset for edges in even))
-    edges_per_slice = sum(Fraction(length, edges.length) for edges in even)
-    return Cut([Every(length, offset)]) if 2 * edges_per_slice >= 1 else None
-
-
-# --- questions about one family -------------------------------------------------------------------------------------
-
-
 def repeats(family: Family, window: Array) -> NDArray[np.bool_]:
     """Whether a window holds no instant, or has the interval of the window before it: such windows never go out.
 
@@ -613,78 +550,3 @@ def windows_of(family: Family, instant: int) -> list[tuple[int, int]]:
     windows = windows[~repeats(family, windows)]
     pairs = zip(family.window_start(windows).tolist(), family.window_end(windows).tolist(), strict=True)
     return [(start, end) for start, end in pairs]
-
-
-# --- families that are asked for ------------------------------------------------------------------------------------
-
-_DAYS = {"day": 1, "week": 7}
-_MONTHS = {"month": 1, "quarter": 3, "year": 12}
-
-
-def cumulating(size: int, step: int, offset: int = 0) -> Cumulating:
-    """Windows `[offset + k * size, offset + k * size + i * step)` for i = 1 .. size / step; in microseconds.
-
-    Raises InvalidValue when `size` is not a multiple of `step`, or one is not positive.
-    """
-    if min(size, step) <= 0 or size % step:
-        raise InvalidValue(f"`size` must be a multiple of `step`, both positive; got {size} us and {step} us.")
-    return Cumulating(Every(size, offset), Every(step, offset))
-
-
-def calendar_hopping(size: Units, advance: Units, zone: Zone) -> Stepped:
-    """Windows of `size` that start every `advance` on a zone's wall clock; equal durations make them tumble.
-
-    Raises InvalidValue unless both are in days and weeks, or both in months, quarters and years, and `size` is a
-    multiple of `advance`; clock units can only tumble.
-    """
-    edges = Local(*advance, zone)
-    ratio = _ratio(size, advance)
-    if ratio is None:
-        raise InvalidValue(
-            "`size` and `advance` in a zone are both in days or weeks, or both in months, quarters or years, the first "
-            f"a multiple of the second; got {show_units(*size)} and {show_units(*advance)}. For example "
-            '"7 days" with advance="1 day".'
-        )
-    return Stepped(edges, 1, ratio)
-
-
-def _ratio(size: Units, advance: Units) -> int | None:
-    """How many advances a size has, or None where the calendar does not say."""
-    if size == advance:
-        return 1
-    for lengths in (_DAYS, _MONTHS):
-        if size[0] in lengths and advance[0] in lengths:
-            whole, rest = divmod(size[1] * lengths[size[0]], advance[1] * lengths[advance[0]])
-            return whole if not rest else None
-    return None
-
-
-def calendar_cumulating(size: Units, step: Units, zone: Zone) -> Cumulating:
-    """Windows from an edge of `size` on a zone's wall clock to each edge of `step` up to the next: month to date.
-
-    Raises InvalidValue unless every edge of `size` is an edge of `step`.
-    """
-    periods, steps = Local(*size, zone), Local(*step, zone)
-    if not steps.refines(periods):
-        raise InvalidValue(
-            f"Every edge of `size` must be an edge of `step`; got {show_units(*size)} and {show_units(*step)}, which "
-            'differ in some period. For example "1 month" with step="1 day".'
-        )
-    return Cumulating(periods, steps)
-
-
-def by_edges(starts: Edges | Sequence[int], ends: Edges | Sequence[int]) -> ByEdges:
-    """Windows `[starts(i), ends(i))` of a user's own: each an `Edges`, or a list of instants in microseconds.
-
-    Tried here. Raises InvalidValue when edges step back, windows end before they start, or what arrays give differs
-    from what integers give; InvalidType and FunctionFailed as `Own`.
-    """
-    return ByEdges(_edges(starts), _edges(ends))
-
-
-def _edges(given: Edges | Sequence[int]) -> Edges:
-    if isinstance(given, Every | Listed | Local | Own):
-        return given
-    if isinstance(given, Sequence | np.ndarray):
-        return Listed(given)
-    return Own(given)

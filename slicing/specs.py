@@ -8,7 +8,8 @@ from typing import Any
 from slicing.cut import Cut
 from slicing.edges import Edges, Every, Listed
 from slicing.errors import StateMismatch
-from slicing.families import ByEdges, Cumulating, Even, Several, Shared, Stepped
+from slicing.families import ByEdges, Cumulating, Even, Shared, Stepped
+from slicing.several import Several
 from slicing.zones import Local, Zone
 
 

@@ -14,24 +14,11 @@ from slicing.cut import Cut
 from slicing.durations import calendar_units
 from slicing.edges import AFTER, BEFORE, YEAR_1, YEAR_9999, Every, Own
 from slicing.errors import InvalidType, InvalidValue, SlicingError, StateMismatch
-from slicing.families import (
-    ByEdges,
-    Cumulating,
-    Even,
-    Shared,
-    Stepped,
-    by_edges,
-    calendar_cumulating,
-    calendar_hopping,
-    cumulating,
-    repeats,
-    several,
-    slice_of,
-    windows_of,
-)
+from slicing.families import ByEdges, Cumulating, Even, Shared, Stepped, repeats, slice_of, windows_of
+from slicing.several import several
 from slicing.slices import Slicing
 from slicing.specs import from_spec
-from slicing.timed import cumulating_family, hopping_family
+from slicing.timed import by_edges, calendar_cumulating, calendar_hopping, cumulating, cumulating_family, hopping_family
 from slicing.zones import Local, Zone
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

@@ -197,6 +197,32 @@ def test_an_edge_in_a_gap_is_the_first_instant_after_it_and_in_a_fold_the_earlie
     assert [hours.edge(autumn + i) for i in (1, 2, 3, 4)] == instants, "the hour from 2 to 3 comes twice"
 
 
+def test_the_microseconds_about_a_change():
+    clock = Local("microsecond", 1, Zone.of("Europe/Berlin"))
+    spring, autumn = at(2025, 3, 30, 1), at(2025, 10, 26, 1)
+    for time in (spring - 2, spring - 1, spring, spring + 1, autumn - 2, autumn - 1, autumn + HOUR, autumn + HOUR + 1):
+        assert clock.edge(clock.count(time)) == time
+    assert clock.count(spring) - clock.count(spring - 1) == HOUR + 1
+    assert clock.edge(clock.count(autumn)) == clock.edge(clock.count(autumn + HOUR - 1)) == autumn - 1
+
+
+def test_clocks_that_change_again_before_they_have_caught_up():
+    # No zone does so: a clock that goes back by more than it runs until its next change.
+    rng = random.Random(5)
+    for _ in range(20):
+        transitions = np.cumsum([rng.randint(1, 5) for _ in range(30)]).tolist()
+        offsets = [rng.randint(-20, 20) for _ in range(31)]
+        zone = Zone("X", tuple(transitions), tuple(offsets))
+        changes = np.array(transitions) * 10**6
+        times = np.unique(np.concatenate([np.arange(-30 * 10**6, 150 * 10**6, 10**6 // 4), changes - 1]))
+        shown = times + np.array(offsets)[np.searchsorted(changes, times, "right")] * 10**6
+        assert zone.reached(times).tolist() == np.maximum.accumulate(shown).tolist()
+        walls = np.arange(-10 * 10**6, 100 * 10**6, 10**6 // 3)
+        first = zone.first(walls)
+        assert np.all(zone.reached(first) >= walls)
+        assert np.all(zone.reached(first - 1) < walls)
+
+
 def test_weeks_begin_on_mondays_and_seven_days_on_thursdays():
     utc = Zone.of("UTC")
     weeks, sevens = Local("week", 1, utc), Local("day", 7, utc)
