@@ -150,7 +150,8 @@ class Even(Slicing):
 
     def slice_at(self, time: Index) -> Index:
         """Index of the slice that holds an instant."""
-        if isinstance(time, np.ndarray) and time.size and not within(time, -(1 << 62), 1 << 62):
+        far = self.offset and isinstance(time, np.ndarray) and time.size and not within(time, -(1 << 62), 1 << 62)
+        if far:  # without an offset nothing wraps, and nothing is asked of the values
             return self.cut.slice_at(time)
         return super().slice_at(time)
 

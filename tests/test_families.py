@@ -73,7 +73,7 @@ def exchange():
 
 
 BERLIN, APIA, JOHNS = Zone.of("Europe/Berlin"), Zone.of("Pacific/Apia"), Zone.of("America/St_Johns")
-LORD_HOWE = Zone.of("Australia/Lord_Howe")
+LORD_HOWE, MANILA = Zone.of("Australia/Lord_Howe"), Zone.of("Asia/Manila")
 MARCH, LEFT_OUT, BACK = at(2025, 3, 30), at(2011, 12, 30), at(2006, 10, 29)
 ALONE = {
     "hopping": (Even(7 * HOUR, 2 * HOUR, -HOUR), 0),
@@ -87,6 +87,7 @@ ALONE = {
     "a quarter by months": (calendar_hopping(("quarter", 1), ("month", 1), BERLIN), MARCH),
     "month to date": (calendar_cumulating(("month", 1), ("day", 1), APIA), LEFT_OUT),
     "month to date, back over midnight": (calendar_cumulating(("month", 1), ("day", 1), JOHNS), BACK),
+    "month to date, its last day left out": (calendar_cumulating(("month", 1), ("day", 1), MANILA), at(1844, 12, 31)),
     "day to hour": (calendar_cumulating(("day", 1), ("hour", 1), BERLIN), MARCH),
     "day to half an hour": (calendar_cumulating(("day", 1), ("minute", 30), LORD_HOWE), at(2025, 10, 4, 15, 30)),
     "week to day": (calendar_cumulating(("week", 1), ("day", 1), APIA), LEFT_OUT),
