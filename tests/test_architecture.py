@@ -10,7 +10,8 @@ ROOT = Path(__file__).resolve().parent.parent
 
 LAYERS = (
     {"slicing.errors", "slicing.slices", "slicing.kinds", "slicing.packing"},
-    {"slicing.windows", "slicing.aggregate"},
+    {"slicing.edges", "slicing.zones", "slicing.cut", "slicing.families", "slicing.several", "slicing.specs"},
+    {"slicing.windows", "slicing.durations", "slicing.timed", "slicing.aggregate"},
     {"slicing.laws", "slicing.kernel", "slicing.pairs", "slicing.hashing", "slicing.blocks", "slicing.claims"},
     {"slicing.trial"},
     {"slicing.assembly", "slicing.nodes", "slicing.trees", "slicing.pages", "slicing.stripes", "slicing.lateness"},
