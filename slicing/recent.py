@@ -65,13 +65,13 @@ class Recent:
             if self.first < FOREVER:
                 self._parts = [*self._parts, block.between(self.first, FOREVER)]
 
-    def slices(self, ranges: Sequence[tuple[int, int]], keep: bool) -> Block:
+    def slices(self, ranges: Sequence[tuple[int, int]], keep: int | None) -> Block:
         """The folded rows of disjoint ranges of slices, in order.
 
-        `keep` says that the last range reaches beyond the newest slice: then what is read of it is kept.
+        What is read of slice `keep` and all later ones is kept, of which there should be few outside these ranges.
         """
-        if keep:
-            self._reach(ranges[-1][0])
+        if keep is not None:
+            self._reach(keep)
         found: list[Block] = []
         for first, end in ranges:
             if first < self.first:
