@@ -10,7 +10,8 @@ from pyspark.sql import types as T
 
 from slicing.errors import InvalidType, InvalidValue
 from slicing.spark.columns import check_time_type, quoted
-from slicing.spark.query import DELAY, IMPLAUSIBLE
+from slicing.spark.late import DELAY
+from slicing.spark.query import IMPLAUSIBLE
 from slicing.windows import Duration, microseconds
 
 _LONGEST = 1 << 62
