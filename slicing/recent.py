@@ -70,21 +70,22 @@ class Recent:
             if self.first < FOREVER:
                 self._parts = [*self._parts, block.between(self.first, FOREVER)]
 
-    def slices(self, ranges: Sequence[tuple[int, int]], keep: bool) -> Iterator[Block]:
+    def slices(self, ranges: Sequence[tuple[int, int]], keep: int | None) -> Iterator[Block]:
         """The rows of disjoint ranges of slices, the older ones of a slice first; not folded, or not all together.
 
-        `keep` says that the last range reaches beyond the newest slice: then what is read of it is kept, if it is not
-        too much.
+        What is read of slice `keep` and all later ones is kept, if it is not too much; there should be few of them
+        outside these ranges.
         """
-        *others, (last, end) = ranges
-        if keep:
-            yield from self._reach(last)
-            last = max(last, self.first)
-        for first, stop in [*others, (last, end)]:
-            if first < self.first:
-                yield from self.read(first, min(stop, self.first))
-            if stop > self.first:
-                yield self._block().between(max(first, self.first), stop)
+        until = self.first
+        if keep is not None:
+            for block in self._reach(keep):
+                yield from (block.between(first, end) for first, end in ranges)
+            until = min(keep, self.first)
+        for first, end in ranges:
+            if first < until:
+                yield from self.read(first, min(end, until))
+            if end > self.first:
+                yield self._block().between(max(first, self.first), end)
 
     def since(self, first: int) -> Iterator[Block]:
         """The rows of slice `first` and all later ones, likewise, in the parts they came in; what is read is kept."""

@@ -21,6 +21,7 @@ from itertools import chain, pairwise
 
 import numpy as np
 
+from slicing.ahead import newest_ordinary, newest_reached
 from slicing.assembly import Windows, assemble
 from slicing.blocks import Block, Shape, empty, fold
 from slicing.changes import changes
@@ -71,6 +72,12 @@ class Bucket:
         self.pending = pending(emission, self.head, marks, self.recent.beside.get(PENDING))
         self.totals = self.recent.beside.get(TOTALS, empty(shape)) if emission.which == NEWEST else None
         self._incoming, self._newest_before = empty(shape), self.head.newest
+        self._here: int | None = None  # the newest slice that records ordinarily came to now
+
+    @property
+    def _has_order(self) -> bool:
+        """Whether partials have an order, which is that of the pages."""
+        return any(kernel.aggregate.ordered for kernel in self.shape.kernels)
 
     def _fit_emission(self) -> None:
         """What another emission has written: windows that went out take no records unless they are corrected."""
@@ -95,6 +102,7 @@ class Bucket:
         self._incoming = block if accepted.all() else block.take(np.flatnonzero(accepted))
         if len(self._incoming):
             newest = int(self._incoming.slices[-1])
+            self._here = newest_ordinary(self._incoming.slices, self.slicing.per_window)
             self.head.newest = newest if self.head.newest is None else max(newest, self.head.newest)
         return late
 
@@ -165,17 +173,44 @@ class Bucket:
         block = self._incoming
         if len(block):
             block = self.stripes.put_ahead(block, *self._complete(block))
-        if len(block):
-            self.pages.append(self.head.fresh, block, self.shape)
+        self._append_fresh(block)
         self._incoming = empty(self.shape)
+
+    def _append_fresh(self, block: Block) -> None:
+        """Add rows to the fresh pages.
+
+        Those far ahead of the others have pages of their own, before the others, with which they are not merged: a page
+        would span all slices between. Not if partials have an order, which is that of the pages.
+        """
+        if not len(block):
+            return
+        newest = newest_ordinary(block.slices, self.slicing.per_window, self._here)
+        assert self.head.newest is not None
+        if self._has_order or self.head.newest <= newest + self.slicing.per_window:
+            self.pages.append(self.head.fresh, block, self.shape)
+            return
+        split = (
+            [entry for entry in self.head.fresh if entry[1] > newest],
+            [entry for entry in self.head.fresh if entry[1] <= newest],
+        )
+        for entries, part in zip(
+            split, (block.between(newest + 1, FOREVER), block.between(-FOREVER, newest + 1)), strict=True
+        ):
+            if len(part):
+                self.pages.append(entries, part, self.shape)
+        self.head.fresh = [*split[0], *split[1]]
 
     def _complete(self, block: Block) -> tuple[int, int]:
         """First and end of the slices that wait to enter and all of which has come in this block, as one would think.
 
         Not of the newest slice, nor of as many more as rows of this block, but for one in `STRAGGLERS`, lie behind what
-        had come before.
+        had come before. Records far ahead of the others do not count.
         """
-        first, newest, before = self.slicing.entered(self.head.done), int(block.slices[-1]), self._newest_before
+        first, before, reach = self.slicing.entered(self.head.done), self._newest_before, self.slicing.per_window
+        newest = newest_ordinary(block.slices, reach)
+        if before is not None and before > newest + reach:
+            ends = [end for start, end in self.head.spans(self.slicing.stripe) if start <= newest]
+            before = max(ends) - 1 if ends else None
         if before is None:
             return first, newest
         behind = before + 1 - int(block.slices[len(block) // STRAGGLERS])
@@ -190,7 +225,7 @@ class Bucket:
         slicing, drained = self.slicing, self.emission.what == WITH_DRAINED
         known, oldest = self.head.kept < first, slicing.first_slice(first - 1)
         entering = oldest, slicing.entered(until)
-        sources = [self.recent.slices([(oldest, FOREVER)], keep=True), news.parts(*entering)]
+        sources = [self.recent.slices([(oldest, FOREVER)], keep=oldest), news.parts(*entering)]
         for portion in portions(self.shape, sources, first, until, before=1):
             (kept, came), inside = portion.blocks, portion.first > first
             some = portion.first, portion.end, known or inside, drained
@@ -232,8 +267,16 @@ class Bucket:
         """The slices of all windows of some slices that take records: 2n - 1 at most for each."""
         reach, first = self.slicing.per_window - 1, self.slicing.first_slice(self.head.taking)
         ranges = around(np.unique(marks.slices).tolist(), reach, reach, first)
-        assert self.head.newest is not None
-        return self.recent.slices(ranges, keep=ranges[-1][1] > self.head.newest)
+        newest = self._newest_here()
+        return self.recent.slices(ranges, keep=next((low for low, high in ranges if high > newest), None))
+
+    def _newest_here(self) -> int:
+        """The newest slice ever seen, but for those far ahead of where records come to now."""
+        newest, reach = self.head.newest, self.slicing.per_window
+        assert newest is not None
+        if self._here is None or newest <= self._here + reach:
+            return newest
+        return newest_reached(self.head.spans(self.slicing.stripe), self._here, reach)
 
     def _corrections(self, came: Block) -> Iterator[Windows]:
         """Windows that have gone out and got a record."""
@@ -282,7 +325,7 @@ class Bucket:
         oldest = self.slicing.first_slice(self.head.kept)
         if self.emission.which == CHANGED or self.head.newest is None:
             return oldest
-        return max(oldest, self.head.newest - 2 * self.slicing.per_window + 1)
+        return max(oldest, self._newest_here() - 2 * self.slicing.per_window + 1)
 
     def _beside(self) -> dict[str, Block]:
         """What the process keeps beside the slices."""
@@ -304,8 +347,7 @@ class Bucket:
         Pages of slices that do not enter yet are left alone, or a long delay would make every close rewrite them; but
         not if partials have an order, which is that of the pages.
         """
-        ordered = any(kernel.aggregate.ordered for kernel in self.shape.kernels)
-        entering = [entry for entry in self.head.fresh if ordered or entry[1] < entered]
+        entering = [entry for entry in self.head.fresh if self._has_order or entry[1] < entered]
         both = max((entry[2] for entry in entering), default=-FOREVER)
         both, came = max(both, entered), self._incoming
         fresh = InOrder(self.shape, chain(self.pages.take(entering, self.shape), [came.between(-FOREVER, both)]))
@@ -331,9 +373,7 @@ class Bucket:
         for part in fresh.parts(oldest):
             self.stripes.put_late(part.between(oldest, entered_before))
             self.stripes.put(part.between(entered_before, entered))
-            waiting = part.between(entered, FOREVER)
-            if len(waiting):
-                self.pages.append(self.head.fresh, waiting, self.shape)
+            self._append_fresh(part.between(entered, FOREVER))
         self._compact(first, end)
         # Apart from those, or the next close would read and write them all again.
         self._write_incoming()

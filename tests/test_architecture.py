@@ -15,6 +15,7 @@ LAYERS = (
     {"slicing.laws", "slicing.kernel", "slicing.pairs", "slicing.hashing", "slicing.blocks", "slicing.claims"},
     {"slicing.trial"},
     {"slicing.assembly", "slicing.nodes", "slicing.trees", "slicing.pages", "slicing.stripes", "slicing.lateness"},
+    {"slicing.ahead"},
     {"slicing.emission", "slicing.picking", "slicing.recent", "slicing.aside", "slicing.portions"},
     {"slicing.touching", "slicing.costs", "slicing.latest"},
     {"slicing.plan", "slicing.closing", "slicing.changes", "slicing.pending"},

@@ -363,6 +363,22 @@ def test_another_state_store_is_refused(spark, watched):
     assert count(watched).isStreaming
 
 
+@pytest.mark.parametrize("found", ["auto", "0", ""])
+def test_partitions_that_are_not_a_number_are_refused(spark, bounded, watched, monkeypatch, found):
+    """Some platforms take `auto`, which Spark's own session does not."""
+    name, get = "spark.sql.shuffle.partitions", type(spark.conf).get
+    monkeypatch.setattr(type(spark.conf), "get", lambda *args: found if args[1] == name else get(*args))
+    if not found:  # there is no such setting
+        assert count(bounded).columns == ["window", "n"]
+        return
+    for frame in (bounded, watched):
+        windows = group_by(frame).window(WINDOW, time="ts")
+        for build in (windows.aggregate, windows.explain):
+            rule, remedy = f"`{name}` must be a positive number", f'spark.conf.set("{name}"'
+            with refused(InvalidValue, rule, f"got '{found}'", remedy):
+                build(n=C.count())
+
+
 @pytest.mark.parametrize(
     ("package", "version", "rule"),
     [

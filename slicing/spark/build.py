@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pyspark.sql import DataFrame
 
+from slicing.errors import InvalidValue
 from slicing.plan import Plan
 from slicing.spark import bounded, stream
 from slicing.spark.buckets import labels
@@ -12,6 +13,7 @@ from slicing.spark.requirements import check_stream
 from slicing.spark.timers import TimedBuckets, TimedStage
 
 BUCKETS_PER_PARTITION = 1
+_PARTITIONS = "spark.sql.shuffle.partitions"
 
 
 def build(query: Query, buckets: int | None) -> DataFrame:
@@ -36,7 +38,13 @@ def plan(query: Query, buckets: int | None) -> Plan:
 
 
 def _partitions(df: DataFrame) -> int:
-    return int(df.sparkSession.conf.get("spark.sql.shuffle.partitions") or 200)
+    found = df.sparkSession.conf.get(_PARTITIONS) or "200"
+    if not found.isdecimal() or int(found) < 1:
+        raise InvalidValue(
+            f"`{_PARTITIONS}` must be a positive number, which buckets are spread over; got {found!r}. "
+            f'Set it before the query is built, to about the number of cores: spark.conf.set("{_PARTITIONS}", "16").'
+        )
+    return int(found)
 
 
 def _buckets(wanted: int | None, query: Query, partitions: int) -> int:

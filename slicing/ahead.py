@@ -1,0 +1,41 @@
+"""Where records ordinarily are, though a few are far ahead of the others.
+
+Slices are ordinarily no more than a window apart, and most rows of a micro-batch are where records come to now::
+
+    slices     * * * * . * *                        *      reach: the slices of a window
+               [ ordinary ]   a gap beyond reach    ahead
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from slicing.kernel import Array
+
+
+def newest_ordinary(slices: Array, reach: int, start: int | None = None) -> int:
+    """The newest of some ascending slices that follow slice `start`, else the median, without a gap beyond `reach`.
+
+    `start` itself where none does.
+    """
+    start = int(slices[(len(slices) - 1) // 2]) if start is None else start
+    newest = max(start, int(slices[-1]))
+    if newest - start <= reach:
+        return newest
+    later = slices[np.searchsorted(slices, start, side="right") :]
+    gaps = np.flatnonzero(np.diff(later, prepend=start) > reach)
+    if not len(gaps):
+        return newest
+    return int(later[gaps[0] - 1]) if gaps[0] else start
+
+
+def newest_reached(spans: Iterable[tuple[int, int]], start: int, reach: int) -> int:
+    """The newest slice of the spans, first slice and end, that follow slice `start` without a gap beyond `reach`."""
+    newest = start
+    for first, end in sorted(spans):
+        if first > newest + reach:
+            break
+        newest = max(newest, end - 1)
+    return newest
