@@ -8,8 +8,6 @@ Slices are ordinarily no more than a window apart, and most rows of a micro-batc
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 import numpy as np
 
 from slicing.kernel import Array
@@ -31,11 +29,12 @@ def newest_ordinary(slices: Array, reach: int, start: int | None = None) -> int:
     return int(later[gaps[0] - 1]) if gaps[0] else start
 
 
-def newest_reached(spans: Iterable[tuple[int, int]], start: int, reach: int) -> int:
-    """The newest slice of the spans, first slice and end, that follow slice `start` without a gap beyond `reach`."""
-    newest = start
-    for first, end in sorted(spans):
-        if first > newest + reach:
-            break
-        newest = max(newest, end - 1)
-    return newest
+def newest_reached(spans: Array, start: int, reach: int) -> int:
+    """The newest slice of the spans that follow slice `start` without a gap beyond `reach`.
+
+    A span is a row of its first slice and its end.
+    """
+    firsts, ends = spans[np.argsort(spans[:, 0])].T
+    reached = np.maximum.accumulate(np.append(start, ends - 1))
+    gaps = np.flatnonzero(firsts > reached[:-1] + reach)
+    return int(reached[gaps[0] if len(gaps) else -1])

@@ -209,8 +209,9 @@ class Bucket:
         first, before, reach = self.slicing.entered(self.head.done), self._newest_before, self.slicing.per_window
         newest = newest_ordinary(block.slices, reach)
         if before is not None and before > newest + reach:
-            ends = [end for start, end in self.head.spans(self.slicing.stripe) if start <= newest]
-            before = max(ends) - 1 if ends else None
+            spans = self.head.spans(self.slicing.stripe)
+            ends = spans[spans[:, 0] <= newest, 1]
+            before = int(ends.max()) - 1 if len(ends) else None
         if before is None:
             return first, newest
         behind = before + 1 - int(block.slices[len(block) // STRAGGLERS])
