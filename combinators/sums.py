@@ -143,13 +143,13 @@ def _carried_integers(acc: Any) -> Any:
 def _carried(*limbs: Array) -> tuple[Array, ...]:
     """The same sum with every limb in 32 bits but the last one, the top.
 
-    A limb may be from -2^32, as between two partials, up to 2^64 - 2^32, as of the 2^32 - 2 records that one could be
-    of when nothing was carried: int64 has wrapped around then.
+    Any limb may be negative: where windows are read off a running total, slices leave one by one what was carried when
+    they came together.
     """
     carried, carry = [], np.zeros_like(limbs[0])
     for limb in limbs[:-1]:
         full = limb + carry
-        carry = ((full + (_LOW + 1)).astype(np.uint64) >> np.uint64(32)).astype(np.int64) - 1
+        carry = full >> 32
         carried.append(full & _LOW)
     return (*carried, limbs[-1] + carry)
 

@@ -465,14 +465,20 @@ def test_decimals_are_exact_for_any_number_of_records(unscaled, times):
         assert [column.tolist() for column in rest] == [column.tolist() for column in doubled(aggregate, value, 0)]
 
 
-@pytest.mark.parametrize("count", [2**31 + 2, 2**32 - 2])
-def test_limbs_that_have_wrapped_around_in_a_state_are_read(count):
-    """Of partials that were added up without carrying: the low limb of -1 is 2^32 - 1."""
-    low = np.array([count * (2**32 - 1)], np.uint64).view(np.int64)
-    assert low < 0
-    partial = np.array([-count]), low, np.array([count])
-    assert combinators.sum("x").resolve(("bigint",)).lower(partial).tolist() == [-count]
-    assert combinators.mean("x").resolve(("bigint",)).lower(partial).tolist() == [-1.0]
+def test_windows_read_off_a_running_total_have_limbs_of_any_sign():
+    """The total that a close goes on from is carried, and the slices that leave it in that close are not."""
+    slicing, store, found = hopping(8), MemoryStore(), {}
+    values = [(i + 1) * (-1) ** (i // 10) for i in range(60)]
+    case = Case(combinators.sum("x").resolve(("bigint",)), sum)
+    shape = shape_of(slicing, [case])
+    for first in range(0, 60, 5):
+        bucket = Bucket(shape, ["two_layer"], 0, FINGERPRINT, store)
+        slices = range(first, first + 5)
+        bucket.add([block_of(shape, [case], evenly(slicing, slices, value=lambda i, _: values[i]))])
+        found |= results(shape, bucket.close(slicing.slice_start(first + 5) // 1000))
+    assert len(found) > 50
+    for (_, window), (_, total) in found.items():
+        assert total == sum(values[max(window, 0) : window + 8])
 
 
 def test_running_totals_that_wrap_around_leave_windows_right():

@@ -154,7 +154,7 @@ WRONG = [
     (["--size", "7"], "a duration needs a unit"),
     (["--advance", "-1 hour"], "`advance` must be positive"),
     (["--aggregate", "price"], "takes FUNCTION(COLUMN)"),
-    (["--aggregate", "median(price)"], "is not an aggregate. Known are count, first"),
+    (["--aggregate", "median(price)"], "is not an aggregate. Known are avg, bool_and"),
     (["--aggregate", "sum()"], "missing a required argument"),
     (["--aggregate", "sum(a, b)"], "too many positional arguments"),
     (["--aggregate", "mean(price)"], "two results are called `mean_price`"),
