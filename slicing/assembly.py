@@ -369,7 +369,7 @@ def _by_place(cells: _Cells, of: Array, stretch: Array) -> dict[int, Array]:
     place = of - cells.offsets[stretch] + cells.origins[stretch] % cells.slicing.per_advance
     rows = np.argsort(place, kind="stable")
     starts = np.flatnonzero(np.diff(place[rows], prepend=-1))
-    return dict(zip(place[rows[starts]].tolist(), np.split(rows, starts[1:]), strict=True))
+    return dict(zip(place[rows[starts]].tolist(), np.split(rows, starts)[1:], strict=True))
 
 
 def _recompute(kernel: Kernel, cells: Partials, at: Array, n: int) -> Partials:
