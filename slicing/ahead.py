@@ -8,8 +8,6 @@ Slices are ordinarily no more than a window apart, and most rows of a micro-batc
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 import numpy as np
 
 from slicing.kernel import Array
@@ -31,10 +29,13 @@ def newest_ordinary(slices: Array, reach: int, start: int | None = None) -> int:
     return int(later[gaps[0] - 1]) if gaps[0] else start
 
 
-def newest_reached(spans: Iterable[tuple[int, int]], start: int, reach: int) -> int:
-    """The newest slice of the spans, first slice and end, that follow slice `start` without a gap beyond `reach`."""
+def newest_reached(spans: Array, start: int, reach: int) -> int:
+    """The newest slice of the spans that follow slice `start` without a gap beyond `reach`.
+
+    A span is a row of its first slice and its end.
+    """
     newest = start
-    for first, end in sorted(spans):
+    for first, end in spans[np.argsort(spans[:, 0])].tolist():
         if first > newest + reach:
             break
         newest = max(newest, end - 1)

@@ -39,7 +39,7 @@ def test_what_follows_a_slice(start, newest):
 
 
 def test_spans_are_followed_to_the_first_gap():
-    spans = [(40, 45), (0, 3), (90, 91), (12, 31), (5, 14)]
+    spans = np.array([(40, 45), (0, 3), (90, 91), (12, 31), (5, 14)])
     assert [newest_reached(spans, start, 10) for start in (2, 8, 44, 60, 85)] == [44, 44, 44, 60, 90]
 
 
