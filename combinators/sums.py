@@ -20,6 +20,8 @@ from slicing.errors import InvalidValue, ResultOverflow
 from slicing.kinds import FLOATS, decimal_of
 
 _LOW = 0xFFFFFFFF
+_BELOW = 1 << 59
+"""How far a limb may be below zero: slices leave a running total, of 2^27 at most, whose limbs have been carried."""
 _ERROR, _NULL = "error", "null"
 _MAX_DIGITS = 38
 _ROOMY = Context(prec=80)
@@ -143,13 +145,13 @@ def _carried_integers(acc: Any) -> Any:
 def _carried(*limbs: Array) -> tuple[Array, ...]:
     """The same sum with every limb in 32 bits but the last one, the top.
 
-    Any limb may be negative: where windows are read off a running total, slices leave one by one what was carried when
-    they came together.
+    A limb may be from -2^59, as in a running total after slices have left, up to 2^64 - 2^59, as of the 2^32 - 2^27
+    records that one could be of when nothing was carried: int64 has wrapped around then.
     """
     carried, carry = [], np.zeros_like(limbs[0])
     for limb in limbs[:-1]:
         full = limb + carry
-        carry = full >> 32
+        carry = ((full + _BELOW).astype(np.uint64) >> np.uint64(32)).astype(np.int64) - (_BELOW >> 32)
         carried.append(full & _LOW)
     return (*carried, limbs[-1] + carry)
 

@@ -98,7 +98,7 @@ class Closing:
             return self._held.between(first, end)
         before = min(end, self.entered_before)
         entered = fold(self.shape, [*self.stripes.read(first, before), self.fresh.between(first, before)])
-        return fold(self.shape, [entered, self.fresh.between(before, end)])
+        return fold(self.shape, [entered, self.fresh.between(max(first, before), end)])
 
     def _hold(self, first: int, end: int) -> None:
         """Keep the slices from `first` on, those up to `end` read once: both trees look at what is about to leave."""

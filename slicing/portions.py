@@ -24,7 +24,7 @@ import numpy as np
 import pyarrow as pa
 
 from slicing.aside import Aside, Piece
-from slicing.blocks import Block, Shape, concat, fold, memory, regroup, runs
+from slicing.blocks import Block, Shape, concat, fold, memory, regroup, runs, show_key
 from slicing.errors import TooLarge
 from slicing.hashing import hashes, mixed
 from slicing.stripes import FOREVER
@@ -202,10 +202,10 @@ class _Apart:
         inside = [piece for piece in pieces if start <= piece.first and piece.end <= stop]
         size = sum(piece.size for piece in inside)
         if size > PORTION_BYTES:
-            key = tuple(self.aside.read(inside[0]).names.slice(0, 1).to_pylist()[0].values())
+            key = show_key(self.aside.read(inside[0]).names, 0)
             raise TooLarge(
                 f"the slices of one window of a key must take at most {_shown(PORTION_BYTES)} together; got "
-                f"{_shown(size)} for key {key}. Keep less in the partial, or take fewer slices with a longer `advance`."
+                f"{_shown(size)} for {key}. Keep less in the partial, or take fewer slices with a longer `advance`."
             )
 
     def _folded(self, pieces: Sequence[Piece], first: int = -FOREVER, end: int = FOREVER) -> Block:

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from folding import fold
-from oracle import FINGERPRINT, Case, block_of, evenly, hopping, results, shape_of
+from oracle import FINGERPRINT, Case, Stream, block_of, evenly, hopping, results, shape_of
 
 import combinators
 from combinators.catalogue import CATALOGUE, sample_kinds, samples
@@ -475,6 +475,16 @@ def test_windows_read_off_a_running_total_have_limbs_of_any_sign(moved):
     assert combinators.sum("x").resolve((kind,)).lower(tuple(limbs)).tolist() == [Decimal((5 << 32) + 7)]
 
 
+@pytest.mark.parametrize("count", [2**31 + 2, 2**32 - 2**27])
+def test_limbs_that_have_wrapped_around_in_a_state_are_read(count):
+    """Of partials that were added up without carrying: the low limb of -1 is 2^32 - 1."""
+    low = np.array([count * (2**32 - 1)], np.uint64).view(np.int64)
+    assert low < 0
+    partial = np.array([-count]), low, np.array([count])
+    assert combinators.sum("x").resolve(("bigint",)).lower(partial).tolist() == [-count]
+    assert combinators.mean("x").resolve(("bigint",)).lower(partial).tolist() == [-1.0]
+
+
 def test_running_totals_that_wrap_around_leave_windows_right():
     """Slices of 2^40 records each, whose values come to 2^90: on the way, the limbs of all of them leave int64."""
     slicing, values = hopping(8), [(-1) ** (i // 200) * (2**50 - i) for i in range(400)]
@@ -490,6 +500,17 @@ def test_running_totals_that_wrap_around_leave_windows_right():
         for (_, window), (_, mean) in found.items():
             held = values[max(window, 0) : window + 8]
             assert abs(mean - math.fsum(held) / len(held)) <= 2 * math.ulp(2.0**50)
+
+
+@pytest.mark.parametrize("kind", ["bigint", "decimal(12,0)"])
+def test_windows_are_right_while_a_key_drains(kind):
+    """A running total that is made anew has its limbs carried; those of the slices that leave it are not."""
+    slicing, case = hopping(12), Case(combinators.sum("x").resolve((kind,)), sum)
+    stream = Stream(slicing, [case], value=arrow_type(kind))
+    stream.step(evenly(slicing, range(100, 112), value=lambda i, _: -i))
+    for watermark in range(111, 128):
+        stream.step([(int(slicing.slice_start(watermark + 1)), 1, 5)], watermark)
+    stream.drain()
 
 
 def test_an_overflow_is_found_among_many_windows():

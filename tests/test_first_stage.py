@@ -72,6 +72,23 @@ def test_what_is_shipped_early_is_shipped_once(monkeypatch, beside):
         assert {row["bucket"] for row in rows} == set(LABELS) or partition
 
 
+def test_the_keys_of_all_buckets_are_held_once(monkeypatch):
+    """As often as there are buckets they would be more than is held."""
+    batches = [batch(*((1000 * j, 100 * i + j, 1) for j in range(100))) for i in range(3)]
+    monkeypatch.setattr(preaggregate, "CHUNK_ROWS", 1000)
+    plain = sent(monkeypatch, 1, *batches)
+    monkeypatch.setattr(preaggregate, "_chunks", lambda batches: map(pa.Table.from_batches, zip(batches, strict=True)))
+    monkeypatch.setattr(preaggregate, "CHUNK_BYTES", 24_000)
+    rows = sent(monkeypatch, 1, *batches)
+    assert len(rows) == len(LABELS)
+    assert sorted(row["bucket"] for row in rows) == sorted(row["bucket"] for row in plain)
+    for one, other in zip(*(sorted(some, key=lambda row: row["bucket"]) for some in (rows, plain)), strict=True):
+        mine, theirs = decode(SHAPE, one["block"]), decode(SHAPE, other["block"])
+        mine.check(SHAPE)
+        assert mine.names.equals(theirs.names)
+        assert mine.keys.tolist() == theirs.keys.tolist()
+
+
 @pytest.mark.parametrize("stage", [None, Ship(SHAPE, LABELS)], ids=["partials", "records"])
 def test_refused_records_are_counted_by_any_input_partition_also_without_others(monkeypatch, stage):
     refused, some = batch((None, 1, 1), (None, 2, 1)), batch((5, 1, 1))

@@ -15,7 +15,7 @@ from types import SimpleNamespace
 import numpy as np
 import pyarrow as pa
 import pytest
-from oracle import FINGERPRINT, Case, EmittingStream, block_of, cases, hopping, results, seeds, shape_of
+from oracle import FINGERPRINT, Case, EmittingStream, block_of, cases, evenly, hopping, results, seeds, shape_of
 
 from slicing import assembly, blocks, closing, early, on_change, on_close, on_update, portions, recent, stripes
 from slicing.aggregate import Aggregate
@@ -122,6 +122,18 @@ def test_streams_are_right_whatever_fits_into_memory(emission, seed, monkeypatch
         stream.step([record for record in records if record[0] >= 0], rng.choice([0, now - 2]))
     stream.drain()
     assert aside, "something did not fit"
+
+
+def test_nodes_made_anew_a_few_slices_at_a_time_hold_each_row_once(monkeypatch):
+    """Behind a jump, in a close of several windows: some steps are of nothing but slices that enter in it."""
+    monkeypatch.setattr(portions, "PORTION_BYTES", 1500)
+    monkeypatch.setattr(closing, "PORTION_BYTES", 1)
+    stream, at = EmittingStream(hopping(15), cases("sum", "floats"), on_close()), 0
+    for watermark in (*range(0, 8), 100, *range(108, 140, 8)):
+        ahead = watermark + 12
+        stream.step(evenly(stream.slicing, range(at, ahead), keys=2), watermark)
+        at = ahead
+    stream.drain()
 
 
 def test_a_window_that_does_not_fit_is_refused(monkeypatch):

@@ -8,7 +8,7 @@ data, and it may not wait for records of its own. They may all be left out betwe
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import count
 
 import numpy as np
@@ -101,9 +101,14 @@ class PreAggregate:
         return from_records(self.shape, records.slices, codes, names, arguments)
 
     def _by_bucket(self, block: Block) -> Iterator[tuple[int, Block]]:
-        """The rows of each bucket that there are rows of."""
-        for label, rows in _by_label(labels_of(block.names, self.labels)[block.keys]):
-            yield label, block.take(rows)
+        """The rows of each bucket that there are rows of, with no keys but their own: blocks of a bucket are folded."""
+        labels, codes = labels_of(block.names, self.labels), np.zeros(len(block.names), dtype=np.int64)
+        own = dict(_by_label(labels))
+        for keys in own.values():
+            codes[keys] = np.arange(len(keys))
+        for label, rows in _by_label(labels[block.keys]):
+            some, names = block.take(rows), block.names.take(pa.array(own[label]))
+            yield label, replace(some, keys=codes[some.keys], names=names)
 
     def _pages(self, held: dict[int, Block]) -> Iterator[Page]:
         for label, block in held.items():
