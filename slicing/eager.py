@@ -28,7 +28,7 @@ from slicing.blocks import (
 )
 from slicing.changes import differing, result_codes
 from slicing.emission import CHANGED, NEWEST, ON_CLOSE, ONLY_NEW, UPDATE, WITH_DRAINED, WITH_OLD, Emission
-from slicing.kernel import Array, locating, union
+from slicing.kernel import Array, RowFailure, locating, union
 from slicing.lateness import Late, is_late
 from slicing.pages import MemoryStore, Nodes, Pages, Store, page_name
 from slicing.pending import pending, trigger_time
@@ -425,7 +425,10 @@ def fold_onto(shape: Shape, page: Block, window: int, records: Records, argument
                 dictionary = union([old_dictionary, new_dictionary])
                 columns = rerank(kernel, columns, old_dictionary, dictionary)
                 new = rerank(kernel, new, new_dictionary, dictionary)
-                added = kernel.combine([c[heads] for c in columns], new)
+                try:
+                    added = kernel.combine([c[heads] for c in columns], new)
+                except RowFailure as failure:
+                    raise failure.at(int(starts[failure.index])) from failure.__cause__
             for column, item in zip(columns, added, strict=True):
                 column[heads] = item
             partials.append(columns)

@@ -8,7 +8,17 @@ from streams import SCHEMA, Output, Running, exact_differences, source, spark_wi
 from test_emission import MODES, random_records, random_slicing
 
 import combinators as C
-from slicing import Aggregate, InvalidValue, StateMismatch, group_by, on_close, recent, results, tumbling
+from slicing import (
+    Aggregate,
+    FunctionFailed,
+    InvalidValue,
+    StateMismatch,
+    group_by,
+    on_close,
+    recent,
+    results,
+    tumbling,
+)
 from slicing import hopping as hopping_of
 from slicing.costs import Cost
 from slicing.pages import compare_fingerprints
@@ -155,3 +165,20 @@ def test_a_stream_and_bounded_input_equal_spark_over_failures(spark, tmp_path):
     columns = ["world", "window", *ours]
     found, wanted = (sorted(map(repr, frame.select(columns).collect())) for frame in (bounded, theirs.select(columns)))
     assert found == wanted
+
+
+def test_a_combine_that_fails_in_a_page_names_its_key():
+    """Each key has several records in a micro-batch, and only the partials of the last one cannot be joined."""
+
+    def joined(a, b):
+        if a + b > 200:
+            raise ValueError("too much")
+        return a + b
+
+    stream = EmittingStream(hopping(4), [Case(Aggregate(lambda: 0, lambda acc, v: acc + v, joined), sum)], on_close())
+    stream.eager = True
+    bucket = stream.bucket()
+    records = [(0, 0, 1), (0, 1, 1), (1, 0, 1), (1, 1, 1), (2, 2, 101)]
+    bucket.add([stream.shipped(records)])
+    with pytest.raises(FunctionFailed, match=r"too much.* key \(2,\)"):
+        bucket.add([stream.shipped(records)])
