@@ -29,11 +29,13 @@ from pyspark.errors import StreamingQueryException
 from streams import SECOND, START, Output, Running, brute, micros, record, run, source, table, times_of, worlds, write
 
 import combinators as C
-from slicing import Aggregate, group_by, hopping, late_partials, late_records, results
+from slicing import Aggregate, group_by, hopping, late_partials, late_records, on_update, results
+from slicing.emission import ON_CLOSE
 
 FILES = 14
 TIME = "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX"
 WINDOW, DELAY = hopping("10 minutes", "1 minute"), 30 * SECOND
+EMISSIONS = {str(emission): emission for emission in (ON_CLOSE, on_update())}
 MARK = 777_000
 """A record with this n plus the number of its file is in every file; a killing `agg` waits for one of them."""
 
@@ -56,11 +58,12 @@ def join(a, b):
     return a[0] + b[0], a[1] + b[1]
 
 
-def frame_of(spark, files, late="records", wait=None):
+def frame_of(spark, files, late="records", wait=None, emission=ON_CLOSE):
     """The query: both trees of combinators, floats, and functions row by row; and what came late."""
     windowed = group_by(source(spark, files, f"{DELAY} microseconds"), "world").window(WINDOW, time="ts")
+    windowed = windowed.emit(emission).late(late)
     mine = Aggregate(nothing, partial(tally, wait), join, partial="n long, total long").on("n")
-    return windowed.late(late).aggregate(
+    return windowed.aggregate(
         records=C.count(), total=C.sum("n"), most=C.max("s"), x_total=C.sum("x"), f_last=C.last("f"), mine=mine
     )
 
@@ -97,7 +100,7 @@ class Sink:
 # --- the process that is killed -------------------------------------------------------------------------------------
 
 
-def main(root, plan, late):
+def main(root, plan, late, emission):
     """Run the query until all files are done, or until it kills itself: after so many writes of this process."""
     from conftest import _start
 
@@ -116,7 +119,7 @@ def main(root, plan, late):
             log.write(f"{number}\n")
         target.sink(batch, number)
 
-    frame = frame_of(spark, root.parent / "files", late, root / "wait")
+    frame = frame_of(spark, root.parent / "files", late, root / "wait", EMISSIONS[emission])
     writer = frame.writeStream.foreachBatch(sink).option("checkpointLocation", str(root / "checkpoint"))
     query = writer.trigger(availableNow=True).start()
     query.awaitTermination()
@@ -127,8 +130,8 @@ def main(root, plan, late):
 class Job:
     """The query over the files in `root.parent`, as a process that is started and killed again and again."""
 
-    def __init__(self, root, seed):
-        self.root, self.choice = root, random.Random(seed)
+    def __init__(self, root, seed, emission):
+        self.root, self.choice, self.emission = root, random.Random(seed), emission
         self.late = "records" if seed % 2 else "partials"
         self.written = Sink(root / "sink", self.late)
         root.mkdir(parents=True)
@@ -143,7 +146,7 @@ class Job:
             "PYTHONPATH": os.pathsep.join([str(TESTS.parent), str(TESTS)]),
             "TZ": "UTC",
         }
-        command = [sys.executable, __file__, str(self.root), str(plan), self.late]
+        command = [sys.executable, __file__, str(self.root), str(plan), self.late, str(self.emission)]
         self.logged = len(self._log())
         with (self.root / "log").open("a") as log:
             return subprocess.Popen(command, env=environment, stdout=log, stderr=log, start_new_session=True)
@@ -197,9 +200,9 @@ class Job:
         assert code == 0, self._log()[-3000:]
 
 
-def story(root, seed, kinds):
+def story(root, seed, kinds, emission):
     """Kill a query in these ways, one after the other, then let it finish."""
-    job = Job(root, seed)
+    job = Job(root, seed, emission)
     for how in kinds:
         while not job.kill(how) and job.patience:
             job.patience -= 1
@@ -209,12 +212,12 @@ def story(root, seed, kinds):
     return job
 
 
-def stories(root, plans):
+def stories(root, plans, emission):
     """Several of them side by side, on the same files."""
     jobs = {}
 
     def one(seed, kinds):
-        jobs[seed] = story(root / f"job{seed}", seed, kinds)
+        jobs[seed] = story(root / f"job{seed}", seed, kinds, emission)
 
     threads = [threading.Thread(target=one, args=plan) for plan in plans.items()]
     for thread in threads:
@@ -245,16 +248,15 @@ def refused(found):
             yield number, row["late"]["cause"], watermark // 1000, row["world"], at, row["n"]
 
 
-def check(spark, root, plans):
+def check(spark, root, plans, emission=ON_CLOSE):
     tables = list(files_of("restart"))
     write(tables, root / "files")
-    whole = Running(
-        frame_of(spark, root / "files"), root / "whole", {"availableNow": True}, Sink(root / "sink")
-    ).finish()
+    frame = frame_of(spark, root / "files", emission=emission)
+    whole = Running(frame, root / "whole", {"availableNow": True}, Sink(root / "sink")).finish()
     expected = {name: whole.rows(name) for name in whole.parts}
     late = [each for each in brute(tables, WINDOW, DELAY).refused if each[1].startswith("late")]
     assert Counter(refused(expected["records"])) == Counter(late)
-    jobs = stories(root, plans)
+    jobs = stories(root, plans, emission)
     for job in jobs.values():
         found = {name: job.written.rows(name) for name in job.written.parts}
         assert found == {name: expected[name] for name in found}, "the same rows in the same micro-batch, late ones too"
@@ -280,6 +282,12 @@ def test_more_kills(spark, tmp_path, seed):
     choice = random.Random(seed)
     plans = {seed + i: [choice.choice(["sink", "agg", "random"]) for _ in range(5)] for i in range(2)}
     assert check(spark, tmp_path, plans) >= 8
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("emission", [name for name in EMISSIONS if name != str(ON_CLOSE)])
+def test_rows_of_open_windows_are_those_of_an_uninterrupted_query(spark, tmp_path, emission):
+    assert check(spark, tmp_path, FEW, EMISSIONS[emission]) == sum(map(len, FEW.values()))
 
 
 # --- a checkpoint of another shape ----------------------------------------------------------------------------------
@@ -336,6 +344,37 @@ def test_a_checkpoint_of_other_partitions_is_refused_and_the_difference_named(sp
         spark.conf.set("spark.sql.shuffle.partitions", "2")
 
 
+@pytest.mark.long
+def test_a_checkpoint_that_spark_has_repartitioned_goes_on_under_the_setting_that_it_was_built_with(spark, tmp_path):
+    """Three partitions for the two that buckets were placed for: they move whole, and one partition has none."""
+    tables = worlds("repartitioned", files=8, count=12)
+    write(tables[:4], tmp_path / "files")
+    frame = small_frame(spark, tmp_path / "files", WINDOW).aggregate(n=C.count(), total=C.sum("n"))
+    run(frame, checkpoint=tmp_path / "checkpoint")
+    moved, another = copy(tmp_path, tmp_path / "moved"), copy(tmp_path, tmp_path / "another")
+    for each in (moved, another):
+        spark._streamingCheckpointManager.repartition(str(each), 3)
+    write(tables[4:], tmp_path / "files", first=4)
+    (whole,) = run(frame, checkpoint=tmp_path / "checkpoint")
+    (found,) = run(frame, checkpoint=moved)
+    used = {each["stateOperators"][0]["numShufflePartitions"] for each in found.progress.values()}
+    assert used == {3}
+
+    # Repartitioning is a micro-batch too, so that later ones have other numbers.
+    ours, theirs = (
+        sorted(repr((place[1:], row)) for place, row in each.rows("world").items()) for each in (found, whole)
+    )
+    assert ours == theirs
+    assert len(ours) > 50
+    spark.conf.set("spark.sql.shuffle.partitions", "3")
+    try:
+        built = small_frame(spark, tmp_path / "files", WINDOW).aggregate(n=C.count(), total=C.sum("n"))
+        with pytest.raises(StreamingQueryException, match="buckets: checkpoint `2 over 2"):
+            run(built, checkpoint=another)
+    finally:
+        spark.conf.set("spark.sql.shuffle.partitions", "2")
+
+
 def test_what_state_does_not_depend_on_may_change_on_a_live_checkpoint(spark, small, tmp_path):
     """Names of results, `lower` (the mean of a sum's partials) and grace."""
     frame = small_frame(spark, small / "files").grace("20 seconds").aggregate(records=C.count(), mean=C.mean("n"))
@@ -351,4 +390,4 @@ def last(output):
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), int(sys.argv[2]), sys.argv[3])
+    main(Path(sys.argv[1]), int(sys.argv[2]), *sys.argv[3:])
