@@ -126,6 +126,26 @@ def portions(
         yield from apart.portions(first, end, before)
 
 
+def in_memory(
+    shape: Shape, sources: Sequence[Iterable[Block]], first: int = -FOREVER, end: int = FOREVER
+) -> Iterator[Portion]:
+    """`portions` of blocks over the same keys that a process holds in any case: none of them is put aside."""
+    blocks = [concat(shape, list(source)) for source in sources]
+    size = sum(memory(shape, block) for block in blocks)
+    if size <= PORTION_BYTES:
+        yield Portion([_in_order(shape, block) for block in blocks], first, end, is_all=True)
+        return
+    keys = max(len(block.names) for block in blocks)
+    rows = np.sum([np.bincount(block.keys, minlength=keys) for block in blocks], axis=0)
+    for low, high in runs(rows * (size / rows.sum()), PORTION_BYTES):
+        some = (block.take(np.flatnonzero((low <= block.keys) & (block.keys < high))) for block in blocks)
+        yield Portion([_in_order(shape, block) for block in some], first, end)
+
+
+def _in_order(shape: Shape, block: Block) -> Block:
+    return regroup(shape, block) if len(block) else block
+
+
 @dataclass
 class _Range:
     """What is aside of one range of hashes: pieces by source, their bytes, the least and the greatest hash."""

@@ -14,7 +14,7 @@ stripes are removed whole.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace
 from itertools import chain, pairwise
@@ -31,7 +31,7 @@ from slicing.lateness import Late, is_late
 from slicing.latest import newest_windows
 from slicing.pages import Nodes, Pages, Store, covered, page_name
 from slicing.pending import PENDING, pending, trigger_time
-from slicing.portions import InOrder, portions
+from slicing.portions import InOrder, Portion, in_memory, portions
 from slicing.recent import Recent, around
 from slicing.stripes import FOREVER, Stripes
 from slicing.touching import as_before, as_marks, of_keys, touched
@@ -254,22 +254,29 @@ class Bucket:
     def _look(self, marks: Block, first: int) -> Iterator[Block]:
         """All rows of the keys of `marks` from slice `first` on, some keys in each block."""
         rows = (of_keys(part, marks) for part in self.recent.since(first))
-        for portion in portions(self.shape, [rows]):
+        for portion in self._portions(first)(self.shape, [rows]):
             yield portion.blocks[0] if portion.is_all else of_keys(portion.blocks[0], marks)
 
     def _touched(self, marks: Block, first: int) -> Iterator[Windows]:
         """The windows from `first` on that hold a row of `marks`."""
-        rows = (of_keys(part, marks) for part in self._around(marks))
-        for portion in portions(self.shape, [rows, [as_marks(self.shape, marks)]], first, FOREVER):
+        ranges = self._around(marks)
+        if not ranges:
+            return
+        keep = next((low for low, high in ranges if high > self._newest_here()), None)
+        rows = (of_keys(part, marks) for part in self.recent.slices(ranges, keep))
+        sources = [rows, [as_marks(self.shape, marks)]]
+        for portion in self._portions(ranges[0][0])(self.shape, sources, first, FOREVER):
             slices, some = portion.blocks
             yield from touched(self.shape, self.trees, slices, some, portion.first, portion.end)
 
-    def _around(self, marks: Block) -> Iterator[Block]:
+    def _portions(self, first: int) -> Callable[..., Iterator[Portion]]:
+        """How rows of slice `first` and later ones are taken: apart only if the process does not hold them anyway."""
+        return in_memory if self.recent.first <= first else portions
+
+    def _around(self, marks: Block) -> list[tuple[int, int]]:
         """The slices of all windows of some slices that take records: 2n - 1 at most for each."""
         reach, first = self.slicing.per_window - 1, self.slicing.first_slice(self.head.taking)
-        ranges = around(np.unique(marks.slices).tolist(), reach, reach, first)
-        newest = self._newest_here()
-        return self.recent.slices(ranges, keep=next((low for low, high in ranges if high > newest), None))
+        return around(np.unique(marks.slices).tolist(), reach, reach, first)
 
     def _newest_here(self) -> int:
         """The newest slice ever seen, but for those far ahead of where records come to now."""

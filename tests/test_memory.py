@@ -17,7 +17,7 @@ import pyarrow as pa
 import pytest
 from oracle import FINGERPRINT, Case, EmittingStream, block_of, cases, evenly, hopping, results, seeds, shape_of
 
-from slicing import assembly, blocks, closing, early, on_change, on_close, on_update, portions, recent, stripes
+from slicing import assembly, blocks, closing, early, on_change, on_close, on_update, portions, recent, state, stripes
 from slicing.aggregate import Aggregate
 from slicing.assembly import assemble
 from slicing.blocks import fold, from_records, memory, parts
@@ -122,6 +122,28 @@ def test_streams_are_right_whatever_fits_into_memory(emission, seed, monkeypatch
         stream.step([record for record in records if record[0] >= 0], rng.choice([0, now - 2]))
     stream.drain()
     assert aside, "something did not fit"
+
+
+@pytest.mark.parametrize("emission", [on_update(), on_update(latest_only=True), early(records=3)], ids=str)
+def test_what_a_process_holds_is_taken_a_few_keys_at_a_time(emission, monkeypatch):
+    """It is in memory in any case, so that nothing of it is put aside."""
+    monkeypatch.setattr(portions, "PORTION_BYTES", 8_000)
+    taken = []
+
+    def counted(*arguments):
+        found = list(portions.in_memory(*arguments))
+        taken.append(len(found))
+        return found
+
+    monkeypatch.setattr(state, "in_memory", counted)
+    rng, stream = random.Random(5), EmittingStream(hopping(9), SOURCES, emission)
+    for now in range(20):
+        records = [
+            (max(0, now - rng.choice([0, 1, 4])) * 1000, rng.randrange(50), rng.randrange(99)) for _ in range(120)
+        ]
+        stream.step(records, max(0, now - 4))
+    stream.drain()
+    assert max(taken) > 1
 
 
 def test_nodes_made_anew_a_few_slices_at_a_time_hold_each_row_once(monkeypatch):
