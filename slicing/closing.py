@@ -126,6 +126,7 @@ class Closing:
         sources = self.stripes.read(oldest, min(end, self.entered_before)), self.fresh.parts(oldest, end)
         for portion in portions(self.shape, sources, self.first, self.until):
             rows = fold(self.shape, portion.blocks)
+            portion.blocks.clear()  # or they were in memory twice
             if portion.is_all:
                 self._held, self._held_until = rows, end
             yield from assemble(self.shape, self.trees, rows, portion.first, portion.end)

@@ -29,8 +29,10 @@ from slicing.errors import TooLarge
 from slicing.hashing import hashes, mixed
 from slicing.stripes import FOREVER
 
-PORTION_BYTES = 64 << 20
+PORTION_BYTES = 56 << 20
 """So many bytes of rows are worked on at once; folding and assembling them takes a few times as many."""
+WINDOW_BYTES = 64 << 20
+"""The slices of one window of a key must not take more: they are needed at once."""
 RANGES = 256
 """How many ranges of hashes rows are put aside in; one that does not fit is put aside once more."""
 
@@ -221,10 +223,10 @@ class _Apart:
         stop = start + self.shape.slicing.per_window
         inside = [piece for piece in pieces if start <= piece.first and piece.end <= stop]
         size = sum(piece.size for piece in inside)
-        if size > PORTION_BYTES:
+        if size > WINDOW_BYTES:
             key = show_key(self.aside.read(inside[0]).names, 0)
             raise TooLarge(
-                f"the slices of one window of a key must take at most {_shown(PORTION_BYTES)} together; got "
+                f"the slices of one window of a key must take at most {_shown(WINDOW_BYTES)} together; got "
                 f"{_shown(size)} for {key}. Keep less in the partial, or take fewer slices with a longer `advance`."
             )
 

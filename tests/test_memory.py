@@ -160,6 +160,7 @@ def test_nodes_made_anew_a_few_slices_at_a_time_hold_each_row_once(monkeypatch):
 
 def test_a_window_that_does_not_fit_is_refused(monkeypatch):
     monkeypatch.setattr(portions, "PORTION_BYTES", 20_000)
+    monkeypatch.setattr(portions, "WINDOW_BYTES", 20_000)
     monkeypatch.setattr(blocks, "PAGE_BYTES", 2_000)
     shape = shape_of(hopping(6), cases("joined"))
     for length, fits in ((900, True), (5_000, False)):
