@@ -48,3 +48,8 @@ def _same(value: Any) -> Any:
 def shown(value: Array, hidden: Array) -> Array:
     """The result `value`, null where `hidden`."""
     return np.ma.MaskedArray(value, mask=hidden)
+
+
+def unless_empty(n_a: Array, n_b: Array, a: Array, b: Array, merged: Array) -> Array:
+    """A field of two merged partials; an empty side must leave the other one as it is, to the last bit."""
+    return np.where(n_a == 0, b, np.where(n_b == 0, a, merged))

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from combinators._common import NUMBERS, Array, constant, require, shown
+from combinators._common import NUMBERS, Array, constant, require, shown, unless_empty
 from slicing.aggregate import Aggregate, Bound
 
 _CAST = 'Cast it first, for example `withColumn("x", F.col("x").cast("double"))`.'
@@ -130,12 +130,7 @@ def _merge(a: Any, b: Any) -> Any:
         # Where one mean is infinite the plain sum keeps its sign, whichever comes first.
         mean = np.where(np.isfinite(delta), mean_a + delta * share, mean_a + mean_b)
         m2 = m2_a + m2_b + delta * delta * (n_a * share)
-    return n, _unless_empty(n_a, n_b, mean_a, mean_b, mean), _unless_empty(n_a, n_b, m2_a, m2_b, m2)
-
-
-def _unless_empty(n_a: Array, n_b: Array, a: Array, b: Array, merged: Array) -> Array:
-    # An empty side must leave the other one as it is, to the last bit.
-    return np.where(n_a == 0, b, np.where(n_b == 0, a, merged))
+    return n, unless_empty(n_a, n_b, mean_a, mean_b, mean), unless_empty(n_a, n_b, m2_a, m2_b, m2)
 
 
 def _variance(missing: int, acc: Any) -> Array:
@@ -178,7 +173,7 @@ def _merge_powers(a: Any, b: Any) -> Any:
     n, mean, m2 = _merge(a[:3], b[:3])
     with np.errstate(all="ignore"):
         merged = [_cubes(a, b), *([_fourth_powers(a, b)] if len(a) > 4 else [])]
-    kept = (_unless_empty(a[0], b[0], x, y, new) for x, y, new in zip(a[3:], b[3:], merged, strict=True))
+    kept = (unless_empty(a[0], b[0], x, y, new) for x, y, new in zip(a[3:], b[3:], merged, strict=True))
     return (n, mean, m2, *kept)
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from combinators._common import NUMBERS, Array, constant, require, shown
+from combinators._common import NUMBERS, Array, constant, require, shown, unless_empty
 from slicing.aggregate import Aggregate, Bound
 
 _CAST = 'Cast it first, for example `withColumn("x", F.col("x").cast("double"))`.'
@@ -134,11 +134,7 @@ def _merge(a: Any, b: Any) -> Any:
             m2x_a + m2x_b + dx * dx * weight,
             m2y_a + m2y_b + dy * dy * weight,
         )
-    # An empty side must leave the other one as it is, to the last bit.
-    kept = (
-        np.where(n_a == 0, right, np.where(n_b == 0, left, new))
-        for left, right, new in zip(a[1:], b[1:], merged, strict=True)
-    )
+    kept = (unless_empty(n_a, n_b, left, right, new) for left, right, new in zip(a[1:], b[1:], merged, strict=True))
     return (n, *kept)
 
 

@@ -135,17 +135,13 @@ def in_memory(
     blocks = [concat(shape, list(source)) for source in sources]
     size = sum(memory(shape, block) for block in blocks)
     if size <= PORTION_BYTES:
-        yield Portion([_in_order(shape, block) for block in blocks], first, end, is_all=True)
+        yield Portion([regroup(shape, block) for block in blocks], first, end, is_all=True)
         return
     keys = max(len(block.names) for block in blocks)
     rows = np.sum([np.bincount(block.keys, minlength=keys) for block in blocks], axis=0)
     for low, high in runs(rows * (size / rows.sum()), PORTION_BYTES):
         some = (block.take(np.flatnonzero((low <= block.keys) & (block.keys < high))) for block in blocks)
-        yield Portion([_in_order(shape, block) for block in some], first, end)
-
-
-def _in_order(shape: Shape, block: Block) -> Block:
-    return regroup(shape, block) if len(block) else block
+        yield Portion([regroup(shape, block) for block in some], first, end)
 
 
 @dataclass
