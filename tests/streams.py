@@ -7,6 +7,7 @@ import random
 import shutil
 import tempfile
 import time
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
@@ -19,6 +20,7 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import functions as F
 
 import combinators as C
+from slicing.emission import Every
 
 SECOND = 1_000_000
 MINUTE = 60 * SECOND
@@ -176,6 +178,18 @@ def source(spark, directory, delay="0 seconds", per_batch=1, schema=SCHEMA):
     return reader.parquet(str(directory)).withWatermark("ts", delay)
 
 
+@contextmanager
+def ending(spark, emission):
+    """Queries with the trigger "availableNow" end: by the clock, micro-batches without data would follow for ever."""
+    if isinstance(emission.when, Every):
+        spark.conf.set(NO_DATA, "false")
+    try:
+        yield
+    finally:
+        spark.conf.unset(NO_DATA)
+
+
+NO_DATA = "spark.sql.streaming.noDataMicroBatches.enabled"
 POWER_CUT = "power cut"
 
 

@@ -18,6 +18,7 @@ from streams import (
     Output,
     Running,
     by_spark,
+    ending,
     exact_differences,
     float_differences,
     record,
@@ -241,9 +242,9 @@ def test_early_by_the_clock_ends_with_available_now_without_micro_batches_withou
     minutes = [(0.5, 1), (3.5, 2)], [(4.5, 1)], [(5, 1)], [(5.5, 2)], [(30, 2)], [(31, 2)]
     write([table([record(w, START + int(at * MINUTE)) for at, w in each]) for each in minutes], tmp_path / "files")
     windowed = group_by(source(spark, tmp_path / "files"), "world").window(tumbling("4 minutes"), time="ts")
-    frame = windowed.emit(early(every="1 millisecond")).aggregate(**RESULTS)
-    spark.conf.set(NO_DATA, "false")
-    try:
+    emission = early(every="1 millisecond")
+    frame = windowed.emit(emission).aggregate(**RESULTS)
+    with ending(spark, emission):
         running = Running(frame, tmp_path / "checkpoint", {"availableNow": True}, Output(cuts={0}), attempts=1)
         with pytest.raises(StreamingQueryException, match=POWER_CUT):
             running.query.awaitTermination()
@@ -251,8 +252,6 @@ def test_early_by_the_clock_ends_with_available_now_without_micro_batches_withou
         running.output.lost.clear()
         running.start()
         output = running.finish()
-    finally:
-        spark.conf.unset(NO_DATA)
     assert sorted(output.tables) == list(range(6)), "one for each file, and it ended"
     found = [(batch, kind, world, (start - START) // MINUTE) for batch, kind, world, start in put_out(running)]
     assert sorted(found) == [
@@ -265,9 +264,6 @@ def test_early_by_the_clock_ends_with_available_now_without_micro_batches_withou
         (5, "final", 1, 4),
         (5, "final", 2, 4),
     ]
-
-
-NO_DATA = "spark.sql.streaming.noDataMicroBatches.enabled"
 
 
 def trigger_at(offsets, millis):

@@ -1,40 +1,63 @@
-"""Failures in a live query: tasks that fail and are tried again, and lost executors.
+"""Failures in a live query: tasks that fail and are tried again, lost executors, and speculative copies of tasks.
 
 Tasks are tried again, so the query runs in a session of its own, most of the time on a cluster of two executors on this
-machine: this file is also the program of its driver. It runs the same query twice, the second time with a failure in
-some of the micro-batches. Rows and counters have to be the same in every micro-batch.
+machine: this file is also the program of its driver. Rows and counters of every micro-batch have to be those of the
+same query in the session of the tests, where nothing fails.
 """
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
 import sysconfig
 import time
-from functools import partial
+from contextlib import ExitStack, contextmanager
+from functools import cache, partial
 from pathlib import Path
 
+import pyspark
 import pytest
-from streams import Output, Running, source, worlds, write
+from pyspark import TaskContext
+from streams import Output, Running, ending, worlds, write
 from test_executors import CLUSTER, ROOT
+from test_restart import EMISSIONS, KINDS, join, nothing, windows_of
 
 import combinators as C
-from slicing import Aggregate, group_by, hopping, on_change, on_update
+from slicing import Aggregate
 from slicing.spark.session import LOCAL_CHECKPOINTS
 
 TESTS = Path(__file__).resolve().parent
-EMISSIONS = {str(emission): emission for emission in (on_update(), on_change(drained=True))}
-FAULTS = {1: "fail lower", 2: "fail agg", 3: "lose lower", 4: "lose agg"}
-"""What happens in a micro-batch, and in which function of the user: `agg` is of the first stage, `lower` of the second.
+SPARK = Path(pyspark.__file__).parent
+RAISED = ["fail lower", "fail agg"]
+LOST = ["lose lower", "lose agg"]
+COPIED = ["lag lower", "lag agg", "overtake lower", "overtake agg"]
+"""What happens, and in which function of the user: `agg` is of the first stage, `lower` of the second.
 
-"fail" raises, "lose" kills the executor. The copies of speculation are made on other hosts only, and here is one.
+"fail" raises, "lose" kills the executor. In "lag" an attempt never ends, and its speculative copy has to do its work;
+in "overtake" the copy never ends, and the attempt goes on when the copy has come as far as it has.
 """
-FILES, WINDOW = 9, hopping("10 minutes", "1 minute")
+FILES = 9
+"""One a micro-batch, more than there are faults: not every micro-batch has a task that fits."""
 SETTINGS = CLUSTER | {
     "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1",
     "spark.executor.extraJavaOptions": "-XX:TieredStopAtLevel=1",
     "spark.sql.streaming.checkpointFileManagerClass": LOCAL_CHECKPOINTS,
+}
+HOSTS = "127.0.0.1", "127.0.0.2"
+SPECULATION = {
+    "spark.cores.max": "4",
+    "spark.executor.cores": "2",
+    "spark.speculation": "true",
+    "spark.speculation.interval": "100ms",
+    "spark.speculation.minTaskRuntime": "2s",
+    "spark.speculation.quantile": "0.5",
+    # Without it a stage of one task, as the first one has here, has nothing to be slow beside, and gets no copy.
+    "spark.speculation.task.duration.threshold": "2s",
+    "spark.eventLog.enabled": "true",
+    "spark.eventLog.compress": "false",
+    "spark.eventLog.rolling.enabled": "false",
 }
 
 
@@ -43,20 +66,39 @@ SETTINGS = CLUSTER | {
 
 def disturbed(armed, function):
     """Do what the file says, if it is there and names this function; only one task gets it."""
+    task = TaskContext.get()
+    if task is None:
+        return  # the driver tries functions when the query is built
+    mine = copied(armed) if task.attemptNumber() else armed
     try:
-        fault, where = armed.read_text().split()
+        fault, where = mine.read_text().split()
         if where != function:
             return
-        armed.rename(armed.with_name("done"))
+        mine.rename(mine.with_name("done"))
     except (FileNotFoundError, ValueError):
         return
-    with (armed.parent / "log").open("a") as log:
-        log.write(f"{fault} {where}\n")
+    if fault == "overtake":
+        await_copy(armed, where)
+        return
+    with (armed.parent / "faults").open("a") as log:
+        log.write(json.dumps([f"{fault} {where}", task.stageId(), task.partitionId(), task.taskAttemptId()]) + "\n")
     if fault == "fail":
         raise RuntimeError("power cut")
     if fault == "lose":
         os.kill(_parent(os.getppid()), signal.SIGKILL)  # worker, daemon, executor
     time.sleep(600)
+
+
+def copied(armed):
+    return armed.with_name("copied")
+
+
+def await_copy(armed, where):
+    """Arm a fault for the copy of this task, and wait until it is there."""
+    copied(armed).write_text(f"overtaken {where}")
+    end = time.monotonic() + 300
+    while copied(armed).exists() and time.monotonic() < end:
+        time.sleep(0.05)
 
 
 def _parent(process):
@@ -67,14 +109,6 @@ def tally(armed, acc, n):
     """Sums, and a failure if it is armed."""
     disturbed(armed, "agg")
     return acc[0] + 1, acc[1] + n % 1009
-
-
-def nothing():
-    return 0, 0
-
-
-def join(a, b):
-    return a[0] + b[0], a[1] + b[1]
 
 
 def mean(armed, partial_):
@@ -90,36 +124,40 @@ def mean(armed, partial_):
 def frame_of(spark, files, armed, emission):
     functions = nothing, partial(tally, armed), join
     mine = Aggregate(*functions, lower=partial(mean, armed), partial="n long, total long", returns="double").on("n")
-    windowed = group_by(source(spark, files, "30 seconds"), "world").window(WINDOW, time="ts")
-    return windowed.emit(emission).aggregate(records=C.count(), total=C.sum("n"), most=C.max("s"), mine=mine)
+    windowed = windows_of(spark, files, emission)
+    return windowed.aggregate(records=C.count(), total=C.sum("n"), most=C.max("s"), mine=mine)
 
 
 class Disturbing(Output):
-    """Arms a fault for the next micro-batch when one is through."""
+    """Arms the next fault when a micro-batch is through, unless one waits for a task that fits."""
 
     def __init__(self, armed, faults):
         super().__init__()
-        self.armed, self.faults = armed, faults
+        self.armed, self.faults = armed, iter(faults)
 
     def sink(self, frame, batch):
         super().sink(frame, batch)
-        if batch + 1 in self.faults:
-            self.armed.write_text(self.faults[batch + 1])
+        if not self.armed.exists() and not copied(self.armed).exists():
+            self.armed.write_text(next(self.faults, ""))
 
 
-def ran(spark, root, emission, faults):
+def ran(spark, root, name, faults):
     """Rows and counters of every micro-batch, and what happened."""
-    root.mkdir()
-    output = Disturbing(root / "armed", faults)
-    frame = frame_of(spark, root.parent / "files", root / "armed", emission)
-    Running(frame, root / "checkpoint", {"availableNow": True}, output).finish()
-    log = root / "log"
-    return {
+    output, emission = Disturbing(root / "armed", faults), EMISSIONS[name]
+    frame = frame_of(spark, root / "files", root / "armed", emission)
+    with ending(spark, emission):
+        Running(frame, root / "checkpoint", {"availableNow": True}, output).finish()
+    log = root / "faults"
+    found = {
         "rows": {batch: sorted(map(repr, found.to_pylist())) for batch, found in output.tables.items()},
-        "counters": {name: output.counters(name) for name in ("late", "late_for_some", "no_time", "results", "slices")},
-        "written": output.counters("partials_written"),
-        "faults": log.read_text().splitlines() if log.exists() else [],
+        "kinds": sorted({kind for found in output.tables.values() for kind in found["emission"].to_pylist()}),
+        "counters": {name: output.counters(name) for name in COUNTERS},
+        "faults": [json.loads(line) for line in log.read_text().splitlines()] if log.exists() else [],
     }
+    return json.loads(json.dumps(found))
+
+
+COUNTERS = "late", "late_for_some", "no_time", "results", "slices", "partials_written"
 
 
 def main(root, name, faults):
@@ -128,55 +166,147 @@ def main(root, name, faults):
 
     spark = SparkSession.builder.getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
-    emission = EMISSIONS[name]
-    found = [ran(spark, root / how, emission, each) for how, each in {"whole": {}, "cut": faults}.items()]
-    (root / "found").write_text(json.dumps(found))
+    (root / "found").write_text(json.dumps(ran(spark, root, name, faults)))
     spark.stop()
+
+
+# --- processes ------------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def started(command, log, cwd, **environment):
+    """A process in a group of its own, which is killed if it is still there in the end."""
+    with log.open("wb") as said:
+        process = subprocess.Popen(
+            command, cwd=cwd, env=os.environ | environment, stdout=said, stderr=said, start_new_session=True
+        )
+    try:
+        yield process
+    finally:
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+
+
+@contextmanager
+def standalone(root):
+    """The address of a master with two workers on two hosts: Spark makes copies of a task on other hosts only."""
+
+    def deployed(name, what, host, *arguments):
+        command = [SPARK / "bin" / "spark-class", f"org.apache.spark.deploy.{what}", "--host", host]
+        more = {"SPARK_HOME": str(SPARK), "SPARK_DAEMON_MEMORY": "256m", "SPARK_NO_DAEMONIZE": "1"}
+        stack.enter_context(started([*command, "--webui-port", "0", *arguments], root / name, root, **more))
+
+    with ExitStack() as stack:
+        deployed("master", "master.Master", "127.0.0.1", "--port", "0")
+        address = said(root / "master", r"spark://127\.0\.0\.1:\d+")
+        for host in HOSTS:
+            place = ["--work-dir", str(root / f"work {host}")]
+            deployed(f"worker {host}", "worker.Worker", host, "--cores", "2", "--memory", "1g", *place, address)
+        yield address
+
+
+def said(log, pattern):
+    """What a process says, once it does."""
+    end = time.monotonic() + 120
+    while not (found := re.search(pattern, log.read_text(errors="replace"))):
+        assert time.monotonic() < end, log.read_text(errors="replace")[-3000:]
+        time.sleep(0.1)
+    return found[0]
+
+
+def write_files(root, count):
+    write(worlds("faults", files=FILES, count=12)[:count], root / "files")
+
+
+def submitted(root, master, name, faults, files=FILES, settings=None):
+    """Run the driver; what it found."""
+    write_files(root, files)
+    command = [str(SPARK / "bin" / "spark-submit"), "--master", master]
+    paths = os.pathsep.join([str(ROOT), str(TESTS), sysconfig.get_path("purelib"), os.environ.get("PYTHONPATH", "")])
+    more = {"spark.local.dir": str(root / "local"), "spark.executorEnv.PYTHONPATH": paths}
+    for option, value in (SETTINGS | more | (settings or {})).items():
+        command += ["--conf", f"{option}={value}"]
+    environment = {"SPARK_HOME": str(SPARK), "TZ": "UTC", "PYTHONPATH": paths}
+    environment |= {"PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable}
+    arguments = [__file__, str(root), name, json.dumps(faults)]
+    with started(command + arguments, root / "log", root, **environment) as driver:
+        driver.wait(900)
+    # What a cluster says while it ends hides why it does; that is in the first error.
+    log = (root / "log").read_text(errors="replace")
+    assert (root / "found").exists(), log[log.find(" ERROR ") :][:5000]
+    return json.loads((root / "found").read_text())
 
 
 # --- the tests ------------------------------------------------------------------------------------------------------
 
 
-def submitted(root, master, name, faults):
-    """Run the driver; what it found without and with the faults."""
-    import pyspark
+@pytest.fixture(scope="module")
+def undisturbed(spark, tmp_path_factory):
+    """What a query finds where nothing fails; asks for the emission and how many files there are."""
 
-    write(worlds("faults", files=FILES, count=12)[: max(faults) + 1], root / "files")
-    home = Path(pyspark.__file__).parent
-    command = [str(home / "bin" / "spark-submit"), "--master", master]
-    paths = os.pathsep.join([str(ROOT), str(TESTS), sysconfig.get_path("purelib"), os.environ.get("PYTHONPATH", "")])
-    more = {"spark.local.dir": str(root / "local"), "spark.executorEnv.PYTHONPATH": paths}
-    for option, value in (SETTINGS | more).items():
-        command += ["--conf", f"{option}={value}"]
-    environment = os.environ | {"SPARK_HOME": str(home), "TZ": "UTC", "PYTHONPATH": paths}
-    environment |= {"PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable}
-    arguments = [__file__, str(root), name, json.dumps(faults)]
-    with (root / "log").open("wb") as log:
-        subprocess.run(command + arguments, cwd=root, env=environment, stdout=log, stderr=log, timeout=900)
-    # What a cluster says while it ends hides why it does; that is in the first error.
-    said = (root / "log").read_text(errors="replace")
-    assert (root / "found").exists(), said[said.find(" ERROR ") :][:5000]
-    return json.loads((root / "found").read_text())
+    @cache
+    def run(name, files=FILES):
+        root = tmp_path_factory.mktemp("undisturbed")
+        write_files(root, files)
+        return ran(spark, root, name, [])
+
+    return run
 
 
-FEW = "local[2,2]", "on_update()", {batch: FAULTS[batch] for batch in (1, 2)}
-
-
-@pytest.mark.parametrize(
-    ("master", "name", "faults"),
-    [FEW, *(pytest.param("local-cluster[2,1,1024]", name, FAULTS, marks=pytest.mark.long) for name in EMISSIONS)],
-    ids=["few", *EMISSIONS],
-)
-def test_rows_and_counters_are_those_of_a_query_without_failures(tmp_path, master, name, faults):
-    whole, cut = submitted(tmp_path, master, name, faults)
+def check(whole, cut, name, faults):
+    """Assert that the failures were there and changed nothing."""
     assert whole["faults"] == []
-    assert cut["faults"] == list(faults.values())
+    assert [fault for fault, *_ in cut["faults"]] == faults
     assert cut["rows"] == whole["rows"]
     assert sum(map(len, whole["rows"].values())) > 100
-    assert cut["counters"] == whole["counters"]
-    assert cut["written"] == whole["written"], "an attempt that failed is not counted"
-    assert whole["counters"]["late_for_some"]
+    assert set(whole["kinds"]) == KINDS[name]
+    assert cut["counters"] == whole["counters"], "an attempt that failed is not counted"
+    assert all(whole["counters"].values()), "all of them count"
+
+
+FEW = "local[2,2]", "on_update()", RAISED, 1 + len(RAISED)
+ALL = [pytest.param("local-cluster[2,1,1024]", name, RAISED + LOST, FILES, marks=pytest.mark.long) for name in KINDS]
+
+
+@pytest.mark.parametrize(("master", "name", "faults", "files"), [FEW, *ALL], ids=["few", *KINDS])
+def test_rows_and_counters_are_those_of_a_query_without_failures(tmp_path, undisturbed, master, name, faults, files):
+    cut = submitted(tmp_path, master, name, faults, files)
+    check(undisturbed(name, files), cut, name, faults)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", KINDS)
+def test_rows_and_counters_are_those_of_a_query_without_speculation(tmp_path, undisturbed, name):
+    with standalone(tmp_path) as master:
+        settings = SPECULATION | {"spark.eventLog.dir": tmp_path.as_uri()}
+        cut = submitted(tmp_path, master, name, COPIED, settings=settings)
+    check(undisturbed(name), cut, name, [fault.replace("overtake", "overtaken") for fault in COPIED])
+    (log,) = tmp_path.glob("app-*")
+    ended = attempts(log)
+    for fault, stage, partition, stuck in cut["faults"]:
+        assert_copied(ended[stage, partition], stuck, fault.startswith("overtaken"))
+
+
+def assert_copied(both, stuck, copy):
+    """Assert that there were two attempts, one a copy on the other host, and that the one that was stuck was killed."""
+    (other,) = both.keys() - {stuck}
+    (end, is_copy, host), (other_end, other_is_copy, other_host) = both[stuck], both[other]
+    assert (end, other_end) == ("TaskKilled", "Success")
+    assert (is_copy, other_is_copy) == (copy, not copy)
+    assert {host, other_host} == set(HOSTS)
+
+
+def attempts(log):
+    """How every attempt at a task ended, by stage, partition and attempt; whether it was a copy; and where it was."""
+    found = {}
+    for event in map(json.loads, log.read_text().splitlines()):
+        if event["Event"] == "SparkListenerTaskEnd":
+            info = event["Task Info"]
+            how = event["Task End Reason"]["Reason"], info["Speculative"], info["Host"]
+            found.setdefault((event["Stage ID"], info["Partition ID"]), {})[info["Task ID"]] = how
+    return found
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), sys.argv[2], {int(batch): fault for batch, fault in json.loads(sys.argv[3]).items()})
+    main(Path(sys.argv[1]), sys.argv[2], json.loads(sys.argv[3]))

@@ -26,16 +26,54 @@ if __name__ == "__main__":
     sys.path[:0] = [str(TESTS), str(TESTS.parent)]
 
 from pyspark.errors import StreamingQueryException
-from streams import SECOND, START, Output, Running, brute, micros, record, run, source, table, times_of, worlds, write
+from streams import (
+    MINUTE,
+    SECOND,
+    START,
+    Output,
+    Running,
+    brute,
+    ending,
+    micros,
+    record,
+    run,
+    source,
+    table,
+    times_of,
+    worlds,
+    write,
+)
 
 import combinators as C
-from slicing import Aggregate, group_by, hopping, late_partials, late_records, on_update, results
+from slicing import (
+    Aggregate,
+    early,
+    group_by,
+    hopping,
+    late_partials,
+    late_records,
+    on_change,
+    on_close,
+    on_update,
+    results,
+)
 from slicing.emission import ON_CLOSE
 
 FILES = 14
 TIME = "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX"
 WINDOW, DELAY = hopping("10 minutes", "1 minute"), 30 * SECOND
-EMISSIONS = {str(emission): emission for emission in (ON_CLOSE, on_update())}
+EMISSIONS = {
+    str(emission): emission
+    for emission in (
+        ON_CLOSE,
+        on_update(),
+        on_change(drained=True),
+        early(records=4),
+        early(every="1 millisecond"),
+        on_close(corrections=True, old=True),
+    )
+}
+"""By the clock every micro-batch is at a tick, so that all runs of a query put out the same, whenever they run."""
 MARK = 777_000
 """A record with this n plus the number of its file is in every file; a killing `agg` waits for one of them."""
 
@@ -58,10 +96,20 @@ def join(a, b):
     return a[0] + b[0], a[1] + b[1]
 
 
+def grace_of(emission):
+    """Corrections need time for late records; microseconds."""
+    return 10 * MINUTE if emission.corrects else 0
+
+
+def windows_of(spark, files, emission):
+    """The windows that are put out, in this or that way."""
+    windowed = group_by(source(spark, files, f"{DELAY} microseconds"), "world").window(WINDOW, time="ts")
+    return windowed.grace(f"{grace_of(emission)} microseconds").emit(emission)
+
+
 def frame_of(spark, files, late="records", wait=None, emission=ON_CLOSE):
     """The query: both trees of combinators, floats, and functions row by row; and what came late."""
-    windowed = group_by(source(spark, files, f"{DELAY} microseconds"), "world").window(WINDOW, time="ts")
-    windowed = windowed.emit(emission).late(late)
+    windowed = windows_of(spark, files, emission).late(late)
     mine = Aggregate(nothing, partial(tally, wait), join, partial="n long, total long").on("n")
     return windowed.aggregate(
         records=C.count(), total=C.sum("n"), most=C.max("s"), x_total=C.sum("x"), f_last=C.last("f"), mine=mine
@@ -121,8 +169,9 @@ def main(root, plan, late, emission):
 
     frame = frame_of(spark, root.parent / "files", late, root / "wait", EMISSIONS[emission])
     writer = frame.writeStream.foreachBatch(sink).option("checkpointLocation", str(root / "checkpoint"))
-    query = writer.trigger(availableNow=True).start()
-    query.awaitTermination()
+    with ending(spark, EMISSIONS[emission]):
+        query = writer.trigger(availableNow=True).start()
+        query.awaitTermination()
     query.stop()
     spark.stop()
 
@@ -248,13 +297,14 @@ def refused(found):
             yield number, row["late"]["cause"], watermark // 1000, row["world"], at, row["n"]
 
 
-def check(spark, root, plans, emission=ON_CLOSE):
+def check(spark, root, plans, emission=ON_CLOSE, kinds=frozenset([None])):
     tables = list(files_of("restart"))
     write(tables, root / "files")
     frame = frame_of(spark, root / "files", emission=emission)
-    whole = Running(frame, root / "whole", {"availableNow": True}, Sink(root / "sink")).finish()
+    with ending(spark, emission):
+        whole = Running(frame, root / "whole", {"availableNow": True}, Sink(root / "sink")).finish()
     expected = {name: whole.rows(name) for name in whole.parts}
-    late = [each for each in brute(tables, WINDOW, DELAY).refused if each[1].startswith("late")]
+    late = [each for each in brute(tables, WINDOW, DELAY, grace_of(emission)).refused if each[1].startswith("late")]
     assert Counter(refused(expected["records"])) == Counter(late)
     jobs = stories(root, plans, emission)
     for job in jobs.values():
@@ -262,7 +312,9 @@ def check(spark, root, plans, emission=ON_CLOSE):
         assert found == {name: expected[name] for name in found}, "the same rows in the same micro-batch, late ones too"
         assert len(job.seen()) > len(set(job.seen())), "some micro-batch was seen twice"
     assert {job.late for job in jobs.values()} == {"records", "partials"}
-    assert sum(map(len, expected["results"].values())) > 300
+    kept = [json.loads(row) for rows in expected["results"].values() for row in rows]
+    assert len(kept) > 200
+    assert {row.get("emission") for row in kept} == kinds
     assert len(late) > 30
     return sum(job.kills for job in jobs.values())
 
@@ -284,10 +336,19 @@ def test_more_kills(spark, tmp_path, seed):
     assert check(spark, tmp_path, plans) >= 8
 
 
+KINDS = {
+    "on_update()": {"update"},
+    "on_change(drained=True)": {"final", "drained"},
+    "early(records=4)": {"early", "final"},
+    "early(every='1 millisecond')": {"early", "final"},
+    "on_close(corrections=True, old=True)": {"final", "correction"},
+}
+
+
 @pytest.mark.long
-@pytest.mark.parametrize("emission", [name for name in EMISSIONS if name != str(ON_CLOSE)])
+@pytest.mark.parametrize("emission", KINDS)
 def test_rows_of_open_windows_are_those_of_an_uninterrupted_query(spark, tmp_path, emission):
-    assert check(spark, tmp_path, FEW, EMISSIONS[emission]) == sum(map(len, FEW.values()))
+    assert check(spark, tmp_path, FEW, EMISSIONS[emission], KINDS[emission]) == sum(map(len, FEW.values()))
 
 
 # --- a checkpoint of another shape ----------------------------------------------------------------------------------
