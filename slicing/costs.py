@@ -8,12 +8,13 @@ newest ones are not written again when they enter, a write less for each. `tests
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from slicing.assembly import EAGER, group_length
 from slicing.emission import CHANGED, NEWEST, ON_CLOSE, TOUCHED, UPDATE, Emission, Records
+from slicing.families import Family
 from slicing.pages import FAN_IN
-from slicing.slices import Slicing
 
 
 @dataclass(frozen=True)
@@ -45,7 +46,7 @@ class Costs:
     `held` says whether the worker process still has the latest slices, see `recent`; else they are read.
     """
 
-    slicing: Slicing
+    slicing: Family
     trees: frozenset[str]
     emission: Emission = ON_CLOSE
 
@@ -64,7 +65,7 @@ class Costs:
 
         Without merging, see MERGING.
         """
-        ratio, n = -(-self.slicing.size // self.slicing.advance), self.slicing.per_window
+        ratio, n = math.ceil(self.slicing.ratio), self.slicing.longest
         cost = self._marks(held)
         if self.eager:
             cost += Cost(ratio + (ratio if self._looks else 0), ratio)
@@ -85,7 +86,7 @@ class Costs:
         if not self.sliced:
             return cost + Cost(0, self._later.writes / step)
         others: float = n - 1 if self.emission.when == UPDATE else n  # early ones look when the record has been written
-        if self.emission.which == NEWEST:
+        if self.emission.when == UPDATE:
             others -= (step - 1) / 2
         return cost + Cost(others if self._looks and not held else 0, 1)
 
@@ -148,7 +149,7 @@ class Costs:
         return Cost(max(0, n - step), 0)
 
 
-def _three_layer(slicing: Slicing) -> Cost:
+def _three_layer(slicing: Family) -> Cost:
     """The average over the closes in which a stripe is the oldest; exact where a stripe has whole advances.
 
     Once per stripe the newest stripe becomes whole and once the oldest one changes, both in the same close if the

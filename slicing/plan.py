@@ -116,12 +116,12 @@ class Plan:
     @property
     def slices_per_window(self) -> int:
         """n in every cost that the docs state."""
-        return self.shape.slicing.per_window
+        return self.shape.slicing.longest
 
     @property
     def ratio(self) -> float:
         """R, the windows that a record is in: size / advance; an average when that is not whole, below 1 with gaps."""
-        return self.windows.size / self.windows.advance
+        return self.shape.slicing.ratio
 
     @property
     def stripe(self) -> int:

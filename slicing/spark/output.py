@@ -13,10 +13,10 @@ from slicing.blocks import Block, Shape, place, row_sizes, runs
 from slicing.eager import Records
 from slicing.emission import KINDS, ON_CLOSE, WITH_OLD, Emission
 from slicing.errors import ResultOverflow
+from slicing.families import Family
 from slicing.kernel import Array, Kernel, Partials, locating
 from slicing.kinds import Field, arrow_type
 from slicing.lateness import Late
-from slicing.slices import Slicing
 from slicing.spark.columns import physical
 from slicing.spark.late import LATE_CAUSE
 from slicing.spark.query import COUNTERS, TIMERS
@@ -93,7 +93,7 @@ def flat_late_records(shape: Shape, late: Late[Any], records: Records, values: S
     return pa.table(columns | {f"v{i}": _travelling(array, field.kind) for i, (array, field) in enumerate(pairs)})
 
 
-def _met(slicing: Slicing, late: Late[Any], slices: Array) -> dict[str, pa.Array]:
+def _met(slicing: Family, late: Late[Any], slices: Array) -> dict[str, pa.Array]:
     missed, count = late.missed(slicing, slices), len(slices)
     return {
         "cause": pa.array(np.full(count, LATE_CAUSE, np.int32)),

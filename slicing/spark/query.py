@@ -17,10 +17,10 @@ from slicing.blocks import Shape
 from slicing.costs import number
 from slicing.emission import KINDS, ON_CLOSE, WITH_DRAINED, WITH_OLD, Emission
 from slicing.errors import InvalidValue, SlicingError
+from slicing.families import Family
 from slicing.kernel import Kernel, RowFailure, kernel
 from slicing.kinds import Field
 from slicing.lateness import COUNTS, RECORDS
-from slicing.slices import Slicing
 from slicing.spark.columns import Key, check_time_type, kind_of_type, logical, physical, quoted
 from slicing.spark.late import DELAY, HELD_DELAY, LATE, LateColumns
 from slicing.trial import trial
@@ -324,8 +324,8 @@ def _tree(each: Kernel, shape: Shape, wanted: str) -> str:
     return best if wanted == "auto" or best in (EAGER, "recompute") else wanted
 
 
-def _check_ratio(name: str, slicing: Slicing) -> None:
-    ratio = slicing.size / slicing.advance
+def _check_ratio(name: str, slicing: Family) -> None:
+    ratio = slicing.ratio
     if ratio > EAGER_RATIO:
         pages = math.ceil(ratio)
         raise InvalidValue(

@@ -1,0 +1,22 @@
+"""Assembly by the kind of the family: never by what data there are, or the bits of floats would depend on them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from slicing.assembly import Windows, assemble_cells
+from slicing.blocks import Block, Shape
+from slicing.ranges import assemble_ranges
+
+
+def assemble(
+    shape: Shape, trees: Sequence[str], block: Block, first: int | None = None, end: int | None = None
+) -> Iterator[Windows]:
+    """The windows `first` up to but not including `end` (all, if left out) that hold a record of a folded block.
+
+    Yields portions of bounded size, each sorted by key and window. Cost in combines per window: see `assemble_cells`
+    for windows of as many slices each, and `assemble_ranges` for others.
+    """
+    if shape.slicing.step is None:
+        return assemble_ranges(shape, block, first, end)
+    return assemble_cells(shape, trees, block, first, end)
