@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import combinators
 from slicing.aggregate import EVENT_TIME, Bound
+from slicing.durations import microseconds
 from slicing.errors import InvalidValue, MissingRequirement, SlicingError
 from slicing.grouping import group_by
 from slicing.spark.command import (
@@ -32,7 +33,7 @@ from slicing.spark.command import (
     data_files,
 )
 from slicing.spark.voice import complain, say
-from slicing.windows import hopping, microseconds
+from slicing.windows import hopping
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -2,11 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+
+import numpy as np
 
 from slicing.assembly import Windows, assemble_cells
 from slicing.blocks import Block, Shape
+from slicing.families import Family, repeats
 from slicing.ranges import assemble_ranges
+
+
+def without_repeats(family: Family, frames: Iterable[Windows]) -> Iterator[Windows]:
+    """The windows that may go out: a clock that leaves out an hour or a day makes empty windows and equal ones."""
+    if not family.may_repeat:
+        yield from frames
+        return
+    for frame in frames:
+        windows, at = np.unique(frame.windows, return_inverse=True)
+        left = ~repeats(family, windows)[at]
+        yield frame if left.all() else frame.take(np.flatnonzero(left))
 
 
 def assemble(

@@ -19,9 +19,9 @@ import numpy as np
 import pyarrow as pa
 
 from slicing.blocks import Block, Shape, memory, order, show_key, show_place
+from slicing.durations import show_instant
 from slicing.families import Family, Regular, regular
 from slicing.kernel import Array, Kernel, Partials, locating
-from slicing.windows import show_instant
 
 PORTION_BYTES = 64 << 20
 WIDE = 1 << 10

@@ -16,12 +16,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from slicing.durations import show_instant
 from slicing.errors import TooLarge, excerpt
 from slicing.families import Family
 from slicing.kernel import Array, Kernel, Partials, RowFailure, locating, union
 from slicing.kinds import Field, arrow_type
 from slicing.packing import from_text, pack, to_text, unpack
-from slicing.windows import show_instant
 
 PAGE_BYTES = 4 << 20
 MOST_BYTES = 1 << 31

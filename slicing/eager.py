@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pyarrow as pa
 
+from slicing.assembling import without_repeats
 from slicing.assembly import Windows
 from slicing.blocks import (
     Block,
@@ -197,6 +198,9 @@ class EagerBucket:
 
     def close(self, watermark: int, now: int = 0) -> Iterator[Windows]:
         """Yield all that goes out in a micro-batch, then write the state that is left; see `slicing.state.Bucket`."""
+        return without_repeats(self.shape.slicing, self._all_frames(watermark, now))
+
+    def _all_frames(self, watermark: int, now: int) -> Iterator[Windows]:
         head, slicing = self.head, self.shape.slicing
         came = fold(self.shape.select(()), self._came)
         now = head.clock = trigger_time(self.emission, head.clock, now)

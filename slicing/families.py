@@ -70,6 +70,10 @@ class Family(Protocol):
     def has_gaps(self) -> bool:
         """Whether there may be instants in no window."""
 
+    @property
+    def may_repeat(self) -> bool:
+        """Whether there may be windows that never go out, see `repeats`."""
+
     def in_gap(self, index: Array) -> Any:
         """Which slices belong to no window."""
 
@@ -171,10 +175,14 @@ class _OverCut:
         """Whether there may be instants in no window."""
         return True
 
-    @elementwise
-    def in_gap(self, index: Array) -> NDArray[np.bool_]:
+    @property
+    def may_repeat(self) -> bool:
+        """Whether edges may be equal."""
+        return not all(isinstance(edges, Every) for edges in self.cut.sequences)
+
+    def in_gap(self, index: Array) -> Any:
         """Which slices belong to no window."""
-        return self.first_window(index) > self.last_window(index)  # type: ignore[attr-defined, no-any-return]
+        return self.first_window(index) > self.last_window(index)  # type: ignore[attr-defined]
 
     @elementwise
     def slice_at(self, time: Array) -> Array:
@@ -563,7 +571,7 @@ class Shared(_OverCut):
     cut: Cut
 
     @property
-    def assembled(self) -> str:  # type: ignore[override]
+    def assembled(self) -> str:
         """Whether windows begin alike depends on them, not on the slices."""
         return self.family.assembled or RUNS
 

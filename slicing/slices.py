@@ -66,6 +66,11 @@ class Slicing:
         return ""
 
     @property
+    def may_repeat(self) -> bool:
+        """No window is empty, none has the interval of another."""
+        return False
+
+    @property
     def shift(self) -> int:
         """First slice of window 0."""
         return 0

@@ -22,7 +22,7 @@ from itertools import chain, pairwise
 import numpy as np
 
 from slicing.ahead import newest_ordinary, newest_reached
-from slicing.assembling import assemble
+from slicing.assembling import assemble, without_repeats
 from slicing.assembly import Windows
 from slicing.blocks import Block, Shape, empty, fold
 from slicing.changes import changes
@@ -113,6 +113,9 @@ class Bucket:
 
         The watermark of the micro-batch and the time of its trigger are in milliseconds.
         """
+        return without_repeats(self.slicing, self._all_frames(watermark, now))
+
+    def _all_frames(self, watermark: int, now: int) -> Iterator[Windows]:
         came = self._incoming
         now = self.head.clock = trigger_time(self.emission, self.head.clock, now)
         self.head.revision += not self.emission.once

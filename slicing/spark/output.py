@@ -52,6 +52,8 @@ def flat_windows(shape: Shape, windows: Windows, emission: Emission = ON_CLOSE, 
     Where windows go out more than once also why, the revision, and the results that are replaced.
     """
     columns = _flat(shape, windows, pa.array(shape.slicing.window_start(windows.windows)), _window_of(shape, windows))
+    if shape.slicing.size is None:
+        columns["stop"] = pa.array(shape.slicing.window_end(windows.windows))
     if not emission.once:
         kind = pa.repeat(pa.scalar(KINDS.index(windows.kind), pa.int8()), len(windows))
         columns |= {"kind": kind, "revision": pa.repeat(revision, len(windows))}
@@ -100,6 +102,7 @@ def _met(slicing: Family, late: Late[Any], slices: Array) -> dict[str, pa.Array]
         "end": pa.array(slicing.slice_start(slices + 1)),
         "watermark": pa.array(np.full(count, late.watermark * 1000)),
         "taken": pa.array(slicing.window_start(missed.taken), mask=missed.by_all),
+        "until": pa.array(slicing.window_end(missed.taken), mask=missed.by_all),
         "missed": pa.array(missed.windows),
     }
 
