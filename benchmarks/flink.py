@@ -41,7 +41,7 @@ from benchmarks.measure import Run
 from benchmarks.queries import Ours
 from benchmarks.rows import difference
 from benchmarks.workloads import DAY, DENSE, FOLDER, START, Workload
-from slicing.windows import microseconds
+from slicing.durations import microseconds
 
 SIDE = Path(__file__).with_name("flink_side.py")
 HOURS = replace(DAY, name="day's first 2 M records", batches=2)

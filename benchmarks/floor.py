@@ -18,8 +18,8 @@ from pyspark.sql import functions as F
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 from pyspark.sql.types import StructType
 
+from slicing.durations import microseconds
 from slicing.spark.buckets import labels
-from slicing.windows import microseconds
 
 FRAME_ROWS = 250_000
 SHIPPED = "bucket int, block binary"

@@ -18,7 +18,8 @@ import combinators as C
 from combinators.catalogue import CATALOGUE
 from slicing import on_update, recent
 from slicing.aggregate import EVENT_TIME, Bound
-from slicing.assembly import assemble, choose
+from slicing.assembling import assemble
+from slicing.assembly import choose
 from slicing.blocks import Shape, decode_text, encode_keys, encode_text, fold, from_records
 from slicing.kernel import kernel
 from slicing.kinds import Field, arrow_type

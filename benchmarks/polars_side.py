@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame
 
 from benchmarks.measure import Run, session
 from benchmarks.workloads import FOLDER, Workload
-from slicing.windows import microseconds
+from slicing.durations import microseconds
 
 
 def windows(paths: list[Path], size: str, advance: str, column: str = "v") -> pl.LazyFrame:

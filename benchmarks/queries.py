@@ -19,8 +19,8 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor, Stateful
 import combinators as C
 from benchmarks.workloads import KEY_COLUMNS
 from slicing import Aggregate, Bound, Emission, fieldwise, group_by, hopping
+from slicing.durations import microseconds
 from slicing.emission import ON_CLOSE
-from slicing.windows import microseconds
 
 
 class Query(Protocol):

@@ -19,7 +19,7 @@ from slicing.errors import (
     TooLarge,
 )
 from slicing.grouping import Grouped, Windowed, group_by
-from slicing.windows import Hopping, hopping, tumbling
+from slicing.windows import Hopping, Window, by_edges, cumulating, hopping, tumbling
 
 if TYPE_CHECKING:
     from slicing.spark.late import late_partials, late_records, results
@@ -43,7 +43,10 @@ __all__ = [
     "SlicingError",
     "StateMismatch",
     "TooLarge",
+    "Window",
     "Windowed",
+    "by_edges",
+    "cumulating",
     "early",
     "fieldwise",
     "group_by",

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import combinators
 from slicing.aggregate import EVENT_TIME, Bound
+from slicing.durations import microseconds
 from slicing.errors import InvalidValue, MissingRequirement, SlicingError
 from slicing.grouping import group_by
 from slicing.spark.command import (
@@ -32,7 +33,7 @@ from slicing.spark.command import (
     data_files,
 )
 from slicing.spark.voice import complain, say
-from slicing.windows import hopping, microseconds
+from slicing.windows import Window, cumulating, hopping
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -107,8 +108,10 @@ def parser() -> argparse.ArgumentParser:
     add("--keys", action="append", default=[], metavar="COLUMN[,COLUMN]", help="group by these; may be repeated")
     add("--size", required=True, metavar="DURATION", help='length of a window, for example "7 days"')
     add("--advance", metavar="DURATION", help="distance between the starts of windows (default: the size)")
+    add("--cumulate", metavar="STEP", help="windows that begin every size and end at each step: the day so far")
+    add("--zone", metavar="ZONE", help='days, weeks, months and years by the clock of a zone, as "Europe/Berlin"')
     add("--gaps", action="store_true", help="let the advance be longer than the size: records between are in no window")
-    add("--offset", default="0 seconds", metavar="DURATION", help="shift of all windows from the epoch")
+    add("--offset", metavar="DURATION", help="shift of all windows from the epoch")
     add(
         "--aggregate",
         action="append",
@@ -139,7 +142,7 @@ def parse(arguments: Sequence[str] | None) -> Job:
     source = Path(given.input)
     output = Path(given.output) if given.output else None
     keys = tuple(key.strip() for keys in given.keys for key in keys.split(",") if key.strip())
-    window = hopping(given.size, given.advance or given.size, given.offset, gaps=given.gaps)
+    window = _window(given)
     results = results_of(given.aggregate)
     values = [column for bound in results.values() for column in bound.columns if column != EVENT_TIME]
 
@@ -170,6 +173,16 @@ def parse(arguments: Sequence[str] | None) -> Job:
         raise InvalidValue("`--delay` is for streams: without --follow no record is late. Leave it out.")
     _check_written(job)
     return job
+
+
+def _window(given: argparse.Namespace) -> Window:
+    """The windows that the arguments ask for."""
+    offset = given.offset or 0
+    if given.cumulate is None:
+        return hopping(given.size, given.advance or given.size, offset, gaps=given.gaps, zone=given.zone)
+    if given.advance or given.gaps:
+        raise InvalidValue("`--cumulate` goes without --advance and --gaps: its step is the advance. Leave them out.")
+    return cumulating(given.size, given.cumulate, offset, zone=given.zone)
 
 
 def _check_written(job: Job) -> None:

@@ -19,9 +19,9 @@ import numpy as np
 import pyarrow as pa
 
 from slicing.blocks import Block, Shape, memory, order, show_key, show_place
+from slicing.durations import show_instant
+from slicing.families import Family, Regular, regular
 from slicing.kernel import Array, Kernel, Partials, locating
-from slicing.slices import Slicing
-from slicing.windows import show_instant
 
 PORTION_BYTES = 64 << 20
 WIDE = 1 << 10
@@ -35,14 +35,17 @@ EAGER_RATIO = 100
 """With more windows than this for a record, eager has to be asked for."""
 
 
-def choose(kernel: Kernel, slicing: Slicing) -> str:
+def choose(kernel: Kernel, slicing: Family) -> str:
     """The tree of an aggregate: recompute for few slices, two-layer with an exact `invert`, else three-layer.
 
-    Without `combine`, or if the aggregate says so, there is no tree: it is eager.
+    Windows that differ in slices have one way, whatever the aggregate, which the family knows. Without `combine`, or if
+    the aggregate says so, there is no tree: it is eager.
     """
     if kernel.aggregate.combine is None or kernel.aggregate.eager:
         return EAGER
-    if slicing.per_window <= FEW_SLICES:
+    if slicing.assembled:
+        return slicing.assembled
+    if slicing.longest <= FEW_SLICES:
         return "recompute"
     return "two_layer" if kernel.aggregate.invert is not None else "three_layer"
 
@@ -104,7 +107,7 @@ def is_additive(kernel: Kernel) -> bool:
 class _Cells:
     """Where the rows of a block, sorted by (key, slice), lie among the cells of their stretches."""
 
-    slicing: Slicing
+    slicing: Regular
     names: pa.Table  # the keys by their codes
     origins: Array  # first slice of each stretch
     offsets: Array  # first cell of each stretch, and the number of all cells
@@ -130,13 +133,13 @@ class _Cells:
     def ends(self, low: int, high: int) -> tuple[Array, Array, Array]:
         """The cells in which windows `low` up to but not including `high` may end: cell, window and key of each."""
         slicing, lengths = self.slicing, np.diff(self.offsets)
-        newest, end = (slicing.first_slice(window) + slicing.per_window - 1 for window in (low, high))
+        newest, end = (slicing.end_slice(window) - 1 for window in (low, high))
         last = self.origins + lengths  # clipped before the difference, which may have more than 64 bits
         skipped = np.clip(newest, self.origins + self.lead, last) - self.origins
         counts = np.clip(end, self.origins, last) - self.origins - skipped
         before = np.cumsum(counts) - counts
         at = np.arange(int(counts.sum())) + np.repeat(self.offsets[:-1] + skipped - before, counts)
-        oldest = at + np.repeat(self.origins - self.offsets[:-1] - slicing.per_window + 1, counts)
+        oldest = at + np.repeat(self.origins - self.offsets[:-1] - slicing.per_window + 1 - slicing.shift, counts)
         keys = np.repeat(self.keys, counts)
         if slicing.per_advance == 1:
             return at, oldest, keys
@@ -152,7 +155,7 @@ class _Cells:
         )
 
 
-def assemble(
+def assemble_cells(
     shape: Shape, trees: Sequence[str], block: Block, first: int | None = None, end: int | None = None
 ) -> Iterator[Windows]:
     """The windows `first` up to but not including `end` (all, if left out) that hold a record of a folded block.
@@ -160,12 +163,12 @@ def assemble(
     Yields portions whose cells take at most about PORTION_BYTES, each sorted by key and window. Cost in combines per
     window: none for additive aggregates, about 4 for the three-layer tree, n - 1 for recompute.
     """
-    slicing = shape.slicing
+    slicing = regular(shape.slicing)
     if not len(block):
         return
     low, high = int(slicing.first_window(block.slices[0])), int(slicing.last_window(block.slices[-1])) + 1
     first, end = (low if first is None else max(low, first)), (high if end is None else min(high, end))
-    block = block.between(slicing.first_slice(first), slicing.first_slice(end - 1) + slicing.per_window)
+    block = block.between(slicing.first_slice(first), slicing.end_slice(end - 1))
     if first >= end or not len(block):
         return
     rows, _ = order(block.keys, block.slices)
@@ -183,7 +186,7 @@ def assemble(
         stop = min(end, int(slicing.last_window(portion.slices[-1])) + 1)
         for low in range(start, stop, step):
             high = min(low + step, stop)
-            part = portion.between(slicing.first_slice(low), slicing.first_slice(high - 1) + slicing.per_window)
+            part = portion.between(slicing.first_slice(low), slicing.end_slice(high - 1))
             if len(part):
                 yield _assemble_cells(shape, trees, part, _layout(part, slicing, aligned, low, high), low, high)
 
@@ -203,7 +206,7 @@ def _portions(block: Block, cells: _Cells, limit: int) -> Iterator[tuple[Block, 
         first = end
 
 
-def _layout(block: Block, slicing: Slicing, aligned: bool, first: int, end: int) -> _Cells:
+def _layout(block: Block, slicing: Regular, aligned: bool, first: int, end: int) -> _Cells:
     """Cells of a block sorted by (key, slice). A stretch ends where no window reaches the key's next slice.
 
     A stretch has a cell for every slice from its origin to the end of the last window that holds a record. The origin
@@ -366,7 +369,7 @@ class _Totals:
 
 def _by_place(cells: _Cells, of: Array, stretch: Array) -> dict[int, Array]:
     """Which of some cells, of these stretches, are where in them: slices after the start of an advance."""
-    place = of - cells.offsets[stretch] + cells.origins[stretch] % cells.slicing.per_advance
+    place = of - cells.offsets[stretch] + (cells.origins[stretch] - cells.slicing.shift) % cells.slicing.per_advance
     rows = np.argsort(place, kind="stable")
     starts = np.flatnonzero(np.diff(place[rows], prepend=-1))
     return dict(zip(place[rows[starts]].tolist(), np.split(rows, starts)[1:], strict=True))
@@ -379,7 +382,7 @@ def _recompute(kernel: Kernel, cells: Partials, at: Array, n: int) -> Partials:
     return total
 
 
-def group_length(slicing: Slicing) -> int:
+def group_length(slicing: Regular) -> int:
     """Stripes in a group, the top layer of the tree: the least number of whole stripes inside any window."""
     return (slicing.per_window - 1) // slicing.stripe - 1
 

@@ -16,12 +16,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from slicing.durations import show_instant
 from slicing.errors import TooLarge, excerpt
+from slicing.families import Family
 from slicing.kernel import Array, Kernel, Partials, RowFailure, locating, union
 from slicing.kinds import Field, arrow_type
 from slicing.packing import from_text, pack, to_text, unpack
-from slicing.slices import Slicing
-from slicing.windows import show_instant
 
 PAGE_BYTES = 4 << 20
 MOST_BYTES = 1 << 31
@@ -41,7 +41,7 @@ class Shape:
     There is at least one key field; a query without key columns has a constant one.
     """
 
-    slicing: Slicing
+    slicing: Family
     keys: tuple[Field, ...]
     kernels: tuple[Kernel, ...]
 
@@ -250,7 +250,7 @@ def place(shape: Shape, names: pa.Table, key: int, index: int) -> str:
     return show_place(shape.slicing, names, key, index)
 
 
-def show_place(slicing: Slicing, names: pa.Table, key: int, index: int) -> str:
+def show_place(slicing: Family, names: pa.Table, key: int, index: int) -> str:
     """`place` where there is no shape."""
     start, end = (slicing.slice_start(int(i)) for i in (index, index + 1))
     return f"{show_key(names, key)} in slice [{show_instant(start)}, {show_instant(end)})"

@@ -6,8 +6,10 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from slicing.assembly import Windows, assemble
+from slicing.assembling import assemble
+from slicing.assembly import Windows
 from slicing.blocks import Block, Shape, concat, empty, fold, memory
+from slicing.families import regular
 from slicing.kinds import is_exact
 from slicing.nodes import Live, Node, Rows
 from slicing.pages import Nodes, Pages
@@ -21,6 +23,23 @@ MOVE_CELLS = 700
 """Moving the three-layer tree by a slice costs about as much as so many cells of windows that are assembled at once."""
 SLICE_CELLS = 200
 """Reading a slice, for windows that are assembled at once, costs about as much as so many of their cells."""
+
+
+def at_once(
+    shape: Shape, trees: Sequence[str], stripes: Stripes, fresh: InOrder, first: int, until: int
+) -> Iterator[tuple[Windows, Block | None]]:
+    """Windows `first` up to `until` from their slices, and these slices, folded, if they all fit into memory.
+
+    `fresh` holds what came since windows before `first` closed, see `Closing`.
+    """
+    slicing = shape.slicing
+    oldest, end, before = slicing.first_slice(first), slicing.entered(until), slicing.entered(first)
+    sources = stripes.read(oldest, min(end, before)), fresh.parts(oldest, end)
+    for portion in portions(shape, sources, first, until):
+        rows = fold(shape, portion.blocks)
+        portion.blocks.clear()  # or they were in memory twice
+        for frame in assemble(shape, trees, rows, portion.first, portion.end):
+            yield frame, rows if portion.is_all else None
 
 
 class Closing:
@@ -48,7 +67,7 @@ class Closing:
         self.cached = cached
         self.entered_before = self.slicing.entered(self.first)
         self.live = Live(shape)
-        self._frame = _Frame(self.live, fresh.block)
+        self._frame = Frame(self.live, fresh.block)
         self._held, self._held_until = empty(shape), -FOREVER
         self.two = tuple(i for i, tree in enumerate(trees) if tree == "two_layer")
         self.three = tuple(i for i, tree in enumerate(trees) if tree == "three_layer")
@@ -69,7 +88,8 @@ class Closing:
         A close over a whole window is a jump. So is a smaller one of few keys, whose calls cost more than their cells,
         unless floats that came late would be combined in another order.
         """
-        slices, n = (self.until - self.first) * self.slicing.per_advance, self.slicing.per_window
+        slicing = regular(self.slicing)
+        slices, n = (self.until - self.first) * slicing.per_advance, slicing.per_window
         price = (n + slices) / slices
         if slices >= n or price * SLICE_CELLS > MOVE_CELLS:
             return slices >= n
@@ -122,14 +142,11 @@ class Closing:
 
     def _at_once(self) -> Iterator[Windows]:
         """From slices: a jump over a whole window makes the caches useless, and recomputing has none."""
-        oldest, end = self.slicing.first_slice(self.first), self.slicing.entered(self.until)
-        sources = self.stripes.read(oldest, min(end, self.entered_before)), self.fresh.parts(oldest, end)
-        for portion in portions(self.shape, sources, self.first, self.until):
-            rows = fold(self.shape, portion.blocks)
-            portion.blocks.clear()  # or they were in memory twice
-            if portion.is_all:
+        end = self.slicing.entered(self.until)
+        for frame, rows in at_once(self.shape, self.trees, self.stripes, self.fresh, self.first, self.until):
+            if rows is not None:
                 self._held, self._held_until = rows, end
-            yield from assemble(self.shape, self.trees, rows, portion.first, portion.end)
+            yield frame
         if self.leaves_nodes:
             self._rebuild()
         else:
@@ -210,7 +227,7 @@ class Closing:
         return min(self.until, low + self._frame.at_once, max(low + 1, fits))
 
 
-class _Frame:
+class Frame:
     """Windows collected until they are worth a frame; `sample` has rows that may take as many bytes as theirs."""
 
     def __init__(self, live: Live, sample: Block | None):

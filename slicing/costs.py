@@ -8,12 +8,13 @@ newest ones are not written again when they enter, a write less for each. `tests
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from slicing.assembly import EAGER, group_length
 from slicing.emission import CHANGED, NEWEST, ON_CLOSE, TOUCHED, UPDATE, Emission, Records
+from slicing.families import RUNNING, Family, Regular, regular
 from slicing.pages import FAN_IN
-from slicing.slices import Slicing
 
 
 @dataclass(frozen=True)
@@ -45,9 +46,19 @@ class Costs:
     `held` says whether the worker process still has the latest slices, see `recent`; else they are read.
     """
 
-    slicing: Slicing
+    slicing: Family
     trees: frozenset[str]
     emission: Emission = ON_CLOSE
+
+    @property
+    def _n(self) -> int:
+        """Slices per window, at most."""
+        return self.slicing.longest
+
+    @property
+    def _step(self) -> int:
+        """Slices that enter for a window, on average where windows differ."""
+        return self.slicing.step or max(1, round(self.slicing.longest / max(1.0, self.slicing.ratio)))
 
     @property
     def eager(self) -> bool:
@@ -64,7 +75,7 @@ class Costs:
 
         Without merging, see MERGING.
         """
-        ratio, n = -(-self.slicing.size // self.slicing.advance), self.slicing.per_window
+        ratio, n = math.ceil(self.slicing.ratio), self.slicing.longest
         cost = self._marks(held)
         if self.eager:
             cost += Cost(ratio + (ratio if self._looks else 0), ratio)
@@ -78,14 +89,14 @@ class Costs:
         Early results are those of a tick, or of one record. Of two slices an advance, the first one is not the last of
         its window, which so has an older slice less.
         """
-        n, step = self.slicing.per_window, self.slicing.per_advance
+        n, step = self._n, self._step
         cost = Cost(0, 0)
         if self.eager:
             cost += Cost((n - 1) / step + (n / step if self._looks else 0), n / step)
         if not self.sliced:
             return cost + Cost(0, self._later.writes / step)
         others: float = n - 1 if self.emission.when == UPDATE else n  # early ones look when the record has been written
-        if self.emission.which == NEWEST:
+        if self.emission.when == UPDATE:
             others -= (step - 1) / 2
         return cost + Cost(others if self._looks and not held else 0, 1)
 
@@ -97,7 +108,7 @@ class Costs:
         return pages + self._close_slices(held) if self.sliced else pages
 
     def _close_slices(self, held: bool) -> Cost:
-        n, step = self.slicing.per_window, self.slicing.per_advance
+        n, step = self._n, self._step
         stays = self.emission.corrects or self.emission.which == CHANGED
         entering = Cost(step, step if stays else max(0, min(step, n - step)))
         if self.emission.which == CHANGED:
@@ -112,7 +123,7 @@ class Costs:
 
         `total` says whether the process has that window combined; else, and when the window moves on, its slices are.
         """
-        return 1 if total else self.slicing.per_window - 1
+        return 1 if total else self._n - 1
 
     @property
     def _looks(self) -> bool:
@@ -122,7 +133,7 @@ class Costs:
     @property
     def _later(self) -> Cost:
         """Of a record in the later one of two slices an advance, where all is eager; see `eager.Newest`."""
-        return Cost(0, self.slicing.per_advance - 1)
+        return Cost(0, self._step - 1)
 
     def _marks(self, held: bool) -> Cost:
         """Marks of what has not gone out early: rows like those of partials.
@@ -136,19 +147,21 @@ class Costs:
             return Cost(0, 0)
         if not isinstance(when, Records):
             return Cost(1, 1)
-        marks = min(when.count - 1, self.slicing.per_window)
+        marks = min(when.count - 1, self._n)
         return Cost(0 if held and self.sliced else 2 * marks, 2 * marks)
 
     def _tree(self, tree: str) -> Cost:
-        n, step = self.slicing.per_window, self.slicing.per_advance
+        n, step = self._n, self._step
         if tree == "two_layer":
             return Cost(1 + step, 1)  # the total and what leaves; the total
         if tree == "three_layer":
-            return _three_layer(self.slicing)
+            return _three_layer(regular(self.slicing))
+        if tree == RUNNING:
+            return Cost(1, 1)  # the total
         return Cost(max(0, n - step), 0)
 
 
-def _three_layer(slicing: Slicing) -> Cost:
+def _three_layer(slicing: Regular) -> Cost:
     """The average over the closes in which a stripe is the oldest; exact where a stripe has whole advances.
 
     Once per stripe the newest stripe becomes whole and once the oldest one changes, both in the same close if the

@@ -1,12 +1,75 @@
-"""Durations on a wall clock, whose length varies: a unit and how many."""
+"""Durations that users write: as microseconds, or on a wall clock, where lengths vary, as a unit and how many."""
 
 from __future__ import annotations
 
 import re
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
-from slicing.errors import InvalidValue
-from slicing.windows import Duration, microseconds
+from slicing.errors import InvalidType, InvalidValue, excerpt
+
+_UNITS = {"microsecond": 1, "millisecond": 10**3, "second": 10**6, "minute": 60 * 10**6, "hour": 3600 * 10**6}
+_UNITS |= {"day": 24 * _UNITS["hour"], "week": 7 * 24 * _UNITS["hour"]}
+_CALENDAR = ("month", "quarter", "year")
+_TERM = re.compile(r"\s*([+-]?\d+)\s*([a-z]+)", re.IGNORECASE)
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+Duration = str | timedelta
+
+
+def microseconds(duration: Duration, name: str) -> int:
+    """Microseconds of a duration: a `timedelta`, or text such as "10 minutes" or "1 hour 30 minutes".
+
+    `name` is the argument's name in messages. Raises InvalidType for bare numbers and other types, InvalidValue for
+    text that is not a duration or names calendar units, whose length varies.
+    """
+    if isinstance(duration, timedelta):
+        return (duration.days * 86_400 + duration.seconds) * 10**6 + duration.microseconds
+    if not isinstance(duration, str):
+        raise InvalidType(
+            f"`{name}`: a duration needs a unit; got {excerpt(duration)}. "
+            'Write for example "10 minutes", or pass a timedelta.'
+        )
+    text = duration.strip().lower().removeprefix("interval ")
+    total, position = 0, 0
+    while position < len(text):
+        term = _TERM.match(text, position)
+        if term is None:
+            hint = "a duration needs a unit" if re.fullmatch(r"[+-]?\d+(\.\d+)?", text) else "not a duration"
+            raise InvalidValue(f'`{name}`: {hint}; got {excerpt(duration)}. Write for example "10 minutes".')
+        total += int(term[1]) * _unit(term[2], duration, name)
+        position = term.end()
+    if not text:
+        raise InvalidValue(f'`{name}`: a duration is empty. Write for example "10 minutes".')
+    return total
+
+
+def _unit(word: str, duration: str, name: str) -> int:
+    singular = word.removesuffix("s")
+    if singular in _CALENDAR:
+        raise InvalidValue(
+            f"`{name}`: months, quarters and years have no fixed length; got {excerpt(duration)}. Use weeks or smaller."
+        )
+    if singular not in _UNITS:
+        raise InvalidValue(f"`{name}`: unknown unit `{word}` in {excerpt(duration)}. Known are {', '.join(_UNITS)}.")
+    return _UNITS[singular]
+
+
+def show(duration: int) -> str:
+    """A duration in its largest whole unit: 3600000000 is "1 hour"."""
+    for unit, length in sorted(_UNITS.items(), key=lambda item: -item[1]):
+        if duration and duration % length == 0:
+            count = duration // length
+            return f"{count} {unit}" if count == 1 else f"{count} {unit}s"
+    return "0 seconds"
+
+
+def show_instant(instant: int) -> str:
+    """An instant as messages show it; outside the years that datetime knows, its microseconds."""
+    try:
+        return (_EPOCH + timedelta(microseconds=instant)).isoformat().removesuffix("+00:00")
+    except OverflowError:
+        return f"{instant} us"
+
 
 DAYS = ("day", "week")
 MONTHS = ("month", "quarter", "year")
@@ -46,3 +109,11 @@ def _units(duration: Duration, name: str) -> tuple[str, int]:
             length = microseconds(f"1 {one[2]}", name)
             return one[2].lower(), microseconds(duration, name) // length
     return "microsecond", microseconds(duration, name)
+
+
+def microseconds_of(instant: int | datetime) -> int:
+    """Microseconds from the epoch to an instant; a naive datetime is read as UTC, as timestamp_ntz is."""
+    if isinstance(instant, datetime):
+        aware = instant if instant.tzinfo else instant.replace(tzinfo=UTC)
+        return (aware - _EPOCH) // timedelta(microseconds=1)
+    return int(instant)

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pyarrow as pa
 
+from slicing.assembling import without_repeats
 from slicing.assembly import Windows
 from slicing.blocks import (
     Block,
@@ -28,11 +29,11 @@ from slicing.blocks import (
 )
 from slicing.changes import differing, result_codes
 from slicing.emission import CHANGED, NEWEST, ON_CLOSE, ONLY_NEW, UPDATE, WITH_DRAINED, WITH_OLD, Emission
+from slicing.families import Family
 from slicing.kernel import Array, RowFailure, locating, union
 from slicing.lateness import Late, is_late
 from slicing.pages import MemoryStore, Nodes, Pages, Store, page_name
 from slicing.pending import pending, trigger_time
-from slicing.slices import Slicing
 from slicing.stripes import FOREVER
 from slicing.touching import all_of, newest_slices, of_keys, without_partials
 
@@ -184,7 +185,7 @@ class EagerBucket:
         for records in batches:
             if len(records.slices):
                 self.windows.add(records, taking, self.head.done)
-                if not self.emission.once or self.shape.slicing.per_advance > 1:
+                if not self.emission.once or self.shape.slicing.step != 1:
                     accepted = self.shape.slicing.last_window(records.slices) >= taking
                     self._came.append(_marks(self.shape, records.take(np.flatnonzero(accepted))))
         late_for_all = sum(int(np.sum(self.shape.slicing.last_window(each.slices) < taking)) for each in refused)
@@ -197,6 +198,9 @@ class EagerBucket:
 
     def close(self, watermark: int, now: int = 0) -> Iterator[Windows]:
         """Yield all that goes out in a micro-batch, then write the state that is left; see `slicing.state.Bucket`."""
+        return without_repeats(self.shape.slicing, self._all_frames(watermark, now))
+
+    def _all_frames(self, watermark: int, now: int) -> Iterator[Windows]:
         head, slicing = self.head, self.shape.slicing
         came = fold(self.shape.select(()), self._came)
         now = head.clock = trigger_time(self.emission, head.clock, now)
@@ -320,8 +324,9 @@ class Newest:
 
     def note(self, came: Block) -> None:
         """Keep what the windows will not say of records that came."""
-        if self.slicing.per_advance > 1:
-            for index in np.unique(came.slices[came.slices % 2 == 1]).tolist():
+        if self.slicing.step != 1:
+            later = came.slices > self.slicing.first_slice(self.slicing.last_window(came.slices))
+            for index in np.unique(came.slices[later]).tolist():
                 self.later.append(str(self.slicing.last_window(index)), came.between(index, index + 1))
 
     def forget(self, window: int, marked: bool) -> None:
@@ -332,7 +337,7 @@ class Newest:
         if not marked or window == FOREVER:
             self.marks.clear()
         self.later.lists.pop(f"{MARKED}{self._begins}", None)
-        if window < FOREVER and self.slicing.per_advance > 1:
+        if window < FOREVER and self.slicing.step != 1:
             self.later.lists[f"{MARKED}{self._begins}"] = []
 
     def _derived(self, taking: int) -> Block:
@@ -346,7 +351,7 @@ class Newest:
 
     def _later(self, window: int, page: Block) -> Block:
         """The keys of a window whose newest slice may be its second one, in that slice."""
-        if window >= self._begins or self.slicing.per_window == 1:
+        if window >= self._begins or self.slicing.longest == 1:
             return self.later.load(str(window)) or empty(self.shape)
         # Not known: the window that goes out then holds the newest record in any case.
         return replace(page, slices=np.full(len(page), self.slicing.first_slice(window) + 1))
@@ -382,7 +387,7 @@ def in_memory(shape: Shape, arguments: Sequence[Sequence[int]], batches: Sequenc
     return pages
 
 
-def late_records(slicing: Slicing, batches: Sequence[Records], taking: int) -> list[Records]:
+def late_records(slicing: Family, batches: Sequence[Records], taking: int) -> list[Records]:
     """The records that come late for one window at least, `taking` being the first that takes records."""
     return [records.take(np.flatnonzero(is_late(slicing, records.slices, taking))) for records in batches]
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from slicing.durations import Duration, microseconds, show
 from slicing.errors import InvalidType, InvalidValue, excerpt
-from slicing.windows import Duration, microseconds, show
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,8 +18,12 @@ from numpy.typing import NDArray
 from slicing.cut import Cut, refines
 from slicing.edges import AFTER, BEFORE, Array, Edges, Every, Listed, after, before, elementwise, within
 from slicing.errors import InvalidValue
-from slicing.slices import Index, Slicing
+from slicing.slices import Index, Slicing, stripe_of
 from slicing.zones import CYCLE, Local, Zone
+
+RUNNING, RUNS = "running", "runs"
+"""How windows that differ in slices are assembled: those that begin alike from a running total, others from the rows
+of their slices."""
 
 
 class Family(Protocol):
@@ -40,6 +44,38 @@ class Family(Protocol):
     @property
     def step(self) -> int | None:
         """Slices per advance if all windows have `longest` slices and start that far apart, else None."""
+
+    @property
+    def assembled(self) -> str:
+        """How windows are assembled, "running" or "runs"; "" where each aggregate has a tree of its own."""
+
+    @property
+    def stripe(self) -> int:
+        """Consecutive slices in a stripe: `round(sqrt(longest))`."""
+
+    @property
+    def ratio(self) -> float:
+        """Windows that a record is in, on average, R in every cost; of a user's class, of those that were tried."""
+
+    @property
+    def shortest(self) -> int:
+        """Microseconds that edges are apart at least, as far as that can be told; those of clocks that change may be
+        nearer."""
+
+    @property
+    def size(self) -> int | None:
+        """Microseconds of each window, None if they differ."""
+
+    @property
+    def has_gaps(self) -> bool:
+        """Whether there may be instants in no window."""
+
+    @property
+    def may_repeat(self) -> bool:
+        """Whether there may be windows that never go out, see `repeats`."""
+
+    def in_gap(self, index: Array) -> Any:
+        """Which slices belong to no window."""
 
     def window_start(self, window: Index) -> Index:
         """First microsecond of a window."""
@@ -78,10 +114,75 @@ class Family(Protocol):
         """This family as plain JSON data, equal for equal families: what a state header stores."""
 
 
+class Regular(Family, Protocol):
+    """A family whose windows all have as many slices and start as many apart, so that trees fit them all."""
+
+    @property
+    def per_window(self) -> int:
+        """Slices of each window."""
+
+    @property
+    def per_advance(self) -> int:
+        """Slices from the start of one window to that of the next."""
+
+    @property
+    def shift(self) -> int:
+        """First slice of window 0."""
+
+
+def regular(family: Family) -> Regular:
+    """The same family, of which it is known that it is regular."""
+    assert family.step is not None, "windows of this family differ in slices"
+    return cast("Regular", family)
+
+
 class _OverCut:
     """What every family asks its cut."""
 
     cut: Any
+    assembled: Any = RUNS
+
+    @property
+    def stripe(self) -> int:
+        """Consecutive slices in a stripe."""
+        return stripe_of(self.longest)  # type: ignore[attr-defined]
+
+    @cached_property
+    def ratio(self) -> float:
+        """Windows that a record is in, on average of the slices of those tried."""
+        windows = self._tried
+        slices = np.unique(np.concatenate([self.first_slice(windows), self.end_slice(windows) - 1]))  # type: ignore[attr-defined]
+        counts = self.last_window(slices) - self.first_window(slices) + 1  # type: ignore[attr-defined]
+        return float(counts.mean())
+
+    @property
+    def _tried(self) -> Array:
+        """Some windows that are typical."""
+        return _sample(lambda time: self.last_window(self.slice_at(time)))  # type: ignore[attr-defined]
+
+    @property
+    def shortest(self) -> int:
+        """The least distance of edges of one sequence."""
+        return min(distance(edges) for edges in self.cut.sequences)
+
+    @property
+    def size(self) -> int | None:
+        """Windows differ in length."""
+        return None
+
+    @property
+    def has_gaps(self) -> bool:
+        """Whether there may be instants in no window."""
+        return True
+
+    @property
+    def may_repeat(self) -> bool:
+        """Whether edges may be equal."""
+        return not all(isinstance(edges, Every) for edges in self.cut.sequences)
+
+    def in_gap(self, index: Array) -> Any:
+        """Which slices belong to no window."""
+        return self.first_window(index) > self.last_window(index)  # type: ignore[attr-defined]
 
     @elementwise
     def slice_at(self, time: Array) -> Array:
@@ -138,16 +239,6 @@ class Even(Slicing):
         rest = self.size % self.advance
         return Cut([self.starts, Every(self.advance, self.offset + rest - self.advance)] if rest else [self.starts])
 
-    @property
-    def longest(self) -> int:
-        """The slices of each window."""
-        return self.per_window
-
-    @property
-    def step(self) -> int:
-        """Slices per advance, 1 or 2."""
-        return self.per_advance
-
     def slice_at(self, time: Index) -> Index:
         """Index of the slice that holds an instant."""
         far = self.offset and isinstance(time, np.ndarray) and time.size and not within(time, -(1 << 62), 1 << 62)
@@ -173,14 +264,6 @@ class Even(Slicing):
     def window_end(self, window: Index) -> Index:
         """First microsecond after a window."""
         return self.ends.edge(window)
-
-    def end_slice(self, window: Index) -> Index:
-        """The slice after the last one of a window."""
-        return self.first_slice(window) + self.per_window
-
-    def entered(self, window: Index) -> Index:
-        """End of the slices of the windows before `window`."""
-        return self.end_slice(window - 1)
 
     def first_open(self, watermark: Index, grace: int = 0) -> Index:
         """First window with `end + grace > watermark`."""
@@ -213,11 +296,32 @@ class Stepped(_OverCut):
     step: int
     longest: int
     shift: int = 0
+    assembled = ""
 
-    @property
+    @cached_property
     def cut(self) -> Cut:
         """The edges, of which every `step`-th one starts a window."""
         return Cut([self.edges])
+
+    @property
+    def per_window(self) -> int:
+        """Slices per window."""
+        return self.longest
+
+    @property
+    def per_advance(self) -> int:
+        """Slices per advance."""
+        return self.step
+
+    @property
+    def ratio(self) -> float:
+        """Windows that a record is in, on average."""
+        return self.longest / self.step
+
+    @property
+    def has_gaps(self) -> bool:
+        """Whether there are slices in no window."""
+        return self.step > self.longest
 
     @elementwise
     def window_start(self, window: Array) -> Array:
@@ -277,6 +381,7 @@ class Cumulating(_OverCut):
 
     periods: Edges
     steps: Edges
+    assembled = RUNNING
 
     def __post_init__(self) -> None:
         if not refines(self.steps, self.periods):
@@ -285,10 +390,20 @@ class Cumulating(_OverCut):
                 f"{self.steps.spec()} in periods {self.periods.spec()}."
             )
 
-    @property
+    @cached_property
     def cut(self) -> Cut:
         """The edges of steps."""
         return Cut([self.steps])
+
+    @property
+    def ratio(self) -> float:
+        """Windows that a record is in, on average of the longest period."""
+        return (self.longest + 1) / 2
+
+    @property
+    def has_gaps(self) -> bool:
+        """Periods follow one another."""
+        return False
 
     @property
     def step(self) -> None:
@@ -456,16 +571,38 @@ class Shared(_OverCut):
     cut: Cut
 
     @property
+    def assembled(self) -> str:
+        """Whether windows begin alike depends on them, not on the slices."""
+        return self.family.assembled or RUNS
+
+    @property
     def step(self) -> None:
         """Windows differ in slices."""
         return None
 
+    @property
+    def size(self) -> int | None:
+        """That of the family."""
+        return self.family.size
+
+    @property
+    def ratio(self) -> float:
+        """That of the family."""
+        return self.family.ratio
+
+    @property
+    def has_gaps(self) -> bool:
+        """Whether there may be instants in no window."""
+        return self.family.has_gaps
+
     @cached_property
     def longest(self) -> int:
         """The most slices of the windows tried; all, of a list."""
-        if isinstance(self.family, ByEdges):
-            return _most_slices(self, self.family._tried)
-        return _most_slices(self, _sample(lambda time: self.family.last_window(self.family.slice_at(time))))
+        return _most_slices(self, self.family._tried if isinstance(self.family, ByEdges) else self._tried)
+
+    @property
+    def _tried(self) -> Array:
+        return _sample(lambda time: self.family.last_window(self.family.slice_at(time)))
 
     @elementwise
     def window_start(self, window: Array) -> Array:
@@ -508,6 +645,16 @@ class Shared(_OverCut):
     def spec(self) -> list[Any]:
         """`["shared", family, cut]`."""
         return ["shared", self.family.spec(), self.cut.spec()]
+
+
+def distance(edges: Edges) -> int:
+    """Microseconds that edges are apart at least: of a wall clock's days and longer a day, of a user's class 1."""
+    if isinstance(edges, Every):
+        return edges.length
+    if isinstance(edges, Listed):
+        apart = np.diff(np.array(edges.instants))
+        return int(apart[apart > 0].min(initial=AFTER))
+    return edges.least if isinstance(edges, Local) else 1
 
 
 def _last_instant(cut: Cut, index: Array) -> Array:

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 from slicing.aggregate import Aggregate, Bound
 from slicing.assembly import EAGER, TREES
+from slicing.durations import Duration, microseconds
 from slicing.emission import ON_CLOSE, Emission
 from slicing.errors import InvalidType, InvalidValue, excerpt
 from slicing.lateness import COUNTS, LATE_OUTPUTS
-from slicing.windows import Duration, Hopping, microseconds
+from slicing.windows import Window
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -41,13 +42,15 @@ class Grouped:
     df: DataFrame
     keys: tuple[str, ...]
 
-    def window(self, window: Hopping, time: str) -> Windowed:
+    def window(self, window: Window, time: str) -> Windowed:
         """Cut time into windows, given by a timestamp column, or if input is bounded by a timestamp_ntz column too.
 
         Raises InvalidType.
         """
-        if not isinstance(window, Hopping):
-            raise InvalidType(f"`window` must be made with `hopping` or `tumbling`; got {excerpt(window)}.")
+        if not isinstance(window, Window):
+            raise InvalidType(
+                f"`window` must be made with `hopping`, `tumbling`, `cumulating` or `by_edges`; got {excerpt(window)}."
+            )
         if not isinstance(time, str):
             raise InvalidType(f"`time` is the name of a column; got {excerpt(time)}.")
         return Windowed(self.df, self.keys, window, time)
@@ -59,7 +62,7 @@ class Windowed:
 
     df: DataFrame
     keys: tuple[str, ...]
-    windows: Hopping
+    windows: Window
     time: str
     grace_us: int = 0
     bucket_count: int | None = None

@@ -10,8 +10,8 @@ from typing import Generic, TypeVar
 
 import numpy as np
 
+from slicing.families import Family
 from slicing.kernel import Array
-from slicing.slices import Slicing
 
 Rows = TypeVar("Rows")
 
@@ -38,14 +38,14 @@ class Late(Generic[Rows]):
     taking: int  # first window that took records
     watermark: int  # the watermark that had closed the others, in milliseconds
 
-    def missed(self, slicing: Slicing, slices: Array) -> Missed:
+    def missed(self, slicing: Family, slices: Array) -> Missed:
         """What slices met that came late for one window at least."""
         first, last = slicing.first_window(slices), slicing.last_window(slices)
         taken = np.maximum(first, self.taking)
         return Missed(np.minimum(taken, last + 1) - first, taken, taken > last)
 
 
-def is_late(slicing: Slicing, slices: Array, taking: int) -> Array:
+def is_late(slicing: Family, slices: Array, taking: int) -> Array:
     """Which slices come late for one window at least, `taking` being the first that takes records."""
     late: Array = slicing.first_window(slices) < taking
     return late

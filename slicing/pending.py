@@ -55,7 +55,7 @@ class Pending:
     def _forget_before(self, first: int) -> None:
         """Forget marks of earlier slices, a window at a time: a tick may be long in coming."""
         entries = self.nodes.entries(PENDING)
-        old = [entry for entry in entries if entry[1] < first - self.nodes.shape.slicing.per_window]
+        old = [entry for entry in entries if entry[1] < first - self.nodes.shape.slicing.longest]
         if not old:
             return
         reaching = list(self.nodes.pages.take([entry for entry in old if entry[2] > first], self.nodes.shape))

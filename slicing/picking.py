@@ -15,6 +15,7 @@ import numpy as np
 
 from slicing.assembly import Windows, is_additive
 from slicing.blocks import Block, Shape, order, show_place
+from slicing.families import RUNNING, Family
 from slicing.kernel import Array, Kernel, Partials, locating
 from slicing.pairs import Pairs
 
@@ -35,16 +36,25 @@ def pick(shape: Shape, block: Block, keys: Array, windows: Array) -> Windows:
 
     Combines per window: none for additive aggregates, else at most 2 sqrt(n), and 2 for each row of the block.
     """
-    slicing = shape.slicing
+    return picked(shape, by_key(block), keys, windows)
+
+
+def by_key(block: Block) -> Block:
+    """The rows sorted by key and slice."""
     rows, _ = order(block.keys, block.slices)
-    block = block.take(rows)
+    return block.take(rows)
+
+
+def picked(shape: Shape, block: Block, keys: Array, windows: Array) -> Windows:
+    """`pick` from rows that are sorted by key and slice."""
+    slicing = shape.slicing
     pairs = Pairs.over(block.slices, len(block.names))
-    at, first = pairs.pack(block.keys, block.slices), slicing.first_slice(windows)
-    low, high = (np.searchsorted(at, pairs.pack(keys, edge)) for edge in (first, first + slicing.per_window))
+    at, edges = pairs.pack(block.keys, block.slices), (slicing.first_slice(windows), slicing.end_slice(windows))
+    low, high = (np.searchsorted(at, pairs.pack(keys, edge)) for edge in edges)
     total = _before(block.records)
     records = total[high] - total[low]
     held = np.flatnonzero(records)
-    stripes = block.slices // slicing.stripe
+    stripes = _stripes(slicing, block.slices)
     heads = (np.diff(block.keys, prepend=-1) != 0) | (np.diff(stripes, prepend=stripes[:1]) != 0)
 
     def place(row: int) -> str:
@@ -59,6 +69,13 @@ def pick(shape: Shape, block: Block, keys: Array, windows: Array) -> Windows:
                 cell[held] = column
         partials.append(cells)
     return Windows(windows, keys, block.names, records, partials, block.dictionaries)
+
+
+def _stripes(family: Family, slices: Array) -> Array:
+    """What rows are scanned by: the stripe of a slice; where windows begin alike, the slice at which its windows do."""
+    if family.assembled == RUNNING:
+        return family.first_slice(family.first_window(slices))
+    return slices // family.stripe
 
 
 def _run_partials(kernel: Kernel, columns: Partials, runs: _Runs) -> Partials:
@@ -78,10 +95,13 @@ def _joined(kernel: Kernel, columns: Partials, runs: _Runs) -> Partials:
     ends = np.append(runs.starts[1:], len(runs.segment))
     rest = _scan(kernel, columns, runs, backwards=True)
     start = _scan(kernel, columns, runs, backwards=False)
-    within, across = np.flatnonzero(first == last), np.flatnonzero(first < last)
+    whole = runs.low == runs.starts[first]
+    within, across = np.flatnonzero((first == last) & ~whole), np.flatnonzero(first < last)
     out = [column[runs.low] for column in rest]
-    for target, column in zip(out, columns, strict=True):
+    begun = np.flatnonzero((first == last) & whole)
+    for target, column, scanned in zip(out, columns, start, strict=True):
         target[within] = column[runs.low[within]]
+        target[begun] = scanned[runs.high[begun] - 1]
     _walk(kernel, out, within, columns, runs.low[within] + 1, runs.high[within], runs.place)
     totals = [column[ends - 1] for column in start]
     _walk(kernel, out, across, totals, first[across] + 1, last[across], lambda i: runs.place(runs.starts[i]))

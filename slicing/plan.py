@@ -9,12 +9,14 @@ from slicing.assembly import EAGER, FEW_SLICES, choose
 from slicing.blocks import Shape
 from slicing.costs import MERGING, Cost, Costs, counted, number
 from slicing.emission import NEWEST, ON_CLOSE, Emission, Every
+from slicing.families import RUNNING, RUNS
 from slicing.kernel import Kernel
 from slicing.kinds import Field, decimal_of, numpy_type
 from slicing.lateness import COUNTS, PARTIALS
-from slicing.windows import Hopping
+from slicing.windows import Window
 
 _BYTES = {"boolean": 1, "date": 4, "timestamp": 8, "timestamp_ntz": 8, "string": 16, "binary": 16}
+_BY_KIND = {RUNNING: "windows that begin alike", RUNS: "windows that differ in slices"}
 _ROW_BYTES = 20  # slice (8), code of the key (4), count of records (8)
 _BY_CLOCK = "one that keeps running; availableNow ends only without spark.sql.streaming.noDataMicroBatches.enabled"
 
@@ -52,7 +54,8 @@ class Assembly:
         """
         if self.is_newest:
             return self.costs.newest(total=True)
-        return {"two_layer": 2.0, "three_layer": 4.0, "recompute": self.slices - 1.0, EAGER: 0.0}[self.tree]
+        few = {"two_layer": 2.0, "three_layer": 4.0, RUNNING: 1.0, RUNS: math.sqrt(self.slices), EAGER: 0.0}
+        return few.get(self.tree, self.slices - 1.0)
 
     @property
     def worst_combines(self) -> float:
@@ -62,7 +65,7 @@ class Assembly:
         """
         if self.is_newest:
             return self.costs.newest(total=False)
-        return 2 * math.sqrt(self.slices) if self.tree == "three_layer" else self.combines_per_window
+        return 2 * math.sqrt(self.slices) if self.tree in ("three_layer", RUNS) else self.combines_per_window
 
     @property
     def is_newest(self) -> bool:
@@ -87,7 +90,7 @@ class Assembly:
     @property
     def nodes_kept(self) -> int:
         """Partials in state that are caches of the tree."""
-        return {"two_layer": 1, "three_layer": math.ceil(3 * math.sqrt(self.slices))}.get(self.tree, 0)
+        return {"two_layer": 1, RUNNING: 1, "three_layer": math.ceil(3 * math.sqrt(self.slices))}.get(self.tree, 0)
 
     @property
     def partial_bytes(self) -> int:
@@ -103,7 +106,7 @@ class Plan:
     late records, `values` are the columns that aggregates are bound to.
     """
 
-    windows: Hopping
+    windows: Window
     shape: Shape
     trees: tuple[str, ...]
     streaming: bool
@@ -116,12 +119,12 @@ class Plan:
     @property
     def slices_per_window(self) -> int:
         """n in every cost that the docs state."""
-        return self.shape.slicing.per_window
+        return self.shape.slicing.longest
 
     @property
     def ratio(self) -> float:
         """R, the windows that a record is in: size / advance; an average when that is not whole, below 1 with gaps."""
-        return self.windows.size / self.windows.advance
+        return self.shape.slicing.ratio
 
     @property
     def stripe(self) -> int:
@@ -193,6 +196,8 @@ class Plan:
     def _reason(self, kernel: Kernel, tree: str) -> str:
         if tree == EAGER:
             return "no `combine`" if kernel.aggregate.combine is None else "asked for"
+        if tree in _BY_KIND:
+            return _BY_KIND[tree]
         if tree == "recompute" and self.slices_per_window <= FEW_SLICES:
             return f"few slices: {self.slices_per_window} <= {FEW_SLICES}"
         if tree != choose(kernel, self.shape.slicing):
@@ -207,7 +212,7 @@ class Plan:
                 ("windows", f"{self.windows} on {source}"),
                 ("keys", ", ".join(map(str, self.shape.keys))),
                 ("ratio", f"R = {number(self.ratio)} windows per record"),
-                ("slices", f"n = {self.slices_per_window:,} per window, {self.shape.slicing.per_advance} per advance"),
+                ("slices", self._slices()),
                 ("stripes", counted(self.stripe, "slice") + " each"),
                 *([("emits", f"{self.emission}: {self.emission.meaning}")] if self.streaming else []),
                 *([("trigger", _BY_CLOCK)] if self.streaming and isinstance(self.emission.when, Every) else []),
@@ -216,6 +221,12 @@ class Plan:
                 *([("eager", self._eager())] if self.costs.eager else []),
             ]
         )
+
+    def _slices(self) -> str:
+        step = self.shape.slicing.step
+        if step is None:
+            return f"n = {self.slices_per_window:,} per window at most"
+        return f"n = {self.slices_per_window:,} per window, {step} per advance"
 
     def _late(self) -> str:
         if not self.streaming:

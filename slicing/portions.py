@@ -208,15 +208,14 @@ class _Apart:
             start = slicing.first_slice(low - before)
             reach = _fitting(pieces, edges, start)
             high = end if reach == edges[-1] else min(end, max(low + 1, slicing.first_window(reach)))
-            stop = slicing.first_slice(high - 1) + slicing.per_window
+            stop = slicing.end_slice(high - 1)
             if high == low + 1:
                 self._check_window(pieces, low)
             yield Portion([self._folded(source, start, stop) for source in key.pieces], low, high)
             low = high
 
     def _check_window(self, pieces: Sequence[Piece], window: int) -> None:
-        start = self.shape.slicing.first_slice(window)
-        stop = start + self.shape.slicing.per_window
+        start, stop = self.shape.slicing.first_slice(window), self.shape.slicing.end_slice(window)
         inside = [piece for piece in pieces if start <= piece.first and piece.end <= stop]
         size = sum(piece.size for piece in inside)
         if size > WINDOW_BYTES:

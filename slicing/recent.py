@@ -18,6 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 from slicing.blocks import Block, Shape, fold
+from slicing.families import Family
 from slicing.kernel import Array
 from slicing.stripes import FOREVER
 
@@ -212,14 +213,15 @@ def _compact(shape: Shape, block: Block) -> Block:
     return block
 
 
-def around(slices: list[int], before: int, after: int, first: int) -> list[tuple[int, int]]:
-    """Disjoint ranges that hold, for each of some ascending slices, `before` slices before it and `after` after it.
+def around(slicing: Family, slices: Array, first: int) -> list[tuple[int, int]]:
+    """Disjoint ranges that hold, for each of some ascending slices, all slices of all windows that cover it.
 
     What lies before slice `first` is left out.
     """
     found: list[tuple[int, int]] = []
-    for index in slices:
-        low, high = max(first, index - before), index + after + 1
+    lows = np.maximum(slicing.first_slice(slicing.first_window(slices)), first).tolist()
+    highs = slicing.end_slice(slicing.last_window(slices)).tolist()
+    for low, high in zip(lows, highs, strict=True):
         if found and low <= found[-1][1]:
             found[-1] = found[-1][0], max(high, found[-1][1])
         elif low < high:

@@ -23,6 +23,11 @@ from numpy.typing import NDArray
 Index = TypeVar("Index", int, NDArray[np.int64])
 
 
+def stripe_of(slices: int) -> int:
+    """Consecutive slices in a stripe, for windows of so many: the square root, at least 1."""
+    return max(1, round(math.sqrt(slices)))
+
+
 @dataclass(frozen=True)
 class Slicing:
     """How one hopping window cuts time into slices; all arguments in microseconds.
@@ -46,9 +51,49 @@ class Slicing:
         return whole if rest == 0 else 2 * whole + 1
 
     @property
+    def longest(self) -> int:
+        """The slices of each window."""
+        return self.per_window
+
+    @property
+    def step(self) -> int:
+        """Slices per advance, 1 or 2."""
+        return self.per_advance
+
+    @property
+    def assembled(self) -> str:
+        """Each aggregate has a tree of its own."""
+        return ""
+
+    @property
+    def may_repeat(self) -> bool:
+        """No window is empty, none has the interval of another."""
+        return False
+
+    @property
+    def shift(self) -> int:
+        """First slice of window 0."""
+        return 0
+
+    @property
     def stripe(self) -> int:
         """Consecutive slices in a stripe: `round(sqrt(n))`, at least 1."""
-        return max(1, round(math.sqrt(self.per_window)))
+        return stripe_of(self.per_window)
+
+    @property
+    def ratio(self) -> float:
+        """Windows that a record is in, on average."""
+        return self.size / self.advance
+
+    @property
+    def shortest(self) -> int:
+        """The least distance, in microseconds, between two ends of windows or the ends of one."""
+        return min(self.size, self.advance)
+
+    @property
+    def has_gaps(self) -> bool:
+        """Whether there are instants in no window."""
+        return self.advance > self.size
 
     def slice_at(self, time: Index) -> Index:
         """Index of the slice that holds `time`."""
@@ -76,9 +121,13 @@ class Slicing:
         """First slice of a window; it covers `per_window` slices from there."""
         return window * self.per_advance
 
-    def entered(self, window: int) -> int:
+    def end_slice(self, window: Index) -> Index:
+        """The slice after the last one of a window."""
+        return self.first_slice(window) + self.per_window
+
+    def entered(self, window: Index) -> Index:
         """End of the slices of the windows before `window`: those that have entered when it is the next to close."""
-        return self.first_slice(window - 1) + self.per_window
+        return self.end_slice(window - 1)
 
     def first_window(self, index: Index) -> Index:
         """First window that covers a slice; greater than `last_window` for a slice in a gap."""

@@ -22,10 +22,11 @@ from itertools import chain, pairwise
 import numpy as np
 
 from slicing.ahead import newest_ordinary, newest_reached
-from slicing.assembly import Windows, assemble
+from slicing.assembling import assemble, without_repeats
+from slicing.assembly import Windows
 from slicing.blocks import Block, Shape, empty, fold
 from slicing.changes import changes
-from slicing.closing import Closing
+from slicing.closings import closing_of
 from slicing.emission import ALL, CHANGED, NEWEST, ON_CLOSE, ONLY_NEW, UPDATE, WITH_DRAINED, WITH_OLD, Emission
 from slicing.lateness import Late, is_late
 from slicing.latest import newest_windows
@@ -35,6 +36,7 @@ from slicing.portions import InOrder, Portion, in_memory, portions
 from slicing.recent import Recent, around
 from slicing.stripes import FOREVER, Stripes
 from slicing.touching import as_before, as_marks, of_keys, touched
+from slicing.trees import NODES
 
 TOTALS = "totals"
 STRAGGLERS = 64
@@ -102,7 +104,7 @@ class Bucket:
         self._incoming = block if accepted.all() else block.take(np.flatnonzero(accepted))
         if len(self._incoming):
             newest = int(self._incoming.slices[-1])
-            self._here = newest_ordinary(self._incoming.slices, self.slicing.per_window)
+            self._here = newest_ordinary(self._incoming.slices, self.slicing.longest)
             self.head.newest = newest if self.head.newest is None else max(newest, self.head.newest)
         return late
 
@@ -111,6 +113,9 @@ class Bucket:
 
         The watermark of the micro-batch and the time of its trigger are in milliseconds.
         """
+        return without_repeats(self.slicing, self._all_frames(watermark, now))
+
+    def _all_frames(self, watermark: int, now: int) -> Iterator[Windows]:
         came = self._incoming
         now = self.head.clock = trigger_time(self.emission, self.head.clock, now)
         self.head.revision += not self.emission.once
@@ -158,7 +163,7 @@ class Bucket:
             if until > first:
                 with closing(self._news(fresh, first, end)) as news:
                     windows = first, until, end
-                    close = Closing(self.shape, self.trees, self.pages, self.stripes, news, windows, cached)
+                    close = closing_of(self.shape, self.trees, self.pages, self.stripes, news, windows, cached)
                     yield from close.windows()
                     self.head.nodes = end if close.leaves_nodes else None
         elif self.emission.which == CHANGED:
@@ -184,9 +189,9 @@ class Bucket:
         """
         if not len(block):
             return
-        newest = newest_ordinary(block.slices, self.slicing.per_window, self._here)
+        newest = newest_ordinary(block.slices, self.slicing.longest, self._here)
         assert self.head.newest is not None
-        if self._has_order or self.head.newest <= newest + self.slicing.per_window:
+        if self._has_order or self.head.newest <= newest + self.slicing.longest:
             self.pages.append(self.head.fresh, block, self.shape)
             return
         split = (
@@ -206,7 +211,7 @@ class Bucket:
         Not of the newest slice, nor of as many more as rows of this block, but for one in `STRAGGLERS`, lie behind what
         had come before. Records far ahead of the others do not count.
         """
-        first, before, reach = self.slicing.entered(self.head.done), self._newest_before, self.slicing.per_window
+        first, before, reach = self.slicing.entered(self.head.done), self._newest_before, self.slicing.longest
         newest = newest_ordinary(block.slices, reach)
         if before is not None and before > newest + reach:
             spans = self.head.spans(self.slicing.stripe)
@@ -275,12 +280,11 @@ class Bucket:
 
     def _around(self, marks: Block) -> list[tuple[int, int]]:
         """The slices of all windows of some slices that take records: 2n - 1 at most for each."""
-        reach, first = self.slicing.per_window - 1, self.slicing.first_slice(self.head.taking)
-        return around(np.unique(marks.slices).tolist(), reach, reach, first)
+        return around(self.slicing, np.unique(marks.slices), self.slicing.first_slice(self.head.taking))
 
     def _newest_here(self) -> int:
         """The newest slice ever seen, but for those far ahead of where records come to now."""
-        newest, reach = self.head.newest, self.slicing.per_window
+        newest, reach = self.head.newest, self.slicing.longest
         assert newest is not None
         if self._here is None or newest <= self._here + reach:
             return newest
@@ -296,8 +300,7 @@ class Bucket:
             for frame in assemble(self.shape, self.trees, late, taking, done):
                 yield replace(frame, kind="correction")
             return
-        reach, first = slicing.per_window - 1, slicing.first_slice(taking)
-        ranges = around(np.unique(late.slices).tolist(), reach, reach, first)
+        ranges = around(slicing, np.unique(late.slices), slicing.first_slice(taking))
         stored = (of_keys(block, late) for low, high in ranges for block in self._stored(low, high))
         for portion in portions(self.shape, [stored, [late]], taking, done):
             before, came = portion.blocks
@@ -333,7 +336,7 @@ class Bucket:
         oldest = self.slicing.first_slice(self.head.kept)
         if self.emission.which == CHANGED or self.head.newest is None:
             return oldest
-        return max(oldest, self._newest_here() - 2 * self.slicing.per_window + 1)
+        return max(oldest, self._newest_here() - 2 * self.slicing.longest + 1)
 
     def _beside(self) -> dict[str, Block]:
         """What the process keeps beside the slices."""
@@ -342,7 +345,7 @@ class Bucket:
 
     def _forget_other_emissions(self) -> None:
         """Remove the caches that this emission does not move forward; another one makes them anew."""
-        own = self.others + (("two ", "three ") if self.emission.has_trees else ())
+        own = self.others + (NODES if self.emission.has_trees else ())
         own += ("early ",) if self.pending else ()
         for name in [name for name in self.head.caches if not name.startswith(own)]:
             self.pages.remove(self.head.caches.pop(name))
@@ -377,7 +380,7 @@ class Bucket:
         oldest, entered = self.slicing.first_slice(keep), self.slicing.entered(end)
         self.stripes.remove_before(oldest)
         entered_before = max(oldest, self.slicing.entered(first))
-        self.stripes.at_once = (end - first) * self.slicing.per_advance
+        self.stripes.at_once = entered - self.slicing.entered(first)
         for part in fresh.parts(oldest):
             self.stripes.put_late(part.between(oldest, entered_before))
             self.stripes.put(part.between(entered_before, entered))

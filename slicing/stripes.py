@@ -54,7 +54,7 @@ class Stripes:
         """
         self.at_once = len(np.unique(block.between(first, FOREVER).slices))
         ahead = block.between(first, end)
-        if self.at_once >= self.shape.slicing.per_window or not self._fills(ahead):
+        if self.at_once >= self.shape.slicing.longest or not self._fills(ahead):
             return block
         others = np.ones(len(block), dtype=bool)
         for key, part in self._by_stripe(ahead):

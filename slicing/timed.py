@@ -6,11 +6,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from slicing.durations import MONTHS, calendar_units
+from slicing.durations import MONTHS, Duration, calendar_units, microseconds, show
 from slicing.edges import Edges, Every, Listed, Own
 from slicing.errors import InvalidValue
-from slicing.families import ByEdges, Cumulating, Even, Family, Stepped
-from slicing.windows import Duration, hopping, microseconds, show
+from slicing.families import ByEdges, Cumulating, Stepped
 from slicing.zones import Local, Zone, show_units
 
 Units = tuple[str, int]
@@ -21,18 +20,11 @@ _DAYS = {"day": 1, "week": 7}
 _MONTHS = {"month": 1, "quarter": 3, "year": 12}
 
 
-def hopping_family(
-    size: Duration, advance: Duration, offset: Duration | int = 0, zone: Zone | str | None = None
-) -> Family:
-    """Windows of `size` that start every `advance`, by a zone's wall clock if there is one; equal ones tumble.
+def hopping_family(size: Duration, advance: Duration, offset: Duration | int, zone: Zone | str) -> Stepped:
+    """Windows of `size` that start every `advance` by a zone's wall clock; equal ones tumble.
 
-    Raises InvalidValue for `offset` with `zone`, months and longer without one, and whatever `hopping` and
-    `calendar_hopping` refuse.
+    Raises InvalidValue for `offset` with `zone`, and whatever `calendar_hopping` refuses.
     """
-    if zone is None:
-        _fixed(size=size, advance=advance)
-        window = hopping(size, advance, offset)
-        return Even(window.size, window.advance, window.offset)
     _no_offset(offset)
     return calendar_hopping(calendar_units(size, "size"), calendar_units(advance, "advance"), _zone(zone))
 
@@ -48,7 +40,7 @@ def cumulating_family(
     if zone is not None:
         _no_offset(offset)
         return calendar_cumulating(calendar_units(size, "size"), calendar_units(step, "step"), _zone(zone))
-    _fixed(size=size, step=step)
+    of_fixed_length(size=size, step=step)
     whole, part = microseconds(size, "size"), microseconds(step, "step")
     for name, length, given in (("size", whole, size), ("step", part, step)):
         if length <= 0:
@@ -146,8 +138,8 @@ def _no_offset(offset: Duration | int) -> None:
     )
 
 
-def _fixed(**durations: Duration) -> None:
-    """Months and longer have a length in a zone only."""
+def of_fixed_length(**durations: Duration) -> None:
+    """Raise InvalidValue for months and longer, which have a length in a zone only."""
     for name, duration in durations.items():
         if isinstance(duration, str) and any(unit in duration.lower() for unit in MONTHS):
             raise InvalidValue(

@@ -8,7 +8,8 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 
-from slicing.assembly import Windows, assemble
+from slicing.assembling import assemble
+from slicing.assembly import Windows
 from slicing.blocks import Block, Shape, encode_keys, fold
 from slicing.pairs import Pairs
 from slicing.stripes import FOREVER

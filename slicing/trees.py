@@ -23,8 +23,12 @@ import numpy as np
 
 from slicing.assembly import group_length, is_additive
 from slicing.blocks import Block, empty, regroup
+from slicing.families import regular
 from slicing.kernel import Array
 from slicing.nodes import FILLED_CELLS, Live, Node, Rows, on_end
+
+NODES = ("two ", "three ", "running ")
+"""How the names of nodes begin, by tree."""
 
 
 class Cache(Protocol):
@@ -58,9 +62,9 @@ class TwoLayer:
     def __init__(self, live: Live, chosen: Sequence[int], cache: Cache):
         self.cache = cache
         self.live, self.chosen = live, tuple(chosen)
-        self.step = live.shape.slicing.per_advance
+        self.step = regular(live.shape.slicing).per_advance
         self.additive = all(is_additive(live.shape.kernels[i]) for i in self.chosen)
-        self.total = _load(live, self.chosen, cache, "total")
+        self.total = load_node(live, self.chosen, cache, "total")
 
     def late(self, rows: Rows) -> None:
         """Count rows of slices that have entered before."""
@@ -133,13 +137,14 @@ class ThreeLayer:
     ):
         self.live, self.chosen, self.cache, self.until = live, tuple(chosen), cache, until
         self.slices, self.in_steps = slices, in_steps
-        slicing = live.shape.slicing
+        slicing = regular(live.shape.slicing)
         self.n, self.stripe, self.step = slicing.per_window, slicing.stripe, slicing.per_advance
+        self.shift = slicing.shift
         self.group = group_length(slicing)
         self.leaves_suffixes = until - slicing.first_slice(window) < self.stripe
         oldest = slicing.first_slice(window - 1)
         self.p, self.q = oldest // self.stripe, (oldest + self.n - 1) // self.stripe
-        self.run = _load(live, self.chosen, cache, "run")
+        self.run = load_node(live, self.chosen, cache, "run")
         self._nodes: dict[str, Node] = {}
         self._between: Node | None = None
         self._late_suffix: Block | None = None
@@ -176,7 +181,7 @@ class ThreeLayer:
 
     def together(self, window: int) -> int:
         """The end of the windows from `window` on that have the same oldest and newest stripe."""
-        oldest = window * self.step
+        oldest = self.live.shape.slicing.first_slice(window)
         newest = oldest + self.n - 1
         room = self.stripe - 1 - max(oldest % self.stripe, newest % self.stripe)
         return window + room // self.step + 1
@@ -271,7 +276,7 @@ class ThreeLayer:
             reversed(range(oldest, end)), rows.filled_backwards(self.live, oldest, end), strict=True
         ):
             suffix = suffix.with_older(part)
-            if index % self.step == 0:
+            if (index - self.shift) % self.step == 0:
                 if index <= self.until:
                     self._nodes[f"suffix {index}"] = suffix
                 elif self.leaves_suffixes:
@@ -390,7 +395,7 @@ class ThreeLayer:
 
     def _node(self, name: str) -> Node:
         if name not in self._nodes:
-            self._nodes[name] = _load(self.live, self.chosen, self.cache, name)
+            self._nodes[name] = load_node(self.live, self.chosen, self.cache, name)
         return self._nodes[name]
 
     def _drop(self, name: str) -> None:
@@ -406,7 +411,8 @@ def _ends(slices: range) -> tuple[int, int]:
     return slices.start, slices.stop
 
 
-def _load(live: Live, chosen: tuple[int, ...], cache: Cache, name: str) -> Node:
+def load_node(live: Live, chosen: tuple[int, ...], cache: Cache, name: str) -> Node:
+    """The node that a cache has under a name, one of no records if it has none."""
     block = cache.load(name)
     return live.node(chosen) if block is None else _place(live, chosen, block)
 

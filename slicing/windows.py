@@ -1,80 +1,56 @@
-"""The window kinds, as frozen values, and the durations that users write for them."""
+"""The window kinds, as frozen values: what users write, and what `window(...)` takes."""
 
 from __future__ import annotations
 
-import re
-from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
 
-from slicing.errors import InvalidType, InvalidValue, excerpt
-from slicing.slices import Slicing
+from slicing.durations import Duration, microseconds, microseconds_of, show
+from slicing.edges import Edges
+from slicing.errors import InvalidValue, excerpt
+from slicing.families import Even, Family, slice_of, windows_of
+from slicing.timed import by_edges as edges_family
+from slicing.timed import cumulating_family, hopping_family, of_fixed_length
 
-_UNITS = {"microsecond": 1, "millisecond": 10**3, "second": 10**6, "minute": 60 * 10**6, "hour": 3600 * 10**6}
-_UNITS |= {"day": 24 * _UNITS["hour"], "week": 7 * 24 * _UNITS["hour"]}
-_CALENDAR = ("month", "quarter", "year")
-_TERM = re.compile(r"\s*([+-]?\d+)\s*([a-z]+)", re.IGNORECASE)
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-
-Duration = str | timedelta
-
-
-def microseconds(duration: Duration, name: str) -> int:
-    """Microseconds of a duration: a `timedelta`, or text such as "10 minutes" or "1 hour 30 minutes".
-
-    `name` is the argument's name in messages. Raises InvalidType for bare numbers and other types, InvalidValue for
-    text that is not a duration or names calendar units, whose length varies.
-    """
-    if isinstance(duration, timedelta):
-        return (duration.days * 86_400 + duration.seconds) * 10**6 + duration.microseconds
-    if not isinstance(duration, str):
-        raise InvalidType(
-            f"`{name}`: a duration needs a unit; got {excerpt(duration)}. "
-            'Write for example "10 minutes", or pass a timedelta.'
-        )
-    text = duration.strip().lower().removeprefix("interval ")
-    total, position = 0, 0
-    while position < len(text):
-        term = _TERM.match(text, position)
-        if term is None:
-            hint = "a duration needs a unit" if re.fullmatch(r"[+-]?\d+(\.\d+)?", text) else "not a duration"
-            raise InvalidValue(f'`{name}`: {hint}; got {excerpt(duration)}. Write for example "10 minutes".')
-        total += int(term[1]) * _unit(term[2], duration, name)
-        position = term.end()
-    if not text:
-        raise InvalidValue(f'`{name}`: a duration is empty. Write for example "10 minutes".')
-    return total
+SHORT = 300
+"""Specs of up to so many characters are stored as they are."""
 
 
-def _unit(word: str, duration: str, name: str) -> int:
-    singular = word.removesuffix("s")
-    if singular in _CALENDAR:
-        raise InvalidValue(
-            f"`{name}`: months, quarters and years have no fixed length; got {excerpt(duration)}. Use weeks or smaller."
-        )
-    if singular not in _UNITS:
-        raise InvalidValue(f"`{name}`: unknown unit `{word}` in {excerpt(duration)}. Known are {', '.join(_UNITS)}.")
-    return _UNITS[singular]
+class Window:
+    """Windows that time decides, which a family numbers. Prints as the call that makes it."""
 
+    @property
+    def family(self) -> Family:
+        """The windows in order, as ranges of slices."""
+        raise NotImplementedError
 
-def show(duration: int) -> str:
-    """A duration in its largest whole unit: 3600000000 is "1 hour"."""
-    for unit, length in sorted(_UNITS.items(), key=lambda item: -item[1]):
-        if duration and duration % length == 0:
-            count = duration // length
-            return f"{count} {unit}" if count == 1 else f"{count} {unit}s"
-    return "0 seconds"
+    @property
+    def stored(self) -> str:
+        """These windows as checkpoints hold them: equal for windows of equal edges."""
+        raise NotImplementedError
 
+    def slice_of(self, instant: int | datetime) -> tuple[int, int]:
+        """The slice `[start, end)` that holds an instant, in microseconds.
 
-def show_instant(instant: int) -> str:
-    """An instant as messages show it; outside the years that datetime knows, its microseconds."""
-    try:
-        return (_EPOCH + timedelta(microseconds=instant)).isoformat().removesuffix("+00:00")
-    except OverflowError:
-        return f"{instant} us"
+        >>> hopping("1 hour", "1 minute").slice_of(90_000_000)
+        (60000000, 120000000)
+        """
+        return slice_of(self.family, microseconds_of(instant))
+
+    def windows_of(self, instant: int | datetime) -> list[tuple[int, int]]:
+        """The windows `[start, end)` that hold an instant, in microseconds, oldest first; empty in a gap.
+
+        >>> hopping("2 seconds", "1 second").windows_of(0)
+        [(-1000000, 1000000), (0, 2000000)]
+        """
+        return windows_of(self.family, microseconds_of(instant))
 
 
 @dataclass(frozen=True)
-class Hopping:
+class Hopping(Window):
     """Windows `[offset + i * advance, offset + i * advance + size)` for every integer i; all in microseconds.
 
     Made by `hopping` and `tumbling`, which check their arguments. Prints as the call that makes it.
@@ -85,30 +61,14 @@ class Hopping:
     offset: int = 0
 
     @property
-    def slicing(self) -> Slicing:
+    def family(self) -> Even:
+        """The windows in order, as ranges of slices."""
+        return Even(self.size, self.advance, self.offset)
+
+    @property
+    def slicing(self) -> Even:
         """How these windows cut time into slices."""
-        return Slicing(self.size, self.advance, self.offset)
-
-    def slice_of(self, instant: int | datetime) -> tuple[int, int]:
-        """The slice `[start, end)` that holds an instant, in microseconds.
-
-        >>> hopping("1 hour", "1 minute").slice_of(90_000_000)
-        (60000000, 120000000)
-        """
-        slicing = self.slicing
-        index = slicing.slice_at(_instant(instant))
-        return slicing.slice_start(index), slicing.slice_start(index + 1)
-
-    def windows_of(self, instant: int | datetime) -> list[tuple[int, int]]:
-        """The windows `[start, end)` that hold an instant, in microseconds, oldest first; empty in a gap.
-
-        >>> hopping("2 seconds", "1 second").windows_of(0)
-        [(-1000000, 1000000), (0, 2000000)]
-        """
-        slicing = self.slicing
-        index = slicing.slice_at(_instant(instant))
-        windows = range(slicing.first_window(index), slicing.last_window(index) + 1)
-        return [(slicing.window_start(w), slicing.window_end(w)) for w in windows]
+        return self.family
 
     @property
     def stored(self) -> str:
@@ -122,25 +82,50 @@ class Hopping:
         return f"{self.stored[:-1]}, gaps=True)" if self.advance > self.size else self.stored
 
 
-def _instant(instant: int | datetime) -> int:
-    """Microseconds since the epoch; a naive datetime is read as UTC, as timestamp_ntz is."""
-    if isinstance(instant, datetime):
-        aware = instant if instant.tzinfo else instant.replace(tzinfo=UTC)
-        return (aware - _EPOCH) // timedelta(microseconds=1)
-    return int(instant)
+@dataclass(frozen=True)
+class Timed(Window):
+    """Windows of any other family: by a wall clock, cumulating, by edges. `call` is the text that makes them."""
+
+    of: Family
+    call: str = field(compare=False)
+
+    @property
+    def family(self) -> Family:
+        """The windows in order, as ranges of slices."""
+        return self.of
+
+    @property
+    def stored(self) -> str:
+        """The spec of the family, or a digest of one that is long."""
+        text = json.dumps(self.of.spec(), separators=(",", ":"))
+        digest = hashlib.sha256(text.encode()).hexdigest()[:32]
+        return text if len(text) <= SHORT else f"{self.call}, digest {digest}"
+
+    def __repr__(self) -> str:
+        return self.call
 
 
-def hopping(size: Duration, advance: Duration, offset: Duration | int = 0, *, gaps: bool = False) -> Hopping:
-    """Windows of `size` that start every `advance`, shifted by `offset` from the epoch.
+def hopping(
+    size: Duration, advance: Duration, offset: Duration | int = 0, *, gaps: bool = False, zone: str | None = None
+) -> Window:
+    """Windows of `size` that start every `advance`, shifted by `offset` from the epoch, or by the clock of `zone`.
 
     `size` need not be a multiple of `advance`. An `advance` longer than `size` leaves gaps, whose records belong to no
     window, and must be asked for with `gaps=True`, which changes nothing else. Raises InvalidValue for gaps that were
     not asked for, when `size` or `advance` is not positive, `offset` is not shorter than `advance` (either way, as in
     Spark and Flink), or a duration cannot be read.
 
+    In a zone, as "Europe/Berlin" or "UTC", windows begin at midnight by its wall clock: `size` and `advance` are both
+    in days or weeks (which begin on Mondays), or both in months, quarters or years, the first a multiple of the second.
+    A window then has as many days as it says, not hours. Raises InvalidValue for other units, and for `offset`.
+
     >>> print(hopping("1 hour", advance="1 minute"))
     hopping('1 hour', advance='1 minute')
     """
+    if zone is not None:
+        call = f"hopping({_written(size)}, advance={_written(advance)}, zone={zone!r})"
+        return Timed(hopping_family(size, advance, offset, zone), call)
+    of_fixed_length(size=size, advance=advance)
     window = Hopping(
         microseconds(size, "size"),
         microseconds(advance, "advance"),
@@ -167,6 +152,63 @@ def hopping(size: Duration, advance: Duration, offset: Duration | int = 0, *, ga
     return window
 
 
-def tumbling(size: Duration, offset: Duration | int = 0) -> Hopping:
-    """Windows of `size` that do not overlap: `hopping(size, advance=size)`."""
+def tumbling(size: Duration, offset: Duration | int = 0, *, zone: str | None = None) -> Window:
+    """Windows of `size` that do not overlap: `hopping(size, advance=size)`.
+
+    In a zone: days, weeks, months, quarters or years by its wall clock, or clock units that divide the day.
+
+    >>> print(tumbling("1 month", zone="Europe/Berlin"))
+    tumbling('1 month', zone='Europe/Berlin')
+    """
+    if zone is not None:
+        return Timed(hopping_family(size, size, offset, zone), f"tumbling({_written(size)}, zone={zone!r})")
     return hopping(size, size, offset)
+
+
+def cumulating(size: Duration, step: Duration, offset: Duration | int = 0, *, zone: str | None = None) -> Window:
+    """Windows that begin every `size` and end at each `step` from there on: the day so far, minute by minute.
+
+    `[k * size, k * size + i * step)` for i = 1 .. size / step, shifted by `offset`, or by the wall clock of `zone`. A
+    window goes out at each step at which its key has a record since it began. Cost per window and key: one combine.
+    Raises InvalidValue unless `size` is a multiple of `step`, in a zone unless every edge of `size` is one of `step`.
+
+    >>> print(cumulating("1 day", step="1 minute"))
+    cumulating('1 day', step='1 minute')
+    >>> cumulating("3 seconds", step="1 second").windows_of(1_500_000)
+    [(0, 2000000), (0, 3000000)]
+    """
+    family = cumulating_family(size, step, offset, zone)
+    shift = "" if isinstance(offset, int) and offset == 0 else f", offset={_written(offset)}"
+    where = "" if zone is None else f", zone={zone!r}"
+    return Timed(family, f"cumulating({_written(size)}, step={_written(step)}{shift}{where})")
+
+
+def by_edges(
+    starts: Edges | Sequence[int] | Sequence[datetime], ends: Edges | Sequence[int] | Sequence[datetime]
+) -> Window:
+    """Windows of your own: window i is `[starts(i), ends(i))`.
+
+    Each is a list of instants, in microseconds since the epoch or datetimes (naive ones are read as UTC), or an object
+    with `edge(number)`, `count(instant)` and `spec()`, see `slicing.edges.Edges`. Tried here: edges must not step back,
+    and arrays give what integers give. Windows may overlap and leave gaps. Cost: a slice between any two edges; each
+    window is made of its slices when it closes. Raises InvalidValue, InvalidType, FunctionFailed.
+
+    >>> by_edges([0, 10], [5, 20]).windows_of(12)
+    [(10, 20)]
+    """
+    return Timed(edges_family(*map(_instants, (starts, ends))), f"by_edges({_shown(starts)}, {_shown(ends)})")
+
+
+def _instants(given: Edges | Sequence[int] | Sequence[datetime]) -> Edges | Sequence[int]:
+    if isinstance(given, Sequence) and any(isinstance(each, datetime) for each in given):
+        return [microseconds_of(each) for each in given]
+    return given  # type: ignore[return-value]
+
+
+def _shown(edges: object) -> str:
+    return f"{len(edges)} instants" if isinstance(edges, Sequence) else type(edges).__name__
+
+
+def _written(duration: Duration | int) -> str:
+    """A duration as it was given, without what `timedelta` adds."""
+    return repr(duration if isinstance(duration, str) else show(microseconds(duration, "duration")))  # type: ignore[arg-type]

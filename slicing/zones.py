@@ -273,6 +273,11 @@ class Local:
         return int(low) + 1, int(high)
 
     @property
+    def least(self) -> int:
+        """Microseconds of the shortest of these units, where no clock changes."""
+        return 28 * self.each * DAY if self.unit == "month" else self._length
+
+    @property
     def _length(self) -> int:
         return self.each * _LENGTHS[self.unit]
 

@@ -20,7 +20,8 @@ from oracle import (
 
 from slicing import assembly
 from slicing.aggregate import Aggregate, fieldwise
-from slicing.assembly import assemble, choose, is_additive
+from slicing.assembling import assemble
+from slicing.assembly import choose, is_additive
 from slicing.blocks import Block
 from slicing.slices import Slicing
 

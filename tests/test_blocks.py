@@ -13,7 +13,8 @@ from oracle import CASES, Case, assert_right, block_of, cases, hopping, records_
 
 from slicing import blocks
 from slicing.aggregate import Aggregate, fieldwise
-from slicing.assembly import Windows, assemble, show_window
+from slicing.assembling import assemble
+from slicing.assembly import Windows, show_window
 from slicing.blocks import (
     concat,
     decode,

@@ -21,7 +21,7 @@ import combinators
 from combinators.catalogue import CATALOGUE, sample_kinds, samples
 from slicing import claims, laws
 from slicing.aggregate import EVENT_TIME, Bound
-from slicing.assembly import assemble
+from slicing.assembling import assemble
 from slicing.claims import broken_law
 from slicing.errors import InvalidType, InvalidValue, ResultOverflow
 from slicing.kernel import kernel

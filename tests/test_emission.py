@@ -30,7 +30,8 @@ from oracle import (
 
 from slicing import blocks, latest, pages, recent, stripes, touching
 from slicing.aggregate import Aggregate, fieldwise
-from slicing.assembly import assemble, choose
+from slicing.assembling import assemble
+from slicing.assembly import choose
 from slicing.changes import result_codes
 from slicing.costs import MERGING
 from slicing.emission import TABLE, Emission, Every, Records, early, on_change, on_close, on_update

@@ -19,6 +19,7 @@ from slicing.several import several
 from slicing.slices import Slicing
 from slicing.specs import from_spec
 from slicing.timed import by_edges, calendar_cumulating, calendar_hopping, cumulating, cumulating_family, hopping_family
+from slicing.windows import hopping
 from slicing.zones import Local, Zone
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -293,7 +294,7 @@ def test_seven_days_have_seven_slices_even_where_one_was_left_out():
 def test_windows_that_a_clock_leaves_no_room_for_never_go_out():
     #   Berlin, 2025-03-30: the hour from 2 to 3 is left out, so [0, 3) is [0, 2) once more, and [2, 3) is empty
     midnight = at(2025, 3, 29, 23)
-    for family in (cumulating_family("1 day", "1 hour", zone=BERLIN), hopping_family("1 hour", "1 hour", zone=BERLIN)):
+    for family in (cumulating_family("1 day", "1 hour", zone=BERLIN), hopping_family("1 hour", "1 hour", 0, BERLIN)):
         first = family.first_open(midnight)
         windows = np.arange(first, first + 24)
         assert np.flatnonzero(repeats(family, windows)).tolist() == [2]
@@ -422,23 +423,23 @@ def test_durations_that_are_refused(duration, error, message):
 # --- what is refused ------------------------------------------------------------------------------------------------
 
 REFUSED = {
-    "days by months": (lambda: hopping_family("2 months", "1 day", zone="UTC"), "both in days or weeks"),
-    "months by weeks": (lambda: hopping_family("1 month", "1 week", zone="UTC"), "both in days or weeks"),
+    "days by months": (lambda: hopping_family("2 months", "1 day", 0, "UTC"), "both in days or weeks"),
+    "months by weeks": (lambda: hopping_family("1 month", "1 week", 0, "UTC"), "both in days or weeks"),
     "no multiple": (
-        lambda: hopping_family("10 days", "1 week", zone="UTC"),
+        lambda: hopping_family("10 days", "1 week", 0, "UTC"),
         "multiple of the second; got 10 days and 1 week",
     ),
-    "no multiple of months": (lambda: hopping_family("1 year", "5 months", zone="UTC"), "multiple of the second"),
-    "gaps": (lambda: hopping_family("1 day", "2 days", zone="UTC"), "multiple of the second"),
-    "hopping hours": (lambda: hopping_family("6 hours", "1 hour", zone="UTC"), "got 6 hours and 1 hour"),
-    "a day by hours": (lambda: hopping_family("1 day", "1 hour", zone="UTC"), "got 1 day and 1 hour"),
+    "no multiple of months": (lambda: hopping_family("1 year", "5 months", 0, "UTC"), "multiple of the second"),
+    "gaps": (lambda: hopping_family("1 day", "2 days", 0, "UTC"), "multiple of the second"),
+    "hopping hours": (lambda: hopping_family("6 hours", "1 hour", 0, "UTC"), "got 6 hours and 1 hour"),
+    "a day by hours": (lambda: hopping_family("1 day", "1 hour", 0, "UTC"), "got 1 day and 1 hour"),
     "offset with zone": (lambda: hopping_family("1 day", "1 day", "1 hour", "UTC"), "`offset` and `zone`"),
     "offset in a cumulating zone": (
         lambda: cumulating_family("1 day", "1 hour", timedelta(0), "UTC"),
         "`offset` and `zone`",
     ),
     "months without a zone": (
-        lambda: hopping_family("1 month", "1 month"),
+        lambda: hopping("1 month", "1 month"),
         "`size`: months, quarters and years need a zone",
     ),
     "a year without a zone": (lambda: cumulating_family("1 year", "1 day"), "need a zone"),
@@ -465,7 +466,7 @@ REFUSED = {
     "an unsorted list": (lambda: by_edges([2, 1], [3, 4]), "edges never step back"),
     "no edges at all": (lambda: by_edges(5, Every(10)), "has no `edge`"),
     "no families": (lambda: several([]), "at least one"),
-    "no such zone": (lambda: hopping_family("1 day", "1 day", zone="Mars"), "no time zone 'Mars'"),
+    "no such zone": (lambda: hopping_family("1 day", "1 day", 0, "Mars"), "no time zone 'Mars'"),
     "no spec": (lambda: from_spec([]), "cannot be read"),
     "a spec with too little": (lambda: from_spec(["every"]), "cannot be read"),
     "a spec of a user's class": (lambda: from_spec(["trading days", 9]), "user's class"),
@@ -482,11 +483,11 @@ def test_what_is_refused(name):
 
 
 def test_what_is_asked_for_is_made():
-    assert hopping_family("1 hour", "1 minute", "30 seconds") == Even(HOUR, MINUTE, 30 * 10**6)
-    assert hopping_family("1 week", "1 week") == Even(7 * DAY, 7 * DAY), "without a zone from Thursday, as in Spark"
-    assert hopping_family("1 week", "1 week", zone="Europe/Berlin") == Stepped(Local("week", 1, BERLIN), 1, 1)
-    assert hopping_family("2 weeks", "1 day", zone=BERLIN) == Stepped(Local("day", 1, BERLIN), 1, 14)
-    assert hopping_family("1 hour", "1 hour", zone=BERLIN) == Stepped(Local("hour", 1, BERLIN), 1, 1)
+    assert hopping("1 hour", "1 minute", "30 seconds").family == Even(HOUR, MINUTE, 30 * 10**6)
+    assert hopping("1 week", "1 week").family == Even(7 * DAY, 7 * DAY), "without a zone from Thursday, as in Spark"
+    assert hopping_family("1 week", "1 week", 0, "Europe/Berlin") == Stepped(Local("week", 1, BERLIN), 1, 1)
+    assert hopping_family("2 weeks", "1 day", 0, BERLIN) == Stepped(Local("day", 1, BERLIN), 1, 14)
+    assert hopping_family("1 hour", "1 hour", 0, BERLIN) == Stepped(Local("hour", 1, BERLIN), 1, 1)
     assert cumulating_family("1 day", "1 hour", "30 minutes") == cumulating(DAY, HOUR, 30 * MINUTE)
 
 
@@ -501,8 +502,9 @@ def family_of(window, zone=None):
     """The windows of a case, whose times are milliseconds."""
     size, advance = (timedelta(milliseconds=window.get(name, window["size"])) for name in ("size", "advance"))
     offset = timedelta(milliseconds=window["offset"]) if "offset" in window else 0
-    make = cumulating_family if window["kind"] == "cumulative" else hopping_family
-    return make(size, advance, offset, zone)
+    if window["kind"] == "cumulative":
+        return cumulating_family(size, advance, offset, zone)
+    return hopping(size, advance, offset, zone=zone).family
 
 
 def ending(family, end):

@@ -19,7 +19,7 @@ from oracle import FINGERPRINT, Case, EmittingStream, block_of, cases, evenly, h
 
 from slicing import assembly, blocks, closing, early, on_change, on_close, on_update, portions, recent, state, stripes
 from slicing.aggregate import Aggregate
-from slicing.assembly import assemble
+from slicing.assembling import assemble
 from slicing.blocks import fold, from_records, memory, parts
 from slicing.errors import TooLarge
 from slicing.pages import MemoryStore

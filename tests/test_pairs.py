@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 from oracle import EmittingStream, assert_right, block_of, brute_force, cases, hopping, results, shape_of
 
-from slicing.assembly import assemble, choose
+from slicing.assembling import assemble
+from slicing.assembly import choose
 from slicing.blocks import decode, encode, fold, order
 from slicing.emission import on_change, on_close, on_update
 from slicing.pairs import Pairs

@@ -16,7 +16,8 @@ from oracle import CASES, FINGERPRINT, Case, Stream, block_of, cases, evenly, ho
 
 from slicing import blocks, closing, nodes, pages, stripes
 from slicing.aggregate import Aggregate
-from slicing.assembly import FEW_SLICES, assemble
+from slicing.assembling import assemble
+from slicing.assembly import FEW_SLICES
 from slicing.errors import FunctionFailed, InvalidType, StateMismatch
 from slicing.pages import Header
 from slicing.slices import Slicing

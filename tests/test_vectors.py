@@ -32,7 +32,8 @@ from streams import Live, Output, micros, record, starts, table
 from slicing import group_by, late_records, windows
 from slicing import results as without_late
 from slicing.aggregate import Aggregate
-from slicing.assembly import EAGER, assemble
+from slicing.assembling import assemble
+from slicing.assembly import EAGER
 from slicing.eager import encode_records
 from slicing.emission import on_close, on_update
 from slicing.errors import InvalidValue

@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
+from slicing.assembling import without_repeats
 from slicing.kinds import Field
 from slicing.spark.output import completed, flat_counts, flat_windows, framed
 from slicing.spark.query import Query
@@ -33,7 +34,7 @@ class AssembleAll:
                 refused = {cause: count + row[cause] for cause, count in refused.items()}
             if any(refused.values()):
                 yield from completed(flat_counts(refused), self.fields).to_batches()
-            for windows in self.strategy.all_windows(shipped):
+            for windows in without_repeats(self.strategy.shape.slicing, self.strategy.all_windows(shipped)):
                 for some in framed(self.strategy.shape, windows):
                     yield from completed(flat_windows(self.strategy.shape, some), self.fields).to_batches()
 

@@ -32,28 +32,32 @@ class LateColumns:
 
     `values` are the columns of values of a record, None if only partials are put out. Times are in microseconds:
     `end` of the slice, `watermark`, `taken` the start of the first window that was open; `missed` counts the others.
+    Where windows differ in length, `size` is None and `until` is the end of that window.
     """
 
     values: tuple[Field, ...] | None
+    size: int | None
 
     def fields(self) -> list[Field]:
         """The columns, in their order."""
         record = [] if self.values is None else [Field("time", "bigint"), *self._values()]
-        return [*(Field(name, "bigint") for name in _MET), *record]
+        met = _MET if self.size is not None else (*_MET, "until")
+        return [*(Field(name, "bigint") for name in met), *record]
 
-    def tag(self, kind: str, size: int, record: Column) -> Column:
-        """The column that tags late rows; times are of `kind`, windows of `size`, `record` is a late record."""
+    def tag(self, kind: str, record: Column) -> Column:
+        """The column that tags late rows; times are of `kind`, `record` is a late record."""
 
         def interval(start: Column, end: Column) -> Column:
             return F.struct(logical(start, kind).alias("start"), logical(end, kind).alias("end"))
 
         taken = F.col("taken")
+        until = F.col("until") if self.size is None else taken + F.lit(self.size)
         columns = [
             interval(F.col("start"), F.col("end")),
             F.col("records"),
             F.when(taken.isNull(), F.lit("late")).otherwise(F.lit("late_for_some")),
             logical(F.col("watermark"), kind),
-            F.when(taken.isNotNull(), interval(taken, taken + F.lit(size))),
+            F.when(taken.isNotNull(), interval(taken, until)),
             F.col("missed"),
         ]
         named = [column.alias(name) for column, name in zip(columns, _TAG, strict=True)]

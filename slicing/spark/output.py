@@ -13,10 +13,10 @@ from slicing.blocks import Block, Shape, place, row_sizes, runs
 from slicing.eager import Records
 from slicing.emission import KINDS, ON_CLOSE, WITH_OLD, Emission
 from slicing.errors import ResultOverflow
+from slicing.families import Family
 from slicing.kernel import Array, Kernel, Partials, locating
 from slicing.kinds import Field, arrow_type
 from slicing.lateness import Late
-from slicing.slices import Slicing
 from slicing.spark.columns import physical
 from slicing.spark.late import LATE_CAUSE
 from slicing.spark.query import COUNTERS, TIMERS
@@ -52,6 +52,8 @@ def flat_windows(shape: Shape, windows: Windows, emission: Emission = ON_CLOSE, 
     Where windows go out more than once also why, the revision, and the results that are replaced.
     """
     columns = _flat(shape, windows, pa.array(shape.slicing.window_start(windows.windows)), _window_of(shape, windows))
+    if shape.slicing.size is None:
+        columns["stop"] = pa.array(shape.slicing.window_end(windows.windows))
     if not emission.once:
         kind = pa.repeat(pa.scalar(KINDS.index(windows.kind), pa.int8()), len(windows))
         columns |= {"kind": kind, "revision": pa.repeat(revision, len(windows))}
@@ -93,13 +95,14 @@ def flat_late_records(shape: Shape, late: Late[Any], records: Records, values: S
     return pa.table(columns | {f"v{i}": _travelling(array, field.kind) for i, (array, field) in enumerate(pairs)})
 
 
-def _met(slicing: Slicing, late: Late[Any], slices: Array) -> dict[str, pa.Array]:
+def _met(slicing: Family, late: Late[Any], slices: Array) -> dict[str, pa.Array]:
     missed, count = late.missed(slicing, slices), len(slices)
     return {
         "cause": pa.array(np.full(count, LATE_CAUSE, np.int32)),
         "end": pa.array(slicing.slice_start(slices + 1)),
         "watermark": pa.array(np.full(count, late.watermark * 1000)),
         "taken": pa.array(slicing.window_start(missed.taken), mask=missed.by_all),
+        "until": pa.array(slicing.window_end(missed.taken), mask=missed.by_all),
         "missed": pa.array(missed.windows),
     }
 

@@ -147,7 +147,7 @@ def _records(shape: Shape, chunk: pa.Table, refused: Refused) -> Records:
         chunk = chunk.filter(chunk["time"].is_valid())
     times = np.asarray(chunk["time"].combine_chunks().cast(pa.int64()))
     slices = shape.slicing.slice_at(times)
-    if shape.slicing.advance > shape.slicing.size and np.any(gap := shape.slicing.in_gap(slices)):
+    if shape.slicing.has_gaps and np.any(gap := shape.slicing.in_gap(slices)):
         inside = ~np.asarray(gap)
         refused.no_window += int(np.sum(~inside))
         chunk, times, slices = chunk.filter(pa.array(inside)), times[inside], slices[inside]

@@ -15,16 +15,17 @@ from slicing.aggregate import EVENT_TIME, Aggregate, Bound, Fieldwise
 from slicing.assembly import EAGER, EAGER_RATIO, TREES, choose
 from slicing.blocks import Shape
 from slicing.costs import number
+from slicing.durations import show
 from slicing.emission import KINDS, ON_CLOSE, WITH_DRAINED, WITH_OLD, Emission
 from slicing.errors import InvalidValue, SlicingError
+from slicing.families import Family
 from slicing.kernel import Kernel, RowFailure, kernel
 from slicing.kinds import Field
 from slicing.lateness import COUNTS, RECORDS
-from slicing.slices import Slicing
 from slicing.spark.columns import Key, check_time_type, kind_of_type, logical, physical, quoted
 from slicing.spark.late import DELAY, HELD_DELAY, LATE, LateColumns
 from slicing.trial import trial
-from slicing.windows import Hopping, show
+from slicing.windows import Window
 
 _WINDOW = "spark.timeWindow"
 _EMISSION = "slicing.emission"
@@ -38,7 +39,7 @@ class Query:
 
     frame: DataFrame
     keys: tuple[Key, ...]
-    window: Hopping
+    window: Window
     time: str
     ntz: bool
     shape: Shape
@@ -76,7 +77,8 @@ class Query:
             more += [Field("replaces", "boolean"), *_numbered("o", results)]
         late = self.late_columns.fields() if self.late_columns else []
         keys = _numbered("k", [physical(field.kind) for field in self.shape.keys])
-        return (*keys, Field("start", "bigint"), *_numbered("r", results), *more, Field("cause", "int"), *late)
+        stop = [Field("stop", "bigint")] if self.window.family.size is None else []
+        return (*keys, Field("start", "bigint"), *stop, *_numbered("r", results), *more, Field("cause", "int"), *late)
 
     @property
     def once(self) -> bool:
@@ -93,7 +95,7 @@ class Query:
         """What late rows have besides, None if they are only counted; on bounded input nothing is late."""
         if self.late == COUNTS or not self.streaming:
             return None
-        return LateColumns(self.values if self.late == RECORDS else None)
+        return LateColumns(self.values if self.late == RECORDS else None, self.window.family.size)
 
     @property
     def values(self) -> tuple[Field, ...]:
@@ -138,7 +140,9 @@ class Query:
         return "timestamp_ntz" if self.ntz else "timestamp"
 
     def _window_column(self) -> Column:
-        start, end = (logical(F.col("start") + F.lit(shift), self._time_kind) for shift in (0, self.window.size))
+        size = self.window.family.size
+        stop = F.col("stop") if size is None else F.col("start") + F.lit(size)
+        start, end = (logical(column, self._time_kind) for column in (F.col("start"), stop))
         metadata: dict[str, object] = {_WINDOW: True}
         if not self.once:
             metadata[_EMISSION] = str(self.emission)
@@ -160,7 +164,7 @@ class Query:
         record.setdefault(self.time, logical(F.col("time"), self._time_kind).alias(self.time))
         for i, field in enumerate(self.late_columns.values or ()):
             record.setdefault(field.name, logical(F.col(f"v{i}"), field.kind).alias(field.name))
-        return [self.late_columns.tag(self._time_kind, self.window.size, F.struct(*record.values()))]
+        return [self.late_columns.tag(self._time_kind, F.struct(*record.values()))]
 
     def _result_columns(self, prefix: str) -> list[Column]:
         columns, at = [], 0
@@ -203,7 +207,7 @@ _TIMED = "spark.slicing.timers"
 def resolve(
     frame: DataFrame,
     keys: tuple[str, ...],
-    window: Hopping,
+    window: Window,
     time: str,
     results: Mapping[str, Bound],
     tree: str,
@@ -222,7 +226,7 @@ def resolve(
     columns = tuple(dict.fromkeys(c for bound in results.values() for c in bound.columns if c != EVENT_TIME))
     kinds = {name: kind_of_type(_field(frame, name, "column").dataType, name, "column") for name in columns}
     kernels = tuple(kernel(name, _resolved(bound, kinds)) for name, bound in results.items())
-    shape = Shape(window.slicing, fields, kernels)
+    shape = Shape(window.family, fields, kernels)
     arguments = tuple(
         tuple(-1 if column == EVENT_TIME else columns.index(column) for column in bound.columns)
         for bound in results.values()
@@ -324,8 +328,8 @@ def _tree(each: Kernel, shape: Shape, wanted: str) -> str:
     return best if wanted == "auto" or best in (EAGER, "recompute") else wanted
 
 
-def _check_ratio(name: str, slicing: Slicing) -> None:
-    ratio = slicing.size / slicing.advance
+def _check_ratio(name: str, slicing: Family) -> None:
+    ratio = slicing.ratio
     if ratio > EAGER_RATIO:
         pages = math.ceil(ratio)
         raise InvalidValue(
@@ -380,9 +384,9 @@ def _check_emission(emission: Emission, grace: int, kernels: tuple[Kernel, ...])
                 ) from error
 
 
-def _check_short(window: Hopping, grace: int) -> None:
-    for name, length in (("size", window.size), ("advance", window.advance), ("grace", grace)):
-        if 0 < length < 1000:
-            raise InvalidValue(
-                f"`{name}` must be at least 1 ms on a stream, whose watermark counts milliseconds; got {show(length)}."
-            )
+def _check_short(window: Window, grace: int) -> None:
+    rule = "must be at least 1 ms on a stream, whose watermark counts milliseconds; got"
+    if window.family.shortest < 1000:
+        raise InvalidValue(f"edges of windows {rule} {show(window.family.shortest)} for {window}.")
+    if 0 < grace < 1000:
+        raise InvalidValue(f"`grace` {rule} {show(grace)}.")

@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from slicing.assembly import EAGER, Windows, assemble
+from slicing.assembling import assemble
+from slicing.assembly import EAGER, Windows
 from slicing.blocks import Block, Shape, decode, fold
 from slicing.eager import EagerBucket, Records, all_windows, decode_records, fold_records, in_memory
 from slicing.emission import Emission

@@ -9,7 +9,9 @@ _CALL = re.compile(r"(?:hopping|tumbling)\('([^']+)'(?:, advance='([^']+)')?(?:,
 _FILES = "Change the column in the files: it must hold plain text, numbers or times."
 _REMEDIES = (
     (re.compile(r"use `tumbling\(size\)`"), "leave out --advance"),
-    (re.compile(r"\b(size|advance|offset)=['\"]([^'\"]+)['\"]"), r'--\1 "\2"'),
+    (re.compile(r"\b(size|advance|offset|zone)=['\"]([^'\"]+)['\"]"), r'--\1 "\2"'),
+    (re.compile(r"\bstep=['\"]([^'\"]+)['\"]"), r'--cumulate "\1"'),
+    (re.compile(r"`step`"), "`--cumulate`"),
     (re.compile(r"\badd gaps=True"), "add --gaps"),
     (re.compile(r" or pass a timedelta"), ""),
     (re.compile(r"(which cannot be used here\.) .*", re.DOTALL), rf"\1 {_FILES}"),
