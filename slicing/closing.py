@@ -10,7 +10,6 @@ from slicing.assembling import assemble
 from slicing.assembly import Windows
 from slicing.blocks import Block, Shape, concat, empty, fold, memory
 from slicing.families import regular
-from slicing.kinds import is_exact
 from slicing.nodes import Live, Node, Rows
 from slicing.pages import Nodes, Pages
 from slicing.portions import PORTION_BYTES, InOrder, portions
@@ -19,10 +18,6 @@ from slicing.trees import ThreeLayer, TwoLayer
 
 FRAME_ROWS = 250_000
 """A frame has about so many rows at most, or as many as take `portions.PORTION_BYTES`."""
-MOVE_CELLS = 700
-"""Moving the three-layer tree by a slice costs about as much as so many cells of windows that are assembled at once."""
-SLICE_CELLS = 200
-"""Reading a slice, for windows that are assembled at once, costs about as much as so many of their cells."""
 
 
 def at_once(
@@ -75,36 +70,14 @@ class Closing:
             "two": Nodes(pages, "two", shape.select(self.two)),
             "three": Nodes(pages, "three", shape.select(self.three)),
         }
-        self.jumps = self._jumps()
+        # Over a whole window the caches are useless.
+        step = regular(self.slicing).per_advance
+        self.jumps = (self.until - self.first) * step >= self.slicing.longest
 
     @property
     def leaves_nodes(self) -> bool:
         """Not behind a jump: the next close may be another, which would not use them."""
         return self.until == self.end and not self.jumps
-
-    def _jumps(self) -> bool:
-        """Whether the caches are useless, or moved one slice after another at a higher cost than slices are read at.
-
-        A close over a whole window is a jump. So is a smaller one of few keys, whose calls cost more than their cells,
-        unless floats that came late would be combined in another order.
-        """
-        slicing = regular(self.slicing)
-        slices, n = (self.until - self.first) * slicing.per_advance, slicing.per_window
-        price = (n + slices) / slices
-        if slices >= n or price * SLICE_CELLS > MOVE_CELLS:
-            return slices >= n
-        came = self.fresh.block
-        if came is None or not (self.three and self.live.whole_arrays and self._same_order(came)):
-            return False
-        if self.cached:
-            self._three_layer().learn_keys()
-        keys = max(len(self.live.names), len(came.names))
-        return price * (SLICE_CELLS + keys) <= MOVE_CELLS
-
-    def _same_order(self, came: Block) -> bool:
-        fields = [field for i in self.three for field in self.shape.kernels[i].fields]
-        late = self.stripes.late or len(came.between(self.slicing.first_slice(self.first), self.entered_before))
-        return not late or all(is_exact(field.kind) for field in fields)
 
     def windows(self) -> Iterator[Windows]:
         """All windows that hold a record, in frames of bounded size."""
@@ -202,11 +175,12 @@ class Closing:
                 if two:
                     leaving = self._rows(oldest, end).only(self.two)
             fresh = self.live.refresh(fresh)
-            high = min(ahead, low + frame.at_once, three.together(low) if three else ahead)
+            high = min(ahead, low + frame.at_once)
+            if three:
+                high = three.together(low, high)
             entering, nodes = range(self.slicing.entered(low), self.slicing.entered(high)), []
             if three:  # first, as it may read keys that are new here
-                rows = fresh.only(self.three).filled(self.live, entering.start, entering.stop)
-                nodes.append(three.windows(oldest, rows))
+                nodes.append(three.windows(low, high, fresh.only(self.three).between(entering.start, entering.stop)))
             if two:
                 leave = range(oldest, self.slicing.first_slice(high))
                 nodes.append(two.windows(fresh.only(self.two), entering, leaving, leave))

@@ -59,14 +59,11 @@ class Live:
 
     def place(self, block: Block, chosen: Sequence[int]) -> Rows:
         """The rows of a block of the kernels at `chosen`, with codes and ranks that the nodes share."""
-        codes, self.names = encode_keys(pa.concat_tables([self.names, block.names]))
-        codes = codes[len(codes) - len(block.names) :]
+        codes = self._codes(block.names)
         partials = [
             self._rank(index, columns, dictionary)
             for index, columns, dictionary in zip(chosen, block.partials, block.dictionaries, strict=True)
         ]
-        for node in self._nodes:
-            node.grow(len(self.names))
         dictionaries = {index: self.dictionaries[index] for index in chosen}
         return Rows(
             block.slices, codes[block.keys], block.records, dict(zip(chosen, partials, strict=True)), dictionaries
@@ -92,6 +89,18 @@ class Live:
             [rows.partials[i] for i in chosen],
             [rows.dictionaries[i] for i in chosen],
         )
+
+    def _codes(self, names: pa.Table) -> Array:
+        """The codes of keys, which may be new."""
+        known = len(self.names)
+        if names is self.names:
+            return np.arange(known)
+        codes, both = encode_keys(pa.concat_tables([self.names, names]))
+        if len(both) > known:
+            self.names = both
+            for node in self._nodes:
+                node.grow(len(self.names))
+        return codes[known:]
 
     def _rank(self, index: int, columns: Partials, dictionary: pa.Array | None) -> Partials:
         old = self.dictionaries[index]
@@ -175,6 +184,14 @@ class Rows:
             )
             for at in range(0, count, keys)
         ]
+
+    def in_lanes(self, stripe: int, first: int, keys: int) -> Rows:
+        """The same by their place in a stripe, each stripe from `first` on with keys of its own: for nodes on end."""
+        assert not isinstance(self.codes, slice)
+        stripes, places = np.divmod(self.slices, stripe)
+        order, codes = np.argsort(places, kind="stable"), (stripes - first) * keys + self.codes
+        partials = {i: [column[order] for column in columns] for i, columns in self.partials.items()}
+        return Rows(places[order], codes[order], self.records[order], partials, self.dictionaries)
 
     def _take(self, rows: slice) -> Rows:
         assert not isinstance(self.codes, slice)
@@ -304,6 +321,16 @@ class Node:
             )
             for part in parts
         ]
+
+    def pick(self, which: Array) -> Node:
+        """Some of several nodes on end, as nodes on end."""
+        keys = len(self.live.names)
+
+        def rows(column: Array) -> Array:
+            return column.reshape(-1, keys)[which].reshape(-1)
+
+        partials = {i: [rows(column) for column in self.partials[i]] for i in self.chosen}
+        return Node(self.live, self.chosen, rows(self.records), partials)
 
     def _all(self) -> Rows:
         none: Array = np.zeros(0, dtype=np.int64)

@@ -172,9 +172,10 @@ class _Apart:
     def _put(self, source: int, block: Block) -> None:
         # Another hash for each level, and none that buckets are chosen by.
         bits = mixed(hashes(block.names) + np.uint64(self.level + 1))
-        ranges = (bits % np.uint64(RANGES)).astype(np.int64)[block.keys]
-        for number in np.unique(ranges).tolist():
-            rows = np.flatnonzero(ranges == number)
+        ranges = (bits % np.uint64(RANGES)).astype(np.int16)[block.keys]
+        order = np.argsort(ranges, kind="stable")
+        starts = np.flatnonzero(np.diff(ranges[order], prepend=-1))
+        for number, rows in zip(ranges[order[starts]].tolist(), np.split(order, starts)[1:], strict=True):
             found, some = self.ranges.setdefault(number, self._range()), bits[block.keys[rows]]
             found.least, found.most = min(found.least, int(some.min())), max(found.most, int(some.max()))
             pieces = self.aside.put(block.take(rows))

@@ -14,7 +14,7 @@ Windows of the same p and q are combined in two calls, as nodes on end.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from itertools import islice, pairwise
 from typing import Protocol
@@ -23,12 +23,15 @@ import numpy as np
 
 from slicing.assembly import group_length, is_additive
 from slicing.blocks import Block, empty, regroup
+from slicing.deferring import Deferring
 from slicing.families import regular
 from slicing.kernel import Array
 from slicing.nodes import FILLED_CELLS, Live, Node, Rows, on_end
 
 NODES = ("two ", "three ", "running ")
 """How the names of nodes begin, by tree."""
+FEW_KEYS = 1000
+"""Up to so many keys whole stripes move together: of more, the calls of each slice cost less than their cells."""
 
 
 class Cache(Protocol):
@@ -135,7 +138,8 @@ class ThreeLayer:
         window: int,
         until: int,
     ):
-        self.live, self.chosen, self.cache, self.until = live, tuple(chosen), cache, until
+        self._shape = live.shape.select(chosen)
+        self.live, self.chosen, self.cache, self.until = live, tuple(chosen), Deferring(cache, self._shape), until
         self.slices, self.in_steps = slices, in_steps
         slicing = regular(live.shape.slicing)
         self.n, self.stripe, self.step = slicing.per_window, slicing.stripe, slicing.per_advance
@@ -149,7 +153,6 @@ class ThreeLayer:
         self._between: Node | None = None
         self._late_suffix: Block | None = None
         self._between_changed = False
-        self._shape = live.shape.select(self.chosen)
 
     def late(self, rows: Rows, oldest: int) -> None:
         """Count rows of slices from `oldest` on that have entered before.
@@ -179,16 +182,27 @@ class ThreeLayer:
         """Read the node between, so that the keys are known by which many windows are portioned."""
         self._middle()
 
-    def together(self, window: int) -> int:
-        """The end of the windows from `window` on that have the same oldest and newest stripe."""
-        oldest = self.live.shape.slicing.first_slice(window)
+    def together(self, window: int, end: int) -> int:
+        """The end of the windows from `window` on, before `end`, that go out in one call.
+
+        Of few keys those of several whole oldest stripes; else those that have the same oldest and newest stripe.
+        """
+        oldest = self._start(window)
+        first, keys = oldest // self.stripe, len(self.live.names)
+        stripes = min(self._start(end) // self.stripe - first, FILLED_CELLS // max(1, self.stripe * keys))
+        if first > self.p and stripes > 1 and keys <= FEW_KEYS:
+            return -((self.shift - (first + stripes) * self.stripe) // self.step)
         newest = oldest + self.n - 1
         room = self.stripe - 1 - max(oldest % self.stripe, newest % self.stripe)
-        return window + room // self.step + 1
+        return min(end, window + room // self.step + 1)
 
-    def windows(self, oldest: int, entering: Iterable[Rows]) -> Node:
-        """Windows that close next, on end, `together`: the first slice of the first, the slices that enter for them."""
-        enter = iter(entering)
+    def windows(self, first: int, end: int, entering: Rows) -> Node:
+        """Windows that close next, on end, `together`: `first` up to `end`, of the rows that enter for them."""
+        oldest, last = self._start(first), self._start(end - 1)
+        if last // self.stripe > max(self.p, oldest // self.stripe):
+            return self._of_stripes(oldest, last, entering)
+        newest = oldest + self.n - 1
+        enter = iter(entering.filled(self.live, newest - self.step + 1, last + self.n))
         runs: list[Node] = []
         for rows in enter:
             newest = oldest + len(runs) * self.step + self.n - 1
@@ -203,6 +217,60 @@ class ThreeLayer:
         total.join(on_end([middle] * len(runs)))
         total.join(on_end(runs))
         return total
+
+    def _start(self, window: int) -> int:
+        """The first slice of a window."""
+        return window * self.step + self.shift
+
+    def _of_stripes(self, first: int, last: int, entering: Rows) -> Node:
+        """The windows that start at slice `first` up to `last`, all those of several oldest stripes.
+
+        Slices in the same place of their stripes are combined in one call. The nodes, and the order in which parts are
+        combined, are those of windows that go out one after another.
+        """
+        starts = np.arange(first, last + 1, self.step)
+        old, new = starts // self.stripe, (starts + self.n - 1) // self.stripe
+        p, q, end = int(old[0]), self.q, int(old[-1]) + 1
+        self._read_nodes(end)
+        leaving = self.live.refresh(self.slices(first, end * self.stripe).only(self.chosen))
+        entering = self.live.refresh(entering)
+        keys = len(self.live.names)
+        none = self.live.node(self.chosen)
+        suffixes, suffix = [], on_end([none] * (end - p))
+        for part in reversed(leaving.in_lanes(self.stripe, p, keys).by_slice(0, self.stripe)):
+            suffix = suffix.with_older(part)
+            suffixes.append(suffix)
+        runs, run = [], on_end([self.run, *[none] * (int(new[-1]) - q)])
+        for part in entering.in_lanes(self.stripe, q, keys).by_slice(0, self.stripe):
+            run = run.with_newer(part)
+            runs.append(run)
+        totals, middles = run.apart(int(new[-1]) - q + 1), []
+        changes = np.diff(old, prepend=-1) + np.diff(new, prepend=-1) != 0
+        for at in np.flatnonzero(changes).tolist():
+            while self.q < new[at]:
+                self.run = totals[self.q - q]
+                self._complete_stripe()
+            if old[at] > self.p:
+                self._leave_stripe()
+            middles.append(self._middle())
+        place = (starts[-1] + self.n - 1) % self.stripe
+        self.run = runs[place].apart(len(totals))[-1]
+        assert keys == len(self.live.names), "nodes on end do not grow"
+        total = on_end(suffixes).pick((self.stripe - 1 - starts % self.stripe) * (end - p) + old - p)
+        total.join(on_end(middles).pick(np.cumsum(changes) - 1))
+        total.join(on_end(runs).pick((starts + self.n - 1) % self.stripe * len(totals) + new - q))
+        return total
+
+    def _read_nodes(self, end: int) -> None:
+        """Read all nodes that are needed until stripe `end` is the oldest: nodes on end do not grow with the keys."""
+        until = {"rest": end + 1, "stripe": (end // self.group + 1) * self.group}
+        for name in self.cache.names():
+            kind, _, stripe = name.partition(" ")
+            if name == "start" or (kind in until and self.p + 1 < int(stripe) < until[kind]):
+                self._node(name)
+        late = self.cache.load("late between")
+        if late is not None:
+            self.live.place(late, self.chosen)
 
     def _enter(self, index: int, rows: Rows) -> None:
         """Count the rows of the next slice, `index`."""
@@ -235,22 +303,24 @@ class ThreeLayer:
     def _advance(self, oldest: int) -> None:
         """Let `oldest` be the first slice of the window."""
         if oldest // self.stripe > self.p:
-            self._leave_stripe(oldest)
+            self._leave_stripe()
+            assert oldest // self.stripe == self.p, "windows close one after another"
+            self._begin_stripe(oldest)
         elif not self._has_suffix(oldest):
             self._begin_stripe(oldest)
 
-    def _leave_stripe(self, oldest: int) -> None:
+    def _leave_stripe(self) -> None:
         """The oldest stripe has no window's start any more, the next one is the oldest."""
         for name in [*self.cache.names(), *self._nodes]:
             if name.startswith("suffix "):
                 self._drop(name)
+        self.cache.drop("late suffix")
+        self._late_suffix = None
         self.p += 1
-        assert oldest // self.stripe == self.p, "windows close one after another"
         self._drop(f"rest {self.p}")
         if (self.p + 1) % self.group == 0:
             self._begin_group()
         self._leave_late_between()
-        self._begin_stripe(oldest)
         self._forget_between()
 
     def _begin_group(self) -> None:
@@ -376,13 +446,8 @@ class ThreeLayer:
 
     def _combined(self, rows: Rows, first: int, end: int) -> list[Node]:
         """The slices of some stripes; those in the same place of their stripes in one call."""
-        keys = len(self.live.names)
-        stripes, places = np.divmod(rows.slices, self.stripe)
-        order = np.argsort(places, kind="stable")
-        codes = (stripes - first) * keys + rows.codes
-        partials = {i: [column[order] for column in columns] for i, columns in rows.partials.items()}
         nodes = on_end([self.live.node(self.chosen) for _ in range(first, end)])
-        nodes.append_slices(Rows(places[order], codes[order], rows.records[order], partials, rows.dictionaries))
+        nodes.append_slices(rows.in_lanes(self.stripe, first, len(self.live.names)))
         return nodes.apart(end - first)
 
     def save(self) -> None:
@@ -392,6 +457,7 @@ class ThreeLayer:
             self.cache.save("start", self._nodes["start"].block())
         if self._between is not None and self._between_changed:
             self.cache.save("between", self._between.block())
+        self.cache.flush()
 
     def _node(self, name: str) -> Node:
         if name not in self._nodes:

@@ -11,8 +11,8 @@ from functools import cache
 
 import numpy as np
 import pytest
-
 from oracle import CASES, FINGERPRINT, assert_right, block_of, results, shape_of
+
 from slicing.assembling import assemble, without_repeats
 from slicing.assembly import choose
 from slicing.blocks import fold

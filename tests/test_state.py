@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from oracle import CASES, FINGERPRINT, Case, Stream, block_of, cases, evenly, hopping, results, seeds, shape_of
 
-from slicing import blocks, closing, nodes, pages, stripes
+from slicing import blocks, closing, nodes, pages, stripes, trees
 from slicing.aggregate import Aggregate
 from slicing.assembling import assemble
 from slicing.assembly import FEW_SLICES
@@ -55,6 +55,7 @@ def run_random_stream(seed, monkeypatch):
     monkeypatch.setattr(blocks, "PAGE_BYTES", int(rng.choice([300, 4 << 20])))
     monkeypatch.setattr(nodes, "FILLED_SHARE", float(rng.choice([0, 0.25, 2])))
     monkeypatch.setattr(nodes, "FILLED_CELLS", int(rng.choice([1, 20, 10**6])))
+    monkeypatch.setattr(trees, "FEW_KEYS", int(rng.choice([0, 2, 1000])))
     chosen = WITH_ORDER if seed % 4 == 0 else COMMUTATIVE
     if seed % 3 == 0:
         chosen = [case for case in chosen if case.aggregate.columns]
@@ -85,10 +86,13 @@ def watermark_of(slicing, window):
     return int(slicing.window_end(window - 1)) // 1000
 
 
-def warm(n, cases_, trees=None, keys=1, advance=1000, **options):
+def warm(n, cases_, forced=None, keys=1, advance=1000, **options):
     """A stream whose first window has just closed; every slice up to there holds a record of each key."""
-    stream = Stream(hopping(n, advance), cases_, trees, **options)
-    stream.step(evenly(stream.slicing, range(n), keys), watermark_of(stream.slicing, 0))
+    return warmed(Stream(hopping(n, advance), cases_, forced, **options), keys)
+
+
+def warmed(stream, keys):
+    stream.step(evenly(stream.slicing, range(stream.slicing.per_window), keys), watermark_of(stream.slicing, 0))
     # Apart, as a close of n windows leaves no nodes.
     stream.step((), watermark_of(stream.slicing, 1))
     return stream
@@ -163,9 +167,9 @@ def test_closes_of_many_windows_and_of_few_take_turns(chosen):
 
 
 @pytest.mark.parametrize("late", [False, True])
-@pytest.mark.parametrize("name", ["floats", "most"])
+@pytest.mark.parametrize("name", ["floats", "most", "rows"])
 def test_a_close_of_almost_a_window_takes_few_calls(name, late, monkeypatch):
-    """A call a slice would cost more than the cells of one key; but floats that came late are combined in turn."""
+    """A call a slice would cost more than the cells of one key."""
     stream, calls = warm(400, cases(name), ["three_layer"], keys=1), []
     for window in (1, 2):
         close_next(stream, window, evenly(stream.slicing, [window + 300]) if late else ())
@@ -173,8 +177,47 @@ def test_a_close_of_almost_a_window_takes_few_calls(name, late, monkeypatch):
     combine = type(kernel).combine
     monkeypatch.setattr(type(kernel), "combine", lambda *given: calls.append(1) or combine(*given))
     assert len(stream.step(entering, watermark_of(stream.slicing, 3 + 399))) == 399
-    assert (len(calls) < 200) == (name == "most" or not late)
+    assert len(calls) < 12 * stream.slicing.stripe
     stream.drain()
+
+
+def moved(slicing, chosen, seed, keys, few_keys, monkeypatch):
+    """A stream with late records, in closes of one window up to almost n; of few keys whole stripes move together."""
+    rng = np.random.default_rng(seed)
+    monkeypatch.setattr(trees, "FEW_KEYS", few_keys)
+    stream, window = warmed(Stream(slicing, chosen, ["three_layer"] * len(chosen)), keys), 1
+    n, step = stream.slicing.per_window, stream.slicing.per_advance
+    while window < 5 * n:
+        count = int(rng.choice([1, 2, rng.integers(1, n // step), (n - 1) // step]))
+        entered = stream.slicing.entered(window)
+        late = np.unique(rng.integers(entered - n + 1, entered, int(rng.choice([0, 1, 3]))))
+        came = [index for index in range(entered, stream.slicing.entered(window + count)) if rng.random() < 0.8]
+        value = {index: int(rng.integers(-(10**6), 10**6)) for index in [*late.tolist(), *came]}
+        records = evenly(stream.slicing, value, keys, value=lambda index, key, value=value: value[index] + key)
+        stream.step(records, watermark_of(stream.slicing, window + count))
+        window += count
+    assert stream.late[1] > 0
+    return stream
+
+
+@pytest.mark.parametrize("slicing", [hopping(60), Slicing(75_000, 2_000, 1_000)], ids=["60 slices", "75, 2 an advance"])
+@pytest.mark.parametrize("seed", seeds(3, 40))
+@pytest.mark.parametrize("names", [("floats", "variance"), ("rows", "joined")], ids="+".join)
+def test_floats_do_not_depend_on_how_stripes_move(slicing, names, seed, monkeypatch):
+    """Late ones neither: the nodes, and the order in which they are combined, are the same, and so is what is left."""
+    together, in_turn = (moved(slicing, cases(*names), seed, 2, few, monkeypatch) for few in (1000, 0))
+    assert bits(together.got) == bits(in_turn.got)
+    together.drain()
+
+
+@pytest.mark.parametrize("seed", seeds(3, 40))
+def test_floats_do_not_depend_on_other_keys(seed, monkeypatch):
+    """One key alone moves whole stripes, three do not."""
+    alone, with_others = (
+        moved(hopping(60), cases("floats", "variance"), seed, keys, 1, monkeypatch) for keys in (1, 3)
+    )
+    rows = bits(with_others.got)
+    assert bits(alone.got) == {place: rows[place] for place in rows if place[0] == 0}
 
 
 def test_the_close_after_a_jump_takes_few_calls(monkeypatch):
