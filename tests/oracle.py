@@ -20,6 +20,7 @@ from slicing.assembly import EAGER, choose
 from slicing.blocks import Shape, decode, encode, encode_keys, from_records
 from slicing.eager import EagerBucket, Records, decode_records, encode_records
 from slicing.emission import Every
+from slicing.fingerprint import Fingerprint
 from slicing.kernel import kernel
 from slicing.kinds import Field
 from slicing.mixed import MixedBucket, Split
@@ -28,7 +29,7 @@ from slicing.slices import Slicing
 from slicing.state import Bucket
 
 INT = pa.int64()
-FINGERPRINT = {"windows": "hopping", "keys": "bigint"}
+FINGERPRINT = Fingerprint({"keys": ["key0 bigint"]})
 
 
 def seeds(short, every):

@@ -102,16 +102,22 @@ def micro_batches(scenario, seed):
 
 def fingerprint_of(scenario, stream):
     """What the code of the commit says that state depends on."""
-    from slicing.spark.query import _source
     from slicing.spark.stream import fingerprint
 
     slicing, kernels = stream.slicing, stream.shape.kernels
+    columns = [f"value{i}" for i in range(len(kernels))]
     query = SimpleNamespace(
         window=Hopping(slicing.size, slicing.advance, slicing.offset),
         shape=stream.shape,
         trees=["eager"] * len(kernels) if scenario.get("eager") else stream.trees,
-        sources=[_source(Bound(each.aggregate, (f"value{i}",)), each.aggregate) for i, each in enumerate(kernels)],
+        columns=columns,
+        arguments=[[i] for i in range(len(kernels))],
     )
+    if pages.FORMAT < 7:
+        from slicing.spark.query import _source
+
+        bound = [Bound(each.aggregate, (column,)) for each, column in zip(kernels, columns, strict=True)]
+        query.sources = [_source(each, each.source) for each in bound]
     return fingerprint(query, (0,), 1)
 
 
