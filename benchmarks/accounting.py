@@ -29,6 +29,7 @@ from slicing.blocks import Shape, encode_keys, from_records
 from slicing.costs import Cost, Costs, number
 from slicing.eager import EagerBucket, Records
 from slicing.emission import ON_CLOSE
+from slicing.fingerprint import Fingerprint
 from slicing.kernel import kernel
 from slicing.kinds import Field
 from slicing.pages import MemoryStore, Pages
@@ -155,9 +156,8 @@ class Feed:
         self.record, self.window, self.results = Cost(0, 0), Cost(0, 0), 0
 
     def _bucket(self, store: MemoryStore) -> Bucket | EagerBucket:
-        if self.strategy.trees == ("eager",):
-            return EagerBucket(self.shape, [[0]], self.strategy.grace, {}, store, self.strategy.emission)
-        return Bucket(self.shape, self.strategy.trees, self.strategy.grace, {}, store, self.strategy.emission)
+        trees, more = self.strategy.trees, (self.strategy.grace, Fingerprint(), store, self.strategy.emission)
+        return EagerBucket(self.shape, [[0]], *more) if trees == ("eager",) else Bucket(self.shape, trees, *more)
 
     def _shipped(self, slices: Sequence[int]) -> list[object]:
         places = np.repeat(np.array(slices, dtype=np.int64), self.keys)

@@ -21,6 +21,7 @@ from slicing.aggregate import EVENT_TIME, Bound
 from slicing.assembling import assemble
 from slicing.assembly import choose
 from slicing.blocks import Shape, decode_text, encode_keys, encode_text, fold, from_records
+from slicing.fingerprint import Fingerprint
 from slicing.kernel import kernel
 from slicing.kinds import Field, arrow_type
 from slicing.pages import MemoryStore
@@ -157,7 +158,7 @@ class Closes(_Short):
 
     def _close(self, closes: int) -> None:
         self.closed += closes
-        bucket = Bucket(self.data.shape, self.trees, 0, {}, self.store)
+        bucket = Bucket(self.data.shape, self.trees, 0, Fingerprint(), self.store)
         bucket.add([self.block])
         watermark = int(self.data.shape.slicing.window_end(self.closed - 1)) // 1000
         assert sum(map(len, bucket.close(watermark))) >= closes * self.keys
@@ -196,7 +197,7 @@ class Newest(_Short):
         codes, names = encode_keys(pa.table({"k0": np.tile(np.arange(self.keys), len(slices))}))
         values = pa.array(np.arange(len(codes))).cast(arrow_type(self.data.kinds[0][0]))
         places = np.repeat(np.array(slices), self.keys)
-        bucket = Bucket(self.data.shape, self.trees, 0, {}, self.store, on_update(latest_only=True))
+        bucket = Bucket(self.data.shape, self.trees, 0, Fingerprint(), self.store, on_update(latest_only=True))
         bucket.add([from_records(self.data.shape, places, codes, names, [[values]])])
         assert sum(map(len, bucket.close(0))) == self.keys
 

@@ -26,7 +26,16 @@ def count(column: str | None = None) -> Bound:
 def _count(*_kinds: str) -> Aggregate:
     # Values are not looked at; as ranks they need not become Python objects.
     add, subtract = fieldwise(np.add), fieldwise(np.subtract)
-    return Aggregate(constant(0), _add_one, add, subtract, partial="n bigint", columns=True, view="ranks")
+    return Aggregate(
+        constant(0),
+        _add_one,
+        add,
+        subtract,
+        partial="n bigint",
+        columns=True,
+        view="ranks",
+        version="combinators.count",
+    )
 
 
 def _add_one(n: Array, *_values: Array) -> Array:

@@ -99,6 +99,7 @@ def _end(name: str, label: str, latest: bool, kind: str, by: str) -> Aggregate:
         columns=True,
         nulls=True,
         view="ranks",
+        version=f"combinators.{'max' if latest else 'min'}_by",
     )
 
 

@@ -45,15 +45,15 @@ def max(column: str) -> Bound:
 def _min_of(label: str, kind: str) -> Aggregate:
     require(label, ATOMIC, kind, _CAST)
     if kind in FLOATS:
-        return _extreme(kind, np.nan, np.fmin)
-    return _extreme(kind, True if kind == "boolean" else int(_bounds(kind).max), np.minimum)
+        return _extreme("min", kind, np.nan, np.fmin)
+    return _extreme("min", kind, True if kind == "boolean" else int(_bounds(kind).max), np.minimum)
 
 
 def _max_of(label: str, kind: str) -> Aggregate:
     require(label, ATOMIC, kind, _CAST)
     if kind in FLOATS:
-        return _extreme(kind, -np.inf, np.maximum)
-    return _extreme(kind, False if kind == "boolean" else int(_bounds(kind).min), np.maximum)
+        return _extreme("max", kind, -np.inf, np.maximum)
+    return _extreme("max", kind, False if kind == "boolean" else int(_bounds(kind).min), np.maximum)
 
 
 def _bounds(kind: str) -> Any:
@@ -63,7 +63,7 @@ def _bounds(kind: str) -> Any:
     return np.iinfo(np.int32 if kind == "date" else np.int64)
 
 
-def _extreme(kind: str, identity: Any, choose: np.ufunc) -> Aggregate:
+def _extreme(name: str, kind: str, identity: Any, choose: np.ufunc) -> Aggregate:
     return Aggregate(
         constant((identity, 0)),
         partial(_add, choose),
@@ -73,6 +73,7 @@ def _extreme(kind: str, identity: Any, choose: np.ufunc) -> Aggregate:
         returns=kind,
         columns=True,
         view="ranks",
+        version=f"combinators.{name}",
     )
 
 

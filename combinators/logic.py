@@ -53,7 +53,15 @@ def bool_or(column: str) -> Bound:
 
 def _count_if(label: str, kind: str) -> Aggregate:
     require(label, ("boolean",), kind, _CAST)
-    return Aggregate(constant(0), _add, fieldwise(np.add), fieldwise(np.subtract), partial="n bigint", columns=True)
+    return Aggregate(
+        constant(0),
+        _add,
+        fieldwise(np.add),
+        fieldwise(np.subtract),
+        partial="n bigint",
+        columns=True,
+        version="combinators.count_if",
+    )
 
 
 def _add(n: Array, value: Array) -> Array:
@@ -76,6 +84,7 @@ def _counts(label: str, lower: Callable[[Any], Array], kind: str) -> Aggregate:
         partial="true bigint, false bigint",
         returns="boolean",
         columns=True,
+        version="combinators.outcomes",
     )
 
 

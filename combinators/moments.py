@@ -109,6 +109,7 @@ def _moment_of(label: str, lower: Any, kind: str) -> Aggregate:
         partial="n bigint, mean double, m2 double",
         returns="double",
         columns=True,
+        version="combinators.moments",
     )
 
 
@@ -159,6 +160,7 @@ def _powers_of(label: str, highest: int, lower: Any, kind: str) -> Aggregate:
         partial=", ".join(["n bigint", "mean double", *powers]),
         returns="double",
         columns=True,
+        version="combinators.moments",
     )
 
 

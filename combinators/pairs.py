@@ -108,6 +108,7 @@ def _pair_of(label: str, lower: Callable[[Any], Array], first: str, second: str)
         partial=", ".join(_FIELDS),
         returns="double",
         columns=True,
+        version="combinators.pair",
     )
 
 

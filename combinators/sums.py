@@ -19,6 +19,7 @@ from slicing.aggregate import Aggregate, Bound, Fieldwise, fieldwise
 from slicing.errors import InvalidValue, ResultOverflow
 from slicing.kinds import FLOATS, decimal_of
 
+_VERSION = "combinators.sum"
 _LOW = 0xFFFFFFFF
 _BELOW = 1 << 59
 """How far a limb may be below zero: slices leave a running total, of 2^27 at most, whose limbs have been carried."""
@@ -97,7 +98,14 @@ def _floats(lower: Any) -> Aggregate:
     fields = "total double, n bigint"
     combine = _fieldwise(np.add, 2)
     return Aggregate(
-        constant((0.0, 0)), _add_float, combine, lower=lower, partial=fields, returns="double", columns=True
+        constant((0.0, 0)),
+        _add_float,
+        combine,
+        lower=lower,
+        partial=fields,
+        returns="double",
+        columns=True,
+        version=_VERSION,
     )
 
 
@@ -127,6 +135,7 @@ def _integers(lower: Any, returns: str) -> Aggregate:
         partial="high bigint, low bigint, n bigint",
         returns=returns,
         columns=True,
+        version=_VERSION,
     )
 
 
@@ -180,6 +189,7 @@ def _limbs(lower: Any, returns: str) -> Aggregate:
         returns=returns,
         columns=True,
         view="limbs",
+        version=_VERSION,
     )
 
 

@@ -65,6 +65,8 @@ class Aggregate:
     view: how functions with `columns=True` see fields and values that numpy has no type for: "values" as Python
         objects; "ranks" as int64 ranks in a sorted dictionary (for functions that only compare and select; dates and
         timestamps as int64 days and microseconds); "limbs" decimals as four int64 arrays of 32 bits, lowest first.
+    version: what partials mean, as a text of your own that checkpoints keep, since functions cannot be compared. Say
+        another one when partials come to mean something else: a checkpoint of the one before is then refused.
     laws: the laws of `slicing.laws` are tried on a few values when a query is built; False trusts you.
 
     Raises InvalidType when a function is missing or not callable, InvalidValue when options exclude each other.
@@ -84,6 +86,7 @@ class Aggregate:
     view: str = "values"
     laws: bool = True
     eager: bool = False
+    version: str = "1"
 
     def __post_init__(self) -> None:
         for name in ("init", "agg", "combine", "invert", "lower"):
@@ -103,6 +106,8 @@ class Aggregate:
             raise InvalidValue('`returns` is needed with `lower`: the type of the result as DDL, for example "double".')
         if self.view not in VIEWS:
             raise InvalidValue(f"`view` must be one of {', '.join(VIEWS)}; got {excerpt(self.view)}.")
+        if not isinstance(self.version, str):
+            raise InvalidType(f'`version` must be a text, for example "2"; got {excerpt(self.version)}.')
         self._check_invert_exact()
 
     def _check_invert_exact(self) -> None:

@@ -30,6 +30,7 @@ from slicing.blocks import (
 from slicing.changes import differing, result_codes
 from slicing.emission import CHANGED, NEWEST, ON_CLOSE, ONLY_NEW, UPDATE, WITH_DRAINED, WITH_OLD, Emission
 from slicing.families import Family
+from slicing.fingerprint import Fingerprint
 from slicing.kernel import Array, RowFailure, locating, union
 from slicing.lateness import Late, is_late
 from slicing.pages import MemoryStore, Nodes, Pages, Store, page_name
@@ -160,7 +161,7 @@ class EagerBucket:
         shape: Shape,
         arguments: Sequence[Sequence[int]],
         grace: int,
-        fingerprint: dict[str, str],
+        fingerprint: Fingerprint,
         store: Store,
         emission: Emission = ON_CLOSE,
     ):
@@ -381,7 +382,7 @@ def all_windows(shape: Shape, arguments: Sequence[Sequence[int]], batches: Seque
 
 def in_memory(shape: Shape, arguments: Sequence[Sequence[int]], batches: Sequence[Records]) -> WindowPages:
     """The pages of all windows of bounded input."""
-    pages = WindowPages(shape, arguments, Pages(MemoryStore(), {}, 0))
+    pages = WindowPages(shape, arguments, Pages(MemoryStore(), Fingerprint(), 0))
     for records in batches:
         pages.add(records, -FOREVER, -FOREVER)
     return pages

@@ -19,6 +19,7 @@ from slicing.assembly import EAGER, Windows
 from slicing.blocks import Block, Shape
 from slicing.eager import WINDOW, Records, WindowPages, late_records
 from slicing.emission import CHANGED, ON_CLOSE, Emission
+from slicing.fingerprint import Fingerprint
 from slicing.lateness import Late
 from slicing.pages import Store
 from slicing.state import Bucket
@@ -75,7 +76,7 @@ class MixedBucket(Bucket):
         trees: Sequence[str],
         arguments: Sequence[Sequence[int]],
         grace: int,
-        fingerprint: dict[str, str],
+        fingerprint: Fingerprint,
         store: Store,
         emission: Emission = ON_CLOSE,
     ):

@@ -10,6 +10,7 @@ The widths stand before the columns; the types are the reader's, as the state's 
 from __future__ import annotations
 
 import struct
+import zlib
 from collections.abc import Sequence
 from typing import Any
 
@@ -109,7 +110,7 @@ def to_text(data: bytes) -> str:
 
 
 def from_text(text: str) -> bytes:
-    """The inverse of `to_text`."""
+    """The inverse of `to_text`. Raises ValueError for a text of another length than that has."""
     words = np.frombuffer(text[1:].encode("ascii"), "<u8").copy()
     for lower, shift in reversed(_HALVES):
         low = words & np.uint64(lower)
@@ -118,3 +119,26 @@ def from_text(text: str) -> bytes:
         words |= low
     data = words.view(np.uint8).reshape(-1, 8)[:, :7].tobytes()
     return data[: len(data) - ord(text[0])]
+
+
+_SEAL = "#"
+"""How a text with a checksum begins, and one of state before format 7 does not."""
+_SUM = slice(1, 9)
+
+
+def sealed(text: str) -> str:
+    """ASCII text behind its checksum, a crc32."""
+    return f"{_SEAL}{zlib.crc32(text.encode('ascii')):08x}{text}"
+
+
+def is_sealed(text: str) -> bool:
+    """Whether a text has a checksum. One that has lost it by damage is not a text without one: see `from_text`."""
+    return text.startswith(_SEAL)
+
+
+def unsealed(text: str) -> str:
+    """The inverse of `sealed`. Raises ValueError for a text that has changed since."""
+    content = text[_SUM.stop :]
+    if f"{zlib.crc32(content.encode('ascii')):08x}" != text[_SUM]:
+        raise ValueError(f"its checksum is not {text[_SUM]!r}, as it says")
+    return content

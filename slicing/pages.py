@@ -1,4 +1,4 @@
-"""The pages of one bucket, and the header that finds them, over any store of texts.
+"""The pages of one bucket, which its header finds, over any store of texts.
 
 A page is a block as text. Pages of a list have a number and are merged a few at a time, so that a list stays short
 however small the pieces are that it was written in; pages with a name of their own are the cut slices of a stripe.
@@ -6,34 +6,26 @@ however small the pieces are that it was written in; pages with a name of their 
 
 from __future__ import annotations
 
-import base64
-import json
-import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, fields
-from itertools import chain, takewhile
+from itertools import takewhile
 from typing import Protocol
 
 import numpy as np
 
 from slicing.blocks import Block, Shape, decode_text, encode_text, fold, parts
 from slicing.errors import SlicingError, StateMismatch, raised
+from slicing.fingerprint import Fingerprint
+from slicing.header import FORMAT, OLDER, Entry, Header, Walk
 from slicing.kernel import Array
+from slicing.packing import is_sealed, sealed, unsealed
 
-FORMAT = 6
-READABLE = (4, 5, FORMAT)
-"""A suffix of a three-layer tree that is missing has no records in 4, and must be made from 5 on; made, it has none in
-4. Slices are cut before they enter in 6 only, where 5 would not look for them."""
 FAN_IN = 5
 """So many small pages are merged into one."""
 LARGE = -1
 """The level of pages that fill `blocks.PAGE_BYTES`, which are not merged any more."""
 
 RESTORE = "The checkpoint is damaged: restore a copy of it, or start with a new one."
-
-Entry = list[int]
-"""A page in the header: its number, its first slice, the end of its slices, how often it was merged."""
 
 
 class Store(Protocol):
@@ -86,66 +78,6 @@ class MemoryStore:
         del self.pages[page]
 
 
-@dataclass
-class Stripe:
-    """Pages of the entered slices of one stripe."""
-
-    cuts: list[list[int]] = field(default_factory=list)  # first and end slice within the stripe, pages
-    loose: list[Entry] = field(default_factory=list)
-
-
-@dataclass
-class Header:
-    """The directory of a bucket's pages; a few KB."""
-
-    fingerprint: dict[str, str]
-    watermark: int = 0  # milliseconds, the last one that closed windows
-    done: int = 0  # first window that has not gone out
-    taking: int = 0  # first window that takes records: `done`, or one before it while windows are corrected
-    kept: int = 0  # first window of which all slices are there
-    nodes: int | None = 0  # the window before which the trees' nodes are, None if there are none
-    newest: int | None = None  # newest slice ever seen, None when nothing is left
-    serial: int = 0  # number of the next page
-    fresh: list[Entry] = field(default_factory=list)
-    stripes: dict[int, Stripe] = field(default_factory=dict)
-    late: list[Entry] = field(default_factory=list)
-    caches: dict[str, list[Entry]] = field(default_factory=dict)
-    revision: int = 0  # micro-batches so far, where results carry it
-    nonce: str = ""  # of what a worker process may have kept, see `recent`
-    clock: int = 0  # milliseconds, the last trigger's time, where ticks are by the clock
-    tick: int | None = None  # the last tick, None before the first micro-batch
-
-    def to_text(self) -> str:
-        """The header as compressed JSON in base64."""
-        values = {each.name: getattr(self, each.name) for each in fields(self)}
-        values["stripes"] = {str(key): [stripe.cuts, stripe.loose] for key, stripe in self.stripes.items()}
-        content = json.dumps([FORMAT, *values.values()], separators=(",", ":"))
-        return base64.b64encode(zlib.compress(content.encode(), 1)).decode("ascii")
-
-    def spans(self, length: int) -> Array:
-        """First slice and end of every page of slices, a row each, for stripes of `length`; cached nodes are none."""
-        stripes = self.stripes.values()
-        entries = [*self.fresh, *self.late, *(entry for stripe in stripes for entry in stripe.loose)]
-        every = chain.from_iterable(stripe.cuts for stripe in stripes)
-        cuts = np.fromiter(chain.from_iterable(every), np.int64).reshape(-1, 3)
-        counts = np.array([len(stripe.cuts) for stripe in stripes], np.int64)
-        starts = np.repeat(np.array([*self.stripes], np.int64) * length, counts)
-        return np.concatenate([np.array(entries, np.int64).reshape(-1, 4)[:, 1:3], cuts[:, :2] + starts[:, None]])
-
-    @classmethod
-    def from_text(cls, text: str) -> Header:
-        """The inverse of `to_text`. Raises StateMismatch for another format version."""
-        version, *values = json.loads(zlib.decompress(base64.b64decode(text)))
-        if version not in READABLE:
-            raise StateMismatch(
-                f"the checkpoint has state of format {version}, this version reads format {FORMAT}. "
-                "Start with a new checkpoint, or go back to the version that wrote it."
-            )
-        head = cls(*values)
-        head.stripes = {int(key): Stripe(*content) for key, content in head.stripes.items()}  # type: ignore[misc]
-        return head
-
-
 def covered(spans: Array) -> int:
     """How many slices lie in one of the spans at least, a span being a row of its first slice and its end."""
     firsts, ends = spans[np.argsort(spans[:, 0])].T
@@ -154,31 +86,17 @@ def covered(spans: Array) -> int:
     return int(np.maximum(ends - firsts, 0).sum())
 
 
-def compare_fingerprints(stored: dict[str, str], wanted: dict[str, str]) -> None:
-    """Raise StateMismatch that names every difference between a checkpoint's query and this one."""
-    names = sorted({*stored, *wanted})
-    different = [
-        f"{name}: checkpoint `{stored.get(name)}`, query `{wanted.get(name)}`"
-        for name in names
-        if stored.get(name) != wanted.get(name)
-    ]
-    if different:
-        raise StateMismatch(
-            "the checkpoint was written by a query of another shape; its state cannot be read as this one's. "
-            f"Different: {'; '.join(different)}. Start with a new checkpoint, or change the query back."
-        )
-
-
 @contextmanager
-def _decoding(what: str, store: Store) -> Iterator[None]:
-    """Say of a text that is damaged where it is."""
+def _decoding(what: str, text: str, store: Store) -> Iterator[None]:
+    """Say of a text that is damaged where it is, and of what format it seems to be."""
     try:
         yield
     except (SlicingError, MemoryError):
         raise
     except Exception as error:
+        version = f"format {FORMAT}" if is_sealed(text) else f"formats {OLDER[0]} to {OLDER[-1]}"
         raise StateMismatch(
-            f"{what} of {store.name} cannot be read as state of format {FORMAT}: {raised(error)}. {RESTORE}"
+            f"{what} of {store.name} cannot be read as state of {version}: {raised(error)}. {RESTORE}"
         ) from error
 
 
@@ -190,17 +108,17 @@ class Pages:
     count partials, a partial being a row of a page.
     """
 
-    def __init__(self, store: Store, fingerprint: dict[str, str], done: int):
+    def __init__(self, store: Store, fingerprint: Fingerprint, done: int):
         self.store = store
         self.read = self.written = 0
         self._stored = store.header()
         self.is_new = self._stored is None
         if self._stored is None:
-            self.head = Header(fingerprint, done=done, taking=done, kept=done, nodes=done)
+            walk = Walk(done, done, done, done)
+            self.head = Header(dict(fingerprint.identity), dict(fingerprint.layout), [walk])
         else:
-            with _decoding("the header", store):
-                self.head = Header.from_text(self._stored)
-            compare_fingerprints(self.head.fingerprint, fingerprint)
+            with _decoding("the header", self._stored, store):
+                self.head = fingerprint.header_of(Header.from_text(self._stored))
 
     def save_header(self) -> None:
         """Write the header, if it changed."""
@@ -212,14 +130,14 @@ class Pages:
     def get(self, name: str, shape: Shape) -> Block:
         """Read a page by its name."""
         text = self.store.get(name)
-        with _decoding(f"page `{name}`", self.store):
-            block = decode_text(shape, text)
+        with _decoding(f"page `{name}`", text, self.store):
+            block = decode_text(shape, unsealed(text) if is_sealed(text) else text)
         self.read += len(block)
         return block
 
     def put(self, name: str, block: Block, shape: Shape) -> None:
         """Write a page of a name that was never used."""
-        self.store.put(name, encode_text(shape, block))
+        self.store.put(name, sealed(encode_text(shape, block)))
         self.written += len(block)
 
     def take(self, entries: Sequence[Entry], shape: Shape) -> Iterator[Block]:

@@ -13,7 +13,8 @@ import numpy as np
 
 from slicing.blocks import Block, concat, regroup
 from slicing.emission import Emission, Every, Records
-from slicing.pages import Header, Nodes
+from slicing.header import Header
+from slicing.pages import Nodes
 from slicing.stripes import FOREVER
 from slicing.touching import without_partials
 

@@ -28,6 +28,7 @@ from slicing.blocks import Block, Shape, empty, fold
 from slicing.changes import changes
 from slicing.closings import closing_of
 from slicing.emission import ALL, CHANGED, NEWEST, ON_CLOSE, ONLY_NEW, UPDATE, WITH_DRAINED, WITH_OLD, Emission
+from slicing.fingerprint import Fingerprint
 from slicing.lateness import Late, is_late
 from slicing.latest import newest_windows
 from slicing.pages import Nodes, Pages, Store, covered, page_name
@@ -57,7 +58,7 @@ class Bucket:
         shape: Shape,
         trees: Sequence[str],
         grace: int,
-        fingerprint: dict[str, str],
+        fingerprint: Fingerprint,
         store: Store,
         emission: Emission = ON_CLOSE,
     ):
@@ -67,6 +68,7 @@ class Bucket:
         self.pages = Pages(store, fingerprint, self.slicing.first_open(0, self.wait))
         self.head = self.pages.head
         self._fit_emission()
+        self._fit_trees()
         self.stripes = Stripes(self.pages, shape)
         read = self._entered if emission.which == CHANGED else self._all
         self.recent = Recent(shape, self.head.nonce, str(emission), read)
@@ -89,6 +91,15 @@ class Bucket:
         elif self.pages.is_new:
             head.taking = head.kept = self.slicing.first_open(0, self.grace)
         head.taking = max(head.taking, head.kept)
+
+    def _fit_trees(self) -> None:
+        """Nodes of other trees are dropped, and made anew from the slices."""
+        walk = self.head.families[0]
+        if walk.trees != list(self.trees) and not self.pages.is_new:
+            for name in [name for name in self.head.caches if name.startswith(NODES)]:
+                self.pages.remove(self.head.caches.pop(name))
+            walk.nodes = None
+        walk.trees = list(self.trees)
 
     def add(self, blocks: Sequence[Block]) -> Late[Block]:
         """Judge the partials of a micro-batch, keep those of open windows, return and count those refused.
@@ -214,7 +225,7 @@ class Bucket:
         first, before, reach = self.slicing.entered(self.head.done), self._newest_before, self.slicing.longest
         newest = newest_ordinary(block.slices, reach)
         if before is not None and before > newest + reach:
-            spans = self.head.spans(self.slicing.stripe)
+            spans = self.head.spans()
             ends = spans[spans[:, 0] <= newest, 1]
             before = int(ends.max()) - 1 if len(ends) else None
         if before is None:
@@ -288,7 +299,7 @@ class Bucket:
         assert newest is not None
         if self._here is None or newest <= self._here + reach:
             return newest
-        return newest_reached(self.head.spans(self.slicing.stripe), self._here, reach)
+        return newest_reached(self.head.spans(), self._here, reach)
 
     def _corrections(self, came: Block) -> Iterator[Windows]:
         """Windows that have gone out and got a record."""
@@ -394,7 +405,7 @@ class Bucket:
 
         Once per stripe: rows that come late after that stay apart, or every late row would rewrite a stripe.
         """
-        length, oldest = self.slicing.stripe, self.slicing.first_slice(end)
+        length, oldest = self.stripes.length, self.slicing.first_slice(end)
         entered_before, entered = self.slicing.entered(first), self.slicing.entered(end)
         for key in [key for key in self.head.stripes if entered_before < (key + 1) * length <= entered]:
             self.stripes.cut(key)
@@ -406,7 +417,7 @@ class Bucket:
     def extent(self) -> dict[str, int]:
         """How many slices the pages span, and how many open windows these are of; by the header, no page is read."""
         oldest = self.slicing.first_slice(self.head.done)
-        spans = self.head.spans(self.slicing.stripe)
+        spans = self.head.spans()
         spans = np.maximum(spans[spans[:, 1] > oldest], oldest)
         if not len(spans):
             return {"open_windows": 0, "slices": 0}
@@ -416,7 +427,7 @@ class Bucket:
 
     def check(self) -> None:
         """Assert the invariants between header and pages: no page named twice, nothing expired, every page in place."""
-        head, length = self.head, self.slicing.stripe
+        head, length = self.head, self.stripes.length
         entries = [*head.fresh, *head.late, *(entry for cached in head.caches.values() for entry in cached)]
         names = []
         for key, stripe in head.stripes.items():

@@ -9,6 +9,7 @@ leave.
 
 from __future__ import annotations
 
+import math
 from bisect import insort
 from collections.abc import Iterator
 from itertools import pairwise
@@ -16,7 +17,8 @@ from itertools import pairwise
 import numpy as np
 
 from slicing.blocks import Block, Shape, fold, parts, row_bytes
-from slicing.pages import Entry, Pages, Stripe, page_name
+from slicing.header import Cut, Entry, Stripe
+from slicing.pages import Pages, page_name
 
 CUT_BYTES = 16 << 10
 """Slices smaller than this share a page: reading one costs as much as about 11 KB of content."""
@@ -25,12 +27,18 @@ MOST_AT_ONCE = 64
 FOREVER = 1 << 62
 
 
+def page_stripe(longest: int) -> int:
+    """Slices in a stripe of pages of a new checkpoint, windows having so many at most; old ones keep theirs."""
+    return max(1, round(math.sqrt(longest)))
+
+
 class Stripes:
     """The slices that have entered or are cut. Blocks that are read are not folded: a slice may be in several pages."""
 
     def __init__(self, pages: Pages, shape: Shape):
         self.pages, self.shape = pages, shape
-        self.held, self.late, self.length = pages.head.stripes, pages.head.late, shape.slicing.stripe
+        self.held, self.late = pages.head.stripes, pages.head.late
+        self.length: int = pages.head.layout.setdefault("stripe", page_stripe(shape.slicing.longest))
         self.at_once = 1
         """How many slices a close takes in, or a micro-batch brings, and so, some time later, how many leave in one."""
 
@@ -114,7 +122,7 @@ class Stripes:
         self.late[:] = [entry for entry in self.late if entry[2] > index]
         self.pages.remove(expired)
 
-    def names(self, key: int, cut: list[int]) -> list[str]:
+    def names(self, key: int, cut: Cut) -> list[str]:
         """Pages of a cut, named by its first slice: the header then looks alike for every stripe, and compresses."""
         return [f"c{key * self.length + cut[0]}.{part}" for part in range(cut[2])]
 

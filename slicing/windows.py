@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -15,9 +13,6 @@ from slicing.families import Even, Family, slice_of, windows_of
 from slicing.timed import by_edges as edges_family
 from slicing.timed import cumulating_family, hopping_family, of_fixed_length
 
-SHORT = 300
-"""Specs of up to so many characters are stored as they are."""
-
 
 class Window:
     """Windows that time decides, which a family numbers. Prints as the call that makes it."""
@@ -25,11 +20,6 @@ class Window:
     @property
     def family(self) -> Family:
         """The windows in order, as ranges of slices."""
-        raise NotImplementedError
-
-    @property
-    def stored(self) -> str:
-        """These windows as checkpoints hold them: equal for windows of equal edges."""
         raise NotImplementedError
 
     def slice_of(self, instant: int | datetime) -> tuple[int, int]:
@@ -93,13 +83,6 @@ class Timed(Window):
     def family(self) -> Family:
         """The windows in order, as ranges of slices."""
         return self.of
-
-    @property
-    def stored(self) -> str:
-        """The spec of the family, or a digest of one that is long."""
-        text = json.dumps(self.of.spec(), separators=(",", ":"))
-        digest = hashlib.sha256(text.encode()).hexdigest()[:32]
-        return text if len(text) <= SHORT else f"{self.call}, digest {digest}"
 
     def __repr__(self) -> str:
         return self.call

@@ -20,6 +20,7 @@ from slicing.assembly import EAGER, choose
 from slicing.blocks import Shape, decode, encode, encode_keys, from_records
 from slicing.eager import EagerBucket, Records, decode_records, encode_records
 from slicing.emission import Every
+from slicing.fingerprint import Fingerprint
 from slicing.kernel import kernel
 from slicing.kinds import Field
 from slicing.mixed import MixedBucket, Split
@@ -28,7 +29,7 @@ from slicing.slices import Slicing
 from slicing.state import Bucket
 
 INT = pa.int64()
-FINGERPRINT = {"windows": "hopping", "keys": "bigint"}
+FINGERPRINT = Fingerprint({"keys": ["key0 bigint"]})
 
 
 def seeds(short, every):
@@ -234,6 +235,7 @@ class Stream:
         self.slicing, self.cases, self.grace, self.judged, self.value = slicing, cases, grace, judged, value
         self.shape = shape_of(slicing, cases, (key,))
         self.trees = trees or [choose(kernel_, slicing) for kernel_ in self.shape.kernels]
+        self.fingerprint = FINGERPRINT
         self.store = CountingStore()
         self.watermark = 0
         self.taken = []
@@ -244,7 +246,7 @@ class Stream:
 
     def bucket(self):
         """What the next micro-batch sees: everything is read from the store anew."""
-        return Bucket(self.shape, self.trees, self.grace, FINGERPRINT, self.store)
+        return Bucket(self.shape, self.trees, self.grace, self.fingerprint, self.store)
 
     def shipped(self, records):
         """What reaches the bucket of the records of one input partition."""
@@ -420,8 +422,8 @@ class EmittingStream(Stream):
     def bucket(self):
         if self.eager:
             arguments = [[i] for i in range(len(self.cases))]
-            return EagerBucket(self.shape, arguments, self.grace, FINGERPRINT, self.store, self.emission)
-        return Bucket(self.shape, self.trees, self.grace, FINGERPRINT, self.store, self.emission)
+            return EagerBucket(self.shape, arguments, self.grace, self.fingerprint, self.store, self.emission)
+        return Bucket(self.shape, self.trees, self.grace, self.fingerprint, self.store, self.emission)
 
     def shipped(self, records):
         if not self.eager:
@@ -597,7 +599,7 @@ class MixedStream(EmittingStream):
 
     def bucket(self):
         arguments = [[i] for i in range(len(self.cases))]
-        return MixedBucket(self.shape, self.trees, arguments, self.grace, FINGERPRINT, self.store, self.emission)
+        return MixedBucket(self.shape, self.trees, arguments, self.grace, self.fingerprint, self.store, self.emission)
 
     def shipped(self, records):
         shape, cases = self.of_slices

@@ -13,7 +13,8 @@ LAYERS = (
     {"slicing.edges", "slicing.zones", "slicing.cut", "slicing.families", "slicing.several", "slicing.specs"},
     {"slicing.windows", "slicing.durations", "slicing.timed", "slicing.aggregate"},
     {"slicing.laws", "slicing.kernel", "slicing.pairs", "slicing.hashing", "slicing.blocks", "slicing.claims"},
-    {"slicing.trial"},
+    {"slicing.trial", "slicing.header"},
+    {"slicing.fingerprint"},
     {
         "slicing.assembly",
         "slicing.nodes",

@@ -144,7 +144,7 @@ def test_slices_that_are_cut_before_they_enter(mode, kept, monkeypatch):
         records = evenly(stream.slicing, [first - 3, *range(first, first + 8)], keys=2)
         stream.step(records, int(stream.slicing.slice_start(first)) // 1000, now=first)
         head = stream.bucket().head
-        spans = [key * stream.slicing.stripe + cut[1] for key, each in head.stripes.items() for cut in each.cuts]
+        spans = [key * head.layout["stripe"] + cut[1] for key, each in head.stripes.items() for cut in each.cuts]
         ahead += max(spans, default=0) > stream.slicing.entered(head.done)
     assert ahead > 5
     stream.drain()

@@ -13,7 +13,7 @@ from slicing.assembly import EAGER
 from slicing.blocks import decode, encode, fold
 from slicing.eager import EagerBucket, Records, decode_records, encode_records
 from slicing.emission import on_close
-from slicing.pages import Stripe
+from slicing.header import Stripe
 from slicing.slices import Slicing
 from slicing.spark.strategy import strategy
 
@@ -239,7 +239,7 @@ def test_extent_of_any_header_is_that_of_the_slices_in_its_pages(seed):
     """Pages overlap, lie apart, and have slices of which all windows have gone out."""
     rng = np.random.default_rng(seed)
     bucket = Stream(hopping(30), cases("sum")).bucket()
-    head, length = bucket.head, bucket.slicing.stripe
+    head, length = bucket.head, bucket.stripes.length
     head.done = int(rng.integers(0, 200))
 
     def spans(low, high, count):

@@ -5,13 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import partial
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from slicing.aggregate import EVENT_TIME, Aggregate, Bound, Fieldwise
+from slicing.aggregate import EVENT_TIME, Aggregate, Bound
 from slicing.assembly import EAGER, EAGER_RATIO, TREES, choose
 from slicing.blocks import Shape
 from slicing.costs import number
@@ -44,7 +43,6 @@ class Query:
     ntz: bool
     shape: Shape
     trees: tuple[str, ...]
-    sources: tuple[str, ...]
     columns: tuple[str, ...]
     arguments: tuple[tuple[int, ...], ...]
     grace: int
@@ -240,10 +238,9 @@ def resolve(
     if streaming:
         _check_short(window, grace)
         _check_emission(emission, grace, kernels)
-    sources = tuple(_source(bound, each.aggregate) for bound, each in zip(results.values(), kernels, strict=True))
     timed = streaming and str(frame.sparkSession.conf.get(_TIMED, "false")).lower() == "true"
     options = grace, emission, streaming, late, timed
-    return Query(frame, resolved, window, time, ntz, shape, trees, sources, columns, arguments, *options)
+    return Query(frame, resolved, window, time, ntz, shape, trees, columns, arguments, *options)
 
 
 def _numbered(prefix: str, kinds: list[str]) -> list[Field]:
@@ -252,21 +249,6 @@ def _numbered(prefix: str, kinds: list[str]) -> list[Field]:
 
 def _resolved(bound: Bound, kinds: Mapping[str, str]) -> Aggregate:
     return bound.resolve(tuple("bigint" if c == EVENT_TIME else kinds[c] for c in bound.columns))
-
-
-def _source(bound: Bound, aggregate: Aggregate) -> str:
-    """What a partial is of, as far as it can be told: lambdas have no names."""
-    columns = ", ".join("event time" if column == EVENT_TIME else column for column in bound.columns)
-    combine = aggregate.combine
-    how = ", ".join(u.__name__ for u in combine.ufuncs) if isinstance(combine, Fieldwise) else _function(combine)
-    return f"{how} of ({columns})"
-
-
-def _function(function: object) -> str:
-    if isinstance(function, partial):
-        return f"{_function(function.func)}{function.args}"
-    name = str(getattr(function, "__qualname__", "<"))
-    return "functions" if "<" in name else name
 
 
 def _field(frame: DataFrame, name: str, what: str) -> T.StructField:

@@ -13,6 +13,7 @@ from slicing.assembly import EAGER, Windows
 from slicing.blocks import Block, Shape, decode, fold
 from slicing.eager import EagerBucket, Records, all_windows, decode_records, fold_records, in_memory
 from slicing.emission import Emission
+from slicing.fingerprint import Fingerprint
 from slicing.lateness import Late, is_late
 from slicing.mixed import MixedBucket, Split, join_all
 from slicing.pages import Store
@@ -43,7 +44,7 @@ class Sliced:
         """A block that was shipped."""
         return decode(self.shape, data)
 
-    def bucket(self, grace: int, fingerprint: dict[str, str], store: Store, emission: Emission) -> Bucket:
+    def bucket(self, grace: int, fingerprint: Fingerprint, store: Store, emission: Emission) -> Bucket:
         """The state of a bucket on a stream."""
         return Bucket(self.shape, self.trees, grace, fingerprint, store, emission)
 
@@ -82,7 +83,7 @@ class Eager:
         """Records that were shipped."""
         return decode_records(self.shape, data)
 
-    def bucket(self, grace: int, fingerprint: dict[str, str], store: Store, emission: Emission) -> EagerBucket:
+    def bucket(self, grace: int, fingerprint: Fingerprint, store: Store, emission: Emission) -> EagerBucket:
         """The state of a bucket on a stream."""
         return EagerBucket(self.shape, self.arguments, grace, fingerprint, store, emission)
 
@@ -121,7 +122,7 @@ class Mixed:
         records = [decode_records(self.shape, data) for data in _filled(rows, "records")]
         return [*self.sliced.shipped(rows), *records]
 
-    def bucket(self, grace: int, fingerprint: dict[str, str], store: Store, emission: Emission) -> MixedBucket:
+    def bucket(self, grace: int, fingerprint: Fingerprint, store: Store, emission: Emission) -> MixedBucket:
         """The state of a bucket on a stream."""
         return MixedBucket(self.shape, self.trees, self.arguments, grace, fingerprint, store, emission)
 

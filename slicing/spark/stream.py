@@ -15,10 +15,12 @@ from pyspark.sql import DataFrame
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 from pyspark.sql.types import StructType
 
+from slicing.assembly import EAGER
 from slicing.closing import FRAME_ROWS
 from slicing.eager import EagerBucket
 from slicing.emission import Every
 from slicing.errors import StateMismatch
+from slicing.fingerprint import PARTIALS, WINDOWS, Fingerprint, fingerprint_of
 from slicing.lateness import RECORDS, Late
 from slicing.pages import RESTORE
 from slicing.spark.late import LateColumns
@@ -75,7 +77,7 @@ class SparkStore:
 class Buckets(StatefulProcessor):
     """Spark's stateful operator over buckets: rows are added, and closing happens in the timer only."""
 
-    def __init__(self, strategy: Sliced | Eager | Mixed, query: Query, fingerprint: dict[str, str]):
+    def __init__(self, strategy: Sliced | Eager | Mixed, query: Query, fingerprint: Fingerprint):
         self.strategy, self.fingerprint = strategy, fingerprint
         self.grace, self.emission, self.late_columns = query.grace, query.emission, query.late_columns
         self.fields = query.flat_fields()
@@ -180,17 +182,11 @@ class Buckets(StatefulProcessor):
         return frame
 
 
-def fingerprint(query: Query, labels: tuple[int, ...], partitions: int) -> dict[str, str]:
-    """What state depends on, as names and values that a message can show."""
-    pairs = zip(query.shape.kernels, query.trees, strict=True)
-    return {
-        "windows": query.window.stored,
-        "keys": ", ".join(map(str, query.shape.keys)),
-        "aggregates": "; ".join(query.sources),
-        "partials": "; ".join(f"{', '.join(map(str, kernel.fields))}: {tree}" for kernel, tree in pairs),
-        "stripe": str(query.shape.slicing.stripe),
-        "buckets": f"{len(labels)} over {partitions} shuffle partitions",
-    }
+def fingerprint(query: Query, labels: tuple[int, ...], partitions: int) -> Fingerprint:
+    """What the state of a query depends on."""
+    contents = [WINDOWS if tree == EAGER else PARTIALS for tree in query.trees]
+    columns = [[None if at < 0 else query.columns[at] for at in places] for places in query.arguments]
+    return fingerprint_of(query.shape, contents, columns, f"{len(labels)} over {partitions} shuffle partitions")
 
 
 def build(

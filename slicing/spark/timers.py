@@ -19,9 +19,10 @@ import pandas as pd
 import pyarrow as pa
 
 from slicing.eager import EagerBucket
+from slicing.header import Header
 from slicing.kernel import ColumnsKernel, Kernel, RowsKernel
 from slicing.mixed import MixedBucket
-from slicing.pages import Header, Pages
+from slicing.pages import Pages
 from slicing.spark import stream
 from slicing.spark.preaggregate import PreAggregate, Ship
 from slicing.spark.query import PREAGGREGATE

@@ -1,0 +1,98 @@
+"""State that earlier versions have written is read, and goes on with the rows that the raw records have."""
+
+import base64
+import json
+import zlib
+
+import pyarrow as pa
+import pytest
+from golden.make import SCENARIOS, fingerprint_of, load, stream_of
+
+from slicing.blocks import encode
+from slicing.header import FORMAT, OLDER
+from slicing.packing import from_text, is_sealed, unsealed
+from slicing.pages import Pages
+
+STREAMS = load("streams")
+
+
+def opened(name, stored):
+    """A stream that goes on from a stored bucket: what must go out next is known from all records so far."""
+    stream = stream_of(SCENARIOS[name])
+    for records, watermark, now in STREAMS[name][: stored["seen"]]:
+        stream.expect(records, watermark, now)
+    stream.late = list(stream.true_late)
+    stream.store.text, stream.store.pages = stored["header"], dict(stored["pages"])
+    stream.fingerprint = fingerprint_of(SCENARIOS[name], stream)
+    return stream
+
+
+def go_on(stream, name, stored):
+    stream.bucket().check()
+    for records, watermark, now in STREAMS[name][stored["seen"] :]:
+        stream.step(records, watermark, now)
+    assert stream.rows > 10
+    stream.drain()
+
+
+@pytest.mark.parametrize("name", SCENARIOS)
+@pytest.mark.parametrize("version", [*OLDER, FORMAT])
+def test_state_of_every_format_goes_on(version, name):
+    stored = load(f"format{version}")[name]
+    go_on(opened(name, stored), name, stored)
+
+
+@pytest.mark.parametrize("version", [*OLDER, FORMAT])
+@pytest.mark.parametrize("name", ["two layers", "three layers", "two slices an advance"])
+def test_other_trees_go_on_with_nodes_made_anew(version, name):
+    """Which tree it is does not matter to state; both aggregates of the first one may have either."""
+    stored = load(f"format{version}")[name]
+    stream = opened(name, stored)
+    stream.trees = ["three_layer" if tree == "two_layer" else "recompute" for tree in stream.trees]
+    head = stream.bucket().head
+    assert head.nodes is None
+    assert head.families[0].trees == stream.trees
+    assert not head.caches
+    go_on(stream, name, stored)
+
+
+@pytest.mark.parametrize("version", OLDER)
+def test_older_state_is_written_in_todays_format_and_keeps_its_stripes(version):
+    name = "pages of their own"
+    stored = load(f"format{version}")[name]
+    stream = opened(name, stored)
+    stream.step([], 0)
+    head = content(stream.store.text)
+    assert head["format"] == FORMAT
+    assert head["layout"]["stripe"] == 4
+    assert [walk["trees"] for walk in head["families"]] == [["two_layer", "three_layer"]]
+    assert head["identity"] == stream.fingerprint.identity
+    assert any(not is_sealed(text) for text in stream.store.pages.values()), "pages stay as they are"
+
+
+def content(text):
+    """The JSON of a header."""
+    return json.loads(zlib.decompress(base64.b64decode(unsealed(text))))
+
+
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_what_is_read_is_written_byte_by_byte_as_it_was(name, monkeypatch):
+    """Before compression, which is the library's. All pages are read on the way, those of the golden file too."""
+    stored, read, get = load(f"format{FORMAT}")[name], set(), Pages.get
+
+    def compared(self, page, shape):
+        block, text = get(self, page, shape), from_text(unsealed(self.store.get(page)))
+        assert uncompressed(encode(shape, block)) == uncompressed(text)
+        read.add(page)
+        return block
+
+    monkeypatch.setattr(Pages, "get", compared)
+    stream = opened(name, stored)
+    assert list(content(stream.bucket().head.to_text()).items()) == list(content(stored["header"]).items())
+    go_on(stream, name, stored)
+    assert read & stored["pages"].keys()
+
+
+def uncompressed(data):
+    """The lengths of a block and its bytes."""
+    return data[:16], pa.Codec("zstd").decompress(data[16:], int.from_bytes(data[8:16], "little"), asbytes=True)
