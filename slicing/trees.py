@@ -245,7 +245,7 @@ class ThreeLayer:
             run = run.with_newer(part)
             runs.append(run)
         totals, middles = run.apart(int(new[-1]) - q + 1), []
-        changes = np.diff(old, prepend=-1) + np.diff(new, prepend=-1) != 0
+        changes = (np.diff(old, prepend=old[0] - 1) != 0) | (np.diff(new, prepend=new[0] - 1) != 0)
         for at in np.flatnonzero(changes).tolist():
             while self.q < new[at]:
                 self.run = totals[self.q - q]
