@@ -4,8 +4,6 @@ Records go to Python and are dropped there, one small row per bucket goes throug
 its header and sets a timer, and rows that were made beforehand come back: as many and of the same columns as ours.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -18,6 +16,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 from pyspark.sql.types import StructType
 
+from benchmarks.baselines.query import window_struct
 from slicing.spark.buckets import labels
 from slicing.windows import microseconds
 
@@ -33,7 +32,7 @@ class Floor:
     rows: int
 
     def __call__(self, frame: DataFrame, size: str, advance: str) -> DataFrame:
-        """Rows with the columns of `queries.Ours`."""
+        """Rows with the columns of `Ours`."""
         spark = frame.sparkSession
         partitions = int(spark.conf.get("spark.sql.shuffle.partitions") or 1)
         buckets = labels(spark, partitions, partitions)
@@ -41,11 +40,8 @@ class Floor:
         flat = blocks.groupBy("bucket").transformWithStateInPandas(
             Idle(self.rows // partitions), FLAT, outputMode="Append", timeMode="EventTime"
         )
-        start, end = (
-            F.timestamp_micros(F.col("start") + shift).alias(name)
-            for name, shift in (("start", 0), ("end", microseconds(size, "size")))
-        )
-        return flat.select("key", F.struct(start, end).alias("window"), "records", "total")
+        window = window_struct(F.col("start"), F.col("start") + microseconds(size, "size"))
+        return flat.select("key", window, "records", "total")
 
 
 @dataclass(frozen=True)

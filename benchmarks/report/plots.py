@@ -1,7 +1,5 @@
 """The plots of the performance page, as small SVG files."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from itertools import groupby
 from pathlib import Path
@@ -12,25 +10,19 @@ import matplotlib as mpl
 mpl.use("svg")
 import matplotlib.pyplot as plt
 
-from benchmarks import axes, goals
-from benchmarks.results import Kept, Point, Ratio
+from benchmarks.report.results import Point, Ratio
 
 # Text stays text, and the same figures give the same file.
 STYLE = {"svg.fonttype": "none", "svg.hashsalt": "slicing", "font.size": 8, "axes.spines.top": False}
+PLOTS = ("goals", "axes", "crosses")
 OURS, GOAL = "#2b6cb0", "#c05621"
 
 
-def draw(found: Sequence[Kept], folder: Path) -> list[str]:
+def draw(goals: Sequence[Ratio], axes: Sequence[Sequence[Point]], folder: Path) -> list[str]:
     """Draw what there are results for; returns the paths as the page in the folder above links them."""
-    points = [each for each in found if isinstance(each, Point) and not each.run.stopped and each.x is not None]
-    ratios = {each.name: each for each in found if isinstance(each, Ratio) and each.ratio is not None}
     drawn = []
     with mpl.rc_context(STYLE):
-        for name, figure in (
-            ("goals", _goals([ratios[each.__name__] for each in goals.GOALS if each.__name__ in ratios])),
-            ("axes", _axes(_ordered(points, axes.AXES))),
-            ("crosses", _axes(_ordered(points, axes.CROSSES))),
-        ):
+        for name, figure in zip(PLOTS, (_goals(goals), *map(_axes, axes)), strict=True):
             if figure is not None:
                 figure.savefig(folder / f"{name}.svg", metadata={"Date": None}, bbox_inches="tight")
                 plt.close(figure)
@@ -38,14 +30,9 @@ def draw(found: Sequence[Kept], folder: Path) -> list[str]:
     return drawn
 
 
-def _ordered(points: Sequence[Point], specs: Sequence[axes.Spec]) -> list[Point]:
-    known = {point.name: point for point in points}
-    return [known[spec.name] for spec in specs if spec.name in known]
-
-
 def _goals(ratios: Sequence[Ratio]) -> Any:
     """How far each goal is reached: 1 is the goal, more is better."""
-    reached = [(each.title, _reached(each)) for each in reversed(ratios) if each.goal]
+    reached = [(each.title, _reached(each)) for each in reversed(ratios) if each.goal and each.ratio is not None]
     if not reached:
         return None
     figure, axis = plt.subplots(figsize=(7.5, 0.6 + 0.22 * len(reached)))
@@ -65,7 +52,8 @@ def _reached(each: Ratio) -> float:
 
 def _axes(points: Sequence[Point]) -> Any:
     """Seconds of a micro-batch along every axis, both logarithmic; a line per series."""
-    panels = [(axis, list(own)) for axis, own in groupby(points, key=lambda point: point.axis)]
+    finished = [point for point in points if point.x is not None and not point.run.stopped]
+    panels = [(axis, list(own)) for axis, own in groupby(finished, key=lambda point: point.axis)]
     if not panels:
         return None
     columns = min(4, len(panels))

@@ -1,6 +1,6 @@
-"""Flink's side of `benchmarks.flink`, run by a Python that has pyflink and nothing of this project.
+"""Flink's side of `benchmarks.comparisons.flink`, run by a Python that has pyflink and nothing of this project.
 
-`python -P flink_side.py RECORDS ROWS SIZE ADVANCE BACKEND SCRATCH`, with size and advance in seconds. The first run
+`python -P flink_job.py RECORDS ROWS SIZE ADVANCE BACKEND SCRATCH`, with size and advance in seconds. The first run
 warms up and writes its rows into the folder ROWS, as CSV; the second goes into the blackhole sink. Prints the seconds
 of the second, as the job itself reports them, its processor time, and Flink's version.
 """

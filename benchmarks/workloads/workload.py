@@ -6,6 +6,8 @@ import hashlib
 import os
 import shutil
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -20,6 +22,14 @@ KEY_COLUMNS = {
     "string": {"key": "string"},
     "composite": {"key": "bigint", "region": "string"},
 }
+
+
+@contextmanager
+def scratch() -> Iterator[Path]:
+    """A folder of its own beside the workloads, so that their files can be linked into it."""
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True, dir=FOLDER) as folder:
+        yield Path(folder)
 
 
 @dataclass(frozen=True)
@@ -66,6 +76,10 @@ class Workload:
     @staticmethod
     def _share(count: int, share: float) -> int:
         return max(1, round(count * share))
+
+    def files(self) -> list[Path]:
+        """The files in order, those of the history first."""
+        return sorted(self.path().glob("*.parquet"))
 
     def path(self) -> Path:
         """The folder of the files, which are written at the first call."""
@@ -123,23 +137,3 @@ def _key_columns(kind: str, codes: np.ndarray) -> dict[str, pa.Array]:
 def _texts(prefix: str, codes: np.ndarray) -> pa.Array:
     distinct, positions = np.unique(codes, return_inverse=True)
     return pa.array([f"{prefix}{code:07d}" for code in distinct]).take(pa.array(positions))
-
-
-DAY = Workload("day", 1_000_000, 10_000, 8_640, 10)
-DAYS = Workload("two days", 1_000_000, 10_000, 8_640, 6, history=replace(DAY, batches=11))
-_WEEK = Workload("seven days", 1_000_000, 1_000, 86_400, 7)
-TWO_WEEKS = replace(_WEEK, name="two weeks", history=_WEEK)
-DENSE = Workload("dense", 200_000, 1_000, 360, 10)
-DENSE_MILLION = Workload("dense million", 1_000_000, 1_000, 360, 6)
-SMALL = Workload(
-    "dense by 1,000", 1_000, 1_000, 1.8, 40, parts=1, history=Workload("dense", 500_000, 1_000, 1_800, 2, parts=1)
-)
-SPARSE = Workload("sparse", 100_000, 1_000_000, 720, 4, history=Workload("sparse before", 100_000, 1_000_000, 720, 6))
-KEYS = Workload("keys", 200_000, 100_000, 360, 10)
-
-
-def many_keys(keys: int) -> Workload:
-    """2 M records of the first minute, then micro-batches of 10,000, three in a minute."""
-    return Workload(
-        f"{keys} keys", 10_000, keys, 20, 18, history=Workload(f"{keys} keys before", 1_000_000, keys, 30, 2)
-    )

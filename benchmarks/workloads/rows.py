@@ -1,7 +1,5 @@
 """Whether two runs gave the same rows: exact columns by count and hash, floats row by row within the bound of sums."""
 
-from __future__ import annotations
-
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 

@@ -3,10 +3,7 @@
 Each stream waits for files of its own folder, to which the next micro-batch is added when it is its turn.
 """
 
-from __future__ import annotations
-
 import os
-import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -17,10 +14,11 @@ from typing import Any
 
 from pyspark.sql.streaming.query import StreamingQuery
 
-from benchmarks import measure
-from benchmarks.measure import Run, Settings
-from benchmarks.queries import Query
-from benchmarks.workloads import FOLDER, Workload
+from benchmarks.running import streams
+from benchmarks.running.run import Run
+from benchmarks.running.session import configured
+from benchmarks.running.side import Side
+from benchmarks.workloads.workload import scratch
 
 PAUSE = 0.1
 WAITING = {
@@ -34,43 +32,23 @@ WAITING = {
 """Settings of a stream that waits for its turns."""
 
 
-@dataclass(frozen=True)
-class Side:
-    """One stream; the fields are the arguments of `measure.stream`."""
-
-    query: Query
-    workload: Workload
-    size: str
-    advance: str
-    settings: Settings = field(default_factory=Settings)
-
-    @property
-    def batches(self) -> int:
-        """Micro-batches to run, with those of the history."""
-        return measure.batches(self.workload, self.settings)
-
-    def warm_up(self) -> Run | None:
-        """The run that warms up, if there is one."""
-        return measure.warm_up(self.query, self.workload, self.size, self.advance, self.settings)
-
-
 @cache
-def turns(*sides: Side) -> tuple[Run, ...]:
+def run(*sides: Side) -> tuple[Run, ...]:
     """The steady micro-batches of every side, into a noop sink; once per process for the same sides.
 
-    They are counted and warmed up for as by `measure.stream`, and a side is stopped as there: the others go on. Memory
+    They are counted and warmed up for as by `streams.run`, and a side is stopped as there: the others go on. Memory
     of workers is not told apart: it is left out.
     """
     most = max(side.batches for side in sides)
-    cold = {side: side.warm_up() for side in sides}
+    cold = {side: streams.warmed_up(side) for side in sides}
     runs = {side: run for side, run in cold.items() if run and run.stopped}
     with ExitStack() as stack:
-        streams = {side: stack.enter_context(_fed(side)) for side in sides if side not in runs}
+        fed = {side: stack.enter_context(_fed(side)) for side in sides if side not in runs}
         for number in range(most):
-            for side, stream in streams.items():
+            for side, stream in fed.items():
                 if number < side.batches:
                     stream.next()
-        runs |= {side: stream.run() for side, stream in streams.items()}
+        runs |= {side: stream.run() for side, stream in fed.items()}
     return tuple(runs[side] for side in sides)
 
 
@@ -111,24 +89,22 @@ class _Fed:
 
     def run(self) -> Run:
         """Medians, as those of a stream that has run alone."""
-        workload, settings = self.side.workload, self.side.settings
         if self.stopped:
-            return Run(self.spent, workload.records, stopped=True, store=settings.store)
-        written = measure.bytes_of(self.folder / "checkpoint" / "state")
-        return replace(measure.medians(self.progress, workload.before, settings, written), took=self.spent)
+            return Run(self.spent, self.side.workload.records, stopped=True, store=self.side.settings.store)
+        written = streams.bytes_of(self.folder / "checkpoint" / "state")
+        return replace(streams.medians(self.side, self.progress, written), took=self.spent)
 
 
 @contextmanager
 def _fed(side: Side) -> Iterator[_Fed]:
     """A stream that waits for its first files."""
-    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True, dir=FOLDER) as root:
-        folder = Path(root)
-        with measure.configured(side.settings, WAITING) as spark:
-            source = measure.source(spark, side.workload, side.settings.delay, path=f"{folder}/batch-*")
+    with scratch() as folder:
+        with configured(side.settings, WAITING) as spark:
+            source = streams.source(spark, side.workload, side.settings.delay, path=f"{folder}/batch-*")
             out = side.query(source, side.size, side.advance)
-            running = measure.noop(out, side.settings, folder / "checkpoint").start()
+            running = streams.noop(out, side.settings, folder / "checkpoint").start()
         try:
-            yield _Fed(side, folder, sorted(side.workload.path().glob("*.parquet")), running)
+            yield _Fed(side, folder, side.workload.files(), running)
         finally:
             running.stop()
 

@@ -1,28 +1,23 @@
 """The accounting of the state: partials read and written by each strategy, as the engine counts them, beside formulas.
 
-`python -m benchmarks.accounting` prints it; `--spark` runs a small stream of each strategy too, for the calls and bytes
-of the state store. One bucket, some hundred keys (so that a slice fills a page), one record of each key per slice and
-micro-batch, and the watermark of a micro-batch is the largest time of the one before, as on Spark.
+`python -m benchmarks.comparisons.accounting` prints it; `accounting_on_spark` has the calls and bytes of the state
+store. One bucket, some hundred keys (so that a slice fills a page), one record of each key per slice and micro-batch,
+and the watermark of a micro-batch is the largest time of the one before, as on Spark.
 """
 
-from __future__ import annotations
-
 import argparse
-import os
-import sys
-import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 import combinators as C
-from slicing import Emission, group_by, hopping, on_update, recent, stripes
+from benchmarks.report import results
+from benchmarks.report.tables import markdown
+from benchmarks.running.side import CORES
+from slicing import Emission, on_update, recent, stripes
 from slicing.aggregate import Aggregate
 from slicing.assembly import group_length
 from slicing.blocks import Shape, encode_keys, from_records
@@ -34,8 +29,6 @@ from slicing.kinds import Field
 from slicing.pages import MemoryStore, Pages
 from slicing.slices import Slicing
 from slicing.state import Bucket
-
-os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
 
 SECOND = 1_000_000
 KEYS = 400
@@ -248,10 +241,7 @@ def rows(ratios: Sequence[int] = RATIOS) -> list[Row]:
     return found
 
 
-HEAD = (
-    "| strategy | R | record: proposal | predicted | counted | close: predicted | counted | row: counted |\n"
-    "| --- | --- | --- | --- | --- | --- | --- | --- |"
-)
+HEAD = ("strategy", "R", "record: proposal", "predicted", "counted", "close: predicted", "counted", "row: counted")
 
 
 def table(ratios: Sequence[int] = RATIOS) -> str:
@@ -259,145 +249,40 @@ def table(ratios: Sequence[int] = RATIOS) -> str:
 
     The last column has all of it: records and closes, by the rows that went out.
     """
-    lines = [HEAD]
-    for row in rows(ratios):
-        counted = row.counted
-        cells = [row.formula, row.predicted[0], counted.record, row.predicted[1], counted.window, counted.per_row]
-        lines.append(f"| {row.strategy} | {row.ratio} | " + " | ".join(map(_cell, cells)) + " |")
-    for ratio in ratios:
-        sketched = f"2 / 1, and {ratio - 1} / 1 at each advance"
-        lines.append(f"| {SKETCHED} | {ratio} | {sketched} | - | - | - | - | - |")
-    return "\n".join(lines)
+    lines = [(row.strategy, str(row.ratio), *map(cell, _costs(row))) for row in rows(ratios)]
+    lines += [(SKETCHED, str(ratio), f"2 / 1, and {ratio - 1} / 1 at each advance", *"-----") for ratio in ratios]
+    return markdown(HEAD, lines)
 
 
-def _cell(cost: Cost | None) -> str:
+def _costs(row: Row) -> tuple[Cost | None, ...]:
+    counted = row.counted
+    return (row.formula, row.predicted[0], counted.record, row.predicted[1], counted.window, counted.per_row)
+
+
+def cell(cost: Cost | None) -> str:
+    """Partials read / written."""
     return "-" if cost is None else f"{number(cost.reads)} / {number(cost.writes)}"
 
 
-# --- on Spark -------------------------------------------------------------------------------------------------------
-
-SCHEMA = "key bigint, ts timestamp, v bigint, d double"
-START = 1_700_000_000
-METRICS = {
-    "gets": "rocksdbGetCount",
-    "puts": "rocksdbPutCount",
-    "bytes_read": "rocksdbTotalBytesRead",
-    "bytes_written": "rocksdbTotalBytesWritten",
-}
-
-
 @dataclass(frozen=True)
-class Physical:
-    """A steady micro-batch of one record of each key, in which one window closes, on Spark: calls of the state store,
-    its bytes, and the partials of a key that the engine counts; none for Spark's own `window()`."""
+class Accounting:
+    """The table, for the page."""
 
-    name: str
-    gets: float
-    puts: float
-    bytes_read: float
-    bytes_written: float
-    partials: Cost | None
-    predicted: Cost | None
+    name: str = "Accounting"
+
+    def measured(self) -> results.Table:
+        """Count it."""
+        return results.Table(self.name, table(), results.machine(CORES))
 
 
-def physical(ratio: int = 12, keys: int = 2 * KEYS, names: Sequence[str] = ()) -> list[Physical]:
-    """Runs a stream of each strategy, or of those named, and of Spark's `window()`; about half a minute each."""
-    slicing = Slicing(ratio * SECOND, SECOND)
-    period = group_length(slicing) * slicing.stripe
-    batches = 1 + ratio + slicing.stripe + period
-    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
-        _write(Path(folder), ratio, batches, keys)
-        found = []
-        for strategy in (*(each for each in STRATEGIES if each.held), None):
-            name = strategy.name if strategy else SPARK
-            if not names or name in names:
-                progress = _run(strategy, folder, ratio)[:batches][-period:]
-                found.append(_averages(name, progress, strategy, slicing, keys))
-    return found
-
-
-SPARK = "Spark `window()`"
-
-
-def _write(folder: Path, ratio: int, batches: int, keys: int) -> None:
-    """A file with the slices of two windows, then one for each slice."""
-    for batch in range(batches):
-        slices = np.arange(2 * ratio) if batch == 0 else np.array([2 * ratio + batch - 1])
-        times = pa.array(np.repeat(START + slices, keys) * SECOND, pa.timestamp("us", "UTC"))
-        ones = np.ones(len(times), dtype=np.int64)
-        columns = {"key": np.tile(np.arange(keys), len(slices)), "ts": times, "v": ones, "d": ones.astype(np.float64)}
-        path = folder / f"part-{batch:05d}.parquet"
-        pq.write_table(pa.table(columns), path)
-        os.utime(path, (START + batch, START + batch))  # Spark reads them in this order
-
-
-def _run(strategy: Strategy | None, folder: str, ratio: int) -> list[Any]:
-    """The progress of the micro-batches; two buckets in two partitions."""
-    from pyspark.sql import functions as F
-
-    from benchmarks.measure import session
-
-    size, advance = f"{ratio} seconds", "1 second"
-    source = session().readStream.schema(SCHEMA).option("maxFilesPerTrigger", 1).parquet(folder)
-    source = source.withWatermark("ts", "0 seconds")
-    if strategy is None:
-        out = source.groupBy("key", F.window("ts", size, advance)).agg(F.sum("v"))
-    else:
-        windowed = group_by(source, "key").window(hopping(size, advance), time="ts").buckets(2).emit(strategy.emission)
-        column = "d" if "three_layer" in strategy.trees else "v"
-        out = windowed.assemble(strategy.trees[0]).aggregate(total=C.sum(column))
-    mode = "update" if strategy and strategy.emission != ON_CLOSE else "append"
-    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as checkpoint:
-        writer = out.writeStream.format("noop").outputMode(mode).option("checkpointLocation", checkpoint)
-        running = writer.trigger(availableNow=True).start()
-        running.awaitTermination()
-        return list(running.recentProgress)
-
-
-def _averages(name: str, progress: list[Any], strategy: Strategy | None, slicing: Slicing, keys: int) -> Physical:
-    def mean(values: list[float]) -> float:
-        return sum(values) / len(values)
-
-    metrics = [each["stateOperators"][0]["customMetrics"] for each in progress]
-    figures = {field: mean([float(each[metric]) for each in metrics]) for field, metric in METRICS.items()}
-    if strategy is None:
-        return Physical(name, **figures, partials=None, predicted=None)
-    counts = [next(iter(each["observedMetrics"].values())) for each in progress]
-    reads, writes = (mean([each[f"partials_{side}"] / keys for each in counts]) for side in ("read", "written"))
-    costs = strategy.costs(slicing)
-    predicted = costs.record_in_order(strategy.held) + costs.close(strategy.held)
-    return Physical(name, **figures, partials=Cost(reads, writes), predicted=predicted)
-
-
-PHYSICAL_HEAD = (
-    "| strategy | partials of a key, predicted | counted | gets | puts | bytes read | bytes written |\n"
-    "| --- | --- | --- | --- | --- | --- | --- |"
-)
-
-
-def physical_table(found: Sequence[Physical]) -> str:
-    """The figures on Spark as a Markdown table, of one micro-batch and all keys."""
-    lines = [PHYSICAL_HEAD]
-    for each in found:
-        partials = [_cell(cost) for cost in (each.predicted, each.partials)]
-        calls = [f"{value:,.0f}" for value in (each.gets, each.puts, each.bytes_read, each.bytes_written)]
-        lines.append("| " + " | ".join([each.name, *partials, *calls]) + " |")
-    return "\n".join(lines)
+BENCHMARKS = (Accounting(),)
 
 
 def main() -> None:
-    """Print the accounting; with `--spark` the calls and bytes of the state store too."""
+    """Print the accounting."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--ratio", type=int, action="append", help=f"windows per record; {RATIOS} if left out")
-    parser.add_argument("--spark", action="store_true", help="also run a small stream of each strategy on Spark")
-    parser.add_argument("--only", action="append", default=[], help="with --spark: the name of a strategy")
-    options = parser.parse_args()
-    print(table(options.ratio or RATIOS))
-    if options.spark:
-        from benchmarks.measure import session
-
-        print(f"\n{physical_table(physical(names=options.only))}")
-        session().stop()
+    print(table(parser.parse_args().ratio or RATIOS))
 
 
 if __name__ == "__main__":

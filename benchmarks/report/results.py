@@ -1,7 +1,5 @@
 """Results as they are kept: one file each, so that one benchmark can be measured again and the page written anew."""
 
-from __future__ import annotations
-
 import json
 import os
 import platform
@@ -9,11 +7,13 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
-from benchmarks.measure import Run
+from benchmarks import ROOT
+from benchmarks.running.run import Run
 
-FOLDER = Path(__file__).resolve().parent.parent / ".asv" / "measured"
+FOLDER = ROOT / ".asv" / "measured"
+BY_HAND = ROOT / "docs" / "performance"  # results in the tree: `make bench` does not measure them
 PACKAGES = ("pyspark", "numpy", "pyarrow", "pandas", "polars")
 
 
@@ -31,6 +31,11 @@ class Ratio:
     baseline: Run
     ours: Run
     machine: str
+
+    @property
+    def figure(self) -> float | None:
+        """The ratio."""
+        return self.ratio
 
     @property
     def reached(self) -> bool | None:
@@ -52,6 +57,11 @@ class Point:
     run: Run
     machine: str
 
+    @property
+    def figure(self) -> float:
+        """Seconds of a micro-batch."""
+        return self.run.seconds
+
 
 @dataclass(frozen=True)
 class Figure:
@@ -64,6 +74,11 @@ class Figure:
     goal: float | None
     machine: str
 
+    @property
+    def figure(self) -> float:
+        """The figure itself."""
+        return self.value
+
 
 @dataclass(frozen=True)
 class Table:
@@ -72,6 +87,7 @@ class Table:
     name: str
     text: str
     machine: str
+    figure: ClassVar[None] = None
 
 
 Kept = Ratio | Point | Figure | Table

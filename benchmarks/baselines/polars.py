@@ -1,10 +1,5 @@
 """The limit: Polars in one process on the same files. Lazy, slices first, then rolling sums; nothing is durable."""
 
-from __future__ import annotations
-
-import statistics
-import tempfile
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
@@ -13,8 +8,10 @@ from pathlib import Path
 import polars as pl
 from pyspark.sql import DataFrame
 
-from benchmarks.measure import Run, session
-from benchmarks.workloads import FOLDER, Workload
+from benchmarks.running.bounded import warm_seconds
+from benchmarks.running.run import Run
+from benchmarks.running.session import session
+from benchmarks.workloads.workload import Workload, scratch
 from slicing.windows import microseconds
 
 
@@ -44,26 +41,18 @@ def windows(paths: list[Path], size: str, advance: str, column: str = "v") -> pl
     return rolled.select("key", window.alias("window"), pl.col("n").alias("records"), pl.col("s").alias("total"))
 
 
-def files(workload: Workload) -> list[Path]:
-    """The files of a workload without its history."""
-    return sorted(workload.path().glob("*.parquet"))[workload.before * workload.parts :]
-
-
 @cache
-def bounded(workload: Workload, size: str, advance: str, repeat: int = 2) -> Run:
-    """Median seconds to collect all windows, after a run that warms up."""
-    seconds, rows = [], 0
-    for _ in range(repeat + 1):
-        start = time.monotonic()
-        rows = windows(files(workload), size, advance).collect().height
-        seconds.append(time.monotonic() - start)
-    return Run(statistics.median(seconds[1:]), workload.total, rows, batches=repeat)
+def run(workload: Workload, size: str, advance: str) -> Run:
+    """Seconds to collect all windows of a workload without its history, after a run that warms up; median of two."""
+    query = windows(workload.files()[workload.before * workload.parts :], size, advance)
+    rows = []
+    seconds = warm_seconds(lambda: rows.append(query.collect().height), repeat=2)
+    return Run(seconds, workload.total, rows[-1], batches=2)
 
 
 @contextmanager
-def parquet(workload: Workload, size: str, advance: str) -> Iterator[DataFrame]:
+def written(workload: Workload, size: str, advance: str) -> Iterator[DataFrame]:
     """All rows, history included, written into Parquet and read by Spark."""
-    with tempfile.TemporaryDirectory(dir=FOLDER) as folder:
-        paths = sorted(workload.path().glob("*.parquet"))
-        windows(paths, size, advance).sink_parquet(f"{folder}/rows.parquet")
-        yield session().read.parquet(folder)
+    with scratch() as folder:
+        windows(workload.files(), size, advance).sink_parquet(folder / "rows.parquet")
+        yield session().read.parquet(str(folder))
