@@ -13,12 +13,13 @@ pytest.importorskip("polars", reason="the packages of the group `bench` are not 
 pytest.importorskip("matplotlib", reason="the packages of the group `bench` are not installed")
 
 from benchmarks import ROOT, run
-from benchmarks.baselines import flink, polars
+from benchmarks.baselines import flink, old_commit, polars
 from benchmarks.baselines.floor import Floor
 from benchmarks.baselines.ours import FourFunctions, Ours
 from benchmarks.baselines.spark import SparkWindow
 from benchmarks.comparisons import accounting, batch_bytes, comparison, growth, registry
 from benchmarks.comparisons.comparison import TIME, Check, Comparison
+from benchmarks.comparisons.old_commit import LINES, Counted, Timed, lines
 from benchmarks.report import asv, page, plots, ratios, results
 from benchmarks.report.growth import exponent
 from benchmarks.report.tables import markdown
@@ -449,3 +450,65 @@ def test_asv_finds_all_benchmarks():
     )
     assert found.returncode == 0, found.stdout + found.stderr
     assert "No problems found" in found.stdout
+
+
+class Tree:
+    """Takes these seconds, one turn after another; the first stream is the one whose rows are compared."""
+
+    def __init__(self, *seconds, rows=10, hashes="1", partials=(2.0, 1.0)):
+        self.seconds, self.found = [9.0, *seconds], {"rows": rows, "hashes": hashes, "partials": partials}
+
+    def run(self, **stream):
+        assert stream.get("hashed", False) == (self.seconds[0] == 9.0)
+        return self.found | {"seconds": self.seconds.pop(0)}
+
+
+@pytest.fixture
+def small(monkeypatch, tmp_path):
+    monkeypatch.setattr(workloads, "FOLDER", tmp_path)
+    return Timed("small", workloads.Workload("small", 10, 2, 60, 3), "5 minutes", "1 minute")
+
+
+def test_the_best_turn_of_each_commit_counts(small):
+    now, then = Tree(4.0, 2.1, 3.0), Tree(2.5, 2.0, 9.5)
+    cells = small.compared(now.run, then.run, 3, 1.0)
+    assert cells == ("small", "2.100 s", "2.000 s", "1.050", "<= 1.05 (reached)")
+    assert small.compared(Tree(2.2).run, Tree(2.0).run, 1, 1.0)[-1] == "<= 1.05 (missed)"
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [({"rows": 11}, "rows differ: 10, then 11"), ({"hashes": "2"}, "rows differ: their hashes sum to another value")],
+)
+def test_commits_whose_rows_differ_are_not_timed(changes, says, small):
+    assert small.compared(Tree().run, Tree(**changes).run, 3, 1.0) == ("small", "", "", says, "")
+
+
+def test_commits_without_rows_prove_nothing(small):
+    assert small.compared(Tree(rows=0).run, Tree(rows=0).run, 3, 1.0)[3] == "no rows at all"
+
+
+def test_partials_of_a_key_are_compared_by_count(small):
+    line = Counted("two-layer", "two_layer")
+    cells = line.compared(Tree(partials=(16.0, 8.0)).run, Tree(partials=(24.0, 8.0)).run, 1, 0.01)
+    assert cells == ("two-layer", "2.00 / 1.00", "3.00 / 1.00", "0.750", "<= 1 (reached)")
+    assert line.compared(Tree().run, Tree(partials=(0.0, 0.0)).run, 1, 0.01)[3] == "not counted then"
+
+
+def test_lines_are_chosen_by_a_part_of_their_name(monkeypatch):
+    for kind in (Timed, Counted):
+        monkeypatch.setattr(kind, "compared", lambda line, *_: (line.name,))
+    assert [name for (name,) in lines(None, None, ["dense", "fixed"], 1, 1.0)] == [
+        "dense, R = 360",
+        "fixed cost, R = 360",
+    ]
+    assert len(list(lines(None, None, [], 1, 1.0))) == len(LINES)
+
+
+def test_a_commit_that_is_not_there_is_refused(monkeypatch, tmp_path):
+    monkeypatch.setattr(workloads, "FOLDER", tmp_path)
+    with (
+        pytest.raises(ValueError, match="there must be a commit `no-such-commit`; git says: "),
+        old_commit.tree_of("no-such-commit"),
+    ):
+        pass

@@ -5,7 +5,9 @@ from dataclasses import replace
 
 import pytest
 from pyspark.errors import StreamingQueryException
+from pyspark.sql import functions as F
 
+from benchmarks.baselines import old_commit_job
 from benchmarks.baselines.ours import Ours
 from benchmarks.baselines.spark import SparkExploded, SparkWindow
 from benchmarks.running import session, streams, turns, written
@@ -149,3 +151,16 @@ def test_a_stream_that_fails_in_its_turn_says_why(in_session):
 
     with pytest.raises(StreamingQueryException, match="as it was told to"):
         turns.run(Side(fails, *WINDOW, Settings(steady=3, warm_up=0.0)))
+
+
+def test_a_stream_of_another_tree_is_the_same_stream(in_session, spark):
+    """Its rows and their hashes, those of the windows that the last micro-batch closes included."""
+    files = {"path": str(TINY.path()), "files": TINY.parts, "schema": TINY.schema}
+    window = {"delay": "5 seconds", "size": WINDOW[1], "advance": WINDOW[2], "last": 3}
+    found = old_commit_job.stream(spark, **files, **window, hashed=True)
+    with written.of_stream(Ours(), *WINDOW) as ours:
+        hashes = F.sum(F.xxhash64("key", "window", "records", "total").cast("decimal(38,0)")).cast("string")
+        assert (found["rows"], found["hashes"]) == tuple(ours.agg(F.count("*"), hashes).first())
+    assert found["seconds"] > 0
+    assert all(found["partials"])
+    assert old_commit_job.stream(spark, **files, **window)["rows"] == 0, "they are not counted when they are timed"

@@ -57,8 +57,7 @@ class Physical:
 def physical(ratio: int = 12, keys: int = 2 * KEYS, names: Sequence[str] = ()) -> list[Physical]:
     """Runs a stream of each strategy, or of those named, and of Spark's `window()`; about half a minute each."""
     slicing = Slicing(ratio * SECOND, SECOND)
-    period = group_length(slicing) * slicing.stripe
-    batches = 1 + ratio + slicing.stripe + period
+    batches, period = micro_batches(slicing)
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         write(Path(folder), ratio, batches, keys)
         found = []
@@ -71,6 +70,12 @@ def physical(ratio: int = 12, keys: int = 2 * KEYS, names: Sequence[str] = ()) -
 
 
 SPARK = "Spark `window()`"
+
+
+def micro_batches(slicing: Slicing) -> tuple[int, int]:
+    """How many to run, and how many of them count: until all trees are in the same place again."""
+    period = group_length(slicing) * slicing.stripe
+    return 1 + slicing.per_window + slicing.stripe + period, period
 
 
 def write(folder: Path, ratio: int, batches: int, keys: int) -> None:

@@ -3,7 +3,11 @@
 from collections.abc import Iterable, Sequence
 
 
-def markdown(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+def markdown(head: Sequence[str], rows: Iterable[Sequence[str]] = ()) -> str:
     """A table in Markdown."""
-    lines = [head, ["---"] * len(head), *rows]
-    return "\n".join("| " + " | ".join(cell.replace("|", "/") for cell in line) + " |" for line in lines)
+    return "\n".join(map(line, [head, ["---"] * len(head), *rows]))
+
+
+def line(cells: Sequence[str]) -> str:
+    """A line of a table."""
+    return "| " + " | ".join(cell.replace("|", "/") for cell in cells) + " |"
