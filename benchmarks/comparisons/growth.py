@@ -48,15 +48,14 @@ class AxisPoint:
         return results.Point(self.name, self.axis, self.label, self.x, self.series, streams.run(self.side), machine)
 
 
-def _numbers(axis: str, xs: Sequence[float], **fields: Sequence[Any]) -> Iterator[AxisPoint]:
+def _along(axis: str, xs: Sequence[float | str], **fields: Sequence[Any]) -> Iterator[AxisPoint]:
+    """The points of an axis, of numbers or names; each has its own one of the values of every field."""
     for i, x in enumerate(xs):
         own = {name: values[i] for name, values in fields.items()}
-        yield AxisPoint(axis, f"{x:,g}" if x < 1 else f"{x:,.0f}", x, **own)
-
-
-def _names(axis: str, labels: Sequence[str], **fields: Sequence[Any]) -> Iterator[AxisPoint]:
-    for i, label in enumerate(labels):
-        yield AxisPoint(axis, label, None, **{name: values[i] for name, values in fields.items()})
+        if isinstance(x, str):
+            yield AxisPoint(axis, x, None, **own)
+        else:
+            yield AxisPoint(axis, f"{x:,g}" if x < 1 else f"{x:,.0f}", x, **own)
 
 
 _RATIOS = [1, 10, 60, 360, 1440, 10_080]
@@ -69,26 +68,26 @@ _AGGREGATES = [1, 3, 10]
 _BYTES = [8, 32, 128, 1024]
 
 AXES: tuple[AxisPoint, ...] = (
-    *_numbers("windows per record, R", _RATIOS, windows=_RATIOS),
-    *_numbers("keys", _KEYS, workload=[altered(keys=keys) for keys in _KEYS]),
-    *_numbers("records per slice and key", _DENSITIES, workload=[of_density(x) for x in _DENSITIES]),
-    *_numbers("records per micro-batch", _BATCHES, workload=[of_rate(x) for x in _BATCHES]),
-    *_numbers(
+    *_along("windows per record, R", _RATIOS, windows=_RATIOS),
+    *_along("keys", _KEYS, workload=[altered(keys=keys) for keys in _KEYS]),
+    *_along("records per slice and key", _DENSITIES, workload=[of_density(x) for x in _DENSITIES]),
+    *_along("records per micro-batch", _BATCHES, workload=[of_rate(x) for x in _BATCHES]),
+    *_along(
         "seconds of disorder",
         _DISORDER,
         workload=[altered(disorder=x) for x in _DISORDER],
         settings=[replace(SHORT, delay=f"{x + 3} seconds") for x in _DISORDER],
     ),
-    *_numbers("share of late records", _LATE, workload=[altered(late=x) for x in _LATE]),
-    *_numbers("aggregates", _AGGREGATES, query=[Ours(more=f"{x} aggregates") for x in _AGGREGATES]),
-    *_numbers("bytes of a partial", _BYTES, query=[Ours(more=f"{x} bytes") for x in _BYTES]),
-    *_names(
+    *_along("share of late records", _LATE, workload=[altered(late=x) for x in _LATE]),
+    *_along("aggregates", _AGGREGATES, query=[Ours(more=f"{x} aggregates") for x in _AGGREGATES]),
+    *_along("bytes of a partial", _BYTES, query=[Ours(more=f"{x} bytes") for x in _BYTES]),
+    *_along(
         "kind of key",
         ["long", "string", "composite"],
         workload=[altered(key=kind) for kind in ("long", "string", "composite")],
     ),
-    *_names("functions", ["columns", "rows"], query=[Ours(), FourFunctions()]),
-    *_names("cores", ["2", "1"], settings=[SHORT, replace(SHORT, cores=1)]),
+    *_along("functions", ["columns", "rows"], query=[Ours(), FourFunctions()]),
+    *_along("cores", ["2", "1"], settings=[SHORT, replace(SHORT, cores=1)]),
 )
 
 
