@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import combinators as C
-from benchmarks.feed import Feed, write
+from benchmarks.workloads.feed import Feed, write
 from slicing import group_by, hopping
 from slicing.spark.session import session
 

@@ -3,8 +3,6 @@
 `python -m benchmarks.kernels` prints what it is worth that a process keeps the newest windows.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import product
@@ -15,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 import combinators as C
+from benchmarks.report.tables import markdown
 from combinators.catalogue import CATALOGUE
 from slicing import on_update, recent
 from slicing.aggregate import EVENT_TIME, Bound
@@ -230,25 +229,26 @@ class Combinators(_Short):
             pass
 
 
+NEWEST = ("sum of", "n", "newest slice", "totals kept", "slices kept", "nothing kept")
+
+
 def newest_table(micro_batches: int = 10) -> str:
     """Processor milliseconds of a micro-batch of `Newest`, as a Markdown table, and the ratios to that with totals."""
-    kinds = ("bigint", "double")
-    lines = [
-        "| sum of | n | newest slice | totals kept | slices kept | nothing kept |",
-        "| --- | --- | --- | --- | --- | --- |",
-    ]
-    for kind, n, moving in product(kinds, Newest.params[0], Newest.params[2]):
-        times = []
-        for kept in Newest.params[1]:
-            bench = Newest()
-            bench.setup(n, kept, moving, kind)
-            start = process_time()
-            for _ in range(micro_batches):
-                bench.time_micro_batch(n, kept, moving)
-            times.append((process_time() - start) / micro_batches * 1000)
+    lines = []
+    for kind, n, moving in product(("bigint", "double"), Newest.params[0], Newest.params[2]):
+        times = [_newest_milliseconds(micro_batches, n, kept, moving, kind) for kept in Newest.params[1]]
         cells = [f"{times[0]:.1f} ms"] + [f"{time:.1f} ms, {time / times[0]:.1f} times" for time in times[1:]]
-        lines.append(f"| {kind} | {n} | {'moves on' if moving else 'stays'} | " + " | ".join(cells) + " |")
-    return "\n".join(lines)
+        lines.append((kind, str(n), "moves on" if moving else "stays", *cells))
+    return markdown(NEWEST, lines)
+
+
+def _newest_milliseconds(micro_batches: int, n: int, kept: str, moving: bool, kind: str) -> float:
+    bench = Newest()
+    bench.setup(n, kept, moving, kind)
+    start = process_time()
+    for _ in range(micro_batches):
+        bench.time_micro_batch(n, kept, moving)
+    return (process_time() - start) / micro_batches * 1000
 
 
 if __name__ == "__main__":

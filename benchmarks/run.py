@@ -4,8 +4,6 @@ Every result is kept in a file of its own in `.asv`. So single benchmarks can be
 part of a name will do), and `--write` alone makes docs/performance.md anew from what there is.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import signal
@@ -15,10 +13,12 @@ import time
 import traceback
 from collections.abc import Callable, Iterator
 
-from benchmarks import accounting, axes, goals, measure, memory, page, results
+from benchmarks import ROOT
+from benchmarks.comparisons import registry
+from benchmarks.report import page, results
+from benchmarks.running import session
 
-ROOT = page.ROOT
-Benchmark = Callable[[], results.Kept | None]
+Measured = Callable[[], results.Kept | None]
 
 
 def main() -> int:
@@ -44,7 +44,7 @@ def main() -> int:
     try:
         wrong = [name for name, measured in chosen if not _is_right(name, measured)]
     finally:
-        measure.stop()
+        session.stop()
         if options.write:
             page.write()
     if wrong:
@@ -52,7 +52,7 @@ def main() -> int:
     return min(len(wrong), 1)
 
 
-def _is_right(name: str, measured: Benchmark) -> bool:
+def _is_right(name: str, measured: Measured) -> bool:
     """Measure and say what came out; a benchmark that fails says why, and is no reason to leave out the next one."""
     print(name, end=": ", flush=True)
     start = time.monotonic()
@@ -61,13 +61,15 @@ def _is_right(name: str, measured: Benchmark) -> bool:
     except Exception:
         print(f"failed ({time.monotonic() - start:.0f} s)", flush=True)
         traceback.print_exc()
-        measure.stop()  # whatever it has left running
+        session.stop()  # whatever it has left running
         return False
+    if found is not None:
+        results.keep(found)
     print(f"{'done' if found is None else page.in_short(found)} ({time.monotonic() - start:.0f} s)", flush=True)
     return not (isinstance(found, results.Ratio) and found.differs)
 
 
-def _chosen(quick: bool, every: bool, only: list[str]) -> Iterator[tuple[str, Benchmark]]:
+def _chosen(quick: bool, every: bool, only: list[str]) -> Iterator[tuple[str, Measured]]:
     """The benchmarks asked for; a part of a name stands for all that have it, unless it is the whole name of one."""
     there = dict(_benchmarks(quick))
     for name, measured in there.items():
@@ -76,25 +78,12 @@ def _chosen(quick: bool, every: bool, only: list[str]) -> Iterator[tuple[str, Be
             yield name, measured
 
 
-def _benchmarks(quick: bool) -> Iterator[tuple[str, Benchmark]]:
-    """All there are, what matters most first: who has to stop early has it."""
-    for comparison in goals.QUICK if quick else goals.ALL:
-        yield comparison.__name__, comparison().measured
-    for size in () if quick else memory.Memory.params[0]:
-        for column in memory.Memory.params[1]:
-            yield f"Memory {size} {column}", lambda size=size, column=column: memory.Memory().measured(size, column)
-    if not quick:
-        yield "Accounting", lambda: _kept("Accounting", accounting.table())
-        yield "Physical", lambda: _kept("Physical", accounting.physical_table(accounting.physical()))
-    for spec in axes.QUICK if quick else axes.ALL:
-        yield spec.name, spec.measured
+def _benchmarks(quick: bool) -> Iterator[tuple[str, Measured]]:
+    """All there are, what matters most first."""
+    for each in registry.benchmarks():
+        if not quick or each.name in registry.QUICK:
+            yield each.name, each.measured
     yield "Kernels", lambda: kernels(quick)
-
-
-def _kept(name: str, text: str) -> results.Table:
-    found = results.Table(name, text, results.machine(measure.CORES))
-    results.keep(found)
-    return found
 
 
 def kernels(quick: bool) -> None:

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import pytest
 
-from benchmarks.accounting import KEYS, STRATEGIES, Feed, Strategy, count, rows, table
+from benchmarks.comparisons.accounting import KEYS, STRATEGIES, Feed, Strategy, count, rows, table
 from slicing import blocks
 from slicing.costs import MERGING, Cost
 from slicing.emission import early, on_change, on_close, on_update

@@ -1,7 +1,6 @@
 """The benchmarks judge rightly: ratios and goals, the comparison of rows, fits, the files they keep, the page."""
 
 import datetime as dt
-import importlib
 import json
 import math
 import subprocess
@@ -9,34 +8,29 @@ import sys
 from dataclasses import replace
 
 import pytest
-from pyspark.errors import StreamingQueryException
 
 pytest.importorskip("polars", reason="the packages of the group `bench` are not installed")
 pytest.importorskip("matplotlib", reason="the packages of the group `bench` are not installed")
 
-from benchmarks import accounting, axes, flink, goals, measure, page, plots, results, run, turns, workloads
-from benchmarks.floor import Floor
-from benchmarks.measure import Run
-from benchmarks.queries import FourFunctions, Ours, SparkExploded, SparkWindow
-from benchmarks.rows import difference
+from benchmarks import ROOT, run
+from benchmarks.baselines import flink, old_commit, polars
+from benchmarks.baselines.floor import Floor
+from benchmarks.baselines.ours import FourFunctions, Ours
+from benchmarks.baselines.spark import SparkWindow
+from benchmarks.comparisons import accounting, batch_bytes, comparison, growth, registry
+from benchmarks.comparisons.comparison import TIME, Check, Comparison
+from benchmarks.comparisons.old_commit import LINES, Counted, Timed, lines
+from benchmarks.report import asv, page, plots, ratios, results
+from benchmarks.report.growth import exponent
+from benchmarks.report.tables import markdown
+from benchmarks.running import bounded, session, streams, turns
+from benchmarks.running.run import Run
+from benchmarks.running.side import Settings, Side
+from benchmarks.workloads import workload as workloads
 from slicing import on_change, on_update
-from slicing.spark.session import BATCH_BYTES, UNLIMITED
+from slicing.spark.session import UNLIMITED
 
 FAST, SLOW = Run(2.0, 1_000, 60), Run(30.0, 1_000, 60)
-
-
-class Faster(goals._Comparison):
-    """ours / theirs."""
-
-    goal = 10.0
-    runs = (SLOW, FAST)
-    differs = None
-
-    def sides(self):
-        return self.runs
-
-    def checks(self):
-        return [Checked(None), Checked(self.differs)]
 
 
 class Checked:
@@ -47,12 +41,11 @@ class Checked:
         return self.text
 
 
-class Slower(goals._Slower):
-    """ours / theirs."""
-
-    goal = 1.2
-    runs = (FAST, replace(FAST, seconds=2.6, records=2_000))
-    sides, checks, differs = Faster.sides, Faster.checks, None
+EQUAL = (Checked(None), Checked(None))
+FASTER = Comparison("Faster", "ours / theirs", lambda: (SLOW, FAST), EQUAL, goal=10.0)
+SLOWER = Comparison(
+    "Slower", "ours / theirs", lambda: (FAST, replace(FAST, seconds=2.6, records=2_000)), EQUAL, goal=1.2, measure=TIME
+)
 
 
 @pytest.fixture(autouse=True)
@@ -62,30 +55,27 @@ def folder(tmp_path, monkeypatch):
 
 
 def test_faster_is_the_baseline_per_record_over_ours():
-    found = Faster().measured()
+    found = FASTER.measured()
     assert (found.ratio, found.reached) == (15.0, True)
     assert not replace(found, ratio=9.9).reached
 
 
 def test_slower_is_ours_per_record_over_the_baseline():
-    found = Slower().measured()
+    found = SLOWER.measured()
     assert found.ratio == pytest.approx(0.65)
     assert found.reached
     assert not replace(found, ratio=1.21).reached
 
 
-def test_no_ratio_where_a_side_was_stopped(monkeypatch):
-    monkeypatch.setattr(Faster, "runs", (replace(SLOW, stopped=True), FAST))
-    found = Faster().measured()
+def test_no_ratio_where_a_side_was_stopped():
+    found = replace(FASTER, sides=lambda: (replace(SLOW, stopped=True), FAST)).measured()
     assert (found.ratio, found.reached) == (None, None)
-    assert math.isnan(Faster().track_ratio())
-    assert "| no ratio |" in page.table([""], [[page._ratio(found)]])
+    assert "| no ratio |" in markdown([""], [[ratios.short(found)]])
     assert "stopped at 30 s" in page.in_short(found)
 
 
-def test_no_ratio_where_rows_differ(monkeypatch):
-    monkeypatch.setattr(Faster, "differs", "3 rows, not 4")
-    found = Faster().measured()
+def test_no_ratio_where_rows_differ():
+    found = replace(FASTER, checks=(Checked(None), Checked("3 rows, not 4"))).measured()
     assert found.ratio is None
     assert "rows differ: 3 rows, not 4" in page.in_short(found)
 
@@ -108,37 +98,47 @@ def test_results_come_back_as_they_were_kept(folder):
 @pytest.mark.parametrize("power", [0, 0.5, 1, 2])
 def test_exponent_is_the_power(power):
     xs = [1, 10, 60, 360, 10_080]
-    assert axes.exponent(xs, [3 * x**power for x in xs]) == pytest.approx(power, abs=1e-12)
+    assert exponent(xs, [3 * x**power for x in xs]) == pytest.approx(power, abs=1e-12)
 
 
 def test_exponent_is_that_of_least_squares():
     # Slope of the line through (0, 0), (1, 1), (2, 1) in logarithms: 0.5.
-    assert axes.exponent([1, math.e, math.e**2], [1, math.e, math.e]) == pytest.approx(0.5)
+    assert exponent([1, math.e, math.e**2], [1, math.e, math.e]) == pytest.approx(0.5)
 
 
 @pytest.mark.parametrize(("xs", "ys"), [([], []), ([10], [2]), ([10, 10], [2, 3]), ([1, 10], [0, 5])])
 def test_no_exponent_without_a_line(xs, ys):
-    assert axes.exponent(xs, ys) is None
+    assert exponent(xs, ys) is None
 
 
-def test_names_of_points_are_unique():
-    names = [spec.name for spec in axes.ALL]
+POINTS = (*growth.AXES, *growth.CROSSES)
+COMPARED = {each.name: each for each in registry.compared()}
+OF_ANY = pytest.mark.parametrize("compared", COMPARED.values(), ids=COMPARED)
+
+
+def test_names_are_unique_and_the_quick_ones_exist():
+    names = [each.name for each in registry.benchmarks()]
     assert len(set(names)) == len(names)
-    assert {spec.name for spec in axes.QUICK} <= set(names)
+    assert set(registry.QUICK) <= set(names)
+
+
+def test_files_that_come_first_exist():
+    folder = ROOT / "benchmarks" / "comparisons"
+    assert set(registry.FIRST) <= {path.stem for path in folder.glob("*.py")}
+
+
+def test_a_file_that_is_added_is_found(tmp_path, monkeypatch):
+    """Behind those that have their place, and what has a goal before what has none."""
+    source = "from benchmarks.comparisons.day import BENCHMARKS as DAY\nfrom dataclasses import replace\n"
+    (tmp_path / "added_by_a_test.py").write_text(f"{source}BENCHMARKS = (replace(DAY[0], name='Added'),)\n")
+    monkeypatch.setattr(registry.comparisons, "__path__", [*registry.comparisons.__path__, str(tmp_path)])
+    names = [each.name for each in registry.benchmarks.__wrapped__()]
+    assert names.index("ChangeSparse") < names.index("Added") < names.index("DayDouble")
 
 
 def test_the_run_that_warms_up_is_no_point():
     # Runs of the same arguments are shared, so a point with these would be the cold run.
-    assert all(spec.settings != axes.WARM_UP for spec in axes.ALL)
-
-
-def test_every_goal_is_listed_once():
-    listed = [each.__name__ for each in goals.ALL]
-    defined = {
-        name for name, each in vars(goals).items() if isinstance(each, type) and issubclass(each, goals._Comparison)
-    }
-    assert sorted(listed) == sorted(name for name in defined if not name.startswith("_"))
-    assert all(each.goal for each in goals.GOALS)
+    assert all(point.settings != growth.WARM_UP for point in POINTS)
 
 
 MIXED = Run(2.0, 1_000, 10, each=((1.0, 0), (3.0, 20)), store="RocksDB", read_bytes=8, checkpoint_bytes=4.0)
@@ -153,72 +153,77 @@ def without_spark(monkeypatch):
         ran.append((query, workload.name, size, advance))
         return MIXED
 
-    for name in ("stream", "faster", "bounded"):
-        monkeypatch.setattr(goals, name, run)
-    monkeypatch.setattr(goals, "turns", lambda *sides: tuple(run(*vars(side).values()) for side in sides))
-    monkeypatch.setattr(axes, "stream", run)
-    monkeypatch.setattr(goals.polars_side, "bounded", lambda *window: run("polars", *window))
-    monkeypatch.setattr(goals, "_difference", lambda check: ran.append(check))
+    def of_side(side):
+        return run(*vars(side).values())
+
+    monkeypatch.setattr(streams, "run", of_side)
+    monkeypatch.setattr(streams, "faster", of_side)
+    monkeypatch.setattr(turns, "run", lambda *sides: tuple(map(of_side, sides)))
+    monkeypatch.setattr(bounded, "run", run)
+    monkeypatch.setattr(polars, "run", lambda *window: run("polars", *window))
+    monkeypatch.setattr(comparison, "_difference", lambda check: ran.append(check))
     return ran
 
 
-@pytest.mark.parametrize("comparison", goals.ALL, ids=lambda each: each.__name__)
-def test_every_comparison_runs_two_sides_and_checks_rows(comparison, without_spark):
-    found = comparison().measured()
-    checks = [each for each in without_spark if isinstance(each, goals.Check)]
-    assert checks or issubclass(comparison, goals._Floor), "nothing but the floor has rows of its own"
+@OF_ANY
+def test_every_comparison_runs_two_sides_and_checks_rows(compared, without_spark):
+    found = compared.measured()
+    checks = [each for each in without_spark if isinstance(each, Check)]
+    assert checks or compared.name.endswith("Floor"), "nothing but the floor has rows of its own"
     assert all(check.workload.total < 100_000 for check in checks), "rows are compared on a cut"
     # As long as a run is, so long is the fixed cost that this one takes off.
-    assert found.ratio == pytest.approx(0.0 if comparison is goals.PolarsStream else 1.0)
+    assert found.ratio == pytest.approx(0.0 if compared.name == "PolarsStream" else 1.0)
     assert results.Ratio(**vars(found)) == found
-    assert found.title == " ".join(found.title.split())
 
 
 @pytest.mark.parametrize(
-    ("comparison", "baseline", "ours"),
+    ("name", "baseline", "ours"),
     [
-        (goals.DoubleHour, (Ours("v"), "1 hour"), (Ours("d"), "1 hour")),
-        (goals.FourFunctionsByRow, (Ours("v"), "1 hour"), (FourFunctions(), "1 hour")),
-        (goals.DoubleDay, (Ours("v"), "24 hours"), (Ours("d"), "24 hours")),
-        (goals.WideDayDouble, (Ours("d"), "1 hour"), (Ours("d"), "24 hours")),
-        (goals.WideWeekLong, (Ours("v"), "1 hour"), (Ours("v"), "7 days")),
-        (goals.ChangeClose, (Ours(), "1 hour"), (Ours(emission=on_change()), "1 hour")),
-        (goals.FixedCost, (SparkWindow(), "10 seconds"), (Ours(), "1 hour")),
-        (goals.FixedFloor, (Floor(0), "1 hour"), (Ours(), "1 hour")),
-        (goals.UpdateHour, (SparkWindow(), "1 hour"), (Ours(emission=on_update()), "1 hour")),
+        ("DoubleHour", (Ours("v"), "1 hour"), (Ours("d"), "1 hour")),
+        ("FourFunctionsByRow", (Ours("v"), "1 hour"), (FourFunctions(), "1 hour")),
+        ("DoubleDay", (Ours("v"), "24 hours"), (Ours("d"), "24 hours")),
+        ("WideDayDouble", (Ours("d"), "1 hour"), (Ours("d"), "24 hours")),
+        ("WideWeekLong", (Ours("v"), "1 hour"), (Ours("v"), "7 days")),
+        ("ChangeClose", (Ours(), "1 hour"), (Ours(emission=on_change()), "1 hour")),
+        ("FixedCost", (SparkWindow(), "10 seconds"), (Ours(), "1 hour")),
+        ("FixedFloor", (Floor(0), "1 hour"), (Ours(), "1 hour")),
+        ("UpdateHour", (SparkWindow(), "1 hour"), (Ours(emission=on_update()), "1 hour")),
     ],
 )
-def test_sides_that_take_turns_are_told_apart(comparison, baseline, ours, without_spark, monkeypatch):
+def test_sides_that_take_turns_are_told_apart(name, baseline, ours, without_spark, monkeypatch):
     def named(*sides):
         assert all(side.batches for side in sides), "they have the micro-batches that are counted"
         return tuple(replace(MIXED, note=repr((side.query, side.size))) for side in sides)
 
-    monkeypatch.setattr(goals, "turns", named)
-    monkeypatch.setattr(goals, "faster", lambda query, *window: replace(MIXED, note=repr((query, window[1]))))
-    first, second = comparison().sides()
+    monkeypatch.setattr(turns, "run", named)
+    monkeypatch.setattr(streams, "faster", lambda side: named(side)[0])
+    first, second = COMPARED[name].sides()
     assert (first.note.removeprefix("before, alone: "), second.note) == (repr(baseline), repr(ours))
 
 
-@pytest.mark.parametrize("comparison", goals.ALL, ids=lambda each: each.__name__)
-def test_no_ratio_of_any_comparison_whose_runs_were_stopped(comparison, without_spark, monkeypatch):
+@OF_ANY
+def test_no_ratio_of_any_comparison_whose_runs_were_stopped(compared, without_spark, monkeypatch):
     stopped = Run(240.0, 1_000, stopped=True, store="RocksDB")
-    for name in ("stream", "faster", "bounded"):
-        monkeypatch.setattr(goals, name, lambda *_: stopped)
-    monkeypatch.setattr(goals, "turns", lambda *sides: (stopped,) * len(sides))
-    assert comparison().measured().ratio is None
+    for module, name in ((streams, "run"), (streams, "faster"), (bounded, "run")):
+        monkeypatch.setattr(module, name, lambda *_: stopped)
+    monkeypatch.setattr(turns, "run", lambda *sides: (stopped,) * len(sides))
+    assert compared.measured().ratio is None
 
 
 def test_every_point_runs(without_spark):
-    for spec in axes.ALL:
-        assert spec.measured().run == MIXED
-    assert len(list(results.kept())) == len(axes.ALL)
+    assert all(point.measured().run == MIXED for point in POINTS)
 
 
 def test_points_in_the_centre_are_one_run():
     names = {"windows_per_record_R-60", "keys-10000", "seconds_of_disorder-2", "kind_of_key-long", "cores-2"}
-    centre = [spec for spec in axes.ALL if spec.name in names]
+    centre = [point for point in POINTS if point.name in names]
     assert len(centre) == len(names)
-    assert len({(spec.query, spec.workload, spec.windows, spec.settings) for spec in centre}) == 1
+    assert len({point.side for point in centre}) == 1
+
+
+def test_batches_with_a_limit_of_bytes_are_compared_with_those_without(monkeypatch):
+    monkeypatch.setattr(turns, "run", lambda *sides: [side.settings.batch_bytes for side in sides])
+    assert batch_bytes.BENCHMARKS[0].sides() == ("64MB", UNLIMITED)
 
 
 @pytest.fixture
@@ -241,7 +246,7 @@ def fails():
 
 
 def test_a_benchmark_that_fails_does_not_end_the_run(benchmarks, monkeypatch, capsys, tmp_path):
-    found = Faster().measured()
+    found = FASTER.measured()
     benchmarks |= {
         "first": lambda: found,
         "second": fails,
@@ -249,6 +254,7 @@ def test_a_benchmark_that_fails_does_not_end_the_run(benchmarks, monkeypatch, ca
         "last": lambda: None,
     }
     assert command(monkeypatch, "--all", "--write") == 1
+    assert [each.name for each in results.kept()] == ["Faster"], "what is measured is kept"
     shown = capsys.readouterr()
     assert "first: 15 times faster" in shown.out
     assert "last: done" in shown.out
@@ -291,44 +297,44 @@ def test_a_name_that_no_benchmark_has_is_refused_before_anything_runs(arguments,
 def test_what_was_stopped_while_it_warmed_up_is_not_run_again(monkeypatch, stopped, names):
     ran = []
 
-    def run(query, workload, *arguments):
-        ran.append(workload.name)
+    def run(side):
+        ran.append(side.workload.name)
         return replace(SLOW, stopped=stopped)
 
-    monkeypatch.setattr(measure, "_stream", run)
-    measure._once.__wrapped__(axes.OURS, axes.CENTRE, "1 hour", "1 minute", measure.Settings())
+    monkeypatch.setattr(streams, "_run", run)
+    streams.run.__wrapped__(Side(growth.OURS, growth.CENTRE, "1 hour", "1 minute"))
     assert ran == names
 
 
 def test_every_point_has_the_micro_batches_that_it_counts():
-    for spec in axes.ALL:
-        measure.batches(spec.workload, spec.settings)
+    assert all(point.side.batches for point in POINTS)
 
 
-@pytest.mark.parametrize(
-    "run", [measure.stream, lambda *window: turns.turns(turns.Side(*window))], ids=["alone", "turns"]
-)
+@pytest.mark.parametrize("run", [streams.run, turns.run], ids=["alone", "turns"])
 def test_too_few_micro_batches_are_refused_before_anything_runs(run, monkeypatch):
-    monkeypatch.setattr(measure, "session", fails)
+    monkeypatch.setattr(session, "session", fails)
+    tiny = workloads.Workload("tiny", 200, 3, 600, 5)
     with pytest.raises(ValueError, match=r"got 2 and 4 of `tiny`, which has 5\. Count fewer"):
-        run(Ours(), *WINDOW, measure.Settings(warm_up=0.0))
+        run(Side(Ours(), tiny, "5 minutes", "1 minute", Settings(warm_up=0.0)))
 
 
-def test_goals_come_first_then_memory_axes_and_kernels():
+def test_goals_come_first_then_comparisons_memory_axes_and_kernels():
     names = [name for name, _ in run._benchmarks(quick=False)]
-    assert names[: len(goals.ALL)] == [each.__name__ for each in goals.ALL]
-    assert names[-1 - len(axes.ALL) : -1] == [spec.name for spec in axes.ALL]
+    goals = [each.name for each in COMPARED.values() if each.goal]
+    assert names[: len(goals)] == goals
+    assert names[: len(COMPARED)] == list(COMPARED)
+    assert names[-1 - len(POINTS) : -1] == [point.name for point in POINTS]
     assert names[-1] == "Kernels"
-    assert {"Memory 24 hours d", "Kernels", "Accounting", "Physical"} <= set(names)
+    assert {"Memory-24_hours-double", "Accounting", "Physical"} <= set(names)
 
 
 def point(x, seconds, axis="windows per record, R"):
-    spec = next(spec for spec in axes.AXES if spec.axis == axis and spec.x == x)
+    spec = next(each for each in growth.AXES if each.axis == axis and each.x == x)
     return results.Point(spec.name, axis, spec.label, x, "", replace(FAST, seconds=seconds), "2 cores, Python 3")
 
 
 def test_page_shows_what_was_measured_and_what_was_not():
-    ratio = replace(Faster().measured(), name="DayLong", title="day / tumbling", machine="2 cores, Python 3")
+    ratio = replace(FASTER.measured(), name="DayLong", title="day / tumbling", machine="2 cores, Python 3")
     counted = results.Table("Accounting", accounting.table([5]), "2 cores, Python 3")
     measured = [ratio, counted, point(1, 2.0), point(10, 20.0)]
     lines = page.text(measured, [("Blocks: encode", "bigint", 0.0015)]).splitlines()
@@ -343,7 +349,7 @@ def test_page_shows_what_was_measured_and_what_was_not():
 
 
 def test_page_shows_comparisons_with_flink_if_there_are_any():
-    ratio = replace(Faster().measured(), name="FlinkDay", title="day / Flink")
+    ratio = replace(FASTER.measured(), name="FlinkDay", title="day / Flink")
     assert f"## Flink SQL\n\n{page.FLINK}\n\n" in page.text([ratio])
     assert "| day / Flink |" in page.text([ratio])
     assert "Flink SQL" not in page.text([])
@@ -352,7 +358,7 @@ def test_page_shows_comparisons_with_flink_if_there_are_any():
 def test_flink_reads_what_ours_reads_in_one_file_per_reader(tmp_path, monkeypatch):
     monkeypatch.setattr(workloads, "FOLDER", tmp_path / "workloads")
     workload = workloads.Workload("try", 100, 10, 60, 3)
-    flink.write(workload, 3_600_000_000, tmp_path)
+    flink.write(workload, "1 hour", tmp_path)
     for part in range(2):
         batches = sorted((tmp_path / "batches").glob(f"*-{part}.csv"), key=lambda path: path.stat().st_mtime)
         lines = (tmp_path / "readers" / f"{part}.csv").read_text().splitlines()
@@ -362,7 +368,7 @@ def test_flink_reads_what_ours_reads_in_one_file_per_reader(tmp_path, monkeypatc
 
 
 def test_page_links_the_plots_it_wrote(tmp_path):
-    results.keep(replace(Faster().measured(), name="DayLong"))
+    results.keep(replace(FASTER.measured(), name="DayLong"))
     for each in (point(1, 2.0), point(10, 20.0)):
         results.keep(each)
     page.write(tmp_path / "performance.md")
@@ -379,7 +385,7 @@ def test_same_results_give_the_same_plots(tmp_path):
     drawn = []
     for name in ("one", "two"):
         (tmp_path / name).mkdir()
-        plots.draw([point(1, 2.0), point(10, 20.0)], tmp_path / name)
+        plots.draw([], [[point(1, 2.0), point(10, 20.0)], []], tmp_path / name)
         drawn.append((tmp_path / name / "axes.svg").read_text())
     assert drawn[0] == drawn[1]
 
@@ -410,20 +416,19 @@ def test_tables_of_asv_are_read(tmp_path):
     (tmp_path / "vm").mkdir()
     (tmp_path / "vm" / "machine.json").write_text("{}")
     (tmp_path / "vm" / "commit.json").write_text(json.dumps(kept))
-    assert page._kernels(tmp_path) == [("Blocks: encode", "a, 1", 0.002)]
+    assert asv.kernels(tmp_path) == [("Blocks: encode", "a, 1", 0.002)]
 
 
 def test_polars_gives_the_windows_that_hold_a_record(tmp_path, monkeypatch):
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    polars_side = importlib.import_module("benchmarks.polars_side")
     minute = 60 * 10**6
     rows = [(1, 0, 5), (1, 1, 7), (1, 7, 1), (2, 3, 2)]
     keys, times, values = zip(*rows, strict=True)
     stamps = pa.array([workloads.START + minute * time for time in times], pa.timestamp("us", "UTC"))
     pq.write_table(pa.table({"key": keys, "ts": stamps, "v": values}), tmp_path / "a.parquet")
-    found = polars_side.windows([tmp_path / "a.parquet"], "3 minutes", "1 minute").collect()
+    found = polars.windows([tmp_path / "a.parquet"], "3 minutes", "1 minute").collect()
     wanted = []
     for key in (1, 2):
         for start in range(-2, 8):
@@ -437,151 +442,73 @@ def test_polars_gives_the_windows_that_hold_a_record(tmp_path, monkeypatch):
     ) == sorted(wanted)
 
 
-ROWS = [(1, 0, 2, 10, 0.1), (1, 60, 1, 5, 0.3), (2, 0, 3, 7, 1e6)]
-
-
-@pytest.fixture(scope="module")
-def frame(spark):
-    def make(rows):
-        flat = spark.createDataFrame(rows, "key bigint, start bigint, records bigint, total bigint, total_d double")
-        return flat.selectExpr(
-            "key",
-            "struct(timestamp_seconds(start) as start, timestamp_seconds(start + 60) as end) as window",
-            "records",
-            "total",
-            "total_d",
-        )
-
-    return make
-
-
-def changed(row, column, value):
-    rows = [list(each) for each in ROWS]
-    rows[row][column] = value
-    return [tuple(each) for each in rows]
-
-
-def test_rows_in_another_order_and_floats_within_the_bound_are_equal(frame):
-    near = changed(2, 4, 1e6 * (1 + 9e-13))
-    assert difference(frame(ROWS), frame(near[::-1])) is None
-
-
-@pytest.mark.parametrize(
-    ("other", "why"),
-    [
-        (ROWS[:2], "3 rows, not 2"),
-        ([*ROWS[:2], ROWS[1]], "hashes"),
-        (changed(0, 0, 7), "hashes"),
-        (changed(0, 1, 120), "hashes"),
-        (changed(0, 2, 3), "hashes"),
-        (changed(0, 3, 11), "hashes"),
-        (changed(2, 4, 1e6 * (1 + 2e-12)), "1 rows have other floats"),
-        (changed(2, 4, None), "1 rows have other floats"),
-        (changed(2, 4, math.nan), "1 rows have other floats"),
-        (changed(2, 4, math.inf), "1 rows have other floats"),
-    ],
-)
-def test_a_wrong_row_is_a_difference(frame, other, why):
-    assert why in difference(frame(ROWS), frame(other))
-
-
-@pytest.fixture
-def in_session(spark, tmp_path, monkeypatch):
-    """Benchmarks run in the session of the tests, on workloads that are written for the test."""
-    monkeypatch.setattr(measure, "session", lambda *cores: spark)
-    for module in (measure, turns, workloads):
-        monkeypatch.setattr(module, "FOLDER", tmp_path)
-
-
-@pytest.mark.parametrize("value", [math.nan, math.inf])
-def test_a_float_that_is_no_number_equals_itself_only(frame, value):
-    odd = changed(2, 4, value)
-    assert difference(frame(odd), frame(odd)) is None
-    assert "1 rows have other floats" in difference(frame(odd), frame(ROWS))
-
-
-def test_no_rows_prove_nothing(frame):
-    assert difference(frame([]), frame([])) == "no rows at all"
-
-
 def test_asv_finds_all_benchmarks():
     """What it imports and checks are the signatures of all benchmarks; it exits with 1 if one of them is wrong."""
     pytest.importorskip("asv")
     found = subprocess.run(
-        [sys.executable, "-m", "asv", "check", "--python=same"], cwd=page.ROOT, capture_output=True, text=True
+        [sys.executable, "-m", "asv", "check", "--python=same"], cwd=ROOT, capture_output=True, text=True
     )
     assert found.returncode == 0, found.stdout + found.stderr
     assert "No problems found" in found.stdout
 
 
-TINY = workloads.Workload("tiny", 200, 3, 600, 5)
-WINDOW = (TINY, "5 minutes", "1 minute")
+class Tree:
+    """Takes these seconds, one turn after another; the first stream is the one whose rows are compared."""
+
+    def __init__(self, *seconds, rows=10, hashes="1", partials=(2.0, 1.0)):
+        self.seconds, self.found = [9.0, *seconds], {"rows": rows, "hashes": hashes, "partials": partials}
+
+    def run(self, **stream):
+        assert stream.get("hashed", False) == (self.seconds[0] == 9.0)
+        return self.found | {"seconds": self.seconds.pop(0)}
 
 
-def test_rows_by_explode_are_those_of_window(in_session):
+@pytest.fixture
+def small(monkeypatch, tmp_path):
+    monkeypatch.setattr(workloads, "FOLDER", tmp_path)
+    return Timed("small", workloads.Workload("small", 10, 2, 60, 3), "5 minutes", "1 minute")
+
+
+def test_the_best_turn_of_each_commit_counts(small):
+    now, then = Tree(4.0, 2.1, 3.0), Tree(2.5, 2.0, 9.5)
+    cells = small.compared(now.run, then.run, 3, 1.0)
+    assert cells == ("small", "2.100 s", "2.000 s", "1.050", "<= 1.05 (reached)")
+    assert small.compared(Tree(2.2).run, Tree(2.0).run, 1, 1.0)[-1] == "<= 1.05 (missed)"
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [({"rows": 11}, "rows differ: 10, then 11"), ({"hashes": "2"}, "rows differ: their hashes sum to another value")],
+)
+def test_commits_whose_rows_differ_are_not_timed(changes, says, small):
+    assert small.compared(Tree().run, Tree(**changes).run, 3, 1.0) == ("small", "", "", says, "")
+
+
+def test_commits_without_rows_prove_nothing(small):
+    assert small.compared(Tree(rows=0).run, Tree(rows=0).run, 3, 1.0)[3] == "no rows at all"
+
+
+def test_partials_of_a_key_are_compared_by_count(small):
+    line = Counted("two-layer", "two_layer")
+    cells = line.compared(Tree(partials=(16.0, 8.0)).run, Tree(partials=(24.0, 8.0)).run, 1, 0.01)
+    assert cells == ("two-layer", "2.00 / 1.00", "3.00 / 1.00", "0.750", "<= 1 (reached)")
+    assert line.compared(Tree().run, Tree(partials=(0.0, 0.0)).run, 1, 0.01)[3] == "not counted then"
+
+
+def test_lines_are_chosen_by_a_part_of_their_name(monkeypatch):
+    for kind in (Timed, Counted):
+        monkeypatch.setattr(kind, "compared", lambda line, *_: (line.name,))
+    assert [name for (name,) in lines(None, None, ["dense", "fixed"], 1, 1.0)] == [
+        "dense, R = 360",
+        "fixed cost, R = 360",
+    ]
+    assert len(list(lines(None, None, [], 1, 1.0))) == len(LINES)
+
+
+def test_a_commit_that_is_not_there_is_refused(monkeypatch, tmp_path):
+    monkeypatch.setattr(workloads, "FOLDER", tmp_path)
     with (
-        measure.parquet_of_bounded(SparkExploded("d"), *WINDOW) as ours,
-        measure.parquet_of_bounded(SparkWindow("d"), *WINDOW) as theirs,
+        pytest.raises(ValueError, match="there must be a commit `no-such-commit`; git says: "),
+        old_commit.tree_of("no-such-commit"),
     ):
-        assert difference(ours, theirs) is None
-
-
-def test_what_a_stream_has_closed_are_the_bounded_rows_that_its_watermark_passed(in_session):
-    with (
-        measure.parquet_of_stream(SparkWindow(), *WINDOW) as stream,
-        measure.parquet_of_bounded(SparkWindow(), *WINDOW) as bounded,
-    ):
-        assert difference(stream, measure.closed(bounded, TINY)) is None
-        assert "rows, not" in difference(stream, bounded)
-
-
-def test_a_stream_has_the_limit_of_batches_that_its_settings_say(in_session, spark, monkeypatch):
-    before = spark.conf.get(BATCH_BYTES)
-    with measure.configured(measure.Settings(batch_bytes="1MB"), {"spark.sql.slicing.test": "x"}):
-        assert spark.conf.get(BATCH_BYTES) == "1MB"
-        assert spark.conf.get("spark.sql.slicing.test") == "x"
-    assert spark.conf.get(BATCH_BYTES) == before
-    assert spark.conf.get("spark.sql.slicing.test", None) is None
-    monkeypatch.setattr(goals, "turns", lambda *sides: [side.settings.batch_bytes for side in sides])
-    assert goals.BatchBytes().sides() == ("64MB", UNLIMITED)
-
-
-def test_streams_in_turns_count_the_micro_batches_of_streams_alone(in_session):
-    history = workloads.Workload("tiny before", 100, 3, 600, 2)
-    workload = replace(TINY, name="tiny with history", history=history)
-    ours, theirs = Ours(), SparkWindow()
-    short = measure.Settings(unsteady=1, steady=3, warm_up=0.0)
-    window = (workload, "5 minutes", "1 minute")
-    both = turns.turns(turns.Side(ours, *window, short), turns.Side(theirs, *window, replace(short, steady=2)))
-    alone = [measure._once.__wrapped__(ours, *window, short), measure._once.__wrapped__(theirs, *window, short)]
-    assert [rows for _, rows in both[0].each] == [rows for _, rows in alone[0].each]
-    assert [rows for _, rows in both[1].each] == [rows for _, rows in alone[1].each][:2]
-    assert [run.records for run in both] == [200, 200]
-    assert all(rows > 0 for run in both for _, rows in run.each)
-    assert both[0].checkpoint_bytes > 0
-    assert not list(workloads.FOLDER.glob("tmp*")), "what they wait for is removed"
-
-
-def test_micro_batches_take_turns_and_one_that_takes_too_long_is_stopped(in_session, monkeypatch):
-    taken, real = [], turns._Fed.next
-
-    def noted(stream):
-        taken.append((type(stream.side.query).__name__, len(stream.progress)))
-        real(stream)
-        taken.append("done" if len(stream.progress) > taken[-1][1] else stream.running.isActive)
-
-    monkeypatch.setattr(turns._Fed, "next", noted)
-    short = measure.Settings(unsteady=1, steady=1, warm_up=0.0)
-    quick, slow = (turns.Side(Ours(), *WINDOW, short), turns.Side(SparkWindow(), *WINDOW, replace(short, limit=0.0)))
-    ours, theirs = turns.turns(slow, quick)[::-1]
-    assert taken == [("SparkWindow", 0), False, ("Ours", 0), "done", ("SparkWindow", 0), False, ("Ours", 1), "done"]
-    assert theirs.stopped
-    assert not ours.stopped
-
-
-def test_a_stream_that_fails_in_its_turn_says_why(in_session):
-    def fails(frame, size, advance):
-        return frame.selectExpr("assert_true(v < 0, 'as it was told to')")
-
-    with pytest.raises(StreamingQueryException, match="as it was told to"):
-        turns.turns(turns.Side(fails, *WINDOW, measure.Settings(steady=3, warm_up=0.0)))
+        pass

@@ -1,0 +1,38 @@
+"""This tree against an older commit, in turns: `python -m benchmarks.against COMMIT [--only NAME] [--turns 3]`."""
+
+import argparse
+import sys
+from contextlib import ExitStack
+
+from benchmarks import ROOT
+from benchmarks.baselines.old_commit import Process, tree_of
+from benchmarks.comparisons import old_commit
+from benchmarks.report import tables
+from benchmarks.workloads.workload import scratch
+
+
+def main() -> int:
+    """Print a line for each comparison; 1 if rows differ somewhere."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition(":")[0])
+    parser.add_argument("commit", help="a commit, branch or tag")
+    parser.add_argument("--only", action="append", default=[], help="a part of the names of lines; repeatable")
+    parser.add_argument("--turns", type=int, default=3, help="how many turns each side has; the best one counts")
+    parser.add_argument("--share", type=float, default=1.0, help="of all records and keys, to try it")
+    options = parser.parse_args()
+    if options.turns < 1:
+        parser.error(f"--turns: at least 1; got {options.turns}")
+    print(tables.markdown(old_commit.HEAD), flush=True)
+    differs = False
+    with ExitStack() as stack:
+        trees = (ROOT, stack.enter_context(tree_of(options.commit)))
+        local = stack.enter_context(scratch())
+        now, then = (stack.enter_context(Process(tree, local)) for tree in trees)
+        for cells in old_commit.lines(now.run, then.run, options.only, options.turns, options.share):
+            print(tables.line(cells), flush=True)
+            differs |= "differ" in cells[3]
+    print(f"best of {options.turns} turns", flush=True)
+    return int(differs)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,93 @@
+"""What a user would write with Spark's stateful operator: slices per key, in a few dozen lines."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
+
+from benchmarks.baselines.query import window_struct
+from slicing.durations import microseconds
+
+
+@dataclass(frozen=True)
+class ByHand:
+    """A hand-written `transformWithStateInPandas` per key: a map of slices, a timer at the end of the next window."""
+
+    def __call__(self, frame: DataFrame, size: str, advance: str) -> DataFrame:
+        """Count and sum of `v`, on streams only."""
+        processor = SlicesPerKey(microseconds(size, "size"), microseconds(advance, "advance"))
+        out = frame.groupBy("key").transformWithStateInPandas(
+            processor,
+            "key bigint, start bigint, end bigint, records bigint, total bigint",
+            outputMode="Append",
+            timeMode="EventTime",
+        )
+        return out.select("key", window_struct(F.col("start"), F.col("end")), "records", "total")
+
+
+class SlicesPerKey(StatefulProcessor):
+    """One key: records are folded into slices; when a window ends, its slices are read once and summed."""
+
+    def __init__(self, size: int, advance: int):
+        self.size, self.advance = size, advance
+
+    def init(self, handle: StatefulProcessorHandle) -> None:
+        """Called once per partition and micro-batch."""
+        self.handle = handle
+        self.slices = handle.getMapState("slices", "start bigint", "n bigint, s bigint")
+        self.next = handle.getValueState("next", "timer bigint")
+
+    def handleInputRows(self, key: Any, rows: Any, timerValues: Any) -> Iterator[pd.DataFrame]:  # noqa: N802, N803
+        """Add the records of a micro-batch to their slices; Spark has dropped those behind the watermark."""
+        frame = pd.concat(list(rows))
+        starts = _micros(frame["ts"]) // self.advance * self.advance
+        for start, values in frame["v"].groupby(starts):
+            n, s = self.slices.getValue((int(start),)) or (0, 0)
+            self.slices.updateValue((int(start),), (n + len(values), s + int(values.sum())))
+        if not self.next.exists():
+            # The first window to end that the watermark has not passed, of those that hold the oldest record.
+            first = int(starts.min()) + self.advance
+            passed = timerValues.getCurrentWatermarkInMs() * 1000
+            self._wake(max(first, (passed // self.advance + 1) * self.advance if passed else first))
+        return iter(())
+
+    def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Iterator[pd.DataFrame]:  # noqa: N802, N803
+        """Emit every window that has ended, drop the slices that no later window needs."""
+        held = sorted((start[0], *sums) for start, sums in self.slices.iterator())
+        starts, n, s = (np.array(column) for column in zip(*held, strict=True))
+        first, passed = self.next.get()[0], timerValues.getCurrentWatermarkInMs() * 1000
+        ends = np.arange(first, passed + 1, self.advance)
+        low, high = np.searchsorted(starts, ends - self.size), np.searchsorted(starts, ends)
+        live = high > low
+        counts, sums = (np.concatenate([[0], np.cumsum(column)]) for column in (n, s))
+        following = int(ends[-1]) + self.advance
+        for start in starts[starts < following - self.size]:
+            self.slices.removeKey((int(start),))
+        self.next.clear()
+        if starts[-1] >= following - self.size:
+            self._wake(following)
+        yield pd.DataFrame(
+            {
+                "key": key[0],
+                "start": (ends - self.size)[live],
+                "end": ends[live],
+                "records": (counts[high] - counts[low])[live],
+                "total": (sums[high] - sums[low])[live],
+            }
+        )
+
+    def _wake(self, end: int) -> None:
+        self.next.update((end,))
+        self.handle.registerTimer(-(-end // 1000))
+
+    def close(self) -> None:
+        """Called once per partition and micro-batch."""
+
+
+def _micros(times: pd.Series) -> pd.Series:
+    return times.dt.tz_localize(None).astype("datetime64[us]").astype("int64")

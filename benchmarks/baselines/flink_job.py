@@ -1,0 +1,89 @@
+"""Flink's side of `benchmarks.comparisons.flink`, run by a Python that has pyflink and nothing of this project.
+
+`python -P flink_job.py RECORDS ROWS SIZE ADVANCE BACKEND SCRATCH`, with size and advance in seconds. The first run
+warms up and writes its rows into the folder ROWS, as CSV; the second goes into the blackhole sink. Prints the seconds
+of the second, as the job itself reports them, its processor time, and Flink's version.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pyflink.table import TableEnvironment
+
+# What Flink's documentation advises for throughput, and room for its state; the rest is as it comes.
+SETTINGS = {
+    "parallelism.default": "2",
+    "taskmanager.numberOfTaskSlots": "2",
+    "taskmanager.memory.managed.size": "2g",
+    "pipeline.object-reuse": "true",
+    "execution.checkpointing.interval": "10 s",
+    "execution.checkpointing.mode": "EXACTLY_ONCE",
+    "execution.checkpointing.incremental": "true",
+    "rest.port": "0",
+}
+SOURCE = """
+    CREATE TABLE records (
+        `key` BIGINT, ms BIGINT, v BIGINT,
+        ts AS TO_TIMESTAMP_LTZ(ms, 3), WATERMARK FOR ts AS ts - INTERVAL '5' SECOND
+    ) WITH ('connector' = 'filesystem', 'path' = 'file://{path}', 'format' = 'csv')"""
+SINK = """
+    CREATE TABLE {name} (
+        `key` BIGINT, window_start TIMESTAMP(3), window_end TIMESTAMP(3), records BIGINT, total BIGINT
+    ) WITH ({options})"""
+QUERY = """
+    INSERT INTO {name}
+    SELECT `key`, window_start, window_end, COUNT(*), SUM(v)
+    FROM HOP(TABLE records, DESCRIPTOR(ts), INTERVAL '{advance}' SECOND(6), INTERVAL '{size}' SECOND(6))
+    GROUP BY `key`, window_start, window_end"""
+
+
+def main(path: str, rows: str, size: str, advance: str, backend: str, scratch: str) -> None:
+    """Run the query into both sinks, one after the other."""
+    environment = _environment(backend, scratch)
+    environment.execute_sql(SOURCE.format(path=path))
+    _run(environment, f"'connector' = 'filesystem', 'path' = 'file://{rows}', 'format' = 'csv'", size, advance)
+    before = _processor_seconds()
+    seconds = _run(environment, "'connector' = 'blackhole'", size, advance)
+    processor = _processor_seconds() - before
+    print(json.dumps({"seconds": seconds, "processor": processor, "version": version("apache-flink")}))
+
+
+def _environment(backend: str, scratch: str) -> TableEnvironment:
+    # Here, as asv imports all files of this folder with a Python that has no pyflink.
+    from pyflink.common import Configuration
+    from pyflink.table import EnvironmentSettings, TableEnvironment
+
+    places = {"execution.checkpointing.dir": f"file://{scratch}/checkpoints", "io.tmp.dirs": scratch}
+    configuration = Configuration()
+    for name, value in (SETTINGS | places | {"state.backend.type": backend}).items():
+        configuration.set_string(name, value)
+    builder = EnvironmentSettings.new_instance().in_streaming_mode().with_configuration(configuration)
+    environment = TableEnvironment.create(builder.build())
+    environment.get_config().set_local_timezone("UTC")
+    return environment
+
+
+def _run(environment: TableEnvironment, options: str, size: str, advance: str) -> float:
+    """Seconds that the job ran, to the end of the records; the start of its cluster does not count."""
+    name = "written" if "'path'" in options else "dropped"
+    environment.execute_sql(SINK.format(name=name, options=options))
+    client = environment.execute_sql(QUERY.format(name=name, size=size, advance=advance)).get_job_client()
+    return client.get_job_execution_result().result().get_net_runtime() / 1000
+
+
+def _processor_seconds() -> float:
+    """Of the JVM in which everything runs, which is the child of this process."""
+    children = Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()
+    stats = [Path(f"/proc/{child}/stat").read_text().rpartition(")")[2].split() for child in children]
+    return sum(int(fields[11]) + int(fields[12]) for fields in stats) / os.sysconf("SC_CLK_TCK")
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

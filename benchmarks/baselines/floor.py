@@ -1,0 +1,89 @@
+"""The floor: the stages of our stream with all work taken out, so that what is left is Spark's and the transport's.
+
+Records go to Python and are dropped there, one small row per bucket goes through the shuffle, a bucket reads and writes
+its header and sets a timer, and rows that were made beforehand come back: as many and of the same columns as ours.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
+from pyspark.sql.types import StructType
+
+from benchmarks.baselines.query import window_struct
+from slicing.durations import microseconds
+from slicing.spark.buckets import labels
+
+FRAME_ROWS = 250_000
+SHIPPED = "bucket int, block binary"
+FLAT = "key bigint, start bigint, records bigint, total bigint"
+
+
+@dataclass(frozen=True)
+class Floor:
+    """A query that puts out `rows` rows in every micro-batch whose watermark has moved, whatever it reads."""
+
+    rows: int
+
+    def __call__(self, frame: DataFrame, size: str, advance: str) -> DataFrame:
+        """Rows with the columns of `Ours`."""
+        spark = frame.sparkSession
+        partitions = int(spark.conf.get("spark.sql.shuffle.partitions") or 1)
+        buckets = labels(spark, partitions, partitions)
+        blocks = frame.select("ts", "key", "v").mapInArrow(Drop(buckets), SHIPPED)
+        flat = blocks.groupBy("bucket").transformWithStateInPandas(
+            Idle(self.rows // partitions), FLAT, outputMode="Append", timeMode="EventTime"
+        )
+        window = window_struct(F.col("start"), F.col("start") + microseconds(size, "size"))
+        return flat.select("key", window, "records", "total")
+
+
+@dataclass(frozen=True)
+class Drop:
+    """The first stage: reads all records and ships a row for every bucket."""
+
+    buckets: tuple[int, ...]
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Rows without content."""
+        for _ in batches:
+            pass
+        columns = [pa.array(self.buckets, pa.int32()), pa.array([b""] * len(self.buckets))]
+        yield pa.RecordBatch.from_arrays(columns, ["bucket", "block"])
+
+
+class Idle(StatefulProcessor):
+    """The second stage: a header of a usual size, the standing timer, and rows at every close."""
+
+    def __init__(self, rows: int):
+        self.rows = rows
+
+    def init(self, handle: StatefulProcessorHandle) -> None:
+        """Called once per partition and micro-batch."""
+        self.handle = handle
+        self.header = handle.getValueState("header", StructType().add("value", "string"))
+
+    def handleInputRows(self, key: Any, rows: Any, timerValues: Any) -> Iterator[pd.DataFrame]:  # noqa: N802, N803
+        """Read what came and write the header."""
+        list(rows)
+        if self.header.get() is None:
+            self.handle.registerTimer(1)
+        self.header.update(("-" * 1000,))
+        return iter(())
+
+    def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Iterator[pd.DataFrame]:  # noqa: N802, N803
+        """Put out the rows."""
+        column = pd.array(np.arange(min(self.rows, FRAME_ROWS)), dtype=pd.ArrowDtype(pa.int64()))
+        frame = pd.DataFrame(dict.fromkeys(("key", "start", "records", "total"), column))
+        for start in range(0, self.rows, FRAME_ROWS):
+            yield frame[: self.rows - start]
+        self.handle.registerTimer(timerValues.getCurrentWatermarkInMs() + 1)
+
+    def close(self) -> None:
+        """Called once per partition and micro-batch."""

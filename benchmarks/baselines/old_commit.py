@@ -1,0 +1,82 @@
+"""Ours as it was: a work tree of a commit, and a process for each tree that runs streams when it is told to."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, Self
+
+from benchmarks import ROOT
+from benchmarks.running.session import OPTIONS
+from benchmarks.running.side import CORES
+from benchmarks.workloads.workload import scratch
+
+JOB = Path(__file__).with_name("old_commit_job.py")
+
+
+@contextmanager
+def tree_of(commit: str) -> Iterator[Path]:
+    """A work tree of a commit, for as long as it is needed. Raises ValueError if there is no such commit."""
+    with scratch() as folder:
+        tree = folder / "tree"
+        made = _git("worktree", "add", "--detach", str(tree), commit)
+        if made.returncode:
+            raise ValueError(f"there must be a commit `{commit}`; git says: {made.stderr.strip()}")
+        try:
+            yield tree
+        finally:
+            _git("worktree", "remove", "--force", str(tree))
+
+
+def _git(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(["git", *arguments], cwd=ROOT, capture_output=True, text=True)
+
+
+class Process:
+    """A Spark session over the packages of a tree; it does nothing while it is not asked."""
+
+    def __init__(self, tree: Path, local: Path):
+        options = OPTIONS | {
+            "spark.master": f"local[{CORES}]",
+            "spark.sql.shuffle.partitions": str(CORES),
+            "spark.driver.memory": "4g",  # there are two of them
+            "spark.local.dir": str(local),
+        }
+        environment = os.environ | {"PYTHONPATH": str(tree), "PYSPARK_PYTHON": sys.executable}
+        environment["PYSPARK_DRIVER_PYTHON"] = sys.executable
+        self.running = subprocess.Popen(
+            [sys.executable, "-P", str(JOB), json.dumps(options)],
+            cwd=tree,  # where Spark's workers look for packages before anywhere else
+            env=environment,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        found = self._answer()["ready"]
+        assert Path(found).is_relative_to(tree), f"{found} is not of {tree}"
+
+    def run(self, **stream: Any) -> dict[str, Any]:
+        """What a stream took; the arguments are those of `stream` in the job."""
+        assert self.running.stdin is not None
+        self.running.stdin.write(f"{json.dumps(stream)}\n")
+        self.running.stdin.flush()
+        return self._answer()
+
+    def _answer(self) -> dict[str, Any]:
+        assert self.running.stdout is not None
+        for line in self.running.stdout:
+            if line.startswith("answer "):
+                found: dict[str, Any] = json.loads(line.removeprefix("answer "))
+                return found
+        raise RuntimeError("a side has ended; what it wrote above says why")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Without more to read it ends, and its JVM with it."""
+        with suppress(BrokenPipeError):
+            self.running.communicate(timeout=60)

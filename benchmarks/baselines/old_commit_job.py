@@ -1,0 +1,74 @@
+"""Streams of `slicing` as it is in some tree, in a process of its own: `benchmarks.baselines.old_commit` starts it.
+
+`PYTHONPATH=TREE python -P old_commit_job.py`. Each line that it reads is a stream to run to the end, in JSON, and each
+line that it writes what the stream took. It uses nothing but what users use, and nothing of this project's benchmarks:
+they are of another tree.
+"""
+
+import json
+import statistics
+import sys
+import tempfile
+
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+import combinators as C
+import slicing
+from slicing import group_by, hopping, on_close, on_update
+
+EMISSIONS = {"append": on_close, "update": on_update}
+COUNTED = ("partials_read", "partials_written")
+
+
+def main(options):
+    """Run what comes, until nothing more does."""
+    builder = SparkSession.builder
+    for name, value in json.loads(options).items():
+        builder = builder.config(name, value)
+    spark = builder.getOrCreate()
+    answer({"ready": slicing.__file__})
+    for line in sys.stdin:
+        answer(stream(spark, **json.loads(line)))
+    spark.stop()
+
+
+def answer(value):
+    """A line that is not Spark's."""
+    print(f"answer {json.dumps(value)}", flush=True)
+
+
+def stream(
+    spark, path, files, schema, delay, size, advance, last, column="v", tree="auto", mode="append", hashed=False
+):
+    """Medians of the `last` micro-batches; `hashed` also sums the hashes of all rows, which takes time."""
+    source = (
+        spark.readStream.schema(schema).option("maxFilesPerTrigger", files).parquet(path).withWatermark("ts", delay)
+    )
+    windowed = group_by(source, "key").window(hopping(size, advance), time="ts").assemble(tree).emit(EMISSIONS[mode]())
+    out = windowed.aggregate(records=C.count(), total=C.sum(column))
+    if hashed:
+        rows = F.xxhash64("key", "window", "records", "total").cast("decimal(38,0)")
+        out = out.observe("made", F.count("*").alias("count"), F.sum(rows).cast("string").alias("hashes"))
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as checkpoint:
+        writer = out.writeStream.format("noop").outputMode(mode).option("checkpointLocation", checkpoint)
+        running = writer.trigger(availableNow=True).start()
+        running.awaitTermination()
+        progress = running.recentProgress
+    full = [each for each in progress if each["numInputRows"]][-last:]
+    made = [each["observedMetrics"]["made"].asDict() for each in progress if "made" in each["observedMetrics"]]
+    return {
+        "seconds": statistics.median(each["durationMs"]["triggerExecution"] / 1000 for each in full),
+        "rows": sum(each["count"] for each in made),
+        "hashes": str(sum(int(each["hashes"] or 0) for each in made)),
+        "partials": [statistics.fmean(observed(each, name) for each in full) for name in COUNTED],
+    }
+
+
+def observed(progress, name):
+    """What the engine has counted; 0 if it did not count then."""
+    return sum(metrics.asDict().get(name) or 0 for metrics in progress["observedMetrics"].values())
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

@@ -1,0 +1,89 @@
+"""Our queries: two aggregates, ten, wide partials, four functions of a user's own."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+import combinators as C
+from benchmarks.baselines.query import keys_of
+from slicing import Aggregate, Bound, Emission, fieldwise, group_by, hopping
+from slicing.emission import ON_CLOSE
+
+
+@dataclass(frozen=True)
+class Ours:
+    """Count and sum of a column with the framework; `tree` as `.assemble` takes it; `more` is a name in MORE."""
+
+    column: str = "v"
+    tree: str = "auto"
+    more: str = ""
+    emission: Emission = ON_CLOSE
+
+    def __call__(self, frame: DataFrame, size: str, advance: str) -> DataFrame:
+        """Windows with columns `records` and `total`, or those of `more`."""
+        windowed = group_by(frame, *keys_of(frame)).window(hopping(size, advance), time="ts").assemble(self.tree)
+        if self.more:
+            return windowed.aggregate(**MORE[self.more])
+        out = windowed.emit(self.emission).aggregate(records=C.count(), total=C.sum(self.column))
+        return out if self.emission.once else out.drop("emission", "revision")
+
+
+@dataclass(frozen=True)
+class FourFunctions:
+    """Count and sum of a long with four functions of our own, row by row."""
+
+    def __call__(self, frame: DataFrame, size: str, advance: str) -> DataFrame:
+        """Windows with a struct of both, taken apart."""
+        windowed = group_by(frame, *keys_of(frame)).window(hopping(size, advance), time="ts")
+        out = windowed.aggregate(
+            lambda: (0, 0),
+            lambda acc, v: (acc[0] + 1, acc[1] + v),
+            lambda a, b: (a[0] + b[0], a[1] + b[1]),
+            lambda a, b: (a[0] - b[0], a[1] - b[1]),
+            value="v",
+            partial="n long, total long",
+        )
+        return out.select(*keys_of(frame), "window", F.col("value.n").alias("records"), "value.total")
+
+
+def _wide(fields: int) -> Bound:
+    """A sum of a long that carries its sum `fields` times: 8 bytes of partial each."""
+    names = ", ".join(f"x{i} bigint" for i in range(fields))
+    init = (0,) * fields if fields > 1 else 0
+
+    def agg(acc: Any, v: Any) -> Any:
+        return tuple(x + v for x in acc) if fields > 1 else acc + v
+
+    return Aggregate(
+        lambda: init,
+        agg,
+        fieldwise(*[np.add] * fields),
+        fieldwise(*[np.subtract] * fields),
+        lambda acc: acc[0] if fields > 1 else acc,
+        partial=names,
+        returns="bigint",
+        columns=True,
+    ).on("v")
+
+
+_TEN = {
+    "records": C.count(),
+    "total": C.sum("v"),
+    "largest": C.max("v"),
+    "smallest": C.min("v"),
+    "average": C.mean("v"),
+    "total_d": C.sum("d"),
+    "largest_d": C.max("d"),
+    "smallest_d": C.min("d"),
+    "average_d": C.mean("d"),
+    "spread": C.stddev("d"),
+}
+_SUMS = {"records": C.count(), "total": C.sum("v")} | {f"average{i}": C.mean("v") for i in range(8)}
+MORE: dict[str, dict[str, Bound]] = (
+    {f"{count} aggregates": dict(list(_TEN.items())[:count]) for count in (1, 3, 10)}
+    | {f"{count} invertible": dict(list(_SUMS.items())[:count]) for count in (1, 3, 10)}
+    | {f"{8 * fields} bytes": {"total": _wide(fields)} for fields in (1, 4, 16, 128)}
+)

@@ -1,0 +1,58 @@
+"""The limit: Polars in one process on the same files. Lazy, slices first, then rolling sums; nothing is durable."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+
+import polars as pl
+from pyspark.sql import DataFrame
+
+from benchmarks.running.bounded import warm_seconds
+from benchmarks.running.run import Run
+from benchmarks.running.session import session
+from benchmarks.workloads.workload import Workload, scratch
+from slicing.durations import microseconds
+
+
+def windows(paths: list[Path], size: str, advance: str, column: str = "v") -> pl.LazyFrame:
+    """One row per key and window that holds a record, as `groupBy(window(...))` gives them.
+
+    Slices are laid on a grid of all keys and slices, on which a rolling sum is one pass whatever the size. Keys are of
+    one column.
+    """
+    step, ratio = microseconds(advance, "advance"), microseconds(size, "size") // microseconds(advance, "advance")
+    at = pl.col("ts").dt.epoch("us") // step
+    slices = (
+        pl.scan_parquet(paths)
+        .group_by("key", at.alias("at"))
+        .agg(pl.len().cast(pl.Int64).alias("n"), pl.col(column).sum().alias("s"))
+    )
+    ends = slices.select(pl.int_range(pl.col("at").min(), pl.col("at").max() + ratio).alias("at"))
+    grid = slices.select(pl.col("key").unique()).join(ends, how="cross", maintain_order="left_right")
+    rolled = (
+        grid.join(slices, on=["key", "at"], how="left", maintain_order="left")
+        .with_columns(pl.col("n", "s").fill_null(0))
+        .with_columns(pl.col("n", "s").rolling_sum(ratio, min_samples=1).over("key"))
+        .filter(pl.col("n") > 0)
+    )
+    start, end = ((pl.col("at") + edge) * step for edge in (1 - ratio, 1))
+    window = pl.struct(*[(t.cast(pl.Datetime("us", "UTC"))).alias(n) for t, n in ((start, "start"), (end, "end"))])
+    return rolled.select("key", window.alias("window"), pl.col("n").alias("records"), pl.col("s").alias("total"))
+
+
+@cache
+def run(workload: Workload, size: str, advance: str) -> Run:
+    """Seconds to collect all windows of a workload without its history, after a run that warms up; median of two."""
+    query = windows(workload.files()[workload.before * workload.parts :], size, advance)
+    rows = []
+    seconds = warm_seconds(lambda: rows.append(query.collect().height), repeat=2)
+    return Run(seconds, workload.total, rows[-1], batches=2)
+
+
+@contextmanager
+def written(workload: Workload, size: str, advance: str) -> Iterator[DataFrame]:
+    """All rows, history included, written into Parquet and read by Spark."""
+    with scratch() as folder:
+        windows(workload.files(), size, advance).sink_parquet(folder / "rows.parquet")
+        yield session().read.parquet(str(folder))

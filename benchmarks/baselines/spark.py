@@ -1,0 +1,87 @@
+"""What Spark itself can do: `window()`, the same by `explode`, its two steps, and sums over ranges of slices."""
+
+from dataclasses import dataclass
+
+from pyspark.sql import DataFrame, Window
+from pyspark.sql import functions as F
+
+from benchmarks.baselines.query import keys_of, window_struct
+from slicing.durations import microseconds
+
+
+@dataclass(frozen=True)
+class SparkWindow:
+    """Spark's own `groupBy(window(...))`."""
+
+    column: str = "v"
+
+    def __call__(self, frame: DataFrame, size: str, advance: str) -> DataFrame:
+        """Every record copied into every window."""
+        grouped = frame.groupBy(*keys_of(frame), F.window("ts", size, advance))
+        return grouped.agg(F.count("*").alias("records"), F.sum(self.column).alias("total"))
+
+
+@dataclass(frozen=True)
+class SparkExploded:
+    """Bounded: the rows of `groupBy(window(...))` at any R, by a row for each window of a record.
+
+    Spark plans `window()` as one projection per window: above some hundred of them that alone takes minutes.
+    """
+
+    column: str = "v"
+
+    def __call__(self, frame: DataFrame, size: str, advance: str) -> DataFrame:
+        """Every record copied into every window, by `explode`."""
+        keys, step, length = keys_of(frame), microseconds(advance, "advance"), microseconds(size, "size")
+        newest = F.unix_micros("ts") - F.pmod(F.unix_micros("ts"), F.lit(step))
+        starts = F.sequence(newest - (length - step), newest, F.lit(step))
+        grouped = frame.withColumn("start", F.explode(starts)).groupBy(*keys, "start")
+        sums = grouped.agg(F.count("*").alias("records"), F.sum(self.column).alias("total"))
+        return sums.select(*keys, window_struct(F.col("start"), F.col("start") + length), "records", "total")
+
+
+@dataclass(frozen=True)
+class SparkTwoStep:
+    """Spark's own two steps: tumbling windows of the advance, then `window()` over them."""
+
+    column: str = "v"
+
+    def __call__(self, frame: DataFrame, size: str, advance: str) -> DataFrame:
+        """Every slice copied into every window."""
+        keys = keys_of(frame)
+        slices = _slices(frame, advance, self.column)
+        grouped = slices.groupBy(*keys, F.window("window", size, advance))
+        return grouped.agg(F.sum("n").alias("records"), F.sum("s").alias("total"))
+
+
+@dataclass(frozen=True)
+class SparkRange:
+    """Bounded: `sum(...).over(rangeBetween)` over slices, with a row for every window that holds a record.
+
+    A window shows up where its newest slice is; slices without records, up to the next one or the end of the last
+    window that still covers one, are put between, so that the rows are those of `groupBy(window(...))`.
+    """
+
+    column: str = "v"
+
+    def __call__(self, frame: DataFrame, size: str, advance: str) -> DataFrame:
+        """One sum over a range per window."""
+        keys, step = keys_of(frame), microseconds(advance, "advance")
+        before = microseconds(size, "size") - step
+        slices = _slices(frame, advance, self.column).withColumn("at", F.unix_micros("window.start"))
+        following = F.lead("at").over(Window.partitionBy(*keys).orderBy("at"))
+        last = F.least(F.coalesce(following, F.col("at") + before + step) - step, F.col("at") + before)
+        own = F.col("each") == F.col("at")
+        each = F.explode(F.sequence("at", "last", F.lit(step)))
+        filled = slices.withColumn("last", last).withColumn("each", each)
+        filled = filled.select(*keys, "each", *[F.when(own, F.col(name)).alias(name) for name in ("n", "s")])
+        over = Window.partitionBy(*keys).orderBy("each").rangeBetween(-before, 0)
+        window = window_struct(F.col("each") - before, F.col("each") + step)
+        return filled.select(
+            *keys, window, F.sum("n").over(over).alias("records"), F.sum("s").over(over).alias("total")
+        )
+
+
+def _slices(frame: DataFrame, advance: str, column: str) -> DataFrame:
+    grouped = frame.groupBy(*keys_of(frame), F.window("ts", advance))
+    return grouped.agg(F.count("*").alias("n"), F.sum(column).alias("s"))

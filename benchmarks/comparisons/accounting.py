@@ -1,0 +1,289 @@
+"""The accounting of the state: partials read and written by each strategy, as the engine counts them, beside formulas.
+
+`python -m benchmarks.comparisons.accounting` prints it; `accounting_on_spark` has the calls and bytes of the state
+store. One bucket, some hundred keys (so that a slice fills a page), one record of each key per slice and micro-batch,
+and the watermark of a micro-batch is the largest time of the one before, as on Spark.
+"""
+
+import argparse
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+import combinators as C
+from benchmarks.report import results
+from benchmarks.report.tables import markdown
+from benchmarks.running.side import CORES
+from slicing import Emission, on_update, recent, stripes
+from slicing.aggregate import Aggregate
+from slicing.assembly import group_length
+from slicing.blocks import Shape, encode_keys, from_records
+from slicing.costs import Cost, Costs, number
+from slicing.eager import EagerBucket, Records
+from slicing.emission import ON_CLOSE
+from slicing.fingerprint import Fingerprint
+from slicing.kernel import kernel
+from slicing.kinds import Field
+from slicing.pages import MemoryStore, Pages
+from slicing.slices import Slicing
+from slicing.state import Bucket
+
+SECOND = 1_000_000
+KEYS = 400
+"""So many that the slices which enter in a close fill a page each."""
+RATIOS = 12, 60, 360
+
+
+@dataclass(frozen=True)
+class Strategy:
+    """A way to get the same results. `held` says whether a process finds the latest slices that it kept.
+
+    `formula` is the proposal's, for a record: reads and writes at R windows per record; None where it has none.
+    """
+
+    name: str
+    trees: tuple[str, ...]
+    emission: Emission = ON_CLOSE
+    held: bool = True
+    formula: Callable[[int], Cost] | None = None
+    grace: int = 0
+
+    def costs(self, slicing: Slicing) -> Costs:
+        """What `explain` predicts."""
+        return Costs(slicing, frozenset(self.trees), self.emission)
+
+
+def _eager(ratio: int) -> Cost:
+    return Cost(ratio, ratio)
+
+
+def _slicing(ratio: int) -> Cost:
+    return Cost(2 * ratio - 1, 1)
+
+
+def _suppressed(ratio: int) -> Cost:
+    return Cost(1, 1)  # or fewer
+
+
+STRATEGIES = (
+    Strategy("eager, on close", ("eager",), formula=_eager),
+    Strategy("eager, on update", ("eager",), on_update(), formula=_eager),
+    Strategy("slices, on update", ("two_layer",), on_update(), held=False, formula=_slicing),
+    Strategy("slices, on update, latest slices held", ("two_layer",), on_update()),
+    Strategy("slices, on close, two-layer", ("two_layer",), formula=_suppressed),
+    Strategy("slices, on close, three-layer", ("three_layer",), formula=_suppressed),
+    Strategy("slices, on close, recompute", ("recompute",), formula=_suppressed),
+)
+SKETCHED = "slices, on update, three-layer as sketched"
+"""Not implemented: one partial over the older slices is kept, so that a record reads it and its own slice, and writes
+its slice; at each advance the older slices are read and that partial is written."""
+
+
+@dataclass(frozen=True)
+class Count:
+    """What one key costs on average: each of its records before anything closes, and each close of one window."""
+
+    record: Cost
+    window: Cost
+    results: float  # rows, windows of a key that go out, per record
+    closes: float  # windows of a key that close, per record
+
+    @property
+    def per_row(self) -> Cost:
+        """All reads and writes, by the rows that went out."""
+        return Cost(
+            (self.record.reads + self.closes * self.window.reads) / self.results,
+            (self.record.writes + self.closes * self.window.writes) / self.results,
+        )
+
+
+class Feed:
+    """Micro-batches of one bucket: `step` gives each key a record in some slice, then the watermark is what it is."""
+
+    def __init__(self, strategy: Strategy, slicing: Slicing, keys: int = KEYS):
+        self.strategy, self.slicing, self.keys = strategy, slicing, keys
+        self.bound = [_sum(tree) for tree in strategy.trees]
+        kernels = tuple(kernel(f"r{i}", aggregate) for i, (aggregate, _) in enumerate(self.bound))
+        self.shape = Shape(slicing, (Field("key", "bigint"),), kernels)
+        self.store, self.batches = MemoryStore(), 0
+        self.record, self.window, self.results = Cost(0, 0), Cost(0, 0), 0
+
+    def step(self, slices: Sequence[int], watermark: int) -> int:
+        """Records of all keys in some slices, then the close at a watermark in microseconds; returns windows closed.
+
+        What the records alone cost is what the same micro-batch costs if the watermark stays; the rest is the close's.
+        """
+        if not self.strategy.held:
+            recent._kept.clear()  # the next micro-batch runs in another process
+        self.batches += 1
+        quiet, _ = self._micro_batch(slices, None, self._copy())
+        total, closed = self._micro_batch(slices, watermark, self.store)
+        self.record += quiet
+        self.window += Cost(total.reads - quiet.reads, total.writes - quiet.writes)
+        return closed
+
+    def _copy(self) -> MemoryStore:
+        store = MemoryStore()
+        store.text, store.pages = self.store.text, dict(self.store.pages)
+        return store
+
+    def _micro_batch(self, slices: Sequence[int], watermark: int | None, store: MemoryStore) -> tuple[Cost, int]:
+        """One micro-batch on a store, as on Spark, and the windows it closes; on a copy it closes none."""
+        kept = dict(recent._kept)
+        bucket = self._bucket(store)
+        before, now = bucket.head.done, 1000 * self.batches  # a micro-batch a second
+        bucket.add(self._shipped(slices))
+        results = sum(map(len, bucket.close(bucket.head.watermark if watermark is None else watermark // 1000, now)))
+        if watermark is None:
+            recent._kept.clear()
+            recent._kept.update(kept)
+        else:
+            self.results += results
+        return _counts(bucket.pages), bucket.head.done - before
+
+    def forget(self) -> None:
+        """Count from here."""
+        self.record, self.window, self.results = Cost(0, 0), Cost(0, 0), 0
+
+    def _bucket(self, store: MemoryStore) -> Bucket | EagerBucket:
+        trees, more = self.strategy.trees, (self.strategy.grace, Fingerprint(), store, self.strategy.emission)
+        return EagerBucket(self.shape, [[0]], *more) if trees == ("eager",) else Bucket(self.shape, trees, *more)
+
+    def _shipped(self, slices: Sequence[int]) -> list[object]:
+        places = np.repeat(np.array(slices, dtype=np.int64), self.keys)
+        codes, names = encode_keys(pa.table({"k0": np.tile(np.arange(self.keys), len(slices))}))
+        if self.strategy.trees == ("eager",):
+            values = [pa.array(np.ones(len(places), dtype=np.int64))]
+            return [Records(places, self.slicing.slice_start(places), names.take(pa.array(codes)), values)]
+        arguments = [[pa.array(np.ones(len(places), dtype=dtype))] for _, dtype in self.bound]
+        return [from_records(self.shape, places, codes, names, arguments)]
+
+
+def count(strategy: Strategy, slicing: Slicing, keys: int | None = None) -> Count:
+    """Averages over a steady stretch of a stream, as long as it takes the strategy to be in the same place again."""
+    if keys is None:
+        # Pages of the eager strategy are of one window whatever their size.
+        keys = 20 if "eager" in strategy.trees else KEYS * slicing.per_advance
+    feed, n = Feed(strategy, slicing, keys), slicing.per_window
+    filled = 2 * n  # slices of the windows that take part
+    with _stripes_cut_by_slice():
+        feed.step(range(filled), slicing.slice_start(filled - 2))
+    steps = _period(strategy, slicing)
+    settled = filled + (2 if "eager" in strategy.trees else slicing.stripe + 2) * slicing.per_advance
+    closed = 0
+    for index in range(filled, settled + steps):
+        if index == settled:
+            feed.forget()
+        closed_now = feed.step([index], int(slicing.slice_start(index - 1)))
+        closed += closed_now if index >= settled else 0
+    records = steps * keys
+    return Count(_per(feed.record, records), _per(feed.window, closed * keys), feed.results / records, closed / steps)
+
+
+def _period(strategy: Strategy, slicing: Slicing) -> int:
+    """Slices after which all repeats: for the three-layer tree a group of stripes, else a few."""
+    if "three_layer" in strategy.trees:
+        return group_length(slicing) * slicing.stripe * slicing.per_advance
+    return 2 * slicing.per_advance
+
+
+@contextmanager
+def _stripes_cut_by_slice() -> Iterator[None]:
+    """The first close, of many windows at once, leaves pages as if they had closed one after another."""
+    most, stripes.MOST_AT_ONCE = stripes.MOST_AT_ONCE, 1
+    try:
+        yield
+    finally:
+        stripes.MOST_AT_ONCE = most
+
+
+def _sum(tree: str) -> tuple[Aggregate, type]:
+    """A sum that the tree is for, and the type of its values."""
+    kind, dtype = ("double", np.float64) if tree == "three_layer" else ("bigint", np.int64)
+    return C.sum("v").resolve((kind,)), dtype
+
+
+def _counts(pages: Pages) -> Cost:
+    return Cost(pages.read, pages.written)
+
+
+def _per(cost: Cost, number: float) -> Cost:
+    return Cost(cost.reads / number, cost.writes / number)
+
+
+@dataclass(frozen=True)
+class Row:
+    """One strategy at one ratio: what the proposal says of a record, what `explain` predicts, what the engine counts.
+
+    Predictions and counts are of a record and of the close of a window.
+    """
+
+    strategy: str
+    ratio: int
+    formula: Cost | None
+    predicted: tuple[Cost, Cost]
+    counted: Count
+
+
+def rows(ratios: Sequence[int] = RATIOS) -> list[Row]:
+    """The accounting: for each strategy and ratio the costs of a record and of a window that closes."""
+    found = []
+    for strategy in STRATEGIES:
+        for ratio in ratios:
+            slicing = Slicing(ratio * SECOND, SECOND)
+            costs = strategy.costs(slicing)
+            predicted = costs.record_in_order(strategy.held), costs.close(strategy.held)
+            formula = strategy.formula(ratio) if strategy.formula else None
+            found.append(Row(strategy.name, ratio, formula, predicted, count(strategy, slicing)))
+    return found
+
+
+HEAD = ("strategy", "R", "record: proposal", "predicted", "counted", "close: predicted", "counted", "row: counted")
+
+
+def table(ratios: Sequence[int] = RATIOS) -> str:
+    """The accounting as a Markdown table; a cell is partials read / written, a row is a window of a key that goes out.
+
+    The last column has all of it: records and closes, by the rows that went out.
+    """
+    lines = [(row.strategy, str(row.ratio), *map(cell, _costs(row))) for row in rows(ratios)]
+    lines += [(SKETCHED, str(ratio), f"2 / 1, and {ratio - 1} / 1 at each advance", *"-----") for ratio in ratios]
+    return markdown(HEAD, lines)
+
+
+def _costs(row: Row) -> tuple[Cost | None, ...]:
+    counted = row.counted
+    return (row.formula, row.predicted[0], counted.record, row.predicted[1], counted.window, counted.per_row)
+
+
+def cell(cost: Cost | None) -> str:
+    """Partials read / written."""
+    return "-" if cost is None else f"{number(cost.reads)} / {number(cost.writes)}"
+
+
+@dataclass(frozen=True)
+class Accounting:
+    """The table, for the page."""
+
+    name: str = "Accounting"
+
+    def measured(self) -> results.Table:
+        """Count it."""
+        return results.Table(self.name, table(), results.machine(CORES))
+
+
+BENCHMARKS = (Accounting(),)
+
+
+def main() -> None:
+    """Print the accounting."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--ratio", type=int, action="append", help=f"windows per record; {RATIOS} if left out")
+    print(table(parser.parse_args().ratio or RATIOS))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,39 @@
+"""A day of many keys at R = 60, against Spark where a record is in one window only."""
+
+from benchmarks.baselines.ours import FourFunctions, Ours
+from benchmarks.baselines.spark import SparkWindow
+from benchmarks.comparisons.comparison import Check, Comparison
+from benchmarks.comparisons.shared import hourly
+from benchmarks.running import streams, turns
+from benchmarks.running.run import Run
+from benchmarks.running.side import SLOW, WARM, Side
+from benchmarks.workloads.inputs import DAY, DAY_CUT, HOUR, MINUTE
+
+
+def ours() -> tuple[Run, ...]:
+    """Ours at R = 60: sum of a long, of a double, four functions row by row.
+
+    Not in turns with Spark, which leaves garbage of a million rows of state to collect while it is our turn.
+    """
+    return turns.run(*(Side(query, DAY, HOUR, MINUTE, WARM) for query in (Ours("v"), Ours("d"), FourFunctions())))
+
+
+def _tumbling(column: str) -> Run:
+    return streams.faster(Side(SparkWindow(column), DAY, MINUTE, MINUTE, SLOW))
+
+
+BENCHMARKS = (
+    Comparison(
+        "DayLong",
+        "day, R = 60, long / Spark tumbling (R = 1)",
+        sides=lambda: (_tumbling("v"), ours()[0]),
+        checks=(hourly(), Check(Ours(), SparkWindow(), DAY_CUT, MINUTE, MINUTE)),
+        goal=10.0,
+    ),
+    Comparison(
+        "DayDouble",
+        "day, R = 60, double / Spark tumbling (R = 1)",
+        sides=lambda: (_tumbling("d"), ours()[1]),
+        checks=(hourly("d"),),
+    ),
+)

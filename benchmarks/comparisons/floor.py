@@ -1,0 +1,47 @@
+"""Ours against the same stages without any work; rows cannot be equal and are not compared."""
+
+from dataclasses import replace
+
+from benchmarks.baselines.floor import Floor
+from benchmarks.baselines.ours import Ours
+from benchmarks.comparisons import fixed_cost
+from benchmarks.comparisons.comparison import TIME, Comparison
+from benchmarks.comparisons.dense import MILLION_HOUR
+from benchmarks.comparisons.shared import DENSE_HOUR
+from benchmarks.comparisons.update import OURS, UPDATES
+from benchmarks.running import streams, turns
+from benchmarks.running.run import Run
+from benchmarks.running.side import WARM, Side
+from benchmarks.workloads.inputs import DAY, DENSE, HOUR, KEYS, MINUTE
+
+
+def _sides(ours: Side) -> tuple[Run, Run]:
+    rows = streams.run(ours).rows  # which warms ours up too
+    floor, found = turns.run(replace(ours, query=Floor(rows)), ours.but(warm_up=0.0))
+    return floor, found
+
+
+def _fixed() -> tuple[Run, Run]:
+    _, ours, floor = fixed_cost.sides()
+    return floor, ours
+
+
+def _floor(name: str, title: str, ours: Side) -> Comparison:
+    title = f"{title} / the same stages and as many rows without any work"
+    return Comparison(name, title, sides=lambda: _sides(ours), checks=(), measure=TIME)
+
+
+BENCHMARKS = (
+    _floor("DayFloor", "day, R = 60, long", Side(Ours(), DAY, HOUR, MINUTE, WARM)),
+    _floor("DenseFloor", "dense, R = 360, 200,000 records", Side(Ours(), *DENSE_HOUR, WARM)),
+    _floor("DenseMillionFloor", "dense, R = 360, 1,000,000 records", Side(Ours(), *MILLION_HOUR, WARM)),
+    _floor("KeysFloor", "keys, 100,000 keys, R = 60", Side(Ours(), KEYS, HOUR, MINUTE, WARM)),
+    Comparison(
+        "FixedFloor",
+        "fixed cost: 1,000 records per micro-batch / the same stages without any work",
+        sides=_fixed,
+        checks=(),
+        measure=TIME,
+    ),
+    _floor("UpdateFloor", "on_update, dense, R = 60", Side(OURS, DENSE, HOUR, MINUTE, UPDATES)),
+)

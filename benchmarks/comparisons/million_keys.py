@@ -1,0 +1,61 @@
+"""A million keys against half of them: 10 shuffle partitions, 10,000 records per micro-batch."""
+
+import statistics
+from collections.abc import Callable
+from dataclasses import replace
+
+from benchmarks.baselines.ours import Ours
+from benchmarks.baselines.spark import SparkWindow
+from benchmarks.comparisons.comparison import TIME, Check, Comparison, Measure
+from benchmarks.running import turns
+from benchmarks.running.run import Run
+from benchmarks.running.side import Settings, Side
+from benchmarks.workloads.inputs import HOUR, MINUTE, Workload
+
+
+def _keys(keys: int) -> Workload:
+    """2 M records of the first minute, then micro-batches of 10,000, three in a minute."""
+    history = Workload(f"{keys} keys before", 1_000_000, keys, 30, 2)
+    return Workload(f"{keys} keys", 10_000, keys, 20, 18, history=history)
+
+
+def _sides(part: Callable[[Run], Run]) -> tuple[Run, Run]:
+    """Half a million keys and a million, of which that part of the micro-batches counts."""
+    settings = Settings(partitions=10, steady=12)
+    few, many = turns.run(*(Side(Ours(), _keys(keys), HOUR, MINUTE, settings) for keys in (500_000, 1_000_000)))
+    return (few, many) if few.stopped or many.stopped else (part(few), part(many))
+
+
+def _open(run: Run) -> Run:
+    quiet = [seconds for seconds, rows in run.each if not rows]
+    return replace(run, seconds=statistics.median(quiet), rows=0, batches=len(quiet))
+
+
+def _closing(run: Run) -> Run:
+    closing = [(seconds, rows) for seconds, rows in run.each if rows]
+    seconds, rows = (statistics.median(column) for column in zip(*closing, strict=True))
+    return replace(run, seconds=seconds, rows=round(rows), batches=len(closing))
+
+
+CHECK = Check(Ours(), SparkWindow(), _keys(1_000_000).cut(0.002), HOUR, MINUTE)
+PER_ROW = Measure(
+    TIME.unit, False, lambda baseline, ours: (ours.seconds / ours.rows) / (baseline.seconds / baseline.rows)
+)
+BENCHMARKS = (
+    Comparison(
+        "KeysOpen",
+        "1 M keys, 10 shuffle partitions, micro-batches that close no window / the same with 500,000 keys",
+        sides=lambda: _sides(_open),
+        checks=(CHECK,),
+        goal=1.1,
+        measure=TIME,
+    ),
+    Comparison(
+        "KeysClose",
+        "1 M keys, 10 shuffle partitions, micro-batches that close a window, per emitted row / with 500,000 keys",
+        sides=lambda: _sides(_closing),
+        checks=(CHECK,),
+        goal=1.1,
+        measure=PER_ROW,
+    ),
+)

@@ -1,0 +1,103 @@
+"""Ours against ours of an older commit: `python -m benchmarks.against COMMIT` runs it.
+
+Each tree has a process of its own. They take turns, a whole stream at a time, and the best turn of each counts, so that
+what else the machine does matters little. The first turn warms up; in it the rows of both are compared by their number
+and the sum of their hashes. The accounting is counted, not timed, in one turn: a record of each key in each slice.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from benchmarks.comparisons.accounting import SECOND
+from benchmarks.comparisons.accounting_on_spark import SCHEMA, micro_batches, write
+from benchmarks.workloads.inputs import DAY, DENSE, HOUR, KEYS, MINUTE, SMALL, TEN_SECONDS
+from benchmarks.workloads.workload import Workload, scratch
+from slicing.slices import Slicing
+
+Run = Callable[..., dict[str, Any]]
+"""Runs a stream in the process of a tree."""
+
+HEAD = ("ours / ours of the commit", "now", "then", "ratio", "goal")
+
+
+@dataclass(frozen=True)
+class Timed:
+    """Seconds of a steady micro-batch: the median of those behind a history and two more."""
+
+    name: str
+    workload: Workload
+    size: str
+    advance: str
+    goal: float = 1.05
+
+    def compared(self, now: Run, then: Run, turns: int, share: float) -> Sequence[str]:
+        """A line of the table, of a share of records and keys."""
+        workload = self.workload if share == 1 else self.workload.cut(share)
+        files = {"path": str(workload.path()), "files": workload.parts, "schema": workload.schema}
+        window = {"delay": "5 seconds", "size": self.size, "advance": self.advance, "last": workload.batches - 2}
+        if differs := _difference(*(run(**files, **window, hashed=True) for run in (now, then))):
+            return (self.name, "", "", differs, "")
+        taken = [[run(**files, **window)["seconds"] for run in (now, then)] for _ in range(turns)]
+        ours, theirs = (min(column) for column in zip(*taken, strict=True))
+        return (self.name, f"{ours:.3f} s", f"{theirs:.3f} s", *_judged(ours, theirs, self.goal))
+
+
+@dataclass(frozen=True)
+class Counted:
+    """Partials of a key that a micro-batch reads / writes: one record of each key, and one window closes."""
+
+    name: str
+    tree: str
+    column: str = "v"
+    mode: str = "append"
+    goal: float = 1.0
+
+    def compared(self, now: Run, then: Run, turns: int, share: float) -> Sequence[str]:
+        """A line of the table, at R = 12."""
+        keys, ratio = max(1, round(800 * share)), 12
+        batches, period = micro_batches(Slicing(ratio * SECOND, SECOND))
+        query = {"tree": self.tree, "column": self.column, "mode": self.mode, "last": period, "hashed": True}
+        window = {"delay": "0 seconds", "size": f"{ratio} seconds", "advance": "1 second"}
+        with scratch() as folder:
+            write(folder, ratio, batches, keys)
+            both = [run(path=str(folder), files=1, schema=SCHEMA, **window, **query) for run in (now, then)]
+        counts = [[count / keys for count in found["partials"]] for found in both]
+        cells = (f"{read:.2f} / {written:.2f}" for read, written in counts)
+        if differs := _difference(*both) or ("" if sum(counts[1]) else "not counted then"):
+            return (self.name, *cells, differs, "")
+        return (self.name, *cells, *_judged(*map(sum, counts), self.goal))
+
+
+LINES = (
+    Timed("day, R = 60", DAY, HOUR, MINUTE),
+    Timed("dense, R = 360", DENSE, HOUR, TEN_SECONDS),
+    Timed("keys, R = 60", KEYS, HOUR, MINUTE),
+    Timed("fixed cost, R = 360", SMALL, HOUR, TEN_SECONDS),
+    Counted("accounting, on close, two-layer", "two_layer"),
+    Counted("accounting, on close, three-layer", "three_layer", "d"),
+    Counted("accounting, on close, recompute", "recompute"),
+    Counted("accounting, on close, eager", "eager"),
+    Counted("accounting, on update, two-layer", "two_layer", mode="update"),
+)
+
+
+def lines(now: Run, then: Run, chosen: Sequence[str], turns: int, share: float) -> Iterator[Sequence[str]]:
+    """Those of which a part of the name is chosen, or all, each as soon as it is known."""
+    for each in LINES:
+        if not chosen or any(part in each.name for part in chosen):
+            yield each.compared(now, then, turns, share)
+
+
+def _judged(ours: float, theirs: float, goal: float) -> tuple[str, str]:
+    verdict = "reached" if ours / theirs <= goal else "missed"
+    return f"{ours / theirs:.3f}", f"<= {goal:g} ({verdict})"
+
+
+def _difference(now: dict[str, Any], then: dict[str, Any]) -> str:
+    """How rows differ, or nothing."""
+    if not now["rows"]:
+        return "no rows at all"
+    if now["rows"] != then["rows"]:
+        return f"rows differ: {now['rows']:,}, then {then['rows']:,}"
+    return "" if now["hashes"] == then["hashes"] else "rows differ: their hashes sum to another value"

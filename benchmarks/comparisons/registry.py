@@ -1,0 +1,37 @@
+"""All benchmarks there are: those of every file of this room, what matters most first."""
+
+from functools import cache
+from importlib import import_module
+from pkgutil import iter_modules
+
+from benchmarks import comparisons
+from benchmarks.comparisons.comparison import Benchmark, Comparison
+
+FIRST = (
+    *("day", "wide", "dense", "keys", "polars", "kinds", "fixed_cost", "million_keys", "checkpoint"),
+    *("update", "change", "bounded", "floor", "batch_bytes", "memory", "accounting"),
+)
+"""Files in the order of the page; others follow by name."""
+QUICK = ("ManyKeys", "PolarsBoundedHour", *(f"windows_per_record_R-{ratio}" for ratio in ("1", "60", "1440")))
+"""What `--quick` measures."""
+
+
+@cache
+def benchmarks() -> tuple[Benchmark, ...]:
+    """Comparisons with a goal, other comparisons, all else: who has to stop early has what matters most."""
+    files = sorted((module.name for module in iter_modules(comparisons.__path__)), key=_place)
+    modules = [import_module(f"{comparisons.__name__}.{file}") for file in files]
+    return tuple(sorted((each for module in modules for each in getattr(module, "BENCHMARKS", ())), key=_weight))
+
+
+def compared() -> list[Comparison]:
+    """The comparisons among them."""
+    return [each for each in benchmarks() if isinstance(each, Comparison)]
+
+
+def _place(file: str) -> tuple[int, str]:
+    return (FIRST.index(file) if file in FIRST else len(FIRST), file)
+
+
+def _weight(each: Benchmark) -> int:
+    return 2 if not isinstance(each, Comparison) else int(each.goal is None)

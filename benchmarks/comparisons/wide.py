@@ -1,0 +1,57 @@
+"""Ours at wide windows and at R = 60, on the same workload and with as many rows: time, and bytes of state read."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from benchmarks.baselines.ours import Ours
+from benchmarks.baselines.spark import SparkExploded
+from benchmarks.comparisons.comparison import BYTES_READ, CLOSED, TIME, Check, Comparison, Measure
+from benchmarks.comparisons.shared import hourly
+from benchmarks.running import turns
+from benchmarks.running.run import Run
+from benchmarks.running.side import Settings, Side
+from benchmarks.workloads.inputs import DAYS, HOUR, MINUTE, ONE_DAY, SEVEN_DAYS, TWO_WEEKS, Workload
+
+
+@dataclass(frozen=True)
+class Span:
+    """A wide window; rows are compared on a `share` of its workload."""
+
+    name: str
+    title: str
+    workload: Workload
+    size: str
+    share: float
+    settings: Settings
+
+    def sides(self) -> dict[str, tuple[Run, Run]]:
+        """Ours at R = 60 and at the wide window, by the column that is summed."""
+        sizes = (HOUR, self.size)
+        sides = (Side(Ours(column), self.workload, size, MINUTE, self.settings) for column in "vd" for size in sizes)
+        long, wide_long, double, wide_double = turns.run(*sides)
+        return {"v": (long, wide_long), "d": (double, wide_double)}
+
+    def check(self, column: str) -> Check:
+        """The rows of the wide window."""
+        cut = self.workload.cut(self.share)
+        return Check(Ours(column), SparkExploded(column), cut, self.size, MINUTE, CLOSED)
+
+
+DAY = Span("Day", "day, R = 1440", DAYS, ONE_DAY, 0.0002, Settings())
+WEEK = Span("Week", "two weeks, R = 10,080", TWO_WEEKS, SEVEN_DAYS, 0.0001, Settings(unsteady=1, steady=6))
+
+
+def _family(name: str, title: str, goal: float, measure: Measure) -> Iterator[Comparison]:
+    for span in (DAY, WEEK):
+        for column, kind in (("v", "long"), ("d", "double")):
+            yield Comparison(
+                f"{name}{span.name}{kind.title()}",
+                f"{title}{span.title}, {kind} / ours at R = 60",
+                sides=lambda span=span, column=column: span.sides()[column],
+                checks=(hourly(column), span.check(column)),
+                goal=goal,
+                measure=measure,
+            )
+
+
+BENCHMARKS = (*_family("Wide", "", 1.15, TIME), *_family("Read", "state read: ", 1.3, BYTES_READ))

@@ -1,0 +1,137 @@
+"""docs/performance.md with its tables and plots, from results that are kept; nothing on it is written by hand."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+from benchmarks import ROOT
+from benchmarks.comparisons import growth, registry
+from benchmarks.report import asv, plots, ratios, results
+from benchmarks.report.growth import grown
+from benchmarks.report.results import Figure, Kept, Point, Ratio, Table
+from benchmarks.report.tables import markdown
+from benchmarks.running.run import shown
+
+PAGE = ROOT / "docs" / "performance.md"
+
+INTRODUCTION = """\
+# Performance
+
+Written by `make bench` from what it measured; no figure is typed in. `make bench-quick` measures a few.
+
+Both sides of a line run in one process, each after a run on a tenth or all of the records that warms it up, or after
+the micro-batches of a history; what ran cold says so. Where a few percent matter, the sides take turns, micro-batch by
+micro-batch, so that a machine that changes its speed does so for both, unless one leaves much garbage for the other to
+collect; elsewhere one runs after the other. Where a micro-batch takes Spark many seconds, the one that is not counted
+warms it up more than the tenth does. Seconds are medians of steady micro-batches, or of the bounded query; records and
+result rows are those of a micro-batch, or of the query. Streams go into a noop sink. Spark runs on RocksDB with
+changelog checkpoints and on its default state store, and the faster one counts. Arrow batches have no limit of bytes
+([deploy](deploy.md#arrow-batches-without-a-limit-of-bytes)); what Spark's own limit costs is a line below. A ratio is
+printed only if the same two queries, on the workload or on a cut of it, wrote equal rows into Parquet: as many, with
+the same sum of hashes over keys, windows and exact columns, and float sums within 1e-12 of the sum of absolute values;
+where ours is compared with ours, each wrote the rows that Spark has for it. Goals are what the project has set itself,
+also where it does not reach them."""
+
+FLINK = """\
+Measured by hand with `python -m benchmarks.comparisons.flink`, which says how; `make bench` does not. It is the
+strongest baseline: windows of Flink SQL share slices too, inside its runtime, in Java and without micro-batches.
+Seconds, records and rows are those of a whole run, in which a side reads all records from CSV and closes all windows;
+processor time is that of all its processes meanwhile."""
+
+
+def write(page: Path = PAGE) -> None:
+    """Write the page and its plots."""
+    found = [*results.kept(), *results.kept(results.BY_HAND)]
+    folder = page.parent / page.stem
+    folder.mkdir(exist_ok=True)
+    drawn = plots.draw(_goals(found), [_on(found, axes) for axes in (growth.AXES, growth.CROSSES)], folder)
+    page.write_text(text(found, asv.kernels(), drawn))
+
+
+def text(found: Sequence[Kept], kernels: Sequence[tuple[str, str, float]] = (), drawn: Iterable[str] = ()) -> str:
+    """The page; `kernels` are benchmark, parameters and seconds, `drawn` the plots there are, by their paths."""
+    measured = _ratios(found)
+    with_goal = {each.name: each.title for each in registry.compared() if each.goal}
+    others = {each.name: each.title for each in registry.compared() if not each.goal}
+    plotted = {Path(path).stem: path for path in drawn}
+    sections = [
+        INTRODUCTION,
+        *_section("Goals", ratios.compared(measured, with_goal), plotted.get("goals")),
+        *_section("Other baselines", ratios.compared(measured, others)),
+        *_section("Flink SQL", _flink(measured)),
+        *_section("Memory", _figures(each for each in found if isinstance(each, Figure))),
+        *_section("Reads and writes of the state", _accounting(found)),
+        *_section("How it grows", grown(_on(found, growth.AXES)), plotted.get("axes")),
+        *_section("Two axes together", grown(_on(found, growth.CROSSES)), plotted.get("crosses")),
+        *_section("Kernels", asv.kernel_table(kernels)),
+        _measured_on(found),
+    ]
+    return "\n\n".join(sections) + "\n"
+
+
+def in_short(result: Kept) -> str:
+    """A result in a line."""
+    if isinstance(result, Ratio):
+        return f"{ratios.short(result)} {result.unit}; baseline {shown(result.baseline)}, ours {shown(result.ours)}"
+    if isinstance(result, Figure):
+        return f"{result.value:,.0f} {result.unit}"
+    if isinstance(result, Table):
+        return f"{len(result.text.splitlines()) - 2} lines"
+    return shown(result.run)
+
+
+def _ratios(found: Sequence[Kept]) -> dict[str, Ratio]:
+    return {each.name: each for each in found if isinstance(each, Ratio)}
+
+
+def _goals(found: Sequence[Kept]) -> list[Ratio]:
+    """The ratios that have a goal, in the order of the page."""
+    measured = _ratios(found)
+    return [measured[each.name] for each in registry.compared() if each.goal and each.name in measured]
+
+
+def _on(found: Sequence[Kept], axes: Sequence[growth.AxisPoint]) -> list[Point]:
+    """The points on these axes, in their order."""
+    known = {each.name: each for each in found if isinstance(each, Point)}
+    return [known[each.name] for each in axes if each.name in known]
+
+
+def _section(title: str, body: str, plot: str | None = None) -> Iterator[str]:
+    if body:
+        yield f"## {title}"
+        yield from [f"![{title}]({plot})"] if plot else []
+        yield body
+
+
+def _flink(measured: dict[str, Ratio]) -> str:
+    titles = {name: each.title for name, each in measured.items() if name.startswith("Flink")}
+    return f"{FLINK}\n\n{ratios.compared(measured, titles)}" if titles else ""
+
+
+def _figures(figures: Iterable[Figure]) -> str:
+    rows = [
+        (each.title, "" if each.goal is None else f"<= {each.goal:,.0f}", f"{each.value:,.0f} {each.unit}")
+        for each in figures
+    ]
+    return markdown(("", "goal", "measured"), rows) if rows else ""
+
+
+ACCOUNTING = {
+    "Accounting": """\
+Partials of a key that are read / written: of a record, of the close of a window, and of all of it by the rows that go
+out. The engine counts them; beside them are what `explain` predicts and the formula of the proposal, at R windows per
+record. A row "latest slices held" is with buffering of the latest slices in the process, the one before it without.
+[How it works](how-it-works.md#what-it-costs) says why they differ.""",
+    "Physical": """\
+The same on Spark, at R = 12 and with 800 keys: partials of a key in a micro-batch with a record of each key in which
+one window closes, then calls and bytes of the state store for all keys.""",
+}
+
+
+def _accounting(found: Sequence[Kept]) -> str:
+    tables = {each.name: each.text for each in found if isinstance(each, Table)}
+    return "\n\n".join(f"{says}\n\n{tables[name]}" for name, says in ACCOUNTING.items() if name in tables)
+
+
+def _measured_on(found: Sequence[Kept]) -> str:
+    machines = sorted({each.machine for each in found})
+    return "Measured on " + "; ".join(machines) + "." if machines else "Nothing is measured yet."

@@ -1,0 +1,36 @@
+"""A bounded query into a noop sink."""
+
+import statistics
+import time
+from collections.abc import Callable
+from functools import cache
+
+from pyspark.sql import DataFrame
+
+from benchmarks.baselines.query import Query
+from benchmarks.running.run import Run
+from benchmarks.running.session import session
+from benchmarks.workloads.workload import Workload
+
+
+@cache
+def run(query: Query, workload: Workload, size: str, advance: str) -> Run:
+    """Seconds of a bounded query, after a run that warms up."""
+    out = query(read(workload), size, advance)
+    seconds = warm_seconds(lambda: out.write.format("noop").mode("overwrite").save())
+    return Run(seconds, workload.total, rows=out.count())
+
+
+def warm_seconds(action: Callable[[], object], repeat: int = 1) -> float:
+    """Median seconds of what is run so often, after a run that warms up."""
+    seconds = []
+    for _ in range(repeat + 1):
+        start = time.monotonic()
+        action()
+        seconds.append(time.monotonic() - start)
+    return statistics.median(seconds[1:])
+
+
+def read(workload: Workload) -> DataFrame:
+    """A workload as a bounded DataFrame."""
+    return session().read.schema(workload.schema).parquet(str(workload.path()))

@@ -1,0 +1,66 @@
+"""Memory and processor time of the processes below this one. Linux only."""
+
+import os
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+
+@contextmanager
+def workers() -> Iterator[dict[int, float]]:
+    """MiB that each Python worker of this process has had at most, looked up four times a second."""
+    seen: dict[int, float] = {}
+    done = threading.Event()
+
+    def watch() -> None:
+        while not done.wait(0.25):
+            for process in _descendants(os.getpid()):
+                _note(process, seen)
+
+    watcher = threading.Thread(target=watch, daemon=True)
+    watcher.start()
+    try:
+        yield seen
+    finally:
+        done.set()
+        watcher.join()
+
+
+def processor_seconds() -> float:
+    """Processor time of this process and all below it so far, those that have ended included."""
+    ticks = 0
+    for process in [os.getpid(), *_descendants(os.getpid())]:
+        try:
+            ticks += sum(map(int, Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[11:15]))
+        except OSError:
+            continue  # it has just ended
+    return ticks / os.sysconf("SC_CLK_TCK")
+
+
+def _descendants(root: int) -> list[int]:
+    """The processes below one, by the parents that /proc names."""
+    children: dict[int, list[int]] = {}
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            parent = int(path.read_text().rpartition(")")[2].split()[1])
+        except OSError:
+            continue  # it has just ended
+        children.setdefault(parent, []).append(int(path.parent.name))
+    found, waiting = [], [root]
+    while waiting:
+        below = children.get(waiting.pop(), [])
+        found += below
+        waiting += below
+    return found
+
+
+def _note(process: int, seen: dict[int, float]) -> None:
+    try:
+        folder = Path(f"/proc/{process}")
+        if b"pyspark.daemon" in (folder / "cmdline").read_bytes():
+            fields = dict(line.split(":", 1) for line in (folder / "status").read_text().splitlines())
+            # A worker is forked: until it is used, its peak is that of the process it comes from.
+            seen[process] = max(seen.get(process, 0.0), int(fields["VmRSS"].split()[0]) / 1024)
+    except (OSError, KeyError):
+        pass  # it has just ended

@@ -1,0 +1,78 @@
+"""What a side took."""
+
+import statistics
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Run:
+    """Medians of the steady micro-batches of a stream, or one bounded query, which has no state.
+
+    `records`, `rows`, `read_bytes`, `gets`, `puts`, `partials_read` and `partials_written` are those of a micro-batch,
+    or of the query; `each` has seconds and rows of every one. `state_rows` and `state_bytes` are what was there at the
+    end, in memory and in files; `checkpoint_bytes` what the stream wrote of state into its checkpoint, per record;
+    `worker_mib` is the peak of the largest Python worker, and `took` the seconds of the whole stream.
+    """
+
+    seconds: float
+    records: int
+    rows: int = 0
+    batches: int = 1
+    stopped: bool = False
+    store: str = ""
+    note: str = ""
+    each: tuple[tuple[float, int], ...] = ()
+    state_rows: int = 0
+    state_bytes: int = 0
+    read_bytes: int = 0
+    gets: int = 0
+    puts: int = 0
+    partials_read: int = 0
+    partials_written: int = 0
+    checkpoint_bytes: float = 0.0
+    worker_mib: float = 0.0
+    took: float = 0.0
+
+    @property
+    def per_record(self) -> float:
+        """Seconds per record."""
+        return self.seconds / self.records
+
+
+def shown(run: Run) -> str:
+    """Seconds, or where the run was stopped."""
+    return f"stopped at {run.seconds:.0f} s" if run.stopped else f"{run.seconds:.2f} s"
+
+
+def of_progress(full: Sequence[Any], steady: Sequence[Any], written: int, store: str) -> Run:
+    """The medians of the `steady` ones of all micro-batches with records, which wrote so many bytes of state."""
+
+    def median(value: Callable[[Any], float]) -> int:
+        return round(statistics.median(map(value, steady)))
+
+    def stored(name: str) -> int:
+        return median(lambda each: sum(operator["customMetrics"].get(name, 0) for operator in each["stateOperators"]))
+
+    def observed(name: str) -> int:
+        return median(lambda each: sum((m.asDict().get(name) or 0) for m in each["observedMetrics"].values()))
+
+    each = tuple((p["durationMs"]["triggerExecution"] / 1000, int(p["sink"]["numOutputRows"])) for p in steady)
+    last = steady[-1]["stateOperators"]
+    return Run(
+        seconds=statistics.median(seconds for seconds, _ in each),
+        records=median(lambda each: each["numInputRows"]),
+        rows=round(statistics.median(rows for _, rows in each)),
+        batches=len(steady),
+        store=store,
+        each=each,
+        state_rows=sum(operator["numRowsTotal"] for operator in last),
+        state_bytes=sum(o["memoryUsedBytes"] + o["customMetrics"].get("rocksdbSstFileSize", 0) for o in last),
+        read_bytes=stored("rocksdbTotalBytesRead"),
+        gets=stored("rocksdbGetCount"),
+        puts=stored("rocksdbPutCount"),
+        partials_read=observed("partials_read"),
+        partials_written=observed("partials_written"),
+        checkpoint_bytes=written / sum(p["numInputRows"] for p in full),
+    )

@@ -1,0 +1,92 @@
+"""The one Spark session of a benchmark process, and its settings while a stream is started."""
+
+import os
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+
+from py4j.protocol import Py4JError
+from pyspark import SparkContext
+from pyspark.sql import SparkSession
+
+from benchmarks import ROOT
+from benchmarks.running.side import CORES, Settings
+from benchmarks.workloads import workload
+from slicing.spark.session import BATCH_BYTES, UNLIMITED
+
+_STORE = "spark.sql.streaming.stateStore."
+_PROVIDERS = "org.apache.spark.sql.execution.streaming.state."
+STORES = {"RocksDB": "RocksDBStateStoreProvider", "default store": "HDFSBackedStateStoreProvider"}
+OPTIONS = {
+    "spark.driver.memory": "6g",
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.log.level": "ERROR",
+    "spark.sql.session.timeZone": "UTC",
+    BATCH_BYTES: UNLIMITED,
+    _STORE + "rocksdb.changelogCheckpointing.enabled": "true",
+    _STORE + "providerClass": _PROVIDERS + STORES["RocksDB"],
+}
+
+_sessions: dict[int, SparkSession] = {}
+
+
+def session(cores: int = CORES) -> SparkSession:
+    """The one session of a benchmark process: RocksDB with changelog checkpoints, as many partitions as cores.
+
+    Asking for another number of cores ends the session there is.
+    """
+    if cores not in _sessions:
+        stop()
+        _find_packages_in_workers()
+        local = workload.FOLDER / "spark"
+        local.mkdir(parents=True, exist_ok=True)
+        builder = SparkSession.builder.master(f"local[{cores}]")
+        for name, value in {**OPTIONS, "spark.local.dir": local, "spark.sql.shuffle.partitions": cores}.items():
+            builder = builder.config(name, str(value))
+        _sessions[cores] = builder.getOrCreate()
+    return _sessions[cores]
+
+
+def stop() -> None:
+    """End the session, if there is one, also one whose JVM has died."""
+    while _sessions:
+        try:
+            _sessions.popitem()[1].stop()
+        except (Py4JError, OSError):
+            # Without these the next session gets another JVM.
+            SparkContext._gateway = SparkContext._jvm = SparkContext._active_spark_context = None
+            SparkSession._instantiatedSession = None
+
+
+def _find_packages_in_workers() -> None:
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+    inherited = os.environ.get("PYTHONPATH", "")
+    if str(ROOT) not in inherited.split(os.pathsep):
+        os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(ROOT), inherited]))
+
+
+@contextmanager
+def configured(settings: Settings, more: Mapping[str, str] | None = None) -> Iterator[SparkSession]:
+    """The session, set up for streams that are started meanwhile, with `more` settings, and as it was again."""
+    spark = session(settings.cores)
+    wanted = {
+        _STORE + "providerClass": _PROVIDERS + STORES[settings.store],
+        "spark.sql.shuffle.partitions": str(settings.partitions or settings.cores),
+        BATCH_BYTES: settings.batch_bytes,
+        **(more or {}),
+    }
+    before = {name: spark.conf.get(name, None) for name in wanted}
+    try:
+        for name, value in wanted.items():
+            spark.conf.set(name, value)
+        yield spark
+    finally:
+        for name, value in before.items():
+            if value is None:
+                spark.conf.unset(name)
+            else:
+                spark.conf.set(name, value)

@@ -1,0 +1,107 @@
+"""A stream alone: its steady micro-batches, into a noop sink."""
+
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+from benchmarks.running.processes import workers
+from benchmarks.running.run import Run, of_progress, shown
+from benchmarks.running.session import configured
+from benchmarks.running.side import DELAY, Settings, Side
+from benchmarks.workloads.workload import Workload
+
+
+@cache
+def run(side: Side) -> Run:
+    """The steady micro-batches of a stream; once per process for the same side.
+
+    The micro-batches of a workload's history are not counted. Unless told otherwise, the same query runs twice, each
+    time from an empty checkpoint: the first run, on a part of the records, only lets the JVM compile what both sides
+    are about to do. Where that one is stopped there is no second.
+    """
+    cold = warmed_up(side)
+    return cold if cold and cold.stopped else _run(side)
+
+
+def warmed_up(side: Side) -> Run | None:
+    """The run that warms up, if there is one."""
+    return _run(side.warm_up) if side.warm_up else None
+
+
+def faster(side: Side) -> Run:
+    """The faster of Spark's two state stores; the note has both figures.
+
+    The second one is stopped when it has taken as long as the first one did, and a quarter more: it is slower then.
+    """
+    default = run(side.but(store="default store"))
+    limit = side.settings.limit if default.stopped else max(20.0, 1.25 * default.took)
+    rocks = run(side.but(store="RocksDB", limit=limit))
+    best = min(default, rocks, key=lambda run: (run.stopped, run.seconds))
+    slower = rocks.stopped and not default.stopped  # not at the limit of all streams
+    return replace(best, note=f"on default store {shown(default)}; on RocksDB {'slower' if slower else shown(rocks)}")
+
+
+def _run(side: Side) -> Run:
+    wanted, settings = side.batches, side.settings
+    with (
+        configured(settings) as spark,
+        tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as checkpoint,
+        workers() as peaks,
+    ):
+        out = side.query(source(spark, side.workload, settings.delay), side.size, side.advance)
+        running = noop(out, settings, checkpoint).trigger(availableNow=True).start()
+        start = time.monotonic()
+        stopped = _wait(running, wanted, start + settings.limit)
+        progress = running.recentProgress
+        written = bytes_of(Path(checkpoint) / "state")
+        running.stop()
+    taken = time.monotonic() - start
+    if stopped:
+        return Run(taken, side.workload.records, stopped=True, store=settings.store)
+    return replace(medians(side, progress, written), worker_mib=max(peaks.values(), default=0), took=taken)
+
+
+def source(
+    spark: SparkSession, workload: Workload, delay: str = DELAY, together: int = 1, path: str | None = None
+) -> DataFrame:
+    """The stream, with as many of the workload's micro-batches `together` in one; of files elsewhere if so told."""
+    reader = spark.readStream.schema(workload.schema).option("maxFilesPerTrigger", workload.parts * together)
+    return reader.parquet(path or str(workload.path())).withWatermark("ts", delay)
+
+
+def noop(out: DataFrame, settings: Settings, checkpoint: str | Path) -> DataStreamWriter:
+    """What writes a stream nowhere."""
+    writer = out.writeStream.format("noop").outputMode(settings.mode)
+    return writer.option("checkpointLocation", str(checkpoint))
+
+
+def _wait(running: StreamingQuery, batches: int, deadline: float) -> bool:
+    """Whether the time was over before that many micro-batches with data were done. Raises what the query raised."""
+    while running.isActive and len(running.recentProgress) < batches:
+        if time.monotonic() >= deadline:
+            return True
+        time.sleep(0.05)
+    if error := running.exception():
+        raise error
+    return False
+
+
+def medians(side: Side, progress: Sequence[Any], written: int) -> Run:
+    """The steady ones of a side's micro-batches, which wrote so many bytes of state in all."""
+    full = [each for each in progress if each["numInputRows"]]
+    steady = full[side.batches - side.settings.steady : side.batches]
+    assert len(steady) == side.settings.steady, f"{len(full)} micro-batches are too few"
+    return of_progress(full, steady, written, side.settings.store)
+
+
+def bytes_of(folder: Path) -> int:
+    """Bytes of all files below a folder."""
+    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())

@@ -1,0 +1,49 @@
+"""All rows that a query writes into Parquet, so that those of two sides can be compared."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from benchmarks.baselines.query import Query
+from benchmarks.running.bounded import read
+from benchmarks.running.session import session
+from benchmarks.running.side import DELAY
+from benchmarks.running.streams import source
+from benchmarks.workloads.workload import Workload, scratch
+
+COMPARED_BATCHES = 4
+"""Rows are compared after so many micro-batches, the same ones for both sides, however many are measured."""
+
+
+@contextmanager
+def of_stream(query: Query, workload: Workload, size: str, advance: str, mode: str = "append") -> Iterator[DataFrame]:
+    """The rows of a stream over the whole workload, those of update mode one after another."""
+    with scratch() as folder:
+        together = -(-(workload.before + workload.batches) // COMPARED_BATCHES)
+        out = query(source(session(), workload, together=together), size, advance)
+
+        def write(rows: DataFrame, _: int) -> None:
+            rows.write.mode("append").parquet(f"{folder}/rows")
+
+        writer = out.writeStream.foreachBatch(write).outputMode(mode)
+        running = writer.option("checkpointLocation", f"{folder}/checkpoint").trigger(availableNow=True).start()
+        running.awaitTermination()
+        yield session().read.parquet(f"{folder}/rows")
+
+
+@contextmanager
+def of_bounded(query: Query, workload: Workload, size: str, advance: str) -> Iterator[DataFrame]:
+    """The rows of a bounded query."""
+    with scratch() as folder:
+        query(read(workload), size, advance).write.parquet(f"{folder}/rows")
+        yield session().read.parquet(f"{folder}/rows")
+
+
+def closed(rows: DataFrame, workload: Workload) -> DataFrame:
+    """Those of a bounded query's windows that a stream over the same workload has closed at its end."""
+    delay = F.expr(f"interval {DELAY}")
+    newest = read(workload).agg(F.date_trunc("millisecond", F.max("ts")) - delay).first()
+    assert newest is not None
+    return rows.where(F.col("window.end") <= F.lit(newest[0]))

@@ -1,0 +1,24 @@
+"""The inputs that comparisons share, by name, and the windows over them."""
+
+from dataclasses import replace
+
+from benchmarks.workloads.workload import Workload
+
+SECOND, TEN_SECONDS, MINUTE = "1 second", "10 seconds", "1 minute"
+HOUR, ONE_DAY, SEVEN_DAYS = "1 hour", "24 hours", "7 days"
+
+DAY = Workload("day", 1_000_000, 10_000, 8_640, 10)
+DAYS = Workload("two days", 1_000_000, 10_000, 8_640, 6, history=replace(DAY, batches=11))
+_WEEK = Workload("seven days", 1_000_000, 1_000, 86_400, 7)
+TWO_WEEKS = replace(_WEEK, name="two weeks", history=_WEEK)
+DENSE = Workload("dense", 200_000, 1_000, 360, 10)
+DENSE_MILLION = Workload("dense million", 1_000_000, 1_000, 360, 6)
+SMALL = Workload(
+    "dense by 1,000", 1_000, 1_000, 1.8, 40, parts=1, history=Workload("dense", 500_000, 1_000, 1_800, 2, parts=1)
+)
+SPARSE = Workload("sparse", 100_000, 1_000_000, 720, 4, history=Workload("sparse before", 100_000, 1_000_000, 720, 6))
+KEYS = Workload("keys", 200_000, 100_000, 360, 10)
+
+DAY_CUT = DAY.cut(0.002)
+DENSE_CUT = DENSE.cut(0.005)
+"""Cuts on which rows are compared."""
