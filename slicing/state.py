@@ -68,7 +68,6 @@ class Bucket:
         self.pages = Pages(store, fingerprint, self.slicing.first_open(0, self.wait))
         self.head = self.pages.head
         self._fit_emission()
-        self._fit_trees()
         self.stripes = Stripes(self.pages, shape)
         read = self._entered if emission.which == CHANGED else self._all
         self.recent = Recent(shape, self.head.nonce, str(emission), read)
@@ -127,6 +126,7 @@ class Bucket:
         return without_repeats(self.slicing, self._all_frames(watermark, now))
 
     def _all_frames(self, watermark: int, now: int) -> Iterator[Windows]:
+        self._fit_trees()
         came = self._incoming
         now = self.head.clock = trigger_time(self.emission, self.head.clock, now)
         self.head.revision += not self.emission.once

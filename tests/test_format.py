@@ -1,16 +1,18 @@
 """The format of state: headers and pages as text, what is refused, and what a query must have in common with it."""
 
 import base64
+import itertools
 import json
 import zlib
+from collections import defaultdict
 from functools import partial
-from itertools import pairwise
 
 import numpy as np
 import pytest
 from oracle import FINGERPRINT, cases, evenly, hopping, shape_of
 from test_state import WITH_ORDER, warm, watermark_of
 
+from combinators.catalogue import CATALOGUE, sample_kinds
 from slicing import blocks, stripes
 from slicing.aggregate import Aggregate
 from slicing.errors import InvalidType, StateMismatch
@@ -97,7 +99,7 @@ def test_cuts_are_stored_in_runs():
     rng = np.random.default_rng(3)
     for _ in range(50):
         edges = np.cumsum(rng.integers(0, 3, 20)).tolist()
-        cuts = [[a, b, int(rng.integers(1, 3))] for a, b in pairwise(edges) if a < b]
+        cuts = [[a, b, int(rng.integers(1, 3))] for a, b in itertools.pairwise(edges) if a < b]
         assert from_runs(to_runs(cuts)) == cuts
 
 
@@ -249,3 +251,70 @@ def test_stripes_of_a_checkpoint_stay_as_they_are(monkeypatch):
     assert other.bucket().head.layout["stripe"] == 5
     other.fingerprint = FINGERPRINT
     other.bucket().check()
+
+
+# What the catalogue says of its partials. A text that stands here is in checkpoints: it stays, unless partials of the
+# same types come to mean something else. Those that may follow each other on a checkpoint have the same.
+
+VERSIONS = {
+    "bool_and": "combinators.outcomes",
+    "bool_or": "combinators.outcomes",
+    "corr": "combinators.pair",
+    "count": "combinators.count",
+    "count_if": "combinators.count_if",
+    "covar_pop": "combinators.pair",
+    "covar_samp": "combinators.pair",
+    "first": "combinators.min_by",
+    "kurtosis": "combinators.moments",
+    "last": "combinators.max_by",
+    "max": "combinators.max",
+    "max_by": "combinators.max_by",
+    "mean": "combinators.sum",
+    "min": "combinators.min",
+    "min_by": "combinators.min_by",
+    "regr_intercept": "combinators.pair",
+    "regr_r2": "combinators.pair",
+    "regr_slope": "combinators.pair",
+    "skewness": "combinators.moments",
+    "stddev": "combinators.moments",
+    "stddev_pop": "combinators.moments",
+    "sum": "combinators.sum",
+    "variance": "combinators.moments",
+    "variance_pop": "combinators.moments",
+}
+
+
+def resolved(entry, kind):
+    """The aggregate of an entry over a column of that kind."""
+    bound = entry.of("x", "y")
+    others = ("bigint",) if entry.by_time else entry.others
+    return bound.resolve((kind, *others)[: len(bound.columns)])
+
+
+def test_the_catalogue_says_what_its_partials_are_of():
+    found = {each.name: {resolved(each, kind).version for kind in sample_kinds(each)} for each in CATALOGUE}
+    assert found == {name: {text} for name, text in VERSIONS.items()}
+
+
+def test_combinators_with_partials_of_the_same_types_are_told_apart():
+    """Only those are not whose results follow from the same partials."""
+    seen = defaultdict(set)
+    for entry in CATALOGUE:
+        aggregate = resolved(entry, min({"bigint", "boolean"} & set(sample_kinds(entry)), key=len))
+        seen[aggregate.partial, aggregate.version].add(entry.name)
+    assert sorted(map(sorted, seen.values())) == [
+        ["bool_and", "bool_or"],
+        ["corr", "covar_pop", "covar_samp", "regr_intercept", "regr_r2", "regr_slope"],
+        ["count"],
+        ["count_if"],
+        ["first"],
+        ["kurtosis"],
+        ["last"],
+        ["max"],
+        ["max_by"],
+        ["mean", "sum"],
+        ["min"],
+        ["min_by"],
+        ["skewness"],
+        ["stddev", "stddev_pop", "variance", "variance_pop"],
+    ]

@@ -43,12 +43,18 @@ def test_state_of_every_format_goes_on(version, name):
 
 
 @pytest.mark.parametrize("version", [*OLDER, FORMAT])
-@pytest.mark.parametrize("name", ["two layers", "three layers", "two slices an advance"])
-def test_other_trees_go_on_with_nodes_made_anew(version, name):
-    """Which tree it is does not matter to state; both aggregates of the first one may have either."""
+@pytest.mark.parametrize(
+    ("name", "tree"),
+    [("two layers", "three_layer"), ("three layers", "recompute"), ("two slices an advance", "three_layer")],
+)
+def test_other_trees_go_on_with_nodes_made_anew(version, name, tree):
+    """Nodes are caches: of the last one, with a tree of each kind, only one aggregate gets another."""
     stored = load(f"format{version}")[name]
     stream = opened(name, stored)
-    stream.trees = ["three_layer" if tree == "two_layer" else "recompute" for tree in stream.trees]
+    stream.trees = [tree for _ in stream.trees]
+    assert stream.bucket().head.nodes is not None
+    assert stream.bucket().head.families[0].trees != stream.trees
+    stream.step([])
     head = stream.bucket().head
     assert head.nodes is None
     assert head.families[0].trees == stream.trees

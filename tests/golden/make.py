@@ -10,8 +10,8 @@ Run it with the code of the commit that is to write the state, for example for f
     cd ../old && PYTHONPATH=$PWD:$PWD/tests python ../slicing/tests/golden/make.py
     git worktree remove --force ../old
 
-Format 4 was written at 9753012, 5 at 43087c3, 6 at ea5b455. Files that are there are not written again: state of a
-format that has landed stays as it is.
+Format 4 was written at 9753012, 5 at 43087c3, 6 at ea5b455, 7 by the commit that brought it. Files that are there are
+not written again: state of a format that has landed stays as it is.
 """
 
 import json
@@ -127,7 +127,7 @@ def store_of(scenario, batches):
     numbers = count()
     secrets.token_hex = lambda size: f"{next(numbers):0{2 * size}x}"
     stream, seen = stream_of(scenario), len(batches) * 2 // 3
-    oracle.FINGERPRINT = fingerprint_of(scenario, stream)
+    stream.fingerprint = oracle.FINGERPRINT = fingerprint_of(scenario, stream)
     for records, watermark, now in batches[:seen]:
         bucket, half = stream.bucket(), len(records) // 2
         bucket.add([stream.shipped([tuple(r) for r in part]) for part in (records[:half], records[half:])])

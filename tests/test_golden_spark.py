@@ -1,0 +1,34 @@
+"""A checkpoint that an earlier version has written goes on on Spark."""
+
+import json
+import tarfile
+
+from golden.checkpoint import FILES, HERE, SEEN, expected, query, ran, write
+
+from slicing.header import FORMAT
+
+
+def test_a_checkpoint_of_format_6_goes_on(spark, tmp_path):
+    """Files of other addresses follow, as none of the directories is where it was."""
+    with tarfile.open(HERE / "checkpoint6.tar.xz") as archive:
+        archive.extractall(tmp_path, filter="data")
+    moved(tmp_path / "checkpoint")
+    write(tmp_path / "files", SEEN, FILES)
+    before = json.loads((tmp_path / "rows.json").read_text())
+    after = ran(query(spark, tmp_path / "files"), tmp_path / "checkpoint")
+    rows = {(world, start): results for world, start, *results in (*before, *after)}
+    assert len(rows) == len(before) + len(after), "a window goes out once"
+    assert min(len(before), len(after)) > 30
+    wanted = expected()
+    assert rows == {place: wanted[place] for place in rows}
+    last = max(start for _, start in rows)
+    assert rows.keys() == {(world, start) for world, start in wanted if start <= last}
+    assert FORMAT > 6
+
+
+def moved(checkpoint):
+    """Say to Spark where the schema of the state is, whose address it has written down."""
+    for file in (checkpoint / "state" / "0" / "_metadata" / "v2").iterdir():
+        text = file.read_text()
+        old = text[text.index("file:") : text.index("/state/0/_stateSchema")]
+        file.write_text(text.replace(old, checkpoint.as_uri().replace("file:///", "file:/")))
