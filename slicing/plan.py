@@ -10,7 +10,7 @@ from slicing.blocks import Shape
 from slicing.costs import MERGING, Cost, Costs, counted, number
 from slicing.emission import NEWEST, ON_CLOSE, Emission, Every
 from slicing.kernel import Kernel
-from slicing.kinds import Field, decimal_of, numpy_type
+from slicing.kinds import Field, decimal_of, numpy_type, width_of
 from slicing.lateness import COUNTS, PARTIALS
 from slicing.windows import Hopping
 
@@ -285,6 +285,8 @@ class Plan:
 def _bytes_of(field: Field) -> int:
     if decimal_of(field.kind):
         return 16
+    if width := width_of(field.kind):
+        return width
     return _BYTES.get(field.kind) or numpy_type(field.kind).itemsize
 
 

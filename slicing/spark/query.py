@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
+from typing import Any, TypeAlias
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from slicing.aggregate import EVENT_TIME, Aggregate, Bound, Fieldwise
+from slicing.aggregate import EVENT_TIME, Aggregate, Bound, Fieldwise, Struct
 from slicing.assembly import EAGER, EAGER_RATIO, TREES, choose
 from slicing.blocks import Shape
 from slicing.costs import number
 from slicing.emission import KINDS, ON_CLOSE, WITH_DRAINED, WITH_OLD, Emission
-from slicing.errors import InvalidValue, SlicingError
-from slicing.kernel import Kernel, RowFailure, kernel
+from slicing.errors import InvalidType, InvalidValue, RowFailure, SlicingError
+from slicing.kernel import Kernel, kernel
 from slicing.kinds import Field
 from slicing.lateness import COUNTS, RECORDS
 from slicing.slices import Slicing
@@ -30,6 +31,10 @@ _WINDOW = "spark.timeWindow"
 _EMISSION = "slicing.emission"
 """Metadata of columns of windows that go out more than once, or behind the watermark."""
 _NO_KEY = Field("(all)", "boolean")
+
+
+Nesting: TypeAlias = tuple[tuple[str, Any], ...]
+"""The names of results in their order, each with the nesting of its parts if it is a struct, else None."""
 
 
 @dataclass(frozen=True)
@@ -51,6 +56,7 @@ class Query:
     streaming: bool
     late: str
     timed: bool
+    nesting: Nesting
 
     def records(self) -> DataFrame:
         """What the first stage reads: time, leaves of the key, values."""
@@ -172,8 +178,8 @@ class Query:
             at += len(each.results)
             single = len(fields) == 1 and not isinstance(each.aggregate.init(), tuple)
             lowered = each.aggregate.lower is not None and len(fields) == 1
-            columns.append((fields[0] if single or lowered else F.struct(*fields)).alias(each.label))
-        return columns
+            columns.append(fields[0] if single or lowered else F.struct(*fields))
+        return list(_nested(self.nesting, iter(columns)))
 
 
 METRICS = "slicing: "
@@ -205,7 +211,7 @@ def resolve(
     keys: tuple[str, ...],
     window: Hopping,
     time: str,
-    results: Mapping[str, Bound],
+    named: Mapping[str, Bound | Struct],
     tree: str,
     grace: int,
     emission: Emission,
@@ -217,29 +223,52 @@ def resolve(
         _check_source(frame)
     ntz = _check_time(frame, time, streaming)
     resolved = tuple(Key(name, _field(frame, name, "key column").dataType) for name in keys)
-    _check_names(keys, results, emission if streaming else ON_CLOSE, late)
+    _check_names(keys, named, emission if streaming else ON_CLOSE, late)
+    results = _flat(named)
     fields = tuple(field for key in resolved for _, field in key.leaves()) or (_NO_KEY,)
-    columns = tuple(dict.fromkeys(c for bound in results.values() for c in bound.columns if c != EVENT_TIME))
+    columns = tuple(dict.fromkeys(c for bound in results.values() for c in bound.inputs if c != EVENT_TIME))
     kinds = {name: kind_of_type(_field(frame, name, "column").dataType, name, "column") for name in columns}
     kernels = tuple(kernel(name, _resolved(bound, kinds)) for name, bound in results.items())
     shape = Shape(window.slicing, fields, kernels)
     arguments = tuple(
-        tuple(-1 if column == EVENT_TIME else columns.index(column) for column in bound.columns)
+        tuple(-1 if column == EVENT_TIME else columns.index(column) for column in bound.inputs)
         for bound in results.values()
     )
     if late == RECORDS:
         _check_columns(columns)
     trees = tuple(_tree(each, shape, tree) for each in kernels)
     for name, bound in results.items():
-        if isinstance(bound.source, Aggregate):
+        if isinstance(bound.source, Aggregate) or bound.own:
             trial(kernels[list(results).index(name)], [kinds.get(column, "bigint") for column in bound.columns])
     if streaming:
         _check_short(window, grace)
+        _check_limited(window, results)
         _check_emission(emission, grace, kernels)
     sources = tuple(_source(bound, each.aggregate) for bound, each in zip(results.values(), kernels, strict=True))
     timed = streaming and str(frame.sparkSession.conf.get(_TIMED, "false")).lower() == "true"
-    options = grace, emission, streaming, late, timed
+    options = grace, emission, streaming, late, timed, _nesting(named)
     return Query(frame, resolved, window, time, ntz, shape, trees, sources, columns, arguments, *options)
+
+
+def _flat(named: Mapping[str, Bound | Struct], within: str = "") -> dict[str, Bound]:
+    """The results with those of structs each for itself, under names such as `candle.open`."""
+    found: dict[str, Bound] = {}
+    for name, result in named.items():
+        more = _flat(result.results, f"{within}{name}.") if isinstance(result, Struct) else {within + name: result}
+        if twice := found.keys() & more.keys():
+            raise InvalidValue(f"two results are called `{min(twice)}`. Rename one.")
+        found |= more
+    return found
+
+
+def _nesting(named: Mapping[str, Bound | Struct]) -> Nesting:
+    return tuple((name, _nesting(r.results) if isinstance(r, Struct) else None) for name, r in named.items())
+
+
+def _nested(nesting: Nesting, columns: Iterator[Column]) -> Iterator[Column]:
+    """One column for each result, those of a struct together."""
+    for name, parts in nesting:
+        yield (F.struct(*_nested(parts, columns)) if parts else next(columns)).alias(name)
 
 
 def _numbered(prefix: str, kinds: list[str]) -> list[Field]:
@@ -247,6 +276,11 @@ def _numbered(prefix: str, kinds: list[str]) -> list[Field]:
 
 
 def _resolved(bound: Bound, kinds: Mapping[str, str]) -> Aggregate:
+    if bound.condition is not None and kinds[bound.condition] != "boolean":
+        raise InvalidType(
+            f"`{bound.label}` takes a column of booleans; `{bound.condition}` is {kinds[bound.condition]}. "
+            f'Compute one first, for example `withColumn("paid", F.col("{bound.condition}") > 0)`.'
+        )
     return bound.resolve(tuple("bigint" if c == EVENT_TIME else kinds[c] for c in bound.columns))
 
 
@@ -255,13 +289,14 @@ def _source(bound: Bound, aggregate: Aggregate) -> str:
     columns = ", ".join("event time" if column == EVENT_TIME else column for column in bound.columns)
     combine = aggregate.combine
     how = ", ".join(u.__name__ for u in combine.ufuncs) if isinstance(combine, Fieldwise) else _function(combine)
-    return f"{how} of ({columns})"
+    condition = "" if bound.condition is None else f" where {bound.condition}"
+    return f"{how} of ({columns}){condition}"
 
 
 def _function(function: object) -> str:
     if isinstance(function, partial):
         return f"{_function(function.func)}{function.args}"
-    name = str(getattr(function, "__qualname__", "<"))
+    name = str(getattr(function, "stored_as", None) or getattr(function, "__qualname__", "<"))
     return "functions" if "<" in name else name
 
 
@@ -283,7 +318,7 @@ def _check_columns(columns: tuple[str, ...]) -> None:
         )
 
 
-def _check_names(keys: tuple[str, ...], results: Mapping[str, Bound], emission: Emission, late: str) -> None:
+def _check_names(keys: tuple[str, ...], results: Mapping[str, Bound | Struct], emission: Emission, late: str) -> None:
     more = () if emission.once else ("emission", "revision", *(("old",) if emission.what == WITH_OLD else ()))
     reserved = ("window", *more, *(() if late == COUNTS else (LATE,)))
     taken = {*reserved, *map(str.casefold, keys)}
@@ -352,6 +387,17 @@ def _check_time(frame: DataFrame, time: str, streaming: bool) -> bool:
             f'{cast} `.withWatermark("{time}", "10 minutes")` last before `group_by`.'
         )
     return ntz
+
+
+def _check_limited(window: Hopping, results: Mapping[str, Bound]) -> None:
+    """Refuse what keeps its records without end, where a stream holds several windows at once."""
+    for name, bound in results.items():
+        if bound.unlimited and window.size > window.advance:
+            raise InvalidValue(
+                f"`{name}` is {bound.label}, which keeps {bound.unlimited} of a window; on a stream whose windows "
+                f"overlap, here R = {number(window.size / window.advance)}, that has to be bounded. Say how many a "
+                "window may have, for example `limit=10_000`: more are an error."
+            )
 
 
 def _check_source(frame: DataFrame) -> None:

@@ -176,8 +176,13 @@ class Buckets(StatefulProcessor):
 
     def _frame(self, table: pa.Table) -> pd.DataFrame:
         # Arrow-backed columns reach Spark without a copy, with their nulls, and with integers as integers.
-        frame: pd.DataFrame = completed(table, self.fields).combine_chunks().to_pandas(types_mapper=pd.ArrowDtype)
+        frame: pd.DataFrame = completed(table, self.fields).combine_chunks().to_pandas(types_mapper=_pandas_type)
         return frame
+
+
+def _pandas_type(type_: pa.DataType) -> pd.ArrowDtype | None:
+    """Arrays as objects: in a column that Arrow backs Spark takes their nulls for lists."""
+    return None if pa.types.is_nested(type_) else pd.ArrowDtype(type_)
 
 
 def fingerprint(query: Query, labels: tuple[int, ...], partitions: int) -> dict[str, str]:
