@@ -19,7 +19,7 @@ from combinators._counted import checked_limit, counted
 from combinators._items import Items, as_doubles
 from combinators._packed import counters, tallied, unpacked
 from combinators._tables import Layout, Limit, Tables, lists, tabled
-from slicing.aggregate import Aggregate, Bound, Gathered
+from slicing.aggregate import Aggregate, Bound, Condition, Gathered
 from slicing.errors import InvalidValue, excerpt
 
 _ATOMIC = "Choose or compute an atomic column first."
@@ -28,7 +28,7 @@ _MOST_EDGES = 10_000
 _MOST_VALUES = 1_000_000
 
 
-def mode(column: str, *, limit: int | None = None, where: str | None = None) -> Bound:
+def mode(column: str, *, limit: int | None = None, where: Condition = None) -> Bound:
     """The most frequent value of `column`, of several the smallest.
 
     No value gives null. The result has the column's kind. Exact, by a table of the values and how often each occurs:
@@ -51,7 +51,7 @@ def top_k(
     exact: bool = True,
     limit: int | None = None,
     error: float = 0.001,
-    where: str | None = None,
+    where: Condition = None,
 ) -> Bound:
     """The `k` most frequent values of `column`, the most frequent first, of equal counts the smaller value.
 
@@ -77,7 +77,7 @@ def top_k(
     return Bound(partial(_near, label, k, _kept(k, error)), (column,), label).where(where)
 
 
-def histogram(column: str, edges: Sequence[float], *, where: str | None = None) -> Bound:
+def histogram(column: str, edges: Sequence[float], *, where: Condition = None) -> Bound:
     """How many values of `column` lie between neighbouring `edges`: in [a, b), and in [a, b] for the last two.
 
     Values outside and NaN are left out; no value gives zeros, never null. Returns array<bigint>, one shorter than

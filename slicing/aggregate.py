@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, dataclass, replace
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -13,6 +13,9 @@ from slicing.kinds import Field, infer_fields, is_exact, parse_fields, parse_res
 
 EVENT_TIME = "\0event time"
 """Stands for the event time, in int64 microseconds, among the columns that an aggregate is bound to."""
+
+Condition: TypeAlias = Any
+"""Of which records an aggregate is: the name of a column of booleans, or a Column of Spark; None for all."""
 
 VIEWS = ("values", "ranks", "limbs")
 
@@ -164,7 +167,7 @@ class Bound:
     """An aggregate bound to columns; what `aggregate(name=...)` takes and what every combinator returns.
 
     `source` is an Aggregate, or a function from the kinds of the columns to one, for combinators whose partial depends
-    on the type of what they aggregate. `label` is how messages and `explain` call it. `condition` names a column of
+    on the type of what they aggregate. `label` is how messages and `explain` call it. `condition` is a column of
     booleans: only records in which it is true are aggregated. `unlimited` says, for a message, what its partials hold
     without end if no `limit` is given: on a stream that is refused. `own`: the functions are in part a user's, which
     are tried when a query is built.
@@ -173,7 +176,7 @@ class Bound:
     source: Aggregate | Callable[..., Aggregate]
     columns: tuple[str, ...] = ()
     label: str = "aggregate"
-    condition: str | None = None
+    condition: Condition = None
     unlimited: str = ""
     own: bool = False
 
@@ -184,23 +187,24 @@ class Bound:
                 f"`.on` takes names of columns; got {excerpt(wrong[0])}. Compute it first with `withColumn`."
             )
 
-    def where(self, condition: str | None) -> Bound:
+    def where(self, condition: Condition) -> Bound:
         """This, of the records in which the boolean column `condition` is true; Spark's `FILTER (WHERE ...)`.
 
-        Null is not true. None is no condition. The records that are left out still make a window.
+        A column's name, or a Column of Spark, whose text is then part of what the state of a stream depends on. Null is
+        not true. None is no condition. The records that are left out still make a window.
 
         >>> Aggregate(lambda: 0, lambda n: n + 1).on().where("paid").inputs
         ('paid',)
         """
         if condition is None:
             return self
-        if not isinstance(condition, str):
+        if not isinstance(condition, str) and not hasattr(condition, "isNotNull"):
             raise InvalidType(
-                f"`where` takes the name of a column of booleans; got {excerpt(condition)}. "
-                'Compute it first, for example `withColumn("paid", F.col("amount") > 0)`.'
+                f"`where` takes the name of a column of booleans, or a Column; got {excerpt(condition)}. "
+                'Write for example `where="paid"` or `where=F.col("amount") > 0`.'
             )
         if self.condition is not None:
-            raise InvalidValue(f"`{self.label}` has a condition. Compute both as one column with `withColumn`.")
+            raise InvalidValue(f"`{self.label}` has a condition. Combine both into one, with `&`.")
         return replace(self, condition=condition, label=f"{self.label} where {condition}")
 
     @property

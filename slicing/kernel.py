@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from slicing.aggregate import Aggregate, Fieldwise, Gathered
 from slicing.errors import FunctionFailed, InvalidType, RowFailure, SlicingError, excerpt, raised, shortened
-from slicing.kinds import INTEGERS, Field, arrow_type, decimal_of, element_of, members_of, numpy_type
+from slicing.kinds import INTEGERS, Field, arrow_type, decimal_of, element_of, members_of, numpy_type, width_of
 
 Array = NDArray[Any]
 Partials = list[Array]
@@ -36,6 +36,7 @@ _FILL = (
     "only `lower` may return masked cells."
 )
 _RETURN = "Return a value there, such as that of `init()`; only `lower` may return None."
+WIDE_BYTES = 256
 OBJECT_BYTES = 48.0
 """About what a Python object takes beside what it holds; a small number is one, and so is a tuple of fields."""
 
@@ -125,8 +126,9 @@ class Kernel:
 
     @property
     def has_long_objects(self) -> bool:
-        """Whether partials are Python objects that may be of any size."""
-        return self.object_bytes > 0 and any(map(is_varying, self.fields))
+        """Whether partials are Python objects that may be of any size, or of a length that is many times a record's."""
+        wide = sum(width_of(field.kind) or 0 for field in self.fields) > WIDE_BYTES
+        return wide or (self.object_bytes > 0 and any(map(is_varying, self.fields)))
 
     @property
     def object_bytes(self) -> float:

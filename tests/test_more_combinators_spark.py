@@ -119,6 +119,8 @@ def same(x, y):
 
 def ours(frame, window=WINDOW):
     asked = {name: bound for name, (bound, *_) in (EXACT | NEAR).items()}
+    # A Column needs a session, so that it cannot be made while this module is read.
+    asked["marked"] = C.sum("n", where=F.col("even") & (F.col("n") >= 0))
     return group_by(frame, "world").window(window, time="ts"), asked
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, TypeAlias
 
@@ -224,7 +224,7 @@ def resolve(
     ntz = _check_time(frame, time, streaming)
     resolved = tuple(Key(name, _field(frame, name, "key column").dataType) for name in keys)
     _check_names(keys, named, emission if streaming else ON_CLOSE, late)
-    results = _flat(named)
+    frame, results = _computed(frame, _flat(named))
     fields = tuple(field for key in resolved for _, field in key.leaves()) or (_NO_KEY,)
     columns = tuple(dict.fromkeys(c for bound in results.values() for c in bound.inputs if c != EVENT_TIME))
     kinds = {name: kind_of_type(_field(frame, name, "column").dataType, name, "column") for name in columns}
@@ -248,6 +248,17 @@ def resolve(
     timed = streaming and str(frame.sparkSession.conf.get(_TIMED, "false")).lower() == "true"
     options = grace, emission, streaming, late, timed, _nesting(named)
     return Query(frame, resolved, window, time, ntz, shape, trees, sources, columns, arguments, *options)
+
+
+def _computed(frame: DataFrame, results: dict[str, Bound]) -> tuple[DataFrame, dict[str, Bound]]:
+    """Conditions that are Columns as columns with their texts as names, the same ones once."""
+    for name, bound in results.items():
+        if not isinstance(bound.condition, (str, type(None))):
+            text = str(bound.condition).removeprefix("Column<'").removesuffix("'>")
+            if text not in frame.columns:
+                frame = frame.withColumn(text, bound.condition)
+            results[name] = replace(bound, condition=text)
+    return frame, results
 
 
 def _flat(named: Mapping[str, Bound | Struct], within: str = "") -> dict[str, Bound]:
