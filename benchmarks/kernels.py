@@ -14,7 +14,7 @@ import pyarrow as pa
 
 import combinators as C
 from benchmarks.report.tables import markdown
-from combinators.catalogue import CATALOGUE
+from combinators.catalogue import CATALOGUE, MORE
 from slicing import on_update, recent
 from slicing.aggregate import EVENT_TIME, Bound
 from slicing.assembling import assemble
@@ -204,12 +204,12 @@ class Newest(_Short):
 class Combinators(_Short):
     """Every combinator of the catalogue over 200,000 records of 1,000 keys, on a number and on text where it can."""
 
-    params = ([entry.name for entry in CATALOGUE], list(KINDS))
+    params = ([entry.name for entry in (*CATALOGUE, *MORE)], list(KINDS))
     param_names = ("combinator", "column")
 
     def setup(self, name: str, kind: str) -> None:
         """Records and their block."""
-        entry = next(entry for entry in CATALOGUE if entry.name == name)
+        entry = next(entry for entry in (*CATALOGUE, *MORE) if entry.name == name)
         if not entry.accepts(kind):
             raise NotImplementedError(f"{name} takes no {kind}")
         bound = entry.of("v", "v")

@@ -3,39 +3,69 @@
 Some have several names, those of Spark's functions of the same meaning: `avg` is `mean`.
 """
 
+from combinators.collected import collect_list, collect_set, first_n, last_n, string_agg
 from combinators.counts import count
+from combinators.distinct import approx_count_distinct, count_distinct
 from combinators.ends import first, last, max_by, min_by
-from combinators.extremes import max, min
+from combinators.extremes import any_value, max, min
+from combinators.frequent import histogram, mode, top_k
 from combinators.logic import bool_and, bool_or, count_if
 from combinators.moments import kurtosis, skewness, stddev, stddev_pop, variance, variance_pop
+from combinators.own import reduce, struct
 from combinators.pairs import corr, covar_pop, covar_samp, regr_intercept, regr_r2, regr_slope
+from combinators.quantiles import approx_percentile, median, percentile, percentile_relative
+from combinators.rates import counter_rate, delta, ewma, ohlc, time_in_state, time_weighted_mean
 from combinators.sums import mean, sum
 
+array_agg = collect_list
 avg = mean
 every = bool_and
+listagg = string_agg
+percentile_approx = approx_percentile
 some = bool_or
 std = stddev_samp = stddev
 var_pop = variance_pop
 var_samp = variance
 
 __all__ = [
+    "any_value",
+    "approx_count_distinct",
+    "approx_percentile",
+    "array_agg",
     "avg",
     "bool_and",
     "bool_or",
+    "collect_list",
+    "collect_set",
     "corr",
     "count",
+    "count_distinct",
     "count_if",
+    "counter_rate",
     "covar_pop",
     "covar_samp",
+    "delta",
     "every",
+    "ewma",
     "first",
+    "first_n",
+    "histogram",
     "kurtosis",
     "last",
+    "last_n",
+    "listagg",
     "max",
     "max_by",
     "mean",
+    "median",
     "min",
     "min_by",
+    "mode",
+    "ohlc",
+    "percentile",
+    "percentile_approx",
+    "percentile_relative",
+    "reduce",
     "regr_intercept",
     "regr_r2",
     "regr_slope",
@@ -45,7 +75,12 @@ __all__ = [
     "stddev",
     "stddev_pop",
     "stddev_samp",
+    "string_agg",
+    "struct",
     "sum",
+    "time_in_state",
+    "time_weighted_mean",
+    "top_k",
     "var_pop",
     "var_samp",
     "variance",

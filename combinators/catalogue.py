@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from decimal import Context, Decimal
 from typing import Any
 
@@ -19,7 +19,8 @@ class Entry:
     """A combinator, the name of the Spark function that it equals, and the kinds of column that it takes.
 
     In `kinds`, "decimal(p,s)" stands for every decimal. `others` are kinds of the columns after the first, one each,
-    to try it with, and `aliases` its other names.
+    to try it with, and `aliases` its other names. `options` are arguments to try it with besides. The partials of an
+    `approximate` one depend on how they are merged, its results only within its bound.
     """
 
     function: Callable[..., Bound]
@@ -27,6 +28,8 @@ class Entry:
     kinds: tuple[str, ...]
     others: tuple[str, ...] = ()
     aliases: tuple[str, ...] = ()
+    options: Mapping[str, Any] = field(default_factory=dict)
+    approximate: bool = False
 
     @property
     def name(self) -> str:
@@ -40,7 +43,7 @@ class Entry:
 
     def of(self, *columns: str) -> Bound:
         """It, bound to as many of these columns as it takes."""
-        return self.function(*columns[: 1 + len(self.others)])
+        return self.function(*columns[: 1 + len(self.others)], **self.options)
 
     @property
     def by_time(self) -> bool:
@@ -78,6 +81,45 @@ CATALOGUE = (
     Entry(combinators.regr_intercept, "regr_intercept", NUMBERS, ("double",)),
     Entry(combinators.regr_r2, "regr_r2", NUMBERS, ("double",)),
 )
+
+_INTEGERS_AND_FLOATS = ("tinyint", "smallint", "int", "bigint", "float", "double")
+_SAMPLED = (*_INTEGERS_AND_FLOATS, "date", "timestamp", "timestamp_ntz")
+_QUARTERS = {"percentage": [0.0, 0.25, 0.5, 1.0]}
+
+MORE = (
+    Entry(combinators.any_value, "any_value", ATOMIC),
+    Entry(combinators.count_distinct, "count_distinct", ATOMIC),
+    Entry(combinators.approx_count_distinct, "approx_count_distinct", ATOMIC),
+    Entry(combinators.percentile, "percentile", NUMBERS, options=_QUARTERS),
+    Entry(combinators.median, "median", NUMBERS),
+    Entry(combinators.percentile_relative, "numpy.quantile", NUMBERS, options=_QUARTERS),
+    Entry(
+        combinators.approx_percentile,
+        "approx_percentile",
+        _SAMPLED,
+        aliases=("percentile_approx",),
+        options={"percentage": 0.5, "accuracy": 100},
+        approximate=True,
+    ),
+    Entry(combinators.mode, "mode", ATOMIC),
+    Entry(combinators.top_k, "collections.Counter", ATOMIC, options={"k": 3}),
+    Entry(combinators.histogram, "numpy.histogram", NUMBERS, options={"edges": [-1.0, 0.0, 0.5, 100.0]}),
+    Entry(combinators.collect_list, "collect_list", ATOMIC, aliases=("array_agg",)),
+    Entry(combinators.collect_set, "collect_set", ATOMIC),
+    Entry(combinators.string_agg, "string_agg", ("string",), aliases=("listagg",)),
+    Entry(combinators.first_n, "sorted", ATOMIC, options={"n": 3}),
+    Entry(combinators.last_n, "sorted", ATOMIC, options={"n": 3}),
+    Entry(combinators.delta, "max_by", NUMBERS),
+    Entry(combinators.counter_rate, "TimescaleDB", NUMBERS),
+    Entry(combinators.time_weighted_mean, "TimescaleDB", NUMBERS),
+    Entry(combinators.time_in_state, "TimescaleDB", ATOMIC),
+    Entry(combinators.ewma, "pandas", NUMBERS, options={"half_life": "10 seconds"}),
+)
+"""Those that take more than columns, or whose results Spark leaves open or does not have. Made of others or of a user's
+function are `ohlc`, `reduce` and `struct`."""
+
+COMPOSED = {"ohlc": "TimescaleDB", "reduce": "functools.reduce", "struct": "struct"}
+"""Those, with their references."""
 
 _SAMPLES: dict[str, tuple[Any, ...]] = {
     "boolean": (False, True),

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from combinators._common import Array, constant
-from slicing.aggregate import Aggregate, Bound, fieldwise
+from slicing.aggregate import Aggregate, Bound, Condition, fieldwise
 
 
-def count(column: str | None = None) -> Bound:
+def count(column: str | None = None, *, where: Condition = None) -> Bound:
     """How many records a window holds, or how many of them have a value in `column`.
 
     Nothing counted gives 0, never null. Returns bigint, for a column of any kind. Exact; invertible: 2 combines a
@@ -20,7 +20,7 @@ def count(column: str | None = None) -> Bound:
     array([1, 1, 1])
     """
     columns = () if column is None else (column,)
-    return Bound(_count, columns, f"count({column or ''})")
+    return Bound(_count, columns, f"count({column or ''})").where(where)
 
 
 def _count(*_kinds: str) -> Aggregate:

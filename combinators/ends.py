@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from combinators._common import ATOMIC, Array, constant, require, shown
-from slicing.aggregate import EVENT_TIME, Aggregate, Bound
+from slicing.aggregate import EVENT_TIME, Aggregate, Bound, Condition
 from slicing.kinds import FLOATS, INTEGERS, numpy_type
 
 _INT64 = np.iinfo(np.int64)
@@ -20,7 +20,7 @@ ORDERED = ("boolean", *INTEGERS, *FLOATS, "date", "timestamp", "timestamp_ntz")
 """The kinds by which an end may go: those that are numbers in a partial."""
 
 
-def first(column: str) -> Bound:
+def first(column: str, *, where: Condition = None) -> Bound:
     """The value of `column` in the record with the smallest event time; of equal times the smaller value.
 
     Null is the smallest value and NaN the largest; a null at the smallest time gives null, and so do no records. The
@@ -31,10 +31,10 @@ def first(column: str) -> Bound:
     'time bigint, level tinyint, value string'
     """
     label = f"first({column})"
-    return Bound(partial(_by_time, label, False), (column, EVENT_TIME), label)
+    return Bound(partial(_by_time, label, False), (column, EVENT_TIME), label).where(where)
 
 
-def last(column: str) -> Bound:
+def last(column: str, *, where: Condition = None) -> Bound:
     """The value of `column` in the record with the largest event time; of equal times the smaller value.
 
     Null is the smallest value and NaN the largest; a null at the largest time gives null, and so do no records. The
@@ -45,10 +45,10 @@ def last(column: str) -> Bound:
     'double'
     """
     label = f"last({column})"
-    return Bound(partial(_by_time, label, True), (column, EVENT_TIME), label)
+    return Bound(partial(_by_time, label, True), (column, EVENT_TIME), label).where(where)
 
 
-def min_by(column: str, by: str) -> Bound:
+def min_by(column: str, by: str, *, where: Condition = None) -> Bound:
     """The value of `column` in the record in which `by` is least; of equal ones the smaller value.
 
     Records in which `by` is null are left out, NaN is the largest; null at the least gives null, and so do no records.
@@ -60,10 +60,10 @@ def min_by(column: str, by: str) -> Bound:
     'by double, level tinyint, value string'
     """
     label = f"min_by({column}, {by})"
-    return Bound(partial(_end_of, label, False), (column, by), label)
+    return Bound(partial(_end_of, label, False), (column, by), label).where(where)
 
 
-def max_by(column: str, by: str) -> Bound:
+def max_by(column: str, by: str, *, where: Condition = None) -> Bound:
     """The value of `column` in the record in which `by` is greatest; of equal ones the smaller value.
 
     Records in which `by` is null are left out, NaN is the largest; null at the greatest gives null, and so do no
@@ -74,7 +74,7 @@ def max_by(column: str, by: str) -> Bound:
     'by int, level tinyint, value double'
     """
     label = f"max_by({column}, {by})"
-    return Bound(partial(_end_of, label, True), (column, by), label)
+    return Bound(partial(_end_of, label, True), (column, by), label).where(where)
 
 
 def _by_time(label: str, latest: bool, kind: str, _time: str = "bigint") -> Aggregate:

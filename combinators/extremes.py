@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 
 from combinators._common import ATOMIC, Array, constant, require, shown
-from slicing.aggregate import Aggregate, Bound, fieldwise
+from slicing.aggregate import Aggregate, Bound, Condition, fieldwise
 from slicing.kinds import FLOATS, INTEGERS, numpy_type
 
 _CAST = "Choose or compute an atomic column first."
 
 
-def min(column: str) -> Bound:
+def min(column: str, *, where: Condition = None) -> Bound:
     """The smallest value of `column`; NaN is larger than every number.
 
     No value gives null. The result has the column's kind. Not invertible: 4 combines a window on average, 2 sqrt(n) at
@@ -25,10 +25,10 @@ def min(column: str) -> Bound:
     (array([ 2., nan]), array([2, 2]))
     """
     label = f"min({column})"
-    return Bound(partial(_min_of, label), (column,), label)
+    return Bound(partial(_min_of, label), (column,), label).where(where)
 
 
-def max(column: str) -> Bound:
+def max(column: str, *, where: Condition = None) -> Bound:
     """The largest value of `column`; NaN is larger than every number.
 
     No value gives null. The result has the column's kind. Not invertible: 4 combines a window on average, 2 sqrt(n) at
@@ -39,7 +39,20 @@ def max(column: str) -> Bound:
     (array([nan,  3.]), array([2, 2]))
     """
     label = f"max({column})"
-    return Bound(partial(_max_of, label), (column,), label)
+    return Bound(partial(_max_of, label), (column,), label).where(where)
+
+
+def any_value(column: str, *, where: Condition = None) -> Bound:
+    """Some value of `column`; here always the smallest, so that it does not depend on the order of records.
+
+    Nulls are left out; no value gives null. The result has the column's kind. Cost and errors as for `min`. Reference:
+    Spark's `any_value(column, ignoreNulls=True)`.
+
+    >>> any_value("x").label
+    'any_value(x)'
+    """
+    label = f"any_value({column})"
+    return Bound(partial(_min_of, label), (column,), label).where(where)
 
 
 def _min_of(label: str, kind: str) -> Aggregate:

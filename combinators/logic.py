@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 
 from combinators._common import Array, constant, require, shown
-from slicing.aggregate import Aggregate, Bound, fieldwise
+from slicing.aggregate import Aggregate, Bound, Condition, fieldwise
 
 _CAST = "Compute a boolean column first, for example with `withColumn`."
 
 
-def count_if(column: str) -> Bound:
+def count_if(column: str, *, where: Condition = None) -> Bound:
     """In how many records the boolean `column` is true.
 
     Nothing counted gives 0, never null. Returns bigint. Exact; invertible: 2 combines a window. Raises InvalidType for
@@ -24,10 +24,10 @@ def count_if(column: str) -> Bound:
     array([1, 0, 1])
     """
     label = f"count_if({column})"
-    return Bound(partial(_count_if, label), (column,), label)
+    return Bound(partial(_count_if, label), (column,), label).where(where)
 
 
-def bool_and(column: str) -> Bound:
+def bool_and(column: str, *, where: Condition = None) -> Bound:
     """Whether the boolean `column` is true in all records that have a value.
 
     No value gives null. Returns boolean. Exact; invertible, as both outcomes are counted: 2 combines a window. Raises
@@ -36,10 +36,10 @@ def bool_and(column: str) -> Bound:
     >>> bool_and("x").resolve(("boolean",)).lower((np.array([2, 1]), np.array([0, 1]))).tolist()
     [True, False]
     """
-    return _of_counts("bool_and", column, _all)
+    return _of_counts("bool_and", column, _all).where(where)
 
 
-def bool_or(column: str) -> Bound:
+def bool_or(column: str, *, where: Condition = None) -> Bound:
     """Whether the boolean `column` is true in one record at least.
 
     No value gives null. Returns boolean. Exact; invertible, as both outcomes are counted: 2 combines a window. Raises
@@ -48,7 +48,7 @@ def bool_or(column: str) -> Bound:
     >>> bool_or("x").resolve(("boolean",)).lower((np.array([1, 0]), np.array([2, 2]))).tolist()
     [True, False]
     """
-    return _of_counts("bool_or", column, _any)
+    return _of_counts("bool_or", column, _any).where(where)
 
 
 def _count_if(label: str, kind: str) -> Aggregate:

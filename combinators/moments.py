@@ -14,12 +14,12 @@ from typing import Any
 import numpy as np
 
 from combinators._common import NUMBERS, Array, constant, require, shown, unless_empty
-from slicing.aggregate import Aggregate, Bound
+from slicing.aggregate import Aggregate, Bound, Condition
 
 _CAST = 'Cast it first, for example `withColumn("x", F.col("x").cast("double"))`.'
 
 
-def variance(column: str) -> Bound:
+def variance(column: str, *, where: Condition = None) -> Bound:
     """The sample variance of `column`: squared distances from the mean over n - 1.
 
     Fewer than two values give null. Returns double; NaN if one value is NaN or infinite. Not invertible: 4 combines a
@@ -29,10 +29,10 @@ def variance(column: str) -> Bound:
     >>> variance("x").resolve(("double",)).lower((np.array([2]), np.array([3.0]), np.array([8.0]))).tolist()
     [8.0]
     """
-    return _moment("variance", column, _variance, 1)
+    return _moment("variance", column, _variance, 1).where(where)
 
 
-def variance_pop(column: str) -> Bound:
+def variance_pop(column: str, *, where: Condition = None) -> Bound:
     """The population variance of `column`: squared distances from the mean over n.
 
     No value gives null, one value 0. Returns double; NaN if one value is NaN or infinite. Cost and errors as for
@@ -41,10 +41,10 @@ def variance_pop(column: str) -> Bound:
     >>> variance_pop("x").resolve(("double",)).lower((np.array([2]), np.array([3.0]), np.array([8.0]))).tolist()
     [4.0]
     """
-    return _moment("variance_pop", column, _variance, 0)
+    return _moment("variance_pop", column, _variance, 0).where(where)
 
 
-def stddev(column: str) -> Bound:
+def stddev(column: str, *, where: Condition = None) -> Bound:
     """The sample standard deviation of `column`: the square root of `variance`.
 
     Fewer than two values give null. Returns double; NaN if one value is NaN or infinite. Cost and errors as for
@@ -53,10 +53,10 @@ def stddev(column: str) -> Bound:
     >>> stddev("x").resolve(("double",)).lower((np.array([3]), np.array([3.0]), np.array([8.0]))).tolist()
     [2.0]
     """
-    return _moment("stddev", column, _stddev, 1)
+    return _moment("stddev", column, _stddev, 1).where(where)
 
 
-def stddev_pop(column: str) -> Bound:
+def stddev_pop(column: str, *, where: Condition = None) -> Bound:
     """The population standard deviation of `column`: the square root of `variance_pop`.
 
     No value gives null, one value 0. Returns double; NaN if one value is NaN or infinite. Cost and errors as for
@@ -65,10 +65,10 @@ def stddev_pop(column: str) -> Bound:
     >>> stddev_pop("x").resolve(("double",)).lower((np.array([2]), np.array([3.0]), np.array([8.0]))).tolist()
     [2.0]
     """
-    return _moment("stddev_pop", column, _stddev, 0)
+    return _moment("stddev_pop", column, _stddev, 0).where(where)
 
 
-def skewness(column: str) -> Bound:
+def skewness(column: str, *, where: Condition = None) -> Bound:
     """The skewness of `column`: the mean cube of distances from the mean, in standard deviations of the population.
 
     Values that do not vary give null, and so do fewer than two. Returns double; NaN if one value is NaN or infinite.
@@ -78,10 +78,10 @@ def skewness(column: str) -> Bound:
     'skewness(x)'
     """
     label = f"skewness({column})"
-    return Bound(partial(_powers_of, label, 3, _skewness), (column,), label)
+    return Bound(partial(_powers_of, label, 3, _skewness), (column,), label).where(where)
 
 
-def kurtosis(column: str) -> Bound:
+def kurtosis(column: str, *, where: Condition = None) -> Bound:
     """The excess kurtosis of `column`: the mean fourth power of distances over the squared variance, less 3.
 
     Values that do not vary give null, and so do fewer than two. Returns double; NaN if one value is NaN or infinite.
@@ -91,7 +91,7 @@ def kurtosis(column: str) -> Bound:
     'kurtosis(x)'
     """
     label = f"kurtosis({column})"
-    return Bound(partial(_powers_of, label, 4, _kurtosis), (column,), label)
+    return Bound(partial(_powers_of, label, 4, _kurtosis), (column,), label).where(where)
 
 
 def _moment(name: str, column: str, lower: Any, missing: int) -> Bound:

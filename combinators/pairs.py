@@ -13,13 +13,13 @@ from typing import Any
 import numpy as np
 
 from combinators._common import NUMBERS, Array, constant, require, shown, unless_empty
-from slicing.aggregate import Aggregate, Bound
+from slicing.aggregate import Aggregate, Bound, Condition
 
 _CAST = 'Cast it first, for example `withColumn("x", F.col("x").cast("double"))`.'
 _FIELDS = ("n bigint", "mean_x double", "mean_y double", "together double", "m2_x double", "m2_y double")
 
 
-def covar_samp(x: str, y: str) -> Bound:
+def covar_samp(x: str, y: str, *, where: Condition = None) -> Bound:
     """The sample covariance of two columns: products of distances from the means over n - 1.
 
     Records in which one value is null are left out; fewer than two others give null. Returns double; NaN if one value
@@ -29,10 +29,10 @@ def covar_samp(x: str, y: str) -> Bound:
     >>> covar_samp("x", "y").label
     'covar_samp(x, y)'
     """
-    return _pair("covar_samp", x, y, partial(_covariance, 1))
+    return _pair("covar_samp", x, y, partial(_covariance, 1)).where(where)
 
 
-def covar_pop(x: str, y: str) -> Bound:
+def covar_pop(x: str, y: str, *, where: Condition = None) -> Bound:
     """The population covariance of two columns: products of distances from the means over n.
 
     No record with both values gives null, one 0. Returns double. Cost and errors as for `covar_samp`. Reference:
@@ -41,10 +41,10 @@ def covar_pop(x: str, y: str) -> Bound:
     >>> covar_pop("x", "y").label
     'covar_pop(x, y)'
     """
-    return _pair("covar_pop", x, y, partial(_covariance, 0))
+    return _pair("covar_pop", x, y, partial(_covariance, 0)).where(where)
 
 
-def corr(x: str, y: str) -> Bound:
+def corr(x: str, y: str, *, where: Condition = None) -> Bound:
     """The correlation of two columns, Pearson's: -1 to 1.
 
     A column that does not vary gives null, and so do fewer than two records with both values. Returns double. Cost and
@@ -53,10 +53,10 @@ def corr(x: str, y: str) -> Bound:
     >>> corr("x", "y").label
     'corr(x, y)'
     """
-    return _pair("corr", x, y, _correlation)
+    return _pair("corr", x, y, _correlation).where(where)
 
 
-def regr_slope(y: str, x: str) -> Bound:
+def regr_slope(y: str, x: str, *, where: Condition = None) -> Bound:
     """The slope of the line through the records (x, y) by least squares; the first column is the dependent one.
 
     An `x` that does not vary gives null. Returns double. Cost and errors as for `covar_samp`. Reference: Spark's
@@ -65,10 +65,10 @@ def regr_slope(y: str, x: str) -> Bound:
     >>> regr_slope("y", "x").label
     'regr_slope(y, x)'
     """
-    return _pair("regr_slope", y, x, _slope)
+    return _pair("regr_slope", y, x, _slope).where(where)
 
 
-def regr_intercept(y: str, x: str) -> Bound:
+def regr_intercept(y: str, x: str, *, where: Condition = None) -> Bound:
     """Where the line through the records (x, y) by least squares meets x = 0; the first column is the dependent one.
 
     An `x` that does not vary gives null. Returns double. Cost and errors as for `covar_samp`. Reference: Spark's
@@ -77,10 +77,10 @@ def regr_intercept(y: str, x: str) -> Bound:
     >>> regr_intercept("y", "x").label
     'regr_intercept(y, x)'
     """
-    return _pair("regr_intercept", y, x, _intercept)
+    return _pair("regr_intercept", y, x, _intercept).where(where)
 
 
-def regr_r2(y: str, x: str) -> Bound:
+def regr_r2(y: str, x: str, *, where: Condition = None) -> Bound:
     """Which share of the variance of `y` the line through the records (x, y) explains: the square of `corr`.
 
     An `x` that does not vary gives null, else a `y` that does not 1. Returns double. Cost and errors as for
@@ -89,7 +89,7 @@ def regr_r2(y: str, x: str) -> Bound:
     >>> regr_r2("y", "x").label
     'regr_r2(y, x)'
     """
-    return _pair("regr_r2", y, x, _explained)
+    return _pair("regr_r2", y, x, _explained).where(where)
 
 
 def _pair(name: str, first: str, second: str, lower: Callable[[Any], Array]) -> Bound:

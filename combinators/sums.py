@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from combinators._common import NUMBERS, Array, constant, require, shown
-from slicing.aggregate import Aggregate, Bound, Fieldwise, fieldwise
+from slicing.aggregate import Aggregate, Bound, Condition, Fieldwise, fieldwise
 from slicing.errors import InvalidValue, ResultOverflow
 from slicing.kinds import FLOATS, decimal_of
 
@@ -29,7 +29,7 @@ _ROOMY = Context(prec=80)
 _CAST = 'Cast it first, for example `withColumn("x", F.col("x").cast("double"))`.'
 
 
-def sum(column: str, *, overflow: str = _ERROR) -> Bound:
+def sum(column: str, *, overflow: str = _ERROR, where: Condition = None) -> Bound:
     """The sum of the values of `column`.
 
     No value gives null. Integers give bigint, float and double give double, decimal(p,s) gives decimal(p+10,s) with at
@@ -42,10 +42,10 @@ def sum(column: str, *, overflow: str = _ERROR) -> Bound:
     ['bigint', 'double', 'decimal(20,2)', 'decimal(38,4)']
     """
     label = f"sum({column})"
-    return Bound(partial(_sum_of, label, _checked(overflow)), (column,), label)
+    return Bound(partial(_sum_of, label, _checked(overflow)), (column,), label).where(where)
 
 
-def mean(column: str, *, overflow: str = _ERROR) -> Bound:
+def mean(column: str, *, overflow: str = _ERROR, where: Condition = None) -> Bound:
     """The arithmetic mean of the values of `column`.
 
     No value gives null. Integers, float and double give double, decimal(p,s) gives decimal(p+4,s+4), both at most 38,
@@ -57,7 +57,7 @@ def mean(column: str, *, overflow: str = _ERROR) -> Bound:
     ['double', 'decimal(14,6)', 'decimal(38,38)']
     """
     label = f"mean({column})"
-    return Bound(partial(_mean_of, label, _checked(overflow)), (column,), label)
+    return Bound(partial(_mean_of, label, _checked(overflow)), (column,), label).where(where)
 
 
 def _checked(overflow: str) -> str:

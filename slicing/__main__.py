@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import combinators
-from slicing.aggregate import EVENT_TIME, Bound
+from slicing.aggregate import EVENT_TIME, Bound, Struct
 from slicing.durations import microseconds
 from slicing.errors import InvalidValue, MissingRequirement, SlicingError
 from slicing.grouping import group_by
@@ -144,7 +144,7 @@ def parse(arguments: Sequence[str] | None) -> Job:
     keys = tuple(key.strip() for keys in given.keys for key in keys.split(",") if key.strip())
     window = _window(given)
     results = results_of(given.aggregate)
-    values = [column for bound in results.values() for column in bound.columns if column != EVENT_TIME]
+    values = [column for bound in results.values() for column in bound.inputs if column != EVENT_TIME]
 
     def aggregate(frame: DataFrame) -> DataFrame:
         return group_by(frame, *keys).window(window, time=given.time).grace(given.grace).aggregate(**results)
@@ -248,9 +248,9 @@ def aggregators() -> dict[str, Callable[..., Any]]:
     return {name: getattr(combinators, name) for name in combinators.__all__ if callable(getattr(combinators, name))}
 
 
-def results_of(texts: Sequence[str]) -> dict[str, Bound]:
+def results_of(texts: Sequence[str]) -> dict[str, Bound | Struct]:
     """Bound aggregates by the names of their results: "spent=sum(amount)", or "sum(amount)", which is `sum_amount`."""
-    results: dict[str, Bound] = {}
+    results: dict[str, Bound | Struct] = {}
     for text in texts:
         name, bound = result_of(text)
         if name in results:
@@ -259,7 +259,7 @@ def results_of(texts: Sequence[str]) -> dict[str, Bound]:
     return results
 
 
-def result_of(text: str) -> tuple[str, Bound]:
+def result_of(text: str) -> tuple[str, Bound | Struct]:
     """The name and the bound aggregate of one `--aggregate`."""
     match = _RESULT.fullmatch(text)
     if match is None:

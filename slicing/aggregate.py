@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import KW_ONLY, dataclass
-from typing import Any
+from collections.abc import Callable, Mapping
+from dataclasses import KW_ONLY, dataclass, replace
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from slicing.errors import InvalidType, InvalidValue, excerpt
-from slicing.kinds import Field, infer_fields, is_exact, parse_fields
+from slicing.kinds import Field, infer_fields, is_exact, parse_fields, parse_results
 
 EVENT_TIME = "\0event time"
 """Stands for the event time, in int64 microseconds, among the columns that an aggregate is bound to."""
+
+Condition: TypeAlias = Any
+"""Of which records an aggregate is: the name of a column of booleans, or a Column of Spark; None for all."""
 
 VIEWS = ("values", "ranks", "limbs")
 
@@ -39,6 +42,24 @@ class Fieldwise:
         return partial if self.then is None else self.then(partial)
 
 
+@dataclass(frozen=True)
+class Gathered:
+    """An `agg` with `columns=True` that makes one partial of many records at once.
+
+    For partials that are large beside a record. `gather(starts, *values)` returns the partials of runs of records, run
+    g being the records from `starts[g]` up to the next start. Called as `agg` is, each record is a run of its own.
+    """
+
+    gather: Callable[..., Any]
+
+    def __call__(self, _acc: Any, *values: Any) -> Any:
+        leaves = [leaf for value in values for leaf in (value if isinstance(value, tuple) else (value,))]
+        shape = leaves[0].shape
+        flat = [tuple(v.ravel() for v in value) if isinstance(value, tuple) else value.ravel() for value in values]
+        made = self.gather(np.arange(leaves[0].size), *flat)
+        return tuple(part.reshape(shape) for part in made) if isinstance(made, tuple) else made.reshape(shape)
+
+
 def fieldwise(*ufuncs: np.ufunc, then: Callable[[Any], Any] | None = None) -> Fieldwise:
     """`Fieldwise` of these ufuncs, one for each field of the partial, in order.
 
@@ -62,6 +83,8 @@ class Aggregate:
     ordered: `combine` is associative but not commutative.
     nulls: `agg` is called for records with a null value too.
     eager: fold every record into every window that covers it, also with `combine`; without, also into more than 100.
+    filtered: a column of booleans comes after the values of `agg`, which is only called for records in which it is
+        true; `Bound.where` says so.
     view: how functions with `columns=True` see fields and values that numpy has no type for: "values" as Python
         objects; "ranks" as int64 ranks in a sorted dictionary (for functions that only compare and select; dates and
         timestamps as int64 days and microseconds); "limbs" decimals as four int64 arrays of 32 bits, lowest first.
@@ -87,6 +110,7 @@ class Aggregate:
     laws: bool = True
     eager: bool = False
     version: str = "1"
+    filtered: bool = False
 
     def __post_init__(self) -> None:
         for name in ("init", "agg", "combine", "invert", "lower"):
@@ -136,7 +160,7 @@ class Aggregate:
     @property
     def results(self) -> tuple[Field, ...]:
         """The fields of the result: those of `returns`, else those of the partial."""
-        return parse_fields(self.returns) if self.returns is not None else self.fields
+        return parse_results(self.returns) if self.returns is not None else self.fields
 
     def on(self, *columns: str) -> Bound:
         """This aggregate bound to the columns whose values are the arguments of `agg` after the first."""
@@ -148,12 +172,18 @@ class Bound:
     """An aggregate bound to columns; what `aggregate(name=...)` takes and what every combinator returns.
 
     `source` is an Aggregate, or a function from the kinds of the columns to one, for combinators whose partial depends
-    on the type of what they aggregate. `label` is how messages and `explain` call it.
+    on the type of what they aggregate. `label` is how messages and `explain` call it. `condition` is a column of
+    booleans: only records in which it is true are aggregated. `unlimited` says, for a message, what its partials hold
+    without end if no `limit` is given: on a stream that is refused. `own`: the functions are in part a user's, which
+    are tried when a query is built.
     """
 
     source: Aggregate | Callable[..., Aggregate]
     columns: tuple[str, ...] = ()
     label: str = "aggregate"
+    condition: Condition = None
+    unlimited: str = ""
+    own: bool = False
 
     def __post_init__(self) -> None:
         wrong = [column for column in self.columns if not isinstance(column, str)]
@@ -162,6 +192,54 @@ class Bound:
                 f"`.on` takes names of columns; got {excerpt(wrong[0])}. Compute it first with `withColumn`."
             )
 
+    def where(self, condition: Condition) -> Bound:
+        """This, of the records in which the boolean column `condition` is true; Spark's `FILTER (WHERE ...)`.
+
+        A column's name, or a Column of Spark, whose text is then part of what the state of a stream depends on. Null is
+        not true. None is no condition. The records that are left out still make a window.
+
+        >>> Aggregate(lambda: 0, lambda n: n + 1).on().where("paid").inputs
+        ('paid',)
+        """
+        if condition is None:
+            return self
+        if not isinstance(condition, str) and not hasattr(condition, "isNotNull"):
+            raise InvalidType(
+                f"`where` takes the name of a column of booleans, or a Column; got {excerpt(condition)}. "
+                'Write for example `where="paid"` or `where=F.col("amount") > 0`.'
+            )
+        if self.condition is not None:
+            raise InvalidValue(f"`{self.label}` has a condition. Combine both into one, with `&`.")
+        return replace(self, condition=condition, label=f"{self.label} where {condition}")
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """The columns that it reads: those of the values, then the condition."""
+        return self.columns if self.condition is None else (*self.columns, self.condition)
+
     def resolve(self, kinds: tuple[str, ...]) -> Aggregate:
         """The aggregate for columns of these kinds. Raises InvalidType when it has no meaning for them."""
-        return self.source if isinstance(self.source, Aggregate) else self.source(*kinds)
+        aggregate = self.source if isinstance(self.source, Aggregate) else self.source(*kinds)
+        return aggregate if self.condition is None else replace(aggregate, filtered=True)
+
+
+@dataclass(frozen=True)
+class Struct:
+    """Several results as one struct; each keeps its own partial and tree. Raises InvalidType for what is no result."""
+
+    results: Mapping[str, Bound | Struct]
+
+    def __post_init__(self) -> None:
+        if not self.results:
+            raise InvalidValue('a struct needs at least one result, for example `C.struct(low=C.min("x"))`.')
+        for name, value in self.results.items():
+            if not isinstance(value, (Bound, Struct)):
+                raise InvalidType(
+                    f"field `{name}` of a struct must be a combinator or an `Aggregate(...).on(column)`; "
+                    f"got {excerpt(value)}."
+                )
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """The columns that its results read."""
+        return tuple(column for result in self.results.values() for column in result.inputs)

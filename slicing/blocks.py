@@ -17,9 +17,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from slicing.durations import show_instant
-from slicing.errors import TooLarge, excerpt
+from slicing.errors import RowFailure, TooLarge, excerpt
 from slicing.families import Family
-from slicing.kernel import Array, Kernel, Partials, RowFailure, locating, union
+from slicing.kernel import Array, Kernel, Partials, locating, union
 from slicing.kinds import Field, arrow_type
 from slicing.packing import from_text, pack, to_text, unpack
 
@@ -284,8 +284,11 @@ def fold_arrays(
 
     `onto` has the partials to go on from, `init()` if left out. Also returns the dictionary of the ranks.
     """
+    condition = None
+    if kernel.aggregate.filtered:
+        *arrays, condition = arrays
     values, dictionary = kernel.values(arrays)
-    known = _known(kernel, arrays)
+    known = _known(kernel, arrays, condition)
     if known is None:
         return kernel.fold(_permuted(values, rows), starts, len(rows), onto), dictionary
     # Records with a null are left out: fold the groups that have others, the rest keep `init()`.
@@ -306,11 +309,12 @@ def fold_arrays(
     return folded, dictionary
 
 
-def _known(kernel: Kernel, arrays: Sequence[pa.Array]) -> Array | None:
-    if kernel.aggregate.nulls or not any(array.null_count for array in arrays):
-        return None
-    known: Array = np.logical_and.reduce([np.asarray(array.is_valid()) for array in arrays])
-    return known
+def _known(kernel: Kernel, arrays: Sequence[pa.Array], condition: pa.Array | None) -> Array | None:
+    """Of which records `agg` is to know, None for all."""
+    valid = [] if kernel.aggregate.nulls else [np.asarray(array.is_valid()) for array in arrays if array.null_count]
+    if condition is not None:
+        valid.append(np.asarray(condition.fill_null(False)))
+    return np.logical_and.reduce(valid) if valid else None
 
 
 def _permuted(values: Sequence[object], rows: Array) -> list[object]:

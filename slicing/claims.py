@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from slicing.errors import SlicingError
-from slicing.kernel import Kernel, Partials, RowFailure, fresh
+from slicing.errors import RowFailure, SlicingError
+from slicing.kernel import Kernel, Partials, fresh
 from slicing.laws import Counterexample
 
 MOST_CALLS = 200

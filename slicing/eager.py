@@ -29,9 +29,10 @@ from slicing.blocks import (
 )
 from slicing.changes import differing, result_codes
 from slicing.emission import CHANGED, NEWEST, ON_CLOSE, ONLY_NEW, UPDATE, WITH_DRAINED, WITH_OLD, Emission
+from slicing.errors import RowFailure
 from slicing.families import Family
 from slicing.fingerprint import Fingerprint
-from slicing.kernel import Array, RowFailure, locating, union
+from slicing.kernel import Array, locating, union
 from slicing.lateness import Late, is_late
 from slicing.pages import MemoryStore, Nodes, Pages, Store, page_name
 from slicing.pending import pending, trigger_time

@@ -40,6 +40,21 @@ class TooLarge(SlicingError, ValueError):
     """What has to be held at once is larger than the bound that the message names."""
 
 
+class RowFailure(Exception):
+    """The item at `index` of the arrays that a function was given is at fault.
+
+    Once its place is known, an error of class `kind` says `rule`, `cause`, the place and `remedy`.
+    """
+
+    def __init__(self, kind: type[SlicingError], rule: str, cause: str, remedy: str, index: int):
+        super().__init__(kind, rule, cause, remedy, index)
+        self.kind, self.rule, self.cause, self.remedy, self.index = kind, rule, cause, remedy, index
+
+    def at(self, index: int) -> RowFailure:
+        """The same failure for other arrays, in which the item is at `index`."""
+        return RowFailure(self.kind, self.rule, self.cause, self.remedy, index)
+
+
 def shortened(text: str) -> str:
     """A text for a message, cut after `MOST_SHOWN` characters; how many there are is said then.
 

@@ -15,6 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from slicing.aggregate import Aggregate
 from slicing.blocks import Shape
 from slicing.errors import StateMismatch
 from slicing.families import Even, Family
@@ -63,7 +64,7 @@ def fingerprint_of(
     keys = [str(key) for key in shape.keys]
     partials = [[str(each) for each in kernel.fields] for kernel in shape.kernels]
     results = [
-        {"columns": [*bound], "version": kernel.aggregate.version, "partial": partial}
+        {"columns": [*bound], "version": _version(kernel.aggregate), "partial": partial}
         for bound, kernel, partial in zip(columns, shape.kernels, partials, strict=True)
     ]
     return Fingerprint(
@@ -81,6 +82,12 @@ def fingerprint_of(
             "buckets": buckets,
         },
     )
+
+
+def _version(aggregate: Aggregate) -> str:
+    """The version that was given; else what `combine` says that its partials are of, as those of the catalogue do."""
+    stored_as = getattr(aggregate.combine, "stored_as", None)
+    return aggregate.version if stored_as is None else f"{stored_as} {aggregate.version}"
 
 
 def _spelled(family: Family) -> Family:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from slicing.aggregate import Aggregate, Bound
+from slicing.aggregate import Aggregate, Bound, Struct
 from slicing.assembly import EAGER, TREES
 from slicing.durations import Duration, microseconds
 from slicing.emission import ON_CLOSE, Emission
@@ -151,21 +151,21 @@ class Windowed:
         print(self.plan(*functions, **arguments))
 
 
-def named(functions: tuple[Any, ...], arguments: dict[str, Any]) -> dict[str, Bound]:
+def named(functions: tuple[Any, ...], arguments: dict[str, Any]) -> dict[str, Bound | Struct]:
     """Bound aggregates by the names of their results, from either form of call."""
-    if functions and isinstance(functions[0], (Aggregate, Bound)):
+    if functions and isinstance(functions[0], (Aggregate, Bound, Struct)):
         raise InvalidType("results need names: write `aggregate(name=...)`, for example `aggregate(orders=C.count())`.")
-    if functions or any(name in arguments and not isinstance(arguments[name], Bound) for name in _FUNCTIONS):
+    if functions or any(name in arguments and not isinstance(arguments[name], (Bound, Struct)) for name in _FUNCTIONS):
         return _one_aggregate(functions, dict(arguments))
     if not arguments:
         raise InvalidValue("`aggregate` needs at least one result, for example `aggregate(orders=C.count())`.")
     return {name: _bound(name, value) for name, value in arguments.items()}
 
 
-def _bound(name: str, value: Any) -> Bound:
+def _bound(name: str, value: Any) -> Bound | Struct:
     if isinstance(value, Aggregate):
         return value.on()
-    if not isinstance(value, Bound):
+    if not isinstance(value, (Bound, Struct)):
         raise InvalidType(
             f"result `{name}` must be a combinator or an `Aggregate(...).on(column)`; got {excerpt(value)}. "
             "The functions of one aggregate are passed by position or as init=, agg=, combine=, invert=."
@@ -173,8 +173,8 @@ def _bound(name: str, value: Any) -> Bound:
     return value
 
 
-def _one_aggregate(functions: tuple[Any, ...], arguments: dict[str, Any]) -> dict[str, Bound]:
-    mixed = [name for name, value in arguments.items() if isinstance(value, (Bound, Aggregate))]
+def _one_aggregate(functions: tuple[Any, ...], arguments: dict[str, Any]) -> dict[str, Bound | Struct]:
+    mixed = [name for name, value in arguments.items() if isinstance(value, (Bound, Aggregate, Struct))]
     if mixed:
         raise InvalidValue(
             f"the functions of one aggregate and results by name (`{mixed[0]}`) cannot be mixed in one call. "

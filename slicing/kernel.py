@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
 from decimal import Decimal
+from functools import partial
 from itertools import islice, repeat
 from typing import Any
 
@@ -21,9 +22,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from slicing.aggregate import Aggregate, Fieldwise
-from slicing.errors import FunctionFailed, InvalidType, SlicingError, excerpt, raised, shortened
-from slicing.kinds import INTEGERS, Field, arrow_type, decimal_of, numpy_type
+from slicing.aggregate import Aggregate, Fieldwise, Gathered
+from slicing.errors import FunctionFailed, InvalidType, RowFailure, SlicingError, excerpt, raised, shortened
+from slicing.kinds import INTEGERS, Field, arrow_type, decimal_of, element_of, members_of, numpy_type, width_of
 
 Array = NDArray[Any]
 Partials = list[Array]
@@ -35,23 +36,9 @@ _FILL = (
     "only `lower` may return masked cells."
 )
 _RETURN = "Return a value there, such as that of `init()`; only `lower` may return None."
+WIDE_BYTES = 256
 OBJECT_BYTES = 48.0
 """About what a Python object takes beside what it holds; a small number is one, and so is a tuple of fields."""
-
-
-class RowFailure(Exception):
-    """The item at `index` of the arrays that a function was given is at fault.
-
-    Once its place is known, an error of class `kind` says `rule`, `cause`, the place and `remedy`.
-    """
-
-    def __init__(self, kind: type[SlicingError], rule: str, cause: str, remedy: str, index: int):
-        super().__init__(kind, rule, cause, remedy, index)
-        self.kind, self.rule, self.cause, self.remedy, self.index = kind, rule, cause, remedy, index
-
-    def at(self, index: int) -> RowFailure:
-        """The same failure for other arrays, in which the item is at `index`."""
-        return RowFailure(self.kind, self.rule, self.cause, self.remedy, index)
 
 
 @contextmanager
@@ -139,8 +126,9 @@ class Kernel:
 
     @property
     def has_long_objects(self) -> bool:
-        """Whether partials are Python objects that may be of any size."""
-        return self.object_bytes > 0 and any(map(is_varying, self.fields))
+        """Whether partials are Python objects that may be of any size, or of a length that is many times a record's."""
+        wide = sum(width_of(field.kind) or 0 for field in self.fields) > WIDE_BYTES
+        return wide or (self.object_bytes > 0 and any(map(is_varying, self.fields)))
 
     @property
     def object_bytes(self) -> float:
@@ -228,8 +216,11 @@ class ColumnsKernel(Kernel):
         return cells
 
     def fold(self, values: Sequence[Any], starts: Array, count: int, onto: Partials | None = None) -> Partials:
-        acc = self._user("agg", self.aggregate.agg, _shown(self.spread(count)), *values, shape=(count,))
-        folded = self.reduce(acc, starts)
+        if isinstance(self.aggregate.agg, Gathered):
+            folded = self._user("agg", partial(self.aggregate.agg.gather, starts), *values, shape=(len(starts),))
+        else:
+            acc = self._user("agg", self.aggregate.agg, _shown(self.spread(count)), *values, shape=(count,))
+            folded = self.reduce(acc, starts)
         if onto is None:
             return folded
         try:
@@ -390,7 +381,7 @@ class ColumnsKernel(Kernel):
         try:
             with np.errstate(all="ignore"):
                 return function(*args)
-        except (SlicingError, MemoryError):
+        except (SlicingError, RowFailure, MemoryError):
             raise
         except Exception as error:
             # Rare, so the way of the many pays nothing for it: find the first value that fails alone.
@@ -610,6 +601,8 @@ def to_numpy(array: pa.Array, dtype: np.dtype[Any]) -> Array:
     """An Arrow array as a writable numpy array of a physical dtype; null cells hold anything."""
     if dtype == np.object_:
         return np.fromiter(array.to_pylist(), dtype=object, count=len(array))
+    if dtype.kind == "V":
+        return np.frombuffer(array.buffers()[1], dtype)[array.offset : array.offset + len(array)].copy()
     if pa.types.is_date32(array.type):
         array = array.cast(pa.int32())
     elif pa.types.is_timestamp(array.type):
@@ -756,8 +749,12 @@ def _column_to_arrow(column: Array, field: Field, label: str) -> pa.Array:
         if mask is not None:
             data = data.copy()
             data[mask] = None
+        if element_of(field.kind):
+            return _lists_to_arrow(data.tolist(), field, label)
         return _objects_to_arrow(data, field, label)
     target = arrow_type(field.kind)
+    if data.dtype.kind == "V":
+        return pa.FixedSizeBinaryArray.from_buffers(target, len(data), [None, pa.py_buffer(data.tobytes())])
     if pa.types.is_date32(target):
         return pa.array(data.astype(np.int32), mask=mask).cast(target)
     array = pa.array(data, mask=mask)
@@ -768,6 +765,31 @@ def _column_to_arrow(column: Array, field: Field, label: str) -> pa.Array:
     except _UNFIT as error:
         singles = (array.slice(at, 1) for at in range(len(array)))
         raise _wrong_type(field, label, error, data, singles, lambda single: single.cast(target)) from None
+
+
+def _lists_to_arrow(items: list[Any], field: Field, label: str) -> pa.Array:
+    """Arrays of lists, each an array, or for structs a tuple of arrays of equal length, one for each field."""
+    element, members = str(element_of(field.kind)), members_of(str(element_of(field.kind)))
+    null = np.array([item is None for item in items], dtype=bool)
+    known = [item for item in items if item is not None]
+    lengths = np.zeros(len(items), np.int32)
+    lengths[~null] = [len(item[0] if members else item) for item in known]
+    if members:
+        columns = [
+            _flat_to_arrow([item[at] for item in known], Field(f"{field.name}.{member.name}", member.kind), label)
+            for at, member in enumerate(members)
+        ]
+        flat = pa.StructArray.from_arrays(columns, [member.name for member in members])
+    else:
+        flat = _flat_to_arrow(known, Field(field.name, element), label)
+    offsets = pa.array(np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32))
+    return pa.ListArray.from_arrays(offsets, flat, mask=pa.array(null) if null.any() else None)
+
+
+def _flat_to_arrow(pieces: list[Any], field: Field, label: str) -> pa.Array:
+    if not pieces:
+        return pa.array([], arrow_type(field.kind))
+    return _column_to_arrow(np.concatenate(pieces), field, label)
 
 
 def _objects_to_arrow(column: Array, field: Field, label: str) -> pa.Array:

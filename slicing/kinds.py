@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import datetime as dt
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
@@ -52,6 +53,9 @@ _INFERRED: tuple[tuple[type, str], ...] = (
     (Decimal, "decimal(38,18)"),
 )
 _DECIMAL = re.compile(r"decimal\((\d+),\s*(-?\d+)\)")
+_FIXED = re.compile(r"binary\((\d+)\)")
+_ARRAY = re.compile(r"array\s*<(.*)>", re.IGNORECASE | re.DOTALL)
+_STRUCT = re.compile(r"struct\s*<(.*)>", re.IGNORECASE | re.DOTALL)
 
 INTEGERS = ("tinyint", "smallint", "int", "bigint")
 FLOATS = ("float", "double")
@@ -76,7 +80,7 @@ def kind_of(text: str) -> str:
         return "decimal(10,0)"
     if word in _ARROW:
         return word
-    if decimal_of(word):
+    if decimal_of(word) or width_of(word):
         return word.replace(" ", "")
     raise InvalidValue(f"`{text}` is not an atomic type. Use one of {', '.join(_ARROW)} or decimal(p,s).")
 
@@ -87,6 +91,29 @@ def decimal_of(kind: str) -> tuple[int, int] | None:
     return (int(match[1]), int(match[2])) if match else None
 
 
+def width_of(kind: str) -> int | None:
+    """The bytes of a kind "binary(n)", of which all values have n; None for the others. Only partials have such."""
+    match = _FIXED.fullmatch(kind)
+    return int(match[1]) or None if match else None
+
+
+def element_of(kind: str) -> str | None:
+    """The kind of the elements of an array, None for the others. Only results are nested."""
+    match = _ARRAY.fullmatch(kind)
+    return match[1] if match else None
+
+
+def members_of(kind: str) -> tuple[Field, ...] | None:
+    """The fields of a struct, None for the others. Only results are nested."""
+    match = _STRUCT.fullmatch(kind)
+    return tuple(_member(part) for part in _split(match[1])) if match else None
+
+
+def _member(text: str) -> Field:
+    name, _, kind = text.partition(":")
+    return Field(name.strip(), kind.strip())
+
+
 def is_exact(kind: str) -> bool:
     """Whether subtraction undoes addition exactly: true for everything but floats."""
     return kind not in FLOATS
@@ -94,21 +121,55 @@ def is_exact(kind: str) -> bool:
 
 def arrow_type(kind: str) -> pa.DataType:
     """The Arrow type of a kind."""
+    if element := element_of(kind):
+        return pa.list_(arrow_type(element))
+    if members := members_of(kind):
+        return pa.struct([(member.name, arrow_type(member.kind)) for member in members])
+    if width := width_of(kind):
+        return pa.binary(width)
     decimal = decimal_of(kind)
     return pa.decimal128(*decimal) if decimal else _ARROW[kind]
 
 
 def numpy_type(kind: str) -> np.dtype[Any]:
     """The numpy type in which a function with `columns=True` sees a kind; objects where numpy has none."""
+    if width := width_of(kind):
+        return np.dtype(f"V{width}")
     return np.dtype(_NUMPY.get(kind, np.object_))
 
 
-def parse_fields(ddl: str) -> tuple[Field, ...]:
+def result_kind_of(text: str) -> str:
+    """The kind that a result's type means: an atomic one, an array or a struct. Raises InvalidValue for others."""
+    if element := element_of(text.strip()):
+        return f"array<{result_kind_of(element)}>"
+    if members := members_of(text.strip()):
+        return f"struct<{','.join(f'{member.name}:{result_kind_of(member.kind)}' for member in members)}>"
+    return kind_of(text)
+
+
+def parse_results(ddl: str) -> tuple[Field, ...]:
+    """Fields of a result's DDL text: as those of a partial, or arrays and structs such as "array<double>"."""
+    return parse_fields(ddl, result_kind_of)
+
+
+def _split(text: str) -> list[str]:
+    """The parts of a text between commas outside of all brackets."""
+    parts, depth = [""], 0
+    for character in text:
+        depth += (character in "(<") - (character in ")>")
+        if character == "," and not depth:
+            parts.append("")
+        else:
+            parts[-1] += character
+    return [part.strip() for part in parts if part.strip()]
+
+
+def parse_fields(ddl: str, kind_of: Callable[[str], str] = kind_of) -> tuple[Field, ...]:
     """Fields of a DDL text such as "n long, total decimal(10,2)"; a lone type is one field named `value`."""
-    parts = [part.strip() for part in re.split(r",(?![^(]*\))", ddl) if part.strip()]
+    parts = _split(ddl)
     if not parts:
         raise InvalidValue('`partial` names no field. Write for example "n long, total double".')
-    if len(parts) == 1 and " " not in parts[0]:
+    if len(parts) == 1 and (" " not in parts[0] or "<" in parts[0].partition(" ")[0]):
         return (Field("value", kind_of(parts[0])),)
     fields = []
     for part in parts:

@@ -293,9 +293,9 @@ class _Trial:
             if wrong:
                 return Counterexample("elementwise", (), f"shape {wrong[0]}", f"shape {shape}", name)
             for place in np.ndindex(shape):
-                cell = _mapped(result, operator.itemgetter(place))
-                if not self.equal(cell, alone[place[-1]]):
-                    return Counterexample("elementwise", _plain(many[place[-1]]), cell, alone[place[-1]], name)
+                cell, single = _listed(_mapped(result, operator.itemgetter(place))), _listed(alone[place[-1]])
+                if not self.equal(cell, single):
+                    return Counterexample("elementwise", _plain(many[place[-1]]), cell, single, name)
         return None
 
     def equal(self, left: Any, right: Any, arguments: tuple[Any, ...] = ()) -> bool:
@@ -342,6 +342,11 @@ def _plain(value: Any) -> Any:
 def _plain_leaf(leaf: Any) -> Any:
     items = leaf.tolist() if isinstance(leaf, np.ndarray | np.generic) else leaf
     return items[0] if isinstance(leaf, np.ndarray) and leaf.ndim else items
+
+
+def _listed(value: Any) -> Any:
+    """A result with tuples for the arrays that are its lists."""
+    return _mapped(value, lambda leaf: tuple(leaf.tolist()) if isinstance(leaf, np.ndarray) and leaf.ndim else leaf)
 
 
 def _items(value: Any) -> tuple[Any, ...]:
@@ -413,10 +418,11 @@ def _view(values: Sequence[Any], kind: str, view: str, dictionary: Sequence[Any]
         return _limbs([0 if value is None else _unscaled(value, decimal[1]) for value in values])
     if view == "ranks" and (decimal or kind in ("string", "binary")):
         return _array([-1 if value is None else dictionary.index(value) for value in values], "bigint", False)
-    if view == "ranks":
+    if view != "values":
         values = [_number(value) for value in values]
-    physical = view == "ranks" or numpy_type(kind) != np.object_
-    return _array([0 if physical and value is None else value for value in values], kind, view == "ranks")
+    as_numbers = view == "ranks" or kind in ("date", "timestamp", "timestamp_ntz")
+    physical = (view != "values" and as_numbers) or numpy_type(kind) != np.object_
+    return _array([0 if physical and value is None else value for value in values], kind, view != "values" and physical)
 
 
 def _number(value: Any) -> Any:

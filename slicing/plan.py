@@ -11,7 +11,7 @@ from slicing.costs import MERGING, Cost, Costs, counted, number
 from slicing.emission import NEWEST, ON_CLOSE, Emission, Every
 from slicing.families import RUNNING, RUNS
 from slicing.kernel import Kernel
-from slicing.kinds import Field, decimal_of, numpy_type
+from slicing.kinds import Field, decimal_of, numpy_type, width_of
 from slicing.lateness import COUNTS, PARTIALS
 from slicing.windows import Window
 
@@ -296,6 +296,8 @@ class Plan:
 def _bytes_of(field: Field) -> int:
     if decimal_of(field.kind):
         return 16
+    if width := width_of(field.kind):
+        return width
     return _BYTES.get(field.kind) or numpy_type(field.kind).itemsize
 
 

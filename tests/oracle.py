@@ -54,7 +54,8 @@ def last_edge(slicing, time):
 class Case:
     """An aggregate, how it sees the values of the records, the truth, and how near to it a result must be.
 
-    `of_time`: it sees the event times, in microseconds, which no truth here knows.
+    `of_time`: it sees the event times, in microseconds, which no truth here knows. `timed`: it sees them beside the
+    values.
     """
 
     aggregate: Aggregate
@@ -62,6 +63,7 @@ class Case:
     argument: Callable = lambda column: column
     tolerance: Callable = lambda values: 0
     of_time: bool = False
+    timed: bool = False
 
 
 def ones(values):
@@ -164,7 +166,9 @@ def block_of(shape, cases, records, value=INT):
     """The block of records (time, key, value)."""
     columns = records_of(shape, cases, records, value)
     codes, names = encode_keys(columns.names)
-    return from_records(shape, columns.slices, codes, names, [[column] for column in columns.values])
+    times = [[pa.array(columns.times)] if case.timed else [] for case in cases]
+    arguments = [[column, *time] for column, time in zip(columns.values, times, strict=True)]
+    return from_records(shape, columns.slices, codes, names, arguments)
 
 
 def results(shape, frames):

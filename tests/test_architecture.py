@@ -34,7 +34,7 @@ LAYERS = (
     {"slicing.grouping"},
     {"slicing", "slicing.__main__"},
 )
-COMBINATORS_MAY_IMPORT = {"slicing.aggregate", "slicing.kinds", "slicing.errors"}
+COMBINATORS_MAY_IMPORT = {"slicing.aggregate", "slicing.kinds", "slicing.errors", "slicing.hashing", "slicing.windows"}
 
 
 def module_name(path):

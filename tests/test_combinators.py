@@ -18,7 +18,7 @@ from folding import fold
 from oracle import FINGERPRINT, Case, Stream, block_of, evenly, hopping, results, shape_of
 
 import combinators
-from combinators.catalogue import CATALOGUE, sample_kinds, samples
+from combinators.catalogue import CATALOGUE, COMPOSED, MORE, sample_kinds, samples
 from slicing import claims, laws
 from slicing.aggregate import EVENT_TIME, Bound
 from slicing.assembling import assemble
@@ -252,12 +252,11 @@ def test_every_public_combinator_is_in_the_catalogue():
         for name, function in inspect.getmembers(module, inspect.isfunction)
         if function.__module__ == module.__name__ and not name.startswith("_")
     }
+    entries = (*CATALOGUE, *MORE)
     assert set(public) == {getattr(combinators, name).__name__ for name in combinators.__all__}
-    assert [entry.function for entry in CATALOGUE if public.get(entry.name) is entry.function] == [
-        entry.function for entry in CATALOGUE
-    ]
-    assert sorted(name for entry in CATALOGUE for name in entry.names) == sorted(combinators.__all__)
-    assert all(getattr(combinators, name) is entry.function for entry in CATALOGUE for name in entry.names)
+    assert all(public.get(entry.name) is entry.function for entry in entries)
+    assert sorted([*COMPOSED, *(name for entry in entries for name in entry.names)]) == sorted(combinators.__all__)
+    assert all(getattr(combinators, name) is entry.function for entry in entries for name in entry.names)
 
 
 @pytest.mark.parametrize("entry", CATALOGUE, ids=lambda entry: entry.name)

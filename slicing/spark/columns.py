@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from slicing.errors import InvalidType
-from slicing.kinds import FLOATS, Field, kind_of
+from slicing.kinds import FLOATS, Field, element_of, kind_of, members_of, width_of
 
 _PHYSICAL = {"date": "int", "timestamp": "bigint", "timestamp_ntz": "bigint"}
 _NTZ_EPOCH = "timestamp_ntz'1970-01-01 00:00:00'"
@@ -53,7 +53,11 @@ def check_time_type(name: str, data_type: T.DataType) -> None:
 
 def physical(kind: str) -> str:
     """The kind in which a kind travels to the JVM."""
-    return _PHYSICAL.get(kind, kind)
+    if element := element_of(kind):
+        return f"array<{physical(element)}>"
+    if members := members_of(kind):
+        return f"struct<{','.join(f'{member.name}:{physical(member.kind)}' for member in members)}>"
+    return "binary" if width_of(kind) else _PHYSICAL.get(kind, kind)
 
 
 def kind_of_type(data_type: T.DataType, name: str, what: str) -> str:
@@ -99,6 +103,13 @@ def _rebuild(data_type: T.DataType, leaves: Iterator[Column]) -> Column:
 
 def logical(column: Column, kind: str) -> Column:
     """A column of a kind from the form in which it travelled."""
+    if physical(kind) == kind:
+        return column
+    if element := element_of(kind):
+        return F.transform(column, lambda item: logical(item, element))
+    if members := members_of(kind):
+        fields = [logical(column.getField(member.name), member.kind).alias(member.name) for member in members]
+        return F.when(column.isNotNull(), F.struct(*fields))
     if kind == "date":
         return F.date_from_unix_date(column)
     if kind == "timestamp":

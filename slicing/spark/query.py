@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, TypeAlias
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from slicing.aggregate import EVENT_TIME, Aggregate, Bound
+from slicing.aggregate import EVENT_TIME, Aggregate, Bound, Struct
 from slicing.assembly import EAGER, EAGER_RATIO, TREES, choose
 from slicing.blocks import Shape
 from slicing.costs import number
 from slicing.durations import show
 from slicing.emission import KINDS, ON_CLOSE, WITH_DRAINED, WITH_OLD, Emission
-from slicing.errors import InvalidValue, SlicingError
+from slicing.errors import InvalidType, InvalidValue, RowFailure, SlicingError
 from slicing.families import Family
-from slicing.kernel import Kernel, RowFailure, kernel
+from slicing.kernel import Kernel, kernel
 from slicing.kinds import Field
 from slicing.lateness import COUNTS, RECORDS
 from slicing.spark.columns import Key, check_time_type, kind_of_type, logical, physical, quoted
@@ -30,6 +31,10 @@ _WINDOW = "spark.timeWindow"
 _EMISSION = "slicing.emission"
 """Metadata of columns of windows that go out more than once, or behind the watermark."""
 _NO_KEY = Field("(all)", "boolean")
+
+
+Nesting: TypeAlias = tuple[tuple[str, Any], ...]
+"""The names of results in their order, each with the nesting of its parts if it is a struct, else None."""
 
 
 @dataclass(frozen=True)
@@ -50,6 +55,7 @@ class Query:
     streaming: bool
     late: str
     timed: bool
+    nesting: Nesting
 
     def records(self) -> DataFrame:
         """What the first stage reads: time, leaves of the key, values."""
@@ -174,8 +180,8 @@ class Query:
             at += len(each.results)
             single = len(fields) == 1 and not isinstance(each.aggregate.init(), tuple)
             lowered = each.aggregate.lower is not None and len(fields) == 1
-            columns.append((fields[0] if single or lowered else F.struct(*fields)).alias(each.label))
-        return columns
+            columns.append(fields[0] if single or lowered else F.struct(*fields))
+        return list(_nested(self.nesting, iter(columns)))
 
 
 METRICS = "slicing: "
@@ -207,7 +213,7 @@ def resolve(
     keys: tuple[str, ...],
     window: Window,
     time: str,
-    results: Mapping[str, Bound],
+    named: Mapping[str, Bound | Struct],
     tree: str,
     grace: int,
     emission: Emission,
@@ -219,28 +225,62 @@ def resolve(
         _check_source(frame)
     ntz = _check_time(frame, time, streaming)
     resolved = tuple(Key(name, _field(frame, name, "key column").dataType) for name in keys)
-    _check_names(keys, results, emission if streaming else ON_CLOSE, late)
+    _check_names(keys, named, emission if streaming else ON_CLOSE, late)
+    frame, results = _computed(frame, _flat(named))
     fields = tuple(field for key in resolved for _, field in key.leaves()) or (_NO_KEY,)
-    columns = tuple(dict.fromkeys(c for bound in results.values() for c in bound.columns if c != EVENT_TIME))
+    columns = tuple(dict.fromkeys(c for bound in results.values() for c in bound.inputs if c != EVENT_TIME))
     kinds = {name: kind_of_type(_field(frame, name, "column").dataType, name, "column") for name in columns}
     kernels = tuple(kernel(name, _resolved(bound, kinds)) for name, bound in results.items())
     shape = Shape(window.family, fields, kernels)
     arguments = tuple(
-        tuple(-1 if column == EVENT_TIME else columns.index(column) for column in bound.columns)
+        tuple(-1 if column == EVENT_TIME else columns.index(column) for column in bound.inputs)
         for bound in results.values()
     )
     if late == RECORDS:
         _check_columns(columns)
     trees = tuple(_tree(each, shape, tree) for each in kernels)
     for name, bound in results.items():
-        if isinstance(bound.source, Aggregate):
+        if isinstance(bound.source, Aggregate) or bound.own:
             trial(kernels[list(results).index(name)], [kinds.get(column, "bigint") for column in bound.columns])
     if streaming:
         _check_short(window, grace)
+        _check_limited(window, results)
         _check_emission(emission, grace, kernels)
     timed = streaming and str(frame.sparkSession.conf.get(_TIMED, "false")).lower() == "true"
-    options = grace, emission, streaming, late, timed
+    options = grace, emission, streaming, late, timed, _nesting(named)
     return Query(frame, resolved, window, time, ntz, shape, trees, columns, arguments, *options)
+
+
+def _computed(frame: DataFrame, results: dict[str, Bound]) -> tuple[DataFrame, dict[str, Bound]]:
+    """Conditions that are Columns as columns with their texts as names, the same ones once."""
+    for name, bound in results.items():
+        if not isinstance(bound.condition, (str, type(None))):
+            text = str(bound.condition).removeprefix("Column<'").removesuffix("'>")
+            if text not in frame.columns:
+                frame = frame.withColumn(text, bound.condition)
+            results[name] = replace(bound, condition=text)
+    return frame, results
+
+
+def _flat(named: Mapping[str, Bound | Struct], within: str = "") -> dict[str, Bound]:
+    """The results with those of structs each for itself, under names such as `candle.open`."""
+    found: dict[str, Bound] = {}
+    for name, result in named.items():
+        more = _flat(result.results, f"{within}{name}.") if isinstance(result, Struct) else {within + name: result}
+        if twice := found.keys() & more.keys():
+            raise InvalidValue(f"two results are called `{min(twice)}`. Rename one.")
+        found |= more
+    return found
+
+
+def _nesting(named: Mapping[str, Bound | Struct]) -> Nesting:
+    return tuple((name, _nesting(r.results) if isinstance(r, Struct) else None) for name, r in named.items())
+
+
+def _nested(nesting: Nesting, columns: Iterator[Column]) -> Iterator[Column]:
+    """One column for each result, those of a struct together."""
+    for name, parts in nesting:
+        yield (F.struct(*_nested(parts, columns)) if parts else next(columns)).alias(name)
 
 
 def _numbered(prefix: str, kinds: list[str]) -> list[Field]:
@@ -248,6 +288,11 @@ def _numbered(prefix: str, kinds: list[str]) -> list[Field]:
 
 
 def _resolved(bound: Bound, kinds: Mapping[str, str]) -> Aggregate:
+    if bound.condition is not None and kinds[bound.condition] != "boolean":
+        raise InvalidType(
+            f"`{bound.label}` takes a column of booleans; `{bound.condition}` is {kinds[bound.condition]}. "
+            f'Compute one first, for example `withColumn("paid", F.col("{bound.condition}") > 0)`.'
+        )
     return bound.resolve(tuple("bigint" if c == EVENT_TIME else kinds[c] for c in bound.columns))
 
 
@@ -269,7 +314,7 @@ def _check_columns(columns: tuple[str, ...]) -> None:
         )
 
 
-def _check_names(keys: tuple[str, ...], results: Mapping[str, Bound], emission: Emission, late: str) -> None:
+def _check_names(keys: tuple[str, ...], results: Mapping[str, Bound | Struct], emission: Emission, late: str) -> None:
     more = () if emission.once else ("emission", "revision", *(("old",) if emission.what == WITH_OLD else ()))
     reserved = ("window", *more, *(() if late == COUNTS else (LATE,)))
     taken = {*reserved, *map(str.casefold, keys)}
@@ -338,6 +383,17 @@ def _check_time(frame: DataFrame, time: str, streaming: bool) -> bool:
             f'{cast} `.withWatermark("{time}", "10 minutes")` last before `group_by`.'
         )
     return ntz
+
+
+def _check_limited(window: Window, results: Mapping[str, Bound]) -> None:
+    """Refuse what keeps its records without end, where a stream holds several windows at once."""
+    for name, bound in results.items():
+        if bound.unlimited and window.family.ratio > 1:
+            raise InvalidValue(
+                f"`{name}` is {bound.label}, which keeps {bound.unlimited} of a window; on a stream whose windows "
+                f"overlap, here R = {number(window.family.ratio)}, that has to be bounded. Say how many a "
+                "window may have, for example `limit=10_000`: more are an error."
+            )
 
 
 def _check_source(frame: DataFrame) -> None:

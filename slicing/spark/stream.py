@@ -178,7 +178,7 @@ class Buckets(StatefulProcessor):
 
     def _frame(self, table: pa.Table) -> pd.DataFrame:
         # Arrow-backed columns reach Spark without a copy, with their nulls, and with integers as integers.
-        frame: pd.DataFrame = completed(table, self.fields).combine_chunks().to_pandas(types_mapper=pd.ArrowDtype)
+        frame: pd.DataFrame = completed(table, self.fields).combine_chunks().to_pandas(types_mapper=_pandas_type)
         return frame
 
 
@@ -187,6 +187,11 @@ def fingerprint(query: Query, labels: tuple[int, ...], partitions: int) -> Finge
     contents = [WINDOWS if tree == EAGER else PARTIALS for tree in query.trees]
     columns = [[None if at < 0 else query.columns[at] for at in places] for places in query.arguments]
     return fingerprint_of(query.shape, contents, columns, f"{len(labels)} over {partitions} shuffle partitions")
+
+
+def _pandas_type(type_: pa.DataType) -> pd.ArrowDtype | None:
+    """Arrays as objects: in a column that Arrow backs Spark takes their nulls for lists."""
+    return None if pa.types.is_nested(type_) else pd.ArrowDtype(type_)
 
 
 def build(

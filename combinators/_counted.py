@@ -1,0 +1,65 @@
+"""Aggregates of a table of values and how often each occurs: exact, and invertible, as counts add and subtract."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from combinators._common import Array, constant, require
+from combinators._items import Items
+from combinators._tables import Joined, Layout, Limit, Measure, Tables, parted
+from slicing.aggregate import Aggregate, Bound, Gathered
+from slicing.errors import InvalidValue, excerpt
+
+Lower = Callable[[Items, Tables], Any]
+
+
+def checked_limit(limit: int | None) -> int | None:
+    """The limit if it is one. Raises InvalidValue."""
+    if limit is not None and (not isinstance(limit, int) or isinstance(limit, bool) or limit < 1):
+        raise InvalidValue(f"`limit` must be a positive integer: how many a window may have; got {excerpt(limit)}.")
+    return limit
+
+
+def counted(
+    label: str, column: str, limit: Limit, kinds: tuple[str, ...], remedy: str, lower: Lower, returns: str
+) -> Bound:
+    """An aggregate of the counted values of a column; in `returns` "{kind}" is the kind of the column."""
+    source = partial(_counted, limit, kinds, remedy, lower, returns)
+    return Bound(source, (column,), label, unlimited="" if limit.most else limit.what)
+
+
+def _counted(limit: Limit, kinds: tuple[str, ...], remedy: str, lower: Lower, returns: str, kind: str) -> Aggregate:
+    require(limit.label, kinds, kind, remedy)
+    items = Items(kind)
+    joined = Joined(Layout(items.width, items.varied), f"counted {kind}", limit=limit)
+    return Aggregate(
+        constant(b""),
+        Gathered(partial(parted, joined, items)),
+        joined,
+        joined.inverse,
+        partial(lowered, joined.layout, limit, Tables.sizes, partial(lower, items)),
+        partial="counted binary",
+        returns=returns.replace("{kind}", kind),
+        columns=True,
+        view="limbs",
+    )
+
+
+def by_time(joined: Joined, items: Items, starts: Array, value: Any, time: Array) -> Array:
+    """The partials of runs of values with their times, for `Gathered`."""
+    return parted(joined, items, starts, value, time)
+
+
+def lowered(
+    layout: Layout, limit: Limit | None, measure: Measure, lower: Callable[[Tables], Any], partials: Array
+) -> Any:
+    """The results of tables, or a RowFailure where one has more than its limit."""
+    tables = layout.read(partials)
+    if limit is not None:
+        limit.check(measure(tables))
+    result = lower(tables)
+    if isinstance(result, tuple):
+        return tuple(part.reshape(partials.shape) for part in result)
+    return result.reshape(partials.shape)

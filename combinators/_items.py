@@ -1,0 +1,116 @@
+"""Values of every kind as int64 numbers in the order of the values, and back; text as bytes in a sorted dictionary."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from decimal import Context, Decimal
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from combinators._common import Array
+from slicing.kinds import FLOATS, decimal_of, numpy_type
+
+_TEXT = ("string", "binary")
+_SIGN = np.int64(-(2**63))
+_MOST = np.int64(2**63 - 1)
+_LOW = np.uint64(0xFFFFFFFF)
+_ROOMY = Context(prec=80)
+
+
+@dataclass(frozen=True)
+class Items:
+    """The values of a kind as `width` int64 numbers each, which are in the order of the values: NaN is the largest.
+
+    Text and binary are ranks in a dictionary of bytes instead. The functions of an aggregate see the values by
+    `view="limbs"`. With `equal_zeros` 0.0 and -0.0 are one value.
+    """
+
+    kind: str
+    equal_zeros: bool = True
+
+    @property
+    def varied(self) -> bool:
+        """Whether values have a length each."""
+        return self.kind in _TEXT
+
+    @property
+    def width(self) -> int:
+        """How many numbers a value is."""
+        return 2 if decimal_of(self.kind) else 1
+
+    def numbers(self, value: Any) -> tuple[Array, ...]:
+        """The numbers of values that are not text."""
+        if decimal_of(self.kind):
+            low, second, third, top = (limb.ravel().astype(np.int64) for limb in value)
+            return (top << 32) | third, ((second << 32) | low) ^ _SIGN
+        flat = np.ma.getdata(value).ravel()
+        if self.kind not in FLOATS:
+            return (flat.astype(np.int64),)
+        wide = flat.astype(np.float64)
+        return (ordered_bits(wide + 0.0 if self.equal_zeros else wide),)
+
+    def texts(self, value: Any) -> tuple[Array, pa.Array]:
+        """Ranks of texts, and the dictionary that they are in."""
+        items = np.ma.getdata(value).ravel().tolist()
+        plain = pa.array(items, pa.large_string() if self.kind == "string" else pa.large_binary())
+        return ranked(plain.cast(pa.large_binary()))
+
+    def values(self, numbers: tuple[Array, ...], texts: pa.Array | None) -> Array:
+        """The inverse: an array as the result of `lower` has it, dates and timestamps as numbers."""
+        if texts is not None:
+            taken = texts.take(pa.array(numbers[-1]))
+            if self.kind == "string":
+                taken = taken.cast(pa.large_string())
+            return _objects(taken.to_pylist())
+        if decimal := decimal_of(self.kind):
+            high, low = numbers
+            pairs = zip(high.tolist(), (low ^ _SIGN).view(np.uint64).tolist(), strict=True)
+            return _objects([Decimal((h << 64) | x).scaleb(-decimal[1], _ROOMY) for h, x in pairs])
+        if self.kind in FLOATS:
+            return floats(numbers[0]).astype(numpy_type(self.kind))
+        if self.kind in ("date", "timestamp", "timestamp_ntz"):
+            return numbers[0]
+        return numbers[0].astype(numpy_type(self.kind))
+
+
+def ordered_bits(values: Array) -> Array:
+    """Doubles as int64 in the same order, NaN the largest."""
+    bits = np.where(np.isnan(values), np.nan, values).view(np.int64)
+    return bits ^ ((bits >> 63) & _MOST)
+
+
+def floats(numbers: Array) -> Array:
+    """The inverse of `ordered_bits`."""
+    doubles: Array = np.ascontiguousarray(numbers ^ ((numbers >> 63) & _MOST)).view(np.float64)
+    return doubles
+
+
+def as_doubles(kind: str, value: Any) -> Array:
+    """Numbers of any kind, as `view="limbs"` shows them, as doubles."""
+    if decimal := decimal_of(kind):
+        limbs = [limb.ravel() for limb in value]
+        negative = limbs[-1] < 0
+        # Of the size without the sign: what is added up has one sign then, and no digit is lost.
+        low, second, third, top = (np.where(negative, ~limb & 0xFFFFFFFF, limb).astype(np.float64) for limb in limbs)
+        size = (top * 2.0**96 + third * 2.0**64) + (second * 2.0**32 + (low + negative))
+        signed: Array = np.where(negative, -size, size) / 10.0 ** decimal[1]
+        return signed
+    return np.ma.getdata(value).ravel().astype(np.float64)
+
+
+def ranked(texts: pa.Array) -> tuple[Array, pa.Array]:
+    """Ranks of binary values in the sorted dictionary of those that there are, and the dictionary."""
+    encoded = texts.dictionary_encode()
+    order = np.asarray(pc.array_sort_indices(encoded.dictionary)).astype(np.int64)
+    rank = np.empty(len(order), np.int64)
+    rank[order] = np.arange(len(order))
+    return rank[np.asarray(encoded.indices)], encoded.dictionary.take(pa.array(order))
+
+
+def _objects(items: list[Any]) -> Array:
+    array = np.empty(len(items), object)
+    array[:] = items
+    return array

@@ -1,0 +1,192 @@
+"""Values themselves, as arrays: all of them, the different ones, the first and the last by event time, joined text."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+
+from combinators._common import ATOMIC, Array, constant, require, shown
+from combinators._counted import by_time, checked_limit, counted, lowered
+from combinators._items import Items
+from combinators._tables import Joined, Layout, Limit, Tables, lists
+from slicing.aggregate import EVENT_TIME, Aggregate, Bound, Condition, Gathered
+from slicing.errors import InvalidType, InvalidValue, excerpt
+
+_CAST = "Choose or compute an atomic column first."
+_TEXT = 'Cast it first, for example `withColumn("x", F.col("x").cast("string"))`.'
+_MOST = 1_000_000
+
+
+def collect_list(column: str, *, limit: int | None = None, where: Condition = None) -> Bound:
+    """The values of `column` as an array, in the order of event time, of equal times the smaller value first.
+
+    Nulls are left out; no value gives an empty array, never null. By a table of times and values: 24 bytes for each
+    record, more for decimals and text; invertible: 2 combines a window. More values in a window than `limit` raise
+    TooLarge; streams whose windows overlap need one. Raises InvalidType for a column that is not atomic. Reference:
+    Spark's `collect_list`, which leaves the order open.
+
+    >>> collect_list("x", limit=100).resolve(("string", "bigint")).returns
+    'array<string>'
+    """
+    return _all(f"collect_list({column})", column, limit, ATOMIC, _CAST, _in_order, "array<{kind}>").where(where)
+
+
+def collect_set(column: str, *, limit: int | None = None, where: Condition = None) -> Bound:
+    """The different values of `column` as an array, ascending; 0.0 and -0.0 are one, and so are all NaN.
+
+    Nulls are left out; no value gives an empty array, never null. By a table of the values and how often each occurs:
+    16 bytes for each different value of a slice, more for decimals and text; invertible: 2 combines a window. More
+    different values in a window than `limit` raise TooLarge; streams whose windows overlap need one. Raises InvalidType
+    for a column that is not atomic. Reference: Spark's `collect_set`, which leaves the order open.
+
+    >>> collect_set("x", limit=100).resolve(("date",)).returns
+    'array<date>'
+    """
+    label = f"collect_set({column})"
+    limits = Limit(label, "every value", checked_limit(limit))
+    return counted(label, column, limits, ATOMIC, _CAST, _different, "array<{kind}>").where(where)
+
+
+def string_agg(column: str, delimiter: str = ",", *, limit: int | None = None, where: Condition = None) -> Bound:
+    """The texts of `column` joined by `delimiter`, in the order of event time, of equal times the smaller text first.
+
+    Nulls are left out; no text gives null. Cost, `limit` and errors as for `collect_list`, but for a column that is not
+    of text. Reference: Spark's `string_agg`, which leaves the order open.
+
+    >>> string_agg("x", "; ", limit=100).label
+    'string_agg(x)'
+    """
+    if not isinstance(delimiter, str):
+        raise InvalidType(f"`delimiter` must be text; got {excerpt(delimiter)}.")
+    label = f"string_agg({column})"
+    return _all(label, column, limit, ("string",), _TEXT, partial(_text, delimiter), "{kind}").where(where)
+
+
+def first_n(column: str, n: int, *, where: Condition = None) -> Bound:
+    """The first `n` values of `column` by event time as an array, of equal times the smaller value first.
+
+    Nulls are left out; no value gives an empty array, never null. By a table of at most `n` times and values, 24 bytes
+    each, more for decimals and text. Not invertible: 4 combines a window on average, 2 sqrt(n) at worst. Raises
+    InvalidType for a column that is not atomic, InvalidValue for an `n` that is not positive. Reference: a sort by time
+    and value with Python's `sorted`.
+
+    >>> first_n("x", 3).resolve(("double", "bigint")).returns
+    'array<double>'
+    """
+    return _some("first_n", column, n, _earliest).where(where)
+
+
+def last_n(column: str, n: int, *, where: Condition = None) -> Bound:
+    """The last `n` values of `column` by event time as an array, in the order of time, then of value.
+
+    Nulls are left out; no value gives an empty array, never null. Cost and errors as for `first_n`. Reference: a sort
+    by time and value with Python's `sorted`.
+
+    >>> last_n("x", 3).label
+    'last_n(x, 3)'
+    """
+    return _some("last_n", column, n, _latest).where(where)
+
+
+def _different(items: Items, tables: Tables) -> Array:
+    return lists([items.values(tables.numbers, tables.texts)], tables.starts())
+
+
+def _all(
+    label: str,
+    column: str,
+    limit: int | None,
+    kinds: tuple[str, ...],
+    remedy: str,
+    lower: Callable[[Items, Tables], Array],
+    returns: str,
+) -> Bound:
+    limits = Limit(label, "every record", checked_limit(limit))
+    source = partial(_timed, limits, kinds, remedy, lower, returns)
+    return Bound(source, (column, EVENT_TIME), label, unlimited="" if limits.most else limits.what)
+
+
+def _timed(
+    limit: Limit,
+    kinds: tuple[str, ...],
+    remedy: str,
+    lower: Callable[[Items, Tables], Array],
+    returns: str,
+    kind: str,
+    _time: str = "bigint",
+) -> Aggregate:
+    require(limit.label, kinds, kind, remedy)
+    items = Items(kind, equal_zeros=False)
+    joined = Joined(Layout(1 + items.width, items.varied), f"timed {kind}", limit=limit, measure=Tables.totals)
+    return Aggregate(
+        constant(b""),
+        Gathered(partial(by_time, joined, items)),
+        joined,
+        joined.inverse,
+        partial(lowered, joined.layout, limit, Tables.totals, partial(lower, items)),
+        partial="timed binary",
+        returns=returns.replace("{kind}", kind),
+        columns=True,
+        view="limbs",
+    )
+
+
+def _in_order(items: Items, tables: Tables) -> Array:
+    values = np.repeat(items.values(tables.numbers[1:], tables.texts), tables.counts)
+    return lists([values], np.concatenate([[0], np.cumsum(tables.totals())]))
+
+
+def _text(delimiter: str, items: Items, tables: Tables) -> Array:
+    parts = _in_order(items, tables)
+    joined = np.empty(len(parts), object)
+    joined[:] = [delimiter.join(part) for part in parts.tolist()]
+    return shown(joined, tables.sizes() == 0)
+
+
+def _some(name: str, column: str, n: int, reduced: Callable[[int, Tables], Tables]) -> Bound:
+    if not isinstance(n, int) or isinstance(n, bool) or not 1 <= n <= _MOST:
+        raise InvalidValue(f"`n` must be an integer from 1 to {_MOST:,}; got {excerpt(n)}.")
+    label = f"{name}({column}, {n})"
+    return Bound(partial(_ends, label, name, n, reduced), (column, EVENT_TIME), label)
+
+
+def _ends(
+    label: str, name: str, n: int, reduced: Callable[[int, Tables], Tables], kind: str, _time: str = "bigint"
+) -> Aggregate:
+    require(label, ATOMIC, kind, _CAST)
+    items = Items(kind, equal_zeros=False)
+    joined = Joined(Layout(1 + items.width, items.varied), f"{name} {n} {kind}", reduced=partial(reduced, n))
+    return Aggregate(
+        constant(b""),
+        Gathered(partial(by_time, joined, items)),
+        joined,
+        lower=partial(lowered, joined.layout, None, Tables.totals, partial(_in_order, items)),
+        partial="timed binary",
+        returns=f"array<{kind}>",
+        columns=True,
+        view="limbs",
+    )
+
+
+def _earliest(n: int, tables: Tables) -> Tables:
+    return _cut(tables, np.minimum(tables.counts, n - (_running(tables) - tables.counts)))
+
+
+def _latest(n: int, tables: Tables) -> Tables:
+    after = tables.totals()[tables.cells] - _running(tables)
+    return _cut(tables, np.minimum(tables.counts, n - after))
+
+
+def _running(tables: Tables) -> Array:
+    """How many values there are up to each row, in its table."""
+    running = np.cumsum(tables.counts)
+    before = np.concatenate([np.zeros(1, np.int64), running])[tables.starts()[:-1]]
+    found: Array = running - before[tables.cells]
+    return found
+
+
+def _cut(tables: Tables, counts: Array) -> Tables:
+    return replace(tables, counts=counts).take(np.flatnonzero(counts > 0))

@@ -1,0 +1,62 @@
+"""Aggregates of your own: one function of two values, and several results as one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from combinators._common import ATOMIC, constant, require
+from slicing.aggregate import Aggregate, Bound, Condition, Struct
+from slicing.errors import InvalidType, excerpt
+
+_CAST = "Choose or compute an atomic column first."
+
+
+def reduce(function: Callable[[Any, Any], Any], column: str, *, where: Condition = None) -> Bound:
+    """The values of `column` reduced to one by an associative and commutative `function` of two values.
+
+    No value gives null, one that value. The result has the column's kind. The function is called row by row; that it
+    is associative and commutative is tried when a query is built. Not invertible: 4 combines a window on average, 2
+    sqrt(n) at worst. Raises InvalidType for what is no function, or a column that is not atomic. Reference: Python's
+    `functools.reduce`.
+
+    >>> reduce(max, "x").resolve(("int",)).partial
+    'value int'
+    """
+    if not callable(function):
+        raise InvalidType(f"`reduce` takes a function of two values, then a column; got {excerpt(function)}.")
+    label = f"reduce({column})"
+    return Bound(partial(_reduced, label, function), (column,), label, own=True).where(where)
+
+
+def struct(**results: Bound | Struct) -> Struct:
+    """Several results as one struct, with these names: `candle=C.struct(low=C.min("x"), high=C.max("x"))`.
+
+    Each keeps its own partial and tree; where one would be null, that field is null and the struct is not. Raises
+    InvalidType for what is no result. Reference: Spark's `struct`.
+
+    >>> list(struct(low=reduce(min, "x"), high=reduce(max, "x")).results)
+    ['low', 'high']
+    """
+    return Struct(results)
+
+
+def _reduced(label: str, function: Callable[[Any, Any], Any], kind: str) -> Aggregate:
+    require(label, ATOMIC, kind, _CAST)
+    joined = _Joined(function)
+    return Aggregate(constant(None), joined, joined, partial=f"value {kind}")
+
+
+@dataclass(frozen=True)
+class _Joined:
+    """`agg` and `combine` by a function of two values, None being no value."""
+
+    function: Callable[[Any, Any], Any]
+    stored_as = "reduce"
+
+    def __call__(self, a: Any, b: Any) -> Any:
+        if a is None:
+            return b
+        return a if b is None else self.function(a, b)

@@ -1,0 +1,326 @@
+"""Quantiles: exact, by a table of the values; within a relative error, by bins; within an error of rank, by samples.
+
+Bins are those of DDSketch without collapsing: C. Masson, J. E. Rim, H. K. Lee, "DDSketch: a fast and fully-mergeable
+quantile sketch with relative-error guarantees" (2019). They are counts, so that they are subtracted as exactly as they
+are added. Samples are those of Z. Karnin, K. Lang, E. Liberty, "Optimal quantile approximation in streams" (2016), as
+Apache DataSketches has them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from combinators._common import NUMBERS, Array, constant, require, shown
+from combinators._counted import checked_limit, counted, lowered
+from combinators._items import Items, as_doubles
+from combinators._packed import counters, tallied, unpacked
+from combinators._samples import Merged, check_installed, gathered, quantiles, samples_for
+from combinators._tables import Joined, Layout, Limit, Tables, parted
+from slicing.aggregate import Aggregate, Bound, Condition, Gathered
+from slicing.errors import InvalidValue, excerpt
+from slicing.kinds import FLOATS, INTEGERS, numpy_type
+
+Share = float | Sequence[float]
+
+_CAST = 'Cast it first, for example `withColumn("x", F.col("x").cast("double"))`.'
+_SAMPLED = (*INTEGERS, *FLOATS, "date", "timestamp", "timestamp_ntz")
+_FINEST = 1e-5
+_ZERO, _OFFSET, _INFINITE, _NAN = 0, 1 << 40, 1 << 41, 1 << 42
+_MOST_BINS = 1 << 16
+
+
+def percentile(column: str, percentage: Share, *, limit: int | None = None, where: Condition = None) -> Bound:
+    """The exact percentile of `column`: between the two nearest values, in proportion.
+
+    `percentage` is from 0 to 1, or several of them, for an array. No value gives null. Returns double, or
+    array<double>. By a table of the values and how often each occurs: 16 bytes for each different value of a slice, 24
+    of decimals; invertible: 2 combines a window. More different values in a window than `limit` raise TooLarge;
+    streams whose windows overlap need one. Raises InvalidType for a column that is not numeric, InvalidValue for a
+    percentage out of range. Reference: Spark's `percentile`.
+
+    >>> percentile("x", [0.5, 0.9]).resolve(("int",)).returns
+    'array<double>'
+    """
+    shares, returns = _shares(percentage)
+    return _exact(f"percentile({column}, {_shown(percentage)})", column, shares, returns, limit).where(where)
+
+
+def median(column: str, *, limit: int | None = None, where: Condition = None) -> Bound:
+    """The exact median of `column`: the middle value, or the mean of the two in the middle.
+
+    No value gives null. Returns double. Cost and errors as for `percentile`. Reference: Spark's `median`.
+
+    >>> median("x").label
+    'median(x)'
+    """
+    return _exact(f"median({column})", column, (0.5,), "double", limit).where(where)
+
+
+def approx_percentile(column: str, percentage: Share, accuracy: int = 10_000, *, where: Condition = None) -> Bound:
+    """A value of `column` whose rank is that of the percentile, within 1 / `accuracy` of the number of values.
+
+    `percentage` is from 0 to 1, or several of them, for an array. No value gives null; NaN is the largest. The result
+    has the column's kind, or is an array of it. The error is exceeded in one window of fifty at most, and there is none
+    while a window has few values. A partial has about 3 k samples of 8 bytes at most, with k = (2.3 `accuracy`)^1.11:
+    10 KB for an accuracy of 100. Which ones is drawn by lot, so that results may differ within the error where a task
+    is tried again. Not invertible: 4 combines a window on average, 2 sqrt(n) at worst. Integers beyond 2^53 are rounded
+    to doubles. Needs `datasketches`, in the extra `sketches`, or raises MissingRequirement. Raises InvalidType for a
+    column that is not of integers, floats, dates or times, InvalidValue for an argument out of range. Reference:
+    Spark's `approx_percentile`.
+
+    >>> approx_percentile("x", 0.5, 100).label
+    'approx_percentile(x, 0.5)'
+    """
+    shares, returns = _shares(percentage, "{kind}")
+    if not isinstance(accuracy, int) or isinstance(accuracy, bool) or not 1 <= accuracy <= 10_000:
+        raise InvalidValue(f"`accuracy` must be an integer from 1 to 10,000; got {excerpt(accuracy)}.")
+    label = f"approx_percentile({column}, {_shown(percentage)})"
+    return Bound(partial(_sampled, label, shares, returns, accuracy), (column,), label).where(where)
+
+
+def percentile_relative(
+    column: str,
+    percentage: Share,
+    error: float = 0.01,
+    *,
+    between: tuple[float, float] | None = None,
+    where: Condition = None,
+) -> Bound:
+    """The percentile of `column` within a relative error: at most `error` times the value at that rank.
+
+    `percentage` is from 0 to 1, or several of them, for an array. The value is that at rank floor(p (n - 1)), counted
+    from 0; NaN is the largest. No value gives null. Returns double, or array<double>. Invertible: 2 combines a window.
+    A partial is a table of the bins that have values, 16 bytes each, at most 36,000 for 1 %. With
+    `between=(low, high)`, both positive, it is an array of all bins from low to high, 8 bytes each: faster where they
+    are filled, and 349 for each factor of 1,000 at 1 %; a percentile outside is shown as `low` or `high`. Raises
+    InvalidType for a column that is not numeric, InvalidValue for an argument out of range. Reference: numpy's
+    `numpy.quantile(method="lower")`.
+
+    >>> percentile_relative("x", 0.99, between=(1, 1e6)).resolve(("double",)).partial
+    'counts binary(5552)'
+    """
+    shares, returns = _shares(percentage)
+    known = isinstance(error, (int, float)) and not isinstance(error, bool)
+    if not (known and _FINEST <= error < 1):
+        raise InvalidValue(f"`error` must be at least {_FINEST}, and less than 1; got {excerpt(error)}.")
+    label = f"percentile_relative({column}, {_shown(percentage)})"
+    bins = _Bins(error)
+    if between is None:
+        source = partial(_sparse, label, shares, returns, bins)
+    else:
+        source = partial(_dense, label, shares, returns, bins, *_checked_range(bins, between))
+    return Bound(source, (column,), label).where(where)
+
+
+def _shares(percentage: Share, kind: str = "double") -> tuple[tuple[float, ...], str]:
+    """The percentages, and the kind of the result."""
+    several = isinstance(percentage, Sequence) and not isinstance(percentage, str)
+    shares: tuple[Any, ...] = tuple(percentage) if several else (percentage,)  # type: ignore[arg-type]
+    for share in shares:
+        if not isinstance(share, (int, float)) or isinstance(share, bool) or not 0 <= share <= 1:
+            raise InvalidValue(f"a percentage must be a number from 0 to 1; got {excerpt(share)}. 0.99 is 99 %.")
+    if not shares:
+        raise InvalidValue("give one percentage at least, such as 0.5; got an empty list.")
+    return tuple(map(float, shares)), f"array<{kind}>" if several else kind
+
+
+def _shown(percentage: Share) -> str:
+    return str(percentage if isinstance(percentage, (int, float)) else list(percentage))
+
+
+def _results(columns: list[Array], empty: Array, returns: str) -> Array:
+    """One column for each percentage as the result: null for nothing."""
+    if not returns.startswith("array<"):
+        return shown(columns[0], empty)
+    grid = np.column_stack(columns)
+    parts = np.empty(len(grid), object)
+    for at, (row, nothing) in enumerate(zip(grid, empty.tolist(), strict=True)):
+        parts[at] = None if nothing else row
+    return parts
+
+
+def _at(tables: Tables, ranks: Array) -> Array:
+    """The row of each table with the value of a rank, counted from 0; of a table without rows any."""
+    running, starts = np.cumsum(tables.counts), tables.starts()
+    before = np.concatenate([np.zeros(1, np.int64), running])[starts[:-1]]
+    found = np.searchsorted(running, before + ranks, side="right")
+    rows: Array = np.minimum(found, max(0, len(running) - 1))
+    return rows
+
+
+# Exact
+
+
+def _exact(label: str, column: str, shares: tuple[float, ...], returns: str, limit: int | None) -> Bound:
+    limits = Limit(label, "every value", checked_limit(limit))
+    return counted(label, column, limits, NUMBERS, _CAST, partial(_interpolated, shares, returns), returns)
+
+
+def _interpolated(shares: tuple[float, ...], returns: str, items: Items, tables: Tables) -> Array:
+    totals = tables.totals()
+    if not len(tables.cells):
+        return _results([np.zeros(tables.count)] * len(shares), totals == 0, returns)
+    values = items.values(tables.numbers, tables.texts).astype(np.float64)
+    columns = []
+    for share in shares:
+        position = np.maximum(totals - 1, 0) * share
+        lower, upper = np.floor(position), np.ceil(position)
+        below, above = (values[_at(tables, rank.astype(np.int64))] for rank in (lower, upper))
+        with np.errstate(all="ignore"):
+            between = (upper - position) * below + (position - lower) * above
+        columns.append(np.where((lower == upper) | (below == above), below, between))
+    return _results(columns, totals == 0, returns)
+
+
+# Within an error of rank
+
+
+def _sampled(label: str, shares: tuple[float, ...], returns: str, accuracy: int, kind: str) -> Aggregate:
+    require(label, _SAMPLED, kind, _CAST)
+    check_installed(label)
+    return Aggregate(
+        constant(b""),
+        Gathered(partial(gathered, samples_for(accuracy))),
+        Merged(f"samples of {kind} {samples_for(accuracy)}"),
+        lower=partial(_ranked, shares, returns, kind),
+        partial="samples binary",
+        returns=returns.replace("{kind}", kind),
+        columns=True,
+        view="limbs",
+        laws=False,
+    )
+
+
+def _ranked(shares: tuple[float, ...], returns: str, kind: str, partials: Array) -> Array:
+    empty, found = quantiles(partials.ravel(), shares)
+    if kind not in FLOATS:
+        # The largest int64 is no double: the next one would be out of range.
+        found = np.minimum(np.rint(found), np.nextafter(2.0**63, 0))
+    typed = found.astype(numpy_type(kind) if kind in (*INTEGERS, *FLOATS) else np.int64)
+    return _results(list(typed.T), empty, returns).reshape(partials.shape)
+
+
+# Within a relative error
+
+
+class _Bins:
+    """Bins of numbers of which each is within `error` of its middle: bin i holds (g^(i - 1), g^i]."""
+
+    def __init__(self, error: float):
+        self.error = error
+        # A millionth of the error is left for the rounding of logarithms.
+        within = error * (1 - 1e-6)
+        self.log_growth = math.log1p(2 * within / (1 - within))
+        self.middle = math.log1p(-within)
+
+    def number(self, positive: Array) -> Array:
+        """The bins of positive finite numbers."""
+        return np.ceil(np.log(positive) / self.log_growth).astype(np.int64)
+
+    def value(self, number: Array) -> Array:
+        """The middle of bins: 2 g^i / (g + 1)."""
+        with np.errstate(over="ignore"):
+            middles: Array = np.exp(number * self.log_growth + self.middle)
+        return np.minimum(middles, np.finfo(np.float64).max)
+
+
+def _sparse(label: str, shares: tuple[float, ...], returns: str, bins: _Bins, kind: str) -> Aggregate:
+    require(label, NUMBERS, kind, _CAST)
+    joined = Joined(Layout(1), f"bins {bins.error!r}")
+    return Aggregate(
+        constant(b""),
+        Gathered(partial(_binned, joined, bins, kind)),
+        joined,
+        joined.inverse,
+        partial(lowered, joined.layout, None, Tables.sizes, partial(_of_bins, shares, returns, bins)),
+        partial="bins binary",
+        returns=returns,
+        columns=True,
+        view="limbs",
+    )
+
+
+def _binned(joined: Joined, bins: _Bins, kind: str, starts: Array, value: Any) -> Array:
+    return parted(joined, Items("bigint"), starts, _signed(bins, as_doubles(kind, value)))
+
+
+def _signed(bins: _Bins, values: Array) -> Array:
+    """Numbers of bins in the order of the values: of both signs, of zero, of infinities and NaN."""
+    size = np.abs(values)
+    finite = np.isfinite(size) & (size > 0)
+    own = np.where(np.isnan(values), _NAN, np.where(size == 0, _ZERO, _INFINITE))
+    own[finite] = bins.number(size[finite]) + _OFFSET
+    return np.where(values < 0, -own, own)
+
+
+def _of_bins(shares: tuple[float, ...], returns: str, bins: _Bins, tables: Tables) -> Array:
+    totals, (number,) = tables.totals(), tables.numbers
+    size = np.abs(number)
+    finite = bins.value(np.where((size == 0) | (size >= _INFINITE), 0, size - _OFFSET))
+    special = np.where(size == _ZERO, 0.0, np.where(size == _NAN, np.nan, np.inf))
+    values = np.sign(number) * np.where((size == _ZERO) | (size >= _INFINITE), special, finite)
+    if not len(values):
+        return _results([np.zeros(tables.count)] * len(shares), totals == 0, returns)
+    ranks = [np.floor(np.maximum(totals - 1, 0) * share).astype(np.int64) for share in shares]
+    return _results([values[_at(tables, rank)] for rank in ranks], totals == 0, returns)
+
+
+def _checked_range(bins: _Bins, between: tuple[float, float]) -> tuple[float, float]:
+    pair = tuple(between) if isinstance(between, (tuple, list)) else ()
+    if not (len(pair) == 2 and all(isinstance(x, (int, float)) for x in pair) and 0 < pair[0] < pair[1] < math.inf):
+        raise InvalidValue(
+            f"`between` must be two positive numbers, the smaller first; got {excerpt(between)}. Leave it out for "
+            "numbers of any size and sign."
+        )
+    low, high = pair
+    if (count := int(np.ptp(bins.number(np.array([low, high]))))) > _MOST_BINS:
+        raise InvalidValue(
+            f"`between` makes {count:,} bins, of which there may be {_MOST_BINS:,}. Allow a larger `error`, or leave "
+            "`between` out: then only bins with values are kept."
+        )
+    return float(low), float(high)
+
+
+def _dense(
+    label: str, shares: tuple[float, ...], returns: str, bins: _Bins, low: float, high: float, kind: str
+) -> Aggregate:
+    require(label, NUMBERS, kind, _CAST)
+    first, last = bins.number(np.array([low, high])).tolist()
+    # One more at either end, for what is outside.
+    width = last - first + 3
+    return counters(
+        width,
+        f"bins {bins.error!r} from {low!r} to {high!r}",
+        partial(_placed, bins, kind, low, high, first, width),
+        partial(_of_counts, shares, returns, bins, low, high, first),
+        returns,
+    )
+
+
+def _placed(
+    bins: _Bins, kind: str, low: float, high: float, first: int, width: int, starts: Array, value: Any
+) -> Array:
+    values = as_doubles(kind, value)
+    inside = (values >= low) & (values <= high)
+    places = np.where(values < low, 0, width - 1)
+    places[inside] = bins.number(values[inside]) - (first - 1)
+    return tallied(starts, places, width)
+
+
+def _of_counts(
+    shares: tuple[float, ...], returns: str, bins: _Bins, low: float, high: float, first: int, partials: Array
+) -> Array:
+    running = np.cumsum(unpacked(partials, np.int64), axis=-1)
+    totals = running[..., -1]
+    middles = np.clip(bins.value(np.arange(running.shape[-1]) + (first - 1)), low, high)
+    middles[0], middles[-1] = low, high
+    columns = []
+    for share in shares:
+        rank = np.floor(np.maximum(totals - 1, 0) * share).astype(np.int64)
+        columns.append(middles[np.minimum((running <= rank[..., None]).sum(axis=-1), len(middles) - 1)].ravel())
+    return _results(columns, (totals == 0).ravel(), returns).reshape(partials.shape)
