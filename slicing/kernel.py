@@ -37,6 +37,7 @@ _FILL = (
 )
 _RETURN = "Return a value there, such as that of `init()`; only `lower` may return None."
 WIDE_BYTES = 256
+"""From so many bytes in fields of fixed length on a partial is large beside a record."""
 OBJECT_BYTES = 48.0
 """About what a Python object takes beside what it holds; a small number is one, and so is a tuple of fields."""
 

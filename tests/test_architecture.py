@@ -134,7 +134,7 @@ def test_every_file_is_seen():
         ("slicing.grouping", "pyspark.sql"),
         ("slicing.grouping", "combinators"),
         ("slicing.laws", "slicing.unknown"),
-        ("combinators.sums", "slicing.windows"),
+        ("combinators.sums", "slicing.blocks"),
         ("combinators.sums", "slicing"),
         ("combinators.sums", "pyspark"),
     ],

@@ -576,13 +576,21 @@ def test_streams_are_right_in_every_micro_batch(n, by_time):
 
 
 @pytest.mark.parametrize(
-    "emission", [on_close(), on_update(latest_only=True), on_change(), early(every="2 seconds")], ids=str
+    ("emission", "eager"),
+    [
+        (on_close(), True),
+        (on_close(), False),
+        (on_update(latest_only=True), False),
+        (on_change(), False),
+        (early(every="2 seconds"), False),
+    ],
+    ids=str,
 )
-def test_streams_are_right_in_every_emission(emission):
+def test_streams_are_right_in_every_emission(emission, eager):
     cases = [SKETCHED[name] for name in ("count_distinct", "bins", "histogram", "top", "set")]
-    rng, stream = np.random.default_rng(4), EmittingStream(hopping(8), cases, emission)
+    rng, stream = np.random.default_rng(4), EmittingStream(hopping(8), cases, emission, eager=eager)
     newest = 5000
-    for step in range(20):
+    for step in range(14):
         newest += int(rng.integers(0, 4000))
         records = random_records(rng, stream.slicing, newest, 8)
         stream.step([(t, k, int(rng.integers(1, 60))) for t, k in records], newest // 1000 - 3, now=step * 1000)
