@@ -85,6 +85,7 @@ def _registers(label: str, bits: int, kind: str) -> Aggregate:
         _maxima,
         lower=partial(_estimate, bits),
         partial=f"registers binary({1 << bits})",
+        version="combinators.approx_count_distinct",
         returns="bigint",
         columns=True,
         view="limbs",
