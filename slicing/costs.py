@@ -171,20 +171,21 @@ def _three_layer(slicing: Regular) -> Cost:
     closes, group = slicing.stripe / slicing.per_advance, group_length(slicing)
     changes = 1 if (slicing.per_window - 1) % slicing.stripe == 0 else 2
     crossing = (group - 1) / group
+    at_once = 1 / group if changes == 1 else 0  # the newest stripe is whole in the close in which its group is in front
     reads = {
         "run": closes,
         "suffix": closes - 1,  # the first one is used as it is made
         "slices of the oldest stripe": slicing.stripe,
         "between": closes - changes,
-        "rest": changes,
+        "rest": changes - 1 / group,  # the first of a group is used as it is made
         "start": changes * crossing,
-        "stripes of the group": 1,
+        "stripes of the group": 1 - at_once,
     }
     writes = {
         "run": closes,
         "suffix": closes - 1,
         "between": changes,
-        "stripe": 1,
+        "stripe": 1 - at_once,
         "rest": 1,
         "start": 1 + (changes - 1) * crossing,
     }
