@@ -132,7 +132,11 @@ def sealed(text: str) -> str:
 
 
 def is_sealed(text: str) -> bool:
-    """Whether a text has a checksum. One that has lost it by damage is not a text without one: see `from_text`."""
+    """Whether a text has a checksum.
+
+    One whose first character has changed is not read as one without: `to_text` gives 8 k + 1 characters, and the
+    checksum with its mark are 9 more.
+    """
     return text.startswith(_SEAL)
 
 

@@ -30,9 +30,8 @@ FOREVER = 1 << 62
 def page_stripe(longest: int) -> int:
     """Slices in a stripe of pages of a new checkpoint, windows having so many at most; old ones keep theirs.
 
-    A 32nd of a window is not better: of 60 slices of 20 keys it makes 61 pages instead of 12, three times the bytes,
-    and a close with late rows reads 6.5 pages instead of 5.4; of 10,080, with fewer pages, a close reads 1.2 KB instead
-    of 0.7.
+    A 32nd of a window is not better: of 60 slices of 20 keys it makes 61 pages instead of 12, of three times the bytes,
+    and a close with late rows reads 6.5 pages instead of 5.4; of 10,080 slices a close reads 1.2 KB instead of 0.7.
     """
     return max(1, round(math.sqrt(longest)))
 

@@ -67,7 +67,10 @@ def test_older_state_is_written_in_todays_format_and_keeps_its_stripes(version):
     name = "pages of their own"
     stored = load(f"format{version}")[name]
     stream = opened(name, stored)
+    nodes = [each for each in stream.bucket().head.caches if each.startswith(("two", "three"))]
     stream.step([], 0)
+    assert nodes
+    assert nodes == list(stream.bucket().head.caches), "nodes of the same trees stay"
     head = content(stream.store.text)
     assert head["format"] == FORMAT
     assert head["layout"]["stripe"] == 4
