@@ -24,6 +24,10 @@ EXACT = {
     "often": (C.mode("s", limit=99), "mode(s, true)"),
     "often_x": (C.mode("x", limit=99), "mode(x, true)"),
     "all": (C.collect_list("n", limit=99), "transform(array_sort(collect_list(struct(ts, n))), p -> p.n)"),
+    "numbers": (
+        C.collect_list("x", limit=99),
+        "transform(filter(array_sort(collect_list(struct(ts, x))), p -> p.x is not null), p -> p.x)",
+    ),
     "days": (C.collect_set("d", limit=99), "array_sort(collect_set(d))"),
     "instants": (C.collect_set("ts", limit=99), "array_sort(collect_set(ts))"),
     "amounts": (C.collect_set("m", limit=99), "array_sort(collect_set(m))"),

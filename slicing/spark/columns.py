@@ -103,12 +103,10 @@ def _rebuild(data_type: T.DataType, leaves: Iterator[Column]) -> Column:
 
 def logical(column: Column, kind: str) -> Column:
     """A column of a kind from the form in which it travelled."""
-    if physical(kind) == kind:
-        return column
     if element := element_of(kind):
-        return F.transform(column, lambda item: logical(item, element))
+        return F.transform(column, lambda item: _inside(item, element))
     if members := members_of(kind):
-        fields = [logical(column.getField(member.name), member.kind).alias(member.name) for member in members]
+        fields = [_inside(column.getField(member.name), member.kind).alias(member.name) for member in members]
         return F.when(column.isNotNull(), F.struct(*fields))
     if kind == "date":
         return F.date_from_unix_date(column)
@@ -118,3 +116,8 @@ def logical(column: Column, kind: str) -> Column:
         # Interval arithmetic knows no time zone, so every wall clock time is kept.
         return F.expr(_NTZ_EPOCH) + column * F.expr("interval '0.000001' second")
     return column
+
+
+def _inside(column: Column, kind: str) -> Column:
+    """`logical` of what is in an array: on its way through pandas a NaN there becomes null, which nothing else is."""
+    return F.coalesce(column, F.lit(float("nan")).cast(kind)) if kind in FLOATS else logical(column, kind)
