@@ -19,6 +19,7 @@ from slicing.errors import (
     TooLarge,
 )
 from slicing.grouping import Grouped, Windowed, group_by
+from slicing.tracing import traced
 from slicing.windows import Hopping, hopping, tumbling
 
 if TYPE_CHECKING:
@@ -55,6 +56,7 @@ __all__ = [
     "on_update",
     "plausible",
     "results",
+    "traced",
     "tumbling",
 ]
 

@@ -62,7 +62,7 @@ def pick(shape: Shape, block: Block, keys: Array, windows: Array) -> Windows:
 
 
 def _run_partials(kernel: Kernel, columns: Partials, runs: _Runs) -> Partials:
-    if is_additive(kernel):
+    if is_additive(kernel) and kernel.sums_fit(columns):
         totals = [_before(column) for column in columns]
         return [total[runs.high] - total[runs.low] for total in totals]
     return _joined(kernel, columns, runs)

@@ -116,7 +116,7 @@ def test_the_text_of_a_stream():
         "stripes  8 slices each",
         "buckets  4 over 2 shuffle partitions, 2 each",
         "orders   two-layer    exact `invert`  columns       n bigint",
-        "mine     three-layer  only `combine`  rows          f0 bigint, f1 bigint",
+        "mine     three-layer  only `combine`  traced        f0 bigint, f1 bigint",
     ):
         assert line in text.splitlines()
     assert "0 reads, 1 write " in text
@@ -171,5 +171,5 @@ def test_a_plan_says_which_trigger_ticks_of_the_clock_need():
 
 def test_laws_that_are_not_tried_are_said():
     text = str(plan_of(orders=COUNT, mine=replace(ADDED, laws=False)))
-    assert "three-layer  only `combine`, laws not tried  rows" in text
+    assert "three-layer  only `combine`, laws not tried  traced" in text
     assert text.count("laws not tried") == 1
