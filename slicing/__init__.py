@@ -19,6 +19,7 @@ from slicing.errors import (
     TooLarge,
 )
 from slicing.grouping import Grouped, Windowed, group_by
+from slicing.tracing import traced
 from slicing.windows import Hopping, Window, by_edges, cumulating, hopping, tumbling
 
 if TYPE_CHECKING:
@@ -58,6 +59,7 @@ __all__ = [
     "on_update",
     "plausible",
     "results",
+    "traced",
     "tumbling",
 ]
 

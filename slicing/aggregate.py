@@ -79,7 +79,8 @@ class Aggregate:
 
     partial: types of a partial's fields as DDL; inferred from `init()` if left out.
     returns: type of the result as DDL; needed with `lower`, else the result is the partial.
-    columns: the functions work on numpy arrays of equal shape, one per field and per value, instead of row by row.
+    columns: True if the functions work on numpy arrays of equal shape, one per field and per value; False, the default,
+        if they are called row by row; None if they are, and may be traced where that gives the same.
     ordered: `combine` is associative but not commutative.
     nulls: `agg` is called for records with a null value too.
     eager: fold every record into every window that covers it, also with `combine`; without, also into more than 100.
@@ -103,7 +104,7 @@ class Aggregate:
     _: KW_ONLY
     partial: str | None = None
     returns: str | None = None
-    columns: bool = False
+    columns: bool | None = False
     ordered: bool = False
     nulls: bool = False
     view: str = "values"

@@ -173,7 +173,7 @@ def assemble_cells(
         return
     rows, _ = order(block.keys, block.slices)
     block = block.take(rows)
-    aligned = slicing.per_window > 1 and not all(map(_running, shape.kernels, trees))
+    aligned = slicing.per_window > 1 and not all(map(_running, shape.kernels, trees, block.partials))
     # A cell, and in either scan and in the windows, a partial like those of the rows.
     width = 16 + 4 * (memory(shape, block) - block.names.nbytes - 24 * len(block)) / len(block)
     limit = max(1, int(PORTION_BYTES / width))
@@ -191,8 +191,8 @@ def assemble_cells(
                 yield _assemble_cells(shape, trees, part, _layout(part, slicing, aligned, low, high), low, high)
 
 
-def _running(kernel: Kernel, tree: str) -> bool:
-    return tree == "two_layer" and is_additive(kernel)
+def _running(kernel: Kernel, tree: str, columns: Partials) -> bool:
+    return tree == "two_layer" and is_additive(kernel) and kernel.sums_fit(columns)
 
 
 def _portions(block: Block, cells: _Cells, limit: int) -> Iterator[tuple[Block, _Cells]]:
@@ -241,7 +241,7 @@ def _assemble_cells(shape: Shape, trees: Sequence[str], block: Block, cells: _Ce
         at, windows, keys, spans, records = at[live], windows[live], keys[live], spans.take(live), records[live]
     partials = [
         _totals(columns, spans, block.records, records)
-        if _running(kernel, tree)
+        if _running(kernel, tree, columns)
         else _kernel_windows(kernel, tree, columns, cells, spans, at)
         for kernel, tree, columns in zip(shape.kernels, trees, block.partials, strict=True)
     ]

@@ -136,6 +136,10 @@ class Kernel:
         """About how many bytes a partial takes in memory beside its arrays and the lengths of its values."""
         raise NotImplementedError
 
+    def sums_fit(self, *parts: Partials) -> bool:
+        """Whether all these partials can be added up by the ufuncs of `combine`; asked where it has such."""
+        return True
+
     @property
     def no_dictionary(self) -> pa.Array | None:
         """The dictionary of a block without rows: None unless the kernel works on ranks."""
@@ -530,7 +534,8 @@ class RowsKernel(Kernel):
 
     def _apply(self, name: str, ufunc: Any, function: Any, *arrays: Array) -> Array:
         try:
-            return np.asarray(ufunc(*arrays), dtype=object)
+            with np.errstate(all="ignore"):  # what a user's function does to floats is no warning of numpy
+                return np.asarray(ufunc(*arrays), dtype=object)
         except MemoryError:
             raise
         except Exception:
@@ -593,9 +598,16 @@ def is_immutable(value: Any) -> bool:
     return kind in _IMMUTABLE or (kind is tuple and all(map(is_immutable, value))) or isinstance(value, np.number)
 
 
+MAKERS: list[Callable[[str, Aggregate], Kernel | None]] = []
+"""Other kernels for functions of single rows: each makes one, or None for what it is not made for."""
+
+
 def kernel(label: str, aggregate: Aggregate) -> Kernel:
     """The kernel of an aggregate."""
-    return ColumnsKernel(label, aggregate) if aggregate.columns else RowsKernel(label, aggregate)
+    if aggregate.columns:
+        return ColumnsKernel(label, aggregate)
+    made = (make(label, aggregate) for make in MAKERS)
+    return next((found for found in made if found is not None), None) or RowsKernel(label, aggregate)
 
 
 def to_numpy(array: pa.Array, dtype: np.dtype[Any]) -> Array:

@@ -79,7 +79,7 @@ def _stripes(family: Family, slices: Array) -> Array:
 
 
 def _run_partials(kernel: Kernel, columns: Partials, runs: _Runs) -> Partials:
-    if is_additive(kernel):
+    if is_additive(kernel) and kernel.sums_fit(columns):
         totals = [_before(column) for column in columns]
         return [total[runs.high] - total[runs.low] for total in totals]
     return _joined(kernel, columns, runs)

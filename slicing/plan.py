@@ -13,6 +13,7 @@ from slicing.families import RUNNING, RUNS
 from slicing.kernel import Kernel
 from slicing.kinds import Field, decimal_of, numpy_type, width_of
 from slicing.lateness import COUNTS, PARTIALS
+from slicing.tracing.showing import by_rows, mode
 from slicing.windows import Window
 
 _BYTES = {"boolean": 1, "date": 4, "timestamp": 8, "timestamp_ntz": 8, "string": 16, "binary": 16}
@@ -43,8 +44,8 @@ class Assembly:
 
     @property
     def mode(self) -> str:
-        """How its functions are called: "rows" or "columns"."""
-        return "columns" if self.kernel.aggregate.columns else "rows"
+        """How its functions are called: "columns", "rows", or "traced", if rows run as columns; or "traced in part"."""
+        return mode(self.kernel)
 
     @property
     def combines_per_window(self) -> float:
@@ -249,7 +250,9 @@ class Plan:
             (each.name, _dashed(each.tree), each.reason, each.mode, ", ".join(map(str, each.kernel.fields)))
             for each in self.assemblies
         ]
-        return _columns([("result", "tree", "because", "functions by", "partial"), *rows])
+        table = _columns([("result", "tree", "because", "functions by", "partial"), *rows])
+        reasons = [f"by rows: {a.name}: {why}" for a in self.assemblies if (why := by_rows(a.kernel))]
+        return "\n".join([table, *reasons])
 
     def _costs(self) -> str:
         head = ("partials of a key", "this plan", "eager plan")

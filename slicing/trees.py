@@ -76,7 +76,9 @@ class TwoLayer:
     def windows(self, fresh: Rows, entering: range, old: Rows, leaving: range) -> Node:
         """The windows that close next, on end: the slices that enter for them, of `fresh`, and leave after them."""
         if self.additive:
-            return self._summed(fresh.between(*_ends(entering)), entering, old.between(*_ends(leaving)), leaving)
+            came, gone = fresh.between(*_ends(entering)), old.between(*_ends(leaving))
+            if all(self._sums_fit(i, came, gone) for i in self.chosen):
+                return self._summed(came, entering, gone, leaving)
         enter, leave, totals = iter(fresh.by_slice(*_ends(entering))), iter(old.by_slice(*_ends(leaving))), []
         for rows in enter:
             for part in (rows, *islice(enter, self.step - 1)):
@@ -85,6 +87,9 @@ class TwoLayer:
             for part in islice(leave, self.step):
                 self.total.remove(part)
         return on_end(totals)
+
+    def _sums_fit(self, i: int, *rows: Rows) -> bool:
+        return self.live.shape.kernels[i].sums_fit(self.total.partials[i], *(part.partials[i] for part in rows))
 
     def _summed(self, came: Rows, entering: range, gone: Rows, leaving: range) -> Node:
         """Of every window what it has more than the one before, summed up; the last sum is that of the next close."""

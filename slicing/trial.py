@@ -17,6 +17,7 @@ from slicing.claims import broken_law
 from slicing.errors import FunctionFailed, InvalidType, InvalidValue
 from slicing.kernel import Kernel, locating
 from slicing.kinds import arrow_type, decimal_of
+from slicing.tracing.verify import verify
 
 _DAY = dt.date(2024, 2, 29)
 _NOON = dt.datetime(2024, 2, 29, 12, tzinfo=dt.UTC)
@@ -77,6 +78,7 @@ def trial(kernel: Kernel, kinds: Sequence[str]) -> None:
             "With `columns=True` each cell of a result must come from the same cells of the arguments only. Write them "
             "so, or leave `columns=True` out."
         )
+    verify(kernel, kinds, _samples)
     if kernel.aggregate.combine is not None and kernel.aggregate.laws:
         _check_laws(kernel, kinds)
 

@@ -13,6 +13,7 @@ LAYERS = (
     {"slicing.edges", "slicing.zones", "slicing.cut", "slicing.families", "slicing.several", "slicing.specs"},
     {"slicing.windows", "slicing.durations", "slicing.timed", "slicing.aggregate"},
     {"slicing.laws", "slicing.kernel", "slicing.pairs", "slicing.hashing", "slicing.blocks", "slicing.claims"},
+    {"slicing.tracing"},
     {"slicing.trial", "slicing.header"},
     {"slicing.fingerprint"},
     {
@@ -77,8 +78,8 @@ def within(name, package):
 
 
 def layer(name):
-    """The number of the layer of a module, or None; all modules of slicing.spark share one."""
-    place = "slicing.spark" if within(name, "slicing.spark") else name
+    """The number of the layer of a module, or None; all modules of slicing.spark or slicing.tracing share one."""
+    place = next((room for room in ("slicing.spark", "slicing.tracing") if within(name, room)), name)
     return next((number for number, names in enumerate(LAYERS) if place in names), None)
 
 
