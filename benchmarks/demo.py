@@ -20,7 +20,7 @@ from pathlib import Path
 import combinators as C
 from benchmarks.workloads.feed import Feed, write
 from slicing import group_by, hopping
-from slicing.spark.session import session
+from slicing.cli.session import session
 
 SIZE, ADVANCE, DELAY = "1 hour", "1 minute", "10 minutes"
 QUICK = Feed(records=200_000, users=1_000, files=10)

@@ -15,17 +15,20 @@ import pyarrow as pa
 import combinators as C
 from benchmarks.report.tables import markdown
 from combinators.catalogue import CATALOGUE, MORE
-from slicing import on_update, recent
-from slicing.aggregate import EVENT_TIME, Bound
-from slicing.assembling import assemble
-from slicing.assembly import choose
-from slicing.blocks import Shape, decode_text, encode_keys, encode_text, fold, from_records
-from slicing.fingerprint import Fingerprint
-from slicing.kernel import kernel
-from slicing.kinds import Field, arrow_type
-from slicing.pages import MemoryStore
-from slicing.slices import Slicing
-from slicing.state import Bucket
+from slicing import on_update
+from slicing.aggregates.aggregate import EVENT_TIME, Bound
+from slicing.aggregates.fields import Field, arrow_type
+from slicing.aggregates.kernels import kernel
+from slicing.assembly.assembling import assemble
+from slicing.assembly.choice import choose
+from slicing.blocks.block import Shape, encode_keys
+from slicing.blocks.codec import decode_text, encode_text
+from slicing.blocks.folding import fold, from_records
+from slicing.engines.bucket import Bucket
+from slicing.state import memory
+from slicing.state.fingerprint import Fingerprint
+from slicing.state.store import MemoryStore
+from slicing.windows.slices import Slicing
 
 MINUTE = 60 * 10**6
 KINDS = ("bigint", "double", "string")
@@ -185,10 +188,10 @@ class Newest(_Short):
     def time_micro_batch(self, n: int, kept: str, moving: bool) -> None:
         """The micro-batch, without Spark and its state store."""
         if kept == "nothing":
-            recent._kept.clear()
+            memory._kept.clear()
         elif kept == "slices":
-            for nonce, there in recent._kept.items():
-                recent._kept[nonce] = replace(there, beside={})
+            for nonce, there in memory._kept.items():
+                memory._kept[nonce] = replace(there, beside={})
         self.newest += moving
         self._micro_batch([self.newest])
 

@@ -9,8 +9,8 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from slicing.aggregates.fields import FLOATS, INTEGERS, decimal_of
 from slicing.errors import InvalidType
-from slicing.kinds import FLOATS, INTEGERS, decimal_of
 
 Array: TypeAlias = npt.NDArray[Any]
 

@@ -9,7 +9,7 @@ from typing import Any
 from combinators._common import Array, constant, require
 from combinators._items import Items
 from combinators._tables import Joined, Layout, Limit, Measure, Tables, parted
-from slicing.aggregate import Aggregate, Bound, Gathered
+from slicing.aggregates.aggregate import Aggregate, Bound, Gathered
 from slicing.errors import InvalidValue, excerpt
 
 Lower = Callable[[Items, Tables], Any]

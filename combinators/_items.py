@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from combinators._common import Array
-from slicing.kinds import FLOATS, decimal_of, numpy_type
+from slicing.aggregates.fields import FLOATS, decimal_of, numpy_type
 
 _TEXT = ("string", "binary")
 _SIGN = np.int64(-(2**63))

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from combinators._common import Array, constant
-from slicing.aggregate import Aggregate, Gathered
+from slicing.aggregates.aggregate import Aggregate, Gathered
 
 
 def unpacked(partials: Array, dtype: DTypeLike) -> Array:

@@ -10,8 +10,8 @@ from typing import Any
 
 import combinators
 from combinators._common import ANY_DECIMAL, ATOMIC, NUMBERS, accepts
-from slicing.aggregate import EVENT_TIME, Bound
-from slicing.kinds import decimal_of
+from slicing.aggregates.aggregate import EVENT_TIME, Bound
+from slicing.aggregates.fields import decimal_of
 
 
 @dataclass(frozen=True)

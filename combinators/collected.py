@@ -12,7 +12,7 @@ from combinators._common import ATOMIC, Array, constant, require, shown
 from combinators._counted import by_time, checked_limit, counted, lowered
 from combinators._items import Items
 from combinators._tables import Joined, Layout, Limit, Tables, lists
-from slicing.aggregate import EVENT_TIME, Aggregate, Bound, Condition, Gathered
+from slicing.aggregates.aggregate import EVENT_TIME, Aggregate, Bound, Condition, Gathered
 from slicing.errors import InvalidType, InvalidValue, excerpt
 
 _CAST = "Choose or compute an atomic column first."

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from combinators._common import Array, constant
-from slicing.aggregate import Aggregate, Bound, Condition, fieldwise
+from slicing.aggregates.aggregate import Aggregate, Bound, Condition, fieldwise
 
 
 def count(column: str | None = None, *, where: Condition = None) -> Bound:

@@ -19,9 +19,9 @@ from combinators._counted import checked_limit, counted
 from combinators._items import Items
 from combinators._packed import packed, unpacked
 from combinators._tables import Limit, Tables
-from slicing.aggregate import Aggregate, Bound, Condition, Gathered
+from slicing.aggregates.aggregate import Aggregate, Bound, Condition, Gathered
+from slicing.blocks.hashing import hashes, mixed
 from slicing.errors import InvalidValue, excerpt
-from slicing.hashing import hashes, mixed
 
 _CAST = "Choose or compute an atomic column first."
 _FEWEST, _MOST = 6, 16

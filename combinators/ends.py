@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from combinators._common import ATOMIC, Array, constant, require, shown
-from slicing.aggregate import EVENT_TIME, Aggregate, Bound, Condition
-from slicing.kinds import FLOATS, INTEGERS, numpy_type
+from slicing.aggregates.aggregate import EVENT_TIME, Aggregate, Bound, Condition
+from slicing.aggregates.fields import FLOATS, INTEGERS, numpy_type
 
 _INT64 = np.iinfo(np.int64)
 # What a partial holds at its time, in the order in which ties are decided.

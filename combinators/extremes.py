@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from combinators._common import ATOMIC, Array, constant, require, shown
-from slicing.aggregate import Aggregate, Bound, Condition, fieldwise
-from slicing.kinds import FLOATS, INTEGERS, numpy_type
+from slicing.aggregates.aggregate import Aggregate, Bound, Condition, fieldwise
+from slicing.aggregates.fields import FLOATS, INTEGERS, numpy_type
 
 _CAST = "Choose or compute an atomic column first."
 

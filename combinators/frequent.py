@@ -19,7 +19,7 @@ from combinators._counted import checked_limit, counted
 from combinators._items import Items, as_doubles
 from combinators._packed import counters, tallied, unpacked
 from combinators._tables import Layout, Limit, Tables, lists, tabled
-from slicing.aggregate import Aggregate, Bound, Condition, Gathered
+from slicing.aggregates.aggregate import Aggregate, Bound, Condition, Gathered
 from slicing.errors import InvalidValue, excerpt
 
 _ATOMIC = "Choose or compute an atomic column first."

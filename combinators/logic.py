@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from combinators._common import Array, constant, require, shown
-from slicing.aggregate import Aggregate, Bound, Condition, fieldwise
+from slicing.aggregates.aggregate import Aggregate, Bound, Condition, fieldwise
 
 _CAST = "Compute a boolean column first, for example with `withColumn`."
 

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from combinators._common import ATOMIC, constant, require
-from slicing.aggregate import Aggregate, Bound, Condition, Struct
+from slicing.aggregates.aggregate import Aggregate, Bound, Condition, Struct
 from slicing.errors import InvalidType, excerpt
 
 _CAST = "Choose or compute an atomic column first."

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from combinators._common import NUMBERS, Array, constant, require, shown, unless_empty
-from slicing.aggregate import Aggregate, Bound, Condition
+from slicing.aggregates.aggregate import Aggregate, Bound, Condition
 
 _CAST = 'Cast it first, for example `withColumn("x", F.col("x").cast("double"))`.'
 _FIELDS = ("n bigint", "mean_x double", "mean_y double", "together double", "m2_x double", "m2_y double")

@@ -21,9 +21,9 @@ from combinators._items import Items, as_doubles
 from combinators._packed import counters, tallied, unpacked
 from combinators._samples import Merged, check_installed, gathered, quantiles, samples_for
 from combinators._tables import Joined, Layout, Limit, Tables, parted
-from slicing.aggregate import Aggregate, Bound, Condition, Gathered
+from slicing.aggregates.aggregate import Aggregate, Bound, Condition, Gathered
+from slicing.aggregates.fields import FLOATS, INTEGERS, numpy_type
 from slicing.errors import InvalidValue, excerpt
-from slicing.kinds import FLOATS, INTEGERS, numpy_type
 
 Share = float | Sequence[float]
 

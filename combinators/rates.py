@@ -19,9 +19,9 @@ from combinators.ends import first, last
 from combinators.extremes import max, min
 from combinators.own import struct
 from combinators.sums import sum
-from slicing.aggregate import EVENT_TIME, Aggregate, Bound, Condition, Gathered, Struct
-from slicing.durations import Duration, microseconds
+from slicing.aggregates.aggregate import EVENT_TIME, Aggregate, Bound, Condition, Gathered, Struct
 from slicing.errors import InvalidValue, excerpt
+from slicing.windows.durations import Duration, microseconds
 
 _CAST = 'Cast it first, for example `withColumn("x", F.col("x").cast("double"))`.'
 _ATOMIC = "Choose or compute an atomic column first."

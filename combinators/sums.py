@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 
 from combinators._common import NUMBERS, Array, constant, require, shown
-from slicing.aggregate import Aggregate, Bound, Condition, Fieldwise, fieldwise
+from slicing.aggregates.aggregate import Aggregate, Bound, Condition, Fieldwise, fieldwise
+from slicing.aggregates.fields import FLOATS, decimal_of
 from slicing.errors import InvalidValue, ResultOverflow
-from slicing.kinds import FLOATS, decimal_of
 
 _VERSION = "combinators.sum"
 _LOW = 0xFFFFFFFF

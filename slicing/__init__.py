@@ -1,13 +1,14 @@
 """Sliding windows for PySpark, assembled from slices.
 
-Names that need pyspark load it on first use.
+Names that need pyspark load it on first use; `laws` is loaded on first use too.
 """
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from slicing.aggregate import EVENT_TIME, Aggregate, Bound, Fieldwise, fieldwise
-from slicing.emission import Emission, early, on_change, on_close, on_update
+from slicing.aggregates.aggregate import EVENT_TIME, Aggregate, Bound, Fieldwise, fieldwise
+from slicing.aggregates.tracing import traced
+from slicing.emission.emission import Emission, early, on_change, on_close, on_update
 from slicing.errors import (
     FunctionFailed,
     InvalidType,
@@ -19,10 +20,10 @@ from slicing.errors import (
     TooLarge,
 )
 from slicing.grouping import Grouped, Windowed, group_by
-from slicing.tracing import traced
-from slicing.windows import Hopping, Window, by_edges, cumulating, hopping, tumbling
+from slicing.windows.window import Hopping, Window, by_edges, cumulating, hopping, tumbling
 
 if TYPE_CHECKING:
+    from slicing.aggregates import laws as laws
     from slicing.spark.late import late_partials, late_records, results
     from slicing.spark.plausible import plausible
     from slicing.spark.progress import ProgressListener
@@ -73,6 +74,8 @@ _ON_SPARK = {
 
 
 def __getattr__(name: str) -> Any:
+    if name == "laws":
+        return import_module("slicing.aggregates.laws")
     if name not in _ON_SPARK:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(_ON_SPARK[name]), name)

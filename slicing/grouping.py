@@ -6,18 +6,18 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from slicing.aggregate import Aggregate, Bound, Struct
-from slicing.assembly import EAGER, TREES
-from slicing.durations import Duration, microseconds
-from slicing.emission import ON_CLOSE, Emission
+from slicing.aggregates.aggregate import Aggregate, Bound, Struct
+from slicing.assembly.choice import EAGER, TREES
+from slicing.emission.emission import ON_CLOSE, Emission
+from slicing.emission.lateness import COUNTS, LATE_OUTPUTS
 from slicing.errors import InvalidType, InvalidValue, excerpt
-from slicing.lateness import COUNTS, LATE_OUTPUTS
-from slicing.windows import Window
+from slicing.windows.durations import Duration, microseconds
+from slicing.windows.window import Window
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from slicing.plan import Plan
+    from slicing.explain.plan import Plan
     from slicing.spark.query import Query
 
 _FUNCTIONS = ("init", "agg", "combine", "invert")
@@ -140,7 +140,7 @@ class Windowed:
         return plan(self._query(functions, arguments), self.bucket_count)
 
     def _query(self, functions: tuple[Any, ...], arguments: dict[str, Any]) -> Query:
-        from slicing.spark.query import resolve
+        from slicing.spark.resolve import resolve
 
         results = named(functions, arguments)
         options = self.tree, self.grace_us, self.emission, self.late_output

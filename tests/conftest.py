@@ -60,7 +60,7 @@ def _start(root):
     """
     from pyspark.sql import SparkSession
 
-    from slicing.spark.session import LOCAL_CHECKPOINTS
+    from slicing.cli.session import LOCAL_CHECKPOINTS
 
     jvm = f"-Djava.io.tmpdir={root / 'tmp'} -XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m"
     state = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"

@@ -5,7 +5,7 @@ from decimal import Context
 
 import numpy as np
 
-from slicing.kinds import decimal_of, numpy_type
+from slicing.aggregates.fields import decimal_of, numpy_type
 
 EPOCH = dt.datetime(1970, 1, 1)
 DAY, MICROSECOND = dt.timedelta(days=1), dt.timedelta(microseconds=1)

@@ -15,18 +15,21 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from slicing.aggregate import Aggregate, fieldwise
-from slicing.assembly import EAGER, choose
-from slicing.blocks import Shape, decode, encode, encode_keys, from_records
-from slicing.eager import EagerBucket, Records, decode_records, encode_records
-from slicing.emission import Every
-from slicing.fingerprint import Fingerprint
-from slicing.kernel import kernel
-from slicing.kinds import Field
-from slicing.mixed import MixedBucket, Split
-from slicing.pages import MemoryStore
-from slicing.slices import Slicing
-from slicing.state import Bucket
+from slicing.aggregates.aggregate import Aggregate, fieldwise
+from slicing.aggregates.fields import Field
+from slicing.aggregates.kernels import kernel
+from slicing.assembly.choice import EAGER, choose
+from slicing.blocks.block import Shape, encode_keys
+from slicing.blocks.codec import decode, encode
+from slicing.blocks.folding import from_records
+from slicing.blocks.records import Records, decode_records, encode_records
+from slicing.emission.emission import Every
+from slicing.engines.bucket import Bucket
+from slicing.engines.eager import EagerBucket
+from slicing.engines.mixed import MixedBucket, Split
+from slicing.state.fingerprint import Fingerprint
+from slicing.state.store import MemoryStore
+from slicing.windows.slices import Slicing
 
 INT = pa.int64()
 FINGERPRINT = Fingerprint({"keys": ["key0 bigint"]})

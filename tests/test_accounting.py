@@ -10,10 +10,10 @@ from dataclasses import replace
 import pytest
 
 from benchmarks.comparisons.accounting import KEYS, STRATEGIES, Feed, Strategy, count, rows, table
-from slicing import blocks
-from slicing.costs import MERGING, Cost
-from slicing.emission import early, on_change, on_close, on_update
-from slicing.slices import Slicing
+from slicing.blocks import folding
+from slicing.emission.emission import early, on_change, on_close, on_update
+from slicing.explain.costs import MERGING, Cost
+from slicing.windows.slices import Slicing
 
 SECOND = 1_000_000
 NAMED = {strategy.name: strategy for strategy in STRATEGIES}
@@ -93,11 +93,11 @@ def test_combines_of_newest_windows(held, ratio, monkeypatch):
     feed, counted = Feed(strategy, slicing, 10), []
 
     def regroup(shape, block):
-        grouped = blocks.regroup(shape, block)
+        grouped = folding.regroup(shape, block)
         counted.append((len(block) - len(grouped)) / feed.keys)
         return grouped
 
-    monkeypatch.setattr("slicing.latest.regroup", regroup)
+    monkeypatch.setattr("slicing.engines.latest.regroup", regroup)
     feed.step(range(ratio), 0)
     for index, total in ((ratio - 1, held), (ratio, False)):
         counted.clear()
@@ -125,7 +125,7 @@ def test_a_late_record_of_an_open_window_reads_2n_less_one_slices(monkeypatch):
     #   n = 12    i-22           i-11            i
     #   windows   [-------- first --------)             the first and the last window of the record,
     #                           [------ last ------)    all open, and all slices of both are there
-    monkeypatch.setattr("slicing.pages.FAN_IN", 1 << 30)  # a page for each slice
+    monkeypatch.setattr("slicing.state.pages.FAN_IN", 1 << 30)  # a page for each slice
     slicing, strategy = slicing_of(12), NAMED["slices, on update"]
     feed = Feed(strategy, slicing)
     for index in range(40):

@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 from oracle import EmittingStream, cases, evenly, hopping, seeds
 
-from slicing import pages, recent, stripes
-from slicing.ahead import newest_ordinary, newest_reached
-from slicing.emission import early, on_change, on_close, on_update
-from slicing.slices import Slicing
-from slicing.state import Bucket
+from slicing.emission.emission import early, on_change, on_close, on_update
+from slicing.engines.ahead import newest_ordinary, newest_reached
+from slicing.engines.bucket import Bucket
+from slicing.state import memory, pages, stripes
+from slicing.windows.slices import Slicing
 
 EMISSIONS = {
     str(emission): emission
@@ -109,7 +109,7 @@ def test_random_records_far_ahead(seed, monkeypatch):
     rng = np.random.default_rng(seed)
     monkeypatch.setattr(stripes, "CUT_BYTES", int(rng.choice([1, 300, 16_000])))
     monkeypatch.setattr(pages, "FAN_IN", int(rng.choice([2, 3, 8])))
-    monkeypatch.setattr(recent, "KEPT_BYTES", int(rng.choice([0, 3000, 1 << 30])))
+    monkeypatch.setattr(memory, "KEPT_BYTES", int(rng.choice([0, 3000, 1 << 30])))
     size = int(rng.integers(1, 20))
     slicing = Slicing(size * 1000, int(rng.integers(1, size + 1)) * 1000, int(rng.integers(-100, 100)) * 1000)
     steps = rng.choice(STEPS, 15, replace=False).tolist()

@@ -1,6 +1,7 @@
-"""Imports point down. The layers are those of the design; a new module must be given its place here."""
+"""Imports point down, between rooms and inside `slicing.spark`. A new room must be given its place here."""
 
 import ast
+import tomllib
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
@@ -8,34 +9,39 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 
-LAYERS = (
-    {"slicing.errors", "slicing.slices", "slicing.kinds", "slicing.packing"},
-    {"slicing.edges", "slicing.zones", "slicing.cut", "slicing.families", "slicing.several", "slicing.specs"},
-    {"slicing.windows", "slicing.durations", "slicing.timed", "slicing.aggregate"},
-    {"slicing.laws", "slicing.kernel", "slicing.pairs", "slicing.hashing", "slicing.blocks", "slicing.claims"},
-    {"slicing.tracing"},
-    {"slicing.trial", "slicing.header"},
-    {"slicing.fingerprint"},
-    {
-        "slicing.assembly",
-        "slicing.nodes",
-        "slicing.deferring",
-        "slicing.trees",
-        "slicing.pages",
-        "slicing.stripes",
-        "slicing.lateness",
-    },
-    {"slicing.ahead"},
-    {"slicing.emission", "slicing.picking", "slicing.recent", "slicing.aside", "slicing.portions"},
-    {"slicing.touching", "slicing.costs", "slicing.latest"},
-    {"slicing.plan", "slicing.closing", "slicing.changes", "slicing.pending"},
-    {"slicing.state", "slicing.eager"},
-    {"slicing.mixed"},
+# Each room may import those of the lines above its own, and itself; not its neighbours of the same line.
+ROOMS = (
+    {"slicing.errors"},
+    {"slicing.windows", "slicing.aggregates"},
+    {"slicing.emission"},
+    {"slicing.blocks"},
+    {"slicing.assembly", "slicing.state"},
+    {"slicing.engines"},
+    {"slicing.explain"},
     {"slicing.spark"},
     {"slicing.grouping"},
+    {"slicing.cli"},
     {"slicing", "slicing.__main__"},
 )
-COMBINATORS_MAY_IMPORT = {"slicing.aggregate", "slicing.kinds", "slicing.errors", "slicing.hashing", "slicing.windows"}
+# Inside `slicing.spark`; modules of a line may import each other.
+SPARK = (
+    {"slicing.spark"},
+    {"slicing.spark.columns", "slicing.spark.metrics", "slicing.spark.labels", "slicing.spark.requirements"},
+    {"slicing.spark.late"},
+    {"slicing.spark.plausible", "slicing.spark.progress", "slicing.spark.preaggregate", "slicing.spark.query"},
+    {"slicing.spark.resolve", "slicing.spark.output", "slicing.spark.strategy"},
+    {"slicing.spark.stream", "slicing.spark.bounded"},
+    {"slicing.spark.timers"},
+    {"slicing.spark.build"},
+)
+ALONE = {"slicing.errors", "slicing.grouping", "slicing", "slicing.__main__"}
+ON_SPARK = ("slicing.spark", "slicing.cli")
+COMBINATORS_MAY_IMPORT = {
+    "slicing.aggregates.aggregate",
+    "slicing.aggregates.fields",
+    "slicing.blocks.hashing",
+    "slicing.errors",
+}
 
 
 def module_name(path):
@@ -77,38 +83,54 @@ def within(name, package):
     return name == package or name.startswith(package + ".")
 
 
-def layer(name):
-    """The number of the layer of a module, or None; all modules of slicing.spark or slicing.tracing share one."""
-    place = next((room for room in ("slicing.spark", "slicing.tracing") if within(name, room)), name)
-    return next((number for number, names in enumerate(LAYERS) if place in names), None)
+def room(name):
+    """The room of a module; what stands alone is a room of its own."""
+    return name if name in ALONE else ".".join(name.split(".")[:2])
+
+
+def level(layers, name):
+    """The number of the line of `layers` that has a name, or None."""
+    return next((number for number, names in enumerate(layers) if name in names), None)
 
 
 def fault(name, imported):
     """Why the module `name` must not import `imported`, or None."""
     top = imported.partition(".")[0]
-    if top == "pyspark" and not within(name, "slicing.spark"):
-        return "only slicing.spark imports pyspark"
+    if top == "pyspark" and not any(within(name, package) for package in ON_SPARK):
+        return f"only {' and '.join(ON_SPARK)} import pyspark"
     if top in ("tests", "benchmarks"):
         return "packages do not import tests or benchmarks"
     if within(name, "combinators"):
         if top == "slicing" and imported not in COMBINATORS_MAY_IMPORT:
             return f"combinators import only {', '.join(sorted(COMBINATORS_MAY_IMPORT))}"
         return None
-    if top == "combinators" and name != "slicing.__main__":
-        return "only slicing.__main__ knows both packages"
-    if top == "slicing":
-        to = layer(imported)
+    if top == "combinators" and not within(name, "slicing.cli"):
+        return "only slicing.cli knows both packages"
+    return between(name, imported) if top == "slicing" else None
+
+
+def between(name, imported):
+    """Why one module of slicing must not import another, or None."""
+    to, here = level(ROOMS, room(imported)), level(ROOMS, room(name))
+    if to is None:
+        return "no such room in ROOMS"
+    if room(imported) != room(name):
+        return None if to < here else f"{room(name)} must not import {room(imported)}"
+    if within(name, "slicing.spark"):
+        to, here = level(SPARK, imported), level(SPARK, name)
         if to is None:
-            return "no such module in LAYERS"
-        if to > layer(name):
-            return f"layer {layer(name)} must not import layer {to}"
+            return "no such module in SPARK"
+        if to > here:
+            return f"line {here} of SPARK must not import line {to}"
     return None
 
 
 @pytest.mark.parametrize("name", sorted(FILES))
 def test_imports_point_down(name):
     if within(name, "slicing"):
-        assert layer(name) is not None, f"{name} has no layer: give it its place in LAYERS"
+        assert level(ROOMS, room(name)) is not None, f"{name} has no room: give it its place in ROOMS"
+    if within(name, "slicing.spark"):
+        assert level(SPARK, name) is not None, f"{name} has no place in SPARK: give it one"
     faults = {imported: why for imported in imports_of(name) if (why := fault(name, imported))}
     assert not faults
 
@@ -122,20 +144,50 @@ def test_no_cycles():
 
 
 def test_every_file_is_seen():
-    assert {"slicing", "slicing.errors", "slicing.aggregate"} <= FILES.keys()
+    assert {"slicing", "slicing.errors", "slicing.windows.slices", "slicing.spark.stream"} <= FILES.keys()
+
+
+def test_every_place_has_its_files():
+    there = {room(name) for name in FILES if within(name, "slicing")}
+    assert set().union(*ROOMS) == there
+    assert set().union(*SPARK) == {name for name in FILES if within(name, "slicing.spark")}
+
+
+def test_the_wheel_has_every_package():
+    packages = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["setuptools"]["packages"]
+    assert sorted(packages) == sorted(name for name, path in FILES.items() if path.name == "__init__.py")
+
+
+@pytest.mark.parametrize("name", sorted(set().union(*ROOMS) - ALONE))
+def test_a_room_begins_with_a_paragraph_and_no_code(name):
+    (paragraph,) = ast.parse(FILES[name].read_text(encoding="utf-8")).body
+    assert isinstance(paragraph, ast.Expr)
+    assert isinstance(paragraph.value.value, str)
 
 
 @pytest.mark.parametrize(
     ("name", "imported"),
     [
-        ("slicing.errors", "slicing.windows"),
-        ("slicing.aggregate", "slicing"),
-        ("slicing.laws", "slicing.spark.state"),
+        ("slicing.errors", "slicing.windows.slices"),
+        ("slicing.windows.slices", "slicing.aggregates.fields"),
+        ("slicing.aggregates.laws", "slicing.windows.slices"),
+        ("slicing.aggregates.aggregate", "slicing"),
+        ("slicing.aggregates.laws", "slicing.spark.stream"),
+        ("slicing.assembly.picking", "slicing.state.pages"),
+        ("slicing.state.stripes", "slicing.assembly.results"),
+        ("slicing.blocks.block", "slicing.engines.bucket"),
+        ("slicing.engines.bucket", "slicing.explain.plan"),
         ("slicing.spark.stream", "slicing.grouping"),
+        ("slicing.spark.columns", "slicing.spark.query"),
+        ("slicing.spark.stream", "slicing.spark.unknown"),
+        ("slicing.grouping", "slicing.cli.main"),
         ("slicing.grouping", "pyspark.sql"),
+        ("slicing.explain.plan", "pyspark.sql"),
         ("slicing.grouping", "combinators"),
-        ("slicing.laws", "slicing.unknown"),
-        ("combinators.sums", "slicing.blocks"),
+        ("slicing.spark.resolve", "combinators"),
+        ("slicing.aggregates.laws", "slicing.unknown"),
+        ("combinators.sums", "slicing.blocks.block"),
+        ("combinators.sums", "slicing.aggregates.laws"),
         ("combinators.sums", "slicing"),
         ("combinators.sums", "pyspark"),
     ],
@@ -147,13 +199,19 @@ def test_upward_imports_are_faults(name, imported):
 @pytest.mark.parametrize(
     ("name", "imported"),
     [
-        ("slicing.aggregate", "slicing.errors"),
-        ("slicing.windows", "slicing.aggregate"),
+        ("slicing.aggregates.aggregate", "slicing.errors"),
+        ("slicing.aggregates.aggregate", "slicing.aggregates.fields"),
+        ("slicing.engines.bucket", "slicing.assembly.matrix"),
+        ("slicing.engines.bucket", "slicing.state.pages"),
+        ("slicing.emission.lateness", "slicing.windows.slices"),
         ("slicing.spark.stream", "pyspark.sql"),
-        ("slicing.spark.stream", "slicing.spark.state"),
+        ("slicing.spark.stream", "slicing.spark.query"),
+        ("slicing.spark.stream", "slicing.engines.bucket"),
         ("slicing", "slicing.grouping"),
-        ("slicing.__main__", "combinators"),
-        ("combinators.sums", "slicing.kinds"),
+        ("slicing.__main__", "slicing.cli.main"),
+        ("slicing.cli.job", "pyspark.sql"),
+        ("slicing.cli.results", "combinators"),
+        ("combinators.sums", "slicing.aggregates.fields"),
         ("combinators.sums", "combinators.counts"),
     ],
 )

@@ -18,12 +18,12 @@ from oracle import (
     shape_of,
 )
 
-from slicing import assembly
-from slicing.aggregate import Aggregate, fieldwise
-from slicing.assembling import assemble
-from slicing.assembly import choose, is_additive
-from slicing.blocks import Block
-from slicing.slices import Slicing
+from slicing.aggregates.aggregate import Aggregate, fieldwise
+from slicing.assembly import matrix
+from slicing.assembly.assembling import assemble
+from slicing.assembly.choice import choose, is_additive
+from slicing.blocks.block import Block
+from slicing.windows.slices import Slicing
 
 ALL = cases(*CASES)
 TREES = {
@@ -102,7 +102,7 @@ def test_portions_give_the_same_rows_to_the_last_bit(monkeypatch, slicing, bytes
     block = block_of(shape, ALL, records)
     whole = list(assemble(shape, trees_of(shape), block))
     assert len(whole) == 1
-    monkeypatch.setattr(assembly, "PORTION_BYTES", bytes_)
+    monkeypatch.setattr(matrix, "PORTION_BYTES", bytes_)
     portions = list(assemble(shape, trees_of(shape), block))
     assert len(portions) > 1
     assert bits(results(shape, portions)) == bits(results(shape, whole))
@@ -133,7 +133,7 @@ def test_time_without_records_costs_nothing_in_portions(monkeypatch, tree):
     shape = shape_of(slicing, case)
     block, taken = block_of(shape, case, records), []
     take = Block.take
-    monkeypatch.setattr(assembly, "PORTION_BYTES", 1)
+    monkeypatch.setattr(matrix, "PORTION_BYTES", 1)
     monkeypatch.setattr(Block, "take", lambda block, rows: taken.append(rows) or take(block, rows))
     frames = list(assemble(shape, [tree], block))
     assert len(taken) < 20

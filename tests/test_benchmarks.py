@@ -28,7 +28,7 @@ from benchmarks.running.run import Run
 from benchmarks.running.side import Settings, Side
 from benchmarks.workloads import workload as workloads
 from slicing import on_change, on_update
-from slicing.spark.session import UNLIMITED
+from slicing.cli.session import UNLIMITED
 
 FAST, SLOW = Run(2.0, 1_000, 60), Run(30.0, 1_000, 60)
 

@@ -14,7 +14,7 @@ from benchmarks.running import session, streams, turns, written
 from benchmarks.running.side import CORES, Settings, Side
 from benchmarks.workloads import workload as workloads
 from benchmarks.workloads.rows import difference
-from slicing.spark.session import BATCH_BYTES
+from slicing.cli.session import BATCH_BYTES
 
 ROWS = [(1, 0, 2, 10, 0.1), (1, 60, 1, 5, 0.3), (2, 0, 3, 7, 1e6)]
 

@@ -11,27 +11,18 @@ import pyarrow as pa
 import pytest
 from oracle import CASES, Case, assert_right, block_of, cases, hopping, records_of, results, shape_of
 
-from slicing import blocks
-from slicing.aggregate import Aggregate, fieldwise
-from slicing.assembling import assemble
-from slicing.assembly import Windows, show_window
-from slicing.blocks import (
-    concat,
-    decode,
-    decode_text,
-    empty,
-    encode,
-    encode_keys,
-    encode_text,
-    fold,
-    from_records,
-    order,
-    regroup,
-)
-from slicing.eager import all_windows
+from slicing.aggregates.aggregate import Aggregate, fieldwise
+from slicing.aggregates.fields import arrow_type
+from slicing.aggregates.kernel import locating
+from slicing.aggregates.kernels import kernel
+from slicing.assembly.assembling import assemble
+from slicing.assembly.results import Windows, show_window
+from slicing.blocks import folding, sizes
+from slicing.blocks.block import concat, empty, encode_keys, order
+from slicing.blocks.codec import decode, decode_text, encode, encode_text
+from slicing.blocks.folding import fold, from_records, regroup
+from slicing.engines.eager import all_windows
 from slicing.errors import FunctionFailed, InvalidType
-from slicing.kernel import kernel, locating
-from slicing.kinds import arrow_type
 
 HOUR = hopping(1)  # tumbling: a slice is a window, so that `results` shows blocks too
 ALL = cases(*CASES)
@@ -193,7 +184,7 @@ def test_blocks_taken_apart_give_what_sorting_all_of_their_rows_gives(seed, monk
     shifts = np.random.default_rng(seed).integers(0, 200, 5)
     folded = [block_of(SHAPE, ALL, random_records([seed, number], 60)) for number in range(5)]
     folded = [replace(block, slices=block.slices + shift) for block, shift in zip(folded, shifts, strict=True)]
-    monkeypatch.setattr(blocks, "PIECE_ROWS", 0)
+    monkeypatch.setattr(folding, "PIECE_ROWS", 0)
     apart = fold(SHAPE, folded)
     apart.check(SHAPE)
     assert shown(SHAPE, apart) == shown(SHAPE, regroup(SHAPE, concat(SHAPE, folded)))
@@ -297,16 +288,16 @@ def test_rows_are_ordered_also_where_they_do_not_fit_into_64_bits(spread):
 
 def test_parts_are_pages_of_the_whole(monkeypatch):
     block = block_of(SHAPE, ALL, random_records(2))
-    assert [len(part) for part in blocks.parts(SHAPE, block)] == [len(block)]
-    monkeypatch.setattr(blocks, "PAGE_BYTES", 2000)
-    pages = list(blocks.parts(SHAPE, block))
+    assert [len(part) for part in sizes.parts(SHAPE, block)] == [len(block)]
+    monkeypatch.setattr(sizes, "PAGE_BYTES", 2000)
+    pages = list(sizes.parts(SHAPE, block))
     assert len(pages) > 5
     assert max(len(page) for page in pages) * 8 * len(SHAPE.row_schema) <= 2000
     for page in pages:
         page.check(SHAPE)
     assert np.concatenate([page.slices for page in pages]).tolist() == block.slices.tolist()
     assert shown(SHAPE, fold(SHAPE, pages)) == shown(SHAPE, block)
-    assert len(list(blocks.parts(SHAPE, empty(SHAPE)))) == 1
+    assert len(list(sizes.parts(SHAPE, empty(SHAPE)))) == 1
 
 
 # --- what functions may change, and what they must not return ---------------------------------------------------------

@@ -35,7 +35,7 @@ from streams import (
 import combinators as C
 from combinators.catalogue import CATALOGUE, sample_kinds, samples
 from slicing import Aggregate, Hopping, group_by, hopping, tumbling
-from slicing.kinds import arrow_type
+from slicing.aggregates.fields import arrow_type
 
 UTC = dt.UTC
 

@@ -19,16 +19,16 @@ from oracle import FINGERPRINT, Case, Stream, block_of, evenly, hopping, results
 
 import combinators
 from combinators.catalogue import CATALOGUE, COMPOSED, MORE, sample_kinds, samples
-from slicing import claims, laws
-from slicing.aggregate import EVENT_TIME, Bound
-from slicing.assembling import assemble
-from slicing.claims import broken_law
+from slicing.aggregates import claims, laws
+from slicing.aggregates.aggregate import EVENT_TIME, Bound
+from slicing.aggregates.claims import broken_law
+from slicing.aggregates.fields import FLOATS, INTEGERS, arrow_type, decimal_of, kind_of
+from slicing.aggregates.kernels import kernel
+from slicing.aggregates.trial import _law_samples
+from slicing.assembly.assembling import assemble
+from slicing.engines.bucket import Bucket
 from slicing.errors import InvalidType, InvalidValue, ResultOverflow
-from slicing.kernel import kernel
-from slicing.kinds import FLOATS, INTEGERS, arrow_type, decimal_of, kind_of
-from slicing.pages import MemoryStore
-from slicing.state import Bucket
-from slicing.trial import _law_samples
+from slicing.state.store import MemoryStore
 
 OVERFLOWING = [entry for entry in CATALOGUE if "overflow" in inspect.signature(entry.function).parameters]
 CASES = [pytest.param(entry, kind, id=f"{entry.name}-{kind}") for entry in CATALOGUE for kind in sample_kinds(entry)]

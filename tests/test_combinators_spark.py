@@ -11,7 +11,7 @@ from pyspark.sql import functions
 
 import combinators
 from combinators.catalogue import CATALOGUE, sample_kinds, samples
-from slicing.kinds import arrow_type
+from slicing.aggregates.fields import arrow_type
 
 KINDS = sample_kinds(CATALOGUE[0])
 POWERS = ("skewness", "kurtosis", "covar_samp", "covar_pop", "corr", "regr_slope", "regr_intercept", "regr_r2")

@@ -17,14 +17,16 @@ import pytest
 from pyspark.sql import Row
 
 from slicing import group_by, hopping, tumbling
-from slicing.__main__ import format_of_input, main, parse, result_of
+from slicing.cli import voice
+from slicing.cli.job import Tally, figures, keep_log, once, reason
+from slicing.cli.main import main
+from slicing.cli.parsing import format_of_input, parse
+from slicing.cli.results import result_of
+from slicing.cli.session import BATCH_BYTES, _local_options
+from slicing.cli.wording import worded
 from slicing.errors import InvalidType, InvalidValue
-from slicing.spark import voice
 from slicing.spark.columns import kind_of_type
-from slicing.spark.job import Tally, figures, keep_log, once, reason
 from slicing.spark.progress import micro_batch
-from slicing.spark.session import BATCH_BYTES, _local_options
-from slicing.spark.wording import worded
 
 ROOT = Path(__file__).resolve().parent.parent
 PATIENCE = 3600
@@ -175,7 +177,7 @@ WRONG = [
 
 @pytest.mark.parametrize(("more", "message"), WRONG)
 def test_wrong_arguments_are_one_line_before_spark_starts(source, capsys, monkeypatch, more, message):
-    monkeypatch.setattr("slicing.__main__.run", lambda *_: pytest.fail("Spark would have been started"))
+    monkeypatch.setattr("slicing.cli.main.run", lambda *_: pytest.fail("Spark would have been started"))
     try:
         code = main(list(map(str, arguments(source, *more))))
     except SystemExit as ended:
@@ -204,7 +206,7 @@ def test_help_needs_no_pyspark():
 
 
 def test_reading_without_pyspark_says_how_to_get_it(source, monkeypatch, capsys):
-    monkeypatch.setitem(sys.modules, "slicing.spark.job", None)
+    monkeypatch.setitem(sys.modules, "slicing.cli.job", None)
     assert main(list(map(str, arguments(source)))) == 2
     assert "pip install 'spark-slicing[spark]'" in capsys.readouterr().err
 
@@ -350,7 +352,7 @@ def test_the_log_is_kept_for_its_owner_only(tmp_path):
 
 
 def test_a_sign_of_life_passes_a_redirection(tmp_path, monkeypatch, capfd):
-    from slicing.spark.session import redirected
+    from slicing.cli.session import redirected
 
     monkeypatch.setattr(voice, "BEAT_SECONDS", 0.01)
     found = ""

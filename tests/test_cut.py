@@ -8,12 +8,14 @@ from bisect import bisect_left
 import numpy as np
 import pytest
 
-from slicing.cut import Cut
-from slicing.edges import AFTER, BEFORE, YEAR_1, YEAR_9999, Every, Listed, Own
 from slicing.errors import InvalidValue
-from slicing.slices import Slicing
-from slicing.specs import from_spec
-from slicing.zones import Local, Zone
+from slicing.windows.cut import Cut
+from slicing.windows.edges import AFTER, BEFORE, Every, Listed
+from slicing.windows.local import Local
+from slicing.windows.own import YEAR_1, YEAR_9999, Own
+from slicing.windows.slices import Slicing
+from slicing.windows.specs import from_spec
+from slicing.windows.zones import Zone
 
 HOUR = 3_600_000_000
 DAY = 24 * HOUR

@@ -28,17 +28,22 @@ from oracle import (
     shape_of,
 )
 
-from slicing import blocks, latest, pages, recent, stripes, touching
-from slicing.aggregate import Aggregate, fieldwise
-from slicing.assembling import assemble
-from slicing.assembly import choose
-from slicing.changes import result_codes
-from slicing.costs import MERGING
-from slicing.emission import TABLE, Emission, Every, Records, early, on_change, on_close, on_update
+from slicing.aggregates.aggregate import Aggregate, fieldwise
+from slicing.assembly.assembling import assemble
+from slicing.assembly.choice import choose
+from slicing.assembly.comparing import result_codes
+from slicing.assembly.picking import pick
+from slicing.blocks import block as blocks_block
+from slicing.blocks import marks as blocks_marks
+from slicing.blocks import sizes
+from slicing.emission.emission import TABLE, Emission, Every, Records, early, on_change, on_close, on_update
+from slicing.engines import latest
+from slicing.engines.pending import PENDING, Pending
 from slicing.errors import InvalidType, InvalidValue
-from slicing.pending import PENDING, Pending
-from slicing.picking import pick
-from slicing.slices import Slicing
+from slicing.explain.costs import MERGING
+from slicing.state import lists, memory, pages, stripes
+from slicing.windows import slices as windows_slices
+from slicing.windows.slices import Slicing
 
 EXACT = cases("sum", "rows", "highest", "most", "joined")
 CHANGING = cases("most", "parity")
@@ -93,8 +98,8 @@ def run_random_stream(mode, seed, monkeypatch, strategy="slices"):
     rng = np.random.default_rng(seed)
     monkeypatch.setattr(stripes, "CUT_BYTES", int(rng.choice([1, 300, 16_000])))
     monkeypatch.setattr(pages, "FAN_IN", int(rng.choice([2, 3, 8])))
-    monkeypatch.setattr(blocks, "PAGE_BYTES", int(rng.choice([300, 4 << 20])))
-    monkeypatch.setattr(recent, "KEPT_BYTES", int(rng.choice([0, 3000, 1 << 30])))
+    monkeypatch.setattr(sizes, "PAGE_BYTES", int(rng.choice([300, 4 << 20])))
+    monkeypatch.setattr(memory, "KEPT_BYTES", int(rng.choice([0, 3000, 1 << 30])))
     slicing = random_slicing(rng, seed)
     grace = int(rng.choice([2000, 7000, 30_500])) * 1000 if "corrections" in mode else int(rng.choice([0, 0, 7000]))
     stream = streamed(strategy, slicing, chosen_cases(mode, seed), MODES[mode], grace)
@@ -136,7 +141,7 @@ def test_random_streams_of_both_strategies_in_one_call(mode, seed, monkeypatch):
 def test_slices_that_are_cut_before_they_enter(mode, kept, monkeypatch):
     """8 slices in a micro-batch, of windows of 12; they close in the next one, when a record comes to one of them."""
     monkeypatch.setattr(stripes, "CUT_BYTES", 1)
-    monkeypatch.setattr(recent, "KEPT_BYTES", kept)
+    monkeypatch.setattr(memory, "KEPT_BYTES", kept)
     emission = MODES.get(mode, on_close())
     grace = 5000 if emission.corrects else 0
     stream, ahead = EmittingStream(hopping(12), cases("sum", "most"), emission, grace=grace), 0
@@ -277,7 +282,7 @@ def test_what_the_process_keeps_is_not_read_again_and_changes_nothing(mode, monk
     """The same stream with and without it; what belongs to other buckets is not taken for it."""
     outputs, reads = [], []
     for kept in (1 << 30, 0):
-        monkeypatch.setattr(recent, "KEPT_BYTES", kept)
+        monkeypatch.setattr(memory, "KEPT_BYTES", kept)
         stream = EmittingStream(hopping(10), cases("sum", "joined"), MODES[mode])
         other = EmittingStream(hopping(10), cases("sum", "joined"), MODES[mode])
         rows, before = [], None
@@ -298,13 +303,13 @@ LATEST = on_update(latest_only=True)
 def forget(rng):
     """What a process may have lost when a micro-batch comes: all, the slices, what was made from them, or nothing."""
     lost = rng.choice(["all", "slices", "what is beside", "nothing", "nothing", "nothing"])
-    for nonce, kept in list(recent._kept.items()):
+    for nonce, kept in list(memory._kept.items()):
         if lost == "all":
-            del recent._kept[nonce]
+            del memory._kept[nonce]
         elif lost == "slices":
-            recent._kept[nonce] = replace(kept, first=stripes.FOREVER, parts=[])
+            memory._kept[nonce] = replace(kept, first=windows_slices.FOREVER, parts=[])
         elif lost == "what is beside":
-            recent._kept[nonce] = replace(kept, beside={})
+            memory._kept[nonce] = replace(kept, beside={})
 
 
 def fail_once(stream, rng, records, watermark):
@@ -350,7 +355,7 @@ def test_windows_that_a_total_is_not_of(kept):
 
     def step(slices, watermark):
         if not kept:
-            recent._kept.clear()
+            memory._kept.clear()
         return [window for _, _, window in stream.step(evenly(stream.slicing, slices), watermark)]
 
     assert step(range(6, 11), 0) == [7]
@@ -390,9 +395,9 @@ def test_a_record_in_the_newest_slice_costs_one_combine(n, ordered):
     def look(marks, first):
         asked.append(first)
         rows = range(first, int(marks.slices.max()) + 1)
-        yield touching.of_keys(block_of(shape, [counted.case], evenly(shape.slicing, rows, keys)), marks)
+        yield blocks_marks.of_keys(block_of(shape, [counted.case], evenly(shape.slicing, rows, keys)), marks)
 
-    *found, totals = run(blocks.empty(shape), [1000])
+    *found, totals = run(blocks_block.empty(shape), [1000])
     assert found == [1, n - 1, False], "nothing is kept: made from its slices"
     *found, totals = run(totals, [1000])
     assert found == [1, 1, True], "kept"
@@ -442,20 +447,20 @@ def test_micro_batches_inside_a_slice_neither_read_nor_fold_its_window(n, monkey
 def test_slices_are_dropped_before_what_is_made_from_them(monkeypatch):
     stream = EmittingStream(hopping(60), cases("sum"), LATEST)
     stream.step(evenly(stream.slicing, range(120), 5), 0)
-    ((_, kept),) = [each for each in recent._kept.items() if each[0] == stream.bucket().head.nonce]
-    monkeypatch.setattr(recent, "KEPT_BYTES", kept.slices_bytes)
+    ((_, kept),) = [each for each in memory._kept.items() if each[0] == stream.bucket().head.nonce]
+    monkeypatch.setattr(memory, "KEPT_BYTES", kept.slices_bytes)
     stream.step(evenly(stream.slicing, [119], 5), 0)
     bucket = stream.bucket()
-    assert bucket.recent.first == stripes.FOREVER
+    assert bucket.recent.first == windows_slices.FOREVER
     bucket.add([stream.shipped(evenly(stream.slicing, [119], 5))])
     assert sum(map(len, bucket.close(0))) == 5
     assert bucket.pages.read == 0
-    monkeypatch.setattr(recent, "KEPT_BYTES", 0)
+    monkeypatch.setattr(memory, "KEPT_BYTES", 0)
     stream.step([])
     bucket = stream.bucket()
     bucket.add([stream.shipped(evenly(stream.slicing, [119], 5))])
     list(bucket.close(0))
-    assert not recent._kept
+    assert not memory._kept
 
 
 class Marks:
@@ -469,7 +474,7 @@ class Marks:
 
     def step(self, keys):
         pages_ = pages.Pages(self.store, FINGERPRINT, 0)
-        waiting = Pending(Records(3), pages_.head, pages.Nodes(pages_, "early", self.shape), self.kept)
+        waiting = Pending(Records(3), pages_.head, lists.Nodes(pages_, "early", self.shape), self.kept)
         due = waiting.due(block_of(self.shape, [], [(0, key, 1) for key in keys]), 0, 0)
         pages_.save_header()
         self.kept, self.rows = waiting.kept if self.keeps else None, self.rows + pages_.written
@@ -506,18 +511,18 @@ def test_marks_are_written_anew_when_half_of_the_rows_say_nothing():
         marks.step([5 * (number - back) + key for key in range(5) for back in range(3)])
     assert marks.rows <= (100 + 300 * 15) * (2 + levels)
     assert len(marks.kept) <= 2 * (100 + 3 * 5)
-    stored = pages.Nodes(pages.Pages(marks.store, FINGERPRINT, 0), "early", marks.shape).read(PENDING)
+    stored = lists.Nodes(pages.Pages(marks.store, FINGERPRINT, 0), "early", marks.shape).read(PENDING)
     assert sum(map(len, stored)) <= len(marks.kept)
 
 
 @pytest.mark.parametrize("mode", ["on_update()", "on_update(latest_only=True)", "on_change()"])
 def test_a_process_forgets_the_keys_and_the_values_that_have_gone(mode, monkeypatch):
-    monkeypatch.setattr(recent, "_kept", recent.OrderedDict())
+    monkeypatch.setattr(memory, "_kept", memory.OrderedDict())
     stream = EmittingStream(hopping(3), cases("highest"), MODES[mode])
     for index in range(60):
         stream.step([(index * 1000, index, index)], index)
         stream.taken = stream.taken[-6:]
-        for kept in recent._kept.values():
+        for kept in memory._kept.values():
             for block in [*kept.parts, *kept.beside.values()]:
                 assert len(block.names) <= 8
                 assert len(block.dictionaries[0]) <= 16
@@ -540,11 +545,11 @@ def test_slices_that_were_given_up_are_read_and_not_taken_from_what_is_still_the
     """A part of what is kept has slices before the first one that is kept, until they are half of it."""
     shape = shape_of(hopping(4), cases("rows"))
     block = block_of(shape, cases("rows"), evenly(shape.slicing, range(20)))
-    first = recent.Recent(shape, "", "all", lambda low, high: [block.between(low, high)])
-    list(first.slices([(5, stripes.FOREVER)], keep=5))
-    again = recent.Recent(shape, first.keep(8), "all", first.read)
+    first = memory.Recent(shape, "", "all", lambda low, high: [block.between(low, high)])
+    list(first.slices([(5, windows_slices.FOREVER)], keep=5))
+    again = memory.Recent(shape, first.keep(8), "all", first.read)
     assert (again.first, again._parts[0].slices[0]) == (8, 5)
-    assert [n for part in again.slices([(6, stripes.FOREVER)], keep) for n in part.records] == [1] * 14
+    assert [n for part in again.slices([(6, windows_slices.FOREVER)], keep) for n in part.records] == [1] * 14
     assert again.first == (6 if keep else 8)
     assert [n for part in again.since(2) for n in part.records] == [1] * 18
 
@@ -620,7 +625,7 @@ def test_what_the_process_keeps_goes_with_its_emission(other, elsewhere, monkeyp
     stream.emission = other
     with monkeypatch.context() as patch:
         if elsewhere:
-            patch.setattr(recent, "_kept", OrderedDict())
+            patch.setattr(memory, "_kept", OrderedDict())
         stream.step([], 0)
     stream.emission, stream.since = early(records=3), []
     assert stream.step(evenly(stream.slicing, [6]), 0) == {}
@@ -633,7 +638,7 @@ BY_EVENTS = {name: each for name, each in {"on_close()": on_close(), **MODES}.it
 def run_changing_stream(before, after, seed, monkeypatch, strategy):
     """From one emission to another and back, at random micro-batches of a random stream."""
     rng = np.random.default_rng(seed)
-    monkeypatch.setattr(recent, "KEPT_BYTES", int(rng.choice([0, 1 << 30])))
+    monkeypatch.setattr(memory, "KEPT_BYTES", int(rng.choice([0, 1 << 30])))
     monkeypatch.setattr(stripes, "CUT_BYTES", int(rng.choice([1, 16_000])))
     slicing, grace = random_slicing(rng, seed), int(rng.choice([2000, 7000, 30_500])) * 1000
     chosen = CHANGING if "on_change" in before + after else cases("sum", "most", "rows")
@@ -743,14 +748,14 @@ def test_random_clocks(seed, eager):
 @pytest.mark.parametrize("eager", [False, True])
 def test_marks_of_windows_that_have_closed_do_not_pile_up_until_the_tick(eager, monkeypatch):
     """Two keys, windows of 5 slices, 20 slices a second: a tick a day would find the marks of two million slices."""
-    monkeypatch.setattr(blocks, "PAGE_BYTES", 2000)
+    monkeypatch.setattr(sizes, "PAGE_BYTES", 2000)
     stream = EmittingStream(hopping(5), cases("sum"), early(every="1 day"), judged=False, eager=eager)
     most = 0
     for at in range(600):
         bucket = stream.bucket()
         bucket.add([stream.shipped(evenly(stream.slicing, [at], keys=2))])
         list(bucket.close(at, 1000 + at))
-        stored = pages.Nodes(bucket.pages, "early", stream.shape.select(())).read(PENDING)
+        stored = lists.Nodes(bucket.pages, "early", stream.shape.select(())).read(PENDING)
         assert {at, max(0, at - 3)} <= {index for block in stored for index in block.slices.tolist()}
         most = max(most, sum(map(len, stored)))
     assert most <= 2 * 5 * 2 * pages.FAN_IN

@@ -10,17 +10,30 @@ from zoneinfo import ZoneInfo
 import numpy as np
 import pytest
 
-from slicing.cut import Cut
-from slicing.durations import calendar_units
-from slicing.edges import AFTER, BEFORE, YEAR_1, YEAR_9999, Every, Own
 from slicing.errors import InvalidType, InvalidValue, SlicingError, StateMismatch
-from slicing.families import ByEdges, Cumulating, Even, Shared, Stepped, repeats, slice_of, windows_of
-from slicing.several import several
-from slicing.slices import Slicing
-from slicing.specs import from_spec
-from slicing.timed import by_edges, calendar_cumulating, calendar_hopping, cumulating, cumulating_family, hopping_family
-from slicing.windows import hopping
-from slicing.zones import Local, Zone
+from slicing.windows.by_edges import ByEdges, Shared
+from slicing.windows.cumulating import Cumulating
+from slicing.windows.cut import Cut
+from slicing.windows.durations import calendar_units
+from slicing.windows.edges import AFTER, BEFORE, Every
+from slicing.windows.even import Even
+from slicing.windows.family import repeats, slice_of, windows_of
+from slicing.windows.local import Local
+from slicing.windows.own import YEAR_1, YEAR_9999, Own
+from slicing.windows.several import several
+from slicing.windows.slices import Slicing
+from slicing.windows.specs import from_spec
+from slicing.windows.stepped import Stepped
+from slicing.windows.timed import (
+    by_edges,
+    calendar_cumulating,
+    calendar_hopping,
+    cumulating,
+    cumulating_family,
+    hopping_family,
+)
+from slicing.windows.window import hopping
+from slicing.windows.zones import Zone
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 MINUTE = 60 * 10**6

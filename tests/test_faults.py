@@ -26,7 +26,7 @@ from test_restart import EMISSIONS, KINDS, join, nothing, windows_of
 
 import combinators as C
 from slicing import Aggregate
-from slicing.spark.session import LOCAL_CHECKPOINTS
+from slicing.cli.session import LOCAL_CHECKPOINTS
 
 TESTS = Path(__file__).resolve().parent
 SPARK = Path(pyspark.__file__).parent

@@ -16,8 +16,8 @@ from streams import MINUTE, SECOND, START, brute, exact_differences, record, run
 import combinators as C
 from slicing import Aggregate, group_by
 from slicing import hopping as hopping_window
-from slicing.blocks import decode
-from slicing.eager import decode_records
+from slicing.blocks.codec import decode
+from slicing.blocks.records import decode_records
 from slicing.spark import preaggregate
 from slicing.spark.preaggregate import PreAggregate, Ship
 

@@ -13,15 +13,16 @@ from oracle import FINGERPRINT, cases, evenly, hopping, shape_of
 from test_state import WITH_ORDER, warm, watermark_of
 
 from combinators.catalogue import CATALOGUE, sample_kinds
-from slicing import blocks, stripes
-from slicing.aggregate import Aggregate
+from slicing.aggregates.aggregate import Aggregate
+from slicing.aggregates.kernels import kernel
+from slicing.blocks import block
+from slicing.blocks.packing import sealed, unsealed
 from slicing.errors import InvalidType, StateMismatch
-from slicing.fingerprint import Fingerprint, fingerprint_of
-from slicing.header import Header, Stripe, Walk, from_runs, to_runs
-from slicing.kernel import kernel
-from slicing.packing import sealed, unsealed
-from slicing.slices import Slicing
-from slicing.stripes import page_stripe
+from slicing.state import stripes
+from slicing.state.fingerprint import Fingerprint, fingerprint_of
+from slicing.state.header import Header, Stripe, Walk, from_runs, to_runs
+from slicing.state.stripes import page_stripe
+from slicing.windows.slices import Slicing
 
 
 def rewritten(text, change):
@@ -145,7 +146,7 @@ def test_a_sealed_text_is_the_text_or_an_error():
 
 
 def of(aggregate, columns=("x",), contents=("partials",), slicing=None, keys=("bigint",), buckets="1 over 1", name="n"):
-    shape = blocks.Shape(slicing or hopping(60), shape_of(hopping(60), [], keys).keys, (kernel(name, aggregate),))
+    shape = block.Shape(slicing or hopping(60), shape_of(hopping(60), [], keys).keys, (kernel(name, aggregate),))
     return fingerprint_of(shape, contents, [columns], buckets)
 
 

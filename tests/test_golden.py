@@ -8,10 +8,10 @@ import pyarrow as pa
 import pytest
 from golden.make import SCENARIOS, fingerprint_of, load, stream_of
 
-from slicing.blocks import encode
-from slicing.header import FORMAT, OLDER
-from slicing.packing import from_text, is_sealed, unsealed
-from slicing.pages import Pages
+from slicing.blocks.codec import encode
+from slicing.blocks.packing import from_text, is_sealed, unsealed
+from slicing.state.header import FORMAT, OLDER
+from slicing.state.pages import Pages
 
 STREAMS = load("streams")
 

@@ -13,16 +13,20 @@ import numpy as np
 import pytest
 from oracle import CASES, FINGERPRINT, assert_right, block_of, results, shape_of
 
-from slicing.assembling import assemble, without_repeats
-from slicing.assembly import choose
-from slicing.blocks import fold
-from slicing.cut import Cut
-from slicing.edges import Every, Listed
-from slicing.emission import ON_CLOSE, on_change, on_update
-from slicing.families import ByEdges, Cumulating, Even, Shared, Stepped
-from slicing.pages import MemoryStore
-from slicing.state import Bucket
-from slicing.zones import Local, Zone
+from slicing.assembly.assembling import assemble, without_repeats
+from slicing.assembly.choice import choose
+from slicing.blocks.folding import fold
+from slicing.emission.emission import ON_CLOSE, on_change, on_update
+from slicing.engines.bucket import Bucket
+from slicing.state.store import MemoryStore
+from slicing.windows.by_edges import ByEdges, Shared
+from slicing.windows.cumulating import Cumulating
+from slicing.windows.cut import Cut
+from slicing.windows.edges import Every, Listed
+from slicing.windows.even import Even
+from slicing.windows.local import Local
+from slicing.windows.stepped import Stepped
+from slicing.windows.zones import Zone
 
 MS, HOUR = 10**3, 3600 * 10**6
 

@@ -8,14 +8,16 @@ import pytest
 from oracle import CASES, FINGERPRINT, Case, MixedStream, Stream, cases, hopping, last_edge, seeds
 from test_state import random_records, random_slicing
 
-from slicing.aggregate import Aggregate
-from slicing.assembly import EAGER
-from slicing.blocks import decode, encode, fold
-from slicing.eager import EagerBucket, Records, decode_records, encode_records
-from slicing.emission import on_close
-from slicing.header import Stripe
-from slicing.slices import Slicing
+from slicing.aggregates.aggregate import Aggregate
+from slicing.assembly.choice import EAGER
+from slicing.blocks.codec import decode, encode
+from slicing.blocks.folding import fold
+from slicing.blocks.records import Records, decode_records, encode_records
+from slicing.emission.emission import on_close
+from slicing.engines.eager import EagerBucket
 from slicing.spark.strategy import strategy
+from slicing.state.header import Stripe
+from slicing.windows.slices import Slicing
 
 COMMUTATIVE = cases("sum", "rows", "floats", "variance", "highest")
 SQUARES = Case(Aggregate(lambda: 0, lambda acc, v: acc + v * v), lambda values: sum(v * v for v in values))

@@ -23,16 +23,7 @@ from streams import (
 )
 
 import combinators as C
-from slicing import (
-    Aggregate,
-    InvalidValue,
-    group_by,
-    hopping,
-    late_partials,
-    late_records,
-    results,
-    tumbling,
-)
+from slicing import Aggregate, InvalidValue, group_by, hopping, late_partials, late_records, results, tumbling
 
 WINDOW = hopping("20 minutes", "5 minutes")
 DELAY = MINUTE

@@ -11,13 +11,14 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from slicing import claims, group_by, laws, tumbling
-from slicing.aggregate import EVENT_TIME, Aggregate, Bound, fieldwise
-from slicing.claims import MOST_CALLS, broken_law
+from slicing import group_by, tumbling
+from slicing.aggregates import claims, laws
+from slicing.aggregates.aggregate import EVENT_TIME, Aggregate, Bound, fieldwise
+from slicing.aggregates.claims import MOST_CALLS, broken_law
+from slicing.aggregates.fields import arrow_type
+from slicing.aggregates.kernels import kernel
+from slicing.aggregates.trial import _law_samples, trial
 from slicing.errors import InvalidType, InvalidValue
-from slicing.kernel import kernel
-from slicing.kinds import arrow_type
-from slicing.trial import _law_samples, trial
 
 NUMBERS = [0, 1, 2, -3, 7, 2**40]
 

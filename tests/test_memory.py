@@ -17,16 +17,24 @@ import pyarrow as pa
 import pytest
 from oracle import FINGERPRINT, Case, EmittingStream, block_of, cases, evenly, hopping, results, seeds, shape_of
 
-from slicing import assembly, blocks, closing, early, on_change, on_close, on_update, portions, recent, state, stripes
-from slicing.aggregate import Aggregate
-from slicing.assembling import assemble
-from slicing.blocks import fold, from_records, memory, parts
+from slicing import early, on_change, on_close, on_update
+from slicing.aggregates.aggregate import Aggregate
+from slicing.assembly import matrix, portions
+from slicing.assembly.assembling import assemble
+from slicing.assembly.portions import InOrder
+from slicing.blocks import codec
+from slicing.blocks import sizes as blocks_sizes
+from slicing.blocks.folding import fold, from_records
+from slicing.blocks.sizes import memory, parts
+from slicing.engines import bucket as engines_bucket
+from slicing.engines import closing
+from slicing.engines.bucket import Bucket
 from slicing.errors import TooLarge
-from slicing.pages import MemoryStore
-from slicing.portions import InOrder
-from slicing.slices import Slicing
 from slicing.spark import output, preaggregate
-from slicing.state import Bucket
+from slicing.state import memory as state_memory
+from slicing.state import stripes
+from slicing.state.store import MemoryStore
+from slicing.windows.slices import Slicing
 
 SOURCES = cases("rows", "floats", "highest", "joined")
 
@@ -57,7 +65,7 @@ def random_blocks(seed, shape, count=6):
 def small(request, monkeypatch):
     """Portions of so many bytes."""
     monkeypatch.setattr(portions, "PORTION_BYTES", request.param)
-    monkeypatch.setattr(blocks, "PAGE_BYTES", request.param // 8)
+    monkeypatch.setattr(blocks_sizes, "PAGE_BYTES", request.param // 8)
     return request.param
 
 
@@ -107,9 +115,9 @@ EMISSIONS = [
 def test_streams_are_right_whatever_fits_into_memory(emission, seed, monkeypatch):
     """Jumps of the watermark over many windows and steps over few; nothing is kept in the process."""
     monkeypatch.setattr(portions, "PORTION_BYTES", 6_000)
-    monkeypatch.setattr(blocks, "PAGE_BYTES", 600)
+    monkeypatch.setattr(blocks_sizes, "PAGE_BYTES", 600)
     monkeypatch.setattr(stripes, "CUT_BYTES", 100)
-    monkeypatch.setattr(recent, "KEPT_BYTES", 0)
+    monkeypatch.setattr(state_memory, "KEPT_BYTES", 0)
     rng = random.Random(seed)
     slicing = hopping(rng.choice([4, 9])) if seed % 3 else Slicing(7_000, 2_000)
     stream = EmittingStream(slicing, SOURCES, emission, grace=3_000 if emission.corrects else 0)
@@ -135,7 +143,7 @@ def test_what_a_process_holds_is_taken_a_few_keys_at_a_time(emission, monkeypatc
         taken.append(len(found))
         return found
 
-    monkeypatch.setattr(state, "in_memory", counted)
+    monkeypatch.setattr(engines_bucket, "in_memory", counted)
     rng, stream = random.Random(5), EmittingStream(hopping(9), SOURCES, emission)
     for now in range(20):
         records = [
@@ -161,7 +169,7 @@ def test_nodes_made_anew_a_few_slices_at_a_time_hold_each_row_once(monkeypatch):
 def test_a_window_that_does_not_fit_is_refused(monkeypatch):
     monkeypatch.setattr(portions, "PORTION_BYTES", 20_000)
     monkeypatch.setattr(portions, "WINDOW_BYTES", 20_000)
-    monkeypatch.setattr(blocks, "PAGE_BYTES", 2_000)
+    monkeypatch.setattr(blocks_sizes, "PAGE_BYTES", 2_000)
     shape = shape_of(hopping(6), cases("joined"))
     for length, fits in ((900, True), (5_000, False)):
         made = [block_of(shape, cases("joined"), [(index * 1000, 7, "x" * length)], pa.string()) for index in range(60)]
@@ -198,8 +206,8 @@ def test_pages_have_their_bytes_however_unequal_the_partials_are(kind):
     pages = list(parts(shape, block))
     sizes = [[lengths[int(s) * 10 + int(k)] for s, k in zip(page.slices, page.keys, strict=True)] for page in pages]
     assert sum(map(len, sizes)) == 2_000
-    assert all(sum(each) <= blocks.PAGE_BYTES or len(each) == 1 for each in sizes)
-    assert len(pages) < 2 + 2 * sum(lengths) / blocks.PAGE_BYTES
+    assert all(sum(each) <= blocks_sizes.PAGE_BYTES or len(each) == 1 for each in sizes)
+    assert len(pages) < 2 + 2 * sum(lengths) / blocks_sizes.PAGE_BYTES
 
 
 def test_text_keys_of_two_thousand_characters_count():
@@ -207,12 +215,12 @@ def test_text_keys_of_two_thousand_characters_count():
     names = pa.table({"k0": [f"{i:02000d}" for i in range(5_000)]})
     rows = np.arange(5_000)
     block = from_records(shape, np.zeros(5_000, np.int64), rows, names, [[pa.array(rows)]])
-    assert max(len(page) * 2_000 for page in parts(shape, block)) <= blocks.PAGE_BYTES
+    assert max(len(page) * 2_000 for page in parts(shape, block)) <= blocks_sizes.PAGE_BYTES
     assert memory(shape, block) > 5_000 * 2_000
 
 
 def test_a_partial_that_no_page_can_hold_is_refused(monkeypatch):
-    monkeypatch.setattr(blocks, "ROW_BYTES", 1_000)
+    monkeypatch.setattr(blocks_sizes, "ROW_BYTES", 1_000)
     shape = shape_of(hopping(3), cases("joined"))
     block = block_of(shape, cases("joined"), [(0, 1, "a"), (1000, 2, "b" * 2_000)], pa.string())
     with pytest.raises(
@@ -250,17 +258,17 @@ def test_long_partials_are_folded_shipped_stored_and_put_out_a_few_at_a_time(mon
     monkeypatch.setattr(preaggregate, "CHUNK_BYTES", bound)
     monkeypatch.setattr(preaggregate, "FIRST_ROWS", 10)
     monkeypatch.setattr(preaggregate.TaskContext, "get", lambda: SimpleNamespace(partitionId=lambda: 0))
-    monkeypatch.setattr(blocks, "PAGE_BYTES", bound // 4)
+    monkeypatch.setattr(blocks_sizes, "PAGE_BYTES", bound // 4)
     monkeypatch.setattr(portions, "PORTION_BYTES", bound)
     monkeypatch.setattr(closing, "PORTION_BYTES", bound)
-    monkeypatch.setattr(assembly, "PORTION_BYTES", bound)
+    monkeypatch.setattr(matrix, "PORTION_BYTES", bound)
     monkeypatch.setattr(output, "FRAME_BYTES", bound)
     stage = preaggregate.PreAggregate(shape, ((0,),), (0, 1))
     folded = preaggregate.from_records
     monkeypatch.setattr(preaggregate, "from_records", lambda *given: made.append(folded(*given)) or made[-1])
     shipped = [row for rows in stage([batch]) for row in rows.to_pylist()]
     assert max(memory(shape, block) for block in made) <= bound
-    found = [blocks.decode(shape, row["block"]) for row in shipped]
+    found = [codec.decode(shape, row["block"]) for row in shipped]
     assert max(memory(shape, page) for page in found) <= bound // 4
     bucket = Bucket(shape, ["three_layer"], 0, FINGERPRINT, MemoryStore())
     bucket.add(found)
@@ -282,16 +290,20 @@ RUN = """
 import resource, sys, tempfile
 import numpy as np, pyarrow as pa
 from oracle import FINGERPRINT, cases, hopping, shape_of
-from slicing import assembly, closing, blocks, on_change, on_close, on_update, portions, recent
-from slicing.blocks import Block
-from slicing.state import Bucket
+from slicing import on_change, on_close, on_update
+from slicing.assembly import matrix, portions
+from slicing.blocks import sizes
+from slicing.engines import closing
+from slicing.state import memory
+from slicing.blocks.block import Block
+from slicing.engines.bucket import Bucket
 from test_memory import DiskStore
 
 emission, tree, keys, n, ahead, bound = eval(sys.argv[1]), *sys.argv[2:3], *map(int, sys.argv[3:7])
 if bound:
-    for module in (assembly, closing, portions):
+    for module in (matrix, closing, portions):
         module.PORTION_BYTES = bound
-    closing.FRAME_ROWS, blocks.PAGE_BYTES, recent.KEPT_BYTES = bound // 64, bound // 8, bound
+    closing.FRAME_ROWS, sizes.PAGE_BYTES, memory.KEPT_BYTES = bound // 64, bound // 8, bound
 shape = shape_of(hopping(n), cases("sum" if tree == "two_layer" else "floats"))
 names = pa.table({"k0": np.arange(keys) * 7919})
 

@@ -8,21 +8,12 @@ from streams import SCHEMA, Output, Running, exact_differences, source, spark_wi
 from test_emission import MODES, random_records, random_slicing
 
 import combinators as C
-from slicing import (
-    Aggregate,
-    FunctionFailed,
-    InvalidValue,
-    StateMismatch,
-    group_by,
-    on_close,
-    recent,
-    results,
-    tumbling,
-)
+from slicing import Aggregate, FunctionFailed, InvalidValue, StateMismatch, group_by, on_close, results, tumbling
 from slicing import hopping as hopping_of
-from slicing.costs import Cost
-from slicing.header import Header, Walk
+from slicing.explain.costs import Cost
 from slicing.spark.stream import fingerprint
+from slicing.state import memory
+from slicing.state.header import Header, Walk
 
 BALANCE = Aggregate(lambda: 0, lambda acc, v: max(0, acc + v - 10))
 """What a record does depends on all records before it, in the order in which they arrive."""
@@ -45,7 +36,7 @@ def step(stream, records, watermark, now):
 def test_results_are_those_of_calls_of_their_own(mode, seed, monkeypatch):
     """In a call that emits changes a row goes out if any of its results has changed."""
     rng = np.random.default_rng(500 + seed)
-    monkeypatch.setattr(recent, "KEPT_BYTES", int(rng.choice([0, 1 << 30])))
+    monkeypatch.setattr(memory, "KEPT_BYTES", int(rng.choice([0, 1 << 30])))
     slicing, emission = random_slicing(rng, seed), MODES.get(mode, on_close())
     grace = int(rng.choice([2000, 30_500])) * 1000 if emission.corrects else 0
     together = MixedStream(slicing, TOGETHER, emission, grace=grace)

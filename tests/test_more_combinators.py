@@ -15,14 +15,14 @@ from oracle import Case, EmittingStream, Stream, evenly, hopping, windows_of
 
 import combinators as C
 from combinators.catalogue import COMPOSED, MORE, sample_kinds, samples
-from slicing import claims, laws
-from slicing.aggregate import EVENT_TIME, Bound, Struct
-from slicing.claims import broken_law
-from slicing.emission import early, on_change, on_close, on_update
+from slicing.aggregates import claims, laws
+from slicing.aggregates.aggregate import EVENT_TIME, Bound, Struct
+from slicing.aggregates.claims import broken_law
+from slicing.aggregates.fields import arrow_type
+from slicing.aggregates.kernels import kernel
+from slicing.aggregates.trial import _law_samples
+from slicing.emission.emission import early, on_change, on_close, on_update
 from slicing.errors import InvalidType, InvalidValue, MissingRequirement, RowFailure, TooLarge
-from slicing.kernel import kernel
-from slicing.kinds import arrow_type
-from slicing.trial import _law_samples
 
 CASES = [
     pytest.param(entry, kind, id=f"{entry.name}-{kind}")
@@ -598,7 +598,7 @@ def test_streams_are_right_in_every_emission(emission, eager):
 
 
 def test_a_window_beyond_its_limit_is_named_on_a_stream():
-    from slicing.kernel import locating
+    from slicing.aggregates.kernel import locating
 
     case = Case(C.collect_list("x", limit=3).resolve(("bigint", "bigint")), sorted, timed=True)
     stream = Stream(hopping(4), [case])
@@ -611,7 +611,7 @@ def test_a_window_beyond_its_limit_is_named_on_a_stream():
 
 
 def test_a_condition_leaves_records_out(monkeypatch):
-    from slicing.blocks import fold_arrays
+    from slicing.blocks.folding import fold_arrays
 
     arrays = [pa.array([1, 2, None, 4, 8]), pa.array([True, None, True, False, True])]
     for combinator, wanted in ((C.sum, 9), (C.count, 2), (C.first, None), (C.max, 8)):

@@ -4,13 +4,15 @@ import numpy as np
 import pytest
 from oracle import EmittingStream, assert_right, block_of, brute_force, cases, hopping, results, shape_of
 
-from slicing.assembling import assemble
-from slicing.assembly import choose
-from slicing.blocks import decode, encode, fold, order
-from slicing.emission import on_change, on_close, on_update
-from slicing.pairs import Pairs
-from slicing.picking import pick
-from slicing.touching import as_before
+from slicing.assembly.assembling import assemble
+from slicing.assembly.choice import choose
+from slicing.assembly.picking import pick
+from slicing.blocks.block import order
+from slicing.blocks.codec import decode, encode
+from slicing.blocks.folding import fold
+from slicing.blocks.pairs import Pairs
+from slicing.emission.emission import on_change, on_close, on_update
+from slicing.engines.touching import as_before
 
 NOW, YEAR_9999, FAR = 1_790_000_000_000_000, 253_370_764_800_000_000, 1 << 62
 KEYS = 80  # times the microseconds up to then: 2e19

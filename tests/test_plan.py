@@ -6,13 +6,13 @@ import pytest
 
 import combinators as C
 from slicing import Aggregate, hopping, tumbling
-from slicing.assembly import choose
-from slicing.blocks import Shape
-from slicing.costs import Cost, Costs
-from slicing.emission import early, on_update
-from slicing.kernel import kernel
-from slicing.kinds import Field
-from slicing.plan import Plan
+from slicing.aggregates.fields import Field
+from slicing.aggregates.kernels import kernel
+from slicing.assembly.choice import choose
+from slicing.blocks.block import Shape
+from slicing.emission.emission import early, on_update
+from slicing.explain.costs import Cost, Costs
+from slicing.explain.plan import Plan
 
 HOUR = hopping("1 hour", "1 minute")
 ADDED = Aggregate(lambda: (0, 0), lambda acc, v: (acc[0] + 1, acc[1] + v), lambda a, b: (a[0] + b[0], a[1] + b[1]))

@@ -13,11 +13,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from slicing.__main__ import parse
+from slicing.cli.command import NothingReadable
+from slicing.cli.headers import Reordered, check_names, fields, header, header_of
+from slicing.cli.loading import BAD
+from slicing.cli.parquet_files import check_nanos
+from slicing.cli.parsing import parse
+from slicing.cli.reading import bounded, stream, with_time
 from slicing.errors import InvalidType, InvalidValue
-from slicing.spark.command import NothingReadable
-from slicing.spark.headers import Reordered, check_names, fields, header, header_of
-from slicing.spark.reading import BAD, bounded, check_nanos, stream, with_time
 
 
 def job(source, *more, keys="symbol", aggregate="sum(price)", time="ts"):

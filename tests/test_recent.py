@@ -7,12 +7,12 @@ import pyarrow as pa
 import pytest
 from oracle import FINGERPRINT, block_of, cases, hopping, shape_of
 
-from slicing import recent
-from slicing.assembly import choose
-from slicing.blocks import decode, encode
-from slicing.emission import on_update
-from slicing.pages import MemoryStore
-from slicing.state import Bucket
+from slicing.assembly.choice import choose
+from slicing.blocks.codec import decode, encode
+from slicing.emission.emission import on_update
+from slicing.engines.bucket import Bucket
+from slicing.state import memory
+from slicing.state.store import MemoryStore
 
 SLICES, KEYS = 4, 400
 
@@ -27,7 +27,7 @@ def held():
 )
 @pytest.mark.parametrize("latest_only", [False, True])
 def test_what_is_kept_is_counted_as_it_is(names, latest_only, monkeypatch):
-    monkeypatch.setattr(recent, "_kept", type(recent._kept)())
+    monkeypatch.setattr(memory, "_kept", type(memory._kept)())
     chosen = cases(*names)
     shape, store = shape_of(hopping(2), chosen), MemoryStore()
     tracemalloc.start()
@@ -41,9 +41,9 @@ def test_what_is_kept_is_counted_as_it_is(names, latest_only, monkeypatch):
             for _ in bucket.close(0):
                 pass
         del made, block, bucket, _
-        (counted,) = [kept.slices_bytes + kept.beside_bytes for kept in recent._kept.values()]
+        (counted,) = [kept.slices_bytes + kept.beside_bytes for kept in memory._kept.values()]
         before = held()
-        recent._kept.clear()
+        memory._kept.clear()
         true = before - held()
     finally:
         tracemalloc.stop()

@@ -57,7 +57,7 @@ from slicing import (
     on_update,
     results,
 )
-from slicing.emission import ON_CLOSE
+from slicing.emission.emission import ON_CLOSE
 
 FILES = 14
 TIME = "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX"

@@ -11,13 +11,16 @@ import numpy as np
 import pytest
 from oracle import CASES, Case, Stream, block_of, cases, evenly, hopping, results, seeds, shape_of
 
-from slicing import blocks, closing, nodes, pages, stripes, trees
-from slicing.aggregate import Aggregate
-from slicing.assembling import assemble
-from slicing.assembly import FEW_SLICES
+from slicing.aggregates.aggregate import Aggregate
+from slicing.assembly import nodes, three_layer
+from slicing.assembly.assembling import assemble
+from slicing.assembly.choice import FEW_SLICES
+from slicing.blocks import sizes as blocks_sizes
+from slicing.engines import closing
 from slicing.errors import FunctionFailed, InvalidType, StateMismatch
-from slicing.header import Header
-from slicing.slices import Slicing
+from slicing.state import pages, stripes
+from slicing.state.header import Header
+from slicing.windows.slices import Slicing
 
 COMMUTATIVE = cases("sum", "rows", "floats", "variance", "highest")
 WITH_ORDER = cases(*CASES)
@@ -48,12 +51,12 @@ def run_random_stream(seed, monkeypatch):
     monkeypatch.setattr(stripes, "CUT_BYTES", int(rng.choice([1, 300, 2000, 16_000])))
     monkeypatch.setattr(pages, "FAN_IN", int(rng.choice([2, 3, 8])))
     monkeypatch.setattr(closing, "FRAME_ROWS", int(rng.choice([1, 50, 10**6])))
-    monkeypatch.setattr(blocks, "PAGE_BYTES", int(rng.choice([300, 4 << 20])))
+    monkeypatch.setattr(blocks_sizes, "PAGE_BYTES", int(rng.choice([300, 4 << 20])))
     monkeypatch.setattr(nodes, "FILLED_SHARE", float(rng.choice([0, 0.25, 2])))
     stripe = int(rng.choice([1, 3, 40]))  # of pages, which those of trees have nothing to do with
     monkeypatch.setattr(stripes, "page_stripe", lambda longest: stripe)
     monkeypatch.setattr(nodes, "FILLED_CELLS", int(rng.choice([1, 20, 10**6])))
-    monkeypatch.setattr(trees, "FEW_KEYS", int(rng.choice([0, 2, 1000])))
+    monkeypatch.setattr(three_layer, "FEW_KEYS", int(rng.choice([0, 2, 1000])))
     chosen = WITH_ORDER if seed % 4 == 0 else COMMUTATIVE
     if seed % 3 == 0:
         chosen = [case for case in chosen if case.aggregate.columns]
@@ -182,7 +185,7 @@ def test_a_close_of_almost_a_window_takes_few_calls(name, late, monkeypatch):
 def moved(slicing, chosen, seed, keys, few_keys, monkeypatch):
     """A stream with late records, in closes of one window up to almost n; of few keys whole stripes move together."""
     rng = np.random.default_rng(seed)
-    monkeypatch.setattr(trees, "FEW_KEYS", few_keys)
+    monkeypatch.setattr(three_layer, "FEW_KEYS", few_keys)
     stream, window = warmed(Stream(slicing, chosen, ["three_layer"] * len(chosen)), keys), 1
     n, step = stream.slicing.per_window, stream.slicing.per_advance
     while window < 5 * n:

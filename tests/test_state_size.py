@@ -7,9 +7,11 @@ import pyarrow as pa
 import pytest
 from oracle import FINGERPRINT, CountingStore, cases, hopping, shape_of
 
-from slicing.assembly import choose
-from slicing.blocks import decode_text, encode_keys, encode_text, from_records
-from slicing.state import Bucket
+from slicing.assembly.choice import choose
+from slicing.blocks.block import encode_keys
+from slicing.blocks.codec import decode_text, encode_text
+from slicing.blocks.folding import from_records
+from slicing.engines.bucket import Bucket
 
 LATE = 0.05
 KEYS = 200

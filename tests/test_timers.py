@@ -8,8 +8,8 @@ from streams import SECOND, START, record, source, table, write
 import combinators as C
 from slicing import group_by, hopping, on_close
 from slicing.spark import timers
+from slicing.spark.metrics import COUNTERS, PREAGGREGATE, TIMERS
 from slicing.spark.progress import micro_batch
-from slicing.spark.query import COUNTERS, PREAGGREGATE, TIMERS
 from slicing.spark.timers import STAGES, Stopwatch, watched
 
 

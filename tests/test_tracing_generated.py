@@ -5,7 +5,7 @@ import warnings
 
 import pytest
 
-from slicing.aggregate import Aggregate
+from slicing.aggregates.aggregate import Aggregate
 from tests.oracle import seeds
 from tests.tracing import assert_same, both, drawn, float_sums, folded, held, objects, outcome
 

@@ -29,16 +29,17 @@ import pytest
 from oracle import Case, EmittingStream, block_of, hopping, records_of, results, shape_of, windows_of
 from streams import Live, Output, micros, record, starts, table
 
-from slicing import group_by, late_records, windows
+from slicing import group_by, late_records
 from slicing import results as without_late
-from slicing.aggregate import Aggregate
-from slicing.assembling import assemble
-from slicing.assembly import EAGER
-from slicing.eager import encode_records
-from slicing.emission import on_close, on_update
+from slicing.aggregates.aggregate import Aggregate
+from slicing.assembly.assembling import assemble
+from slicing.assembly.choice import EAGER
+from slicing.blocks.records import encode_records
+from slicing.emission.emission import on_close, on_update
 from slicing.errors import InvalidValue
-from slicing.slices import Slicing
 from slicing.spark.strategy import strategy
+from slicing.windows import window as windows_window
+from slicing.windows.slices import Slicing
 
 FILES = sorted((Path(__file__).parent / "vectors").glob("*.json"))
 VECTORS = {case["name"]: case for file in FILES for case in json.loads(file.read_text(encoding="utf-8"))["cases"]}
@@ -288,7 +289,7 @@ def window_of(case, **other):
     given = {
         name: timedelta(milliseconds=length) for name, length in (case["window"] | other).items() if name != "kind"
     }
-    return windows.hopping(given["size"], given.get("advance", given["size"]), given.get("offset", timedelta(0)))
+    return windows_window.hopping(given["size"], given.get("advance", given["size"]), given.get("offset", timedelta(0)))
 
 
 def next_end(window, record, end):

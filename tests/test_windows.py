@@ -6,9 +6,9 @@ from datetime import UTC, datetime, timedelta, timezone
 import pytest
 
 from slicing import errors
-from slicing.durations import microseconds, show, show_instant
 from slicing.errors import InvalidType, InvalidValue, SlicingError
-from slicing.windows import Hopping, hopping, tumbling
+from slicing.windows.durations import microseconds, show, show_instant
+from slicing.windows.window import Hopping, hopping, tumbling
 
 SECOND = 10**6
 HOUR = 3600 * SECOND

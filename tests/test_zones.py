@@ -11,10 +11,12 @@ from zoneinfo import ZoneInfo, available_timezones
 import numpy as np
 import pytest
 
-from slicing.edges import AFTER, BEFORE, YEAR_9999
 from slicing.errors import InvalidType, InvalidValue, StateMismatch
-from slicing.specs import from_spec
-from slicing.zones import Local, Zone
+from slicing.windows.edges import AFTER, BEFORE
+from slicing.windows.local import Local
+from slicing.windows.own import YEAR_9999
+from slicing.windows.specs import from_spec
+from slicing.windows.zones import Zone
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 MINUTE = 60 * 10**6

@@ -17,8 +17,8 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor, Stateful
 from pyspark.sql.types import StructType
 
 from benchmarks.baselines.query import window_struct
-from slicing.durations import microseconds
-from slicing.spark.buckets import labels
+from slicing.spark.labels import labels
+from slicing.windows.durations import microseconds
 
 FRAME_ROWS = 250_000
 SHIPPED = "bucket int, block binary"

@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 import combinators as C
 from benchmarks.baselines.query import keys_of
 from slicing import Aggregate, Bound, Emission, fieldwise, group_by, hopping
-from slicing.emission import ON_CLOSE
+from slicing.emission.emission import ON_CLOSE
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
 from benchmarks.baselines.query import keys_of, window_struct
-from slicing.durations import microseconds
+from slicing.windows.durations import microseconds
 
 
 @dataclass(frozen=True)

@@ -17,19 +17,23 @@ import combinators as C
 from benchmarks.report import results
 from benchmarks.report.tables import markdown
 from benchmarks.running.side import CORES
-from slicing import Emission, on_update, recent, stripes
-from slicing.aggregate import Aggregate
-from slicing.assembly import group_length
-from slicing.blocks import Shape, encode_keys, from_records
-from slicing.costs import Cost, Costs, number
-from slicing.eager import EagerBucket, Records
-from slicing.emission import ON_CLOSE
-from slicing.fingerprint import Fingerprint
-from slicing.kernel import kernel
-from slicing.kinds import Field
-from slicing.pages import MemoryStore, Pages
-from slicing.slices import Slicing
-from slicing.state import Bucket
+from slicing import Emission, on_update
+from slicing.aggregates.aggregate import Aggregate
+from slicing.aggregates.fields import Field
+from slicing.aggregates.kernels import kernel
+from slicing.assembly.choice import group_length
+from slicing.blocks.block import Shape, encode_keys
+from slicing.blocks.folding import from_records
+from slicing.blocks.records import Records
+from slicing.emission.emission import ON_CLOSE
+from slicing.engines.bucket import Bucket
+from slicing.engines.eager import EagerBucket
+from slicing.explain.costs import Cost, Costs, number
+from slicing.state import memory, stripes
+from slicing.state.fingerprint import Fingerprint
+from slicing.state.pages import Pages
+from slicing.state.store import MemoryStore
+from slicing.windows.slices import Slicing
 
 SECOND = 1_000_000
 KEYS = 400
@@ -117,7 +121,7 @@ class Feed:
         What the records alone cost is what the same micro-batch costs if the watermark stays; the rest is the close's.
         """
         if not self.strategy.held:
-            recent._kept.clear()  # the next micro-batch runs in another process
+            memory._kept.clear()  # the next micro-batch runs in another process
         self.batches += 1
         quiet, _ = self._micro_batch(slices, None, self._copy())
         total, closed = self._micro_batch(slices, watermark, self.store)
@@ -132,14 +136,14 @@ class Feed:
 
     def _micro_batch(self, slices: Sequence[int], watermark: int | None, store: MemoryStore) -> tuple[Cost, int]:
         """One micro-batch on a store, as on Spark, and the windows it closes; on a copy it closes none."""
-        kept = dict(recent._kept)
+        kept = dict(memory._kept)
         bucket = self._bucket(store)
         before, now = bucket.head.done, 1000 * self.batches  # a micro-batch a second
         bucket.add(self._shipped(slices))
         results = sum(map(len, bucket.close(bucket.head.watermark if watermark is None else watermark // 1000, now)))
         if watermark is None:
-            recent._kept.clear()
-            recent._kept.update(kept)
+            memory._kept.clear()
+            memory._kept.update(kept)
         else:
             self.results += results
         return _counts(bucket.pages), bucket.head.done - before

@@ -25,10 +25,10 @@ from benchmarks.running.session import session, stop
 from benchmarks.running.side import CORES, Settings
 from benchmarks.running.streams import noop
 from slicing import group_by, hopping
-from slicing.assembly import group_length
-from slicing.costs import Cost
-from slicing.emission import ON_CLOSE
-from slicing.slices import Slicing
+from slicing.assembly.choice import group_length
+from slicing.emission.emission import ON_CLOSE
+from slicing.explain.costs import Cost
+from slicing.windows.slices import Slicing
 
 SCHEMA = "key bigint, ts timestamp, v bigint, d double"
 START = 1_700_000_000

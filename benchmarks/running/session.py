@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 from benchmarks import ROOT
 from benchmarks.running.side import CORES, Settings
 from benchmarks.workloads import workload
-from slicing.spark.session import BATCH_BYTES, UNLIMITED
+from slicing.cli.session import BATCH_BYTES, UNLIMITED
 
 _STORE = "spark.sql.streaming.stateStore."
 _PROVIDERS = "org.apache.spark.sql.execution.streaming.state."

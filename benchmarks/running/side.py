@@ -7,7 +7,7 @@ from typing import Any
 
 from benchmarks.baselines.query import Query
 from benchmarks.workloads.workload import Workload
-from slicing.spark.session import UNLIMITED
+from slicing.cli.session import UNLIMITED
 
 DELAY = "5 seconds"
 CORES = 2

@@ -10,8 +10,8 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
-from slicing.assembling import without_repeats
-from slicing.kinds import Field
+from slicing.aggregates.fields import Field
+from slicing.assembly.assembling import without_repeats
 from slicing.spark.output import completed, flat_counts, flat_windows, framed
 from slicing.spark.query import Query
 from slicing.spark.strategy import Eager, Mixed, Sliced, strategy

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 
 from slicing.errors import InvalidValue
-from slicing.plan import Plan
+from slicing.explain.plan import Plan
 from slicing.spark import bounded, stream
-from slicing.spark.buckets import labels
+from slicing.spark.labels import labels
 from slicing.spark.query import Query
 from slicing.spark.requirements import check_stream
 from slicing.spark.timers import TimedBuckets, TimedStage

@@ -14,8 +14,8 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
+from slicing.aggregates.fields import FLOATS, Field, element_of, kind_of, members_of, width_of
 from slicing.errors import InvalidType
-from slicing.kinds import FLOATS, Field, element_of, kind_of, members_of, width_of
 
 _PHYSICAL = {"date": "int", "timestamp": "bigint", "timestamp_ntz": "bigint"}
 _NTZ_EPOCH = "timestamp_ntz'1970-01-01 00:00:00'"

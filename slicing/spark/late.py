@@ -8,8 +8,8 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
+from slicing.aggregates.fields import Field
 from slicing.errors import InvalidValue
-from slicing.kinds import Field
 from slicing.spark.columns import logical, physical, quoted
 
 LATE = "late"

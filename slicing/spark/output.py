@@ -8,18 +8,20 @@ from typing import Any, TypeVar
 import numpy as np
 import pyarrow as pa
 
-from slicing.assembly import Windows, as_block, show_window
-from slicing.blocks import Block, Shape, place, row_sizes, runs
-from slicing.eager import Records
-from slicing.emission import KINDS, ON_CLOSE, WITH_OLD, Emission
+from slicing.aggregates.arrays import Array, Partials
+from slicing.aggregates.fields import Field, arrow_type
+from slicing.aggregates.kernel import Kernel, locating
+from slicing.assembly.results import Windows, as_block, show_window
+from slicing.blocks.block import Block, Shape, place
+from slicing.blocks.records import Records
+from slicing.blocks.sizes import row_sizes, runs
+from slicing.emission.emission import KINDS, ON_CLOSE, WITH_OLD, Emission
+from slicing.emission.lateness import Late
 from slicing.errors import ResultOverflow
-from slicing.families import Family
-from slicing.kernel import Array, Kernel, Partials, locating
-from slicing.kinds import Field, arrow_type
-from slicing.lateness import Late
 from slicing.spark.columns import physical
 from slicing.spark.late import LATE_CAUSE
-from slicing.spark.query import COUNTERS, TIMERS
+from slicing.spark.metrics import COUNTERS, TIMERS
+from slicing.windows.family import Family
 
 FRAME_BYTES = 64 << 20
 """So many bytes of keys and partials are the rows of at most, for columns of Arrow hold 2 GiB."""

@@ -8,11 +8,11 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from slicing.durations import Duration, microseconds
 from slicing.errors import InvalidType, InvalidValue
 from slicing.spark.columns import check_time_type, quoted
 from slicing.spark.late import DELAY
-from slicing.spark.query import IMPLAUSIBLE
+from slicing.spark.metrics import IMPLAUSIBLE
+from slicing.windows.durations import Duration, microseconds
 
 _LONGEST = 1 << 62
 _calls = count(1)

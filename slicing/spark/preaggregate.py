@@ -15,10 +15,13 @@ import numpy as np
 import pyarrow as pa
 from pyspark import TaskContext
 
-from slicing.blocks import Block, Shape, empty, encode, encode_keys, fold, from_records, memory, parts
-from slicing.eager import Records, encode_records
-from slicing.kernel import Array
-from slicing.spark.buckets import labels_of
+from slicing.aggregates.arrays import Array
+from slicing.blocks.block import Block, Shape, empty, encode_keys
+from slicing.blocks.codec import encode
+from slicing.blocks.folding import fold, from_records
+from slicing.blocks.records import Records, encode_records
+from slicing.blocks.sizes import memory, parts
+from slicing.spark.labels import labels_of
 
 CHUNK_ROWS = 1_000_000
 CHUNK_BYTES = 64 << 20

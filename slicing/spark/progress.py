@@ -17,7 +17,7 @@ from pyspark.sql.streaming.listener import (
     StreamingQueryListener,
 )
 
-from slicing.spark.query import COUNTERS, EXTENT, IMPLAUSIBLE, METRICS, REFUSED, TIMERS
+from slicing.spark.metrics import COUNTERS, EXTENT, IMPLAUSIBLE, METRICS, REFUSED, TIMERS
 
 Gauges = dict[str, float]
 

@@ -8,17 +8,21 @@ from typing import Any
 
 import numpy as np
 
-from slicing.assembling import assemble
-from slicing.assembly import EAGER, Windows
-from slicing.blocks import Block, Shape, decode, fold
-from slicing.eager import EagerBucket, Records, all_windows, decode_records, fold_records, in_memory
-from slicing.emission import Emission
-from slicing.fingerprint import Fingerprint
-from slicing.lateness import Late, is_late
-from slicing.mixed import MixedBucket, Split, join_all
-from slicing.pages import Store
+from slicing.assembly.assembling import assemble
+from slicing.assembly.choice import EAGER
+from slicing.assembly.results import Windows
+from slicing.blocks.block import Block, Shape
+from slicing.blocks.codec import decode
+from slicing.blocks.folding import fold
+from slicing.blocks.records import Records, decode_records, fold_records
+from slicing.emission.emission import Emission
+from slicing.emission.lateness import Late, is_late
+from slicing.engines.bucket import Bucket
+from slicing.engines.eager import EagerBucket, all_windows, in_memory
+from slicing.engines.mixed import MixedBucket, Split, join_all
 from slicing.spark.preaggregate import PreAggregate, Ship
-from slicing.state import Bucket
+from slicing.state.fingerprint import Fingerprint
+from slicing.state.store import Store
 
 Shipped = Mapping[Any, Iterable[bytes | None]]
 """Columns of the rows of a first stage, by name."""

@@ -15,14 +15,13 @@ from pyspark.sql import DataFrame
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 from pyspark.sql.types import StructType
 
-from slicing.assembly import EAGER
-from slicing.closing import FRAME_ROWS
-from slicing.eager import EagerBucket
-from slicing.emission import Every
+from slicing.assembly.choice import EAGER
+from slicing.emission.emission import Every
+from slicing.emission.lateness import RECORDS, Late
+from slicing.engines.bucket import Bucket
+from slicing.engines.closing import FRAME_ROWS
+from slicing.engines.eager import EagerBucket
 from slicing.errors import StateMismatch
-from slicing.fingerprint import PARTIALS, WINDOWS, Fingerprint, fingerprint_of
-from slicing.lateness import RECORDS, Late
-from slicing.pages import RESTORE
 from slicing.spark.late import LateColumns
 from slicing.spark.output import (
     FRAME_BYTES,
@@ -35,14 +34,15 @@ from slicing.spark.output import (
 )
 from slicing.spark.query import Query
 from slicing.spark.strategy import Eager, Mixed, Sliced, strategy
-from slicing.state import Bucket
+from slicing.state.fingerprint import PARTIALS, WINDOWS, Fingerprint, fingerprint_of
+from slicing.state.header import RESTORE
 
 # Not as text: in every micro-batch each task would ask the JVM twice what it means.
 _PAGE, _VALUE = (StructType().add(name, "string") for name in ("page", "value"))
 
 
 class SparkStore:
-    """The state of the bucket that Spark has made current; `slicing.pages.Store`."""
+    """The state of the bucket that Spark has made current; `slicing.state.store.Store`."""
 
     def __init__(self, handle: StatefulProcessorHandle):
         self._header = handle.getValueState("header", _VALUE)

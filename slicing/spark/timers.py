@@ -18,16 +18,18 @@ from typing import Any
 import pandas as pd
 import pyarrow as pa
 
-from slicing.eager import EagerBucket
-from slicing.header import Header
-from slicing.kernel import ColumnsKernel, Kernel, RowsKernel
-from slicing.mixed import MixedBucket
-from slicing.pages import Pages
+from slicing.aggregates.columns import ColumnsKernel
+from slicing.aggregates.kernel import Kernel
+from slicing.aggregates.rows import RowsKernel
+from slicing.engines.bucket import Bucket
+from slicing.engines.eager import EagerBucket
+from slicing.engines.mixed import MixedBucket
 from slicing.spark import stream
+from slicing.spark.metrics import PREAGGREGATE
 from slicing.spark.preaggregate import PreAggregate, Ship
-from slicing.spark.query import PREAGGREGATE
 from slicing.spark.strategy import Eager, Mixed, Sliced
-from slicing.state import Bucket
+from slicing.state.header import Header
+from slicing.state.pages import Pages
 
 STAGES: dict[str, tuple[tuple[Any, str], ...]] = {
     "micros_decode": ((Sliced, "shipped"), (Eager, "shipped"), (Mixed, "shipped"), (Pages, "get")),

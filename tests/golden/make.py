@@ -25,10 +25,11 @@ import numpy as np
 import oracle
 from oracle import EmittingStream, cases
 
-from slicing import emission, pages, stripes
-from slicing.aggregate import Bound
-from slicing.slices import Slicing
-from slicing.windows import Hopping
+from slicing.aggregates.aggregate import Bound
+from slicing.emission import emission
+from slicing.state import header, stripes
+from slicing.windows.slices import Slicing
+from slicing.windows.window import Hopping
 
 HERE = Path(__file__).parent
 
@@ -113,7 +114,7 @@ def fingerprint_of(scenario, stream):
         columns=columns,
         arguments=[[i] for i in range(len(kernels))],
     )
-    if pages.FORMAT < 7:
+    if header.FORMAT < 7:
         from slicing.spark.query import _source
 
         bound = [Bound(each.aggregate, (column,)) for each, column in zip(kernels, columns, strict=True)]
@@ -153,7 +154,7 @@ def main():
     if not (HERE / "streams.json.xz").exists():
         save("streams", {name: micro_batches(each, seed) for seed, (name, each) in enumerate(SCENARIOS.items())})
     streams = load("streams")
-    save(f"format{pages.FORMAT}", {name: store_of(each, streams[name]) for name, each in SCENARIOS.items()})
+    save(f"format{header.FORMAT}", {name: store_of(each, streams[name]) for name, each in SCENARIOS.items()})
 
 
 if __name__ == "__main__":

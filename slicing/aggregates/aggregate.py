@@ -1,0 +1,246 @@
+"""`Aggregate`: up to five functions on partials, and what follows from them. No Spark, no state."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import KW_ONLY, dataclass, replace
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from slicing.aggregates.fields import Field, infer_fields, is_exact, parse_fields, parse_results
+from slicing.errors import InvalidType, InvalidValue, excerpt
+
+EVENT_TIME = "\0event time"
+"""Stands for the event time, in int64 microseconds, among the columns that an aggregate is bound to."""
+
+Condition: TypeAlias = Any
+"""Of which records an aggregate is: the name of a column of booleans, or a Column of Spark; None for all."""
+
+VIEWS = ("values", "ranks", "limbs")
+
+
+@dataclass(frozen=True)
+class Fieldwise:
+    """Combine (or invert) partials field by field, each with a binary numpy ufunc.
+
+    It is called like any other function of two partials with `columns=True`. Because the ufuncs are known, slices are
+    reduced and accumulated inside numpy, without a Python call per step. `then` puts what they give into another form
+    of the same partial, in arrays of its own; the windows of a running total are added up without it.
+    """
+
+    ufuncs: tuple[np.ufunc, ...]
+    then: Callable[[Any], Any] | None = None
+
+    def __call__(self, a: Any, b: Any) -> Any:
+        if len(self.ufuncs) == 1:
+            return self.formed(self.ufuncs[0](a, b))
+        return self.formed(tuple(ufunc(x, y) for ufunc, x, y in zip(self.ufuncs, a, b, strict=True)))
+
+    def formed(self, partial: Any) -> Any:
+        """What the ufuncs gave, in the form of `then`."""
+        return partial if self.then is None else self.then(partial)
+
+
+@dataclass(frozen=True)
+class Gathered:
+    """An `agg` with `columns=True` that makes one partial of many records at once.
+
+    For partials that are large beside a record. `gather(starts, *values)` returns the partials of runs of records, run
+    g being the records from `starts[g]` up to the next start. Called as `agg` is, each record is a run of its own.
+    """
+
+    gather: Callable[..., Any]
+
+    def __call__(self, _acc: Any, *values: Any) -> Any:
+        leaves = [leaf for value in values for leaf in (value if isinstance(value, tuple) else (value,))]
+        shape = leaves[0].shape
+        flat = [tuple(v.ravel() for v in value) if isinstance(value, tuple) else value.ravel() for value in values]
+        made = self.gather(np.arange(leaves[0].size), *flat)
+        return tuple(part.reshape(shape) for part in made) if isinstance(made, tuple) else made.reshape(shape)
+
+
+def fieldwise(*ufuncs: np.ufunc, then: Callable[[Any], Any] | None = None) -> Fieldwise:
+    """`Fieldwise` of these ufuncs, one for each field of the partial, in order.
+
+    >>> fieldwise(np.add, np.maximum)((np.array([1]), np.array([5])), (np.array([2]), np.array([3])))
+    (array([3]), array([5]))
+    """
+    return Fieldwise(ufuncs, then)
+
+
+@dataclass(frozen=True)
+class Aggregate:
+    """Up to five functions: how records become a partial, how partials join, and what a window shows of one.
+
+    `init()` is the partial of no records, `agg(acc, *values)` adds a record, `combine(a, b)` joins two partials where a
+    is the older, `invert(ab, a)` takes the older part away exactly, `lower(a)` makes the result. Without `combine` the
+    aggregate is eager: every record is folded into every window that covers it.
+
+    partial: types of a partial's fields as DDL; inferred from `init()` if left out.
+    returns: type of the result as DDL; needed with `lower`, else the result is the partial.
+    columns: True if the functions work on numpy arrays of equal shape, one per field and per value; False, the default,
+        if they are called row by row; None if they are, and may be traced where that gives the same.
+    ordered: `combine` is associative but not commutative.
+    nulls: `agg` is called for records with a null value too.
+    eager: fold every record into every window that covers it, also with `combine`; without, also into more than 100.
+    filtered: a column of booleans comes after the values of `agg`, which is only called for records in which it is
+        true; `Bound.where` says so.
+    view: how functions with `columns=True` see fields and values that numpy has no type for: "values" as Python
+        objects; "ranks" as int64 ranks in a sorted dictionary (for functions that only compare and select; dates and
+        timestamps as int64 days and microseconds); "limbs" decimals as four int64 arrays of 32 bits, lowest first.
+    version: what partials mean, as a text of your own that checkpoints keep, since functions cannot be compared. Say
+        another one when partials come to mean something else: a checkpoint of the one before is then refused.
+    laws: the laws of `slicing.laws` are tried on a few values when a query is built; False trusts you.
+
+    Raises InvalidType when a function is missing or not callable, InvalidValue when options exclude each other.
+    """
+
+    init: Callable[[], Any]
+    agg: Callable[..., Any]
+    combine: Callable[[Any, Any], Any] | None = None
+    invert: Callable[[Any, Any], Any] | None = None
+    lower: Callable[[Any], Any] | None = None
+    _: KW_ONLY
+    partial: str | None = None
+    returns: str | None = None
+    columns: bool | None = False
+    ordered: bool = False
+    nulls: bool = False
+    view: str = "values"
+    laws: bool = True
+    eager: bool = False
+    version: str = "1"
+    filtered: bool = False
+
+    def __post_init__(self) -> None:
+        for name in ("init", "agg", "combine", "invert", "lower"):
+            function = getattr(self, name)
+            optional = name not in ("init", "agg")
+            if not (callable(function) or (optional and function is None)):
+                raise InvalidType(f"`{name}` must be a function; got {excerpt(function)}.")
+        if self.invert is not None and self.combine is None:
+            raise InvalidValue("`invert` needs `combine`: a window is assembled from slices before one is taken away.")
+        if self.columns and self.combine is None:
+            raise InvalidValue(
+                "`columns=True` needs `combine`: `agg` makes a partial of every record, which are then joined."
+            )
+        if self.invert is not None and self.ordered:
+            raise InvalidValue("`invert` needs a commutative `combine`; `ordered=True` says it is not. Leave out one.")
+        if self.lower is not None and self.returns is None:
+            raise InvalidValue('`returns` is needed with `lower`: the type of the result as DDL, for example "double".')
+        if self.view not in VIEWS:
+            raise InvalidValue(f"`view` must be one of {', '.join(VIEWS)}; got {excerpt(self.view)}.")
+        if not isinstance(self.version, str):
+            raise InvalidType(f'`version` must be a text, for example "2"; got {excerpt(self.version)}.')
+        self._check_invert_exact()
+
+    def _check_invert_exact(self) -> None:
+        inexact = [str(field) for field in self.fields if not is_exact(field.kind)]
+        if self.invert is not None and inexact:
+            raise InvalidValue(
+                f"`invert` must be exact, and subtracting floats is not: partial field(s) {', '.join(inexact)}. "
+                "Leave `invert` out (windows are then assembled by `combine` alone) or keep integers or decimals."
+            )
+
+    @property
+    def fields(self) -> tuple[Field, ...]:
+        """The fields of a partial, from `partial` or from the value of `init()`."""
+        value = self.init()
+        if self.partial is None:
+            return infer_fields(value)
+        fields = parse_fields(self.partial)
+        count = len(value) if isinstance(value, tuple) else 1
+        if count != len(fields):
+            raise InvalidValue(
+                "`partial` must have one field for each item of `init()`; "
+                f"got {excerpt(self.partial)} and {excerpt(value)}."
+            )
+        return fields
+
+    @property
+    def results(self) -> tuple[Field, ...]:
+        """The fields of the result: those of `returns`, else those of the partial."""
+        return parse_results(self.returns) if self.returns is not None else self.fields
+
+    def on(self, *columns: str) -> Bound:
+        """This aggregate bound to the columns whose values are the arguments of `agg` after the first."""
+        return Bound(self, columns)
+
+
+@dataclass(frozen=True)
+class Bound:
+    """An aggregate bound to columns; what `aggregate(name=...)` takes and what every combinator returns.
+
+    `source` is an Aggregate, or a function from the kinds of the columns to one, for combinators whose partial depends
+    on the type of what they aggregate. `label` is how messages and `explain` call it. `condition` is a column of
+    booleans: only records in which it is true are aggregated. `unlimited` says, for a message, what its partials hold
+    without end if no `limit` is given: on a stream that is refused. `own`: the functions are in part a user's, which
+    are tried when a query is built.
+    """
+
+    source: Aggregate | Callable[..., Aggregate]
+    columns: tuple[str, ...] = ()
+    label: str = "aggregate"
+    condition: Condition = None
+    unlimited: str = ""
+    own: bool = False
+
+    def __post_init__(self) -> None:
+        wrong = [column for column in self.columns if not isinstance(column, str)]
+        if wrong:
+            raise InvalidType(
+                f"`.on` takes names of columns; got {excerpt(wrong[0])}. Compute it first with `withColumn`."
+            )
+
+    def where(self, condition: Condition) -> Bound:
+        """This, of the records in which the boolean column `condition` is true; Spark's `FILTER (WHERE ...)`.
+
+        A column's name, or a Column of Spark, whose text is then part of what the state of a stream depends on. Null is
+        not true. None is no condition. The records that are left out still make a window.
+
+        >>> Aggregate(lambda: 0, lambda n: n + 1).on().where("paid").inputs
+        ('paid',)
+        """
+        if condition is None:
+            return self
+        if not isinstance(condition, str) and not hasattr(condition, "isNotNull"):
+            raise InvalidType(
+                f"`where` takes the name of a column of booleans, or a Column; got {excerpt(condition)}. "
+                'Write for example `where="paid"` or `where=F.col("amount") > 0`.'
+            )
+        if self.condition is not None:
+            raise InvalidValue(f"`{self.label}` has a condition. Combine both into one, with `&`.")
+        return replace(self, condition=condition, label=f"{self.label} where {condition}")
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """The columns that it reads: those of the values, then the condition."""
+        return self.columns if self.condition is None else (*self.columns, self.condition)
+
+    def resolve(self, kinds: tuple[str, ...]) -> Aggregate:
+        """The aggregate for columns of these kinds. Raises InvalidType when it has no meaning for them."""
+        aggregate = self.source if isinstance(self.source, Aggregate) else self.source(*kinds)
+        return aggregate if self.condition is None else replace(aggregate, filtered=True)
+
+
+@dataclass(frozen=True)
+class Struct:
+    """Several results as one struct; each keeps its own partial and tree. Raises InvalidType for what is no result."""
+
+    results: Mapping[str, Bound | Struct]
+
+    def __post_init__(self) -> None:
+        if not self.results:
+            raise InvalidValue('a struct needs at least one result, for example `C.struct(low=C.min("x"))`.')
+        for name, value in self.results.items():
+            if not isinstance(value, (Bound, Struct)):
+                raise InvalidType(
+                    f"field `{name}` of a struct must be a combinator or an `Aggregate(...).on(column)`; "
+                    f"got {excerpt(value)}."
+                )
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """The columns that its results read."""
+        return tuple(column for result in self.results.values() for column in result.inputs)

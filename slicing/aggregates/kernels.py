@@ -1,0 +1,21 @@
+"""Which kernel an aggregate has."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from slicing.aggregates.aggregate import Aggregate
+from slicing.aggregates.columns import ColumnsKernel
+from slicing.aggregates.kernel import Kernel
+from slicing.aggregates.rows import RowsKernel
+
+MAKERS: list[Callable[[str, Aggregate], Kernel | None]] = []
+"""Other kernels for functions of single rows: each makes one, or None for what it is not made for."""
+
+
+def kernel(label: str, aggregate: Aggregate) -> Kernel:
+    """The kernel of an aggregate."""
+    if aggregate.columns:
+        return ColumnsKernel(label, aggregate)
+    made = (make(label, aggregate) for make in MAKERS)
+    return next((found for found in made if found is not None), None) or RowsKernel(label, aggregate)

@@ -1,0 +1,349 @@
+"""The laws of an aggregate as properties: each returns the first counter-example it finds, or None.
+
+Partials are made from the given values by folding random parts of them, the empty one too; the same `seed` makes the
+same ones. Values that are hard on the aggregate (extremes, zeros, NaN, what comes in pairs) find more than many do.
+Laws speak of partials that can occur: that a result is the wanted one takes a reference.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+import random
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property, reduce
+from typing import Any, TypeAlias, TypedDict, Unpack
+
+import numpy as np
+
+from slicing.aggregates.aggregate import Aggregate, Bound
+from slicing.aggregates.fields import infer_fields
+from slicing.aggregates.nested import (
+    FLOAT,
+    alike,
+    leaves_of,
+    listed,
+    mapped,
+    plain_items,
+    plain_value,
+    quietly,
+    stack_of,
+    unshared,
+)
+from slicing.aggregates.views import Record, array_of, as_arrays
+from slicing.errors import InvalidValue, excerpt
+
+Law: TypeAlias = Callable[..., "Counterexample | None"]
+_STATEMENTS = {
+    "purity": "{function} leaves its arguments as they are",
+    "elementwise": "{function} of an array is {function} of each of its items",
+    "identity": "combine(init(), a) == a == combine(a, init())",
+    "singleton": "agg(a, *values) == combine(a, agg(init(), *values))",
+    "associativity": "combine(combine(a, b), c) == combine(a, combine(b, c))",
+    "commutativity": "combine(a, b) == combine(b, a)",
+    "inversion": "invert(combine(a, b), a) == b",
+}
+_LONGEST = 6
+
+
+class Options(TypedDict, total=False):
+    """What every law takes besides the aggregate and the values.
+
+    kinds: the kinds of the values, one for each column; inferred from the values if left out.
+    seed: of the random choice of partials. rounds: how many choices to try.
+    tolerance: how far floats may be apart, relative to the largest one in the same field of arguments and results.
+    """
+
+    kinds: Sequence[str]
+    seed: int
+    rounds: int
+    tolerance: float
+
+
+@dataclass(frozen=True)
+class Counterexample:
+    """Arguments for which a law does not hold, and the two sides that should be equal."""
+
+    law: str
+    arguments: tuple[Any, ...]
+    left: Any
+    right: Any
+    function: str = ""
+
+    def __str__(self) -> str:
+        lines = [f"{self.law} does not hold: {_STATEMENTS[self.law].format(function=self.function)}"]
+        names = ("a", *("value",) * len(self.arguments)) if self.law == "singleton" else "abc"
+        lines += [f"  {name} = {excerpt(value)}" for name, value in zip(names, self.arguments, strict=False)]
+        return "\n".join([*lines, f"  left  = {excerpt(self.left)}", f"  right = {excerpt(self.right)}"])
+
+
+def check(aggregate: Aggregate | Bound, values: Sequence[Any], **options: Unpack[Options]) -> Counterexample | None:
+    """The first counter-example to any of the laws that concern this aggregate, or None if none is found.
+
+    `values` are records: plain values, or tuples with one value per column. Without values only the empty partial is
+    tried. Takes about 0.1 s with the 60 rounds that are tried unless `rounds` says otherwise.
+
+    >>> from slicing import laws
+    >>> from slicing.aggregates.aggregate import Aggregate
+    >>> laws.check(Aggregate(lambda: 0, lambda acc, x: acc + x, lambda a, b: a + b, lambda ab, a: ab - a), [1, 2, -5])
+    >>> print(laws.check(Aggregate(lambda: 1, lambda acc, x: acc + x, lambda a, b: a + b), [1, 2, -5]))
+    identity does not hold: combine(init(), a) == a == combine(a, init())
+      a = 1
+      left  = 2
+      right = 1
+    """
+    return next((found for law in LAWS if (found := law(aggregate, values, **options))), None)
+
+
+def purity(aggregate: Aggregate | Bound, values: Sequence[Any], **options: Unpack[Options]) -> Counterexample | None:
+    """No function changes its arguments: partials are kept, and values are shared with other aggregates.
+
+    Only `agg` may change the partial that it is given, since nobody else has it.
+    """
+    trial = _Trial.of(aggregate, values, options)
+    for name, function, arguments in trial.calls():
+        before = unshared(arguments)
+        quietly(function, arguments)
+        kept = slice(1, None) if name == "agg" else slice(None)
+        if not alike(plain_value(before[kept]), plain_value(arguments[kept])):
+            return Counterexample(
+                "purity", plain_value(before), plain_value(arguments[kept]), plain_value(before[kept]), name
+            )
+    return None
+
+
+def elementwise(
+    aggregate: Aggregate | Bound, values: Sequence[Any], **options: Unpack[Options]
+) -> Counterexample | None:
+    """With `columns=True`, a function of arrays of any shape gives in each cell what it gives for that cell alone."""
+    trial = _Trial.of(aggregate, values, options)
+    if not trial.aggregate.columns:
+        return None
+    calls: dict[str, tuple[Any, list[Any]]] = {}
+    for name, function, arguments in trial.calls():
+        calls.setdefault(name, (function, []))[1].append(arguments)
+    return next((found for name, (f, many) in calls.items() if (found := trial.on_arrays(name, f, many))), None)
+
+
+def identity(aggregate: Aggregate | Bound, values: Sequence[Any], **options: Unpack[Options]) -> Counterexample | None:
+    """`init()` joined to a partial, on either side, is that partial exactly."""
+    trial = _Trial.of(aggregate, values, options)
+
+    def left(a: Any) -> tuple[Any, Any]:
+        return trial.combine(trial.empty, a), a
+
+    def right(a: Any) -> tuple[Any, Any]:
+        return trial.combine(a, trial.empty), a
+
+    return trial.search("identity", 1, left, exact=True) or trial.search("identity", 1, right, exact=True)
+
+
+def singleton(aggregate: Aggregate | Bound, values: Sequence[Any], **options: Unpack[Options]) -> Counterexample | None:
+    """Adding a record is joining the partial of that record alone.
+
+    With `columns=True`, `agg` is only ever called with `init()`, and only that is tried.
+    """
+    trial = _Trial.of(aggregate, values, options)
+    if trial.aggregate.combine is None:
+        return None
+    partials = [trial.empty] if trial.aggregate.columns else trial.partials
+    for a in partials:
+        for record in trial.records:
+            left, right = trial.agg(a, record), trial.combine(a, trial.agg(trial.empty, record))
+            if not trial.equal(left, right, (a,)):
+                return Counterexample("singleton", plain_value((a, *record)), plain_value(left), plain_value(right))
+    return None
+
+
+def associativity(
+    aggregate: Aggregate | Bound, values: Sequence[Any], **options: Unpack[Options]
+) -> Counterexample | None:
+    """How partials are grouped when they are joined in order does not matter."""
+    trial = _Trial.of(aggregate, values, options)
+    combine = trial.combine
+    return trial.search("associativity", 3, lambda a, b, c: (combine(combine(a, b), c), combine(a, combine(b, c))))
+
+
+def commutativity(
+    aggregate: Aggregate | Bound, values: Sequence[Any], **options: Unpack[Options]
+) -> Counterexample | None:
+    """The order in which partials are joined does not matter, unless the aggregate is `ordered`."""
+    trial = _Trial.of(aggregate, values, options)
+    if trial.aggregate.ordered:
+        return None
+    return trial.search("commutativity", 2, lambda a, b: (trial.combine(a, b), trial.combine(b, a)))
+
+
+def inversion(aggregate: Aggregate | Bound, values: Sequence[Any], **options: Unpack[Options]) -> Counterexample | None:
+    """Taking the older part away leaves the newer one exactly, if there is an `invert`."""
+    trial = _Trial.of(aggregate, values, options)
+    if trial.aggregate.invert is None:
+        return None
+    return trial.search("inversion", 2, lambda a, b: (trial.invert(trial.combine(a, b), a), b), exact=True)
+
+
+LAWS: tuple[Law, ...] = (purity, elementwise, identity, singleton, associativity, commutativity, inversion)
+"""All laws, in the order in which `check` tries them: later ones can fail because an earlier one does not hold."""
+
+
+@dataclass(frozen=True)
+class _Trial:
+    """An aggregate with records to try it on. With `columns=True` records and partials are arrays of one item each."""
+
+    aggregate: Aggregate
+    records: list[Record]
+    seed: int = 0
+    rounds: int = 60
+    tolerance: float = 1e-9
+
+    @classmethod
+    def of(cls, aggregate: Aggregate | Bound, values: Sequence[Any], options: Options) -> _Trial:
+        names = aggregate.columns if isinstance(aggregate, Bound) else None
+        rows = [_row(value, names) for value in values]
+        kinds = tuple(options.get("kinds") or map(_kind, zip(*rows, strict=True)))
+        resolved = aggregate.resolve(_checked(kinds, names)) if isinstance(aggregate, Bound) else aggregate
+        records = rows if resolved.nulls else [row for row in rows if None not in row]
+        if resolved.columns and kinds and records:
+            records = as_arrays(records, kinds, names or ("",) * len(kinds), resolved)
+        rest: Any = {name: value for name, value in options.items() if name != "kinds"}
+        return cls(resolved, records, **rest)
+
+    @cached_property
+    def empty(self) -> Any:
+        value = self.aggregate.init()
+        if not self.aggregate.columns:
+            return value
+        items = value if isinstance(value, tuple) else (value,)
+        ranks = self.aggregate.view == "ranks"
+        parts = [array_of([item], field.kind, ranks) for item, field in zip(items, self.aggregate.fields, strict=True)]
+        return tuple(parts) if len(parts) > 1 else parts[0]
+
+    @cached_property
+    def partials(self) -> list[Any]:
+        """Of no record, of each record alone, and of random parts; the shorter ones first."""
+        choice = random.Random(self.seed)
+        longest = min(_LONGEST, len(self.records))
+        sizes = sorted(choice.randint(0, longest) for _ in range(self.rounds))
+        parts = [choice.sample(self.records, size) for size in sizes]
+        return [self.empty, *map(self.fold, ([record] for record in self.records)), *map(self.fold, parts)]
+
+    def fold(self, records: Sequence[Record]) -> Any:
+        if not self.aggregate.columns:
+            return reduce(self.agg, records, self.empty)
+        # Not from `init()` on, or a wrong identity would be part of every partial and could not be seen.
+        singles = [self.agg(self.empty, record) for record in records] or [self.empty]
+        return reduce(self.combine, singles) if self.aggregate.combine else singles[-1]
+
+    def agg(self, acc: Any, record: Record) -> Any:
+        return quietly(self.aggregate.agg, unshared((acc, *record)))
+
+    def combine(self, a: Any, b: Any) -> Any:
+        return quietly(self.aggregate.combine, unshared((a, b)))
+
+    def invert(self, ab: Any, a: Any) -> Any:
+        return quietly(self.aggregate.invert, unshared((ab, a)))
+
+    def chosen(self, count: int) -> Iterator[tuple[Any, ...]]:
+        """Choices of `count` partials, those of few records first."""
+        choice, size = random.Random(self.seed + count), len(self.partials)
+        places = {tuple(choice.randrange(size) for _ in range(count)) for _ in range(self.rounds)}
+        # One partial alone is cheap to try, and a law about it fails for few: try them all.
+        places |= {(place,) * count for place in range(size if count == 1 else 1)}
+        for some in sorted(places, key=lambda some: (sum(some), some)):
+            yield tuple(self.partials[place] for place in some)
+
+    def search(
+        self, law: str, count: int, sides: Callable[..., tuple[Any, Any]], exact: bool = False
+    ) -> Counterexample | None:
+        """The first choice of `count` partials for which the two sides differ."""
+        if self.aggregate.combine is None:
+            return None
+        for arguments in self.chosen(count):
+            left, right = sides(*arguments)
+            if not (alike(plain_value(left), plain_value(right)) if exact else self.equal(left, right, arguments)):
+                return Counterexample(law, plain_value(arguments), plain_value(left), plain_value(right))
+        return None
+
+    def calls(self) -> Iterator[tuple[str, Any, tuple[Any, ...]]]:
+        """Every function with arguments to try it on, as (name, function, fresh arguments)."""
+        own = self.aggregate
+        for record in self.records:
+            yield "agg", own.agg, unshared((self.empty, *record))
+        for pair in self.chosen(2) if own.combine else ():
+            yield "combine", own.combine, unshared(pair)
+            if own.invert:
+                yield "invert", own.invert, unshared((self.combine(*pair), pair[0]))
+        for a in self.partials if own.lower else ():
+            if self.lowers(a):
+                yield "lower", own.lower, (unshared(a),)
+
+    def lowers(self, a: Any) -> bool:
+        """Whether this partial has a result; that some have none (an empty one, an overflow) breaks no law."""
+        try:
+            quietly(self.aggregate.lower, (unshared(a),))
+        except ArithmeticError:
+            return False
+        return True
+
+    def on_arrays(self, name: str, function: Any, many: list[tuple[Any, ...]]) -> Counterexample | None:
+        """A call on arrays of one and of two dimensions whose cells are not as the calls on single items."""
+        alone = [plain_value(quietly(function, unshared(arguments))) for arguments in many]
+        for shape in ((len(many),), (2, len(many))):
+            stacked = stack_of(many, shape)
+            try:
+                result = quietly(function, stacked)
+            except (ValueError, TypeError, IndexError, AttributeError) as error:
+                return Counterexample("elementwise", (), f"{type(error).__name__}: {error}", alone[0], name)
+            found = leaves_of(result)
+            wrong = [np.shape(leaf) for leaf in found if np.shape(leaf) != shape]
+            if wrong:
+                return Counterexample("elementwise", (), f"shape {wrong[0]}", f"shape {shape}", name)
+            for place in np.ndindex(shape):
+                cell, single = listed(mapped(result, operator.itemgetter(place))), listed(alone[place[-1]])
+                if not self.equal(cell, single):
+                    return Counterexample("elementwise", plain_value(many[place[-1]]), cell, single, name)
+        return None
+
+    def equal(self, left: Any, right: Any, arguments: tuple[Any, ...] = ()) -> bool:
+        """Equal, or for floats within the tolerance, field by field."""
+        sides, others = (plain_items(left), plain_items(right)), [plain_items(argument) for argument in arguments]
+        if len(sides[0]) != len(sides[1]):
+            return False
+        for at, (x, y) in enumerate(zip(*sides, strict=True)):
+            if not alike(x, y) and not self.near(x, y, [other[at] for other in others if at < len(other)]):
+                return False
+        return True
+
+    def near(self, x: Any, y: Any, others: Sequence[Any]) -> bool:
+        numbers = [float(item) for item in (x, y, *others) if isinstance(item, (*FLOAT, int))]
+        floats = isinstance(x, FLOAT) or isinstance(y, FLOAT)
+        if not (floats and all(isinstance(side, (*FLOAT, int)) and math.isfinite(side) for side in (x, y))):
+            return False
+        return abs(numbers[0] - numbers[1]) <= self.tolerance * max(abs(n) for n in numbers if math.isfinite(n))
+
+
+def _row(value: Any, names: tuple[str, ...] | None) -> Record:
+    if names == ():
+        return ()
+    row = value if isinstance(value, tuple) else (value,)
+    if names is not None and len(row) != len(names):
+        raise InvalidValue(f"`values` must be tuples of {len(names)} for as many columns; got {excerpt(value)}.")
+    return row
+
+
+def _kind(values: Sequence[Any]) -> str:
+    known = next((value for value in values if value is not None), None)
+    if known is None:
+        raise InvalidValue(
+            '`values` has a column of nulls only, which has no kind. Give `kinds`, for example ("double",).'
+        )
+    return infer_fields(known)[0].kind
+
+
+def _checked(kinds: tuple[str, ...], names: tuple[str, ...] | None) -> tuple[str, ...]:
+    if len(kinds) != len(names or ()):
+        raise InvalidValue(
+            f"`kinds` must have one kind for each of {len(names or ())} column(s); got {excerpt(kinds)}."
+        )
+    return kinds

@@ -1,0 +1,221 @@
+"""Kernels of functions on rows: plain Python, one partial after another."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Iterator, Sequence
+from itertools import islice, repeat
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from slicing.aggregates.aggregate import Aggregate
+from slicing.aggregates.arrays import (
+    OBJECT_BYTES,
+    Array,
+    Partials,
+    as_tuple,
+    copied,
+    is_immutable,
+    is_varying,
+    object_array,
+    text_bytes,
+)
+from slicing.aggregates.arrow import objects_to_arrow, to_numpy
+from slicing.aggregates.fields import (
+    Field,
+)
+from slicing.aggregates.kernel import RETURN, Kernel
+from slicing.errors import InvalidType, RowFailure, excerpt
+
+
+class RowsKernel(Kernel):
+    """Functions for single rows, run in the same kernels on object arrays: one item is one partial."""
+
+    width = 1
+
+    def __init__(self, label: str, aggregate: Aggregate):
+        super().__init__(label, aggregate)
+        value = aggregate.init()
+        self._single = len(self.fields) == 1 and not isinstance(value, tuple)
+        # Where `init()` has None, the functions know what it means.
+        self._required = [at for at, item in enumerate(as_tuple(value)) if item is not None]
+        self._combine = aggregate.combine and np.frompyfunc(aggregate.combine, 2, 1)
+        self._invert = aggregate.invert and np.frompyfunc(aggregate.invert, 2, 1)
+
+    def spread(self, shape: int | tuple[int, ...]) -> Partials:
+        cells, value = np.empty(shape, dtype=object), self.aggregate.init()
+        if is_immutable(value):
+            cells.fill(value)
+            return [cells]
+        return [object_array((self.aggregate.init() for _ in range(cells.size)), cells.shape)]
+
+    def fold(self, values: Sequence[Any], starts: Array, count: int, onto: Partials | None = None) -> Partials:
+        init, agg = self.aggregate.init, self.aggregate.agg
+        acc: Any = ()
+        rows = zip(*(value.tolist() for value in values), strict=True) if values else repeat((), count)
+        records, folded = iter(list(rows)), np.empty(len(starts), dtype=object)
+        try:
+            for group, size in enumerate(_sizes(starts, count)):
+                acc = init() if onto is None else onto[0][group]
+                for record in islice(records, size):
+                    acc = agg(acc, *record)
+                folded[group] = acc
+        except MemoryError:
+            raise
+        except Exception as error:
+            raise self._fault("agg", _taken(records, count), error, "agg", acc) from error
+        self._check("agg", folded, lambda group: int(starts[group]))
+        return [folded]
+
+    def combine(self, a: Partials, b: Partials) -> Partials:
+        return [self._apply("combine", self._combine, self.aggregate.combine, a[0], b[0])]
+
+    def invert(self, ab: Partials, a: Partials) -> Partials:
+        return [self._apply("invert", self._invert, self.aggregate.invert, ab[0], a[0])]
+
+    def lower(self, partials: Partials) -> list[np.ma.MaskedArray[Any, Any] | Array]:
+        items = partials[0]
+        self._check(self._makers, items)
+        if self.aggregate.lower is not None:
+            own = self._own(items)
+            items = self._apply("lower", np.frompyfunc(self.aggregate.lower, 1, 1), self.aggregate.lower, own)
+        if len(self.results) == 1 and not (self.aggregate.lower is None and not self._single):
+            return [items]
+        return self._unzip(items, self.results)
+
+    def results_to_arrow(self, partials: Partials, dictionary: pa.Array | None) -> list[pa.Array]:
+        columns = self.lower(partials)
+        return [objects_to_arrow(c, field, self.label) for c, field in zip(columns, self.results, strict=True)]
+
+    def to_arrow(self, partials: Partials, dictionary: pa.Array | None) -> list[pa.Array]:
+        columns = [partials[0]] if self._single else self._unzip(partials[0], self.fields)
+        arrays = [objects_to_arrow(c, field, self.label) for c, field in zip(columns, self.fields, strict=True)]
+        if any(arrays[at].null_count for at in self._required):
+            self._check(self._makers, partials[0])
+        return arrays
+
+    def from_arrow(
+        self, arrays: Sequence[pa.Array], dictionary: pa.Array | None = None
+    ) -> tuple[Partials, pa.Array | None]:
+        lists = [array.to_pylist() for array in arrays]
+        items = lists[0] if self._single else zip(*lists, strict=True)
+        return [np.fromiter(items, dtype=object, count=len(lists[0]))], None
+
+    def values(self, arrays: Sequence[pa.Array]) -> tuple[list[Any], pa.Array | None]:
+        return [to_numpy(array, np.dtype(np.object_)) for array in arrays], None
+
+    def lengths(self, partials: Partials, dictionary: pa.Array | None) -> Array | float:
+        varying = [i for i, field in enumerate(self.fields) if is_varying(field)]
+        if not varying:
+            return 0.0
+        if self._single:
+            return text_bytes(partials[0].tolist())
+        columns = self._unzip(partials[0], self.fields)
+        return sum((text_bytes(columns[i].tolist()) for i in varying), np.zeros(len(partials[0])))
+
+    @property
+    def object_bytes(self) -> float:
+        return OBJECT_BYTES * (len(self.fields) + (not self._single))
+
+    def reduce(self, partials: Partials, starts: Array) -> Partials:
+        combine, count = self.aggregate.combine, len(partials[0])
+        acc: Any = ()
+        assert combine is not None
+        items, joined = iter(partials[0].tolist()), np.empty(len(starts), dtype=object)
+        try:
+            for group, size in enumerate(_sizes(starts, count)):
+                acc = next(items)
+                for item in islice(items, size - 1):
+                    acc = combine(acc, item)
+                joined[group] = acc
+        except MemoryError:
+            raise
+        except Exception as error:
+            raise self._fault("combine", _taken(items, count), error, "combine", acc) from error
+        self._check("combine", joined, lambda group: int(starts[group]))
+        return [joined]
+
+    def _unzip(self, items: Array, fields: tuple[Field, ...]) -> list[Array]:
+        try:
+            columns = list(zip(*items.tolist(), strict=True)) or [()] * len(fields)
+        except (TypeError, ValueError):
+            columns = []
+        if len(columns) != len(fields):
+            wrong = (not isinstance(item, tuple) or len(item) != len(fields) for item in items)
+            index = next(at for at, is_wrong in enumerate(wrong) if is_wrong)
+            named = f"{len(fields)} items ({', '.join(map(str, fields))})"
+            rule, found = f"the functions of `{self.label}` must return tuples of {named};", excerpt(items[index])
+            remedy = "Return all of them, or give another `partial` or `returns`."
+            raise RowFailure(InvalidType, rule, f"got {found}", remedy, index)
+        return [np.fromiter(column, dtype=object, count=len(items)) for column in columns]
+
+    def _apply(self, name: str, ufunc: Any, function: Any, *arrays: Array) -> Array:
+        try:
+            with np.errstate(all="ignore"):  # what a user's function does to floats is no warning of numpy
+                return np.asarray(ufunc(*arrays), dtype=object)
+        except MemoryError:
+            raise
+        except Exception:
+            # Rare, so the way of the many pays nothing for it: find the first item that fails.
+            for index, items in enumerate(zip(*(array.ravel() for array in arrays), strict=True)):
+                try:
+                    function(*items)
+                except Exception as error:
+                    raise self._fault(name, index, error, self._makers, *items) from error
+            raise
+
+    def _fault(self, name: str, index: int, error: Exception, makers: str, *partials: Any) -> RowFailure:
+        """What went wrong: `makers` returned one of the partials with a null before, or else the function raised."""
+        null = next((partial for partial in partials if self._lacks(partial)), self)
+        return self._failure(name, index, error) if null is self else self._null(makers, null, index)
+
+    def _check(self, makers: str, made: Array, index: Callable[[int], int] = int) -> None:
+        """Raise a RowFailure for the first partial with a null, the one at `at` being made of item `index(at)`."""
+        items = made.ravel().tolist()
+        if self._has_null(items):
+            for at, item in enumerate(items):
+                if self._lacks(item):
+                    raise self._null(makers, item, index(at))
+
+    def _null(self, makers: str, found: Any, index: int) -> RowFailure:
+        rule = f"`{makers}` of `{self.label}` must return a value for each field: a partial has no nulls;"
+        return RowFailure(InvalidType, rule, f"got {excerpt(found)}", RETURN, index)
+
+    def _lacks(self, partial: Any) -> bool:
+        parts = partial if isinstance(partial, tuple | list) else (partial,)
+        return any(parts[at] is None for at in self._required if at < len(parts))
+
+    @property
+    def _makers(self) -> str:
+        """What a partial comes from if `agg`, whose partials are checked at once, has not made it."""
+        return "combine` or `invert" if self.aggregate.invert else "combine"
+
+    def _has_null(self, items: list[Any]) -> bool:
+        """Whether there is a null in one of the partials, in a field in which `init()` has none."""
+        if self._single:
+            return bool(self._required) and None in items
+        try:
+            if len(self._required) == len(self.fields):
+                return any(map(operator.contains, items, repeat(None)))
+            return any(None in map(operator.itemgetter(at), items) for at in self._required)
+        except (TypeError, IndexError):
+            return None in items  # what else is no tuple of all fields is refused where it is stored
+
+    def _own(self, items: Array) -> Array:
+        """The partials for `lower`, which may change what it is given: copies of what can be, as they may be kept."""
+        fixed = all(field.kind != "binary" for field in self.fields)
+        if fixed and (self._single or set(map(type, items.tolist())) <= {tuple}):
+            return items
+        return copied(items)
+
+
+def _sizes(starts: Array, count: int) -> list[int]:
+    sizes: list[int] = np.diff(np.append(starts, count)).tolist()
+    return sizes
+
+
+def _taken(items: Iterator[Any], count: int) -> int:
+    """The place of the item that was taken last, of `count` in all."""
+    return max(0, count - operator.length_hint(items) - 1)

@@ -1,0 +1,199 @@
+"""Cells: partials made of numbers as one numpy array per field, and those that do not fit as Python has them.
+
+An integer may outgrow 64 bits in memory, where Python goes on with it, and a function may return what is no number at
+all, which is refused where it is stored. Such a partial is put aside, and its cell holds the place as a number of a
+range that is kept free for it. So whatever moves cells moves it too, and it is found again by looking at one field.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from threading import Lock
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from slicing.aggregates.aggregate import Aggregate
+from slicing.aggregates.tracing.formulas import TYPES
+
+Array = NDArray[Any]
+Partials = list[Array]
+
+FIRST = 0x7FFC_5E1F_0000_0000
+"""Of the places, as integers or as the bits of floats, which are a NaN then."""
+COUNT = 1 << 31
+FULL = 1 << 20
+"""From so many partials put aside in a process on, its next kernels work by rows."""
+_EXACT_FLOAT = 2**53
+_PLAIN = {bool, int, float}
+
+
+class Aside:
+    """What a process has put aside; places are never used again, since nobody knows which cells are left."""
+
+    def __init__(self) -> None:
+        self.partials: list[Any] = []
+        self._known: dict[Any, int] = {}
+        self._lock = Lock()
+
+    @property
+    def is_full(self) -> bool:
+        """Whether tracing costs more memory than it is worth."""
+        return len(self.partials) >= FULL
+
+    def put(self, partial: Any) -> int:
+        """The place of a partial, as a cell holds it; equal numbers share one."""
+        key = _key(partial)
+        with self._lock:
+            if key is not None and key in self._known:
+                return self._known[key]
+            place = FIRST + len(self.partials)
+            self.partials.append(partial)
+            if key is not None:
+                self._known[key] = place
+            return place
+
+
+def _key(partial: Any) -> Any:
+    """The same for partials that are the same to the bit; None for what is not made of plain numbers."""
+    if type(partial) is tuple:
+        keys = tuple(map(_key, partial))
+        return None if None in keys else keys
+    return (type(partial), repr(partial) if type(partial) is float else partial) if type(partial) in _PLAIN else None
+
+
+ASIDE = Aside()
+
+
+class Cells:
+    """Between partials as Python has them and as columns, for the fields of one aggregate."""
+
+    def __init__(self, aggregate: Aggregate):
+        value = aggregate.init()
+        self.is_single = not isinstance(value, tuple)
+        self.types = [TYPES[field.kind] for field in aggregate.fields]
+        self.dtypes = [np.dtype({"bool": np.bool_, "int": np.int64, "float": np.float64}[t]) for t in self.types]
+        carriers = [self.types.index(type_) for type_ in ("int", "float") if type_ in self.types]
+        self.carrier = carriers[0] if carriers else None
+        items = (value,) if self.is_single else value
+        self.init = [dtype.type(item) for dtype, item in zip(self.dtypes, items, strict=True)]
+        free = [at for at, type_ in enumerate(self.types) if type_ == "int" and at == self.carrier]
+        self._checked = free[0] if free else None
+
+    def spread(self, shape: int | tuple[int, ...]) -> Partials:
+        """`init` in every cell."""
+        return [np.full(shape, item, dtype=dtype) for item, dtype in zip(self.init, self.dtypes, strict=True)]
+
+    def places(self, columns: Sequence[Array]) -> Array | None:
+        """The places of the cells whose partials are put aside, others being negative; None if there are none."""
+        if self.carrier is None or not ASIDE.partials:
+            return None
+        marks = columns[self.carrier].view(np.int64)
+        if not marks.size or int(marks.max()) < FIRST:
+            return None
+        found = marks - FIRST
+        found[(marks < FIRST) | (found >= len(ASIDE.partials))] = -1
+        return found if (found >= 0).any() else None
+
+    def reserved(self, columns: Sequence[Array]) -> Array | None:
+        """Cells with a number of the range that is kept free, which must be put aside themselves."""
+        if self._checked is None:
+            return None
+        column = columns[self._checked]
+        if not column.size or int(column.max()) < FIRST:
+            return None
+        found: Array = (column >= FIRST) & (column < FIRST + COUNT)
+        return found if found.any() else None
+
+    def objects(self, columns: Sequence[Array]) -> list[Any]:
+        """The partials of columns of one dimension, as a user's function takes them."""
+        lists = [column.tolist() for column in columns]
+        items = lists[0] if self.is_single else list(zip(*lists, strict=True))
+        places = self.places(columns)
+        if places is not None:
+            for at in np.flatnonzero(places >= 0).tolist():
+                items[at] = ASIDE.partials[places[at]]
+        return items
+
+    def columns(self, items: list[Any]) -> Partials:
+        """The columns of partials, as a user's function returned them."""
+        if self.is_single:
+            lists: list[Any] = [items]
+        else:
+            try:
+                lists = list(zip(*items, strict=True)) if set(map(type, items)) <= {tuple} else []
+            except ValueError:
+                lists = []
+            if len(lists) != len(self.types):
+                return self.spread(0) if not items else self._mixed(items)
+        made = [_column(column, type_) for column, type_ in zip(lists, self.types, strict=True)]
+        found = [column for column in made if column is not None]
+        if len(found) < len(made):
+            return self._mixed(items)
+        self.put_reserved(found)
+        return found
+
+    def is_plain(self, partial: Any) -> bool:
+        """Whether a partial is of Python's own numbers, of the fields' types but for their size."""
+        parts = (partial,) if self.is_single else partial
+        if type(parts) is not tuple or len(parts) != len(self.types):
+            return False
+        kinds = {"bool": (bool,), "int": (int, bool), "float": (float, int)}
+        return all(type(part) in kinds[type_] for part, type_ in zip(parts, self.types, strict=True))
+
+    def put_reserved(self, columns: Partials) -> None:
+        """Put aside what would be taken for a place; the columns are changed."""
+        reserved = self.reserved(columns)
+        if reserved is None or self.carrier is None:
+            return
+        for at in np.flatnonzero(reserved).tolist():
+            items = tuple(column[at].item() for column in columns)
+            columns[self.carrier][at] = ASIDE.put(items[0] if self.is_single else items)
+
+    def _mixed(self, items: list[Any]) -> Partials:
+        """Columns of partials of which some do not fit: those are put aside."""
+        assert self.carrier is not None
+        columns = self.spread(len(items))
+        marks = columns[self.carrier].view(np.int64)
+        for at, item in enumerate(items):
+            parts = (item,) if self.is_single else item
+            if type(parts) is tuple and len(parts) == len(self.types) and all(map(_fits, parts, self.types)):
+                for column, part in zip(columns, parts, strict=True):
+                    column[at] = part
+            else:
+                marks[at] = ASIDE.put(item)
+        self.put_reserved_but(columns, items)
+        return columns
+
+    def put_reserved_but(self, columns: Partials, items: list[Any]) -> None:
+        """As `put_reserved`, for cells some of which are places already."""
+        reserved = self.reserved(columns)
+        if reserved is None:
+            return
+        for at in np.flatnonzero(reserved).tolist():
+            marks = columns[self.carrier]  # type: ignore[index]
+            part = items[at] if self.is_single else items[at][self.carrier] if type(items[at]) is tuple else None
+            if type(part) is int and part == int(marks[at]):
+                marks[at] = ASIDE.put(items[at])
+
+
+def _column(items: Sequence[Any], type_: str) -> Array | None:
+    """Python's numbers as an array, None if one of them does not fit."""
+    kinds = set(map(type, items))
+    if type_ == "float":
+        if kinds <= {float}:
+            return np.array(items, dtype=np.float64)
+        if kinds <= {float, int} and all(abs(i) <= _EXACT_FLOAT for i in items if type(i) is int):
+            return np.array(items, dtype=np.float64)
+        return None
+    if kinds <= ({bool} if type_ == "bool" else {int, bool}):
+        try:
+            return np.array(items, dtype=np.bool_ if type_ == "bool" else np.int64)
+        except OverflowError:
+            return None
+    return None
+
+
+def _fits(part: Any, type_: str) -> bool:
+    return _column((part,), type_) is not None

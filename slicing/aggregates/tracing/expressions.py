@@ -1,0 +1,227 @@
+"""Expressions: what a function did with stand-ins, as a graph of typed operations. Nothing is calculated here.
+
+Types are those of Python's numbers: "bool", "int", "float"; and "none" for None. Which types an operation takes and
+gives is Python's rule: `True + 1` is an int, `1 / 2` a float. An operation that may raise, or whose result may be none
+that numpy has, is *fallible*: `slicing.aggregates.tracing.exact` says for which cells it is.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+MOST_NODES = 1000
+"""More operations than this in one function are not traced: it is a loop rather than a formula."""
+_NUMBERS = ("bool", "int", "float")
+_ARITHMETIC = {"add": "+", "sub": "-", "mul": "*", "floordiv": "//", "mod": "%"}
+_BITS = {"and": "&", "or": "|", "xor": "^"}
+_SHIFTS = {"lshift": "<<", "rshift": ">>"}
+COMPARISONS = {"lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==", "ne": "!="}
+_INFIX = {**_ARITHMETIC, **_BITS, **_SHIFTS, **COMPARISONS, "truediv": "/"}
+_NAMES = {
+    "abs": "np.abs",
+    "sqrt": "np.sqrt",
+    "copysign": "np.copysign",
+    "isnan": "np.isnan",
+    "isinf": "np.isinf",
+    "isfinite": "np.isfinite",
+    "where": "np.where",
+    "tofloat": "np.float64",
+    "exactfloat": "np.float64",
+    "toint": "np.int64",
+    "round": "np.rint",
+    "trunc": "np.trunc",
+    "floor": "np.floor",
+    "ceil": "np.ceil",
+}
+FALLIBLE = frozenset(
+    {"truediv", "floordiv", "mod", "lshift", "rshift", "ipow", "sqrt", "exactfloat", "round", "trunc", "floor", "ceil"}
+) | {"call", "unequal_nan"}
+"""Operations that fail for some cells whatever their types; arithmetic of integers may overflow besides."""
+
+
+class Untraceable(BaseException):
+    """Why a function is not traced, in a few words. Not an Exception, so that the function does not take it for one."""
+
+
+@dataclass(frozen=True, eq=False)
+class Expr:
+    """An operation on others, of a type; or an input or a constant, which `value` says. Equal ones are one object.
+
+    `call` is the function that is called for each item where `op` is "call".
+    """
+
+    op: str
+    args: tuple[Expr, ...]
+    type: str
+    value: Any = None
+    call: Callable[..., Any] | None = None
+
+    @property
+    def is_fallible(self) -> bool:
+        """Whether it may fail for some cells by itself."""
+        if self.op in COMPARISONS:
+            return {arg.type for arg in self.args} == {"int", "float"}
+        return self.op in FALLIBLE or (self.type == "int" and self.op in ("add", "sub", "mul", "neg", "abs"))
+
+    def __str__(self) -> str:
+        return _text(self, top=True)
+
+
+class Graph:
+    """Makes expressions of one function, each distinct one once."""
+
+    def __init__(self) -> None:
+        self._known: dict[Any, Expr] = {}
+
+    def make(
+        self, op: str, args: tuple[Expr, ...], type_: str, value: Any = None, call: Callable[..., Any] | None = None
+    ) -> Expr:
+        """The expression, made at most once."""
+        key = (op, tuple(map(id, args)), type_, _exact_key(value), call)
+        if key not in self._known:
+            if len(self._known) >= MOST_NODES:
+                raise Untraceable(f"it has more than {MOST_NODES} operations")
+            self._known[key] = Expr(op, args, type_, value, call)
+        return self._known[key]
+
+    def input(self, name: str, at: int, type_: str) -> Expr:
+        """Input `at` of those called `name`, such as field 0 of the partial `acc`."""
+        return self.make("input", (), type_, (name, at))
+
+    def constant(self, value: Any) -> Expr:
+        """A bool, an int of 64 bits, a float or None."""
+        if value is None:
+            return self.make("const", (), "none")
+        kind = type(value).__name__
+        if kind not in _NUMBERS:
+            raise Untraceable(f"it uses a value of type {kind}")
+        if kind == "int" and not -(2**63) <= value < 2**63:
+            raise Untraceable("it uses an integer of more than 64 bits")
+        return self.make("const", (), kind, value)
+
+    def unary(self, op: str, x: Expr) -> Expr:
+        """Minus, plus, absolute value or the inverse of the bits."""
+        if op == "invert":
+            if x.type == "float":
+                raise Untraceable("it inverts the bits of a float")
+            return self.make("invert", (self.as_int(x),), "int")
+        x = self.as_int(x)
+        return x if op == "pos" else self.make(op, (x,), x.type)
+
+    def binary(self, op: str, x: Expr, y: Expr) -> Expr:
+        """An operator of two operands, as Python has it for their types."""
+        types = {x.type, y.type}
+        if "none" in types:
+            raise Untraceable("it calculates with None")
+        if op == "pow":
+            return self._power(x, y)
+        if op in _BITS and types == {"bool"}:
+            return self.make(op, (x, y), "bool")
+        x, y = self.as_int(x), self.as_int(y)
+        if op in COMPARISONS:
+            if "float" in types:
+                x, y = self._exact_constant(x), self._exact_constant(y)
+            return self.make(op, (x, y), "bool")
+        if op in _BITS or op in _SHIFTS:
+            if "float" in types:
+                raise Untraceable(f"it uses `{_INFIX[op]}` on a float")
+            return self.make(op, (x, y), "int")
+        if op == "truediv" and types <= {"int", "bool"}:
+            return self.make(op, (x, y), "float")
+        if "float" in types:
+            return self.make(op, (self.as_float(x), self.as_float(y)), "float")
+        return self.make(op, (x, y), "int")
+
+    def _exact_constant(self, x: Expr) -> Expr:
+        """A constant integer as a float, where it is the same number."""
+        return self.as_float(x) if x.op == "const" and x.type == "int" and abs(x.value) <= 2**53 else x
+
+    def _power(self, x: Expr, y: Expr) -> Expr:
+        x, y = self.as_int(x), self.as_int(y)
+        if "float" in (x.type, y.type):
+            # Not numpy's, which is not the C library's to the last bit.
+            return self.called(pow, (x, y), "float")
+        if y.op == "const" and y.value >= 0:
+            return self.make("ipow", (x, y), "int") if y.value else self.constant(1)
+        raise Untraceable("it raises an integer to a power that is not a constant >= 0")
+
+    def called(self, function: Callable[..., Any], args: tuple[Expr, ...], type_: str) -> Expr:
+        """A function that Python calls for each item, where numpy has no equal."""
+        return self.make("call", args, type_, call=function)
+
+    def where(self, condition: Expr, yes: Expr, no: Expr) -> Expr:
+        """`yes` where the condition holds, else `no`; both of one type, or one of them None."""
+        if yes is no:
+            return yes
+        types = {yes.type, no.type} - {"none"}
+        return self.make("where", (condition, yes, no), types.pop() if types else "none")
+
+    def truth(self, x: Expr) -> Expr:
+        """What `bool` makes of a number: NaN is true."""
+        if x.type == "bool":
+            return x
+        return self.make("ne", (x, self.constant(0 if x.type == "int" else 0.0)), "bool")
+
+    def as_int(self, x: Expr) -> Expr:
+        """A bool as the int that it is in arithmetic, others as they are."""
+        if x.type != "bool":
+            return x
+        return self.constant(int(x.value)) if x.op == "const" else self.make("toint", (x,), "int")
+
+    def as_float(self, x: Expr) -> Expr:
+        """A number as `float(x)`."""
+        if x.type == "float":
+            return x
+        x = self.as_int(x)
+        return self.constant(float(x.value)) if x.op == "const" else self.make("tofloat", (x,), "float")
+
+    def rounded(self, op: str, x: Expr) -> Expr:
+        """A float made an int by `round`, `trunc`, `floor` or `ceil`; an int is one."""
+        x = self.as_int(x)
+        return x if x.type == "int" else self.make(op, (x,), "int")
+
+
+def inputs(expressions: Sequence[Expr]) -> set[tuple[str, int]]:
+    """The inputs that some expressions depend on, as (name, place)."""
+    return {expr.value for expr in walk(expressions) if expr.op == "input"}
+
+
+def walk(expressions: Sequence[Expr]) -> Iterator[Expr]:
+    """All expressions that some are made of, each once, and themselves."""
+    seen: set[int] = set()
+    waiting = list(expressions)
+    while waiting:
+        expr = waiting.pop()
+        if id(expr) not in seen:
+            seen.add(id(expr))
+            yield expr
+            waiting.extend(expr.args)
+
+
+def _exact_key(value: Any) -> Any:
+    """Distinguishes 0.0 from -0.0 and 1 from True, and finds NaN again."""
+    return (float, struct.pack("<d", value)) if type(value) is float else (type(value), value)
+
+
+def _text(expr: Expr, top: bool = False) -> str:
+    if expr.op == "const":
+        return (
+            str(expr.value) if expr.type != "float" or abs(expr.value) < float("inf") else f"np.float64('{expr.value}')"
+        )
+    if expr.op == "input":
+        name, at = expr.value
+        return name if at < 0 else f"{name}[{at}]"
+    if expr.op in _INFIX:
+        inner = f" {_INFIX[expr.op]} ".join(map(_text, expr.args))
+        return inner if top else f"({inner})"
+    args = ", ".join(_text(arg, top=True) for arg in expr.args)
+    if expr.op in ("neg", "invert"):
+        return f"{'-' if expr.op == 'neg' else '~'}{_text(expr.args[0])}"
+    if expr.op == "ipow":
+        return f"{_text(expr.args[0])} ** {expr.args[1]}"
+    if expr.op == "call":
+        return f"each({getattr(expr.call, '__name__', 'function')}, {args})"
+    return f"{_NAMES.get(expr.op, expr.op)}({args})"

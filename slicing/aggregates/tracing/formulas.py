@@ -1,0 +1,234 @@
+"""Formulas: a user's function as a tree of paths and an expression for each field of what it returns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from slicing.aggregates.aggregate import Aggregate
+from slicing.aggregates.fields import FLOATS, INTEGERS, Field
+from slicing.aggregates.tracing.copies import Check, checked, copied
+from slicing.aggregates.tracing.exact import DTYPES, Calculation, Column, Mask, is_static, nulls
+from slicing.aggregates.tracing.expressions import Expr, Graph, Untraceable
+from slicing.aggregates.tracing.paths import Path, Tree, explore, merged
+from slicing.aggregates.tracing.standins import Opaque, StandIn, expr_of, is_number
+
+TYPES = {"boolean": "bool", **dict.fromkeys(INTEGERS, "int"), **dict.fromkeys(FLOATS, "float")}
+"""The types of Python's numbers for kinds; other kinds have none here."""
+_EXACT_FLOAT = 2**53
+
+Arguments = Callable[[Path], tuple[Any, ...]]
+Returned = Callable[[Path, Any], tuple[Expr, ...]]
+
+
+@dataclass(frozen=True)
+class Formula:
+    """What a function returns, as `outputs`, and on which path it fails; `unchanged` must all still hold."""
+
+    graph: Graph
+    tree: Tree
+    outputs: tuple[Expr, ...]
+    unchanged: tuple[Check, ...]
+    always: bool
+
+    def holds(self) -> bool:
+        """Whether all that the function saw outside itself is still the same."""
+        return all(check() for check in self.unchanged)
+
+    def run(self, inputs: dict[tuple[str, int], Column], count: int) -> tuple[list[Any], Mask | bool]:
+        """The outputs, masked where they are None, each an array of `count` items of its own, and the bad cells."""
+        with np.errstate(all="ignore"):
+            calculation = Calculation(inputs)
+            arrays = [_whole(calculation, expr, count) for expr in self.outputs]
+            bad = None if self.always else calculation.bad(self.tree)
+        return arrays, np.broadcast_to(bad, (count,)) if isinstance(bad, np.ndarray | np.bool_) else bad
+
+
+def _whole(calculation: Calculation, expr: Expr, count: int) -> Any:
+    array = calculation.of(expr).array
+    if expr.type != "none" and np.ndim(array) == 0:
+        array = np.full(count, array, dtype=DTYPES[expr.type])
+    absent = nulls(expr, calculation)
+    if absent is None:
+        return array
+    if expr.type == "none":
+        return np.ma.MaskedArray(np.zeros(count, dtype=bool), True)
+    return np.ma.MaskedArray(array, np.broadcast_to(absent, (count,)))
+
+
+def traced_function(function: Any, arguments: Arguments, returned: Returned) -> Formula:
+    """The formula of a function. Raises Untraceable with the reason."""
+    unchanged = tuple(checked(function))
+    graph = Graph()
+
+    def run(path: Path) -> tuple[Expr, ...]:
+        return returned(path, copied(function, path)(*arguments(path)))
+
+    tree = explore(graph, run)
+    outputs = merged(graph, tree)
+    if outputs is None:
+        raise Untraceable("it always raises")
+    return Formula(graph, tree, outputs, unchanged, is_static(tree))
+
+
+class Signature:
+    """The types of an aggregate's partials, which all its functions share."""
+
+    def __init__(self, aggregate: Aggregate):
+        value = aggregate.init()
+        self.fields = aggregate.fields
+        self.results = aggregate.results
+        self.is_single = not isinstance(value, tuple)
+        self.types = [TYPES[field.kind] for field in self.fields]
+        self.init = list(value) if isinstance(value, tuple) else [value]
+        self.coerced = [type(item) is int and kind == "float" for item, kind in zip(self.init, self.types, strict=True)]
+
+    def partial(self, name: str, types: Sequence[str] | None = None) -> Callable[[Path], Any]:
+        """The stand-in for a partial that is called `name`."""
+
+        def made(path: Path) -> Any:
+            parts = tuple(
+                StandIn(path, path.graph.input(name, -1 if self.is_single else at, type_))
+                for at, type_ in enumerate(types or self.types)
+            )
+            return parts[0] if self.is_single else parts
+
+        return made
+
+    def returned(self, path: Path, value: Any) -> tuple[Expr, ...]:
+        """The expressions of a partial that a function returned, of the fields' types."""
+        return tuple(self._typed(path, item, at) for at, item in enumerate(self._parts(value)))
+
+    def _parts(self, value: Any) -> tuple[Any, ...]:
+        if self.is_single:
+            return (value,)
+        if type(value) is not tuple or len(value) != len(self.fields):
+            what = f"a tuple of {len(value)}" if type(value) is tuple else f"a {type(value).__name__}"
+            raise Untraceable(f"it returns {what}, not {len(self.fields)} fields")
+        return value
+
+    def _typed(self, path: Path, item: Any, at: int) -> Expr:
+        wanted, field = self.types[at], self.fields[at]
+        if not is_number(item):
+            raise Untraceable(f"it returns a {type(item).__name__} for `{field}`")
+        expr = expr_of(path, item)
+        if expr.type == wanted:
+            return expr
+        if wanted == "float" and expr.op == "const" and expr.type == "int" and abs(expr.value) <= _EXACT_FLOAT:
+            return path.graph.as_float(expr)
+        raise Untraceable(f"it returns {_named(expr.type)} for `{field}`")
+
+
+def _named(type_: str) -> str:
+    return {"int": "an integer", "float": "a float", "bool": "a Boolean", "none": "None"}[type_]
+
+
+def unfit(aggregate: Aggregate) -> str:
+    """Why the partials of an aggregate are no columns of numbers; empty if they are."""
+    init = aggregate.init()
+    items = init if isinstance(init, tuple) else (init,)
+    if type(init) is not tuple and isinstance(init, tuple):
+        return f"`init` returns a {type(init).__name__}"
+    for item, field in zip(items, aggregate.fields, strict=True):
+        wanted = TYPES.get(field.kind)
+        if wanted is None:
+            return f"the field `{field}` is no number"
+        kind = type(item).__name__
+        exact = kind == "int" and wanted == "float" and abs(item) <= _EXACT_FLOAT
+        if not (kind == wanted or exact) or (wanted == "int" and not -(2**63) <= item < 2**63):
+            return f"`init` returns a {kind} for `{field}`"
+    return ""
+
+
+def of_agg(aggregate: Aggregate, signature: Signature, values: Sequence[str]) -> Formula:
+    """The formula of `agg` for values of these types, of partials called `acc` and values called `value`.
+
+    Any type but those of Python's numbers is one that numpy has no equal for.
+    """
+
+    def arguments(types: Sequence[str] | None = None) -> Arguments:
+        return lambda path: (
+            signature.partial("acc", types)(path),
+            *(_value(path, at, type_, aggregate.nulls) for at, type_ in enumerate(values)),
+        )
+
+    formula = traced_function(aggregate.agg, arguments(), signature.returned)
+    if any(signature.coerced):
+        _check_coerced(aggregate, signature, arguments)
+    return formula
+
+
+def _value(path: Path, at: int, type_: str, nulls: bool) -> Any:
+    if nulls and path.decide(path.graph.input("null", at, "bool")):
+        return None
+    if type_ not in DTYPES:
+        return Opaque(path, type_)
+    return StandIn(path, path.graph.input("value", at, type_))
+
+
+def _check_coerced(
+    aggregate: Aggregate, signature: Signature, arguments: Callable[[Sequence[str] | None], Arguments]
+) -> None:
+    """Where `init` has an int for a double, `agg` must make floats of it, or Python would go on with integers."""
+    types = ["int" if coerced else type_ for coerced, type_ in zip(signature.coerced, signature.types, strict=True)]
+
+    def returned(path: Path, value: Any) -> tuple[Expr, ...]:
+        for at, item in enumerate(signature._parts(value)):
+            expr = expr_of(path, item)
+            if signature.coerced[at] and expr.type == "int" and expr.op not in ("const", "input"):
+                raise Untraceable(f"it returns an integer for `{signature.fields[at]}`")
+        return ()
+
+    traced_function(aggregate.agg, arguments(types), returned)
+
+
+def of_two(function: Any, signature: Signature, names: tuple[str, str]) -> Formula:
+    """The formula of `combine` or `invert`, of two partials called so."""
+    return traced_function(
+        function, lambda path: tuple(signature.partial(name)(path) for name in names), signature.returned
+    )
+
+
+def of_lower(function: Any, signature: Signature) -> Formula:
+    """The formula of `lower`, of a partial called `a`; of no function, what shows a partial as the result."""
+    results = signature.results
+    for field in results:
+        if field.kind not in TYPES:
+            raise Untraceable(f"its result `{field}` is no number")
+    whole = len(results) == 1 and not (function is None and not signature.is_single)
+
+    def returned(path: Path, value: Any) -> tuple[Expr, ...]:
+        if not whole and (type(value) is not tuple or len(value) != len(results)):
+            raise Untraceable(f"it does not return a tuple of {len(results)}")
+        items = (value,) if whole else value
+        return tuple(_result(path, item, field) for item, field in zip(items, results, strict=True))
+
+    def arguments(path: Path) -> tuple[Any, ...]:
+        return (signature.partial("a")(path),)
+
+    if function is None:
+        return traced_function(_same, arguments, returned)
+    return traced_function(function, arguments, returned)
+
+
+def _same(a: Any) -> Any:
+    return a
+
+
+def _result(path: Path, item: Any, field: Field) -> Expr:
+    wanted = TYPES[field.kind]
+    if item is None:
+        return path.graph.constant(None)
+    if not is_number(item):
+        raise Untraceable(f"it returns a {type(item).__name__} for `{field}`")
+    expr = expr_of(path, item)
+    if expr.type == wanted:
+        return expr
+    if wanted == "float" and expr.type == "int":
+        if expr.op == "const" and abs(expr.value) <= _EXACT_FLOAT:
+            return path.graph.as_float(expr)
+        return path.noted(path.graph.make("exactfloat", (expr,), "float"))
+    raise Untraceable(f"it returns {_named(expr.type)} for `{field}`")

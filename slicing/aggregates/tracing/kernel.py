@@ -1,0 +1,449 @@
+"""The kernel of partials made of numbers: columns between calls, and in the calls of functions that could be traced.
+
+Each function is traced for itself; the others get Python's own numbers, one partial after another. What numpy does not
+come to exactly as Python does, cell by cell, Python does again, so that results and errors are those of rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from slicing.aggregates.aggregate import Aggregate, Fieldwise
+from slicing.aggregates.arrays import Partials
+from slicing.aggregates.arrow import to_numpy
+from slicing.aggregates.fields import arrow_type
+from slicing.aggregates.kernel import Kernel
+from slicing.aggregates.rows import RowsKernel
+from slicing.aggregates.tracing.cells import ASIDE, Cells
+from slicing.aggregates.tracing.exact import DTYPES, Array, Calculation, Column, Mask, either
+from slicing.aggregates.tracing.expressions import Expr, Graph, Untraceable
+from slicing.aggregates.tracing.folds import Step, steps, without
+from slicing.aggregates.tracing.formulas import Formula, Signature, of_agg, of_lower, of_two, unfit
+from slicing.errors import RowFailure
+
+FEW = 48
+"""Up to so many groups are folded sooner by rows, one after another, than by position."""
+SMALL = 8
+"""Up to so many cells Python is through before numpy has begun."""
+_BOUND = 2**62
+_TYPES = {"b": "bool", "i": "int", "u": "int", "f": "float"}
+_ARROW = {"int": pa.types.is_integer, "float": pa.types.is_floating, "bool": pa.types.is_boolean}
+_UNFIT = (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError)
+
+
+class TracedKernel(Kernel):
+    """Functions for single rows on columns. `by_rows` says of each function that is not traced why."""
+
+    def __init__(self, label: str, aggregate: Aggregate):
+        super().__init__(label, aggregate)
+        self.width = len(self.fields)
+        self.rows = RowsKernel(label, aggregate)
+        self.cells = Cells(aggregate)
+        self.signature = Signature(aggregate)
+        self.by_rows: dict[str, str] = {}
+        self._aggs: dict[tuple[str, ...], _Agg | None] = {}
+        self._combine = self._traced("combine", lambda f: of_two(f, self.signature, ("a", "b")))
+        self._invert = self._traced("invert", lambda f: of_two(f, self.signature, ("ab", "a")))
+        self._lower = self._traced("lower", lambda f: of_lower(f, self.signature))
+        self.formulas = {"combine": self._combine, "invert": self._invert, "lower": self._lower}
+        self.joins = self._steps(self._combine, "a", "b")
+        self._set_ufuncs()
+
+    def _traced(self, name: str, trace: Callable[[Any], Formula]) -> Formula | None:
+        function = getattr(self.aggregate, name)
+        if function is None and name != "lower":
+            return None
+        try:
+            return trace(function)
+        except Untraceable as reason:
+            self.by_rows[name] = str(reason)
+        except Exception as error:  # whatever a user's function does to stand-ins, rows are right
+            self.by_rows[name] = f"it cannot be followed ({type(error).__name__}: {error})"
+        return None
+
+    def _steps(self, formula: Formula | None, old: str, new: str) -> list[Step] | None:
+        """`combine` as one operation for each field, of the same fields of both partials."""
+        if formula is None:
+            return None
+        found = steps(formula, self._inputs(formula.graph, old))
+        others = self._inputs(formula.graph, new)
+        if found is None or any(each.added is not other for each, other in zip(found, others, strict=True)):
+            return None
+        return found
+
+    def _inputs(self, graph: Graph, name: str) -> list[Expr]:
+        types = self.signature.types
+        return [graph.input(name, -1 if self.signature.is_single else at, type_) for at, type_ in enumerate(types)]
+
+    def _set_ufuncs(self) -> None:
+        """Where all fields are integers that are added and subtracted, a running total is one cumulative sum."""
+        invert = self._invert
+        if invert is None or self.joins is None or set(self.signature.types) != {"int"} or any(self.signature.init):
+            return
+        pairs = zip(self._inputs(invert.graph, "ab"), self._inputs(invert.graph, "a"), strict=True)
+        wanted = [invert.graph.binary("sub", ab, a) for ab, a in pairs]
+        if list(invert.outputs) == wanted and all(each.op == "add" for each in self.joins):
+            self.combine_ufuncs = (np.add,) * self.width
+            self.invert_ufuncs = (np.subtract,) * self.width
+
+    def traced_agg(self, values: Sequence[str]) -> _Agg | None:
+        """`agg` traced for values of these types; None if it runs by rows."""
+        key = tuple(values)
+        if self.aggregate.columns is False:
+            return None
+        if key not in self._aggs:
+            formula = self._traced("agg", lambda _: of_agg(self.aggregate, self.signature, key))
+            accs = self._inputs(formula.graph, "acc") if formula else []
+            self._aggs[key] = _Agg(formula, accs) if formula else None
+        return self._aggs[key]
+
+    def distrust(self, why: str) -> None:
+        """Run all functions by rows, here and where the kernel is sent."""
+        self.aggregate = replace(self.aggregate, columns=False)
+        self.by_rows = {name: why for name in ("agg", "combine", "invert", "lower") if getattr(self.aggregate, name)}
+        self.formulas = dict.fromkeys(self.formulas)
+        self._combine = self._invert = self._lower = self.joins = None
+        self._aggs = dict.fromkeys(self._aggs)
+        self.combine_ufuncs = self.invert_ufuncs = None
+
+    def spread(self, shape: int | tuple[int, ...]) -> Partials:
+        return self.cells.spread(shape)
+
+    def values(self, arrays: Sequence[pa.Array]) -> tuple[list[Any], pa.Array | None]:
+        return [_values(array, self.aggregate.nulls) for array in arrays], None
+
+    def fold(self, values: Sequence[Any], starts: Array, count: int, onto: Partials | None = None) -> Partials:
+        if not len(starts):
+            return self.spread(0) if onto is None else onto
+        agg = self.traced_agg([_type(value) for value in values])
+        if agg is None or count <= SMALL or not agg.formula.holds():
+            return self._rows_fold(values, starts, count, onto)
+        begun = self.spread(len(starts)) if onto is None else onto
+        folded = None if agg.steps is None else self._summed(agg, values, starts, count, begun)
+        if folded is not None:
+            return folded
+        try:
+            return self._by_position(agg.formula, values, starts, count, begun)
+        except RowFailure:
+            return self._rows_fold(values, starts, count, onto)  # which fails too, where rows fail first
+
+    def combine(self, a: Partials, b: Partials) -> Partials:
+        return self._two("combine", self._combine, ("a", "b"), a, b)
+
+    def invert(self, ab: Partials, a: Partials) -> Partials:
+        return self._two("invert", self._invert, ("ab", "a"), ab, a)
+
+    def reduce(self, partials: Partials, starts: Array) -> Partials:
+        count = len(partials[0])
+        if len(starts) == count:
+            return partials
+        if self._combine is None or not self._combine.holds():
+            return self._rows_reduce(partials, starts)
+        sizes = np.diff(np.append(starts, count))
+        if self.joins is not None and self._sums_fit(partials, int(sizes.max()), self.joins):
+            types = self.signature.types
+            with np.errstate(all="ignore"):
+                return [
+                    column[starts] if each.added is None else each.ufunc(type_).reduceat(column, starts)
+                    for each, type_, column in zip(self.joins, types, partials, strict=True)
+                ]
+        try:
+            return self._in_turn(
+                [column[starts] for column in partials],
+                starts,
+                sizes,
+                lambda acc, at: self.combine(acc, [column[at] for column in partials]),
+                lambda acc, items, heads: self._rows_joined(acc, [column[items] for column in partials], heads),
+                first=1,
+            )
+        except RowFailure:
+            return self._rows_reduce(partials, starts)  # which fails too, where rows fail first
+
+    def sums_fit(self, *parts: Partials) -> bool:
+        count = sum(len(part[0]) for part in parts)
+        joins = self.joins or []
+        return all(self._sums_fit(part, count, joins) for part in parts if len(part[0]))
+
+    def _sums_fit(self, partials: Partials, longest: int, joins: Sequence[Step]) -> bool:
+        """Whether no sum of so many can leave 64 bits, and floats are such that their order does not matter."""
+        if self.cells.places(partials) is not None or self.cells.reserved(partials) is not None:
+            return False
+        return all(
+            each.op == "keep" or _fits(column, each.op, type_, longest)
+            for column, each, type_ in zip(partials, joins, self.signature.types, strict=True)
+        )
+
+    def lower(self, partials: Partials) -> list[np.ma.MaskedArray[Any, Any] | Array]:
+        made = self._lowered(partials)
+        return self.rows.lower(self._objects(partials)) if made is None else made
+
+    def _lowered(self, partials: Partials) -> list[Any] | None:
+        """What `lower` shows, by columns; None if a cell needs Python."""
+        if self._lower is None or not self._lower.holds():
+            return None
+        if self.cells.places(partials) is not None:
+            return None
+        arrays, bad = self._lower.run(self._named("a", partials), len(partials[0]))
+        return None if bad is not None and np.any(bad) else arrays
+
+    def results_to_arrow(self, partials: Partials, dictionary: pa.Array | None) -> list[pa.Array]:
+        made = self._lowered(partials)
+        if made is not None:
+            try:
+                return [_to_arrow(column, field.kind) for column, field in zip(made, self.results, strict=True)]
+            except _UNFIT:
+                pass  # the rows say which
+        return self.rows.results_to_arrow(self._objects(partials), dictionary)
+
+    def to_arrow(self, partials: Partials, dictionary: pa.Array | None) -> list[pa.Array]:
+        if self.cells.places(partials) is None:
+            try:
+                return [_to_arrow(column, field.kind) for column, field in zip(partials, self.fields, strict=True)]
+            except _UNFIT:
+                pass
+        return self.rows.to_arrow(self._objects(partials), dictionary)
+
+    def from_arrow(
+        self, arrays: Sequence[pa.Array], dictionary: pa.Array | None = None
+    ) -> tuple[Partials, pa.Array | None]:
+        columns = [to_numpy(array, dtype) for array, dtype in zip(arrays, self.cells.dtypes, strict=True)]
+        self.cells.put_reserved(columns)
+        return columns, None
+
+    def lengths(self, partials: Partials, dictionary: pa.Array | None) -> Array | float:
+        return 0.0
+
+    @property
+    def object_bytes(self) -> float:
+        return 0.0
+
+    def _named(self, name: str, columns: Partials, bad: Mask = None) -> dict[tuple[str, int], Column]:
+        first = -1 if self.signature.is_single else 0
+        return {(name, first + at): Column(column, bad) for at, column in enumerate(columns)}
+
+    def _objects(self, partials: Partials) -> Partials:
+        items = np.empty(len(partials[0]), dtype=object)
+        items[:] = self.cells.objects(partials) if len(items) else []
+        return [items]
+
+    def _two(self, name: str, formula: Formula | None, names: tuple[str, str], a: Partials, b: Partials) -> Partials:
+        shape = a[0].shape
+        if a[0].ndim != 1:
+            flat = self._two(name, formula, names, [c.ravel() for c in a], [c.ravel() for c in b])
+            return [column.reshape(shape) for column in flat]
+        call = self.rows.combine if name == "combine" else self.rows.invert
+        if formula is None or len(a[0]) <= SMALL or not formula.holds():
+            return self.cells.columns(call(self._objects(a), self._objects(b))[0].tolist())
+        apart = either(*(None if places is None else places >= 0 for places in map(self.cells.places, (a, b))))
+        made, bad = formula.run({**self._named(names[0], a), **self._named(names[1], b)}, len(a[0]))
+        made = _own(made, [*a, *b])
+        return self._mended(made, bad, apart, lambda at: call(*(self._objects([c[at] for c in p]) for p in (a, b))))
+
+    def _mended(self, made: Partials, bad: Mask | bool, apart: Mask, by_rows: Callable[[Array], Partials]) -> Partials:
+        """What a formula made, with the cells at fault made again by rows."""
+        if bad is True:
+            bad = np.ones(len(made[0]), dtype=bool)
+        wrong = either(None if bad is None or bad is False else bad, apart, self.cells.reserved(made))
+        if wrong is None or not wrong.any():
+            return made
+        at = np.flatnonzero(wrong)
+        try:
+            items = by_rows(at)[0].tolist()
+        except RowFailure as failure:
+            raise failure.at(int(at[failure.index])) from failure.__cause__
+        again = self.cells.columns(items)
+        made = [np.array(column) for column in made]
+        for column, new in zip(made, again, strict=True):
+            column[at] = new
+        return made
+
+    def _summed(self, agg: _Agg, values: Sequence[Any], starts: Array, count: int, begun: Partials) -> Partials | None:
+        """All records of a group put together first, then with the partial; None if that would not be exact."""
+        sizes = np.diff(np.append(starts, count))
+        longest, types = int(sizes.max()), self.signature.types
+        if self.cells.places(begun) is not None:
+            return None
+        made, bad = [], None
+        with np.errstate(all="ignore"):
+            calculation = Calculation(_value_inputs(values, self.aggregate.nulls))
+            for each, type_, acc in zip(agg.steps or [], types, begun, strict=True):
+                if each.added is None:
+                    made.append(acc)
+                    continue
+                added = calculation.of(each.added)
+                bad = either(bad, added.bad)
+                if not _fits(added.array, each.op, type_, longest, acc):
+                    return None
+                made.append(each.ufunc(type_)(acc, _reduced(added.array, each, type_, starts, sizes, count)))
+            failed = calculation.bad(agg.fails) if agg.fails is not None else None
+        if failed is True or (failed is not None and np.any(failed)) or (bad is not None and np.any(bad)):
+            return None
+        if self.cells.reserved(made) is not None:
+            return None
+        return _own(made, [*begun, *map(np.ma.getdata, values)])
+
+    def _by_position(
+        self, formula: Formula, values: Sequence[Any], starts: Array, count: int, begun: Partials
+    ) -> Partials:
+        """The k-th record of every group at once, which is the fold of rows."""
+
+        def one(acc: Partials, at: Array) -> Partials:
+            apart = self.cells.places(acc)
+            here = [value[at] for value in values]
+            made, bad = formula.run({**self._named("acc", acc), **_value_inputs(here, self.aggregate.nulls)}, len(at))
+            return self._mended(
+                _own(made, [*acc, *map(np.ma.getdata, here)]),
+                bad,
+                None if apart is None else apart >= 0,
+                lambda some: self.rows.fold(
+                    [value[some] for value in here],
+                    np.arange(len(some)),
+                    len(some),
+                    self._objects([c[some] for c in acc]),
+                ),
+            )
+
+        def rest(acc: Partials, items: Array, heads: Array) -> Partials:
+            return self._rows_fold([value[items] for value in values], heads, len(items), acc)
+
+        return self._in_turn(begun, starts, np.diff(np.append(starts, count)), one, rest, first=0)
+
+    def _in_turn(
+        self,
+        acc: Partials,
+        starts: Array,
+        sizes: Array,
+        one: Callable[[Partials, Array], Partials],
+        rest: Callable[[Partials, Array, Array], Partials],
+        first: int,
+    ) -> Partials:
+        """Item `first` of every group put to its partial, then the next ones, one call for each.
+
+        The longest few groups are for `rest`: it gets their partials, their other items, and where those of each begin.
+        """
+        order = np.argsort(-sizes, kind="stable")
+        ordered = sizes[order]
+        acc = [column[order] for column in acc]
+        place = first
+        while (going := int(np.searchsorted(-ordered, -place, side="left"))) > FEW:
+            made = one([column[:going] for column in acc], starts[order[:going]] + place)
+            for column, new in zip(acc, made, strict=True):
+                column[:going] = new
+            place += 1
+        if going:
+            lengths = ordered[:going] - place
+            heads = np.cumsum(lengths) - lengths
+            items = np.repeat(starts[order[:going]] + place - heads, lengths) + np.arange(int(lengths.sum()))
+            made = rest([column[:going] for column in acc], items, heads)
+            for column, new in zip(acc, made, strict=True):
+                column[:going] = new
+        back = np.empty_like(order)
+        back[order] = np.arange(len(order))
+        return [column[back] for column in acc]
+
+    def _rows_fold(self, values: Sequence[Any], starts: Array, count: int, onto: Partials | None) -> Partials:
+        begun = None if onto is None else self._objects(onto)
+        return self.cells.columns(self.rows.fold(values, starts, count, begun)[0].tolist())
+
+    def _rows_joined(self, acc: Partials, partials: Partials, starts: Array) -> Partials:
+        """Runs of partials, each put to what comes before it."""
+        together = [np.insert(column, starts, begun) for column, begun in zip(partials, acc, strict=True)]
+        return self._rows_reduce(together, starts + np.arange(len(starts)))
+
+    def _rows_reduce(self, partials: Partials, starts: Array) -> Partials:
+        return self.cells.columns(self.rows.reduce(self._objects(partials), starts)[0].tolist())
+
+
+class _Agg:
+    """`agg` for types of values. `steps` are what its fields add, if they only do; `fails` is where they fail."""
+
+    def __init__(self, formula: Formula, accs: Sequence[Expr]):
+        self.formula = formula
+        self.steps = steps(formula, accs)
+        self.fails = None if formula.always else without(formula.tree, {acc.value for acc in accs})
+
+
+def _values(array: pa.Array, nulls: bool) -> Any:
+    known = (kind for kind, is_of in _ARROW.items() if is_of(array.type))
+    kind = next(known, None)
+    if kind is None:
+        return to_numpy(array, np.dtype(np.object_))
+    value = to_numpy(array, DTYPES[kind])
+    return np.ma.MaskedArray(value, np.asarray(array.is_null())) if nulls and array.null_count else value
+
+
+def _type(value: Any) -> str:
+    return _TYPES.get(value.dtype.kind, "object")
+
+
+def _value_inputs(values: Sequence[Any], nulls: bool) -> dict[tuple[str, int], Column]:
+    found = {("value", at): Column(np.ma.getdata(value)) for at, value in enumerate(values)}
+    if nulls:
+        found |= {("null", at): Column(_nulls(value)) for at, value in enumerate(values)}
+    return found
+
+
+def _nulls(value: Any) -> Any:
+    if value.dtype == np.object_:
+        return np.array([item is None for item in value.tolist()], dtype=bool)
+    return np.ma.getmaskarray(value)
+
+
+def _fits(column: Array, op: str, type_: str, longest: int, more: Array | None = None) -> bool:
+    """Whether so many of a column put together, to `more`, are what Python makes of them one after another."""
+    parts = [part for part in (column, more) if part is not None]
+    if op in ("min", "max") and type_ == "float":
+        return not any(np.any(np.isnan(part) | ((part == 0) & np.signbit(part))) for part in parts)
+    if op != "add" or type_ != "int":
+        return True
+    largest = [max(-int(np.min(part)), int(np.max(part))) if np.size(part) else 0 for part in parts]
+    return largest[0] * longest + sum(largest[1:]) < _BOUND
+
+
+def _reduced(added: Any, each: Step, type_: str, starts: Array, sizes: Array, count: int) -> Any:
+    if np.ndim(added) == 0:
+        if each.op == "add" and type_ == "int":
+            return added * sizes
+        added = np.full(count, added)
+    return added if len(starts) == count else each.ufunc(type_).reduceat(added, starts)
+
+
+def _own(made: Sequence[Any], given: Sequence[Array]) -> Partials:
+    """Arrays that nobody else has: a function may return what it was given, or one thing twice."""
+    seen, own = {id(array) for array in given}, []
+    for array in made:
+        own.append(array.copy() if id(array) in seen else array)
+        seen.add(id(array))
+    return own
+
+
+def _to_arrow(column: Any, kind: str) -> pa.Array:
+    target = arrow_type(kind)
+    mask = np.ma.getmaskarray(column) if isinstance(column, np.ma.MaskedArray) else None
+    data = np.ma.getdata(column)
+    if data.dtype == np.bool_ and mask is not None and mask.all():
+        return pa.nulls(len(data), target)
+    array = pa.array(data, mask=mask)
+    return array if array.type == target else array.cast(target)
+
+
+def numbers(label: str, aggregate: Aggregate) -> Kernel | None:
+    """The kernel of an aggregate whose partials are numbers; None if they are not, or if that is not asked for."""
+    if aggregate.columns is not None or reason(aggregate):
+        return None
+    return TracedKernel(label, aggregate)
+
+
+def reason(aggregate: Aggregate) -> str:
+    """Why an aggregate is by rows as a whole; empty if it is not."""
+    if ASIDE.is_full:
+        return "the process has put aside too many partials that outgrew 64 bits"
+    functions = (aggregate.agg, aggregate.combine, aggregate.invert, aggregate.lower)
+    if any(isinstance(function, np.ufunc | Fieldwise) for function in functions):
+        return "its functions give numpy's numbers"
+    return unfit(aggregate)

@@ -1,0 +1,93 @@
+"""What became of an aggregate's functions: the expressions of those that were traced, the reasons of the others."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from slicing.aggregates.aggregate import Aggregate, Bound
+from slicing.aggregates.fields import kind_of
+from slicing.aggregates.kernel import Kernel
+from slicing.aggregates.tracing.formulas import TYPES, Formula
+from slicing.aggregates.tracing.kernel import TracedKernel, reason
+
+NAMES = ("agg", "combine", "invert", "lower")
+
+
+def traced(aggregate: Aggregate | Bound, *kinds: str) -> str:
+    """The numpy expressions of an aggregate's plain functions, or why they run by rows; a line for each field.
+
+    `kinds` are the types of the values of `agg`, such as "long" or "double"; "long" for all that are left out. A field
+    that only adds something of the record to what it has is marked with the ufunc that adds up many records at once.
+
+    >>> from slicing import Aggregate, traced
+    >>> mean = Aggregate(
+    ...     lambda: (0, 0),
+    ...     lambda acc, x: (acc[0] + 1, acc[1] + x),
+    ...     lambda a, b: (a[0] + b[0], a[1] + b[1]),
+    ...     lower=lambda a: a[1] / a[0] if a[0] else None,
+    ...     returns="double",
+    ... )
+    >>> print(traced(mean.on("amount"), "long"))
+    agg      f0 = acc[0] + 1  (by add)
+             f1 = acc[1] + value[0]  (by add)
+    combine  f0 = a[0] + b[0]  (by add)
+             f1 = a[1] + b[1]  (by add)
+    lower    value = np.where(a[0] != 0, a[1] / a[0], None)
+    """
+    if isinstance(aggregate, Bound):
+        count = len(aggregate.columns)
+        kinds = (*map(kind_of, kinds), *("bigint",) * (count - len(kinds)))
+        aggregate = aggregate.resolve(kinds)
+    else:
+        kinds = tuple(map(kind_of, kinds)) or ("bigint",) * _arguments(aggregate)
+    if aggregate.columns:
+        return "columns=True: the functions are called with columns"
+    why = reason(aggregate)
+    if why:
+        return f"by rows: {why}"
+    return "\n".join(_lines(TracedKernel("value", replace(aggregate, columns=None)), kinds))
+
+
+def by_rows(kernel: Kernel) -> str:
+    """In one line which functions of a kernel run by rows and why; empty if none does, or if it is not to be traced."""
+    if isinstance(kernel, TracedKernel):
+        return "; ".join(f"`{name}` since {kernel.by_rows[name]}" for name in NAMES if name in kernel.by_rows)
+    aggregate = kernel.aggregate
+    return "" if aggregate.columns is not None else f"all, since {reason(aggregate)}"
+
+
+def mode(kernel: Kernel) -> str:
+    """How functions are called: "columns", "rows", "traced", or "traced in part"."""
+    if kernel.aggregate.columns:
+        return "columns"
+    if not isinstance(kernel, TracedKernel):
+        return "rows"
+    functions = [name for name in NAMES if getattr(kernel.aggregate, name) is not None]
+    count = sum(name in kernel.by_rows for name in functions)
+    return "traced" if count == 0 else "rows" if count == len(functions) else "traced in part"
+
+
+def _arguments(aggregate: Aggregate) -> int:
+    code = getattr(aggregate.agg, "__code__", None)
+    return code.co_argcount - 1 - len(aggregate.agg.__defaults__ or ()) if code else 1
+
+
+def _lines(kernel: TracedKernel, kinds: tuple[str, ...]) -> list[str]:
+    agg = kernel.traced_agg([TYPES.get(kind, kind) for kind in kinds])
+    lines: list[str] = []
+    for name in NAMES:
+        formula: Formula | None
+        if name == "agg":
+            formula, steps = (agg.formula, agg.steps) if agg else (None, None)
+        else:
+            formula, steps = kernel.formulas[name], kernel.joins if name == "combine" else None
+        if formula is not None and getattr(kernel.aggregate, name) is not None:
+            fields = kernel.results if name == "lower" else kernel.fields
+            how = [""] * len(fields) if steps is None else [f"  (by {each.op})" for each in steps]
+            texts = [f"{f.name} = {e}{by}" for f, e, by in zip(fields, formula.outputs, how, strict=True)]
+        elif name in kernel.by_rows:
+            texts = [f"by rows: {kernel.by_rows[name]}"]
+        else:
+            continue
+        lines += [f"{head:9}{text}" for head, text in zip((name, *("",) * len(texts)), texts, strict=False)]
+    return lines

@@ -1,0 +1,159 @@
+"""Stand-ins: what a function is given in the place of numbers when it is traced. They note what is done with them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NoReturn
+
+from slicing.aggregates.tracing.expressions import COMPARISONS, Expr, Untraceable
+from slicing.aggregates.tracing.paths import Path
+
+_BINARY = ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "and", "or", "xor", "lshift", "rshift")
+_REFUSED = {
+    "__int__": "it makes an int of a value",
+    "__float__": "it makes a float of a value",
+    "__complex__": "it makes a complex number of a value",
+    "__index__": "it counts or indexes by a value",
+    "__iter__": "it loops over a value",
+    "__len__": "it asks for the length of a value",
+    "__getitem__": "it takes an item of a value",
+    "__setitem__": "it sets an item of a value",
+    "__contains__": "it looks for something in a value",
+    "__hash__": "it looks a value up in a set or a dict",
+    "__call__": "it calls a value",
+    "__enter__": "it uses a value in `with`",
+    "__round__": "it rounds a value in a way that is not known",
+    "__trunc__": "it truncates a value in a way that is not known",
+    "__floor__": "it rounds a value in a way that is not known",
+    "__ceil__": "it rounds a value in a way that is not known",
+    "__matmul__": "it multiplies matrices",
+}
+
+
+class StandIn:
+    """A number that is not known: of a type, on a path. Whatever it cannot stand for ends the trial."""
+
+    __slots__ = ("expr", "path")
+
+    def __init__(self, path: Path, expr: Expr):
+        self.path, self.expr = path, expr
+
+    def __bool__(self) -> bool:
+        condition = self.path.graph.truth(self.expr)
+        if condition.op in ("eq", "ne") and condition.args[0].type == "float" and condition.args[1].op != "const":
+            # Tuples are compared by identity first: then NaN is equal to itself, as far as it is the same object.
+            self.path.noted(self.path.graph.make("unequal_nan", condition.args, "bool"))
+        return self.path.decide(condition)
+
+    def __getattr__(self, name: str) -> NoReturn:
+        raise self.path.refuse(f"it uses the attribute `{name}` of a value")
+
+    def __format__(self, _: str) -> str:
+        self.path.formatted = True
+        return "value"
+
+    __str__ = __repr__ = lambda self: self.__format__("")
+
+    def __neg__(self) -> Any:
+        return self._unary("neg")
+
+    def __pos__(self) -> Any:
+        return self._unary("pos")
+
+    def __abs__(self) -> Any:
+        return self._unary("abs")
+
+    def __invert__(self) -> Any:
+        return self._unary("invert")
+
+    def _unary(self, op: str) -> Any:
+        return noted(self.path, self.path.graph.unary(op, self.expr))
+
+
+def _operator(op: str, swapped: bool) -> Callable[[StandIn, Any], Any]:
+    def operate(self: StandIn, other: Any) -> Any:
+        if op in ("eq", "ne") and other is None:
+            return op == "ne"
+        if not is_number(other):
+            return self.path.refuse(f"it calculates with a {type(other).__name__}")
+        pair = (expr_of(self.path, other), self.expr) if swapped else (self.expr, expr_of(self.path, other))
+        return noted(self.path, self.path.graph.binary(op, *pair))
+
+    return operate
+
+
+def _refusing(why: str) -> Callable[..., Any]:
+    return lambda self, *_: self.path.refuse(why)
+
+
+for _op in _BINARY:
+    setattr(StandIn, f"__{_op}__", _operator(_op, swapped=False))
+    setattr(StandIn, f"__r{_op}__", _operator(_op, swapped=True))
+for _op in COMPARISONS:
+    setattr(StandIn, f"__{_op}__", _operator(_op, swapped=False))
+for _name, _why in _REFUSED.items():
+    setattr(StandIn, _name, _refusing(_why))
+
+
+class Opaque:
+    """A value of a type that numpy has no equal for: it may be passed on and asked whether it is None, no more."""
+
+    __slots__ = ("kind", "path")
+
+    def __init__(self, path: Path, kind: str):
+        self.path, self.kind = path, kind
+
+    def __getattr__(self, name: str) -> NoReturn:
+        raise self.path.refuse(f"it uses a value of type {self.kind}")
+
+    def __bool__(self) -> bool:
+        raise self.path.refuse(f"it uses a value of type {self.kind}")
+
+    def __format__(self, _: str) -> str:
+        raise self.path.refuse(f"it uses a value of type {self.kind}")
+
+    __str__ = __repr__ = lambda self: self.__format__("")
+
+
+def _opaque(self: Opaque, *_: Any) -> Any:
+    return self.path.refuse(f"it uses a value of type {self.kind}")
+
+
+for _name in (
+    "hash",
+    "iter",
+    "len",
+    "getitem",
+    "contains",
+    "call",
+    "neg",
+    "pos",
+    "abs",
+    "invert",
+    "index",
+    *COMPARISONS,
+):
+    setattr(Opaque, f"__{_name}__", _opaque)
+for _name in (*_BINARY, *(f"r{op}" for op in _BINARY), "int", "float", "round"):
+    setattr(Opaque, f"__{_name}__", _opaque)
+
+
+def is_number(value: Any) -> bool:
+    """Whether a value is a stand-in or a number of Python's own types."""
+    return type(value) in (StandIn, bool, int, float)
+
+
+def expr_of(path: Path, value: Any) -> Expr:
+    """The expression of a stand-in or a constant."""
+    if type(value) is StandIn:
+        if value.path is not path:
+            raise Untraceable("it keeps values from one call to the next")
+        return value.expr
+    return path.graph.constant(value)
+
+
+def noted(path: Path, expr: Expr) -> Any:
+    """A stand-in of an expression that the path has come to; a constant is itself."""
+    for arg in expr.args:
+        path.noted(arg)
+    return StandIn(path, path.noted(expr))

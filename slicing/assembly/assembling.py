@@ -1,0 +1,37 @@
+"""Assembly by the kind of the family: never by what data there are, or the bits of floats would depend on them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+import numpy as np
+
+from slicing.assembly.matrix import assemble_cells
+from slicing.assembly.ranges import assemble_ranges
+from slicing.assembly.results import Windows
+from slicing.blocks.block import Block, Shape
+from slicing.windows.family import Family, repeats
+
+
+def without_repeats(family: Family, frames: Iterable[Windows]) -> Iterator[Windows]:
+    """The windows that may go out: a clock that leaves out an hour or a day makes empty windows and equal ones."""
+    if not family.may_repeat:
+        yield from frames
+        return
+    for frame in frames:
+        windows, at = np.unique(frame.windows, return_inverse=True)
+        left = ~repeats(family, windows)[at]
+        yield frame if left.all() else frame.take(np.flatnonzero(left))
+
+
+def assemble(
+    shape: Shape, trees: Sequence[str], block: Block, first: int | None = None, end: int | None = None
+) -> Iterator[Windows]:
+    """The windows `first` up to but not including `end` (all, if left out) that hold a record of a folded block.
+
+    Yields portions of bounded size, each sorted by key and window. Cost in combines per window: see `assemble_cells`
+    for windows of as many slices each, and `assemble_ranges` for others.
+    """
+    if shape.slicing.step is None:
+        return assemble_ranges(shape, block, first, end)
+    return assemble_cells(shape, trees, block, first, end)

@@ -1,0 +1,63 @@
+"""Results compared: equal if they are to the last bit, and null equals null."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from slicing.aggregates.arrays import Array
+from slicing.aggregates.kernel import locating
+from slicing.assembly.results import Windows, show_window
+from slicing.blocks.block import Shape, encode_keys
+
+
+def differing(there: Windows, now: Array, previous: Array, drained: bool) -> Iterator[Windows]:
+    """Those of some windows whose results, as codes, are not the previous ones; -1 is the code of an empty window."""
+    changed = np.flatnonzero((now >= 0) & (now != previous))
+    if len(changed):
+        yield there.take(changed)
+    gone = np.flatnonzero((now < 0) & (previous >= 0))
+    if drained and len(gone):
+        yield replace(there.take(gone), kind="drained")
+
+
+def result_codes(shape: Shape, frames: Sequence[Windows]) -> list[Array]:
+    """For every window of some frames a number that equal results share, over all frames; -1 if it is empty.
+
+    Null equals null, NaN equals NaN, and other floats are compared by their bits.
+    """
+    held = [np.flatnonzero(frame.records) for frame in frames]
+    columns: list[list[pa.Array]] = []
+    for frame, rows in zip(frames, held, strict=True):
+        some = frame.take(rows)
+        with locating(lambda row, some=some: show_window(shape, some, row)):  # type: ignore[misc]
+            results = [
+                _one_nan(array)
+                for kernel, partials, dictionary in zip(shape.kernels, some.partials, some.dictionaries, strict=True)
+                for array in kernel.results_to_arrow(partials, dictionary)
+            ]
+        columns.append(results)
+    table = pa.table({f"r{i}": pa.chunked_array(arrays) for i, arrays in enumerate(zip(*columns, strict=True))})
+    codes, _ = encode_keys(table)
+    found, at = [], 0
+    for frame, rows in zip(frames, held, strict=True):
+        mine = np.full(len(frame), -1)
+        mine[rows] = codes[at : at + len(rows)]
+        at += len(rows)
+        found.append(mine)
+    return found
+
+
+def _one_nan(array: pa.Array) -> pa.Array:
+    if pa.types.is_nested(array.type):
+        # pyarrow makes no dictionaries of lists; as text they are equal where they are the same, NaN for NaN.
+        return pa.array([None if item is None else repr(item) for item in array.to_pylist()], pa.string())
+    if not pa.types.is_floating(array.type):
+        return array
+    # pyarrow's dictionaries tell NaNs of different bits apart.
+    return pc.if_else(pc.is_nan(array), pa.scalar(math.nan, array.type), array)

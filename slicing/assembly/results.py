@@ -1,0 +1,53 @@
+"""What assembly hands out: partials of windows, a row for each window and key."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+
+from slicing.aggregates.arrays import Array, Partials
+from slicing.blocks.block import Block, Shape, show_key
+from slicing.windows.durations import show_instant
+
+
+@dataclass(frozen=True)
+class Windows:
+    """Assembled windows: row i is window `windows[i]` of key `names[keys[i]]`, holding `records[i]` records.
+
+    `kind` says why they go out, one of `emission.KINDS`; `old` has the same windows with what this replaces.
+    """
+
+    windows: Array
+    keys: Array
+    names: pa.Table
+    records: Array
+    partials: list[Partials]
+    dictionaries: list[pa.Array | None]
+    kind: str = "final"
+    old: Windows | None = None
+
+    def __len__(self) -> int:
+        return len(self.windows)
+
+    def take(self, rows: Array) -> Windows:
+        """Some of the windows."""
+        return replace(
+            self,
+            windows=self.windows[rows],
+            keys=self.keys[rows],
+            records=self.records[rows],
+            partials=[[column[rows] for column in columns] for columns in self.partials],
+            old=self.old and self.old.take(rows),
+        )
+
+
+def as_block(windows: Windows) -> Block:
+    """Windows as a block, with their numbers in the place of slices."""
+    return Block(windows.windows, windows.keys, windows.names, windows.records, windows.partials, windows.dictionaries)
+
+
+def show_window(shape: Shape, windows: Windows, row: int) -> str:
+    """A key and a window as messages show them."""
+    start, end = (edge(int(windows.windows[row])) for edge in (shape.slicing.window_start, shape.slicing.window_end))
+    return f"{show_key(windows.names, windows.keys[row])} in window [{show_instant(start)}, {show_instant(end)})"

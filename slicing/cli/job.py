@@ -1,0 +1,251 @@
+"""The command line's half on Spark: reading, running and showing a job, once or as files arrive."""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+import shutil
+import signal
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, NoReturn
+
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, Observation, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.streaming.query import StreamingQuery
+from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+from slicing.cli.command import FAILED, UNREADABLE, Job
+from slicing.cli.csv_files import CSV
+from slicing.cli.loading import BAD
+from slicing.cli.reading import bounded, stream
+from slicing.cli.session import session
+from slicing.cli.voice import alive, complain, print_table, say
+from slicing.spark.columns import quoted
+from slicing.spark.progress import MicroBatch, counted, micro_batch
+
+POLL_SECONDS = 0.2
+INPUT = "input"
+"""The name of the observed metrics of what a stream reads."""
+
+_RAISED = re.compile(r"slicing\.errors\.\w+: (.+)")
+_RECORDS = {
+    "csv": "Lines of CSV have as many fields as the header.",
+    "json": "JSON has one object in each line.",
+    "parquet": "",
+}
+
+
+def run(job: Job, scratch: Path) -> int:
+    """Start Spark, do the job, stop Spark."""
+    say(f"starting Spark to read {job.source} ...")
+    with alive("Spark has been starting"):
+        spark = session(scratch)
+    signal.signal(signal.SIGINT, interrupt)
+    try:
+        return follow(job, spark, scratch) if job.follow else once(job, spark)
+    except (PySparkException, Py4JError) as error:
+        return complain(f"{reason(error)} (Spark's log: {keep_log(scratch)})", FAILED)
+    finally:
+        spark.stop()
+
+
+def keep_log(scratch: Path) -> Path:
+    """A copy of Spark's log that stays, for its owner only: it may show records."""
+    handle, name = tempfile.mkstemp(prefix="slicing-", suffix=".log")
+    os.close(handle)
+    return Path(shutil.copyfile(scratch / "spark.log", name))
+
+
+def interrupt(*_: Any) -> NoReturn:
+    """End at once, in place of pyspark's handler, which calls into Spark and fails when that is what it interrupts."""
+    logging.disable(logging.CRITICAL)
+    raise KeyboardInterrupt
+
+
+def reason(error: Exception) -> str:
+    """What failed, in one line: the framework's own message if a worker raised one, else Spark's first line."""
+    text = str(error)
+    raised = _RAISED.search(text)
+    return raised[1] if raised else next(filter(None, text.splitlines()), type(error).__name__)
+
+
+@dataclass
+class Tally:
+    """How many records were read, how many of them could not be, and one of those."""
+
+    records: int = 0
+    unreadable: int = 0
+    example: str | None = None
+
+    def add(self, counts: dict[str, Any]) -> None:
+        """Add what `accounted` observed."""
+        self.records += counts["records"]
+        self.unreadable += counts["unreadable"]
+        self.example = self.example or counts["example"]
+
+    def verdict(self, job: Job) -> int:
+        """Say what could not be read, and return the exit code."""
+        if not self.unreadable:
+            return 0
+        lost = f"{self.unreadable:,} of {self.records:,} records could not be read and are in no window"
+        if job.allow_bad:
+            say(lost)
+            return 0
+        right = f"Times are text such as 2024-05-01T12:00:00Z. {_RECORDS[job.source_format]}"
+        return complain(f"{lost}, for example {self.example!r}. {right} Accept it with --allow-bad.", UNREADABLE)
+
+
+def accounted(job: Job, frame: DataFrame, observation: Observation | str) -> DataFrame:
+    """The records that could be read; all others are counted on the way."""
+    metrics = [
+        F.count(F.lit(1)).alias("records"),
+        F.count(quoted(BAD)).alias("unreadable"),
+        F.max(F.substring(quoted(BAD), 1, 100)).alias("example"),
+        F.count_if(quoted(job.time).isNull() & quoted(BAD).isNull()).alias("without_time"),
+    ]
+    return frame.observe(observation, *metrics).where(quoted(BAD).isNull()).drop(BAD)
+
+
+def presented(job: Job, frame: DataFrame) -> DataFrame:
+    """Windows as columns `window_start` and `window_end`, for what knows no structs."""
+    times = [F.col(f"window.{edge}").alias(f"window_{edge}") for edge in ("start", "end")]
+    return frame.select(*map(quoted, job.keys), *times, *map(quoted, job.results))
+
+
+def once(job: Job, spark: SparkSession) -> int:
+    """Bounded input: print or write all windows, then one line about the run."""
+    started = time.monotonic()
+    read, made = Observation("read"), Observation("made")
+    windows = job.aggregate(accounted(job, bounded(job, spark), read)).observe(made, F.count(F.lit(1)).alias("windows"))
+    if job.output:
+        write(job, windows, job.output)
+    else:
+        print_table(*top(job, windows))
+    tally, counts = Tally(), read.get
+    tally.add(counts)
+    say(summary(job, counts | made.get, time.monotonic() - started))
+    return tally.verdict(job)
+
+
+def write(job: Job, windows: DataFrame, output: Path) -> None:
+    """Write all windows to the output directory."""
+    frame = presented(job, windows) if job.output_format == "csv" else windows
+    writer = frame.write.format(job.output_format)
+    if job.output_format == "csv":
+        writer = writer.options(**CSV)
+    writer.save(str(output.absolute()))
+
+
+def top(job: Job, windows: DataFrame) -> tuple[list[str], list[list[str]], list[bool]]:
+    """The first rows by window and key as text, with the names of the columns and which of them are numbers."""
+    frame = presented(job, windows)
+    ordered = frame.orderBy("window_start", *map(quoted, job.keys)).limit(job.limit)
+    texts = ordered.select(*(quoted(name).cast("string").alias(name) for name in frame.columns))
+    rows = [["null" if cell is None else cell for cell in row] for row in texts.collect()]
+    numeric = [kind.startswith(("tiny", "small", "int", "big", "float", "double", "dec")) for _, kind in frame.dtypes]
+    return frame.columns, rows, numeric
+
+
+def summary(job: Job, counts: dict[str, int], seconds: float) -> str:
+    """One line about a bounded run."""
+    windows = counts["windows"]
+    shown = f", {min(job.limit, windows):,} shown" if not job.output else f" in {job.output}"
+    timeless = counts["without_time"]
+    lost = f"; without time, and so in no window: {counted(timeless, 'record')}" if timeless else ""
+    return f"{windows:,} windows{shown}, from {counts['records']:,} records, in {seconds:.1f} s{lost}"
+
+
+# Streams
+
+
+def follow(job: Job, spark: SparkSession, scratch: Path) -> int:
+    """The files of a directory as a stream, until a signal: one line of progress per micro-batch."""
+    with stopping() as stop, ExitStack() as first:
+        first.enter_context(alive("the first micro-batch has been under way"))
+        frame = accounted(job, stream(job, spark), INPUT)
+        frame = frame.withWatermark(f"`{job.time.replace('`', '``')}`", f"{job.delay} microseconds")
+        query = sink(job, job.aggregate(frame), job.checkpoint or scratch / "checkpoint").start()
+        say(f"following {job.source}; Ctrl-C ends")
+        try:
+            tally = watch(query, stop, first.close)
+        finally:
+            query.stop()
+    error = query.exception()
+    if error is not None and not stop.is_set():
+        raise error
+    say("stopped; windows still open are kept in the checkpoint" if job.checkpoint else "stopped")
+    return tally.verdict(job)
+
+
+def sink(job: Job, windows: DataFrame, checkpoint: Path) -> DataStreamWriter:
+    """The writer of the stream: files, or rows printed after each micro-batch."""
+
+    if job.output_format == "csv":
+        windows = presented(job, windows)
+    writer = windows.writeStream.outputMode("append").option("checkpointLocation", str(checkpoint.absolute()))
+    writer = writer.trigger(processingTime="1 second")
+    if job.output is None:
+        return writer.foreachBatch(lambda batch, _: print_rows(job, batch))
+    writer = writer.format(job.output_format).option("path", str(job.output.absolute()))
+    return writer.options(**CSV) if job.output_format == "csv" else writer
+
+
+def print_rows(job: Job, batch: DataFrame) -> None:
+    """Print a micro-batch's first windows. One action only: each would run the stateful operator again."""
+    table = top(job, batch)
+    if table[1]:
+        print_table(*table)
+
+
+@contextmanager
+def stopping() -> Iterator[threading.Event]:
+    """An event that SIGINT and SIGTERM set, instead of interrupting a call into Spark; the second one interrupts."""
+    stop = threading.Event()
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+
+    def ask(*_: Any) -> None:
+        stop.set()
+        signal.signal(signal.SIGINT, interrupt)
+
+    for number in before:
+        signal.signal(number, ask)
+    try:
+        yield stop
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def watch(query: StreamingQuery, stop: threading.Event, started: Callable[[], None]) -> Tally:
+    """Print a line for every micro-batch until asked to stop or the query ends; `started` is called at the first."""
+    tally, shown = Tally(), -1
+    going = True
+    while going:
+        going = query.isActive and not stop.wait(POLL_SECONDS)
+        for progress in query.recentProgress:
+            found = micro_batch(progress)
+            if found and found.number > shown:
+                started()
+                shown = found.number
+                say(figures(found, progress, tally))
+    return tally
+
+
+def figures(found: MicroBatch, progress: Mapping[str, Any], tally: Tally) -> str:
+    """The figures of a micro-batch, with what it could not read; Spark's number of records has headers of CSV in it."""
+    observed = progress["observedMetrics"].get(INPUT)
+    if observed is None:
+        return found.line()
+    counts = observed.asDict()
+    tally.add(counts)
+    lost = f", {counts['unreadable']:,} unreadable" if counts["unreadable"] else ""
+    return replace(found, records=counts["records"]).line() + lost

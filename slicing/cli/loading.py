@@ -1,0 +1,58 @@
+"""Files as Spark loads them, with a column for what it could not read."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import types as T
+
+from slicing.cli.command import Job
+from slicing.cli.headers import (
+    PATTERN,
+    Names,
+)
+
+BAD = "slicing: unreadable"
+"""The column with the text of a record, or of its time, that could not be read; null for all others."""
+PERMISSIVE = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": BAD}
+BAD_FIELD = T.StructField(BAD, T.StringType())
+
+
+# Files
+
+
+def load(
+    job: Job, spark: SparkSession, files: list[Path], schema: list[T.StructField] | None = None, **options: str
+) -> DataFrame:
+    """Some of the files, as they are."""
+    reader = spark.read.format(job.source_format).options(**options)
+    if any(_partitions(job, path) for path in files):
+        reader = reader.option("basePath", str(job.source.absolute()))
+    if schema is not None:
+        reader = reader.schema(T.StructType(schema))
+    return reader.load([literal(path) for path in files])
+
+
+def load_stream(job: Job, spark: SparkSession, schema: list[T.StructField], kind: str, **options: str) -> DataFrame:
+    """All files of the directory as they arrive."""
+    reader = spark.readStream.format(kind).schema(T.StructType(schema)).options(**options)
+    if job.max_files is not None:
+        reader = reader.option("maxFilesPerTrigger", job.max_files)
+    return reader.load(literal(job.source))
+
+
+def literal(path: Path) -> str:
+    """A path as Spark takes it, to which brackets and stars are patterns."""
+    return "".join(f"\\{c}" if c in PATTERN else c for c in str(path.absolute()))
+
+
+def _partitions(job: Job, path: Path) -> Names:
+    """The columns that Spark takes from directories such as `day=2024-05-01`."""
+    directories = path.relative_to(job.source).parts[:-1] if job.source.is_dir() else ()
+    return tuple(part.partition("=")[0] for part in directories if "=" in part)
+
+
+def in_file(job: Job, path: Path) -> Names:
+    """The columns of the job that a file itself must have."""
+    return tuple(name for name in job.columns if name not in _partitions(job, path))

@@ -1,0 +1,44 @@
+"""The command line: windowed aggregates of CSV, JSON and Parquet files, once or as files arrive.
+
+    python -m slicing mentions.csv.gz --time ts --keys symbol --size "7 days" --advance "1 hour" \\
+        --aggregate "mean(mentions)"
+
+Arguments are checked, and the output is tried, before Spark starts; an error is one line on stderr. Results go to
+stdout or to `--output`, progress to stderr. `--help` has the exit codes; it needs no pyspark.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from slicing.cli.command import INTERRUPTED, REFUSED, UNREADABLE, Job, NothingReadable
+from slicing.cli.parsing import parse
+from slicing.cli.voice import complain, say
+from slicing.errors import MissingRequirement, SlicingError
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line, and return its exit code."""
+    try:
+        return run(parse(arguments))
+    except NothingReadable as error:
+        return complain(str(error), UNREADABLE)
+    except SlicingError as error:
+        return complain(str(error), REFUSED)
+    except KeyboardInterrupt:
+        say("interrupted")
+        return INTERRUPTED
+
+
+def run(job: Job) -> int:
+    """Do the job. Raises MissingRequirement without pyspark, which nothing before this needs."""
+    try:
+        from slicing.cli.job import run
+        from slicing.cli.session import workspace
+    except ModuleNotFoundError as error:
+        raise MissingRequirement(
+            f"reading files needs pyspark; found no module `{error.name}`. Install it with "
+            "`pip install 'spark-slicing[spark]'`."
+        ) from None
+    with workspace() as scratch:
+        return run(job, scratch)

@@ -1,0 +1,77 @@
+"""The files of the command line as DataFrames: columns by name, with what could not be read beside them."""
+
+from __future__ import annotations
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from slicing.cli.command import Job
+from slicing.cli.csv_files import load_csv, stream_csv
+from slicing.cli.headers import (
+    check_followed,
+)
+from slicing.cli.json_files import load_json, stream_json
+from slicing.cli.loading import BAD
+from slicing.cli.parquet_files import load_parquet, stream_parquet
+from slicing.errors import InvalidType, InvalidValue
+from slicing.spark.columns import quoted
+
+_MICROS = {"s": 1_000_000, "ms": 1_000, "us": 1}
+_MOMENTS = ("timestamp", "timestamp_ntz")
+
+
+def bounded(job: Job, spark: SparkSession) -> DataFrame:
+    """All records, with the columns of the job and BAD. Raises InvalidValue for files that lack a column."""
+    frame = {"csv": load_csv, "json": load_json, "parquet": load_parquet}[job.source_format](job, spark)
+    return with_bad_times(job, frame)
+
+
+def stream(job: Job, spark: SparkSession) -> DataFrame:
+    """The same of files as they arrive, with the types of those that are there already."""
+    for path in (job.source, *job.files):
+        check_followed(str(path.absolute()))
+    frame = {"csv": stream_csv, "json": stream_json, "parquet": stream_parquet}[job.source_format](job, spark)
+    frame = with_bad_times(job, frame)
+    # Spark takes watermarks on nothing else. Times are UTC here, as the session is.
+    return frame.withColumn(job.time, quoted(job.time).cast("timestamp"))
+
+
+# Time
+
+
+def with_bad_times(job: Job, frame: DataFrame) -> DataFrame:
+    """The frame with a timestamp as its time column; text that is not a time makes a record bad, an empty one not."""
+    before = quoted(job.time).cast("string")
+    lost = (F.trim(before) != "") & instants(frame, job.time, job.unit).isNull()
+    bad = F.coalesce(quoted(BAD), F.when(lost, F.concat(F.lit(f"{job.time} = "), before)))
+    return with_time(frame.withColumn(BAD, bad), job.time, job.unit)
+
+
+def with_time(frame: DataFrame, column: str, unit: str = "") -> DataFrame:
+    """The frame with its time column as a timestamp, null for what is not a time."""
+    return frame.withColumn(column, instants(frame, column, unit))
+
+
+def instants(frame: DataFrame, column: str, unit: str = "") -> Column:
+    """The time column as timestamps: text is cast, numbers are counted in `unit` from 1970.
+
+    Raises InvalidType for numbers without a unit, InvalidValue for a column that does not exist and for a unit of what
+    is no number.
+    """
+    kind = dict(frame.dtypes).get(column)
+    if kind is None:
+        raise InvalidValue(f"time column `{column}` does not exist; the columns are {', '.join(frame.columns)}.")
+    if kind in (*_MOMENTS, "date"):
+        if unit:
+            raise InvalidValue(f"`--time-unit` is for numbers; time column `{column}` is a {kind}. Leave it out.")
+        return quoted(column) if kind in _MOMENTS else quoted(column).cast("timestamp")
+    if kind == "string" and not unit:
+        return quoted(column).try_cast("timestamp")
+    if not unit or not (kind == "string" or isinstance(frame.schema[column].dataType, T.NumericType)):
+        raise InvalidType(
+            f"time column `{column}` must hold timestamps or text such as 2024-05-01T12:00:00Z; got {kind}, and a "
+            "number does not say its unit. Say it with --time-unit s, ms or us."
+        )
+    number = quoted(column).try_cast("decimal(25,6)")
+    return F.timestamp_micros(F.floor(number * F.lit(_MICROS[unit])).try_cast("bigint"))

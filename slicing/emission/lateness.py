@@ -1,0 +1,51 @@
+"""Late rows: what came after some of its windows, or all of them, were closed.
+
+All records of a slice belong to the same windows, so whatever is judged here is judged by its slice.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+import numpy as np
+
+from slicing.aggregates.arrays import Array
+from slicing.windows.family import Family
+
+Rows = TypeVar("Rows")
+
+COUNTS, PARTIALS, RECORDS = LATE_OUTPUTS = ("counts", "partials", "records")
+"""What becomes of late records: they are counted; their partials, or they themselves too, are rows of the output."""
+
+
+@dataclass(frozen=True)
+class Missed:
+    """What slices met, one by one."""
+
+    windows: Array  # how many of its windows were closed
+    taken: Array  # its first window that was open
+    by_all: Array  # whether none was
+
+
+@dataclass(frozen=True)
+class Late(Generic[Rows]):
+    """What a bucket refused of a micro-batch."""
+
+    all: int  # records late for all of their windows
+    some: int  # records late for some windows, counted in the others
+    rows: Rows  # those records or their partials, both causes together
+    taking: int  # first window that took records
+    watermark: int  # the watermark that had closed the others, in milliseconds
+
+    def missed(self, slicing: Family, slices: Array) -> Missed:
+        """What slices met that came late for one window at least."""
+        first, last = slicing.first_window(slices), slicing.last_window(slices)
+        taken = np.maximum(first, self.taking)
+        return Missed(np.minimum(taken, last + 1) - first, taken, taken > last)
+
+
+def is_late(slicing: Family, slices: Array, taking: int) -> Array:
+    """Which slices come late for one window at least, `taking` being the first that takes records."""
+    late: Array = slicing.first_window(slices) < taking
+    return late

@@ -1,0 +1,332 @@
+"""What a query will do, before it runs: `explain` prints a `Plan`, tests and tools read its figures. No Spark."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+from slicing.aggregates.fields import Field, decimal_of, numpy_type, width_of
+from slicing.aggregates.kernel import Kernel
+from slicing.aggregates.tracing.showing import by_rows, mode
+from slicing.assembly.choice import EAGER, FEW_SLICES, choose
+from slicing.blocks.block import Shape
+from slicing.emission.emission import NEWEST, ON_CLOSE, Emission, Every
+from slicing.emission.lateness import COUNTS, PARTIALS
+from slicing.explain.costs import MERGING, Cost, Costs, counted, number
+from slicing.windows.family import RUNNING, RUNS
+from slicing.windows.window import Window
+
+_BYTES = {"boolean": 1, "date": 4, "timestamp": 8, "timestamp_ntz": 8, "string": 16, "binary": 16}
+_BY_KIND = {RUNNING: "windows that begin alike", RUNS: "windows that differ in slices"}
+_ROW_BYTES = 20  # slice (8), code of the key (4), count of records (8)
+_BY_CLOCK = "one that keeps running; availableNow ends only without spark.sql.streaming.noDataMicroBatches.enabled"
+
+
+@dataclass(frozen=True)
+class Assembly:
+    """How one result is assembled: what follows from its tree for `slices` per window at ratio `ratio`.
+
+    Figures are per key and are those of a stream whose windows close one after another, see `slicing.explain.costs`.
+    For the three-layer tree they are averages: once per stripe it reads a stripe of slices and writes their suffix
+    aggregates.
+    """
+
+    kernel: Kernel
+    tree: str
+    reason: str
+    slices: int
+    ratio: float
+    costs: Costs
+
+    @property
+    def name(self) -> str:
+        """The name of the result."""
+        return self.kernel.label
+
+    @property
+    def mode(self) -> str:
+        """How its functions are called: "columns", "rows", or "traced", if rows run as columns; or "traced in part"."""
+        return mode(self.kernel)
+
+    @property
+    def combines_per_window(self) -> float:
+        """Calls of `combine` and `invert` per window, on average; 0 for eager, which only calls `agg`.
+
+        If only newest windows go out: per row while the window of a key is the same.
+        """
+        if self.is_newest:
+            return self.costs.newest(total=True)
+        few = {"two_layer": 2.0, "three_layer": 4.0, RUNNING: 1.0, RUNS: math.sqrt(self.slices), EAGER: 0.0}
+        return few.get(self.tree, self.slices - 1.0)
+
+    @property
+    def worst_combines(self) -> float:
+        """The most calls for one window; the three-layer tree makes a stripe's suffixes when it enters the stripe.
+
+        If only newest windows go out: of the first row of a window.
+        """
+        if self.is_newest:
+            return self.costs.newest(total=False)
+        return 2 * math.sqrt(self.slices) if self.tree in ("three_layer", RUNS) else self.combines_per_window
+
+    @property
+    def is_newest(self) -> bool:
+        """Whether only the newest window of a key goes out, from what the process keeps of it, without the tree."""
+        return self.costs.emission.which == NEWEST and self.tree != EAGER
+
+    @property
+    def per_record(self) -> Cost:
+        """Partials read and written per record, at most: what comes together for a slice and key shares one."""
+        return self.costs.record_at_most()
+
+    @property
+    def per_window(self) -> Cost:
+        """Partials read and written when a window closes, on average."""
+        return self.costs.close()
+
+    @property
+    def slices_kept(self) -> float:
+        """Partials in state that are not caches: one per slice, for eager one per open window."""
+        return math.ceil(self.ratio) if self.tree == EAGER else self.slices
+
+    @property
+    def nodes_kept(self) -> int:
+        """Partials in state that are caches of the tree."""
+        return {"two_layer": 1, RUNNING: 1, "three_layer": math.ceil(3 * math.sqrt(self.slices))}.get(self.tree, 0)
+
+    @property
+    def partial_bytes(self) -> int:
+        """Bytes of one partial before compression; 16 is taken for a text or binary field."""
+        return sum(map(_bytes_of, self.kernel.fields))
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What `explain` prints. `trees` has the tree of each kernel of `shape`, `windows` what it is cut for.
+
+    Figures say what one key costs; they count partials, not bytes, unless the name says so. `late` says what becomes of
+    late records, `values` are the columns that aggregates are bound to.
+    """
+
+    windows: Window
+    shape: Shape
+    trees: tuple[str, ...]
+    streaming: bool
+    buckets: int
+    partitions: int
+    emission: Emission = ON_CLOSE
+    late: str = COUNTS
+    values: tuple[Field, ...] = ()
+
+    @property
+    def slices_per_window(self) -> int:
+        """n in every cost that the docs state."""
+        return self.shape.slicing.longest
+
+    @property
+    def ratio(self) -> float:
+        """R, the windows that a record is in: size / advance; an average when that is not whole, below 1 with gaps."""
+        return self.shape.slicing.ratio
+
+    @property
+    def stripe(self) -> int:
+        """Slices per stripe."""
+        return self.shape.slicing.stripe
+
+    @property
+    def buckets_per_partition(self) -> float:
+        """Buckets for each shuffle partition; some partitions have one more when this is not whole."""
+        return self.buckets / self.partitions
+
+    @property
+    def record_bytes(self) -> int:
+        """Bytes of one record before compression, with its slice and time, where records are shuffled."""
+        return 16 + sum(map(_bytes_of, (*self.shape.keys, *self.values)))
+
+    @property
+    def assemblies(self) -> tuple[Assembly, ...]:
+        """How each result is assembled, in their order."""
+        return tuple(self._assembly(*pair) for pair in zip(self.shape.kernels, self.trees, strict=True))
+
+    @property
+    def eager(self) -> Plan:
+        """The plan to compare with: each record read and written once for every window that it is in."""
+        return replace(self, trees=(EAGER,) * len(self.trees))
+
+    @property
+    def costs(self) -> Costs:
+        """What the state costs, all results together: rows of slices hold them all, nodes are those of each tree."""
+        return self._costs_of(self.trees)
+
+    @property
+    def per_record(self) -> Cost:
+        """Partials read and written per record, at most, all results together."""
+        return self.costs.record_at_most()
+
+    @property
+    def per_window(self) -> Cost:
+        """Partials read and written per window and key, on average, all results together."""
+        return self.costs.close()
+
+    @property
+    def state_bytes_per_key(self) -> int:
+        """An estimate of a stream's state for a key with records in every slice, before compression; bounded input 0.
+
+        It leaves out what waits for the watermark: the slices of the delay, the grace and the last window, and the key.
+        """
+        if not self.streaming:
+            return 0
+        rows = {each.tree == EAGER: each.slices_kept for each in self.assemblies}
+        nodes = sum(each.nodes_kept * (each.partial_bytes + _ROW_BYTES) for each in self.assemblies)
+        partials = sum(each.slices_kept * each.partial_bytes for each in self.assemblies)
+        return int(sum(rows.values()) * _ROW_BYTES + partials + nodes)
+
+    def __str__(self) -> str:
+        parts = [self._overview(), self._results(), self._costs()]
+        return "\n\n".join([*parts, self._state()] if self.streaming else parts)
+
+    def _assembly(self, kernel: Kernel, tree: str) -> Assembly:
+        costs = self._costs_of((tree,))
+        trusted = "" if kernel.aggregate.laws or kernel.aggregate.combine is None else ", laws not tried"
+        reason = self._reason(kernel, tree) + trusted
+        return Assembly(kernel, tree, reason, self.slices_per_window, self.ratio, costs)
+
+    def _costs_of(self, trees: tuple[str, ...]) -> Costs:
+        # Bounded input has every window once, whatever the emission.
+        return Costs(self.shape.slicing, frozenset(trees), self.emission if self.streaming else ON_CLOSE)
+
+    def _reason(self, kernel: Kernel, tree: str) -> str:
+        if tree == EAGER:
+            return "no `combine`" if kernel.aggregate.combine is None else "asked for"
+        if tree in _BY_KIND:
+            return _BY_KIND[tree]
+        if tree == "recompute" and self.slices_per_window <= FEW_SLICES:
+            return f"few slices: {self.slices_per_window} <= {FEW_SLICES}"
+        if tree != choose(kernel, self.shape.slicing):
+            return "asked for"
+        return "exact `invert`" if tree == "two_layer" else "only `combine`"
+
+    def _overview(self) -> str:
+        source = "a stream" if self.streaming else "bounded input"
+        partitions = counted(self.partitions, "shuffle partition")
+        return _columns(
+            [
+                ("windows", f"{self.windows} on {source}"),
+                ("keys", ", ".join(map(str, self.shape.keys))),
+                ("ratio", f"R = {number(self.ratio)} windows per record"),
+                ("slices", self._slices()),
+                ("stripes", counted(self.stripe, "slice") + " each"),
+                *([("emits", f"{self.emission}: {self.emission.meaning}")] if self.streaming else []),
+                *([("trigger", _BY_CLOCK)] if self.streaming and isinstance(self.emission.when, Every) else []),
+                ("buckets", f"{self.buckets:,} over {partitions}, {number(self.buckets_per_partition)} each"),
+                *([("late", self._late())] if self.late != COUNTS else []),
+                *([("eager", self._eager())] if self.costs.eager else []),
+            ]
+        )
+
+    def _slices(self) -> str:
+        step = self.shape.slicing.step
+        if step is None:
+            return f"n = {self.slices_per_window:,} per window at most"
+        return f"n = {self.slices_per_window:,} per window, {step} per advance"
+
+    def _late(self) -> str:
+        if not self.streaming:
+            return "nothing is late on bounded input"
+        if self.late == PARTIALS:
+            return "partials are put out; nothing more is shuffled or stored"
+        return (
+            f"partials and records are put out; the shuffle carries every record, about {self.record_bytes} bytes each"
+        )
+
+    def _eager(self) -> str:
+        names = ", ".join(each.name for each in self.assemblies if each.tree == EAGER)
+        return (
+            f"{names}: the shuffle carries every record, about {self.record_bytes} bytes each, and each is folded into "
+            f"{counted(math.ceil(self.ratio), 'window')}"
+        )
+
+    def _results(self) -> str:
+        rows = [
+            (each.name, _dashed(each.tree), each.reason, each.mode, ", ".join(map(str, each.kernel.fields)))
+            for each in self.assemblies
+        ]
+        table = _columns([("result", "tree", "because", "functions by", "partial"), *rows])
+        reasons = [f"by rows: {a.name}: {why}" for a in self.assemblies if (why := by_rows(a.kernel))]
+        return "\n".join([table, *reasons])
+
+    def _costs(self) -> str:
+        head = ("partials of a key", "this plan", "eager plan")
+        eager = self.eager.assemblies[0]
+        record = ("per record, at most", str(self.per_record), str(eager.per_record))
+        if not self.streaming:
+            windows = [(f"per window: {a.name}", _combines(a), _combines(eager)) for a in self.assemblies]
+            return _columns([head, ("per record, at most", "1 through the shuffle", str(eager.per_record)), *windows])
+        rows = [
+            (f"per window: {a.name}", f"{a.per_window}; {_combines(a)}", f"{eager.per_window}; {_combines(eager)}")
+            for a in self.assemblies
+        ]
+        return _columns([head, record, *self._by_strategy(), *self._more_per_record(), *rows, *self._together()])
+
+    def _by_strategy(self) -> list[tuple[str, str, str]]:
+        """What a record costs for each result, where some are eager and others are not."""
+        if not (self.costs.eager and self.costs.sliced):
+            return []
+        pairs = zip(self.assemblies, self.eager.assemblies, strict=True)
+        return [(f"  per record: {a.name}", str(a.per_record), str(eager.per_record)) for a, eager in pairs]
+
+    def _more_per_record(self) -> list[tuple[str, str, str]]:
+        """What changes the figures of a record: a process that still has the slices, and many small pages."""
+        costs, eager = self.costs, self.eager.costs
+        if not costs.sliced:
+            return []
+        rows = [("  if small pages are merged, more", str(MERGING), str(Cost(0, 0)))]
+        if costs.record_at_most(held=True) != costs.record_at_most():
+            ours, theirs = (str(each.record_at_most(held=True)) for each in (costs, eager))
+            rows.append(("  latest slices held by the process", ours, theirs))
+        return rows
+
+    def _together(self) -> list[tuple[str, str, str]]:
+        if len(set(self.trees)) == 1:
+            return []
+        return [("per window, together", str(self.per_window), str(self.eager.per_window))]
+
+    def _state(self) -> str:
+        kept = [(each.name, _kept(each), f"{each.partial_bytes} bytes a partial, about") for each in self.assemblies]
+        total = f"about {_size(self.state_bytes_per_key)} per key before compression, if every slice has a record of it"
+        return _columns([("state per key", "partials kept, at most", "size"), *kept]) + f"\n{total}"
+
+
+def _bytes_of(field: Field) -> int:
+    if decimal_of(field.kind):
+        return 16
+    if width := width_of(field.kind):
+        return width
+    return _BYTES.get(field.kind) or numpy_type(field.kind).itemsize
+
+
+def _kept(assembly: Assembly) -> str:
+    if assembly.tree == EAGER:
+        return counted(assembly.slices_kept, "open window")
+    nodes = f" and {counted(assembly.nodes_kept, 'cached node')}" if assembly.nodes_kept else ""
+    return counted(assembly.slices_kept, "slice") + nodes
+
+
+def _combines(assembly: Assembly) -> str:
+    text = counted(assembly.combines_per_window, "combine")
+    varies = assembly.worst_combines > assembly.combines_per_window
+    return f"{text}, {number(assembly.worst_combines)} at worst" if varies else text
+
+
+def _dashed(tree: str) -> str:
+    return tree.replace("_", "-")
+
+
+def _size(count: int) -> str:
+    return f"{count:,} bytes" if count < 10_000 else f"{count / 1024:,.0f} KiB"
+
+
+def _columns(rows: list[tuple[str, ...]]) -> str:
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = ("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in rows)
+    return "\n".join(line.rstrip() for line in lines)

@@ -1,0 +1,52 @@
+"""Lists of pages by name, read and written whole: the nodes of the trees, marks, what is pending."""
+
+from __future__ import annotations
+
+from slicing.blocks.block import Block, Shape
+from slicing.blocks.folding import fold
+from slicing.state.header import Entry
+from slicing.state.pages import Pages
+
+
+class Nodes:
+    """The nodes of one tree as lists of pages; `slicing.assembly.cache.Cache`."""
+
+    def __init__(self, pages: Pages, tree: str, shape: Shape):
+        self.pages, self.prefix, self.shape = pages, f"{tree} ", shape
+        self.lists = pages.head.caches
+
+    def load(self, name: str) -> Block | None:
+        """The block of that name, None if there is none or it has no rows."""
+        blocks = self.read(name)
+        return fold(self.shape, blocks) if blocks else None
+
+    def read(self, name: str) -> list[Block]:
+        """What was appended to a block, the older rows first."""
+        return list(self.pages.take(self.entries(name), self.shape))
+
+    def entries(self, name: str) -> list[Entry]:
+        """The pages of a block, none for one that was never saved."""
+        return self.lists.get(self.prefix + name, [])
+
+    def save(self, name: str, block: Block) -> None:
+        """Write or replace a block."""
+        self.drop(name)
+        self.append(name, block)
+
+    def append(self, name: str, block: Block) -> None:
+        """Add rows to a block."""
+        if len(block):
+            self.pages.append(self.lists.setdefault(self.prefix + name, []), block, self.shape)
+
+    def drop(self, name: str) -> None:
+        """Forget a block, if it is there."""
+        self.pages.remove(self.lists.pop(self.prefix + name, []))
+
+    def clear(self) -> None:
+        """Forget all blocks."""
+        for name in self.names():
+            self.drop(name)
+
+    def names(self) -> list[str]:
+        """The names of all blocks."""
+        return [name.removeprefix(self.prefix) for name in self.lists if name.startswith(self.prefix)]

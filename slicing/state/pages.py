@@ -1,0 +1,114 @@
+"""The pages of one bucket: blocks as texts under names, small ones merged."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from itertools import takewhile
+
+from slicing.blocks.block import Block, Shape
+from slicing.blocks.codec import decode_text, encode_text
+from slicing.blocks.folding import fold
+from slicing.blocks.packing import is_sealed, sealed, unsealed
+from slicing.blocks.sizes import parts
+from slicing.errors import SlicingError, StateMismatch, raised
+from slicing.state.fingerprint import Fingerprint
+from slicing.state.header import FORMAT, OLDER, RESTORE, Entry, Header, Walk
+from slicing.state.store import Store
+
+FAN_IN = 5
+"""So many small pages are merged into one."""
+LARGE = -1
+"""The level of pages that fill `blocks.PAGE_BYTES`, which are not merged any more."""
+
+
+@contextmanager
+def _decoding(what: str, text: str, store: Store) -> Iterator[None]:
+    """Say of a text that is damaged where it is, and of what format it seems to be."""
+    try:
+        yield
+    except (SlicingError, MemoryError):
+        raise
+    except Exception as error:
+        version = f"format {FORMAT}" if is_sealed(text) else f"formats {OLDER[0]} to {OLDER[-1]}"
+        raise StateMismatch(
+            f"{what} of {store.name} cannot be read as state of {version}: {raised(error)}. {RESTORE}"
+        ) from error
+
+
+class Pages:
+    """The header of a bucket as it was stored, and its pages.
+
+    `done` is the first window that has not gone out of a bucket never seen. Raises StateMismatch, also for a page that
+    cannot be read. `read` and `written`
+    count partials, a partial being a row of a page.
+    """
+
+    def __init__(self, store: Store, fingerprint: Fingerprint, done: int):
+        self.store = store
+        self.read = self.written = 0
+        self._stored = store.header()
+        self.is_new = self._stored is None
+        if self._stored is None:
+            walk = Walk(done, done, done, done)
+            self.head = Header(dict(fingerprint.identity), dict(fingerprint.layout), [walk])
+        else:
+            with _decoding("the header", self._stored, store):
+                self.head = fingerprint.header_of(Header.from_text(self._stored))
+
+    def save_header(self) -> None:
+        """Write the header, if it changed."""
+        text = self.head.to_text()
+        if text != self._stored:
+            self.store.put_header(text)
+            self._stored = text
+
+    def get(self, name: str, shape: Shape) -> Block:
+        """Read a page by its name."""
+        text = self.store.get(name)
+        with _decoding(f"page `{name}`", text, self.store):
+            block = decode_text(shape, unsealed(text) if is_sealed(text) else text)
+        self.read += len(block)
+        return block
+
+    def put(self, name: str, block: Block, shape: Shape) -> None:
+        """Write a page of a name that was never used."""
+        self.store.put(name, sealed(encode_text(shape, block)))
+        self.written += len(block)
+
+    def take(self, entries: Sequence[Entry], shape: Shape) -> Iterator[Block]:
+        """Read the pages of a list, one after another as they are asked for."""
+        return (self.get(page_name(entry), shape) for entry in entries)
+
+    def append(self, entries: list[Entry], block: Block, shape: Shape) -> None:
+        """Add rows to a list of pages, oldest first; `FAN_IN` small pages of one level at its end become one."""
+        self._add(entries, block, shape, level=0)
+        while True:
+            level = entries[-1][3]
+            last = list(takewhile(lambda entry, level=level: entry[3] == level, reversed(entries)))[::-1]  # type: ignore[misc]
+            if level == LARGE or len(last) < FAN_IN:
+                return
+            folded = fold(shape, list(self.take(last, shape)))
+            del entries[-len(last) :]
+            self.remove(last)
+            self._add(entries, folded, shape, level + 1)
+
+    def remove(self, entries: list[Entry]) -> None:
+        """Remove all pages of a list."""
+        for entry in entries:
+            self.store.remove(page_name(entry))
+        entries.clear()
+
+    def _add(self, entries: list[Entry], block: Block, shape: Shape, level: int) -> None:
+        pages = list(parts(shape, block))
+        for page in pages:
+            of_level = level if len(pages) == 1 else LARGE
+            entry = [self.head.serial, int(page.slices[0]), int(page.slices[-1]) + 1, of_level]
+            self.head.serial += 1
+            self.put(page_name(entry), page, shape)
+            entries.append(entry)
+
+
+def page_name(entry: Entry) -> str:
+    """The name of a page of a list."""
+    return f"p{entry[0]}"

@@ -1,0 +1,55 @@
+"""Where texts are kept: all that state asks of a store."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+
+class Store(Protocol):
+    """A key-value store of texts, and one text beside it; `name` is how messages call the bucket."""
+
+    name: str
+
+    def header(self) -> str | None:
+        """The header, None for a bucket never seen."""
+
+    def put_header(self, text: str) -> None:
+        """Write the header."""
+
+    def get(self, page: str) -> str:
+        """Read a page."""
+
+    def put(self, page: str, text: str) -> None:
+        """Write a page."""
+
+    def remove(self, page: str) -> None:
+        """Remove a page."""
+
+
+class MemoryStore:
+    """A `Store` that lives as long as the object."""
+
+    def __init__(self) -> None:
+        self.name = "a bucket in memory"
+        self.text: str | None = None
+        self.pages: dict[str, str] = {}
+
+    def header(self) -> str | None:
+        """The header, None before it was written."""
+        return self.text
+
+    def put_header(self, text: str) -> None:
+        """Write the header."""
+        self.text = text
+
+    def get(self, page: str) -> str:
+        """Read a page."""
+        return self.pages[page]
+
+    def put(self, page: str, text: str) -> None:
+        """Write a page."""
+        self.pages[page] = text
+
+    def remove(self, page: str) -> None:
+        """Remove a page."""
+        del self.pages[page]

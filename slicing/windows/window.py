@@ -1,0 +1,198 @@
+"""The window kinds, as frozen values: what users write, and what `window(...)` takes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from slicing.errors import InvalidValue, excerpt
+from slicing.windows.durations import Duration, microseconds, microseconds_of, show
+from slicing.windows.edges import Edges
+from slicing.windows.even import Even
+from slicing.windows.family import Family, slice_of, windows_of
+from slicing.windows.timed import by_edges as edges_family
+from slicing.windows.timed import cumulating_family, hopping_family, of_fixed_length
+
+
+class Window:
+    """Windows that time decides, which a family numbers. Prints as the call that makes it."""
+
+    @property
+    def family(self) -> Family:
+        """The windows in order, as ranges of slices."""
+        raise NotImplementedError
+
+    def slice_of(self, instant: int | datetime) -> tuple[int, int]:
+        """The slice `[start, end)` that holds an instant, in microseconds.
+
+        >>> hopping("1 hour", "1 minute").slice_of(90_000_000)
+        (60000000, 120000000)
+        """
+        return slice_of(self.family, microseconds_of(instant))
+
+    def windows_of(self, instant: int | datetime) -> list[tuple[int, int]]:
+        """The windows `[start, end)` that hold an instant, in microseconds, oldest first; empty in a gap.
+
+        >>> hopping("2 seconds", "1 second").windows_of(0)
+        [(-1000000, 1000000), (0, 2000000)]
+        """
+        return windows_of(self.family, microseconds_of(instant))
+
+
+@dataclass(frozen=True)
+class Hopping(Window):
+    """Windows `[offset + i * advance, offset + i * advance + size)` for every integer i; all in microseconds.
+
+    Made by `hopping` and `tumbling`, which check their arguments. Prints as the call that makes it.
+    """
+
+    size: int
+    advance: int
+    offset: int = 0
+
+    @property
+    def family(self) -> Even:
+        """The windows in order, as ranges of slices."""
+        return Even(self.size, self.advance, self.offset)
+
+    @property
+    def slicing(self) -> Even:
+        """How these windows cut time into slices."""
+        return self.family
+
+    @property
+    def stored(self) -> str:
+        """These windows as checkpoints hold them, whose text is older than `gaps`."""
+        if self.size == self.advance and not self.offset:
+            return f"tumbling({show(self.size)!r})"
+        offset = f", offset={show(self.offset)!r}" if self.offset else ""
+        return f"hopping({show(self.size)!r}, advance={show(self.advance)!r}{offset})"
+
+    def __repr__(self) -> str:
+        return f"{self.stored[:-1]}, gaps=True)" if self.advance > self.size else self.stored
+
+
+@dataclass(frozen=True)
+class Timed(Window):
+    """Windows of any other family: by a wall clock, cumulating, by edges. `call` is the text that makes them."""
+
+    of: Family
+    call: str = field(compare=False)
+
+    @property
+    def family(self) -> Family:
+        """The windows in order, as ranges of slices."""
+        return self.of
+
+    def __repr__(self) -> str:
+        return self.call
+
+
+def hopping(
+    size: Duration, advance: Duration, offset: Duration | int = 0, *, gaps: bool = False, zone: str | None = None
+) -> Window:
+    """Windows of `size` that start every `advance`, shifted by `offset` from the epoch, or by the clock of `zone`.
+
+    `size` need not be a multiple of `advance`. An `advance` longer than `size` leaves gaps, whose records belong to no
+    window, and must be asked for with `gaps=True`, which changes nothing else. Raises InvalidValue for gaps that were
+    not asked for, when `size` or `advance` is not positive, `offset` is not shorter than `advance` (either way, as in
+    Spark and Flink), or a duration cannot be read.
+
+    In a zone, as "Europe/Berlin" or "UTC", windows begin at midnight by its wall clock: `size` and `advance` are both
+    in days or weeks (which begin on Mondays), or both in months, quarters or years, the first a multiple of the second.
+    A window then has as many days as it says, not hours. Raises InvalidValue for other units, and for `offset`.
+
+    >>> print(hopping("1 hour", advance="1 minute"))
+    hopping('1 hour', advance='1 minute')
+    """
+    if zone is not None:
+        call = f"hopping({_written(size)}, advance={_written(advance)}, zone={zone!r})"
+        return Timed(hopping_family(size, advance, offset, zone), call)
+    of_fixed_length(size=size, advance=advance)
+    window = Hopping(
+        microseconds(size, "size"),
+        microseconds(advance, "advance"),
+        0 if isinstance(offset, int) and offset == 0 else microseconds(offset, "offset"),  # type: ignore[arg-type]
+    )
+    if window.size <= 0:
+        raise InvalidValue(f"`size` must be positive; got {excerpt(size)}.")
+    if window.advance <= 0:
+        raise InvalidValue(
+            f"`advance` must be positive; got {excerpt(advance)}. For windows that do not overlap use `tumbling(size)`."
+        )
+    if window.advance > window.size and not gaps:
+        swapped = Hopping(window.advance, window.size, window.offset % window.size)
+        raise InvalidValue(
+            f"`advance` must not be longer than `size`, or records between the windows are in none; got size={size!r}, "
+            f"advance={advance!r}. If they were swapped, write {swapped}. If such gaps are meant, add gaps=True."
+        )
+    if abs(window.offset) >= window.advance:
+        same = show(window.offset % window.advance)
+        raise InvalidValue(
+            f"`offset` must be shorter than `advance`, {show(window.advance)}; got {excerpt(offset)}. "
+            f"Edges repeat every `advance`: offset={same!r} makes the same windows."
+        )
+    return window
+
+
+def tumbling(size: Duration, offset: Duration | int = 0, *, zone: str | None = None) -> Window:
+    """Windows of `size` that do not overlap: `hopping(size, advance=size)`.
+
+    In a zone: days, weeks, months, quarters or years by its wall clock, or clock units that divide the day.
+
+    >>> print(tumbling("1 month", zone="Europe/Berlin"))
+    tumbling('1 month', zone='Europe/Berlin')
+    """
+    if zone is not None:
+        return Timed(hopping_family(size, size, offset, zone), f"tumbling({_written(size)}, zone={zone!r})")
+    return hopping(size, size, offset)
+
+
+def cumulating(size: Duration, step: Duration, offset: Duration | int = 0, *, zone: str | None = None) -> Window:
+    """Windows that begin every `size` and end at each `step` from there on: the day so far, minute by minute.
+
+    `[k * size, k * size + i * step)` for i = 1 .. size / step, shifted by `offset`, or by the wall clock of `zone`. A
+    window goes out at each step at which its key has a record since it began. Cost per window and key: one combine.
+    Raises InvalidValue unless `size` is a multiple of `step`, in a zone unless every edge of `size` is one of `step`.
+
+    >>> print(cumulating("1 day", step="1 minute"))
+    cumulating('1 day', step='1 minute')
+    >>> cumulating("3 seconds", step="1 second").windows_of(1_500_000)
+    [(0, 2000000), (0, 3000000)]
+    """
+    family = cumulating_family(size, step, offset, zone)
+    shift = "" if isinstance(offset, int) and offset == 0 else f", offset={_written(offset)}"
+    where = "" if zone is None else f", zone={zone!r}"
+    return Timed(family, f"cumulating({_written(size)}, step={_written(step)}{shift}{where})")
+
+
+def by_edges(
+    starts: Edges | Sequence[int] | Sequence[datetime], ends: Edges | Sequence[int] | Sequence[datetime]
+) -> Window:
+    """Windows of your own: window i is `[starts(i), ends(i))`.
+
+    Each is a list of instants, in microseconds since the epoch or datetimes (naive ones are read as UTC), or an object
+    with `edge(number)`, `count(instant)` and `spec()`, see `slicing.windows.edges.Edges`. Tried here: edges must not
+    step back, and arrays give what integers give. Windows may overlap and leave gaps. Cost: a slice between any two
+    edges; each window is made of its slices when it closes. Raises InvalidValue, InvalidType, FunctionFailed.
+
+    >>> by_edges([0, 10], [5, 20]).windows_of(12)
+    [(10, 20)]
+    """
+    return Timed(edges_family(*map(_instants, (starts, ends))), f"by_edges({_shown(starts)}, {_shown(ends)})")
+
+
+def _instants(given: Edges | Sequence[int] | Sequence[datetime]) -> Edges | Sequence[int]:
+    if isinstance(given, Sequence) and any(isinstance(each, datetime) for each in given):
+        return [microseconds_of(each) for each in given]
+    return given  # type: ignore[return-value]
+
+
+def _shown(edges: object) -> str:
+    return f"{len(edges)} instants" if isinstance(edges, Sequence) else type(edges).__name__
+
+
+def _written(duration: Duration | int) -> str:
+    """A duration as it was given, without what `timedelta` adds."""
+    return repr(duration if isinstance(duration, str) else show(microseconds(duration, "duration")))  # type: ignore[arg-type]
