@@ -37,6 +37,7 @@ SPARK = (
 ALONE = {"slicing.errors", "slicing.grouping", "slicing", "slicing.__main__"}
 ON_SPARK = ("slicing.spark", "slicing.cli")
 COMBINATORS_MAY_IMPORT = {
+    "slicing.windows.durations",
     "slicing.aggregates.aggregate",
     "slicing.aggregates.fields",
     "slicing.blocks.hashing",

@@ -328,6 +328,8 @@ class Node:
     def pick(self, which: Array) -> Node:
         """Some of several nodes on end, as nodes on end."""
         keys = len(self.live.names)
+        if not keys:
+            return self
 
         def rows(column: Array) -> Array:
             return column.reshape(-1, keys)[which].reshape(-1)
