@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from importlib.util import find_spec
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from pyspark.sql import functions as F
 from streams import START, record, run, source, spark_window, table, write
@@ -118,7 +119,10 @@ def compare(found, expected):
 def same(x, y):
     if isinstance(x, list) and isinstance(y, list):
         return len(x) == len(y) and all(map(same, x, y))
-    return x == y or (x != x and y != y)
+    if isinstance(x, float) and isinstance(y, float):
+        # Interpolated percentiles are rounded in another order.
+        return math.isclose(x, y, rel_tol=1e-12) or (x != x and y != y)
+    return x == y
 
 
 def ours(frame, window=WINDOW):
@@ -153,22 +157,22 @@ def test_a_stream_goes_on_after_a_restart_and_puts_late_partials_out(spark, tmp_
     stream = prepared(source(spark, tmp_path / "files", "5 seconds"))
     windowed, asked = ours(stream)
     frame = windowed.late("partials").aggregate(**asked)
+    frame = frame.withColumn("was_late", F.col("late").isNotNull()).drop("late")
     run(frame, checkpoint=tmp_path / "checkpoint")
     write([*tables[3:], table(late), table(end)], tmp_path / "files", first=3)
     (second,) = run(frame, checkpoint=tmp_path / "checkpoint")
-    whole, _ = run(frame, windowed.late("counts").aggregate(**asked))
-    found = [batch for batch in whole.tables.values() if len(batch)]
-    together = pa.concat_tables(found)
-    on_time = together.filter(pa.compute.is_null(together["late"]))
-    expected = by_spark(prepared(spark.createDataFrame(table(records))))
-    compare(on_time, expected.toArrow())
-    refused = together.filter(pa.compute.is_valid(together["late"])).to_pylist()
-    assert sum(row["marked_records"] for row in refused) <= 20
-    assert {word for row in refused for word in row["joined"].split("-")} == {"late"}
-    again = pa.concat_tables([batch for batch in second.tables.values() if len(batch)])
-    assert sorted(map(repr, again.to_pylist())) == sorted(
-        repr(row) for row in together.to_pylist() if repr(row) in set(map(repr, again.to_pylist()))
+    (whole,) = run(frame)
+    together, again = (
+        pa.concat_tables([batch for batch in output.tables.values() if len(batch)]) for output in (whole, second)
     )
+    was_late = together["was_late"]
+    expected = by_spark(prepared(spark.createDataFrame(table(records))))
+    compare(together.filter(pc.invert(was_late)), expected.toArrow())
+    refused = together.filter(was_late).to_pylist()
+    assert {word for row in refused for word in row["joined"].split("-")} == {"late"}
+    # What goes on from a checkpoint puts out the rest of what a query puts out that was never stopped.
+    assert len(again) < len(together)
+    assert set(map(repr, again.to_pylist())) <= set(map(repr, together.to_pylist()))
 
 
 def test_a_stream_needs_limits_where_windows_overlap(spark, tmp_path):
