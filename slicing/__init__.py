@@ -23,7 +23,7 @@ from slicing.grouping import Grouped, Windowed, group_by
 from slicing.windows.window import Hopping, Window, by_edges, cumulating, hopping, tumbling
 
 if TYPE_CHECKING:
-    from slicing.aggregates import laws as laws
+    from slicing import laws as laws
     from slicing.spark.late import late_partials, late_records, results
     from slicing.spark.plausible import plausible
     from slicing.spark.progress import ProgressListener
@@ -75,7 +75,7 @@ _ON_SPARK = {
 
 def __getattr__(name: str) -> Any:
     if name == "laws":
-        return import_module("slicing.aggregates.laws")
+        return import_module("slicing.laws")
     if name not in _ON_SPARK:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(_ON_SPARK[name]), name)

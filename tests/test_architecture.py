@@ -21,7 +21,7 @@ ROOMS = (
     {"slicing.spark"},
     {"slicing.grouping"},
     {"slicing.cli"},
-    {"slicing", "slicing.__main__"},
+    {"slicing.laws", "slicing", "slicing.__main__"},
 )
 # Inside `slicing.spark`; modules of a line may import each other.
 SPARK = (
@@ -34,7 +34,7 @@ SPARK = (
     {"slicing.spark.timers"},
     {"slicing.spark.build"},
 )
-ALONE = {"slicing.errors", "slicing.grouping", "slicing", "slicing.__main__"}
+ALONE = {"slicing.errors", "slicing.laws", "slicing.grouping", "slicing", "slicing.__main__"}
 ON_SPARK = ("slicing.spark", "slicing.cli")
 COMBINATORS_MAY_IMPORT = {
     "slicing.windows.durations",
