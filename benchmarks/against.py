@@ -1,6 +1,7 @@
 """This tree against an older commit, in turns: `python -m benchmarks.against COMMIT [--only NAME] [--turns 3]`."""
 
 import argparse
+import signal
 import sys
 from contextlib import ExitStack
 
@@ -21,6 +22,7 @@ def main() -> int:
     options = parser.parse_args()
     if options.turns < 1:
         parser.error(f"--turns: at least 1; got {options.turns}")
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # stopped from outside, it still removes the work tree
     print(tables.markdown(old_commit.HEAD), flush=True)
     differs = False
     with ExitStack() as stack:

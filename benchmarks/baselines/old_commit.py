@@ -5,7 +5,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Self
 
@@ -38,23 +38,21 @@ def _git(*arguments: str) -> subprocess.CompletedProcess[str]:
 class Process:
     """A Spark session over the packages of a tree; it does nothing while it is not asked."""
 
-    def __init__(self, tree: Path, local: Path):
+    def __init__(self, tree: Path, folder: Path):
         options = OPTIONS | {
             "spark.master": f"local[{CORES}]",
             "spark.sql.shuffle.partitions": str(CORES),
             "spark.driver.memory": "4g",  # there are two of them
-            "spark.local.dir": str(local),
+            "spark.local.dir": str(folder),
         }
         environment = os.environ | {"PYTHONPATH": str(tree), "PYSPARK_PYTHON": sys.executable}
         environment["PYSPARK_DRIVER_PYTHON"] = sys.executable
-        self.running = subprocess.Popen(
-            [sys.executable, "-P", str(JOB), json.dumps(options)],
-            cwd=tree,  # where Spark's workers look for packages before anywhere else
-            env=environment,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
+        self.log = folder / f"{tree.name}.log"
+        command = [sys.executable, "-P", str(JOB), json.dumps(options)]
+        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+        with self.log.open("w") as log:
+            # In the tree, where Spark's workers look for packages before anywhere else.
+            self.running = subprocess.Popen(command, cwd=tree, env=environment, stderr=log, text=True, **pipes)
         found = self._answer()["ready"]
         assert Path(found).is_relative_to(tree), f"{found} is not of {tree}"
 
@@ -71,12 +69,14 @@ class Process:
             if line.startswith("answer "):
                 found: dict[str, Any] = json.loads(line.removeprefix("answer "))
                 return found
-        raise RuntimeError("a side has ended; what it wrote above says why")
+        raise RuntimeError(f"a side has ended, and said last: {self.log.read_text()[-2000:]}")
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
         """Without more to read it ends, and its JVM with it."""
-        with suppress(BrokenPipeError):
+        try:
             self.running.communicate(timeout=60)
+        except subprocess.TimeoutExpired:
+            self.running.kill()
