@@ -19,7 +19,6 @@ from slicing.blocks import sizes as blocks_sizes
 from slicing.engines import closing
 from slicing.errors import FunctionFailed, InvalidType, StateMismatch
 from slicing.state import pages, stripes
-from slicing.state.header import Header
 from slicing.windows.slices import Slicing
 
 COMMUTATIVE = cases("sum", "rows", "floats", "variance", "highest")
@@ -541,16 +540,6 @@ def test_the_header_stays_small(monkeypatch):
         close_next(stream, window)
         sizes.append(len(stream.store.text))
     assert max(sizes) <= 16 << 10
-
-
-def test_a_header_reads_back():
-    stream = warm(60, WITH_ORDER)
-    stream.step(evenly(stream.slicing, range(60, 63)))
-    head = Header.from_text(stream.store.text)
-    assert head.fresh
-    assert head.stripes
-    assert head.caches
-    assert Header.from_text(head.to_text()) == head
 
 
 def test_check_finds_a_page_that_is_lost_or_in_two_places():

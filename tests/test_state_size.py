@@ -11,6 +11,7 @@ from slicing.assembly.choice import choose
 from slicing.blocks.block import encode_keys
 from slicing.blocks.codec import decode_text, encode_text
 from slicing.blocks.folding import from_records
+from slicing.blocks.packing import unsealed
 from slicing.engines.bucket import Bucket
 
 LATE = 0.05
@@ -87,7 +88,7 @@ def keys_in_state(shape, store, head):
     for name, text in store.pages.items():
         caches = [key.split()[0] for key, entries in head.caches.items() if name in {f"p{e[0]}" for e in entries}]
         chosen = {"two": (0,), "three": (1,)}[caches[0]] if caches else (0, 1)
-        found |= set(decode_text(shape.select(chosen), text).names["k0"].to_pylist())
+        found |= set(decode_text(shape.select(chosen), unsealed(text)).names["k0"].to_pylist())
     return found
 
 
