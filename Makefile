@@ -35,8 +35,8 @@ $(BENCH): $(DEV)
 
 venv: $(DEV) ## create .venv, or renew it when pyproject.toml has changed
 
-test: $(DEV) ## all tests but the long ones
-	$(BIN)/python -m pytest $(ARGS)
+test: $(DEV) ## all tests but the long ones, in two processes
+	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile $(ARGS)
 
 test-long: $(DEV) ## the long tests only
 	$(BIN)/python -m pytest -m long $(ARGS)

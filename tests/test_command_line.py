@@ -152,11 +152,11 @@ def source(tmp_path):
 
 
 WRONG = [
-    (["--size", "1 month"], "no fixed length"),
+    (["--size", "1 month"], "need a zone"),
     (["--size", "7"], "a duration needs a unit"),
     (["--advance", "-1 hour"], "`advance` must be positive"),
     (["--aggregate", "price"], "takes FUNCTION(COLUMN)"),
-    (["--aggregate", "median(price)"], "is not an aggregate. Known are avg, bool_and"),
+    (["--aggregate", "medium(price)"], "is not an aggregate. Known are any_value"),
     (["--aggregate", "sum()"], "missing a required argument"),
     (["--aggregate", "sum(a, b)"], "too many positional arguments"),
     (["--aggregate", "mean(price)"], "two results are called `mean_price`"),

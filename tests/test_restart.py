@@ -379,7 +379,7 @@ CHANGES = {
         n=C.count(), total=C.sum("n")
     ),
     "keys": lambda spark, files: small_frame(spark, files, keys=("s",)).aggregate(n=C.count(), total=C.sum("n")),
-    "partials": lambda spark, files: small_frame(spark, files).aggregate(n=C.count(), total=C.sum("x")),
+    "partial of result 2": lambda spark, files: small_frame(spark, files).aggregate(n=C.count(), total=C.sum("x")),
     "buckets": lambda spark, files: small_frame(spark, files).buckets(3).aggregate(n=C.count(), total=C.sum("n")),
 }
 
