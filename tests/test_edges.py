@@ -21,6 +21,9 @@ EVERY = [Every(1), Every(2, 5), Every(7, -3), Every(7, 700), Every(HOUR, -1), Ev
 class Squares:
     """Edges at i * |i| hours: ever further apart, away from 1970."""
 
+    def __repr__(self):
+        return "Squares()"
+
     def edge(self, number):
         return number * abs(number) * HOUR
 
