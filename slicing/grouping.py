@@ -12,6 +12,7 @@ from slicing.emission.emission import ON_CLOSE, Emission
 from slicing.emission.lateness import COUNTS, LATE_OUTPUTS
 from slicing.errors import InvalidType, InvalidValue, excerpt
 from slicing.windows.durations import Duration, microseconds
+from slicing.windows.sets import windows_of_call
 from slicing.windows.window import Window
 
 if TYPE_CHECKING:
@@ -42,18 +43,19 @@ class Grouped:
     df: DataFrame
     keys: tuple[str, ...]
 
-    def window(self, window: Window, time: str) -> Windowed:
+    def window(self, *windows: Window | str, time: str | None = None, long: bool = False, **named: Window) -> Windowed:
         """Cut time into windows, given by a timestamp column, or if input is bounded by a timestamp_ntz column too.
 
-        Raises InvalidType.
+        Several windows share slices, one query and one state. Without names each has rows of its own, told apart by
+        `window`. By name, `.window(short=..., day=..., time="ts")`, they share a row for each key and `window_end`,
+        with a column `<result>_<name>` for each, null where the window is empty; they must end together. With
+        `long=True` they have rows of their own and a column `windows` with the name. Raises InvalidType, InvalidValue.
         """
-        if not isinstance(window, Window):
-            raise InvalidType(
-                f"`window` must be made with `hopping`, `tumbling`, `cumulating` or `by_edges`; got {excerpt(window)}."
-            )
+        if time is None and windows and isinstance(windows[-1], str):
+            *windows, time = windows  # type: ignore[assignment]
         if not isinstance(time, str):
             raise InvalidType(f"`time` is the name of a column; got {excerpt(time)}.")
-        return Windowed(self.df, self.keys, window, time)
+        return Windowed(self.df, self.keys, windows_of_call(windows, named, long), time)
 
 
 @dataclass(frozen=True)

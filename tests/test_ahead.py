@@ -134,4 +134,4 @@ def test_what_is_kept_is_where_records_come_to():
     for number in range(30):
         stream.step(evenly(stream.slicing, [number, *([139] if number == 20 else [])]), 0)
         bucket: Bucket = stream.bucket()
-        assert bucket.recent.first <= max(0, number - 11)
+        assert bucket.slices.recent.first <= max(0, number - 11)

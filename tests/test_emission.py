@@ -419,7 +419,8 @@ def test_two_slices_an_advance_share_a_window():
     stream = EmittingStream(Slicing(5000, 2000), [counted.case], LATEST)
     for index in range(20):
         bucket = stream.bucket()
-        bucket._look = lambda marks, first, look=bucket._look: asked.append(first) or look(marks, first)
+        (walker,) = bucket.walkers
+        walker.look = lambda marks, first, look=walker.look: asked.append(first) or look(marks, first)
         bucket.add([stream.shipped(evenly(stream.slicing, [index]))])
         list(bucket.close(0))
     assert asked == [-4, *(index - 3 for index in range(1, 20, 2))]
@@ -451,7 +452,7 @@ def test_slices_are_dropped_before_what_is_made_from_them(monkeypatch):
     monkeypatch.setattr(memory, "KEPT_BYTES", kept.slices_bytes)
     stream.step(evenly(stream.slicing, [119], 5), 0)
     bucket = stream.bucket()
-    assert bucket.recent.first == windows_slices.FOREVER
+    assert bucket.slices.recent.first == windows_slices.FOREVER
     bucket.add([stream.shipped(evenly(stream.slicing, [119], 5))])
     assert sum(map(len, bucket.close(0))) == 5
     assert bucket.pages.read == 0
@@ -560,8 +561,9 @@ def test_records_touch_at_most_the_slices_around_them():
     stream.step(evenly(stream.slicing, range(0, 300)), 0)
     asked = []
     bucket = stream.bucket()
-    bucket.recent.first, bucket.recent._parts = 1 << 62, []
-    bucket.recent.read = lambda low, high: asked.append((low, high)) or bucket._all(low, high)
+    recent = bucket.slices.recent
+    recent.first, recent._parts = 1 << 62, []
+    recent.read = lambda low, high: asked.append((low, high)) or bucket.slices._all(low, high)
     bucket.add([stream.shipped([(100_500, 1, 1)])])
     list(bucket.close(0))
     assert asked == [(96, 105)]

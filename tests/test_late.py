@@ -73,6 +73,7 @@ def rows_of(stream, block):
 
 
 def met(stream, late, slices):
+    (late,) = late.refused
     """What each slice met: the watermark, the first window that took it or None, how many did not."""
     missed = late.missed(stream.slicing, slices)
     taken = [None if none else first for first, none in zip(missed.taken.tolist(), missed.by_all, strict=True)]
@@ -102,14 +103,14 @@ def check_partials(stream):
     """Every micro-batch put out exactly the partials of what it refused, and those of all of them re-combine."""
     blocks = []
     for late, refused in zip(stream.refused, stream.true_refused, strict=True):
-        block = chosen_strategy(stream).late_partials(late)
+        block = chosen_strategy(stream).late_partials(late.refused[0])
         blocks.append(decode(stream.shape, encode(stream.shape, block)))
         places = by_place(stream, refused)
         got = rows_of(stream, block)
         assert_values(stream, got, {place: [record[2] for record, *_ in held] for place, held in places.items()})
         for place, seen in zip(got, met(stream, late, block.slices), strict=True):
             assert {tuple(what) for _, *what in places[place]} == {seen}
-        by_all = late.missed(stream.slicing, block.slices).by_all
+        by_all = late.refused[0].missed(stream.slicing, block.slices).by_all
         assert (late.all, late.some) == (block.records[by_all].sum(), block.records[~by_all].sum())
     together = by_place(stream, [each for refused in stream.true_refused for each in refused])
     values = {place: [record[2] for record, *_ in held] for place, held in together.items()}
@@ -123,7 +124,7 @@ def check_records(stream, batches):
     for late, refused, batch in zip(stream.refused, stream.true_refused, batches, strict=True):
         beside = [encode_records(stream.shape, records_of(stream, part)) for part in (batch[::2], batch[1::2])]
         found = []
-        for records in chosen_strategy(stream).late_records(late, beside):
+        for records in chosen_strategy(stream).late_records(late.refused[0], beside):
             values = zip(records.times.tolist(), records.names["k0"].to_pylist(), records.values[0], strict=True)
             rows = [(time, key, value.as_py()) for time, key, value in values]
             found += zip(rows, met(stream, late, records.slices), strict=True)
@@ -185,9 +186,9 @@ def test_what_refused_slices_met():
     stream.step([(5_500_000, 1, 1)], 6_500)
     stream.step([(1_500_000, 1, 2), (3_500_000, 1, 4), (6_500_000, 1, 8)])
     late = stream.refused[-1]
-    assert rows_of(stream, late.rows) == {(1_000_000, 1): (1, 2), (3_000_000, 1): (1, 4)}
+    assert rows_of(stream, late.refused[0].rows) == {(1_000_000, 1): (1, 2), (3_000_000, 1): (1, 4)}
     # 1.5 s is in windows -2 .. 1, all closed; 3.5 s in windows 0 .. 3, of which 3 is open.
-    assert met(stream, late, late.rows.slices) == [(6_500, None, 4), (6_500, 3, 3)]
+    assert met(stream, late, late.refused[0].rows.slices) == [(6_500, None, 4), (6_500, 3, 3)]
 
 
 def test_late_partials_cost_nothing_in_the_state():
@@ -241,7 +242,7 @@ def test_extent_of_any_header_is_that_of_the_slices_in_its_pages(seed):
     """Pages overlap, lie apart, and have slices of which all windows have gone out."""
     rng = np.random.default_rng(seed)
     bucket = Stream(hopping(30), cases("sum")).bucket()
-    head, length = bucket.head, bucket.stripes.length
+    head, length = bucket.head, bucket.slices.stripes.length
     head.done = int(rng.integers(0, 200))
 
     def spans(low, high, count):

@@ -26,8 +26,8 @@ from slicing.blocks import codec
 from slicing.blocks import sizes as blocks_sizes
 from slicing.blocks.folding import fold, from_records
 from slicing.blocks.sizes import memory, parts
-from slicing.engines import bucket as engines_bucket
 from slicing.engines import closing
+from slicing.engines import slices as engines_slices
 from slicing.engines.bucket import Bucket
 from slicing.errors import TooLarge
 from slicing.spark import output, preaggregate
@@ -143,7 +143,7 @@ def test_what_a_process_holds_is_taken_a_few_keys_at_a_time(emission, monkeypatc
         taken.append(len(found))
         return found
 
-    monkeypatch.setattr(engines_bucket, "in_memory", counted)
+    monkeypatch.setattr(engines_slices, "in_memory", counted)
     rng, stream = random.Random(5), EmittingStream(hopping(9), SOURCES, emission)
     for now in range(20):
         records = [

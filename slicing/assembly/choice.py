@@ -25,9 +25,15 @@ def choose(kernel: Kernel, slicing: Family) -> str:
         return EAGER
     if slicing.assembled:
         return slicing.assembled
-    if slicing.longest <= FEW_SLICES:
+    if slicing.longest <= few_slices(slicing):
         return "recompute"
     return "two_layer" if kernel.aggregate.invert is not None else "three_layer"
+
+
+def few_slices(slicing: Family) -> int:
+    """Up to so many slices per window there is no tree; where an advance has many, of so many windows for a record."""
+    step = slicing.step or 1
+    return FEW_SLICES * step if step > 2 else FEW_SLICES
 
 
 def is_additive(kernel: Kernel) -> bool:

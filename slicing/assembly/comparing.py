@@ -29,8 +29,20 @@ def differing(there: Windows, now: Array, previous: Array, drained: bool) -> Ite
 def result_codes(shape: Shape, frames: Sequence[Windows]) -> list[Array]:
     """For every window of some frames a number that equal results share, over all frames; -1 if it is empty.
 
-    Null equals null, NaN equals NaN, and other floats are compared by their bits.
+    Null equals null, NaN equals NaN, and other floats are compared by their bits. Windows beside count too.
     """
+    own = _codes(shape, frames)
+    sides = [_codes(shape, sides) for sides in zip(*(frame.beside for frame in frames), strict=True)]
+    if not sides:
+        return own
+    rows = [np.column_stack([mine, *others]) for mine, *others in zip(own, *sides, strict=True)]
+    _, codes = np.unique(np.concatenate(rows), axis=0, return_inverse=True)
+    split = np.split(codes.reshape(-1), np.cumsum([len(frame) for frame in frames])[:-1])
+    return [np.where(mine < 0, -1, code) for mine, code in zip(own, split, strict=True)]
+
+
+def _codes(shape: Shape, frames: Sequence[Windows]) -> list[Array]:
+    """The numbers of the results of frames of one family."""
     held = [np.flatnonzero(frame.records) for frame in frames]
     columns: list[list[pa.Array]] = []
     for frame, rows in zip(frames, held, strict=True):

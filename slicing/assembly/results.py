@@ -15,7 +15,9 @@ from slicing.windows.durations import show_instant
 class Windows:
     """Assembled windows: row i is window `windows[i]` of key `names[keys[i]]`, holding `records[i]` records.
 
-    `kind` says why they go out, one of `emission.KINDS`; `old` has the same windows with what this replaces.
+    `kind` says why they go out, one of `emission.KINDS`; `old` has the same windows with what this replaces. `family`
+    is the number of the family they are of. `beside` has, row by row, windows of other families that end with them, of
+    no records where there is none.
     """
 
     windows: Array
@@ -26,6 +28,8 @@ class Windows:
     dictionaries: list[pa.Array | None]
     kind: str = "final"
     old: Windows | None = None
+    family: int = 0
+    beside: tuple[Windows, ...] = ()
 
     def __len__(self) -> int:
         return len(self.windows)
@@ -39,6 +43,7 @@ class Windows:
             records=self.records[rows],
             partials=[[column[rows] for column in columns] for columns in self.partials],
             old=self.old and self.old.take(rows),
+            beside=tuple(each.take(rows) for each in self.beside),
         )
 
 

@@ -40,6 +40,10 @@ class Shape:
         columns = [(f"p{i}", arrow_type(field.kind)) for i, field in enumerate(fields)]
         return pa.schema([("slice", pa.int64()), ("key", pa.int64()), ("records", pa.int64()), *columns])
 
+    def over(self, family: Family) -> Shape:
+        """The shape of the windows of another family."""
+        return replace(self, slicing=family)
+
     def select(self, chosen: Sequence[int]) -> Shape:
         """The shape with only some of the kernels."""
         return replace(self, kernels=tuple(self.kernels[i] for i in chosen))

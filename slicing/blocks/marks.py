@@ -37,3 +37,11 @@ def of_keys(block: Block, marks: Block) -> Block:
     used[marks.keys] = True
     chosen = block.take(np.flatnonzero(used[codes][block.keys]))
     return replace(chosen, keys=codes[chosen.keys], names=marks.names)
+
+
+def under(block: Block, names: pa.Table) -> Block:
+    """A block with the codes of other names, which have all of its keys."""
+    if block.names is names:
+        return block
+    codes, _ = encode_keys(pa.concat_tables([names, block.names]))
+    return replace(block, keys=codes[len(names) :][block.keys], names=names)

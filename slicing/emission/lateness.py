@@ -29,13 +29,11 @@ class Missed:
 
 
 @dataclass(frozen=True)
-class Late(Generic[Rows]):
-    """What a bucket refused of a micro-batch."""
+class Refused(Generic[Rows]):
+    """What windows of one family refused of a micro-batch."""
 
-    all: int  # records late for all of their windows
-    some: int  # records late for some windows, counted in the others
-    rows: Rows  # those records or their partials, both causes together
-    taking: int  # first window that took records
+    rows: Rows  # records that were late for all of its windows or for some, or their partials
+    taking: int  # its first window that took records
     watermark: int  # the watermark that had closed the others, in milliseconds
 
     def missed(self, slicing: Family, slices: Array) -> Missed:
@@ -45,7 +43,16 @@ class Late(Generic[Rows]):
         return Missed(np.minimum(taken, last + 1) - first, taken, taken > last)
 
 
+@dataclass(frozen=True)
+class Late(Generic[Rows]):
+    """What a bucket refused of a micro-batch; a record counts once, and is refused by each family on its own."""
+
+    all: int  # records late for all of their windows
+    some: int  # records late for some windows, counted in the others
+    refused: tuple[Refused[Rows], ...]  # by family
+
+
 def is_late(slicing: Family, slices: Array, taking: int) -> Array:
     """Which slices come late for one window at least, `taking` being the first that takes records."""
     late: Array = slicing.first_window(slices) < taking
-    return late
+    return late & ~np.asarray(slicing.in_gap(slices)) if slicing.has_gaps else late

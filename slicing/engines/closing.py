@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -16,7 +17,6 @@ from slicing.blocks.block import Block, Shape, concat, empty
 from slicing.blocks.folding import fold
 from slicing.blocks.sizes import memory
 from slicing.state.lists import Nodes
-from slicing.state.pages import Pages
 from slicing.state.stripes import Stripes
 from slicing.windows.family import regular
 from slicing.windows.slices import FOREVER
@@ -25,56 +25,64 @@ FRAME_ROWS = 250_000
 """A frame has about so many rows at most, or as many as take `portions.PORTION_BYTES`."""
 
 
-def at_once(
-    shape: Shape, trees: Sequence[str], stripes: Stripes, fresh: InOrder, first: int, until: int
-) -> Iterator[tuple[Windows, Block | None]]:
-    """Windows `first` up to `until` from their slices, and these slices, folded, if they all fit into memory.
+@dataclass(frozen=True)
+class Due:
+    """What one close is of: windows `first` up to `until` go out of a bucket, `end` is the next to close after that.
 
-    `fresh` holds what came since windows before `first` closed, see `Closing`.
+    `fresh` holds what came since the last close to slices that have entered before, all rows of slices that enter now,
+    and some of later ones. `late` are what the caches do not hold yet of slices that have entered before: it was late
+    for some windows. `cache` gives the place of the nodes of some kernels by the name of their tree, and `cached` says
+    whether they are there for window `first`.
     """
-    slicing = shape.slicing
-    oldest, end, before = slicing.first_slice(first), slicing.entered(until), slicing.entered(first)
-    sources = stripes.read(oldest, min(end, before)), fresh.parts(oldest, end)
-    for portion in portions(shape, sources, first, until):
+
+    shape: Shape
+    trees: Sequence[str]
+    stripes: Stripes
+    fresh: InOrder
+    late: Sequence[InOrder]
+    cache: Callable[[str, Shape], Nodes]
+    cached: bool
+    first: int
+    until: int
+    end: int
+
+    def late_rows(self, oldest: int) -> Iterator[Block]:
+        """What came late for some windows, from slice `oldest` on."""
+        entered = self.shape.slicing.entered(self.first)
+        return (part for rows in self.late for part in rows.parts(oldest, entered))
+
+
+def at_once(due: Due) -> Iterator[tuple[Windows, Block | None]]:
+    """The windows of a close from their slices, and these slices, folded, if they all fit into memory."""
+    shape, slicing = due.shape, due.shape.slicing
+    oldest, end, before = slicing.first_slice(due.first), slicing.entered(due.until), slicing.entered(due.first)
+    sources = due.stripes.read(oldest, min(end, before)), due.fresh.parts(oldest, end)
+    for portion in portions(shape, sources, due.first, due.until):
         rows = fold(shape, portion.blocks)
         portion.blocks.clear()  # or they were in memory twice
-        for frame in assemble(shape, trees, rows, portion.first, portion.end):
+        for frame in assemble(shape, due.trees, rows, portion.first, portion.end):
             yield frame, rows if portion.is_all else None
 
 
 class Closing:
-    """Windows `first` up to `until` go out of a bucket, `end` is the next to close after that.
+    """One close of windows of as many slices each. Nothing is written but the trees' nodes.
 
-    `fresh` holds what came since the last close to slices that have entered before (it was late for some windows), all
-    rows of slices that enter now, and some of later ones. Nothing is written but the trees' nodes. `cached` says
-    whether they are there for window `first`, and `leaves_nodes` whether they will be for window `end`.
-
-    However much came or is stored: slices are read together as long as they fit, see `portions`.
+    `leaves_nodes` says whether they will be there for window `end`. However much came or is stored: slices are read
+    together as long as they fit, see `portions`.
     """
 
-    def __init__(
-        self,
-        shape: Shape,
-        trees: Sequence[str],
-        pages: Pages,
-        stripes: Stripes,
-        fresh: InOrder,
-        windows: tuple[int, int, int],
-        cached: bool,
-    ):
-        self.shape, self.slicing, self.trees, self.stripes, self.fresh = shape, shape.slicing, trees, stripes, fresh
-        self.first, self.until, self.end = windows
-        self.cached = cached
+    def __init__(self, due: Due):
+        self.due, self.shape, self.slicing, self.trees = due, due.shape, due.shape.slicing, due.trees
+        self.stripes, self.fresh = due.stripes, due.fresh
+        self.first, self.until, self.end, self.cached = due.first, due.until, due.end, due.cached
         self.entered_before = self.slicing.entered(self.first)
-        self.live = Live(shape)
-        self._frame = Frame(self.live, fresh.block)
-        self._held, self._held_until = empty(shape), -FOREVER
-        self.two = tuple(i for i, tree in enumerate(trees) if tree == "two_layer")
-        self.three = tuple(i for i, tree in enumerate(trees) if tree == "three_layer")
-        self.nodes = {
-            "two": Nodes(pages, "two", shape.select(self.two)),
-            "three": Nodes(pages, "three", shape.select(self.three)),
-        }
+        self.live = Live(self.shape)
+        self._frame = Frame(self.live, self.fresh.block)
+        self._held, self._held_until = empty(self.shape), -FOREVER
+        self.two = tuple(i for i, tree in enumerate(self.trees) if tree == "two_layer")
+        self.three = tuple(i for i, tree in enumerate(self.trees) if tree == "three_layer")
+        chosen = {"two": self.two, "three": self.three}
+        self.nodes = {name: due.cache(name, self.shape.select(kernels)) for name, kernels in chosen.items()}
         # Over a whole window the caches are useless.
         step = regular(self.slicing).per_advance
         self.jumps = (self.until - self.first) * step >= self.slicing.longest
@@ -121,7 +129,7 @@ class Closing:
     def _at_once(self) -> Iterator[Windows]:
         """From slices: a jump over a whole window makes the caches useless, and recomputing has none."""
         end = self.slicing.entered(self.until)
-        for frame, rows in at_once(self.shape, self.trees, self.stripes, self.fresh, self.first, self.until):
+        for frame, rows in at_once(self.due):
             if rows is not None:
                 self._held, self._held_until = rows, end
             yield frame
@@ -150,17 +158,12 @@ class Closing:
         reading = self._rows, self._in_steps
         return ThreeLayer(self.live, self.three, self.nodes["three"], *reading, self.first, until)
 
-    def _late(self, oldest: int) -> Iterator[Rows]:
-        """What came late for some windows."""
-        for part in self.fresh.parts(oldest, self.entered_before):
-            yield self._placed(part)
-
     def _one_by_one(self) -> Iterator[Windows]:
         """From caches: slices enter, a window is read off, slices leave."""
         two = TwoLayer(self.live, self.two, self.nodes["two"]) if self.two else None
         three = self._three_layer() if self.three else None
         oldest = self.slicing.first_slice(self.first)
-        for late in self._late(oldest):
+        for late in map(self._placed, self.due.late_rows(oldest)):
             if two:
                 two.late(late)
             if three:

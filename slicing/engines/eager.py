@@ -20,7 +20,7 @@ from slicing.blocks.folding import fold, from_records
 from slicing.blocks.marks import newest_slices, of_keys, without_partials
 from slicing.blocks.records import Records
 from slicing.emission.emission import CHANGED, NEWEST, ON_CLOSE, ONLY_NEW, UPDATE, WITH_DRAINED, WITH_OLD, Emission
-from slicing.emission.lateness import Late, is_late
+from slicing.emission.lateness import Late, Refused, is_late
 from slicing.engines.pending import pending, trigger_time
 from slicing.engines.window_pages import WindowPages
 from slicing.state.fingerprint import Fingerprint
@@ -48,7 +48,7 @@ class EagerBucket:
     ):
         self.shape, self.grace, self.emission = shape, grace, emission
         self.wait = 0 if emission.corrects else grace
-        self.pages = Pages(store, fingerprint, shape.slicing.first_open(0, self.wait))
+        self.pages = Pages(store, fingerprint, [shape.slicing.first_open(0, self.wait)])
         self.head = self.pages.head
         if self.pages.is_new and emission.corrects:
             self.head.taking = self.head.kept = shape.slicing.first_open(0, grace)
@@ -72,7 +72,7 @@ class EagerBucket:
                     self._came.append(_marks(self.shape, records.take(np.flatnonzero(accepted))))
         late_for_all = sum(int(np.sum(self.shape.slicing.last_window(each.slices) < taking)) for each in refused)
         late_for_some = sum(len(each.slices) for each in refused) - late_for_all
-        return Late(late_for_all, late_for_some, refused, taking, self.head.watermark)
+        return Late(late_for_all, late_for_some, (Refused(refused, taking, self.head.watermark),))
 
     def extent(self) -> dict[str, int]:
         """How many open windows hold records; there are no slices in this state."""
@@ -263,7 +263,7 @@ def all_windows(shape: Shape, arguments: Sequence[Sequence[int]], batches: Seque
 
 def in_memory(shape: Shape, arguments: Sequence[Sequence[int]], batches: Sequence[Records]) -> WindowPages:
     """The pages of all windows of bounded input."""
-    pages = WindowPages(shape, arguments, Pages(MemoryStore(), Fingerprint(), 0))
+    pages = WindowPages(shape, arguments, Pages(MemoryStore(), Fingerprint(), [0]))
     for records in batches:
         pages.add(records, -FOREVER, -FOREVER)
     return pages

@@ -12,16 +12,64 @@ The window of a total is the first one that holds its slice. Once that window ta
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
 
 from slicing.aggregates.arrays import Array
-from slicing.assembly.results import Windows
-from slicing.blocks.block import Block, Shape, concat
+from slicing.assembly.portions import InOrder
+from slicing.assembly.results import Windows, as_block
+from slicing.blocks.block import Block, Shape, concat, empty
 from slicing.blocks.folding import fold, regroup
+from slicing.emission.emission import Emission
+from slicing.engines.emitting import Emitting
+from slicing.engines.slices import Slices
+from slicing.engines.walker import Walker
 from slicing.windows.slices import FOREVER
+
+TOTALS = "totals"
+
+
+class Latest(Emitting):
+    """`on_update(latest_only=True)`: in every micro-batch the newest window of each key that got a record."""
+
+    def __init__(self, emission: Emission, walkers: Sequence[Walker], slices: Slices):
+        super().__init__(emission, walkers, slices)
+        held = slices.recent.beside
+        self.totals = {w.number: held.get(self._name(w), empty(w.shape)) for w in walkers}
+
+    def before(self, came: Block) -> Iterator[Windows]:
+        """The newest windows that records have touched."""
+        if len(came):
+            for walker in self.walkers:
+                yield from walker.shown(self._newest(walker, came))
+
+    def _newest(self, walker: Walker, came: Block) -> Iterator[Windows]:
+        totals, taking, came = self.totals[walker.number], walker.walk.taking, walker.inside(came)
+        frame, self.totals[walker.number] = newest_windows(walker.shape, totals, came, taking, walker.look)
+        if len(frame) and walker.beside:
+            yield from self._completed(walker, frame)
+        elif len(frame):
+            yield frame
+
+    def _completed(self, walker: Walker, frame: Windows) -> Iterator[Windows]:
+        """With the windows beside, for which the slices of all their keys are looked at."""
+        for rows in walker.look(as_block(frame), int(walker.family.first_slice(frame.windows).min())):
+            some = frame.take(np.flatnonzero(np.isin(frame.keys, rows.keys)))
+            if len(some):
+                yield walker.complete(some, rows)
+
+    def closed(self, walker: Walker, fresh: InOrder) -> Iterator[Windows]:
+        """Nothing: it has gone out."""
+        return iter(())
+
+    def kept(self) -> Mapping[str, Block]:
+        """The totals of each family."""
+        return {self._name(walker): self.totals[walker.number] for walker in self.walkers}
+
+    def _name(self, walker: Walker) -> str:
+        return f"{walker.prefix}{TOTALS}"
 
 
 def newest_windows(

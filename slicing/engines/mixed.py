@@ -20,7 +20,7 @@ from slicing.assembly.results import Windows
 from slicing.blocks.block import Block, Shape
 from slicing.blocks.records import Records
 from slicing.emission.emission import CHANGED, ON_CLOSE, Emission
-from slicing.emission.lateness import Late
+from slicing.emission.lateness import Late, Refused
 from slicing.engines.bucket import Bucket
 from slicing.engines.eager import late_records
 from slicing.engines.window_pages import WINDOW, WindowPages
@@ -86,9 +86,11 @@ class MixedBucket(Bucket):
         split = Split(tuple(trees))
         sliced = [trees[i] for i in split.sliced]
         super().__init__(shape.select(split.sliced), sliced, grace, fingerprint, store, emission)
-        self.split, self.shown = split, shape
+        self.split = split
         eager = [arguments[i] for i in split.eager]
         self.windows = WindowPages(shape.select(split.eager), eager, self.pages, emission)
+        walker = self.walkers[0]
+        walker.compared, walker.whole = shape, self._whole
 
     def add(self, shipped: Sequence[Block | Records]) -> Late[list[Records]]:  # type: ignore[override]
         """Judge what came by its slices, keep what is of open windows, return and count the records refused."""
@@ -96,8 +98,8 @@ class MixedBucket(Bucket):
         batches = [each for each in shipped if isinstance(each, Records)]
         for records in batches:
             self.windows.add(records, self.head.taking, self.head.done)
-        refused = late_records(self.slicing, batches, late.taking)
-        return Late(late.all, late.some, refused, late.taking, late.watermark)
+        rows = late_records(self.slicing, batches, late.refused[0].taking)
+        return Late(late.all, late.some, (Refused(rows, late.refused[0].taking, self.head.watermark),))
 
     def close(self, watermark: int, now: int = 0) -> Iterator[Windows]:
         """Yield all that goes out in a micro-batch, with all aggregates, then write the state that is left."""
@@ -105,7 +107,7 @@ class MixedBucket(Bucket):
         # Changes are of all results, so their frames were joined before they were compared.
         yield from frames if self.emission.which == CHANGED else join_all(self.split, frames, self.windows)
 
-    def whole(self, frame: Windows) -> Windows:
+    def _whole(self, frame: Windows, rows: Block) -> Windows:
         """A frame with the partials of all aggregates."""
         return self.split.join(frame, self.windows.fill(frame))
 

@@ -14,7 +14,7 @@ Per window and key: one combine, and what entered since the window before; no sl
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from itertools import pairwise
 
 import numpy as np
@@ -23,40 +23,27 @@ from slicing.aggregates.arrays import Array
 from slicing.assembly.cache import load_node
 from slicing.assembly.choice import is_additive
 from slicing.assembly.nodes import Live, Node, Rows, on_end
-from slicing.assembly.portions import InOrder
 from slicing.assembly.results import Windows
-from slicing.blocks.block import Block, Shape
+from slicing.blocks.block import Block
 from slicing.blocks.folding import fold
-from slicing.engines.closing import Frame, at_once
-from slicing.state.lists import Nodes
-from slicing.state.pages import Pages
-from slicing.state.stripes import Stripes
+from slicing.engines.closing import Due, Frame, at_once
 
 TOTAL = "total"
 
 
 class RunningClose:
-    """One close; the arguments are those of `slicing.engines.closing.Closing`.
+    """One close.
 
     Behind a jump over more windows than begin alike, and where no total is kept, windows are assembled from slices.
     """
 
-    def __init__(
-        self,
-        shape: Shape,
-        trees: Sequence[str],
-        pages: Pages,
-        stripes: Stripes,
-        fresh: InOrder,
-        windows: tuple[int, int, int],
-        cached: bool,
-    ):
-        self.shape, self.family, self.trees, self.stripes, self.fresh = shape, shape.slicing, trees, stripes, fresh
-        self.first, self.until, self.end = windows
-        self.live, self.chosen = Live(shape), tuple(range(len(shape.kernels)))
-        self.cache = Nodes(pages, "running", shape)
-        self.additive = all(map(is_additive, shape.kernels))
-        self.jumps = not cached or self.until - self.first > self.family.longest
+    def __init__(self, due: Due):
+        self.due, self.shape, self.family, self.fresh = due, due.shape, due.shape.slicing, due.fresh
+        self.first, self.until, self.end = due.first, due.until, due.end
+        self.live, self.chosen = Live(self.shape), tuple(range(len(self.shape.kernels)))
+        self.cache = due.cache("running", self.shape)
+        self.additive = all(map(is_additive, self.shape.kernels))
+        self.jumps = not due.cached or self.until - self.first > self.family.longest
 
     @property
     def leaves_nodes(self) -> bool:
@@ -66,7 +53,7 @@ class RunningClose:
     def windows(self) -> Iterator[Windows]:
         """All windows that hold a record, in frames of bounded size."""
         if self.jumps:
-            for frame, _ in at_once(self.shape, self.trees, self.stripes, self.fresh, self.first, self.until):
+            for frame, _ in at_once(self.due):
                 yield frame
             self._save(self._from_slices(self.end) if self.leaves_nodes else self.live.node(self.chosen))
         else:
@@ -74,8 +61,7 @@ class RunningClose:
 
     def _with_late(self) -> Node:
         """The total for the window before `first`, with what came late for it; made anew if that has an order."""
-        first, end = self.family.first_slice(self.first), self.family.entered(self.first)
-        late = list(self.fresh.parts(first, end))
+        late = list(self.due.late_rows(self.family.first_slice(self.first)))
         if late and any(kernel.aggregate.ordered for kernel in self.shape.kernels):
             return self._from_slices(self.first)
         total = load_node(self.live, self.chosen, self.cache, TOTAL)
@@ -146,7 +132,7 @@ class RunningClose:
         stored, step = self.family.entered(self.first), Frame(self.live, self.fresh.block).at_once
         for low in range(first, end, step):
             high = min(end, low + step)
-            parts = [*self.stripes.read(low, min(high, stored)), self.fresh.between(low, high)]
+            parts = [*self.due.stripes.read(low, min(high, stored)), self.fresh.between(low, high)]
             total.append_slices(self._placed(fold(self.shape, parts)))
         return total
 

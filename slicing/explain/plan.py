@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from itertools import product
 
 from slicing.aggregates.fields import Field, decimal_of, numpy_type, width_of
 from slicing.aggregates.kernel import Kernel
 from slicing.aggregates.tracing.showing import by_rows, mode
-from slicing.assembly.choice import EAGER, FEW_SLICES, choose
+from slicing.assembly.choice import EAGER, choose, few_slices
 from slicing.blocks.block import Shape
 from slicing.emission.emission import NEWEST, ON_CLOSE, Emission, Every
 from slicing.emission.lateness import COUNTS, PARTIALS
 from slicing.explain.costs import MERGING, Cost, Costs, counted, number
-from slicing.windows.family import RUNNING, RUNS
+from slicing.windows.family import RUNNING, RUNS, Family
 from slicing.windows.window import Window
 
 _BYTES = {"boolean": 1, "date": 4, "timestamp": 8, "timestamp_ntz": 8, "string": 16, "binary": 16}
@@ -37,11 +38,12 @@ class Assembly:
     slices: int
     ratio: float
     costs: Costs
+    windows: str = ""
 
     @property
     def name(self) -> str:
-        """The name of the result."""
-        return self.kernel.label
+        """The name of the result, with that of its windows if there are several."""
+        return f"{self.kernel.label}, {self.windows}" if self.windows else self.kernel.label
 
     @property
     def mode(self) -> str:
@@ -146,7 +148,8 @@ class Plan:
     @property
     def assemblies(self) -> tuple[Assembly, ...]:
         """How each result is assembled, in their order."""
-        return tuple(self._assembly(*pair) for pair in zip(self.shape.kernels, self.trees, strict=True))
+        pairs = product(range(len(self.shape.slicing.families)), self.shape.kernels)
+        return tuple(self._assembly(*pair, tree) for pair, tree in zip(pairs, self.trees, strict=True))
 
     @property
     def eager(self) -> Plan:
@@ -165,8 +168,12 @@ class Plan:
 
     @property
     def per_window(self) -> Cost:
-        """Partials read and written per window and key, on average, all results together."""
-        return self.costs.close()
+        """Partials read and written per window and key, on average, all results together; of several, for each one."""
+        families = self.shape.slicing.families
+        count = len(self.shape.kernels)
+        trees = (self.trees[i * count : (i + 1) * count] for i in range(len(families)))
+        costs = (self._costs_of(some, family).close() for some, family in zip(trees, families, strict=True))
+        return sum(costs, Cost(0, 0))
 
     @property
     def state_bytes_per_key(self) -> int:
@@ -176,33 +183,41 @@ class Plan:
         """
         if not self.streaming:
             return 0
-        rows = {each.tree == EAGER: each.slices_kept for each in self.assemblies}
+        rows: dict[bool, float] = {}
+        partials: dict[str, float] = {}
+        for each in self.assemblies:  # several windows share slices: the longest has them all
+            is_eager, label = each.tree == EAGER, each.kernel.label
+            rows[is_eager] = max(rows.get(is_eager, 0), each.slices_kept)
+            partials[label] = max(partials.get(label, 0), each.slices_kept * each.partial_bytes)
         nodes = sum(each.nodes_kept * (each.partial_bytes + _ROW_BYTES) for each in self.assemblies)
-        partials = sum(each.slices_kept * each.partial_bytes for each in self.assemblies)
-        return int(sum(rows.values()) * _ROW_BYTES + partials + nodes)
+        return int(sum(rows.values()) * _ROW_BYTES + sum(partials.values()) + nodes)
 
     def __str__(self) -> str:
         parts = [self._overview(), self._results(), self._costs()]
         return "\n\n".join([*parts, self._state()] if self.streaming else parts)
 
-    def _assembly(self, kernel: Kernel, tree: str) -> Assembly:
-        costs = self._costs_of((tree,))
+    def _assembly(self, number: int, kernel: Kernel, tree: str) -> Assembly:
+        family = self.shape.slicing.families[number]
+        costs = self._costs_of((tree,), family)
         trusted = "" if kernel.aggregate.laws or kernel.aggregate.combine is None else ", laws not tried"
-        reason = self._reason(kernel, tree) + trusted
-        return Assembly(kernel, tree, reason, self.slices_per_window, self.ratio, costs)
+        reason = self._reason(kernel, tree, family) + trusted
+        windows = self.windows.calls[number] if len(self.shape.slicing.families) > 1 else ""
+        return Assembly(kernel, tree, reason, family.longest, family.ratio, costs, windows)
 
-    def _costs_of(self, trees: tuple[str, ...]) -> Costs:
+    def _costs_of(self, trees: tuple[str, ...], family: Family | None = None) -> Costs:
         # Bounded input has every window once, whatever the emission.
-        return Costs(self.shape.slicing, frozenset(trees), self.emission if self.streaming else ON_CLOSE)
+        emission = self.emission if self.streaming else ON_CLOSE
+        return Costs(family or self.shape.slicing, frozenset(trees), emission)
 
-    def _reason(self, kernel: Kernel, tree: str) -> str:
+    def _reason(self, kernel: Kernel, tree: str, family: Family) -> str:
         if tree == EAGER:
             return "no `combine`" if kernel.aggregate.combine is None else "asked for"
         if tree in _BY_KIND:
             return _BY_KIND[tree]
-        if tree == "recompute" and self.slices_per_window <= FEW_SLICES:
-            return f"few slices: {self.slices_per_window} <= {FEW_SLICES}"
-        if tree != choose(kernel, self.shape.slicing):
+        few = few_slices(family)
+        if tree == "recompute" and family.longest <= few:
+            return f"few slices: {family.longest} <= {few}"
+        if tree != choose(kernel, family):
             return "asked for"
         return "exact `invert`" if tree == "two_layer" else "only `combine`"
 
@@ -225,6 +240,10 @@ class Plan:
         )
 
     def _slices(self) -> str:
+        families = self.shape.slicing.families
+        if len(families) > 1:
+            each = ", ".join(f"{family.longest:,}" for family in families)
+            return f"n = {each} per window, shared"
         step = self.shape.slicing.step
         if step is None:
             return f"n = {self.slices_per_window:,} per window at most"
@@ -258,10 +277,10 @@ class Plan:
     def _costs(self) -> str:
         head = ("partials of a key", "this plan", "eager plan")
         eager = self.eager.assemblies[0]
-        record = ("per record, at most", str(self.per_record), str(eager.per_record))
+        record = ("per record, at most", str(self.per_record), str(self.eager.per_record))
         if not self.streaming:
             windows = [(f"per window: {a.name}", _combines(a), _combines(eager)) for a in self.assemblies]
-            return _columns([head, ("per record, at most", "1 through the shuffle", str(eager.per_record)), *windows])
+            return _columns([head, ("per record, at most", "1 through the shuffle", str(self.eager.per_record)), *windows])
         rows = [
             (f"per window: {a.name}", f"{a.per_window}; {_combines(a)}", f"{eager.per_window}; {_combines(eager)}")
             for a in self.assemblies

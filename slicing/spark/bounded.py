@@ -11,7 +11,6 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 
 from slicing.aggregates.fields import Field
-from slicing.assembly.assembling import without_repeats
 from slicing.spark.output import completed, flat_counts, flat_windows, framed
 from slicing.spark.query import Query
 from slicing.spark.strategy import Eager, Mixed, Sliced, strategy
@@ -34,9 +33,10 @@ class AssembleAll:
                 refused = {cause: count + row[cause] for cause, count in refused.items()}
             if any(refused.values()):
                 yield from completed(flat_counts(refused), self.fields).to_batches()
-            for windows in without_repeats(self.strategy.shape.slicing, self.strategy.all_windows(shipped)):
+            for windows in self.strategy.all_windows(shipped):
                 for some in framed(self.strategy.shape, windows):
-                    yield from completed(flat_windows(self.strategy.shape, some), self.fields).to_batches()
+                    table = flat_windows(self.strategy.shape, some, wide=self.strategy.wide)
+                    yield from completed(table, self.fields).to_batches()
 
 
 def _rows(batches: Iterable[pa.RecordBatch]) -> Iterator[dict[str, Any]]:
@@ -46,7 +46,7 @@ def _rows(batches: Iterable[pa.RecordBatch]) -> Iterator[dict[str, Any]]:
 
 def build(query: Query, labels: tuple[int, ...]) -> DataFrame:
     """The windows of a bounded DataFrame."""
-    chosen = strategy(query.shape, query.trees, query.arguments)
+    chosen = strategy(query.shape, query.trees, query.arguments, query.window.wide)
     stage = chosen.first_stage(labels)
     blocks = query.records().mapInArrow(stage, stage.schema)
     grouped = blocks.repartition("bucket").sortWithinPartitions("bucket", "partition", "part")

@@ -21,9 +21,16 @@ DELAY, HELD_DELAY = "spark.watermarkDelayMs", "slicing.watermarkDelayMs"
 LATE_CAUSE = -1
 """The `cause` of late rows in flat tables, in which that of counts is their position among the counters."""
 
+_TIMES = ("window", "window_end")
+"""The column that says when results are of: the window, or the end of windows side by side."""
 _MET = ("end", "records", "watermark", "taken", "missed")
 _TAG = ("slice", "records", "cause", "watermark", "first_window", "missed")
-_RECORD = "record"
+_RECORD, _NAME = "record", "windows"
+
+
+def named(names: tuple[str, ...]) -> Column:
+    """The name of the windows that a flat row is of."""
+    return F.element_at(F.array(*map(F.lit, names)), F.col("family") + 1)
 
 
 @dataclass(frozen=True)
@@ -32,11 +39,13 @@ class LateColumns:
 
     `values` are the columns of values of a record, None if only partials are put out. Times are in microseconds:
     `end` of the slice, `watermark`, `taken` the start of the first window that was open; `missed` counts the others.
-    Where windows differ in length, `size` is None and `until` is the end of that window.
+    Where windows differ in length, `size` is None and `until` is the end of that window. Of several windows with
+    `names` a row is of one of them.
     """
 
     values: tuple[Field, ...] | None
     size: int | None
+    names: tuple[str, ...] | None = None
 
     def fields(self) -> list[Field]:
         """The columns, in their order."""
@@ -60,10 +69,12 @@ class LateColumns:
             F.when(taken.isNotNull(), interval(taken, until)),
             F.col("missed"),
         ]
-        named = [column.alias(name) for column, name in zip(columns, _TAG, strict=True)]
+        fields = [column.alias(name) for column, name in zip(columns, _TAG, strict=True)]
+        if self.names:
+            fields.append(named(self.names).alias(_NAME))
         if self.values is not None:
-            named.append(F.when(F.col("time").isNotNull(), record).alias(_RECORD))
-        return F.when(F.col("cause") == LATE_CAUSE, F.struct(*named)).alias(LATE)
+            fields.append(F.when(F.col("time").isNotNull(), record).alias(_RECORD))
+        return F.when(F.col("cause") == LATE_CAUSE, F.struct(*fields)).alias(LATE)
 
     def _values(self) -> list[Field]:
         return [Field(f"v{i}", physical(field.kind)) for i, field in enumerate(self.values or ())]
@@ -77,10 +88,11 @@ def results(df: DataFrame) -> DataFrame:
     if not _tag_of(df):
         return df
     found = df.where(F.col(LATE).isNull()).drop(LATE)
-    metadata = dict(found.schema["window"].metadata)
+    (time,) = (name for name in _TIMES if name in found.columns)
+    metadata = dict(found.schema[time].metadata)
     if HELD_DELAY not in metadata:
         return found
-    return found.withMetadata("window", metadata | {DELAY: metadata.pop(HELD_DELAY)})
+    return found.withMetadata(time, metadata | {DELAY: metadata.pop(HELD_DELAY)})
 
 
 def late_partials(df: DataFrame) -> DataFrame:
@@ -95,8 +107,8 @@ def late_partials(df: DataFrame) -> DataFrame:
     rows = df.where(F.col(LATE).isNotNull())
     if _RECORD in tag.names:
         rows = rows.where(F.col(f"{LATE}.{_RECORD}").isNull())
-    columns = [quoted(name) for name in df.columns if name not in ("window", LATE, *_marks_of(df))]
-    return rows.select(*columns, _fields_of(_TAG))
+    columns = [quoted(name) for name in df.columns if name not in (*_TIMES, LATE, *_marks_of(df))]
+    return rows.select(*columns, _fields_of(_named_tag(tag)))
 
 
 def late_records(df: DataFrame) -> DataFrame:
@@ -105,10 +117,15 @@ def late_records(df: DataFrame) -> DataFrame:
     Columns: the keys, the event time and the columns that the aggregates are bound to, by their names, and `late` as
     that of `late_partials`, without `records`. Raises InvalidValue unless the query says `.late("records")`.
     """
-    if _RECORD not in _tagged(df).names:
+    tag = _tagged(df)
+    if _RECORD not in tag.names:
         raise InvalidValue('late records are an output of `.late("records")` only; these are late partials.')
     rows = df.where(F.col(f"{LATE}.{_RECORD}").isNotNull())
-    return rows.select(f"{LATE}.{_RECORD}.*", _fields_of(tuple(name for name in _TAG if name != "records")))
+    return rows.select(f"{LATE}.{_RECORD}.*", _fields_of(tuple(name for name in _named_tag(tag) if name != "records")))
+
+
+def _named_tag(tag: T.StructType) -> tuple[str, ...]:
+    return (*_TAG, _NAME) if _NAME in tag.names else _TAG
 
 
 def _fields_of(names: tuple[str, ...]) -> Column:

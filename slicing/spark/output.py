@@ -16,7 +16,7 @@ from slicing.blocks.block import Block, Shape, place
 from slicing.blocks.records import Records
 from slicing.blocks.sizes import row_sizes, runs
 from slicing.emission.emission import KINDS, ON_CLOSE, WITH_OLD, Emission
-from slicing.emission.lateness import Late
+from slicing.emission.lateness import Refused
 from slicing.errors import ResultOverflow
 from slicing.spark.columns import physical
 from slicing.spark.late import LATE_CAUSE
@@ -48,71 +48,108 @@ def completed(table: pa.Table, fields: Sequence[Field]) -> pa.Table:
     return pa.table(columns, [field.name for field in fields])
 
 
-def flat_windows(shape: Shape, windows: Windows, emission: Emission = ON_CLOSE, revision: int = 0) -> pa.Table:
-    """One row per window: leaves of the key, `start` in microseconds, results.
+def flat_windows(
+    shape: Shape, windows: Windows, emission: Emission = ON_CLOSE, revision: int = 0, wide: bool = False
+) -> pa.Table:
+    """One row per window: leaves of the key, `start` in microseconds, results; `wide` with the windows beside, by ends.
 
-    Where windows go out more than once also why, the revision, and the results that are replaced.
+    `shape` is that of all families. Where windows go out more than once also why, the revision, and the results that
+    are replaced.
     """
-    columns = _flat(shape, windows, pa.array(shape.slicing.window_start(windows.windows)), _window_of(shape, windows))
-    if shape.slicing.size is None:
-        columns["stop"] = pa.array(shape.slicing.window_end(windows.windows))
+    own = shape.over(shape.slicing.families[windows.family])
+    columns = _keys(shape, windows.names.take(pa.array(windows.keys)))
+    end = pa.array(own.slicing.window_end(windows.windows))
+    start = end if wide else pa.array(own.slicing.window_start(windows.windows))
+    columns |= {"start": start, "stop": end, "family": _all(len(windows), windows.family)}
+    results = _side_by_side(shape, windows) if wide else _all_results(own, windows, _window_of(own, windows))
+    columns |= _numbered("r", results)
     if not emission.once:
         kind = pa.repeat(pa.scalar(KINDS.index(windows.kind), pa.int8()), len(windows))
         columns |= {"kind": kind, "revision": pa.repeat(revision, len(windows))}
     if emission.what == WITH_OLD:
-        columns |= _replaced(shape, windows)
+        columns |= _replaced(shape, windows, wide)
     return pa.table(columns)
+
+
+def _all(count: int, family: int) -> pa.Array:
+    return pa.array(np.full(count, family, np.int32))
+
+
+def _numbered(prefix: str, arrays: Sequence[pa.Array], first: int = 0) -> dict[str, pa.Array]:
+    return {f"{prefix}{first + i}": array for i, array in enumerate(arrays)}
 
 
 def _window_of(shape: Shape, windows: Windows) -> Callable[[int], str]:
     return lambda row: show_window(shape, windows, row)
 
 
-def _replaced(shape: Shape, windows: Windows) -> dict[str, pa.Array]:
-    """Whether there was a result before, and what it was; `lower` is not asked for the result of no records."""
+def _side_by_side(shape: Shape, windows: Windows) -> list[pa.Array]:
+    """The results of all families in their order, null where a window is empty."""
+    others = iter(windows.beside)
+    found = []
+    for number, family in enumerate(shape.slicing.families):
+        own = shape.over(family)
+        found += _results_of_held(own, windows if number == windows.family else next(others))
+    return found
+
+
+def _results_of_held(shape: Shape, windows: Windows) -> list[pa.Array]:
+    """The results of windows, null where they hold no record; `lower` is not asked for the result of none."""
+    there = windows.records > 0
+    if there.all():
+        return _all_results(shape, windows, _window_of(shape, windows))
+    held = windows.take(np.flatnonzero(there))
+    rows = pa.array(np.where(there, np.cumsum(there) - 1, 0), mask=~there)
+    return [array.take(rows) for array in _all_results(shape, held, _window_of(shape, held))]
+
+
+def _replaced(shape: Shape, windows: Windows, wide: bool) -> dict[str, pa.Array]:
+    """Whether there was a result before, and what it was."""
     there = np.zeros(len(windows), dtype=bool) if windows.old is None else windows.old.records > 0
     columns = {"replaces": pa.array(there)}
     if windows.old is None or not there.any():
         return columns
-    rows = pa.array(np.where(there, np.cumsum(there) - 1, 0), mask=~there)
-    old = windows.old.take(np.flatnonzero(there))
-    results = _all_results(shape, old, _window_of(shape, old))
-    return columns | {f"o{i}": array.take(rows) for i, array in enumerate(results)}
+    own = shape.over(shape.slicing.families[windows.family])
+    old = _side_by_side(shape, windows.old) if wide else _results_of_held(own, windows.old)
+    return columns | _numbered("o", old)
 
 
-def flat_late_partials(shape: Shape, late: Late[Any], block: Block) -> pa.Table:
-    """One row per partial of a folded block that was refused, with what `block.records` records would have given."""
-    start = pa.array(shape.slicing.slice_start(block.slices))
-    columns = _flat(shape, block, start, lambda row: place(shape, block.names, block.keys[row], block.slices[row]))
-    return pa.table(columns | _met(shape.slicing, late, block.slices) | {"records": pa.array(block.records)})
+def flat_late_partials(
+    shape: Shape, refused: Refused[Any], block: Block, family: int = 0, wide: bool = False
+) -> pa.Table:
+    """One row per partial of a folded block that was refused, with what `block.records` records would have given.
+
+    `shape` is that of the family which refused them, whose number is `family`.
+    """
+    columns = _keys(shape, block.names.take(pa.array(block.keys)))
+    results = _all_results(shape, block, lambda row: place(shape, block.names, block.keys[row], block.slices[row]))
+    columns |= _numbered("r", results, family * len(results) if wide else 0)
+    columns |= _met(shape.slicing, refused, block.slices, family)
+    return pa.table(columns | {"records": pa.array(block.records)})
 
 
-def flat_late_records(shape: Shape, late: Late[Any], records: Records, values: Sequence[Field]) -> pa.Table:
+def flat_late_records(
+    shape: Shape, refused: Refused[Any], records: Records, values: Sequence[Field], family: int = 0
+) -> pa.Table:
     """One row per refused record, without results. `values` are the columns of values."""
-    columns = _keys(shape, records.names)
-    columns["start"] = pa.array(shape.slicing.slice_start(records.slices))
-    columns |= _met(shape.slicing, late, records.slices)
+    columns = _keys(shape, records.names) | _met(shape.slicing, refused, records.slices, family)
     columns["time"] = pa.array(records.times)
     pairs = zip(records.values, values, strict=True)
     return pa.table(columns | {f"v{i}": _travelling(array, field.kind) for i, (array, field) in enumerate(pairs)})
 
 
-def _met(slicing: Family, late: Late[Any], slices: Array) -> dict[str, pa.Array]:
-    missed, count = late.missed(slicing, slices), len(slices)
+def _met(slicing: Family, refused: Refused[Any], slices: Array, family: int) -> dict[str, pa.Array]:
+    missed, count = refused.missed(slicing, slices), len(slices)
     return {
         "cause": pa.array(np.full(count, LATE_CAUSE, np.int32)),
+        "family": _all(count, family),
+        "start": pa.array(slicing.slice_start(slices)),
         "end": pa.array(slicing.slice_start(slices + 1)),
-        "watermark": pa.array(np.full(count, late.watermark * 1000)),
+        "watermark": pa.array(np.full(count, refused.watermark * 1000)),
         "taken": pa.array(slicing.window_start(missed.taken), mask=missed.by_all),
         "until": pa.array(slicing.window_end(missed.taken), mask=missed.by_all),
         "missed": pa.array(missed.windows),
     }
-
-
-def _flat(shape: Shape, rows: Windows | Block, start: pa.Array, where: Callable[[int], str]) -> dict[str, pa.Array]:
-    """Keys, `start` and results; `where(row)` says in an error which window or slice a row is of."""
-    columns = _keys(shape, rows.names.take(pa.array(rows.keys))) | {"start": start}
-    return columns | {f"r{i}": array for i, array in enumerate(_all_results(shape, rows, where))}
 
 
 def _all_results(shape: Shape, rows: Windows | Block, where: Callable[[int], str]) -> list[pa.Array]:

@@ -14,7 +14,7 @@ from slicing.blocks.block import Shape
 from slicing.emission.emission import KINDS, WITH_OLD, Emission
 from slicing.emission.lateness import COUNTS, RECORDS
 from slicing.spark.columns import Key, kind_of_type, logical, physical, quoted
-from slicing.spark.late import DELAY, HELD_DELAY, LateColumns
+from slicing.spark.late import DELAY, HELD_DELAY, LateColumns, named
 from slicing.spark.metrics import COUNTERS, EXTENT, METRICS, TIMERS
 from slicing.windows.window import Window
 
@@ -63,14 +63,21 @@ class Query:
 
     def flat_fields(self) -> tuple[Field, ...]:
         """The columns of `flat_schema`."""
-        results = [physical(field.kind) for field in self.results()]
+        results = [physical(field.kind) for _ in range(self.widths) for field in self.results()]
         more = [] if self.once else [Field("kind", "tinyint"), Field("revision", "bigint")]
         if self.with_old:
             more += [Field("replaces", "boolean"), *_numbered("o", results)]
         late = self.late_columns.fields() if self.late_columns else []
         keys = _numbered("k", [physical(field.kind) for field in self.shape.keys])
-        stop = [Field("stop", "bigint")] if self.window.family.size is None else []
-        return (*keys, Field("start", "bigint"), *stop, *_numbered("r", results), *more, Field("cause", "int"), *late)
+        stop = [Field("stop", "bigint")] if self.window.family.size is None and not self.window.wide else []
+        which = [Field("family", "int")] if self.window.names and (late or not self.window.wide) else []
+        known = (*keys, Field("start", "bigint"), *stop, *which)
+        return (*known, *_numbered("r", results), *more, Field("cause", "int"), *late)
+
+    @property
+    def widths(self) -> int:
+        """How often a row has all results: once, or for each window of those side by side."""
+        return len(self.window.names or ()) if self.window.wide else 1
 
     @property
     def once(self) -> bool:
@@ -87,7 +94,7 @@ class Query:
         """What late rows have besides, None if they are only counted; on bounded input nothing is late."""
         if self.late == COUNTS or not self.streaming:
             return None
-        return LateColumns(self.values if self.late == RECORDS else None, self.window.family.size)
+        return LateColumns(self.values if self.late == RECORDS else None, self.window.family.size, self.window.names)
 
     @property
     def values(self) -> tuple[Field, ...]:
@@ -119,7 +126,7 @@ class Query:
             results.append(F.col("revision").alias("revision", metadata=marks))
         if self.with_old:
             results.append(F.when(F.col("replaces"), F.struct(*self._result_columns("o"))).alias("old"))
-        return rows.select(*keys, self._window_column(), *results, *self._late_tag(keys))
+        return rows.select(*keys, *self._window_columns(), *results, *self._late_tag(keys))
 
     def metrics_name(self) -> str:
         """The name of the observed metrics; Spark wants them to differ between the aggregations of a query."""
@@ -131,22 +138,29 @@ class Query:
     def _time_kind(self) -> str:
         return "timestamp_ntz" if self.ntz else "timestamp"
 
-    def _window_column(self) -> Column:
+    def _window_columns(self) -> list[Column]:
+        """`window`, and the name of windows in rows of their own; or `window_end` of those side by side."""
+        if self.window.wide:
+            return [self._time_column(logical(F.col("start"), self._time_kind), "window_end", {})]
         size = self.window.family.size
         stop = F.col("stop") if size is None else F.col("start") + F.lit(size)
         start, end = (logical(column, self._time_kind) for column in (F.col("start"), stop))
-        metadata: dict[str, object] = {_WINDOW: True}
+        window = F.struct(start.alias("start"), end.alias("end"))
+        columns = [self._time_column(window, "window", {_WINDOW: True})]
+        return [*columns, named(self.window.names).alias("windows")] if self.window.names else columns
+
+    def _time_column(self, column: Column, name: str, metadata: dict[str, object]) -> Column:
+        """The time of results, with what Spark and this package know columns of windows by."""
         if not self.once:
             metadata[EMISSION] = str(self.emission)
         elif self.streaming and not self.grace:
             # With grace a window goes out behind the watermark, where Spark's operators would drop it without a word.
             # Beside late rows, which have no window, it waits until `results` has taken them away.
-            name = HELD_DELAY if self.late_columns else DELAY
-            metadata[name] = self.frame.schema[self.time].metadata[DELAY]
-        window = F.struct(start.alias("start"), end.alias("end"))
+            delay = HELD_DELAY if self.late_columns else DELAY
+            metadata[delay] = self.frame.schema[self.time].metadata[DELAY]
         if self.late_columns:
-            window = F.when(F.col("cause").isNull(), window)
-        return window.alias("window", metadata=metadata)
+            column = F.when(F.col("cause").isNull(), column)
+        return column.alias(name, metadata=metadata)
 
     def _late_tag(self, keys: list[Column]) -> list[Column]:
         """The column that tags late rows, if they are put out. A late record has each of its columns once."""
@@ -160,7 +174,7 @@ class Query:
 
     def _result_columns(self, prefix: str) -> list[Column]:
         columns, at = [], 0
-        for each in self.shape.kernels:
+        for each in self.widths * self.shape.kernels:
             fields = [
                 logical(F.col(f"{prefix}{at + i}"), field.kind).alias(field.name)
                 for i, field in enumerate(each.results)
@@ -169,13 +183,17 @@ class Query:
             single = len(fields) == 1 and not isinstance(each.aggregate.init(), tuple)
             lowered = each.aggregate.lower is not None and len(fields) == 1
             columns.append(fields[0] if single or lowered else F.struct(*fields))
-        return list(_nested(self.nesting, iter(columns)))
+        found = iter(columns)
+        if not self.window.wide:
+            return list(_nested(self.nesting, found))
+        names = self.window.names or ()
+        return [column for name in names for column in _nested(self.nesting, found, f"_{name}")]
 
 
-def _nested(nesting: Nesting, columns: Iterator[Column]) -> Iterator[Column]:
+def _nested(nesting: Nesting, columns: Iterator[Column], suffix: str = "") -> Iterator[Column]:
     """One column for each result, those of a struct together."""
     for name, parts in nesting:
-        yield (F.struct(*_nested(parts, columns)) if parts else next(columns)).alias(name)
+        yield (F.struct(*_nested(parts, columns)) if parts else next(columns)).alias(name + suffix)
 
 
 def _numbered(prefix: str, kinds: list[str]) -> list[Field]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from pyspark.sql import DataFrame
@@ -16,7 +16,7 @@ from slicing.aggregates.kernels import kernel
 from slicing.aggregates.trial import trial
 from slicing.assembly.choice import EAGER, EAGER_RATIO, TREES, choose
 from slicing.blocks.block import Shape
-from slicing.emission.emission import ON_CLOSE, WITH_DRAINED, WITH_OLD, Emission
+from slicing.emission.emission import CHANGED, ON_CLOSE, WITH_DRAINED, WITH_OLD, Emission
 from slicing.emission.lateness import COUNTS, RECORDS
 from slicing.errors import InvalidType, InvalidValue, RowFailure, SlicingError
 from slicing.explain.costs import number
@@ -25,6 +25,7 @@ from slicing.spark.late import DELAY, LATE
 from slicing.spark.query import EMISSION, Nesting, Query
 from slicing.windows.durations import show
 from slicing.windows.family import Family
+from slicing.windows.several import end_together
 from slicing.windows.window import Window
 
 _NO_KEY = Field("(all)", "boolean")
@@ -48,7 +49,7 @@ def resolve(
         _check_source(frame)
     ntz = _check_time(frame, time, streaming)
     resolved = tuple(Key(name, _field(frame, name, "key column").dataType) for name in keys)
-    _check_names(keys, named, emission if streaming else ON_CLOSE, late)
+    _check_names(keys, _output_names(named, window), window, emission if streaming else ON_CLOSE, late)
     frame, results = _computed(frame, _flat(named))
     fields = tuple(field for key in resolved for _, field in key.leaves()) or (_NO_KEY,)
     columns = tuple(dict.fromkeys(c for bound in results.values() for c in bound.inputs if c != EVENT_TIME))
@@ -61,7 +62,10 @@ def resolve(
     )
     if late == RECORDS:
         _check_columns(columns)
-    trees = tuple(_tree(each, shape, tree) for each in kernels)
+    families = window.family.families
+    trees = tuple(_tree(each, shape.over(family), tree) for family in families for each in kernels)
+    if len(families) > 1:
+        _check_several(window, families, kernels, trees, emission if streaming else ON_CLOSE)
     for name, bound in results.items():
         if isinstance(bound.source, Aggregate) or bound.own:
             trial(kernels[list(results).index(name)], [kinds.get(column, "bigint") for column in bound.columns])
@@ -127,9 +131,32 @@ def _check_columns(columns: tuple[str, ...]) -> None:
         )
 
 
-def _check_names(keys: tuple[str, ...], results: Mapping[str, Bound | Struct], emission: Emission, late: str) -> None:
+def _output_names(named: Mapping[str, object], window: Window) -> list[str]:
+    """The columns of results, of windows side by side one for each."""
+    return [f"{name}_{each}" for each in window.names or () for name in named] if window.wide else list(named)
+
+
+def _check_several(
+    window: Window, families: Sequence[Family], kernels: tuple[Kernel, ...], trees: tuple[str, ...], emission: Emission
+) -> None:
+    """Refuse what several windows of one call cannot do together."""
+    if EAGER in trees:
+        name = kernels[trees.index(EAGER) % len(kernels)].label
+        raise InvalidValue(
+            f"several windows of one call share slices, and `{name}` is eager: it has none. Give it a `combine`, or "
+            "a call of its own for each window."
+        )
+    if emission.which == CHANGED and not end_together(families):
+        raise InvalidValue(
+            f"{emission} compares a window with the one before, for which several windows of one call must end "
+            f"together; got {window}. Give them the same `advance`, or a call each."
+        )
+
+
+def _check_names(keys: tuple[str, ...], results: Sequence[str], window: Window, emission: Emission, late: str) -> None:
     more = () if emission.once else ("emission", "revision", *(("old",) if emission.what == WITH_OLD else ()))
-    reserved = ("window", *more, *(() if late == COUNTS else (LATE,)))
+    times = ("window_end",) if window.wide else ("window", *(("windows",) if window.names else ()))
+    reserved = (*times, *more, *(() if late == COUNTS else (LATE,)))
     taken = {*reserved, *map(str.casefold, keys)}
     for name in keys:
         if name.casefold() in more:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from slicing.assembly.assembling import assemble
+from slicing.assembly.assembling import without_repeats
 from slicing.assembly.choice import EAGER
 from slicing.assembly.results import Windows
 from slicing.blocks.block import Block, Shape
@@ -16,13 +16,15 @@ from slicing.blocks.codec import decode
 from slicing.blocks.folding import fold
 from slicing.blocks.records import Records, decode_records, fold_records
 from slicing.emission.emission import Emission
-from slicing.emission.lateness import Late, is_late
+from slicing.emission.lateness import Refused, is_late
+from slicing.engines.bounded import all_frames
 from slicing.engines.bucket import Bucket
 from slicing.engines.eager import EagerBucket, all_windows, in_memory
 from slicing.engines.mixed import MixedBucket, Split, join_all
 from slicing.spark.preaggregate import PreAggregate, Ship
 from slicing.state.fingerprint import Fingerprint
 from slicing.state.store import Store
+from slicing.windows.family import Family
 
 Shipped = Mapping[Any, Iterable[bytes | None]]
 """Columns of the rows of a first stage, by name."""
@@ -35,6 +37,7 @@ class Sliced:
     shape: Shape
     trees: tuple[str, ...]
     arguments: tuple[tuple[int, ...], ...]
+    wide: bool = False
 
     def first_stage(self, labels: tuple[int, ...], beside: bool = False) -> PreAggregate:
         """The function for `mapInArrow` before the shuffle; with `beside` it ships the records too."""
@@ -50,21 +53,21 @@ class Sliced:
 
     def bucket(self, grace: int, fingerprint: Fingerprint, store: Store, emission: Emission) -> Bucket:
         """The state of a bucket on a stream."""
-        return Bucket(self.shape, self.trees, grace, fingerprint, store, emission)
+        return Bucket(self.shape, self.trees, grace, fingerprint, store, emission, self.wide)
 
-    def late_partials(self, late: Late[Block]) -> Block:
+    def late_partials(self, refused: Refused[Block]) -> Block:
         """The partials that a bucket refused."""
-        return late.rows
+        return refused.rows
 
-    def late_records(self, late: Late[Block], beside: Iterable[bytes]) -> Iterator[Records]:
+    def late_records(self, family: Family, refused: Refused[Block], beside: Iterable[bytes]) -> Iterator[Records]:
         """The records of refused slices, of those that were shipped beside the blocks."""
         for data in beside:
             records = decode_records(self.shape, data)
-            yield records.take(np.flatnonzero(is_late(self.shape.slicing, records.slices, late.taking)))
+            yield records.take(np.flatnonzero(is_late(family, records.slices, refused.taking)))
 
     def all_windows(self, shipped: Sequence[Block]) -> Iterator[Windows]:
         """All windows of a bucket of bounded input."""
-        return assemble(self.shape, self.trees, fold(self.shape, shipped))
+        return all_frames(self.shape, self.trees, fold(self.shape, shipped), self.wide)
 
 
 @dataclass(frozen=True)
@@ -74,6 +77,7 @@ class Eager:
     shape: Shape
     trees: tuple[str, ...]
     arguments: tuple[tuple[int, ...], ...]
+    wide = False
 
     def first_stage(self, labels: tuple[int, ...], beside: bool = False) -> Ship:
         """The function for `mapInArrow` before the shuffle, which ships records anyway."""
@@ -91,17 +95,19 @@ class Eager:
         """The state of a bucket on a stream."""
         return EagerBucket(self.shape, self.arguments, grace, fingerprint, store, emission)
 
-    def late_partials(self, late: Late[list[Records]]) -> Block:
+    def late_partials(self, refused: Refused[list[Records]]) -> Block:
         """The partials that a bucket refused, which nobody has made yet."""
-        return fold_records(self.shape, late.rows, self.arguments)
+        return fold_records(self.shape, refused.rows, self.arguments)
 
-    def late_records(self, late: Late[list[Records]], beside: Iterable[bytes]) -> Iterator[Records]:
+    def late_records(
+        self, family: Family, refused: Refused[list[Records]], beside: Iterable[bytes]
+    ) -> Iterator[Records]:
         """The records that a bucket refused; none come beside others."""
-        return iter(late.rows)
+        return iter(refused.rows)
 
     def all_windows(self, shipped: Sequence[Records]) -> Iterator[Windows]:
         """All windows of a bucket of bounded input."""
-        return all_windows(self.shape, self.arguments, shipped)
+        return without_repeats(self.shape.slicing, all_windows(self.shape, self.arguments, shipped))
 
 
 @dataclass(frozen=True)
@@ -111,6 +117,7 @@ class Mixed:
     shape: Shape
     trees: tuple[str, ...]
     arguments: tuple[tuple[int, ...], ...]
+    wide = False
 
     @property
     def sliced(self) -> Sliced:
@@ -130,13 +137,15 @@ class Mixed:
         """The state of a bucket on a stream."""
         return MixedBucket(self.shape, self.trees, self.arguments, grace, fingerprint, store, emission)
 
-    def late_partials(self, late: Late[list[Records]]) -> Block:
+    def late_partials(self, refused: Refused[list[Records]]) -> Block:
         """The partials that a bucket refused, of all aggregates from the records."""
-        return fold_records(self.shape, late.rows, self.arguments)
+        return fold_records(self.shape, refused.rows, self.arguments)
 
-    def late_records(self, late: Late[list[Records]], beside: Iterable[bytes]) -> Iterator[Records]:
+    def late_records(
+        self, family: Family, refused: Refused[list[Records]], beside: Iterable[bytes]
+    ) -> Iterator[Records]:
         """The records that a bucket refused, which it has found among those beside the blocks."""
-        return iter(late.rows)
+        return iter(refused.rows)
 
     def all_windows(self, shipped: Sequence[Block | Records]) -> Iterator[Windows]:
         """All windows of a bucket of bounded input."""
@@ -158,8 +167,10 @@ def _filled(rows: Shipped, column: str) -> Iterator[bytes]:
     return (data for data in rows[column] if data is not None)
 
 
-def strategy(shape: Shape, trees: tuple[str, ...], arguments: tuple[tuple[int, ...], ...]) -> Sliced | Eager | Mixed:
-    """The strategy for these trees."""
+def strategy(
+    shape: Shape, trees: tuple[str, ...], arguments: tuple[tuple[int, ...], ...], wide: bool = False
+) -> Sliced | Eager | Mixed:
+    """The strategy for these trees, of family after family; `wide` of several windows side by side."""
     if EAGER not in trees:
-        return Sliced(shape, trees, arguments)
+        return Sliced(shape, trees, arguments, wide)
     return (Eager if set(trees) == {EAGER} else Mixed)(shape, trees, arguments)

@@ -16,8 +16,9 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor, Stateful
 from pyspark.sql.types import StructType
 
 from slicing.assembly.choice import EAGER
+from slicing.assembly.results import Windows
 from slicing.emission.emission import Every
-from slicing.emission.lateness import RECORDS, Late
+from slicing.emission.lateness import RECORDS, Late, Refused
 from slicing.engines.bucket import Bucket
 from slicing.engines.closing import FRAME_ROWS
 from slicing.engines.eager import EagerBucket
@@ -115,7 +116,8 @@ class Buckets(StatefulProcessor):
                 self.handle.registerTimer(self._last(bucket) + 1)
         yield from self._counted(counts)
         if self.late_columns and (late.all or late.some):
-            yield from self._late_rows(self.late_columns, late, table)
+            for number, refused in enumerate(late.refused):
+                yield from self._late_rows(self.late_columns, number, refused, table)
 
     def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Iterator[pd.DataFrame]:  # noqa: N802, N803
         """Close all windows that the watermark has passed, and wait for the next one."""
@@ -154,23 +156,29 @@ class Buckets(StatefulProcessor):
         for windows in bucket.close(timerValues.getCurrentWatermarkInMs(), now):
             results += len(windows)
             for some in framed(self.strategy.shape, windows):
-                yield self._frame(flat_windows(self.strategy.shape, some, self.emission, bucket.head.revision))
+                yield self._frame(self._flat(some, bucket.head.revision))
         pages = bucket.pages
         counts |= {"results": results, "partials_read": pages.read, "partials_written": pages.written}
         counts |= bucket.extent()
+
+    def _flat(self, windows: Windows, revision: int) -> pa.Table:
+        return flat_windows(self.strategy.shape, windows, self.emission, revision, self.strategy.wide)
 
     def _counted(self, counts: dict[str, int]) -> Iterator[pd.DataFrame]:
         if any(counts.values()):
             yield self._frame(flat_counts(counts))
 
-    def _late_rows(self, columns: LateColumns, late: Late[Any], table: pd.DataFrame) -> Iterator[pd.DataFrame]:
+    def _late_rows(
+        self, columns: LateColumns, family: int, refused: Refused[Any], table: pd.DataFrame
+    ) -> Iterator[pd.DataFrame]:
         shape = self.strategy.shape
-        for partials in framed(shape, self.strategy.late_partials(late)):
-            yield from self._frames(flat_late_partials(shape, late, partials))
+        shape = shape.over(shape.slicing.families[family])
+        for partials in framed(shape, self.strategy.late_partials(refused)):
+            yield from self._frames(flat_late_partials(shape, refused, partials, family, self.strategy.wide))
         if columns.values is not None:
             beside = table["records"].dropna() if "records" in table else ()
-            for records in self.strategy.late_records(late, beside):
-                yield from self._frames(flat_late_records(shape, late, records, columns.values))
+            for records in self.strategy.late_records(shape.slicing, refused, beside):
+                yield from self._frames(flat_late_records(shape, refused, records, columns.values, family))
 
     def _frames(self, table: pa.Table) -> Iterator[pd.DataFrame]:
         rows = max(1, min(FRAME_ROWS, FRAME_BYTES * len(table) // max(1, table.nbytes)))
@@ -184,7 +192,7 @@ class Buckets(StatefulProcessor):
 
 def fingerprint(query: Query, labels: tuple[int, ...], partitions: int) -> Fingerprint:
     """What the state of a query depends on."""
-    contents = [WINDOWS if tree == EAGER else PARTIALS for tree in query.trees]
+    contents = [WINDOWS if tree == EAGER else PARTIALS for tree in query.trees[: len(query.shape.kernels)]]
     columns = [[None if at < 0 else query.columns[at] for at in places] for places in query.arguments]
     return fingerprint_of(query.shape, contents, columns, f"{len(labels)} over {partitions} shuffle partitions")
 
@@ -205,7 +213,7 @@ def build(
 
     `buckets` is the stateful operator, and `wrapped` gets the first stage: both may do more than they must.
     """
-    chosen = strategy(query.shape, query.trees, query.arguments)
+    chosen = strategy(query.shape, query.trees, query.arguments, query.window.wide)
     stage = wrapped(chosen.first_stage(labels, beside=query.late == RECORDS))
     blocks = query.records().mapInArrow(stage, stage.schema)
     processor = buckets(chosen, query, fingerprint(query, labels, partitions))

@@ -19,8 +19,10 @@ from slicing.aggregates.aggregate import Aggregate
 from slicing.blocks.block import Shape
 from slicing.errors import StateMismatch
 from slicing.state.header import Header, OldHeader
+from slicing.windows.cut import Cut
 from slicing.windows.even import Even
 from slicing.windows.family import Family
+from slicing.windows.several import Several
 from slicing.windows.slices import Slicing
 from slicing.windows.window import Hopping
 
@@ -61,7 +63,7 @@ def fingerprint_of(
 
     `buckets` is a text that says how keys are spread over them.
     """
-    family = _spelled(shape.slicing)
+    members = [_spelled(family) for family in _members(shape.slicing)]
     keys = [str(key) for key in shape.keys]
     partials = [[str(each) for each in kernel.fields] for kernel in shape.kernels]
     results = [
@@ -71,13 +73,13 @@ def fingerprint_of(
     return Fingerprint(
         {"keys": keys, "results": results, "buckets": buckets},
         {
-            "cut": _short(family.cut.spec()),
-            "families": [_short(family.spec())],
+            "cut": _short(_cut(shape.slicing).spec()),
+            "families": [_short(family.spec()) for family in members],
             "content": contents[0] if len(set(contents)) == 1 else ", ".join(contents),
             "time": "event",
         },
         {
-            "windows": _family(_short(family.spec())),
+            "windows": "; ".join(_family(_short(family.spec())) for family in members),
             "keys": ", ".join(keys),
             "partials": "; ".join(f"{', '.join(p)}: {held}" for p, held in zip(partials, contents, strict=True)),
             "buckets": buckets,
@@ -89,6 +91,15 @@ def _version(aggregate: Aggregate) -> str:
     """The version that was given; else what `combine` says that its partials are of, as those of the catalogue do."""
     stored_as = getattr(aggregate.combine, "stored_as", None)
     return aggregate.version if stored_as is None else f"{stored_as} {aggregate.version}"
+
+
+def _members(family: Family) -> tuple[Family, ...]:
+    """The families of a set as they would be alone, or the one there is."""
+    return family.members if isinstance(family, Several) else (family,)
+
+
+def _cut(family: Family) -> Cut:
+    return _spelled(family).cut
 
 
 def _spelled(family: Family) -> Family:

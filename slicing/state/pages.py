@@ -39,19 +39,18 @@ def _decoding(what: str, text: str, store: Store) -> Iterator[None]:
 class Pages:
     """The header of a bucket as it was stored, and its pages.
 
-    `done` is the first window that has not gone out of a bucket never seen. Raises StateMismatch, also for a page that
-    cannot be read. `read` and `written`
-    count partials, a partial being a row of a page.
+    `done` are the first windows that have not gone out, of each family, of a bucket never seen. Raises StateMismatch,
+    also for a page that cannot be read. `read` and `written` count partials, a partial being a row of a page.
     """
 
-    def __init__(self, store: Store, fingerprint: Fingerprint, done: int):
+    def __init__(self, store: Store, fingerprint: Fingerprint, done: Sequence[int]):
         self.store = store
         self.read = self.written = 0
         self._stored = store.header()
         self.is_new = self._stored is None
         if self._stored is None:
-            walk = Walk(done, done, done, done)
-            self.head = Header(dict(fingerprint.identity), dict(fingerprint.layout), [walk])
+            walks = [Walk(window, window, window, window) for window in done]
+            self.head = Header(dict(fingerprint.identity), dict(fingerprint.layout), walks)
         else:
             with _decoding("the header", self._stored, store):
                 self.head = fingerprint.header_of(Header.from_text(self._stored))

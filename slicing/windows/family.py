@@ -28,6 +28,10 @@ class Family(Protocol):
         """The slices that windows are ranges of."""
 
     @property
+    def families(self) -> tuple[Family, ...]:
+        """The families that share the cut: this one alone, or those of a set."""
+
+    @property
     def longest(self) -> int:
         """The most slices a window has, n in every cost.
 
@@ -135,6 +139,11 @@ class OverCut:
 
     cut: Any
     assembled: Any = RUNS
+
+    @property
+    def families(self) -> tuple[Any, ...]:
+        """These windows alone."""
+        return (self,)
 
     @property
     def stripe(self) -> int:

@@ -7,23 +7,31 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
+from itertools import combinations
 from typing import Any
+
+import numpy as np
 
 from slicing.errors import InvalidValue
 from slicing.windows.cut import Cut, refines
-from slicing.windows.edges import Edges, Every
-from slicing.windows.family import Family
+from slicing.windows.edges import Array, Edges, Every, elementwise
+from slicing.windows.family import Family, sample
+from slicing.windows.slices import Index, stripe_of
 
 
 @dataclass(frozen=True)
 class Several:
-    """A set of families over one shared cut, made by `several`.
+    """A set of families over one shared cut, made by `several`; asked for slices as a family is, not for windows.
 
     `members` are the families as they would be alone, in the order given, `families` the same over `cut`.
     """
 
     members: tuple[Family, ...]
     cut: Cut
+
+    assembled = ""
+    step = size = None
+    may_repeat = False
 
     @cached_property
     def families(self) -> tuple[Family, ...]:
@@ -34,6 +42,39 @@ class Several:
     def longest(self) -> int:
         """The most slices of any window."""
         return max(family.longest for family in self.families)
+
+    @property
+    def stripe(self) -> int:
+        """Consecutive slices in a stripe of the family with the longest windows."""
+        return stripe_of(self.longest)
+
+    @property
+    def ratio(self) -> float:
+        """Windows of all families that a record is in, on average."""
+        return sum(member.ratio for member in self.members)
+
+    @property
+    def shortest(self) -> int:
+        """Microseconds that edges of one family are apart at least."""
+        return min(member.shortest for member in self.members)
+
+    @property
+    def has_gaps(self) -> bool:
+        """Whether there may be instants in no window of any family."""
+        return all(family.has_gaps for family in self.families)
+
+    def in_gap(self, index: Array) -> Any:
+        """Which slices belong to no window of any family."""
+        return np.logical_and.reduce([np.asarray(family.in_gap(index)) for family in self.families])
+
+    @elementwise
+    def slice_at(self, time: Array) -> Array:
+        """Index of the slice that holds an instant."""
+        return self.families[0].slice_at(time)
+
+    def slice_start(self, index: Index) -> Index:
+        """First microsecond of a slice."""
+        return self.families[0].slice_start(index)
 
     def spec(self) -> list[Any]:
         """`["several", [members], cut]`."""
@@ -66,3 +107,41 @@ def _grid(sequences: Sequence[Edges]) -> Cut | None:
     length = math.gcd(*(edges.length for edges in even), *(edges.offset - offset for edges in even))
     edges_per_slice = sum(Fraction(length, edges.length) for edges in even)
     return Cut([Every(length, offset)]) if 2 * edges_per_slice >= 1 else None
+
+
+def end_together(families: Sequence[Family]) -> bool:
+    """Whether a window of each family ends wherever one of another does, of some thousand windows."""
+    ends = [_ends(family) for family in families]
+    low, high = max(each[0] for each in ends), min(each[-1] for each in ends)
+    first, *others = [each[(low <= each) & (each <= high)] for each in ends]
+    return all(np.array_equal(first, each) for each in others)
+
+
+def _ends(family: Family) -> Array:
+    """Ends of neighbouring windows, from 1970 on."""
+    first = family.last_window(family.slice_at(0))
+    return np.unique(family.window_end(np.arange(first, first + 4096)))
+
+
+def leader(families: Sequence[Family]) -> int | None:
+    """Of families that end together, the position of one whose windows hold the others that end with them, or None."""
+    ends = _ends(families[0])
+    starts = np.array([family.window_start(family.first_open(ends - 1)) for family in families])
+    held = np.flatnonzero((starts == starts.min(axis=0)).all(axis=1))
+    return int(held[0]) if len(held) else None
+
+
+def share_windows(families: Sequence[Family]) -> tuple[int, int] | None:
+    """Positions of two families that make the same interval, of some thousand windows; None if none do."""
+    for (a, one), (b, other) in combinations(enumerate(families), 2):
+        if _shares(one, other) or _shares(other, one):
+            return a, b
+    return None
+
+
+def _shares(one: Family, other: Family) -> bool:
+    """Whether another family has one of some windows of a family."""
+    windows = sample(lambda time: one.last_window(one.slice_at(time)))
+    start, end = one.window_start(windows), one.window_end(windows)
+    near = other.first_open(end - 1)
+    return bool(np.any((start < end) & (other.window_start(near) == start) & (other.window_end(near) == end)))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,6 +38,11 @@ class Slicing:
         """Slices per window, `n` in every cost that the docs state."""
         whole, rest = divmod(self.size, self.advance)
         return whole if rest == 0 else 2 * whole + 1
+
+    @property
+    def families(self) -> tuple[Any, ...]:
+        """These windows alone."""
+        return (self,)
 
     @property
     def longest(self) -> int:

@@ -12,6 +12,7 @@ from slicing.windows.by_edges import Shared
 from slicing.windows.cut import Cut
 from slicing.windows.edges import Array, Edges, elementwise, within
 from slicing.windows.family import Family, OverCut
+from slicing.windows.slices import stripe_of
 
 
 @dataclass(frozen=True)
@@ -42,6 +43,11 @@ class Stepped(OverCut):
     def per_advance(self) -> int:
         """Slices per advance."""
         return self.step
+
+    @property
+    def stripe(self) -> int:
+        """Consecutive slices in a stripe: an advance at least, as no window may leave more than one behind."""
+        return max(stripe_of(self.longest), self.step)
 
     @property
     def ratio(self) -> float:

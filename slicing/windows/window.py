@@ -18,10 +18,20 @@ from slicing.windows.timed import cumulating_family, hopping_family, of_fixed_le
 class Window:
     """Windows that time decides, which a family numbers. Prints as the call that makes it."""
 
+    names: tuple[str, ...] | None = None
+    """Names of several windows of one call."""
+    wide = False
+    """Whether these have their results side by side in one row."""
+
     @property
     def family(self) -> Family:
         """The windows in order, as ranges of slices."""
         raise NotImplementedError
+
+    @property
+    def calls(self) -> list[str]:
+        """What each of these windows is called: by its name, or by the call that makes it."""
+        return [repr(self)]
 
     def slice_of(self, instant: int | datetime) -> tuple[int, int]:
         """The slice `[start, end)` that holds an instant, in microseconds.

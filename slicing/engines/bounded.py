@@ -1,0 +1,44 @@
+"""All windows of bounded input, which is never late: of one family or of several, from the same slices."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from slicing.aggregates.arrays import Array
+from slicing.assembly.assembling import assemble, without_repeats
+from slicing.assembly.picking import by_key, picked
+from slicing.assembly.results import Windows
+from slicing.blocks.block import Block, Shape
+from slicing.blocks.marks import under
+from slicing.windows.family import Family
+from slicing.windows.several import leader
+
+
+def all_frames(shape: Shape, trees: Sequence[str], rows: Block, wide: bool = False) -> Iterator[Windows]:
+    """The windows that hold a record of a folded block; `trees` are those of family after family.
+
+    If they are `wide` those of the family whose windows hold all others, with these beside them.
+    """
+    families, count = shape.slicing.families, len(shape.kernels)
+    leading = [leader(families) or 0] if wide else range(len(families))
+    for number in leading:
+        own = shape.over(families[number])
+        frames = assemble(own, trees[number * count : (number + 1) * count], rows)
+        if wide:
+            frames = _side_by_side(shape, number, rows, frames)
+        for frame in without_repeats(families[number], frames):
+            yield replace(frame, family=number) if number else frame
+
+
+def _side_by_side(shape: Shape, number: int, rows: Block, frames: Iterator[Windows]) -> Iterator[Windows]:
+    leads, sorted_rows = shape.slicing.families[number], by_key(rows)
+    others = [family for at, family in enumerate(shape.slicing.families) if at != number]
+    for frame in frames:
+        held = sorted_rows if frame.names is rows.names else by_key(under(rows, frame.names))
+        ends = leads.window_end(frame.windows) - 1
+        yield replace(frame, beside=tuple(_picked(shape, family, held, frame, ends) for family in others))
+
+
+def _picked(shape: Shape, family: Family, rows: Block, frame: Windows, ends: Array) -> Windows:
+    return picked(shape.over(family), rows, frame.keys, family.first_open(ends))

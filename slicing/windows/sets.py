@@ -1,0 +1,101 @@
+"""Several windows of one call: what users give to `window(...)`, as one value."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cached_property
+from typing import cast
+
+from slicing.errors import InvalidType, InvalidValue, excerpt
+from slicing.windows.several import Several, end_together, leader, several, share_windows
+from slicing.windows.window import Window
+
+
+@dataclass(frozen=True)
+class Set(Window):
+    """Windows that share slices, one query and one state; `names` tell them apart, None where their intervals do.
+
+    Made by `windows_of_call`. A row for each window; or, `wide`, for each end, with the results of all that end there.
+    """
+
+    members: tuple[Window, ...]
+    names: tuple[str, ...] | None = None
+    wide: bool = False
+
+    @cached_property
+    def family(self) -> Several:  # type: ignore[override]  # it is asked for slices only
+        """The families of all windows over one cut."""
+        return several([member.family for member in self.members])
+
+    @property
+    def calls(self) -> list[str]:
+        """The names, or the calls that make the windows."""
+        return [*(self.names or map(repr, self.members))]
+
+    def windows_of(self, instant: int | datetime) -> list[tuple[int, int]]:
+        """The windows of all kinds that hold an instant, in their order."""
+        return [window for member in self.members for window in member.windows_of(instant)]
+
+    def __repr__(self) -> str:
+        if self.names is None:
+            return ", ".join(map(repr, self.members))
+        return ", ".join(f"{name}={member!r}" for name, member in zip(self.names, self.members, strict=True))
+
+
+def windows_of_call(given: Sequence[object], named: Mapping[str, Window], long: bool) -> Window:
+    """One window as it is, several as a `Set`: by name they make wide rows, or long ones with `long`.
+
+    Raises InvalidType for what is no window; InvalidValue for none, for both forms at once, for windows that make the
+    same interval without names, and for wide rows of windows that do not end together.
+    """
+    for window in (*given, *named.values()):
+        if not isinstance(window, Window):
+            raise InvalidType(
+                f"`window` must be made with `hopping`, `tumbling`, `cumulating` or `by_edges`; got {excerpt(window)}."
+            )
+    if given and named:
+        raise InvalidValue(
+            f"windows are given either all by name or all without; got {len(given)} without and {', '.join(named)}. "
+            "Name all of them."
+        )
+    if not given and not named:
+        raise InvalidValue("`window` needs at least one window, for example `hopping('1 hour', advance='1 minute')`.")
+    windows = cast("Sequence[Window]", given)
+    if len(windows) == 1:
+        return windows[0]
+    if named:
+        return _named(dict(named), long)
+    if long:
+        raise InvalidValue(
+            '`long=True` is for windows with names: `.window(short=..., day=..., time="ts", long=True)`.'
+        )
+    found = Set(tuple(windows))
+    if pair := share_windows(found.family.members):
+        one, other = (windows[at] for at in pair)
+        raise InvalidValue(
+            f"{one} and {other} make windows of the same interval, whose rows could not be told apart. Name them: "
+            '`.window(a=..., b=..., time="ts", long=True)`.'
+        )
+    return found
+
+
+def _named(named: dict[str, Window], long: bool) -> Window:
+    found = Set(tuple(named.values()), tuple(named), wide=not long)
+    if long:
+        return found
+    if not end_together(found.family.members):
+        raise InvalidValue(
+            "windows side by side in one row must end together: the same `advance`, and `(offset + size) % advance` "
+            f"equal; got {found}. Give them rows of their own with long=True."
+        )
+    if leader(found.family.members) is None:
+        raise InvalidValue(
+            f"of windows side by side one must hold all others that end with it; none does of {found}. "
+            "Give them rows of their own with long=True."
+        )
+    if pair := share_windows(found.family.members):
+        one, other = (found.names[at] for at in pair)  # type: ignore[index]
+        raise InvalidValue(f"`{one}` and `{other}` are the same windows side by side; got {found}. Leave one out.")
+    return found
