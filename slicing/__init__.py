@@ -20,6 +20,8 @@ from slicing.errors import (
     TooLarge,
 )
 from slicing.grouping import Grouped, Windowed, group_by
+from slicing.windows.clock import processing_time
+from slicing.windows.unbounded import unbounded
 from slicing.windows.window import Hopping, Window, by_edges, cumulating, hopping, tumbling
 
 if TYPE_CHECKING:
@@ -59,9 +61,11 @@ __all__ = [
     "on_close",
     "on_update",
     "plausible",
+    "processing_time",
     "results",
     "traced",
     "tumbling",
+    "unbounded",
 ]
 
 _ON_SPARK = {

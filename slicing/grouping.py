@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from slicing.aggregates.aggregate import Aggregate, Bound, Struct
 from slicing.assembly.choice import EAGER, TREES
 from slicing.emission.emission import ON_CLOSE, Emission
 from slicing.emission.lateness import COUNTS, LATE_OUTPUTS
 from slicing.errors import InvalidType, InvalidValue, excerpt
+from slicing.windows.clock import ProcessingTime
 from slicing.windows.durations import Duration, microseconds
 from slicing.windows.sets import windows_of_call
+from slicing.windows.unbounded import Unbounded
 from slicing.windows.window import Window
 
 if TYPE_CHECKING:
@@ -21,6 +23,8 @@ if TYPE_CHECKING:
     from slicing.explain.plan import Plan
     from slicing.spark.query import Query
 
+Time: TypeAlias = str | ProcessingTime | None
+"""What tells the time of records: a column, the clock, or, where windows never close, nothing."""
 _FUNCTIONS = ("init", "agg", "combine", "invert")
 
 
@@ -43,19 +47,22 @@ class Grouped:
     df: DataFrame
     keys: tuple[str, ...]
 
-    def window(self, *windows: Window | str, time: str | None = None, long: bool = False, **named: Window) -> Windowed:
+    def window(self, *windows: Window | Time, time: Time = None, long: bool = False, **named: Window) -> Windowed:
         """Cut time into windows, given by a timestamp column, or if input is bounded by a timestamp_ntz column too.
 
         Several windows share slices, one query and one state. Without names each has rows of its own, told apart by
         `window`. By name, `.window(short=..., day=..., time="ts")`, they share a row for each key and `window_end`,
         with a column `<result>_<name>` for each, null where the window is empty; they must end together. With
-        `long=True` they have rows of their own and a column `windows` with the name. Raises InvalidType, InvalidValue.
+        `long=True` they have rows of their own and a column `windows` with the name.
+
+        On a stream `time` may be `processing_time()`, and `unbounded()` needs none. Raises InvalidType, InvalidValue.
         """
-        if time is None and windows and isinstance(windows[-1], str):
+        if time is None and windows and isinstance(windows[-1], (str, ProcessingTime)):
             *windows, time = windows  # type: ignore[assignment]
-        if not isinstance(time, str):
-            raise InvalidType(f"`time` is the name of a column; got {excerpt(time)}.")
-        return Windowed(self.df, self.keys, windows_of_call(windows, named, long), time)
+        found = windows_of_call(windows, named, long)
+        if not (isinstance(time, (str, ProcessingTime)) or (time is None and isinstance(found, Unbounded))):
+            raise InvalidType(f"`time` is the name of a column, or processing_time(); got {excerpt(time)}.")
+        return Windowed(self.df, self.keys, found, time)
 
 
 @dataclass(frozen=True)
@@ -65,7 +72,7 @@ class Windowed:
     df: DataFrame
     keys: tuple[str, ...]
     windows: Window
-    time: str
+    time: Time
     grace_us: int = 0
     bucket_count: int | None = None
     tree: str = "auto"

@@ -474,7 +474,7 @@ class Marks:
         assert self.step(range(-waiting, 0)) == 0
 
     def step(self, keys):
-        pages_ = pages.Pages(self.store, FINGERPRINT, 0)
+        pages_ = pages.Pages(self.store, FINGERPRINT, [0])
         waiting = Pending(Records(3), pages_.head, lists.Nodes(pages_, "early", self.shape), self.kept)
         due = waiting.due(block_of(self.shape, [], [(0, key, 1) for key in keys]), 0, 0)
         pages_.save_header()
@@ -512,7 +512,7 @@ def test_marks_are_written_anew_when_half_of_the_rows_say_nothing():
         marks.step([5 * (number - back) + key for key in range(5) for back in range(3)])
     assert marks.rows <= (100 + 300 * 15) * (2 + levels)
     assert len(marks.kept) <= 2 * (100 + 3 * 5)
-    stored = lists.Nodes(pages.Pages(marks.store, FINGERPRINT, 0), "early", marks.shape).read(PENDING)
+    stored = lists.Nodes(pages.Pages(marks.store, FINGERPRINT, [0]), "early", marks.shape).read(PENDING)
     assert sum(map(len, stored)) <= len(marks.kept)
 
 

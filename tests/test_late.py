@@ -124,7 +124,7 @@ def check_records(stream, batches):
     for late, refused, batch in zip(stream.refused, stream.true_refused, batches, strict=True):
         beside = [encode_records(stream.shape, records_of(stream, part)) for part in (batch[::2], batch[1::2])]
         found = []
-        for records in chosen_strategy(stream).late_records(late.refused[0], beside):
+        for records in chosen_strategy(stream).late_records(stream.slicing, late.refused[0], beside):
             values = zip(records.times.tolist(), records.names["k0"].to_pylist(), records.values[0], strict=True)
             rows = [(time, key, value.as_py()) for time, key, value in values]
             found += zip(rows, met(stream, late, records.slices), strict=True)

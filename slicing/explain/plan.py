@@ -280,7 +280,8 @@ class Plan:
         record = ("per record, at most", str(self.per_record), str(self.eager.per_record))
         if not self.streaming:
             windows = [(f"per window: {a.name}", _combines(a), _combines(eager)) for a in self.assemblies]
-            return _columns([head, ("per record, at most", "1 through the shuffle", str(self.eager.per_record)), *windows])
+            shuffled = ("per record, at most", "1 through the shuffle", str(self.eager.per_record))
+            return _columns([head, shuffled, *windows])
         rows = [
             (f"per window: {a.name}", f"{a.per_window}; {_combines(a)}", f"{eager.per_window}; {_combines(eager)}")
             for a in self.assemblies

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from enum import Enum
 from typing import Any, TypeAlias
 
 from pyspark.sql import Column, DataFrame
@@ -11,11 +12,13 @@ from pyspark.sql import functions as F
 
 from slicing.aggregates.fields import Field
 from slicing.blocks.block import Shape
-from slicing.emission.emission import KINDS, WITH_OLD, Emission
+from slicing.emission.emission import KINDS, WITH_OLD, Emission, Every
 from slicing.emission.lateness import COUNTS, RECORDS
 from slicing.spark.columns import Key, kind_of_type, logical, physical, quoted
 from slicing.spark.late import DELAY, HELD_DELAY, LateColumns, named
 from slicing.spark.metrics import COUNTERS, EXTENT, METRICS, TIMERS
+from slicing.windows.clock import ProcessingTime
+from slicing.windows.unbounded import Unbounded
 from slicing.windows.window import Window
 
 _WINDOW = "spark.timeWindow"
@@ -23,6 +26,21 @@ EMISSION = "slicing.emission"
 """Metadata of columns of windows that go out more than once, or behind the watermark."""
 Nesting: TypeAlias = tuple[tuple[str, Any], ...]
 """The names of results in their order, each with the nesting of its parts if it is a struct, else None."""
+
+
+class Time(Enum):
+    """What windows go by: the time of records and their watermark, the clock of the trigger, or nothing at all."""
+
+    EVENT = "by event time"
+    CLOCK = "by the clock"
+    NONE = "where no window closes"
+
+    @classmethod
+    def of(cls, time: object, window: Window, streaming: bool) -> Time:
+        """That of a call."""
+        if isinstance(time, ProcessingTime):
+            return cls.CLOCK
+        return cls.NONE if streaming and isinstance(window, Unbounded) else cls.EVENT
 
 
 @dataclass(frozen=True)
@@ -33,6 +51,7 @@ class Query:
     keys: tuple[Key, ...]
     window: Window
     time: str
+    clock: Time
     ntz: bool
     shape: Shape
     trees: tuple[str, ...]
@@ -50,7 +69,19 @@ class Query:
         leaves = [column for key in self.keys for column, _ in key.leaves()]
         named = [leaf.alias(f"k{i}") for i, leaf in enumerate(leaves or [F.lit(True)])]
         values = [quoted(name).alias(f"v{i}") for i, name in enumerate(self.columns)]
-        return self.frame.select(quoted(self.time).alias("time"), *named, *values)
+        return self.frame.select(self._time().alias("time"), *named, *values)
+
+    def _time(self) -> Column:
+        """The time of records; Spark's clock is that of the trigger in all of a micro-batch."""
+        if self.clock is Time.CLOCK:
+            return F.current_timestamp()
+        return quoted(self.time) if self.time else F.timestamp_micros(F.lit(0))
+
+    @property
+    def by_clock(self) -> bool:
+        """Whether the stateful operator needs the clock of the trigger."""
+        waits = isinstance(self.emission.when, Every) or self.clock is Time.CLOCK
+        return waits or (isinstance(self.window, Unbounded) and self.window.ttl is not None)
 
     def flat_schema(self) -> str:
         """The columns that the second stage emits, all nullable: a row is a window, a count, or came late.
@@ -92,7 +123,7 @@ class Query:
     @property
     def late_columns(self) -> LateColumns | None:
         """What late rows have besides, None if they are only counted; on bounded input nothing is late."""
-        if self.late == COUNTS or not self.streaming:
+        if self.late == COUNTS or not self.streaming or self.clock is not Time.EVENT:
             return None
         return LateColumns(self.values if self.late == RECORDS else None, self.window.family.size, self.window.names)
 
@@ -132,7 +163,9 @@ class Query:
         """The name of the observed metrics; Spark wants them to differ between the aggregations of a query."""
         results = ", ".join(kernel.label for kernel in self.shape.kernels)
         keys = ", ".join(key.name for key in self.keys)
-        return f"{METRICS}{results} in {self.window} of {self.time}" + (f" by {keys}" if keys else "")
+        return f"{METRICS}{results} in {self.window} of {self.time or self.clock.value}" + (
+            f" by {keys}" if keys else ""
+        )
 
     @property
     def _time_kind(self) -> str:
@@ -140,6 +173,9 @@ class Query:
 
     def _window_columns(self) -> list[Column]:
         """`window`, and the name of windows in rows of their own; or `window_end` of those side by side."""
+        if isinstance(self.window, Unbounded):
+            kind = f"struct<start:{self._time_kind},end:{self._time_kind}>"
+            return [F.lit(None).cast(kind).alias("window", metadata={EMISSION: str(self.emission)})]
         if self.window.wide:
             return [self._time_column(logical(F.col("start"), self._time_kind), "window_end", {})]
         size = self.window.family.size
@@ -153,7 +189,7 @@ class Query:
         """The time of results, with what Spark and this package know columns of windows by."""
         if not self.once:
             metadata[EMISSION] = str(self.emission)
-        elif self.streaming and not self.grace:
+        elif self.streaming and not self.grace and self.clock is Time.EVENT:
             # With grace a window goes out behind the watermark, where Spark's operators would drop it without a word.
             # Beside late rows, which have no window, it waits until `results` has taken them away.
             delay = HELD_DELAY if self.late_columns else DELAY

@@ -16,27 +16,30 @@ from slicing.aggregates.kernels import kernel
 from slicing.aggregates.trial import trial
 from slicing.assembly.choice import EAGER, EAGER_RATIO, TREES, choose
 from slicing.blocks.block import Shape
-from slicing.emission.emission import CHANGED, ON_CLOSE, WITH_DRAINED, WITH_OLD, Emission
+from slicing.emission.emission import CHANGED, ON_CLOSE, WITH_DRAINED, WITH_OLD, Emission, Every, Records
 from slicing.emission.lateness import COUNTS, RECORDS
 from slicing.errors import InvalidType, InvalidValue, RowFailure, SlicingError
 from slicing.explain.costs import number
 from slicing.spark.columns import Key, check_time_type, kind_of_type
 from slicing.spark.late import DELAY, LATE
-from slicing.spark.query import EMISSION, Nesting, Query
+from slicing.spark.query import EMISSION, Nesting, Query, Time
+from slicing.windows.clock import ProcessingTime
 from slicing.windows.durations import show
 from slicing.windows.family import Family
 from slicing.windows.several import end_together
+from slicing.windows.unbounded import Unbounded
 from slicing.windows.window import Window
 
 _NO_KEY = Field("(all)", "boolean")
 _TIMED = "spark.slicing.timers"
+_OPEN = 'Say `.emit(on_update())`, or for example `.emit(early(every="10 seconds"))`.'
 
 
 def resolve(
     frame: DataFrame,
     keys: tuple[str, ...],
     window: Window,
-    time: str,
+    time: str | ProcessingTime | None,
     named: Mapping[str, Bound | Struct],
     tree: str,
     grace: int,
@@ -47,7 +50,9 @@ def resolve(
     streaming = frame.isStreaming
     if streaming:
         _check_source(frame)
-    ntz = _check_time(frame, time, streaming)
+    known = Time.of(time, window, streaming)
+    ntz = isinstance(time, str) and _check_time(frame, time, streaming and known is Time.EVENT)
+    _check_clock(known, window, streaming, grace, emission)
     resolved = tuple(Key(name, _field(frame, name, "key column").dataType) for name in keys)
     _check_names(keys, _output_names(named, window), window, emission if streaming else ON_CLOSE, late)
     frame, results = _computed(frame, _flat(named))
@@ -64,18 +69,34 @@ def resolve(
         _check_columns(columns)
     families = window.family.families
     trees = tuple(_tree(each, shape.over(family), tree) for family in families for each in kernels)
+    if isinstance(window, Unbounded) and EAGER in trees:
+        name = kernels[trees.index(EAGER)].label
+        raise InvalidValue(f"{window} keeps totals, and `{name}` is eager: it has none. Give it a `combine`.")
     if len(families) > 1:
         _check_several(window, families, kernels, trees, emission if streaming else ON_CLOSE)
     for name, bound in results.items():
         if isinstance(bound.source, Aggregate) or bound.own:
             trial(kernels[list(results).index(name)], [kinds.get(column, "bigint") for column in bound.columns])
-    if streaming:
+    if streaming and not isinstance(window, Unbounded):
         _check_short(window, grace)
+    if streaming:
         _check_limited(window, results)
         _check_emission(emission, grace, kernels)
     timed = streaming and str(frame.sparkSession.conf.get(_TIMED, "false")).lower() == "true"
     options = grace, emission, streaming, late, timed, _nesting(named)
-    return Query(frame, resolved, window, time, ntz, shape, trees, columns, arguments, *options)
+    return Query(
+        frame,
+        resolved,
+        window,
+        time if isinstance(time, str) else "",
+        known,
+        ntz,
+        shape,
+        trees,
+        columns,
+        arguments,
+        *options,
+    )
 
 
 def _computed(frame: DataFrame, results: dict[str, Bound]) -> tuple[DataFrame, dict[str, Bound]]:
@@ -223,6 +244,27 @@ def _check_time(frame: DataFrame, time: str, streaming: bool) -> bool:
             f'{cast} `.withWatermark("{time}", "10 minutes")` last before `group_by`.'
         )
     return ntz
+
+
+def _check_clock(time: Time, window: Window, streaming: bool, grace: int, emission: Emission) -> None:
+    """Refuse what windows by the clock, and those that never close, cannot do."""
+    if time is Time.CLOCK and not streaming:
+        raise InvalidValue(
+            "`processing_time()` is for streams: bounded input is read at once, and its clock says nothing about its "
+            'records. Name a column, for example time="ts".'
+        )
+    if time is Time.EVENT or not streaming:
+        return
+    if isinstance(window, Unbounded) and emission.has_trees and not isinstance(emission.when, (Every, Records)):
+        raise InvalidValue(f"{emission} waits for windows to close, and {window} never does. {_OPEN}")
+    if isinstance(window, Unbounded) and emission.which == CHANGED:
+        raise InvalidValue(f"{emission} compares a window with the one before, and {window} is the only one. {_OPEN}")
+    if grace:
+        raise InvalidValue(
+            f"`grace` waits for late records, and nothing is late {time.value}; got {show(grace)}. Leave it out."
+        )
+    if emission.corrects:
+        raise InvalidValue(f"{emission} is about late records, and nothing is late {time.value}. Leave it out.")
 
 
 def _check_limited(window: Window, results: Mapping[str, Bound]) -> None:

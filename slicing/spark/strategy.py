@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,7 @@ from slicing.assembly.choice import EAGER
 from slicing.assembly.results import Windows
 from slicing.blocks.block import Block, Shape
 from slicing.blocks.codec import decode
-from slicing.blocks.folding import fold
+from slicing.blocks.folding import fold, regroup
 from slicing.blocks.records import Records, decode_records, fold_records
 from slicing.emission.emission import Emission
 from slicing.emission.lateness import Refused, is_late
@@ -21,10 +21,13 @@ from slicing.engines.bounded import all_frames
 from slicing.engines.bucket import Bucket
 from slicing.engines.eager import EagerBucket, all_windows, in_memory
 from slicing.engines.mixed import MixedBucket, Split, join_all
+from slicing.engines.unbounded import UnboundedBucket
 from slicing.spark.preaggregate import PreAggregate, Ship
 from slicing.state.fingerprint import Fingerprint
 from slicing.state.store import Store
 from slicing.windows.family import Family
+from slicing.windows.unbounded import Unbounded
+from slicing.windows.window import Window
 
 Shipped = Mapping[Any, Iterable[bytes | None]]
 """Columns of the rows of a first stage, by name."""
@@ -68,6 +71,19 @@ class Sliced:
     def all_windows(self, shipped: Sequence[Block]) -> Iterator[Windows]:
         """All windows of a bucket of bounded input."""
         return all_frames(self.shape, self.trees, fold(self.shape, shipped), self.wide)
+
+
+@dataclass(frozen=True)
+class Totals(Sliced):
+    """Partials of the only slice are shipped, and added to the totals of a window that never closes."""
+
+    ttl: int | None = None
+
+    def bucket(  # type: ignore[override]  # it is used as that one
+        self, grace: int, fingerprint: Fingerprint, store: Store, emission: Emission
+    ) -> UnboundedBucket:
+        """The state of a bucket on a stream."""
+        return UnboundedBucket(self.shape, fingerprint, store, emission, self.ttl)
 
 
 @dataclass(frozen=True)
@@ -163,14 +179,22 @@ class Mixed:
         return self.shape.select(chosen), trees, arguments
 
 
+def not_before(shape: Shape, shipped: Block | Records, time: int) -> Block | Records:
+    """What was shipped, with no record in a slice before that of an instant."""
+    moved = replace(shipped, slices=np.maximum(shipped.slices, shape.slicing.slice_at(time)))
+    return regroup(shape, moved) if isinstance(moved, Block) else moved
+
+
 def _filled(rows: Shipped, column: str) -> Iterator[bytes]:
     return (data for data in rows[column] if data is not None)
 
 
 def strategy(
-    shape: Shape, trees: tuple[str, ...], arguments: tuple[tuple[int, ...], ...], wide: bool = False
+    shape: Shape, trees: tuple[str, ...], arguments: tuple[tuple[int, ...], ...], window: Window
 ) -> Sliced | Eager | Mixed:
-    """The strategy for these trees, of family after family; `wide` of several windows side by side."""
+    """The strategy for these trees, of family after family, of the windows of a call."""
+    if isinstance(window, Unbounded):
+        return Totals(shape, trees, arguments, ttl=window.ttl)
     if EAGER not in trees:
-        return Sliced(shape, trees, arguments, wide)
+        return Sliced(shape, trees, arguments, window.wide)
     return (Eager if set(trees) == {EAGER} else Mixed)(shape, trees, arguments)

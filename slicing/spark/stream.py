@@ -7,7 +7,7 @@ data or without, so that a bucket sees every watermark and knows that of the mic
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, TypeAlias
 
 import pandas as pd
 import pyarrow as pa
@@ -22,6 +22,7 @@ from slicing.emission.lateness import RECORDS, Late, Refused
 from slicing.engines.bucket import Bucket
 from slicing.engines.closing import FRAME_ROWS
 from slicing.engines.eager import EagerBucket
+from slicing.engines.unbounded import UnboundedBucket
 from slicing.errors import StateMismatch
 from slicing.spark.late import LateColumns
 from slicing.spark.output import (
@@ -33,11 +34,13 @@ from slicing.spark.output import (
     flat_windows,
     framed,
 )
-from slicing.spark.query import Query
-from slicing.spark.strategy import Eager, Mixed, Sliced, strategy
+from slicing.spark.query import Query, Time
+from slicing.spark.strategy import Eager, Mixed, Sliced, not_before, strategy
 from slicing.state.fingerprint import PARTIALS, WINDOWS, Fingerprint, fingerprint_of
 from slicing.state.header import RESTORE
 
+_TIMES = {Time.EVENT: "event", Time.CLOCK: "clock", Time.NONE: "none"}
+AnyBucket: TypeAlias = Bucket | EagerBucket | UnboundedBucket
 # Not as text: in every micro-batch each task would ask the JVM twice what it means.
 _PAGE, _VALUE = (StructType().add(name, "string") for name in ("page", "value"))
 
@@ -82,13 +85,25 @@ class Buckets(StatefulProcessor):
         self.strategy, self.fingerprint = strategy, fingerprint
         self.grace, self.emission, self.late_columns = query.grace, query.emission, query.late_columns
         self.fields = query.flat_fields()
-        self.by_clock = isinstance(self.emission.when, Every)
+        self.by_clock, self.time = query.by_clock, query.clock
+
+    @property
+    def time_mode(self) -> str:
+        """What Spark's timers go by."""
+        if self.by_clock:
+            return "ProcessingTime"
+        return "EventTime" if self.waits else "None"
+
+    @property
+    def waits(self) -> bool:
+        """Whether anything happens in a bucket to which nothing has come."""
+        return self.time is not Time.NONE or isinstance(self.emission.when, Every)
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         """Called once per partition and micro-batch."""
         self.handle = handle
         self.store = SparkStore(handle)
-        self.waiting: dict[Any, Bucket | EagerBucket] = {}
+        self.waiting: dict[Any, AnyBucket] = {}
 
     def handleInputRows(self, key: Any, rows: Any, timerValues: Any) -> Iterator[pd.DataFrame]:  # noqa: N802, N803
         """Judge and keep the blocks of a micro-batch; emit counts, and what came late if that is asked for."""
@@ -96,8 +111,10 @@ class Buckets(StatefulProcessor):
         bucket = self._bucket()
         table = pd.concat(list(rows)).sort_values(["partition", "part"], kind="stable")
         shipped: list[Any] = self.strategy.shipped(table)
+        if self.time is Time.CLOCK:
+            shipped = [not_before(self.strategy.shape, each, bucket.head.clock * 1000) for each in shipped]
         late: Late[Any] = bucket.add(shipped)
-        if bucket.pages.is_new:
+        if bucket.pages.is_new and self.waits:
             self.handle.registerTimer(self._last(bucket) + 1)
         counts = {
             "late": late.all,
@@ -105,13 +122,15 @@ class Buckets(StatefulProcessor):
             "no_time": int(table["no_time"].sum()),
             "no_window": int(table["no_window"].sum()),
         }
-        if self._now(timerValues) > self._last(bucket):
+        if self.waits and self._now(timerValues) > self._last(bucket):
             # The timer fires in this micro-batch: what came is still in memory then, and need not be written first.
             self.waiting[key] = bucket
         else:
             standing = self._last(bucket)
             yield from self._closed(bucket, timerValues, counts)
-            if self._last(bucket) < standing:  # The clock stepped back; the timer would wait until it is there again.
+            if (
+                self.waits and self._last(bucket) < standing
+            ):  # The clock stepped back; the timer would wait until it is there again.
                 self.handle.deleteTimer(standing + 1)
                 self.handle.registerTimer(self._last(bucket) + 1)
         yield from self._counted(counts)
@@ -133,7 +152,7 @@ class Buckets(StatefulProcessor):
         if self.waiting:
             raise RuntimeError("no standing timer fired, so what came would be lost; please report this")
 
-    def _bucket(self) -> Bucket | EagerBucket:
+    def _bucket(self) -> AnyBucket:
         return self.strategy.bucket(self.grace, self.fingerprint, self.store, self.emission)
 
     def _now(self, timerValues: Any) -> int:  # noqa: N803
@@ -141,19 +160,20 @@ class Buckets(StatefulProcessor):
         by_clock = self.by_clock
         return int(timerValues.getCurrentProcessingTimeInMs() if by_clock else timerValues.getCurrentWatermarkInMs())
 
-    def _last(self, bucket: Bucket | EagerBucket) -> int:
+    def _last(self, bucket: AnyBucket) -> int:
         """That time when the bucket was closed last."""
         return bucket.head.clock if self.by_clock else bucket.head.watermark
 
     def _closed(
         self,
-        bucket: Bucket | EagerBucket,
+        bucket: AnyBucket,
         timerValues: Any,  # noqa: N803
         counts: dict[str, int],
     ) -> Iterator[pd.DataFrame]:
         """What goes out of a bucket; results, reads and writes, and what is left are added to `counts`."""
         now, results = self._now(timerValues) if self.by_clock else 0, 0
-        for windows in bucket.close(timerValues.getCurrentWatermarkInMs(), now):
+        watermark = now if self.time is Time.CLOCK else timerValues.getCurrentWatermarkInMs()
+        for windows in bucket.close(watermark, now):
             results += len(windows)
             for some in framed(self.strategy.shape, windows):
                 yield self._frame(self._flat(some, bucket.head.revision))
@@ -194,7 +214,8 @@ def fingerprint(query: Query, labels: tuple[int, ...], partitions: int) -> Finge
     """What the state of a query depends on."""
     contents = [WINDOWS if tree == EAGER else PARTIALS for tree in query.trees[: len(query.shape.kernels)]]
     columns = [[None if at < 0 else query.columns[at] for at in places] for places in query.arguments]
-    return fingerprint_of(query.shape, contents, columns, f"{len(labels)} over {partitions} shuffle partitions")
+    buckets = f"{len(labels)} over {partitions} shuffle partitions"
+    return fingerprint_of(query.shape, contents, columns, buckets, _TIMES[query.clock])
 
 
 def _pandas_type(type_: pa.DataType) -> pd.ArrowDtype | None:
@@ -213,7 +234,7 @@ def build(
 
     `buckets` is the stateful operator, and `wrapped` gets the first stage: both may do more than they must.
     """
-    chosen = strategy(query.shape, query.trees, query.arguments, query.window.wide)
+    chosen = strategy(query.shape, query.trees, query.arguments, query.window)
     stage = wrapped(chosen.first_stage(labels, beside=query.late == RECORDS))
     blocks = query.records().mapInArrow(stage, stage.schema)
     processor = buckets(chosen, query, fingerprint(query, labels, partitions))
@@ -222,6 +243,6 @@ def build(
         processor,
         query.flat_schema(),
         outputMode="Append",
-        timeMode="ProcessingTime" if processor.by_clock else "EventTime",
+        timeMode=processor.time_mode,
     )
     return query.finish(flat)

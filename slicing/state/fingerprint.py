@@ -57,11 +57,15 @@ class Fingerprint:
 
 
 def fingerprint_of(
-    shape: Shape, contents: Sequence[str], columns: Sequence[Sequence[str | None]], buckets: str
+    shape: Shape,
+    contents: Sequence[str],
+    columns: Sequence[Sequence[str | None]],
+    buckets: str,
+    time: str = "event",
 ) -> Fingerprint:
     """The fingerprint of a query: what pages hold of each result, and the columns it is bound to, None the event time.
 
-    `buckets` is a text that says how keys are spread over them.
+    `buckets` is a text that says how keys are spread over them, `time` one that says what windows go by.
     """
     members = [_spelled(family) for family in _members(shape.slicing)]
     keys = [str(key) for key in shape.keys]
@@ -76,7 +80,7 @@ def fingerprint_of(
             "cut": _short(_cut(shape.slicing).spec()),
             "families": [_short(family.spec()) for family in members],
             "content": contents[0] if len(set(contents)) == 1 else ", ".join(contents),
-            "time": "event",
+            "time": time,
         },
         {
             "windows": "; ".join(_family(_short(family.spec())) for family in members),

@@ -10,6 +10,7 @@ from typing import cast
 
 from slicing.errors import InvalidType, InvalidValue, excerpt
 from slicing.windows.several import Several, end_together, leader, several, share_windows
+from slicing.windows.unbounded import Unbounded
 from slicing.windows.window import Window
 
 
@@ -65,6 +66,11 @@ def windows_of_call(given: Sequence[object], named: Mapping[str, Window], long: 
     windows = cast("Sequence[Window]", given)
     if len(windows) == 1:
         return windows[0]
+    for window in (*windows, *named.values()):
+        if isinstance(window, Unbounded):
+            raise InvalidValue(
+                f"{window} shares no slices with other windows, as it never closes. Give it a call alone."
+            )
     if named:
         return _named(dict(named), long)
     if long:

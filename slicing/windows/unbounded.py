@@ -1,0 +1,46 @@
+"""One window that never closes: totals of each key since the stream began, or since it was idle."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from slicing.errors import InvalidValue, excerpt
+from slicing.windows.by_edges import ByEdges
+from slicing.windows.durations import Duration, microseconds, show
+from slicing.windows.edges import AFTER, BEFORE, Listed
+from slicing.windows.window import Window
+
+
+@dataclass(frozen=True)
+class Unbounded(Window):
+    """What `unbounded` returns; `ttl` is in microseconds. Prints as the call that makes it."""
+
+    ttl: int | None = None
+
+    @cached_property
+    def family(self) -> ByEdges:
+        """The one window, of one slice."""
+        return ByEdges(Listed([BEFORE]), Listed([AFTER]))
+
+    def __repr__(self) -> str:
+        return "unbounded()" if self.ttl is None else f"unbounded(ttl={show(self.ttl)!r})"
+
+
+def unbounded(ttl: Duration | None = None) -> Unbounded:
+    """One window for each key that never closes: `window` is null, and rows go out by `early(...)` or `on_update()`.
+
+    No watermark is needed, and nothing is late. Keys stay in the state until `ttl`, by the clock, since their last
+    record, for ever without it; a key that comes again begins anew. Cost per record: what comes together for a key is
+    one combine and one write; the totals of a bucket are in the memory of its process. Raises InvalidValue for a `ttl`
+    below a millisecond.
+
+    >>> print(unbounded(ttl="30 days"))
+    unbounded(ttl='30 days')
+    """
+    if ttl is None:
+        return Unbounded()
+    length = microseconds(ttl, "ttl")
+    if length < 1000:
+        raise InvalidValue(f"`ttl` must be at least 1 ms, as a trigger's clock counts those; got {excerpt(ttl)}.")
+    return Unbounded(length)
