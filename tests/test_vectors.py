@@ -137,8 +137,8 @@ class Replayed(EmittingStream):
         columns = records_of(self.shape, self.cases, records, self.value)
         trees = [EAGER] * len(self.cases) if self.eager else self.trees
         chosen = strategy(self.shape, tuple(trees), tuple((i,) for i in range(len(self.cases))))
-        late = self.refused[-1]
-        for found in chosen.late_records(late, [encode_records(self.shape, columns)]):
+        (late,) = self.refused[-1].refused
+        for found in chosen.late_records(self.slicing, late, [encode_records(self.shape, columns)]):
             missed = late.missed(self.slicing, found.slices)
             taken = np.where(missed.by_all, None, self.slicing.window_start(missed.taken))
             keys, values = (column.to_pylist() for column in (found.names["k0"], found.values[0]))

@@ -79,22 +79,14 @@ class UnboundedBucket:
 
     def _totals(self, now: int) -> Block:
         """What each key has, by the clock of its last record; what came is appended to the ledger."""
-        stored = self.ledger.rows()
-        stored = stored.take(self._newest(stored)[stored.keys] >= self._oldest(now))
-        came = replace(self._came, slices=np.full(len(self._came), now))
+        stored, came = self.ledger.rows(), replace(self._came, slices=np.full(len(self._came), now))
         both = concat(self.shape, [stored, came])
-        totals = regroup(self.shape, replace(both, slices=self._newest(both)[both.keys]))
+        live = both if self.ttl is None else both.take(_live(both, now, self.ttl // 1000))
+        newest = np.full(len(live.names), -FOREVER)
+        np.maximum.at(newest, live.keys, live.slices)
+        totals = regroup(self.shape, replace(live, slices=newest[live.keys]))
         self.ledger.put(both.take(slice(len(stored), None)), totals)
         return totals
-
-    def _oldest(self, now: int) -> int:
-        """The time of the trigger since which a key has not been idle for too long."""
-        return -FOREVER if self.ttl is None else now - self.ttl // 1000
-
-    def _newest(self, rows: Block) -> Array:
-        newest = np.full(len(rows.names), -FOREVER)
-        np.maximum.at(newest, rows.keys, rows.slices)
-        return newest
 
     def _out(self, totals: Block, marks: Block, kind: str) -> Iterator[Windows]:
         """The totals of the keys of some marks."""
@@ -112,3 +104,21 @@ class UnboundedBucket:
         """Assert that every page is there, and that rows do not pile up."""
         entries = [entry for entries in self.head.caches.values() for entry in entries]
         assert all(self.pages.store.get(f"p{entry[0]}") for entry in entries)
+
+
+def _live(rows: Block, now: int, ttl: int) -> Array:
+    """The rows, in their order, of keys that are not idle, since each was idle last: for more than `ttl`.
+
+    ::
+
+        time     3   4       9        20      25    ttl 10, now 26
+        key a    *       *   |        *       *     begins anew at 20
+        key b        *                              idle
+    """
+    by_key = np.lexsort((rows.slices, rows.keys))
+    keys, times = rows.keys[by_key], rows.slices[by_key]
+    begins = (np.diff(keys, prepend=-1) != 0) | (np.diff(times, prepend=now) > ttl)
+    stretch = np.cumsum(begins)
+    is_last = np.append(np.diff(keys) != 0, True)[: len(keys)]
+    last = np.where(is_last & (times >= now - ttl), stretch, -1)
+    return np.sort(by_key[np.isin(stretch, last)])

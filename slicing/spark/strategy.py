@@ -190,11 +190,11 @@ def _filled(rows: Shipped, column: str) -> Iterator[bytes]:
 
 
 def strategy(
-    shape: Shape, trees: tuple[str, ...], arguments: tuple[tuple[int, ...], ...], window: Window
+    shape: Shape, trees: tuple[str, ...], arguments: tuple[tuple[int, ...], ...], window: Window | None = None
 ) -> Sliced | Eager | Mixed:
     """The strategy for these trees, of family after family, of the windows of a call."""
     if isinstance(window, Unbounded):
         return Totals(shape, trees, arguments, ttl=window.ttl)
     if EAGER not in trees:
-        return Sliced(shape, trees, arguments, window.wide)
+        return Sliced(shape, trees, arguments, window is not None and window.wide)
     return (Eager if set(trees) == {EAGER} else Mixed)(shape, trees, arguments)
