@@ -44,6 +44,8 @@ def _counted(limit: Limit, kinds: tuple[str, ...], remedy: str, lower: Lower, re
         returns=returns.replace("{kind}", kind),
         columns=True,
         view="limbs",
+        meanings=(joined.meaning,),
+        growth=joined.layout.growth("different value", limit.most),
     )
 
 

@@ -42,6 +42,7 @@ def counters(
         returns=returns,
         columns=True,
         view="limbs",
+        meanings=(stored_as,),
     )
 
 

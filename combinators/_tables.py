@@ -20,6 +20,7 @@ import pyarrow as pa
 
 from combinators._common import Array
 from combinators._items import Items, ranked
+from slicing.aggregates.aggregate import Growth
 from slicing.errors import RowFailure, TooLarge
 
 _ROOM = 2
@@ -76,6 +77,10 @@ class Layout:
 
     width: int
     varied: bool = False
+
+    def growth(self, thing: str, most: int | None) -> Growth:
+        """What a table takes: a row for each `thing`."""
+        return Growth(8 * (self.width + 1), thing, most, self.varied)
 
     def read(self, partials: Array) -> Tables:
         """The tables of some partials, in their order."""
@@ -168,6 +173,11 @@ class Joined:
     def __call__(self, a: Array, b: Array) -> Array:
         tables = self.layout.joined(a, b, self.sign)
         return self.written(tables).reshape(a.shape)
+
+    @property
+    def meaning(self) -> str:
+        """What tables are of, for sharing them: a table that is held to another limit is another."""
+        return f"{self.stored_as} up to {self.limit.most if self.limit else None}"
 
     @property
     def inverse(self) -> Joined:

@@ -131,6 +131,8 @@ def _timed(
         returns=returns.replace("{kind}", kind),
         columns=True,
         view="limbs",
+        meanings=(joined.meaning,),
+        growth=joined.layout.growth("record", limit.most),
     )
 
 
@@ -168,6 +170,8 @@ def _ends(
         returns=f"array<{kind}>",
         columns=True,
         view="limbs",
+        meanings=(joined.stored_as,),
+        growth=joined.layout.growth("record", n),
     )
 
 

@@ -35,6 +35,7 @@ def _count(*_kinds: str) -> Aggregate:
         columns=True,
         view="ranks",
         version="combinators.count",
+        meanings=("n",),
     )
 
 

@@ -89,6 +89,7 @@ def _registers(label: str, bits: int, kind: str) -> Aggregate:
         returns="bigint",
         columns=True,
         view="limbs",
+        meanings=("registers",),
     )
 
 

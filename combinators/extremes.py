@@ -87,6 +87,7 @@ def _extreme(name: str, kind: str, identity: Any, choose: np.ufunc) -> Aggregate
         columns=True,
         view="ranks",
         version=f"combinators.{name}",
+        meanings=(name, "n"),
     )
 
 

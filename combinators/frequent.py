@@ -160,6 +160,8 @@ def _near(label: str, k: int, kept: int, kind: str) -> Aggregate:
         columns=True,
         view="limbs",
         laws=False,
+        meanings=(joined.stored_as, f"{joined.stored_as} error"),
+        growth=joined.layout.growth("different value", kept),
     )
 
 

@@ -61,6 +61,7 @@ def _count_if(label: str, kind: str) -> Aggregate:
         partial="n bigint",
         columns=True,
         version="combinators.count_if",
+        meanings=("true",),
     )
 
 
@@ -85,6 +86,7 @@ def _counts(label: str, lower: Callable[[Any], Array], kind: str) -> Aggregate:
         returns="boolean",
         columns=True,
         version="combinators.outcomes",
+        meanings=("true", "false"),
     )
 
 

@@ -14,8 +14,9 @@ from typing import Any
 import numpy as np
 
 from combinators._common import NUMBERS, Array, constant, require, shown, unless_empty
-from slicing.aggregates.aggregate import Aggregate, Bound, Condition
+from slicing.aggregates.aggregate import Aggregate, Bound, Condition, Gathered
 
+_MEANINGS = ("n", "mean", "m2", "m3", "m4")
 _CAST = 'Cast it first, for example `withColumn("x", F.col("x").cast("double"))`.'
 
 
@@ -103,22 +104,33 @@ def _moment_of(label: str, lower: Any, kind: str) -> Aggregate:
     require(label, NUMBERS, kind, _CAST)
     return Aggregate(
         constant((0, 0.0, 0.0)),
-        _add,
+        Gathered(partial(_gathered, 2)),
         _merge,
         lower=lower,
         partial="n bigint, mean double, m2 double",
         returns="double",
         columns=True,
         version="combinators.moments",
+        meanings=_MEANINGS[:3],
     )
 
 
-def _add(acc: Any, value: Array) -> Any:
-    mean = np.asarray(value).astype(np.float64)
-    with np.errstate(invalid="ignore"):
-        # Zero for numbers; for NaN and infinities the distance from their own mean is NaN, as in Spark.
-        distance = mean - mean
-    return _merge(acc, (np.ones(mean.shape, np.int64), mean, distance))
+def _gathered(highest: int, starts: Array, value: Array) -> Any:
+    """The partials of runs of values: their mean by way of distances from the first one, then powers from the mean."""
+    values = np.asarray(value).astype(np.float64)
+    n = np.diff(np.append(starts, len(values)))
+    with np.errstate(all="ignore"):
+        first = values[starts]
+        mean = first + np.add.reduceat(values - np.repeat(first, n), starts) / n
+        # With infinities the plain sum has their sign.
+        mean = np.where(np.isfinite(mean), mean, np.add.reduceat(values, starts))
+        # Zero for one number; for NaN and infinities the distance from their own mean is NaN, as in Spark.
+        distance = values - np.repeat(mean, n)
+        power, powers = distance, []
+        for _ in range(2, highest + 1):
+            power = power * distance
+            powers.append(np.add.reduceat(power, starts))
+    return n, mean, *powers
 
 
 def _merge(a: Any, b: Any) -> Any:
@@ -154,21 +166,15 @@ def _powers_of(label: str, highest: int, lower: Any, kind: str) -> Aggregate:
     powers = [f"m{power} double" for power in range(2, highest + 1)]
     return Aggregate(
         constant((0, *[0.0] * highest)),
-        partial(_add_powers, highest),
+        Gathered(partial(_gathered, highest)),
         _merge_powers,
         lower=lower,
         partial=", ".join(["n bigint", "mean double", *powers]),
         returns="double",
         columns=True,
         version="combinators.moments",
+        meanings=_MEANINGS[: highest + 1],
     )
-
-
-def _add_powers(highest: int, acc: Any, value: Array) -> Any:
-    mean = np.asarray(value).astype(np.float64)
-    with np.errstate(invalid="ignore"):
-        distance = mean - mean
-    return _merge_powers(acc, (np.ones(mean.shape, np.int64), mean, *[distance] * (highest - 1)))
 
 
 def _merge_powers(a: Any, b: Any) -> Any:

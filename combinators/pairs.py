@@ -109,6 +109,7 @@ def _pair_of(label: str, lower: Callable[[Any], Array], first: str, second: str)
         returns="double",
         columns=True,
         version="combinators.pair",
+        meanings=tuple(_FIELDS),
     )
 
 

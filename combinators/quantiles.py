@@ -21,7 +21,7 @@ from combinators._items import Items, as_doubles
 from combinators._packed import counters, tallied, unpacked
 from combinators._samples import Merged, check_installed, gathered, quantiles, samples_for
 from combinators._tables import Joined, Layout, Limit, Tables, parted
-from slicing.aggregates.aggregate import Aggregate, Bound, Condition, Gathered
+from slicing.aggregates.aggregate import Aggregate, Bound, Condition, Gathered, Growth
 from slicing.aggregates.fields import FLOATS, INTEGERS, numpy_type
 from slicing.errors import InvalidValue, excerpt
 
@@ -193,6 +193,8 @@ def _sampled(label: str, shares: tuple[float, ...], returns: str, accuracy: int,
         columns=True,
         view="limbs",
         laws=False,
+        meanings=(f"samples {samples_for(accuracy)}",),
+        growth=Growth(8, "sample", 3 * samples_for(accuracy)),
     )
 
 
@@ -242,6 +244,8 @@ def _sparse(label: str, shares: tuple[float, ...], returns: str, bins: _Bins, ki
         returns=returns,
         columns=True,
         view="limbs",
+        meanings=(joined.meaning,),
+        growth=joined.layout.growth("bin with values", None),
     )
 
 

@@ -200,6 +200,8 @@ def _timed(
         returns=returns.replace("{kind}", kind),
         columns=True,
         view="limbs",
+        meanings=(f"{joined.meaning} {items.equal_zeros}",),
+        growth=joined.layout.growth("record", limit.most),
     )
 
 

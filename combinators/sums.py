@@ -106,6 +106,7 @@ def _floats(lower: Any) -> Aggregate:
         returns="double",
         columns=True,
         version=_VERSION,
+        meanings=("total", "n"),
     )
 
 
@@ -136,6 +137,7 @@ def _integers(lower: Any, returns: str) -> Aggregate:
         returns=returns,
         columns=True,
         version=_VERSION,
+        meanings=("high", "low", "n"),
     )
 
 
@@ -190,6 +192,7 @@ def _limbs(lower: Any, returns: str) -> Aggregate:
         columns=True,
         view="limbs",
         version=_VERSION,
+        meanings=("limb0", "limb1", "limb2", "limb3", "n"),
     )
 
 

@@ -8,6 +8,7 @@ import combinators as C
 from slicing import Aggregate, hopping, tumbling
 from slicing.aggregates.fields import Field
 from slicing.aggregates.kernels import kernel
+from slicing.aggregates.sharing import sharing
 from slicing.assembly.choice import choose
 from slicing.blocks.block import Shape
 from slicing.emission.emission import early, on_update
@@ -173,3 +174,57 @@ def test_laws_that_are_not_tried_are_said():
     text = str(plan_of(orders=COUNT, mine=replace(ADDED, laws=False)))
     assert "three-layer  only `combine`, laws not tried  rows" in text
     assert text.count("laws not tried") == 1
+
+
+def shared_plan(**results):
+    """A plan of results of the bigint column `x`, or of its time too."""
+    aggregates = {name: bound.resolve(("bigint",) * len(bound.columns)) for name, bound in results.items()}
+    plan = plan_of(**aggregates)
+    arguments = [tuple(range(len(bound.columns))) for bound in results.values()]
+    return replace(plan, sharing=sharing(plan.shape.kernels, plan.trees, arguments))
+
+
+def test_shared_fields_are_counted_once():
+    alone, shared = shared_plan(sum=C.sum("x")), shared_plan(sum=C.sum("x"), mean=C.mean("x"), count=C.count("x"))
+    assert [each.reason for each in shared.assemblies] == ["exact `invert`", "fields of sum", "fields of sum"]
+    assert shared.state_bytes_per_key == alone.state_bytes_per_key
+    assert shared.per_window == alone.per_window
+    assert "per window: mean" not in str(shared)
+    assert "mean           fields of sum\n" in str(shared)
+
+
+def test_a_count_that_two_groups_have_is_counted_once():
+    plan = shared_plan(sum=C.sum("x"), spread=C.stddev("x"))
+    assert plan.state_bytes_per_key == replace(plan, sharing=None).state_bytes_per_key - 60 * 8
+
+
+def test_a_count_has_the_tree_of_the_fields_that_it_is_read_off():
+    plan = shared_plan(count=C.count("x"), spread=C.stddev("x"))
+    assert [each.tree for each in plan.assemblies] == ["three_layer", "three_layer"]
+    assert plan.costs == plan.assemblies[1].costs
+
+
+@pytest.mark.parametrize(
+    ("bound", "size"),
+    [
+        (C.median("x", limit=1000), "16 bytes for each different value, 1,000 at most"),
+        (C.count_distinct("x"), "16 bytes for each different value"),
+        (C.collect_list("x", limit=9), "24 bytes for each record, 9 at most"),
+        (C.percentile_relative("x", 0.5), "16 bytes for each bin with values"),
+        (C.last_n("x", 3), "24 bytes for each record, 3 at most"),
+        (C.top_k("x", 3, exact=False), "16 bytes for each different value, 1,000 at most"),
+        (C.approx_count_distinct("x"), "512 bytes a partial, about"),
+        (C.percentile_relative("x", 0.5, between=(1, 2)), "304 bytes a partial, about"),
+    ],
+)
+def test_what_partials_of_many_things_take(bound, size):
+    plan = shared_plan(it=bound)
+    assert plan.assemblies[0].size == size
+    assert size in str(plan)
+    assert ("with one thing in each partial that grows" in str(plan)) == ("each" in size)
+
+
+def test_text_comes_besides():
+    (assembly,) = plan_of(it=C.mode("s").resolve(("string",))).assemblies
+    assert assembly.size == "16 bytes and its text for each different value"
+    assert assembly.partial_bytes == 32

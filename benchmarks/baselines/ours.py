@@ -85,5 +85,18 @@ _SUMS = {"records": C.count(), "total": C.sum("v")} | {f"average{i}": C.mean("v"
 MORE: dict[str, dict[str, Bound]] = (
     {f"{count} aggregates": dict(list(_TEN.items())[:count]) for count in (1, 3, 10)}
     | {f"{count} invertible": dict(list(_SUMS.items())[:count]) for count in (1, 3, 10)}
+    | {name: {name: bound} for name, bound in (("mean", C.mean("v")), ("distinct", C.approx_count_distinct("v")))}
+    | {
+        "five": {
+            "mean": C.mean("v"),
+            "variance": C.variance("v"),
+            "stddev": C.stddev("v"),
+            "count": C.count("v"),
+            "sum": C.sum("v"),
+        },
+        "percentiles": {"percentiles": C.percentile_relative("v", [0.5, 0.95, 0.99], 0.01)},
+        "ranks": {"ranks": C.approx_percentile("v", [0.5, 0.95, 0.99], 100)},
+        "top": {"top": C.top_k("v", 10, exact=False)},
+    }
     | {f"{8 * fields} bytes": {"total": _wide(fields)} for fields in (1, 4, 16, 128)}
 )

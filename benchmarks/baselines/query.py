@@ -3,6 +3,7 @@
 Queries are values, so that a run of one can be shared by several comparisons.
 """
 
+from dataclasses import dataclass
 from typing import Protocol
 
 from pyspark.sql import Column, DataFrame
@@ -16,6 +17,17 @@ class Query(Protocol):
 
     def __call__(self, frame: DataFrame, size: str, advance: str) -> DataFrame:
         """The windows of a DataFrame."""
+
+
+@dataclass(frozen=True)
+class WindowsOf:
+    """Keys and windows of a query, without its results: those of sketches are equal within their errors only."""
+
+    query: Query
+
+    def __call__(self, frame: DataFrame, size: str, advance: str) -> DataFrame:
+        """The windows of a DataFrame."""
+        return self.query(frame, size, advance).select(*keys_of(frame), "window")
 
 
 def keys_of(frame: DataFrame) -> list[str]:

@@ -60,6 +60,19 @@ class Gathered:
         return tuple(part.reshape(shape) for part in made) if isinstance(made, tuple) else made.reshape(shape)
 
 
+@dataclass(frozen=True)
+class Growth:
+    """What a partial of many things takes: so many `bytes` for each `thing`, of which there are `most`, if known.
+
+    With `text` the text of each comes besides.
+    """
+
+    bytes: int
+    thing: str
+    most: int | None = None
+    text: bool = False
+
+
 def fieldwise(*ufuncs: np.ufunc, then: Callable[[Any], Any] | None = None) -> Fieldwise:
     """`Fieldwise` of these ufuncs, one for each field of the partial, in order.
 
@@ -86,6 +99,9 @@ class Aggregate:
     eager: fold every record into every window that covers it, also with `combine`; without, also into more than 100.
     filtered: a column of booleans comes after the values of `agg`, which is only called for records in which it is
         true; `Bound.where` says so.
+    meanings: what each field of a partial is, as texts: results of the same columns and condition whose fields are all
+        among another's keep none of their own. Empty, the default, shares nothing.
+    growth: how long a partial becomes whose binary field holds many things, for `explain`.
     view: how functions with `columns=True` see fields and values that numpy has no type for: "values" as Python
         objects; "ranks" as int64 ranks in a sorted dictionary (for functions that only compare and select; dates and
         timestamps as int64 days and microseconds); "limbs" decimals as four int64 arrays of 32 bits, lowest first.
@@ -112,6 +128,8 @@ class Aggregate:
     eager: bool = False
     version: str = "1"
     filtered: bool = False
+    meanings: tuple[str, ...] = ()
+    growth: Growth | None = None
 
     def __post_init__(self) -> None:
         for name in ("init", "agg", "combine", "invert", "lower"):

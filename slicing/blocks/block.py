@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -16,17 +17,22 @@ from slicing.errors import excerpt
 from slicing.windows.durations import show_instant
 from slicing.windows.family import Family
 
+Slot: TypeAlias = tuple[int, int]
+"""A field: the place of its kernel, and its own in the partial."""
+
 
 @dataclass(frozen=True)
 class Shape:
     """What a block's rows are: slices of what length, keys of which fields, partials of which kernels.
 
-    There is at least one key field; a query without key columns has a constant one.
+    There is at least one key field; a query without key columns has a constant one. `same` has fields that are in every
+    row what a field of a kernel before is: those are encoded once.
     """
 
     slicing: Family
     keys: tuple[Field, ...]
     kernels: tuple[Kernel, ...]
+    same: Mapping[Slot, Slot] = field(default_factory=dict)
 
     @property
     def key_schema(self) -> pa.Schema:
@@ -36,9 +42,14 @@ class Shape:
     @property
     def row_schema(self) -> pa.Schema:
         """Arrow schema of the rows: slice, step to the key, records, then all partials' fields."""
-        fields = [field for kernel in self.kernels for field in kernel.fields]
-        columns = [(f"p{i}", arrow_type(field.kind)) for i, field in enumerate(fields)]
+        columns = [(f"p{i}", arrow_type(self.kernels[k].fields[f].kind)) for i, (k, f) in enumerate(self.slots)]
         return pa.schema([("slice", pa.int64()), ("key", pa.int64()), ("records", pa.int64()), *columns])
+
+    @property
+    def slots(self) -> list[Slot]:
+        """The fields that are encoded, in order."""
+        slots = [(number, field) for number, kernel in enumerate(self.kernels) for field in range(len(kernel.fields))]
+        return [slot for slot in slots if slot not in self.same]
 
     def over(self, family: Family) -> Shape:
         """The shape of the windows of another family."""
@@ -46,7 +57,13 @@ class Shape:
 
     def select(self, chosen: Sequence[int]) -> Shape:
         """The shape with only some of the kernels."""
-        return replace(self, kernels=tuple(self.kernels[i] for i in chosen))
+        at = {number: place for place, number in enumerate(chosen)}
+        same = {
+            (at[number], field): (at[other], source)
+            for (number, field), (other, source) in self.same.items()
+            if number in at and other in at
+        }
+        return replace(self, kernels=tuple(self.kernels[i] for i in chosen), same=same)
 
 
 @dataclass(frozen=True)

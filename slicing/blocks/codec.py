@@ -31,8 +31,9 @@ def encode(shape: Shape, block: Block) -> bytes:
     steps = np.diff(_since_first(block.slices) * width + codes, prepend=0)
     columns = [pa.array(block.slices), pa.array(steps), pa.array(block.records)]
     with locating(lambda row: place(shape, block.names, block.keys[row], block.slices[row])):
-        for kernel, partials, dictionary in zip(shape.kernels, block.partials, block.dictionaries, strict=True):
-            columns += kernel.to_arrow(partials, dictionary)
+        triples = zip(shape.kernels, block.partials, block.dictionaries, strict=True)
+        fields = [kernel.to_arrow(partials, dictionary) for kernel, partials, dictionary in triples]
+    columns += [fields[number][field] for number, field in shape.slots]
     body = keys + pack(columns)
     return _HEAD.pack(len(keys), len(body)) + bytes(_CODEC.compress(body, asbytes=True))
 
@@ -47,12 +48,13 @@ def decode(shape: Shape, data: bytes) -> Block:
     rows = unpack(body.slice(size), shape.row_schema)
     slices, steps, records = (np.array(column, dtype=np.int64) for column in rows[:3])
     keys = np.cumsum(steps) - _since_first(slices) * len(names)
-    partials, dictionaries, at = [], [], 3
-    for kernel in shape.kernels:
-        columns, dictionary = kernel.from_arrow(rows[at : at + len(kernel.fields)])
-        partials.append(columns)
+    columns = dict(zip(shape.slots, rows[3:], strict=True))
+    columns |= {slot: columns[source] for slot, source in shape.same.items()}
+    partials, dictionaries = [], []
+    for number, kernel in enumerate(shape.kernels):
+        found, dictionary = kernel.from_arrow([columns[number, field] for field in range(len(kernel.fields))])
+        partials.append(found)
         dictionaries.append(dictionary)
-        at += len(kernel.fields)
     return Block(slices, keys, names, records, partials, dictionaries)
 
 

@@ -8,6 +8,7 @@ from itertools import product
 
 from slicing.aggregates.fields import Field, decimal_of, numpy_type, width_of
 from slicing.aggregates.kernel import Kernel
+from slicing.aggregates.sharing import Sharing
 from slicing.aggregates.tracing.showing import by_rows, mode
 from slicing.assembly.choice import EAGER, choose, few_slices
 from slicing.blocks.block import Shape
@@ -29,7 +30,7 @@ class Assembly:
 
     Figures are per key and are those of a stream whose windows close one after another, see `slicing.explain.costs`.
     For the three-layer tree they are averages: once per stripe it reads a stripe of slices and writes their suffix
-    aggregates.
+    aggregates. `host` is the result whose fields it is read off, empty if it keeps its own.
     """
 
     kernel: Kernel
@@ -39,6 +40,7 @@ class Assembly:
     ratio: float
     costs: Costs
     windows: str = ""
+    host: str = ""
 
     @property
     def name(self) -> str:
@@ -98,8 +100,20 @@ class Assembly:
 
     @property
     def partial_bytes(self) -> int:
-        """Bytes of one partial before compression; 16 is taken for a text or binary field."""
+        """Bytes of one partial before compression, with one thing if it grows; 16 is taken for a text or binary."""
+        if growth := self.kernel.aggregate.growth:
+            fixed = [field for field in self.kernel.fields if field.kind != "binary"]
+            return sum(map(_bytes_of, fixed)) + growth.bytes + (16 if growth.text else 0)
         return sum(map(_bytes_of, self.kernel.fields))
+
+    @property
+    def size(self) -> str:
+        """What a partial takes, in words."""
+        growth = self.kernel.aggregate.growth
+        if growth is None:
+            return f"{self.partial_bytes} bytes a partial, about"
+        most = f", {growth.most:,} at most" if growth.most else ""
+        return f"{growth.bytes} bytes{' and its text' if growth.text else ''} for each {growth.thing}{most}"
 
 
 @dataclass(frozen=True)
@@ -107,7 +121,7 @@ class Plan:
     """What `explain` prints. `trees` has the tree of each kernel of `shape`, `windows` what it is cut for.
 
     Figures say what one key costs; they count partials, not bytes, unless the name says so. `late` says what becomes of
-    late records, `values` are the columns that aggregates are bound to.
+    late records, `values` are the columns that aggregates are bound to; `sharing` says which results share fields.
     """
 
     windows: Window
@@ -119,6 +133,7 @@ class Plan:
     emission: Emission = ON_CLOSE
     late: str = COUNTS
     values: tuple[Field, ...] = ()
+    sharing: Sharing | None = None
 
     @property
     def slices_per_window(self) -> int:
@@ -148,18 +163,23 @@ class Plan:
     @property
     def assemblies(self) -> tuple[Assembly, ...]:
         """How each result is assembled, in their order."""
-        pairs = product(range(len(self.shape.slicing.families)), self.shape.kernels)
-        return tuple(self._assembly(*pair, tree) for pair, tree in zip(pairs, self.trees, strict=True))
+        pairs = list(product(range(len(self.shape.slicing.families)), range(len(self.shape.kernels))))
+        return tuple(self._assembly(*pair) for pair in pairs)
+
+    @property
+    def stored(self) -> tuple[Assembly, ...]:
+        """Those of them that keep fields of their own."""
+        return tuple(each for each in self.assemblies if not each.host)
 
     @property
     def eager(self) -> Plan:
         """The plan to compare with: each record read and written once for every window that it is in."""
-        return replace(self, trees=(EAGER,) * len(self.trees))
+        return replace(self, trees=(EAGER,) * len(self.trees), sharing=None)
 
     @property
     def costs(self) -> Costs:
         """What the state costs, all results together: rows of slices hold them all, nodes are those of each tree."""
-        return self._costs_of(self.trees)
+        return self._costs_of(tuple(each.tree for each in self.stored))
 
     @property
     def per_record(self) -> Cost:
@@ -171,7 +191,8 @@ class Plan:
         """Partials read and written per window and key, on average, all results together; of several, for each one."""
         families = self.shape.slicing.families
         count = len(self.shape.kernels)
-        trees = (self.trees[i * count : (i + 1) * count] for i in range(len(families)))
+        leaders = range(count) if self.sharing is None else self.sharing.leaders
+        trees = (tuple(self.trees[i * count + leader] for leader in leaders) for i in range(len(families)))
         costs = (self._costs_of(some, family).close() for some, family in zip(trees, families, strict=True))
         return sum(costs, Cost(0, 0))
 
@@ -185,24 +206,35 @@ class Plan:
             return 0
         rows: dict[bool, float] = {}
         partials: dict[str, float] = {}
-        for each in self.assemblies:  # several windows share slices: the longest has them all
+        for each in self.stored:  # several windows share slices: the longest has them all
             is_eager, label = each.tree == EAGER, each.kernel.label
             rows[is_eager] = max(rows.get(is_eager, 0), each.slices_kept)
             partials[label] = max(partials.get(label, 0), each.slices_kept * each.partial_bytes)
-        nodes = sum(each.nodes_kept * (each.partial_bytes + _ROW_BYTES) for each in self.assemblies)
-        return int(sum(rows.values()) * _ROW_BYTES + sum(partials.values()) + nodes)
+        nodes = sum(each.nodes_kept * (each.partial_bytes + _ROW_BYTES) for each in self.stored)
+        return int(sum(rows.values()) * _ROW_BYTES + sum(partials.values()) + nodes - self._once)
+
+    @property
+    def _once(self) -> float:
+        """Bytes of fields in slices that several groups have, which are stored once."""
+        if self.sharing is None:
+            return 0
+        fields = [self.stored[group].kernel.fields[field] for group, field in self.sharing.same]
+        return max(each.slices_kept for each in self.stored) * sum(map(_bytes_of, fields))
 
     def __str__(self) -> str:
         parts = [self._overview(), self._results(), self._costs()]
         return "\n\n".join([*parts, self._state()] if self.streaming else parts)
 
-    def _assembly(self, number: int, kernel: Kernel, tree: str) -> Assembly:
-        family = self.shape.slicing.families[number]
+    def _assembly(self, number: int, result: int) -> Assembly:
+        family, count = self.shape.slicing.families[number], len(self.shape.kernels)
+        leader = result if self.sharing is None else self.sharing.views[result].leader
+        kernel, tree = self.shape.kernels[result], self.trees[number * count + leader]
         costs = self._costs_of((tree,), family)
         trusted = "" if kernel.aggregate.laws or kernel.aggregate.combine is None else ", laws not tried"
-        reason = self._reason(kernel, tree, family) + trusted
+        host = "" if leader == result else self.shape.kernels[leader].label
+        reason = f"fields of {host}" if host else self._reason(kernel, tree, family) + trusted
         windows = self.windows.calls[number] if len(self.shape.slicing.families) > 1 else ""
-        return Assembly(kernel, tree, reason, family.longest, family.ratio, costs, windows)
+        return Assembly(kernel, tree, reason, family.longest, family.ratio, costs, windows, host)
 
     def _costs_of(self, trees: tuple[str, ...], family: Family | None = None) -> Costs:
         # Bounded input has every window once, whatever the emission.
@@ -279,12 +311,12 @@ class Plan:
         eager = self.eager.assemblies[0]
         record = ("per record, at most", str(self.per_record), str(self.eager.per_record))
         if not self.streaming:
-            windows = [(f"per window: {a.name}", _combines(a), _combines(eager)) for a in self.assemblies]
+            windows = [(f"per window: {a.name}", _combines(a), _combines(eager)) for a in self.stored]
             shuffled = ("per record, at most", "1 through the shuffle", str(self.eager.per_record))
             return _columns([head, shuffled, *windows])
         rows = [
             (f"per window: {a.name}", f"{a.per_window}; {_combines(a)}", f"{eager.per_window}; {_combines(eager)}")
-            for a in self.assemblies
+            for a in self.stored
         ]
         return _columns([head, record, *self._by_strategy(), *self._more_per_record(), *rows, *self._together()])
 
@@ -307,13 +339,19 @@ class Plan:
         return rows
 
     def _together(self) -> list[tuple[str, str, str]]:
-        if len(set(self.trees)) == 1:
+        if len({each.tree for each in self.stored}) == 1:
             return []
         return [("per window, together", str(self.per_window), str(self.eager.per_window))]
 
     def _state(self) -> str:
-        kept = [(each.name, _kept(each), f"{each.partial_bytes} bytes a partial, about") for each in self.assemblies]
+        kept = [
+            (each.name, f"fields of {each.host}" if each.host else _kept(each), "" if each.host else each.size)
+            for each in self.assemblies
+        ]
+        grows = any(each.kernel.aggregate.growth for each in self.stored)
+        one = ", with one thing in each partial that grows" if grows else ""
         total = f"about {_size(self.state_bytes_per_key)} per key before compression, if every slice has a record of it"
+        total += one
         return _columns([("state per key", "partials kept, at most", "size"), *kept]) + f"\n{total}"
 
 

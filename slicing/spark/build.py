@@ -10,6 +10,7 @@ from slicing.spark import bounded, stream
 from slicing.spark.labels import labels
 from slicing.spark.query import Query
 from slicing.spark.requirements import check_stream
+from slicing.spark.strategy import strategy
 from slicing.spark.timers import TimedBuckets, TimedStage
 
 BUCKETS_PER_PARTITION = 1
@@ -33,7 +34,8 @@ def plan(query: Query, buckets: int | None) -> Plan:
     """What `build` would make."""
     partitions = _partitions(query.frame)
     count = _buckets(buckets, query, partitions)
-    options = query.emission, query.late, query.values
+    chosen = strategy(query.shape, query.trees, query.arguments, query.window)
+    options = query.emission, query.late, query.values, chosen.sharing
     return Plan(query.window, query.shape, query.trees, query.streaming, count, partitions, *options)
 
 

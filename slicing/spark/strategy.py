@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
+from slicing.aggregates.sharing import Sharing, sharing
 from slicing.assembly.assembling import without_repeats
 from slicing.assembly.choice import EAGER
 from slicing.assembly.results import Windows
@@ -21,6 +23,7 @@ from slicing.engines.bounded import all_frames
 from slicing.engines.bucket import Bucket
 from slicing.engines.eager import EagerBucket, all_windows, in_memory
 from slicing.engines.mixed import MixedBucket, Split, join_all
+from slicing.engines.shared import Grouped, SharedBucket, UnsharedBucket, shared_bucket
 from slicing.engines.unbounded import UnboundedBucket
 from slicing.spark.preaggregate import PreAggregate, Ship
 from slicing.state.fingerprint import Fingerprint
@@ -41,6 +44,11 @@ class Sliced:
     trees: tuple[str, ...]
     arguments: tuple[tuple[int, ...], ...]
     wide: bool = False
+
+    @property
+    def sharing(self) -> Sharing | None:
+        """How results share fields, None if none does."""
+        return None
 
     def first_stage(self, labels: tuple[int, ...], beside: bool = False) -> PreAggregate:
         """The function for `mapInArrow` before the shuffle; with `beside` it ships the records too."""
@@ -87,6 +95,45 @@ class Totals(Sliced):
 
 
 @dataclass(frozen=True)
+class Shared(Sliced):
+    """The same, of groups of fields that results share; windows and late partials have those of each result."""
+
+    @property
+    def sharing(self) -> Sharing:
+        """How results share fields."""
+        return sharing(self.shape.kernels, self.trees, self.arguments)
+
+    @cached_property
+    def grouped(self) -> Grouped:
+        """The results and what they share."""
+        return Grouped(self.shape, self.trees, self.sharing)
+
+    @cached_property
+    def stored(self) -> Sliced:
+        """The strategy of the groups."""
+        grouped = self.grouped
+        return Sliced(grouped.stored, grouped.stored_trees, grouped.sharing.select(self.arguments), self.wide)
+
+    def first_stage(self, labels: tuple[int, ...], beside: bool = False) -> PreAggregate:
+        """The function for `mapInArrow` before the shuffle, which ships groups."""
+        return self.stored.first_stage(labels, beside)
+
+    def decode(self, data: bytes) -> Block:
+        """A block of groups that was shipped."""
+        return self.stored.decode(data)
+
+    def bucket(
+        self, grace: int, fingerprint: Fingerprint, store: Store, emission: Emission
+    ) -> SharedBucket | UnsharedBucket:
+        """The state of a bucket on a stream."""
+        return shared_bucket(self.grouped, grace, fingerprint, store, emission, self.wide)
+
+    def all_windows(self, shipped: Sequence[Block]) -> Iterator[Windows]:
+        """All windows of a bucket of bounded input."""
+        return map(self.grouped.windows, self.stored.all_windows(shipped))
+
+
+@dataclass(frozen=True)
 class Eager:
     """Records are shipped and folded into every window that covers them."""
 
@@ -94,6 +141,7 @@ class Eager:
     trees: tuple[str, ...]
     arguments: tuple[tuple[int, ...], ...]
     wide = False
+    sharing = None
 
     def first_stage(self, labels: tuple[int, ...], beside: bool = False) -> Ship:
         """The function for `mapInArrow` before the shuffle, which ships records anyway."""
@@ -134,6 +182,7 @@ class Mixed:
     trees: tuple[str, ...]
     arguments: tuple[tuple[int, ...], ...]
     wide = False
+    sharing = None
 
     @property
     def sliced(self) -> Sliced:
@@ -192,9 +241,13 @@ def _filled(rows: Shipped, column: str) -> Iterator[bytes]:
 def strategy(
     shape: Shape, trees: tuple[str, ...], arguments: tuple[tuple[int, ...], ...], window: Window | None = None
 ) -> Sliced | Eager | Mixed:
-    """The strategy for these trees, of family after family, of the windows of a call."""
+    """The strategy for these trees, of family after family, of the windows of a call.
+
+    Fields are shared where all results are assembled from slices.
+    """
     if isinstance(window, Unbounded):
         return Totals(shape, trees, arguments, ttl=window.ttl)
     if EAGER not in trees:
-        return Sliced(shape, trees, arguments, window is not None and window.wide)
+        shares = sharing(shape.kernels, trees, arguments).is_any
+        return (Shared if shares else Sliced)(shape, trees, arguments, window is not None and window.wide)
     return (Eager if set(trees) == {EAGER} else Mixed)(shape, trees, arguments)

@@ -103,6 +103,7 @@ def micro_batches(scenario, seed):
 
 def fingerprint_of(scenario, stream):
     """What the code of the commit says that state depends on."""
+    from slicing.spark import query as query_module
     from slicing.spark.stream import fingerprint
 
     slicing, kernels = stream.slicing, stream.shape.kernels
@@ -114,6 +115,8 @@ def fingerprint_of(scenario, stream):
         columns=columns,
         arguments=[[i] for i in range(len(kernels))],
     )
+    if hasattr(query_module, "Time"):
+        query.clock = query_module.Time.EVENT
     if header.FORMAT < 7:
         from slicing.spark.query import _source
 
