@@ -11,7 +11,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 # Each room may import those of the lines above its own, and itself; not its neighbours of the same line.
 ROOMS = (
-    {"slicing.errors"},
+    {"slicing.errors", "slicing.watch"},
     {"slicing.windows", "slicing.aggregates"},
     {"slicing.emission"},
     {"slicing.blocks"},
@@ -34,7 +34,7 @@ SPARK = (
     {"slicing.spark.timers"},
     {"slicing.spark.build"},
 )
-ALONE = {"slicing.errors", "slicing.laws", "slicing.grouping", "slicing", "slicing.__main__"}
+ALONE = {"slicing.errors", "slicing.watch", "slicing.laws", "slicing.grouping", "slicing", "slicing.__main__"}
 ON_SPARK = ("slicing.spark", "slicing.cli")
 COMBINATORS_MAY_IMPORT = {
     "slicing.windows.durations",

@@ -7,17 +7,17 @@ from streams import SECOND, START, record, source, table, write
 
 import combinators as C
 from slicing import group_by, hopping, on_close
-from slicing.spark import timers
-from slicing.spark.metrics import COUNTERS, PREAGGREGATE, TIMERS
+from slicing import watch as module
+from slicing.spark.metrics import COUNTERS, TIMERS
 from slicing.spark.progress import micro_batch
-from slicing.spark.timers import STAGES, Stopwatch, watched
+from slicing.watch import ASSEMBLE, COMBINE, ENCODE, Stopwatch, of_stage, watched
 
 
 @pytest.fixture
 def pass_time(monkeypatch):
     """A clock that moves only when it is told to, in microseconds."""
     now = [0]
-    monkeypatch.setattr(timers, "perf_counter_ns", lambda: now[0])
+    monkeypatch.setattr(module, "perf_counter_ns", lambda: now[0])
 
     def pass_time(micros):
         now[0] += 1000 * micros
@@ -26,23 +26,26 @@ def pass_time(monkeypatch):
 
 
 def test_a_stage_does_not_have_the_time_of_those_it_calls(pass_time):
-    watch = Stopwatch()
-    inner = watch.timed("inner", lambda: pass_time(5))
+    inner = of_stage("inner")(lambda: pass_time(5))
 
+    @of_stage("outer")
     def outer():
         pass_time(1)
         inner()
         pass_time(2)
         return "result"
 
-    pass_time(100)
-    assert watch.timed("outer", outer)() == "result"
-    pass_time(100)
+    watch = Stopwatch()
+    with watched(watch):
+        pass_time(100)
+        assert outer() == "result"
+        pass_time(100)
     assert watch.take() == {"outer": 3, "inner": 5}
     assert watch.take() == {}
 
 
-def test_a_generator_is_timed_while_it_runs_and_not_while_it_waits(pass_time):
+@pytest.mark.parametrize("iterator", [lambda items: items(), lambda items: map(int, items())])
+def test_an_iterator_is_timed_while_it_runs_and_not_while_it_waits(pass_time, iterator):
     def items():
         for number in range(2):
             pass_time(10)
@@ -50,39 +53,46 @@ def test_a_generator_is_timed_while_it_runs_and_not_while_it_waits(pass_time):
         pass_time(1)
 
     watch = Stopwatch()
-    for _ in watch.timed("made", items)():
-        pass_time(1000)
+    with watched(watch):
+        for _ in of_stage("made")(iterator)(items):
+            pass_time(1000)
     assert watch.take() == {"made": 21}
 
 
 def test_a_stage_that_raises_ends(pass_time):
     watch = Stopwatch()
 
+    @of_stage("a")
     def fails():
         pass_time(1)
         raise KeyError
 
-    with pytest.raises(KeyError):
-        watch.timed("a", fails)()
-    pass_time(100)
+    with watched(watch):
+        with pytest.raises(KeyError):
+            fails()
+        pass_time(100)
     assert watch.take() == {"a": 1}
 
 
-def test_functions_are_wrapped_only_meanwhile():
-    def current():
-        return [vars(owner)[name] for own in STAGES.values() for owner, name in own]
-
-    before = current()
-    with watched(Stopwatch()):
-        assert all(a is not b for a, b in zip(before, current(), strict=True))
-    assert all(a is b for a, b in zip(before, current(), strict=True))
+def test_nothing_is_timed_unless_a_watch_is_set(pass_time):
+    outer, inner = Stopwatch(), Stopwatch()
+    function = of_stage("a")(lambda: pass_time(1))
+    function()
+    with watched(outer):
+        function()
+        with watched(inner):
+            function()
+            function()
+        function()
+    function()
+    assert (outer.take(), inner.take()) == ({"a": 2}, {"a": 2})
 
 
 @pytest.mark.parametrize("eager", [False, True])
 def test_the_stages_of_a_bucket_never_run_at_the_same_time(eager, monkeypatch):
     """By a clock that moves a microsecond at every look: all stages together have the time from first to last."""
     looks = []
-    monkeypatch.setattr(timers, "perf_counter_ns", lambda: looks.append(None) or 1000 * len(looks))
+    monkeypatch.setattr(module, "perf_counter_ns", lambda: looks.append(None) or 1000 * len(looks))
     stream, watch = EmittingStream(hopping_slices(8), cases("sum"), on_close(), eager=eager), Stopwatch()
     with watched(watch):
         for first in range(0, 40, 4):
@@ -91,13 +101,9 @@ def test_the_stages_of_a_bucket_never_run_at_the_same_time(eager, monkeypatch):
             list(bucket.close(first))
     outside = watch._nanos[""] // 1000
     taken = watch.take()
-    assert {"micros_assemble", "micros_combine", "micros_encode"} <= taken.keys()
+    assert {ASSEMBLE, COMBINE, ENCODE} <= taken.keys()
     assert min(taken.values()) > 0
     assert sum(taken.values()) + outside == len(looks)
-
-
-def test_every_stage_has_a_counter():
-    assert sorted(TIMERS) == sorted([PREAGGREGATE, *STAGES])
 
 
 def ran(spark, folder, tree):

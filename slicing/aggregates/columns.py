@@ -32,6 +32,7 @@ from slicing.aggregates.fields import (
 from slicing.aggregates.kernel import RETURN, Kernel, as_given
 from slicing.aggregates.ranks import limbs, ranks, ranks_from_arrow, ranks_to_arrow, sorted_dictionary
 from slicing.errors import FunctionFailed, InvalidType, RowFailure, SlicingError, raised
+from slicing.watch import COMBINE, of_stage
 
 _FILL = (
     "Fill it there, for example with `np.ma.filled(value, ...)` or `np.where(np.ma.getmaskarray(value), ...)`; "
@@ -68,6 +69,7 @@ class ColumnsKernel(Kernel):
             )
         return cells
 
+    @of_stage(COMBINE)
     def fold(self, values: Sequence[Any], starts: Array, count: int, onto: Partials | None = None) -> Partials:
         if isinstance(self.aggregate.agg, Gathered):
             folded = self._user("agg", partial(self.aggregate.agg.gather, starts), *values, shape=(len(starts),))
@@ -81,12 +83,14 @@ class ColumnsKernel(Kernel):
         except RowFailure as failure:
             raise failure.at(int(starts[failure.index])) from failure.__cause__
 
+    @of_stage(COMBINE)
     def combine(self, a: Partials, b: Partials) -> Partials:
         if self.combine_ufuncs is not None:
             with np.errstate(all="ignore"):
                 return self._formed([u(x, y) for u, x, y in zip(self.combine_ufuncs, a, b, strict=True)])
         return self._user("combine", self.aggregate.combine, as_given(a), as_given(b), shape=a[0].shape)
 
+    @of_stage(COMBINE)
     def invert(self, ab: Partials, a: Partials) -> Partials:
         return self._user("invert", self.aggregate.invert, as_given(ab), as_given(a), shape=ab[0].shape)
 

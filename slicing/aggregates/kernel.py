@@ -21,6 +21,7 @@ from slicing.aggregates.fields import (
     width_of,
 )
 from slicing.errors import FunctionFailed, RowFailure, raised
+from slicing.watch import COMBINE, of_stage
 
 _HANDLE = "Handle such values in the function, or filter them out before the aggregation."
 RETURN = "Return a value there, such as that of `init()`; only `lower` may return None."
@@ -147,6 +148,7 @@ class Kernel:
     def _failure(self, name: str, index: int, error: Exception) -> RowFailure:
         return RowFailure(FunctionFailed, f"`{name}` of `{self.label}` raised", raised(error), _HANDLE, index)
 
+    @of_stage(COMBINE)
     def reduce(self, partials: Partials, starts: Array) -> Partials:
         """Combine runs of partials into one each, in order; run g begins at `starts[g]`.
 

@@ -28,6 +28,7 @@ from slicing.aggregates.fields import (
 )
 from slicing.aggregates.kernel import RETURN, Kernel
 from slicing.errors import InvalidType, RowFailure, excerpt
+from slicing.watch import COMBINE, of_stage
 
 
 class RowsKernel(Kernel):
@@ -51,6 +52,7 @@ class RowsKernel(Kernel):
             return [cells]
         return [object_array((self.aggregate.init() for _ in range(cells.size)), cells.shape)]
 
+    @of_stage(COMBINE)
     def fold(self, values: Sequence[Any], starts: Array, count: int, onto: Partials | None = None) -> Partials:
         init, agg = self.aggregate.init, self.aggregate.agg
         acc: Any = ()
@@ -69,9 +71,11 @@ class RowsKernel(Kernel):
         self._check("agg", folded, lambda group: int(starts[group]))
         return [folded]
 
+    @of_stage(COMBINE)
     def combine(self, a: Partials, b: Partials) -> Partials:
         return [self._apply("combine", self._combine, self.aggregate.combine, a[0], b[0])]
 
+    @of_stage(COMBINE)
     def invert(self, ab: Partials, a: Partials) -> Partials:
         return [self._apply("invert", self._invert, self.aggregate.invert, ab[0], a[0])]
 
@@ -119,6 +123,7 @@ class RowsKernel(Kernel):
     def object_bytes(self) -> float:
         return OBJECT_BYTES * (len(self.fields) + (not self._single))
 
+    @of_stage(COMBINE)
     def reduce(self, partials: Partials, starts: Array) -> Partials:
         combine, count = self.aggregate.combine, len(partials[0])
         acc: Any = ()

@@ -37,6 +37,7 @@ from slicing.engines.walker import Walker
 from slicing.state.fingerprint import Fingerprint
 from slicing.state.pages import Pages
 from slicing.state.store import Store
+from slicing.watch import ASSEMBLE, of_stage
 from slicing.windows.several import leader
 
 
@@ -85,6 +86,7 @@ class Bucket:
         first.put_beside([walker for walker in self.walkers if walker is not first])
         return [first]
 
+    @of_stage(ASSEMBLE)
     def add(self, blocks: Sequence[Block]) -> Late[Block]:
         """Judge the partials of a micro-batch, keep those of open windows, return and count those refused.
 
@@ -102,6 +104,7 @@ class Bucket:
         self.slices.take(block if accepted.all() else block.take(np.flatnonzero(accepted)))
         return Late(late_for_all, late_for_some, each)
 
+    @of_stage(ASSEMBLE)
     def close(self, watermark: int, now: int = 0) -> Iterator[Windows]:
         """Yield all that goes out in a micro-batch, then write the state that is left.
 

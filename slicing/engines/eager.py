@@ -27,6 +27,7 @@ from slicing.state.fingerprint import Fingerprint
 from slicing.state.lists import Nodes
 from slicing.state.pages import Pages, page_name
 from slicing.state.store import MemoryStore, Store
+from slicing.watch import ASSEMBLE, of_stage
 from slicing.windows.family import Family
 from slicing.windows.slices import FOREVER
 
@@ -60,6 +61,7 @@ class EagerBucket:
         self.pending = pending(emission, self.head, self.early)
         self._came: list[Block] = []
 
+    @of_stage(ASSEMBLE)
     def add(self, batches: Sequence[Records]) -> Late[list[Records]]:
         """Fold records into every open window that covers them, in their order; return and count those refused."""
         taking = self.head.taking
@@ -78,6 +80,7 @@ class EagerBucket:
         """How many open windows hold records; there are no slices in this state."""
         return {"open_windows": sum(window >= self.head.done for window in self.windows.held()), "slices": 0}
 
+    @of_stage(ASSEMBLE)
     def close(self, watermark: int, now: int = 0) -> Iterator[Windows]:
         """Yield all that goes out in a micro-batch, then write what is left; see `slicing.engines.bucket.Bucket`."""
         return without_repeats(self.shape.slicing, self._all_frames(watermark, now))

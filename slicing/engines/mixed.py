@@ -26,6 +26,7 @@ from slicing.engines.eager import late_records
 from slicing.engines.window_pages import WINDOW, WindowPages
 from slicing.state.fingerprint import Fingerprint
 from slicing.state.store import Store
+from slicing.watch import ASSEMBLE, of_stage
 
 Item = TypeVar("Item")
 
@@ -92,6 +93,7 @@ class MixedBucket(Bucket):
         walker = self.walkers[0]
         walker.compared, walker.whole = shape, self._whole
 
+    @of_stage(ASSEMBLE)
     def add(self, shipped: Sequence[Block | Records]) -> Late[list[Records]]:  # type: ignore[override]
         """Judge what came by its slices, keep what is of open windows, return and count the records refused."""
         late = super().add([each for each in shipped if isinstance(each, Block)])
@@ -101,6 +103,7 @@ class MixedBucket(Bucket):
         rows = late_records(self.slicing, batches, late.refused[0].taking)
         return Late(late.all, late.some, (Refused(rows, late.refused[0].taking, self.head.watermark),))
 
+    @of_stage(ASSEMBLE)
     def close(self, watermark: int, now: int = 0) -> Iterator[Windows]:
         """Yield all that goes out in a micro-batch, with all aggregates, then write the state that is left."""
         frames = super().close(watermark, now)

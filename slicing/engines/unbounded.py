@@ -28,6 +28,7 @@ from slicing.state.lists import Nodes
 from slicing.state.memory import Recent
 from slicing.state.pages import Pages
 from slicing.state.store import Store
+from slicing.watch import ASSEMBLE, of_stage
 from slicing.windows.slices import FOREVER
 
 TOTALS = "totals"
@@ -56,11 +57,13 @@ class UnboundedBucket:
     def _has(self, nodes: Nodes) -> bool:
         return bool(nodes.entries(TOTALS))
 
+    @of_stage(ASSEMBLE)
     def add(self, blocks: Sequence[Block]) -> Late[Block]:
         """Take the partials of a micro-batch; none of them is late."""
         self._came = fold(self.shape, blocks)
         return Late(0, 0, ())
 
+    @of_stage(ASSEMBLE)
     def close(self, watermark: int, now: int = 0) -> Iterator[Windows]:
         """Yield what goes out in a micro-batch, then write the totals; the time of its trigger is in milliseconds."""
         now = self.head.clock = trigger_time(self.emission, self.head.clock, now)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from slicing.watch import STAGES
+
 METRICS = "slicing: "
 """How the names of all observed metrics begin."""
 REFUSED = ("late", "late_for_some", "no_time", "no_window")
@@ -12,9 +14,13 @@ EXTENT = ("open_windows", "slices")
 """The size of the state. Buckets share their slices, so the metric is that of the bucket with most."""
 COUNTERS = (*REFUSED, "partials_read", "partials_written", "results", *EXTENT)
 """All observed metrics; what a stream reads and writes is counted in partials of its state."""
-PREAGGREGATE = "micros_preaggregate"
-TIMERS = (
-    PREAGGREGATE,
-    *(f"micros_{stage}" for stage in ("decode", "read", "assemble", "combine", "encode", "write", "output")),
-)
-"""More observed metrics where a stream is timed: microseconds of the stages in Python, see `slicing.spark.timers`."""
+
+
+def timer(stage: str) -> str:
+    """The metric of a stage that is timed."""
+    return f"micros_{stage}"
+
+
+PREAGGREGATE = timer("preaggregate")
+TIMERS = (PREAGGREGATE, *map(timer, STAGES))
+"""More observed metrics where a stream is timed: microseconds of the stages in Python, see `slicing.watch`."""

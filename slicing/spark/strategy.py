@@ -28,6 +28,7 @@ from slicing.engines.unbounded import UnboundedBucket
 from slicing.spark.preaggregate import PreAggregate, Ship
 from slicing.state.fingerprint import Fingerprint
 from slicing.state.store import Store
+from slicing.watch import DECODE, of_stage
 from slicing.windows.family import Family
 from slicing.windows.unbounded import Unbounded
 from slicing.windows.window import Window
@@ -54,6 +55,7 @@ class Sliced:
         """The function for `mapInArrow` before the shuffle; with `beside` it ships the records too."""
         return PreAggregate(self.shape, self.arguments, labels, beside)
 
+    @of_stage(DECODE)
     def shipped(self, rows: Shipped) -> list[Block]:
         """What the first stage shipped, from the columns of its rows."""
         return [self.decode(data) for data in _filled(rows, "block")]
@@ -147,6 +149,7 @@ class Eager:
         """The function for `mapInArrow` before the shuffle, which ships records anyway."""
         return Ship(self.shape, labels)
 
+    @of_stage(DECODE)
     def shipped(self, rows: Shipped) -> list[Records]:
         """What the first stage shipped, from the columns of its rows."""
         return [self.decode(data) for data in _filled(rows, "block")]
@@ -193,6 +196,7 @@ class Mixed:
         """The function for `mapInArrow` before the shuffle, which ships records anyway."""
         return self.sliced.first_stage(labels, beside=True)
 
+    @of_stage(DECODE)
     def shipped(self, rows: Shipped) -> list[Block | Records]:
         """What the first stage shipped, from the columns of its rows."""
         records = [decode_records(self.shape, data) for data in _filled(rows, "records")]

@@ -38,6 +38,7 @@ from slicing.spark.query import Query, Time
 from slicing.spark.strategy import Eager, Mixed, Sliced, not_before, strategy
 from slicing.state.fingerprint import PARTIALS, WINDOWS, Fingerprint, fingerprint_of
 from slicing.state.header import RESTORE
+from slicing.watch import OUTPUT, READ, WRITE, of_stage
 
 _TIMES = {Time.EVENT: "event", Time.CLOCK: "clock", Time.NONE: "none"}
 AnyBucket: TypeAlias = Bucket | EagerBucket | UnboundedBucket
@@ -53,15 +54,18 @@ class SparkStore:
         self._pages = handle.getMapState("pages", _PAGE, _VALUE)
         self.name = "no bucket"
 
+    @of_stage(READ)
     def header(self) -> str | None:
         """The header, None for a bucket never seen."""
         row = self._header.get()
         return None if row is None else row[0]
 
+    @of_stage(WRITE)
     def put_header(self, text: str) -> None:
         """Write the header."""
         self._header.update((text,))
 
+    @of_stage(READ)
     def get(self, page: str) -> str:
         """Read a page."""
         row = self._pages.getValue((page,))
@@ -69,10 +73,12 @@ class SparkStore:
             raise StateMismatch(f"page `{page}` of {self.name} is in the header and not in the store. {RESTORE}")
         return str(row[0])
 
+    @of_stage(WRITE)
     def put(self, page: str, text: str) -> None:
         """Write a page."""
         self._pages.updateValue((page,), (text,))
 
+    @of_stage(WRITE)
     def remove(self, page: str) -> None:
         """Remove a page."""
         self._pages.removeKey((page,))
@@ -181,6 +187,7 @@ class Buckets(StatefulProcessor):
         counts |= {"results": results, "partials_read": pages.read, "partials_written": pages.written}
         counts |= bucket.extent()
 
+    @of_stage(OUTPUT)
     def _flat(self, windows: Windows, revision: int) -> pa.Table:
         return flat_windows(self.strategy.shape, windows, self.emission, revision, self.strategy.wide)
 
@@ -204,6 +211,7 @@ class Buckets(StatefulProcessor):
         rows = max(1, min(FRAME_ROWS, FRAME_BYTES * len(table) // max(1, table.nbytes)))
         return (self._frame(table.slice(start, rows)) for start in range(0, len(table), rows))
 
+    @of_stage(OUTPUT)
     def _frame(self, table: pa.Table) -> pd.DataFrame:
         # Arrow-backed columns reach Spark without a copy, with their nulls, and with integers as integers.
         frame: pd.DataFrame = completed(table, self.fields).combine_chunks().to_pandas(types_mapper=_pandas_type)

@@ -1,114 +1,22 @@
 """Where the time of a stream goes in Python, for those who look for it: with `spark.slicing.timers` set to true.
 
-A stage is timed by wrapping its functions for as long as a partition runs. So nothing is timed, or asked whether it is,
-unless the query was built to be. Each stage has the time it takes itself, without that of stages it calls. What is in
-none of them is Spark's: reading the source, the shuffle, the way to Python and back, the commit.
+A watch is set for as long as a partition runs, and only if the query was built to be timed. What is in no stage is
+Spark's: reading the source, the shuffle, the way to Python and back, the commit.
 """
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import wraps
-from time import perf_counter_ns
 from typing import Any
 
 import pandas as pd
 import pyarrow as pa
 
-from slicing.aggregates.columns import ColumnsKernel
-from slicing.aggregates.kernel import Kernel
-from slicing.aggregates.rows import RowsKernel
-from slicing.engines.bucket import Bucket
-from slicing.engines.eager import EagerBucket
-from slicing.engines.mixed import MixedBucket
 from slicing.spark import stream
-from slicing.spark.metrics import PREAGGREGATE
+from slicing.spark.metrics import PREAGGREGATE, timer
 from slicing.spark.preaggregate import PreAggregate, Ship
-from slicing.spark.strategy import Eager, Mixed, Sliced
-from slicing.state.header import Header
-from slicing.state.pages import Pages
-
-STAGES: dict[str, tuple[tuple[Any, str], ...]] = {
-    "micros_decode": ((Sliced, "shipped"), (Eager, "shipped"), (Mixed, "shipped"), (Pages, "get")),
-    "micros_read": ((stream.SparkStore, "header"), (stream.SparkStore, "get")),
-    "micros_combine": (
-        (Kernel, "reduce"),
-        *((kernel, name) for kernel in (ColumnsKernel, RowsKernel) for name in ("fold", "combine", "invert")),
-        (RowsKernel, "reduce"),
-    ),
-    "micros_assemble": tuple((each, name) for each in (Bucket, EagerBucket, MixedBucket) for name in ("add", "close")),
-    "micros_encode": ((Pages, "put"), (Header, "to_text")),
-    "micros_write": tuple((stream.SparkStore, name) for name in ("put", "put_header", "remove")),
-    "micros_output": ((stream, "flat_windows"), (stream.Buckets, "_frame")),
-}
-"""The functions of each stage of the second half; assembly is all that a bucket does and no other stage has."""
-
-
-class Stopwatch:
-    """Microseconds by stage. One stage runs at a time; that which called it waits."""
-
-    def __init__(self) -> None:
-        self._nanos: dict[str, int] = {}
-        self._stage, self._since = "", 0
-
-    @contextmanager
-    def running(self, stage: str) -> Iterator[None]:
-        """What is done inside is of this stage, "" being none."""
-        outer = self._switch(stage)
-        try:
-            yield
-        finally:
-            self._switch(outer)
-
-    def _switch(self, stage: str) -> str:
-        now = perf_counter_ns()
-        self._nanos[self._stage] = self._nanos.get(self._stage, 0) + now - self._since
-        before, self._stage, self._since = self._stage, stage, now
-        return before
-
-    def take(self) -> dict[str, int]:
-        """All stages since the last time, and start anew."""
-        taken = {stage: nanos // 1000 for stage, nanos in self._nanos.items() if stage}
-        self._nanos.clear()
-        return taken
-
-    def each(self, stage: str, items: Iterable[Any]) -> Iterator[Any]:
-        """The items, each made in a stage."""
-        iterator, end = iter(items), object()
-        while True:
-            with self.running(stage):
-                item = next(iterator, end)
-            if item is end:
-                return
-            yield item
-
-    def timed(self, stage: str, function: Callable[..., Any]) -> Callable[..., Any]:
-        """The function as a part of a stage; of a generator that is each step."""
-        if inspect.isgeneratorfunction(function):
-            return wraps(function)(lambda *args, **options: self.each(stage, function(*args, **options)))
-
-        @wraps(function)
-        def within(*args: Any, **options: Any) -> Any:
-            with self.running(stage):
-                return function(*args, **options)
-
-        return within
-
-
-@contextmanager
-def watched(watch: Stopwatch) -> Iterator[None]:
-    """Time all stages of this process."""
-    functions = [(stage, owner, name, vars(owner)[name]) for stage, own in STAGES.items() for owner, name in own]
-    for stage, owner, name, function in functions:
-        setattr(owner, name, watch.timed(stage, function))
-    try:
-        yield
-    finally:
-        for _, owner, name, function in functions:
-            setattr(owner, name, function)
+from slicing.watch import Stopwatch, watched
 
 
 class TimedBuckets(stream.Buckets):
@@ -128,7 +36,7 @@ class TimedBuckets(stream.Buckets):
         yield from super().handleInputRows(key, iter(tables), timerValues)
 
     def _counted(self, counts: dict[str, int]) -> Iterator[pd.DataFrame]:
-        counts |= self.watch.take()
+        counts |= {timer(stage): micros for stage, micros in self.watch.take().items()}
         counts[PREAGGREGATE], self.shipped = self.shipped, 0
         yield from super()._counted(counts)
 
@@ -149,7 +57,7 @@ class TimedStage:
         """The columns of its rows."""
         return f"{self.stage.schema}, {PREAGGREGATE} bigint"
 
-    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """The rows of the stage."""
         watch = Stopwatch()
         for rows in watch.each(PREAGGREGATE, self.stage(watch.each("", batches))):

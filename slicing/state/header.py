@@ -14,6 +14,7 @@ import numpy as np
 from slicing.aggregates.arrays import Array
 from slicing.blocks.packing import is_sealed, sealed, unsealed
 from slicing.errors import StateMismatch
+from slicing.watch import ENCODE, of_stage
 
 FORMAT = 7
 OLDER = (4, 5, 6)
@@ -112,6 +113,7 @@ class Header:
     late: list[Entry] = field(default_factory=list)
     caches: dict[str, list[Entry]] = field(default_factory=dict)
 
+    @of_stage(ENCODE)
     def to_text(self) -> str:
         """The header as compressed JSON in base64, with its checksum."""
         values = {_STORED.get(each.name, each.name): getattr(self, each.name) for each in fields(self)}

@@ -15,6 +15,7 @@ from slicing.errors import SlicingError, StateMismatch, raised
 from slicing.state.fingerprint import Fingerprint
 from slicing.state.header import FORMAT, OLDER, RESTORE, Entry, Header, Walk
 from slicing.state.store import Store
+from slicing.watch import DECODE, ENCODE, of_stage
 
 FAN_IN = 5
 """So many small pages are merged into one."""
@@ -62,6 +63,7 @@ class Pages:
             self.store.put_header(text)
             self._stored = text
 
+    @of_stage(DECODE)
     def get(self, name: str, shape: Shape) -> Block:
         """Read a page by its name."""
         text = self.store.get(name)
@@ -70,6 +72,7 @@ class Pages:
         self.read += len(block)
         return block
 
+    @of_stage(ENCODE)
     def put(self, name: str, block: Block, shape: Shape) -> None:
         """Write a page of a name that was never used."""
         self.store.put(name, sealed(encode_text(shape, block)))

@@ -25,6 +25,7 @@ from slicing.aggregates.tracing.expressions import Expr, Graph, Untraceable
 from slicing.aggregates.tracing.folds import Step, steps, without
 from slicing.aggregates.tracing.formulas import Formula, Signature, of_agg, of_lower, of_two, unfit
 from slicing.errors import RowFailure
+from slicing.watch import COMBINE, of_stage
 
 FEW = 48
 """Up to so many groups are folded sooner by rows, one after another, than by position."""
@@ -117,6 +118,7 @@ class TracedKernel(Kernel):
     def values(self, arrays: Sequence[pa.Array]) -> tuple[list[Any], pa.Array | None]:
         return [_values(array, self.aggregate.nulls) for array in arrays], None
 
+    @of_stage(COMBINE)
     def fold(self, values: Sequence[Any], starts: Array, count: int, onto: Partials | None = None) -> Partials:
         if not len(starts):
             return self.spread(0) if onto is None else onto
@@ -132,12 +134,15 @@ class TracedKernel(Kernel):
         except RowFailure:
             return self._rows_fold(values, starts, count, onto)  # which fails too, where rows fail first
 
+    @of_stage(COMBINE)
     def combine(self, a: Partials, b: Partials) -> Partials:
         return self._two("combine", self._combine, ("a", "b"), a, b)
 
+    @of_stage(COMBINE)
     def invert(self, ab: Partials, a: Partials) -> Partials:
         return self._two("invert", self._invert, ("ab", "a"), ab, a)
 
+    @of_stage(COMBINE)
     def reduce(self, partials: Partials, starts: Array) -> Partials:
         count = len(partials[0])
         if len(starts) == count:
