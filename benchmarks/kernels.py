@@ -25,6 +25,7 @@ from slicing.blocks.block import Shape, encode_keys
 from slicing.blocks.codec import decode_text, encode_text
 from slicing.blocks.folding import fold, from_records
 from slicing.engines.bucket import Bucket
+from slicing.engines.engine import Moment
 from slicing.state import memory
 from slicing.state.fingerprint import Fingerprint
 from slicing.state.store import MemoryStore
@@ -162,8 +163,8 @@ class Closes(_Short):
         self.closed += closes
         bucket = Bucket(self.data.shape, self.trees, 0, Fingerprint(), self.store)
         bucket.add([self.block])
-        watermark = int(self.data.shape.slicing.window_end(self.closed - 1)) // 1000
-        assert sum(map(len, bucket.close(watermark))) >= closes * self.keys
+        watermark = int(self.data.shape.slicing.window_end(self.closed - 1))
+        assert sum(map(len, bucket.close(Moment(watermark)))) >= closes * self.keys
 
 
 class Newest(_Short):
@@ -201,7 +202,7 @@ class Newest(_Short):
         places = np.repeat(np.array(slices), self.keys)
         bucket = Bucket(self.data.shape, self.trees, 0, Fingerprint(), self.store, on_update(latest_only=True))
         bucket.add([from_records(self.data.shape, places, codes, names, [[values]])])
-        assert sum(map(len, bucket.close(0))) == self.keys
+        assert sum(map(len, bucket.close(Moment(0)))) == self.keys
 
 
 class Combinators(_Short):

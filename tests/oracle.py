@@ -26,6 +26,7 @@ from slicing.blocks.records import Records, decode_records, encode_records
 from slicing.emission.emission import Every
 from slicing.engines.bucket import Bucket
 from slicing.engines.eager import EagerBucket
+from slicing.engines.engine import Moment
 from slicing.engines.mixed import MixedBucket, Split
 from slicing.state.fingerprint import Fingerprint
 from slicing.state.store import MemoryStore
@@ -33,6 +34,11 @@ from slicing.windows.slices import Slicing
 
 INT = pa.int64()
 FINGERPRINT = Fingerprint({"keys": ["key0 bigint"]})
+
+
+def moment(watermark, clock=0):
+    """The moment of a micro-batch, from milliseconds."""
+    return Moment(watermark * 1000, clock * 1000)
 
 
 def seeds(short, every):
@@ -271,7 +277,7 @@ class Stream:
         self.refused.append(late)
         self.late = [self.late[0] + late.all, self.late[1] + late.some]
         self.watermark = max(watermark, self.watermark)
-        out = results(self.shape, list(bucket.close(self.watermark)))
+        out = results(self.shape, list(bucket.close(moment(self.watermark))))
         assert not out.keys() & self.got.keys(), "a window goes out once"
         self.got |= out
         if self.judged:
@@ -451,7 +457,7 @@ class EmittingStream(Stream):
         self.refused.append(late)
         self.late = [self.late[0] + late.all, self.late[1] + late.some]
         revision = bucket.head.revision
-        got = emitted(self.shape, bucket.close(self.watermark, now))
+        got = emitted(self.shape, bucket.close(moment(self.watermark, now)))
         assert bucket.head.revision == revision + (not self.emission.once)
         self._compare(got, expected)
         self._check_counting_nothing()

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from oracle import EmittingStream, cases, evenly, hopping, seeds
+from oracle import EmittingStream, cases, evenly, hopping, moment, seeds
 
 from slicing.emission.emission import early, on_change, on_close, on_update
 from slicing.engines.ahead import newest_ordinary, newest_reached
@@ -66,7 +66,7 @@ def ran(emission, ahead, judged=False, ordered=False, slicing=None):
             continue
         bucket = stream.bucket()
         bucket.add([stream.shipped(records)])
-        list(bucket.close(watermark, now))
+        list(bucket.close(moment(watermark, now)))
         costs.append((stream.store.reads, bucket.pages.written))
     if judged:
         stream.drain()

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from folding import fold
-from oracle import FINGERPRINT, Case, Stream, block_of, evenly, hopping, results, shape_of
+from oracle import FINGERPRINT, Case, Stream, block_of, evenly, hopping, moment, results, shape_of
 
 import combinators
 from combinators.catalogue import CATALOGUE, COMPOSED, MORE, sample_kinds, samples
@@ -494,7 +494,7 @@ def test_running_totals_that_wrap_around_leave_windows_right():
         block.partials[0][:] = shape.kernels[0].combine(block.partials[0], block.partials[0])
     bucket = Bucket(shape, ["two_layer"], 0, FINGERPRINT, MemoryStore())
     bucket.add([block])
-    for frames in (assemble(shape, ["two_layer"], block), bucket.close(10**6)):
+    for frames in (assemble(shape, ["two_layer"], block), bucket.close(moment(10**6))):
         found = results(shape, frames)
         for (_, window), (_, mean) in found.items():
             held = values[max(window, 0) : window + 8]

@@ -11,7 +11,7 @@ from functools import cache
 
 import numpy as np
 import pytest
-from oracle import CASES, FINGERPRINT, assert_right, block_of, results, shape_of
+from oracle import CASES, FINGERPRINT, assert_right, block_of, moment, results, shape_of
 
 from slicing.assembly.assembling import assemble, without_repeats
 from slicing.assembly.choice import choose
@@ -114,7 +114,7 @@ class World:
         late = bucket.add([block_of(self.shape, self.cases, part) for part in (inside[:half], inside[half:]) if part])
         self.late = [self.late[0] + late.all, self.late[1] + late.some]
         self.watermark = watermark
-        out = results(self.shape, list(bucket.close(watermark)))
+        out = results(self.shape, list(bucket.close(moment(watermark))))
         self.bucket().check()
         return out
 

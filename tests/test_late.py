@@ -77,7 +77,7 @@ def met(stream, late, slices):
     """What each slice met: the watermark, the first window that took it or None, how many did not."""
     missed = late.missed(stream.slicing, slices)
     taken = [None if none else first for first, none in zip(missed.taken.tolist(), missed.by_all, strict=True)]
-    return [(late.watermark, first, count) for first, count in zip(taken, missed.windows.tolist(), strict=True)]
+    return [(late.watermark // 1000, first, count) for first, count in zip(taken, missed.windows.tolist(), strict=True)]
 
 
 def assert_values(stream, got, values):

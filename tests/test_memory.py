@@ -15,7 +15,7 @@ from types import SimpleNamespace
 import numpy as np
 import pyarrow as pa
 import pytest
-from oracle import FINGERPRINT, Case, EmittingStream, block_of, cases, evenly, hopping, results, seeds, shape_of
+from oracle import FINGERPRINT, Case, EmittingStream, block_of, cases, evenly, hopping, moment, results, seeds, shape_of
 
 from slicing import early, on_change, on_close, on_update
 from slicing.aggregates.aggregate import Aggregate
@@ -272,10 +272,10 @@ def test_long_partials_are_folded_shipped_stored_and_put_out_a_few_at_a_time(mon
     assert max(memory(shape, page) for page in found) <= bound // 4
     bucket = Bucket(shape, ["three_layer"], 0, FINGERPRINT, MemoryStore())
     bucket.add(found)
-    assert not list(bucket.close(0))
+    assert not list(bucket.close(moment(0)))
     bucket = Bucket(shape, ["three_layer"], 0, FINGERPRINT, bucket.pages.store)
     rows = set()
-    for windows in bucket.close(10**6):
+    for windows in bucket.close(moment(10**6)):
         for some in output.framed(shape, windows):
             assert len(some) * LONG <= bound
             values = [int.from_bytes(item[:8], "big") for item in some.partials[0][0]]
@@ -316,7 +316,7 @@ def block(first, end):
 def step(rows, watermark, emission=on_close()):
     bucket = Bucket(shape, [tree], 0, FINGERPRINT, store, emission)
     bucket.add([rows])
-    return sum(map(len, bucket.close(watermark)))
+    return sum(map(len, bucket.close(moment(watermark))))
 
 def peak():
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10

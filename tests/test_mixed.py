@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from oracle import ARRIVED, CASES, Case, EmittingStream, MixedStream, cases, emitted, evenly, hopping, seeds
+from oracle import ARRIVED, CASES, Case, EmittingStream, MixedStream, cases, emitted, evenly, hopping, moment, seeds
 from pyspark.sql import functions as F
 from streams import SCHEMA, Output, Running, exact_differences, source, spark_window, worlds, write
 from test_emission import MODES, random_records, random_slicing
@@ -28,7 +28,7 @@ def step(stream, records, watermark, now):
     """One micro-batch of a bucket, without anything beside it to compare with."""
     bucket = stream.bucket()
     late = bucket.add(stream.arriving(records, 2))
-    return emitted(stream.shape, bucket.close(watermark, now)), (late.all, late.some)
+    return emitted(stream.shape, bucket.close(moment(watermark, now))), (late.all, late.some)
 
 
 @pytest.mark.parametrize("mode", ["on_close()", *MODES])
@@ -68,7 +68,7 @@ def test_a_page_of_a_window_is_read_once_for_a_frame():
     for index in range(20):
         slices.step(evenly(stream.slicing, [index], keys=3), index)
     alone = slices.bucket()
-    assert sum(map(len, bucket.close(20))) == sum(map(len, alone.close(20))) == 3
+    assert sum(map(len, bucket.close(moment(20)))) == sum(map(len, alone.close(moment(20)))) == 3
     assert bucket.pages.read - alone.pages.read == 3
 
 

@@ -5,7 +5,7 @@ import tracemalloc
 
 import pyarrow as pa
 import pytest
-from oracle import FINGERPRINT, block_of, cases, hopping, shape_of
+from oracle import FINGERPRINT, block_of, cases, hopping, moment, shape_of
 
 from slicing.assembly.choice import choose
 from slicing.blocks.codec import decode, encode
@@ -38,7 +38,7 @@ def test_what_is_kept_is_counted_as_it_is(names, latest_only, monkeypatch):
             trees = [choose(kernel, shape.slicing) for kernel in shape.kernels]
             bucket = Bucket(shape, trees, 0, FINGERPRINT, store, on_update(latest_only=latest_only))
             bucket.add([block])
-            for _ in bucket.close(0):
+            for _ in bucket.close(moment(0)):
                 pass
         del made, block, bucket, _
         (counted,) = [kept.slices_bytes + kept.beside_bytes for kept in memory._kept.values()]

@@ -12,7 +12,7 @@ from functools import cache, partial
 import numpy as np
 import pyarrow as pa
 import pytest
-from oracle import CASES, FINGERPRINT, block_of, shape_of
+from oracle import CASES, FINGERPRINT, block_of, moment, shape_of
 
 from slicing.assembly.choice import choose
 from slicing.blocks.block import concat
@@ -75,7 +75,7 @@ class Alone:
     def step(self, records, watermark, now):
         bucket = self.bucket()
         late = bucket.add([block_of(self.shape, self.cases, self.inside(records))])
-        return rows(self.shape, bucket.close(watermark, now)), late
+        return rows(self.shape, bucket.close(moment(watermark, now))), late
 
     def inside(self, records):
         return [each for each in records if not self.family.in_gap(self.family.slice_at(each[0]))]

@@ -9,7 +9,7 @@ from functools import cache
 
 import numpy as np
 import pytest
-from oracle import CASES, Case, Stream, block_of, cases, evenly, hopping, results, seeds, shape_of
+from oracle import CASES, Case, Stream, block_of, cases, evenly, hopping, moment, results, seeds, shape_of
 
 from slicing.aggregates.aggregate import Aggregate
 from slicing.assembly import nodes, three_layer
@@ -343,7 +343,7 @@ def test_records_out_of_order_are_not_written_again_and_again(behind, monkeypatc
             records = [(1000 * index, index % 97 * place % 100, 1) for place, index in enumerate(slices.tolist())]
             bucket = stream.bucket()
             bucket.add([stream.shipped(records)])
-            list(bucket.close(first - 10))
+            list(bucket.close(moment(first - 10)))
             rows += bucket.pages.written
         written.append(rows)
     assert written[0] < 0.85 * written[1]

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 import pytest
-from oracle import FINGERPRINT, CountingStore, cases, hopping, shape_of
+from oracle import FINGERPRINT, CountingStore, cases, hopping, moment, shape_of
 
 from slicing.assembly.choice import choose
 from slicing.blocks.block import encode_keys
@@ -54,7 +54,7 @@ def run(slicing, slices, micro_batches, count):
         bucket = Bucket(shape, trees, 0, FINGERPRINT, store)
         reads, done = store.reads, bucket.head.done
         bucket.add([block])
-        list(bucket.close(now // 1000))
+        list(bucket.close(moment(now // 1000)))
         figures.encoded += len(encode_text(shape, block))
         figures.header.append(len(store.text))
         figures.written += len(store.text)
@@ -141,7 +141,7 @@ def test_a_close_of_many_windows_reads_no_page_twice():
         bucket = Bucket(shape, trees, 0, FINGERPRINT, store)
         bucket.add([from_records(shape, slicing.slice_at(times), codes, names, arguments)])
         store.names.clear()
-        closed = len(list(bucket.close(start // 1000)))
+        closed = len(list(bucket.close(moment(start // 1000))))
         assert len(store.names) == len(set(store.names))
         assert closed or step < 1
 

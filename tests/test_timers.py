@@ -1,7 +1,7 @@
 """Stages of the Python side are timed where a session asks for it, each without those it calls; else nothing is."""
 
 import pytest
-from oracle import EmittingStream, cases, evenly
+from oracle import EmittingStream, cases, evenly, moment
 from oracle import hopping as hopping_slices
 from streams import SECOND, START, record, source, table, write
 
@@ -98,7 +98,7 @@ def test_the_stages_of_a_bucket_never_run_at_the_same_time(eager, monkeypatch):
         for first in range(0, 40, 4):
             bucket = stream.bucket()
             bucket.add([stream.shipped(evenly(stream.slicing, range(first, first + 4), keys=3))])
-            list(bucket.close(first))
+            list(bucket.close(moment(first)))
     outside = watch._nanos[""] // 1000
     taken = watch.take()
     assert {ASSEMBLE, COMBINE, ENCODE} <= taken.keys()

@@ -5,7 +5,7 @@ from collections import Counter, defaultdict
 
 import pyarrow as pa
 import pytest
-from oracle import CASES, FINGERPRINT, block_of, results, shape_of
+from oracle import CASES, FINGERPRINT, block_of, moment, results, shape_of
 
 from slicing import processing_time, unbounded
 from slicing.aggregates.aggregate import Aggregate
@@ -53,7 +53,7 @@ class Forever:
         half = len(records) // 2
         late = bucket.add([block_of(self.shape, self.cases, part) for part in (records[:half], records[half:]) if part])
         assert (late.all, late.some, late.refused) == (0, 0, ())
-        found = results(self.shape, list(bucket.close(0, now)))
+        found = results(self.shape, list(bucket.close(moment(0, now))))
         bucket.check()
         return {key: row for (key, window), row in found.items() if window == 0}
 
@@ -146,7 +146,7 @@ def test_a_process_that_has_not_got_the_totals_reads_them_once():
     for _ in range(3):
         bucket = UnboundedBucket(world.shape, FINGERPRINT, world.store, on_update())
         bucket.add([block_of(world.shape, world.cases, [(0, 3, 1)])])
-        list(bucket.close(0, 6))
+        list(bucket.close(moment(0, 6)))
         read.append(bucket.pages.read)
     assert read[0] > 0
     assert read[1:] == [0, 0]
@@ -187,10 +187,10 @@ def test_windows_by_the_clock_hold_what_came_by_then(family, emission):
                 held[key, window].append(value)
                 touched.add((key, window))
         bucket = Bucket(shape, trees, 0, FINGERPRINT, store, emission)
-        blocks = [not_before(shape, block_of(shape, [case], came), bucket.head.clock * 1000)] if came else []
+        blocks = [not_before(shape, block_of(shape, [case], came), bucket.head.clock)] if came else []
         late = bucket.add(blocks)
         assert (late.all, late.some) == (0, 0), "nothing is late"
-        got = results(shape, list(bucket.close(max(clock, bucket.head.clock), clock)))
+        got = results(shape, list(bucket.close(moment(max(clock, bucket.head.clock // 1000), clock))))
         if emission == on_update():
             assert {place: row[1] for place, row in got.items()} == {place: sum(held[place]) for place in touched}
         out |= got
@@ -216,7 +216,7 @@ def test_the_clock_of_a_bucket_is_in_its_header():
     world.step([(0, 1, 1)], 77)
     world.step([(0, 1, 1)], 70)
     head = Header.from_text(world.store.text)
-    assert head.clock == 77
+    assert head.clock == 77_000
 
 
 def test_totals_need_no_order_of_keys():

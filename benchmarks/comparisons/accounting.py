@@ -28,6 +28,7 @@ from slicing.blocks.records import Records
 from slicing.emission.emission import ON_CLOSE
 from slicing.engines.bucket import Bucket
 from slicing.engines.eager import EagerBucket
+from slicing.engines.engine import Moment
 from slicing.explain.costs import Cost, Costs, number
 from slicing.state import memory, stripes
 from slicing.state.fingerprint import Fingerprint
@@ -140,7 +141,8 @@ class Feed:
         bucket = self._bucket(store)
         before, now = bucket.head.done, 1000 * self.batches  # a micro-batch a second
         bucket.add(self._shipped(slices))
-        results = sum(map(len, bucket.close(bucket.head.watermark if watermark is None else watermark // 1000, now)))
+        moment = Moment(bucket.head.watermark if watermark is None else watermark, now * 1000)
+        results = sum(map(len, bucket.close(moment)))
         if watermark is None:
             memory._kept.clear()
             memory._kept.update(kept)

@@ -34,7 +34,7 @@ class Refused(Generic[Rows]):
 
     rows: Rows  # records that were late for all of its windows or for some, or their partials
     taking: int  # its first window that took records
-    watermark: int  # the watermark that had closed the others, in milliseconds
+    watermark: int  # the watermark that had closed the others, in microseconds
 
     def missed(self, slicing: Family, slices: Array) -> Missed:
         """What slices met that came late for one window at least."""

@@ -29,8 +29,9 @@ from slicing.engines.changes import Changes
 from slicing.engines.corrections import Corrections
 from slicing.engines.early import Early
 from slicing.engines.emitting import Emitting
+from slicing.engines.engine import Moment, begin
+from slicing.engines.judging import waits
 from slicing.engines.latest import Latest
-from slicing.engines.pending import trigger_time
 from slicing.engines.slices import Slices
 from slicing.engines.updates import Updates
 from slicing.engines.walker import Walker
@@ -64,7 +65,7 @@ class Bucket:
     ):
         self.shape, self.slicing, self.emission = shape, shape.slicing, emission
         families = shape.slicing.families
-        wait = 0 if emission.corrects else grace
+        wait = waits(emission, grace)
         self.pages = Pages(store, fingerprint, [family.first_open(0, wait) for family in families])
         self.head = self.pages.head
         entered = (family.entered(walk.done) for family, walk in zip(families, self.head.families, strict=True))
@@ -74,8 +75,6 @@ class Bucket:
             Walker(i, shape.over(family), trees[i * count : (i + 1) * count], self.slices, emission, grace)
             for i, family in enumerate(families)
         ]
-        for walker in self.walkers:
-            walker.fit_emission(self.pages.is_new)
         leading = self._led() if wide else self.walkers
         self.emitting = emitting_of(emission)(emission, leading, self.slices)
 
@@ -105,20 +104,16 @@ class Bucket:
         return Late(late_for_all, late_for_some, each)
 
     @of_stage(ASSEMBLE)
-    def close(self, watermark: int, now: int = 0) -> Iterator[Windows]:
-        """Yield all that goes out in a micro-batch, then write the state that is left.
-
-        The watermark of the micro-batch and the time of its trigger are in milliseconds.
-        """
+    def close(self, moment: Moment) -> Iterator[Windows]:
+        """Yield all that goes out in a micro-batch, then write the state that is left."""
         for walker in self.walkers:
-            walker.fit_trees(self.pages.is_new)
+            walker.fit_trees()
         came = self.slices.incoming
-        now = self.head.clock = trigger_time(self.emission, self.head.clock, now)
-        self.head.revision += not self.emission.once
+        moment = begin(self.head, self.emission, moment)
         self.slices.remember()
         yield from self.emitting.before(came)
-        yield from self._closing(watermark)
-        yield from self.emitting.after(came, now)
+        yield from self._closing(moment.watermark)
+        yield from self.emitting.after(came, moment.clock)
         self._forget_other_emissions()
         self.head.nonce = self._kept()
         self.pages.save_header()
@@ -126,8 +121,7 @@ class Bucket:
     def _closing(self, watermark: int) -> Iterator[Windows]:
         """The windows that the watermark closes, and the state that is left."""
         head, slices = self.head, self.slices
-        due = [walker.move(watermark * 1000) for walker in self.walkers]
-        head.watermark = max(watermark, head.watermark)
+        due = [walker.move(watermark) for walker in self.walkers]
         if head.newest is None or not any(due):
             for walker in self.walkers:
                 walker.step(is_empty=head.newest is None)

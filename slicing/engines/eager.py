@@ -21,7 +21,9 @@ from slicing.blocks.marks import newest_slices, of_keys, without_partials
 from slicing.blocks.records import Records
 from slicing.emission.emission import CHANGED, NEWEST, ON_CLOSE, ONLY_NEW, UPDATE, WITH_DRAINED, WITH_OLD, Emission
 from slicing.emission.lateness import Late, Refused, is_late
-from slicing.engines.pending import pending, trigger_time
+from slicing.engines.engine import Moment, begin
+from slicing.engines.judging import Judging, waits
+from slicing.engines.pending import pending
 from slicing.engines.window_pages import WindowPages
 from slicing.state.fingerprint import Fingerprint
 from slicing.state.lists import Nodes
@@ -47,14 +49,10 @@ class EagerBucket:
         store: Store,
         emission: Emission = ON_CLOSE,
     ):
-        self.shape, self.grace, self.emission = shape, grace, emission
-        self.wait = 0 if emission.corrects else grace
-        self.pages = Pages(store, fingerprint, [shape.slicing.first_open(0, self.wait)])
+        self.shape, self.emission = shape, emission
+        self.pages = Pages(store, fingerprint, [shape.slicing.first_open(0, waits(emission, grace))])
         self.head = self.pages.head
-        if self.pages.is_new and emission.corrects:
-            self.head.taking = self.head.kept = shape.slicing.first_open(0, grace)
-        elif not emission.corrects:
-            self.head.taking = self.head.done
+        self.judging = Judging(shape.slicing, self.head.families[0], emission, grace, self.pages.is_new)
         self.windows = WindowPages(shape, arguments, self.pages, emission)
         self.newest = Newest(shape, self.pages, self.windows)
         self.early = Nodes(self.pages, "early", shape.select(()))
@@ -81,29 +79,22 @@ class EagerBucket:
         return {"open_windows": sum(window >= self.head.done for window in self.windows.held()), "slices": 0}
 
     @of_stage(ASSEMBLE)
-    def close(self, watermark: int, now: int = 0) -> Iterator[Windows]:
+    def close(self, moment: Moment) -> Iterator[Windows]:
         """Yield all that goes out in a micro-batch, then write what is left; see `slicing.engines.bucket.Bucket`."""
-        return without_repeats(self.shape.slicing, self._all_frames(watermark, now))
+        return without_repeats(self.shape.slicing, self._all_frames(begin(self.head, self.emission, moment)))
 
-    def _all_frames(self, watermark: int, now: int) -> Iterator[Windows]:
-        head, slicing = self.head, self.shape.slicing
+    def _all_frames(self, moment: Moment) -> Iterator[Windows]:
         came = fold(self.shape.select(()), self._came)
-        now = head.clock = trigger_time(self.emission, head.clock, now)
-        head.revision += not self.emission.once
         if self.emission.corrects:
             yield from self._corrections(came)
         elif self.emission.when == UPDATE:
             yield from self._updates(came)
         self.newest.note(came)
-        head.watermark = max(head.watermark, watermark)
-        end = max(head.done, slicing.first_open(watermark * 1000, self.wait))
-        still_taking = slicing.first_open(watermark * 1000, self.grace)
-        head.taking = max(head.taking, still_taking) if self.emission.corrects else end
-        yield from self.drain(end)
-        head.done = end
+        self.judging.move(moment.watermark)
+        yield from self._closed()
         if self.pending is not None:
-            due = self.pending.due(came, slicing.first_slice(end), now)
-            yield from self._touched(due, end, FOREVER, "early")
+            due = self.pending.due(came, self.judging.oldest, moment.clock)
+            yield from self._touched(due, self.head.done, FOREVER, "early")
         self._forget()
         self.pages.save_header()
 
@@ -114,9 +105,9 @@ class EagerBucket:
         if self.pending is None or not held:
             self.early.clear()
 
-    def drain(self, end: int) -> Iterator[Windows]:
-        """Yield the windows before `end` that this emission puts out at their close, and forget what is not needed."""
-        first = self.head.done
+    def _closed(self) -> Iterator[Windows]:
+        """The windows that this emission puts out at their close; what is not needed is forgotten."""
+        first, end = self.judging.first, self.judging.end
         held = self.windows.held()
         if self.emission.which == CHANGED:
             for window in sorted({w for each in held for w in (each, each + 1) if first <= w < end}):
@@ -127,9 +118,9 @@ class EagerBucket:
                     yield _as_windows(self.windows.page(window))
         if end > first:
             # Not before: what another emission has left is compared with by `on_change`.
-            keep = end - 1 if self.emission.which == CHANGED else min(end, self.head.taking)
-            self.head.kept = max(self.head.kept, keep)
-            self.windows.remove_before(keep)
+            self.head.kept = max(self.head.kept, self.judging.keep)
+            self.windows.remove_before(self.judging.keep)
+        self.head.done = end
 
     def _changes(self, window: int) -> Iterator[Windows]:
         """The rows of a window that closes, for the keys whose result is not that of the window before."""

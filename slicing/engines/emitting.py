@@ -30,7 +30,7 @@ class Emitting:
         return walker.close(fresh)
 
     def after(self, came: Block, now: int) -> Iterator[Windows]:
-        """What goes out of the windows that are open, at a time in milliseconds."""
+        """What goes out of the windows that are open, at a time in microseconds."""
         return iter(())
 
     def kept(self) -> Mapping[str, Block]:

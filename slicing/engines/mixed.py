@@ -23,6 +23,7 @@ from slicing.emission.emission import CHANGED, ON_CLOSE, Emission
 from slicing.emission.lateness import Late, Refused
 from slicing.engines.bucket import Bucket
 from slicing.engines.eager import late_records
+from slicing.engines.engine import Moment
 from slicing.engines.window_pages import WINDOW, WindowPages
 from slicing.state.fingerprint import Fingerprint
 from slicing.state.store import Store
@@ -104,9 +105,9 @@ class MixedBucket(Bucket):
         return Late(late.all, late.some, (Refused(rows, late.refused[0].taking, self.head.watermark),))
 
     @of_stage(ASSEMBLE)
-    def close(self, watermark: int, now: int = 0) -> Iterator[Windows]:
+    def close(self, moment: Moment) -> Iterator[Windows]:
         """Yield all that goes out in a micro-batch, with all aggregates, then write the state that is left."""
-        frames = super().close(watermark, now)
+        frames = super().close(moment)
         # Changes are of all results, so their frames were joined before they were compared.
         yield from frames if self.emission.which == CHANGED else join_all(self.split, frames, self.windows)
 

@@ -35,12 +35,12 @@ class Pending:
     def due(self, came: Block, first: int, now: int) -> Block:
         """Count what came; returns what is to go out now, which is then no longer pending.
 
-        `first` is the first slice that an open window covers, `now` the time of the trigger in milliseconds. Slices
+        `first` is the first slice that an open window covers, `now` the time of the trigger in microseconds. Slices
         before it are forgotten, with their records.
         """
         came = without_partials(came).between(first, FOREVER)
         if isinstance(self.when, Every):
-            return self._at_tick(came, first, now // (self.when.microseconds // 1000))
+            return self._at_tick(came, first, now // self.when.microseconds)
         return self._by_count(came, first, self.when.count) if len(came) else came
 
     def _at_tick(self, came: Block, first: int, tick: int) -> Block:
@@ -93,17 +93,6 @@ class Pending:
 
     def _stored(self) -> Block:
         return concat(self.nodes.shape, self.nodes.read(PENDING))
-
-
-def trigger_time(emission: Emission, seen: int, now: int) -> int:
-    """The time to go by at a trigger, in milliseconds, where `seen` is that of the one before.
-
-    A clock that steps back by an interval at most is waited for, or a tick would come twice. If it steps back by more
-    it was wrong before, and ticks would wait for as long.
-    """
-    if not isinstance(emission.when, Every) or now + emission.when.microseconds // 1000 >= seen:
-        return max(seen, now)
-    return now
 
 
 def pending(emission: Emission, head: Header, nodes: Nodes, kept: Block | None = None) -> Pending | None:

@@ -18,6 +18,7 @@ from slicing.blocks.block import Block, Shape
 from slicing.emission.emission import Emission
 from slicing.emission.lateness import Late
 from slicing.engines.bucket import Bucket
+from slicing.engines.engine import Moment
 from slicing.errors import StateMismatch
 from slicing.state.fingerprint import Fingerprint
 from slicing.state.store import Store
@@ -85,9 +86,9 @@ class SharedBucket(Bucket):
         refused = tuple(replace(each, rows=self.grouped.block(each.rows)) for each in late.refused)
         return replace(late, refused=refused)
 
-    def close(self, watermark: int, now: int = 0) -> Iterator[Windows]:
+    def close(self, moment: Moment) -> Iterator[Windows]:
         """`Bucket.close`."""
-        return map(self.grouped.windows, super().close(watermark, now))
+        return map(self.grouped.windows, super().close(moment))
 
 
 class UnsharedBucket(Bucket):

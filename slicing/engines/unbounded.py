@@ -21,7 +21,8 @@ from slicing.blocks.folding import fold, regroup
 from slicing.blocks.marks import of_keys
 from slicing.emission.emission import UPDATE, Emission
 from slicing.emission.lateness import Late
-from slicing.engines.pending import PENDING, pending, trigger_time
+from slicing.engines.engine import Moment, begin
+from slicing.engines.pending import PENDING, pending
 from slicing.state.fingerprint import Fingerprint
 from slicing.state.ledger import Ledger
 from slicing.state.lists import Nodes
@@ -64,10 +65,9 @@ class UnboundedBucket:
         return Late(0, 0, ())
 
     @of_stage(ASSEMBLE)
-    def close(self, watermark: int, now: int = 0) -> Iterator[Windows]:
-        """Yield what goes out in a micro-batch, then write the totals; the time of its trigger is in milliseconds."""
-        now = self.head.clock = trigger_time(self.emission, self.head.clock, now)
-        self.head.revision += 1
+    def close(self, moment: Moment) -> Iterator[Windows]:
+        """Yield what goes out in a micro-batch, then write the totals."""
+        now = begin(self.head, self.emission, moment).clock
         marks = self._came
         totals = self._totals(now)
         if self.emission.when == UPDATE:
@@ -81,7 +81,11 @@ class UnboundedBucket:
         self.pages.save_header()
 
     def _totals(self, now: int) -> Block:
-        """What each key has, by the clock of its last record; what came is appended to the ledger."""
+        """What each key has, by the clock of its last record; what came is appended to the ledger.
+
+        Rows have the clock in milliseconds, in place of a slice.
+        """
+        now //= 1000
         stored, came = self.ledger.rows(), replace(self._came, slices=np.full(len(self._came), now))
         both = concat(self.shape, [stored, came])
         live = both if self.ttl is None else both.take(_live(both, now, self.ttl // 1000))

@@ -28,14 +28,13 @@ from slicing.assembly.portions import InOrder
 from slicing.assembly.results import Windows
 from slicing.blocks.block import Block, Shape
 from slicing.blocks.marks import of_keys, under
-from slicing.emission.emission import CHANGED, Emission
-from slicing.emission.lateness import is_late
+from slicing.emission.emission import Emission
 from slicing.engines.beside import beside_all
 from slicing.engines.closing import FRAME_ROWS, Due
 from slicing.engines.closings import close_of
+from slicing.engines.judging import Judging
 from slicing.engines.slices import Slices
 from slicing.engines.touching import as_marks, touched
-from slicing.state.header import Walk
 from slicing.state.lists import Nodes
 from slicing.state.memory import around
 from slicing.windows.family import Family
@@ -45,7 +44,7 @@ LATE, ROWS = "late", "rows"
 """The list of what the nodes of a family do not hold yet of slices that have entered."""
 
 
-class Walker:
+class Walker(Judging):
     """One family over the slices of its bucket. `trees` has one for each kernel; `number` tells families apart.
 
     `beside` are families whose windows end as those of this one do, and are not longer: their results go out beside
@@ -61,15 +60,12 @@ class Walker:
         emission: Emission,
         grace: int,
     ):
-        self.number, self.shape, self.family, self.trees = number, shape, shape.slicing, trees
-        self.slices, self.emission, self.grace = slices, emission, grace
-        self.wait = 0 if emission.corrects else grace
-        self.walk: Walk = slices.head.families[number]
+        super().__init__(shape.slicing, slices.head.families[number], emission, grace, slices.pages.is_new)
+        self.number, self.shape, self.trees, self.slices = number, shape, trees, slices
         self.prefix = f"{number} " if number else ""
         self.beside: Sequence[Walker] = ()
         self.leads: Family | None = None  # the family that it is beside of
         self.compared, self.whole = shape, self.complete  # by `on_change`: of what results, and how to get all of them
-        self.first = self.end = self.walk.done
         self._late = self.cache(LATE, shape)
 
     def cache(self, tree: str, shape: Shape) -> Nodes:
@@ -81,19 +77,10 @@ class Walker:
         """How the names of its lists of pages begin."""
         return tuple(self.prefix + name for name in (*NODES, f"{LATE} "))
 
-    def fit_emission(self, is_new: bool) -> None:
-        """What another emission has written: windows that went out take no records unless they are corrected."""
-        walk = self.walk
-        if not self.emission.corrects:
-            walk.taking = walk.done
-        elif is_new:
-            walk.taking = walk.kept = self.family.first_open(0, self.grace)
-        walk.taking = max(walk.taking, walk.kept)
-
-    def fit_trees(self, is_new: bool) -> None:
+    def fit_trees(self) -> None:
         """Nodes of other trees are dropped, and made anew from the slices."""
         walk = self.walk
-        if walk.trees != list(self.trees) and not is_new:
+        if walk.trees != list(self.trees) and not self.slices.pages.is_new:
             self.forget()
         walk.trees = list(self.trees)
 
@@ -103,36 +90,11 @@ class Walker:
         for name in [name for name in self.slices.head.caches if name.startswith(self.own)]:
             self.slices.pages.remove(self.slices.head.caches.pop(name))
 
-    def judge(self, slices: Array) -> tuple[Array, Array]:
-        """Which slices a window takes, and which come late for one window at least."""
-        taking, last = self.walk.taking, self.family.last_window(slices)
-        accepted = last >= taking
-        if self.family.has_gaps:
-            accepted &= ~np.asarray(self.family.in_gap(slices))
-        return accepted, is_late(self.family, slices, taking)
-
-    def move(self, watermark: int) -> bool:
-        """Find the windows that a watermark, in microseconds, closes; whether there are any."""
-        self.first, self.end = self.walk.done, max(self.walk.done, self.family.first_open(watermark, self.wait))
-        still_taking = self.family.first_open(watermark, self.grace)
-        self.walk.taking = max(self.walk.taking, still_taking) if self.emission.corrects else self.end
-        return self.end > self.first
-
     @property
     def last(self) -> int:
         """The last window that may hold a record."""
         assert self.slices.head.newest is not None
         return self.family.last_window(self.slices.head.newest)
-
-    @property
-    def keep(self) -> int:
-        """The first window that is still looked at: changes compare with the window that went out last."""
-        return self.end - 1 if self.emission.which == CHANGED else min(self.end, self.walk.taking)
-
-    @property
-    def oldest(self) -> int:
-        """The first slice that a window needs that has not gone out."""
-        return self.family.first_slice(self.walk.done)
 
     def held(self, first: int, end: int) -> int:
         """How many open windows hold one of some slices."""

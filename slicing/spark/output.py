@@ -145,7 +145,7 @@ def _met(slicing: Family, refused: Refused[Any], slices: Array, family: int) -> 
         "family": _all(count, family),
         "start": pa.array(slicing.slice_start(slices)),
         "end": pa.array(slicing.slice_start(slices + 1)),
-        "watermark": pa.array(np.full(count, refused.watermark * 1000)),
+        "watermark": pa.array(np.full(count, refused.watermark)),
         "taken": pa.array(slicing.window_start(missed.taken), mask=missed.by_all),
         "until": pa.array(slicing.window_end(missed.taken), mask=missed.by_all),
         "missed": pa.array(missed.windows),

@@ -7,7 +7,7 @@ data or without, so that a bucket sees every watermark and knows that of the mic
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any, TypeAlias
+from typing import Any
 
 import pandas as pd
 import pyarrow as pa
@@ -19,10 +19,8 @@ from slicing.assembly.choice import EAGER
 from slicing.assembly.results import Windows
 from slicing.emission.emission import Every
 from slicing.emission.lateness import RECORDS, Late, Refused
-from slicing.engines.bucket import Bucket
 from slicing.engines.closing import FRAME_ROWS
-from slicing.engines.eager import EagerBucket
-from slicing.engines.unbounded import UnboundedBucket
+from slicing.engines.engine import Engine, Moment
 from slicing.errors import StateMismatch
 from slicing.spark.late import LateColumns
 from slicing.spark.output import (
@@ -41,7 +39,6 @@ from slicing.state.header import RESTORE
 from slicing.watch import OUTPUT, READ, WRITE, of_stage
 
 _TIMES = {Time.EVENT: "event", Time.CLOCK: "clock", Time.NONE: "none"}
-AnyBucket: TypeAlias = Bucket | EagerBucket | UnboundedBucket
 # Not as text: in every micro-batch each task would ask the JVM twice what it means.
 _PAGE, _VALUE = (StructType().add(name, "string") for name in ("page", "value"))
 
@@ -109,7 +106,7 @@ class Buckets(StatefulProcessor):
         """Called once per partition and micro-batch."""
         self.handle = handle
         self.store = SparkStore(handle)
-        self.waiting: dict[Any, AnyBucket] = {}
+        self.waiting: dict[Any, Engine] = {}
 
     def handleInputRows(self, key: Any, rows: Any, timerValues: Any) -> Iterator[pd.DataFrame]:  # noqa: N802, N803
         """Judge and keep the blocks of a micro-batch; emit counts, and what came late if that is asked for."""
@@ -118,7 +115,7 @@ class Buckets(StatefulProcessor):
         table = pd.concat(list(rows)).sort_values(["partition", "part"], kind="stable")
         shipped: list[Any] = self.strategy.shipped(table)
         if self.time is Time.CLOCK:
-            shipped = [not_before(self.strategy.shape, each, bucket.head.clock * 1000) for each in shipped]
+            shipped = [not_before(self.strategy.shape, each, bucket.head.clock) for each in shipped]
         late: Late[Any] = bucket.add(shipped)
         if bucket.pages.is_new and self.waits:
             self.handle.registerTimer(self._last(bucket) + 1)
@@ -158,7 +155,7 @@ class Buckets(StatefulProcessor):
         if self.waiting:
             raise RuntimeError("no standing timer fired, so what came would be lost; please report this")
 
-    def _bucket(self) -> AnyBucket:
+    def _bucket(self) -> Engine:
         return self.strategy.bucket(self.grace, self.fingerprint, self.store, self.emission)
 
     def _now(self, timerValues: Any) -> int:  # noqa: N803
@@ -166,20 +163,24 @@ class Buckets(StatefulProcessor):
         by_clock = self.by_clock
         return int(timerValues.getCurrentProcessingTimeInMs() if by_clock else timerValues.getCurrentWatermarkInMs())
 
-    def _last(self, bucket: AnyBucket) -> int:
+    def _last(self, bucket: Engine) -> int:
         """That time when the bucket was closed last."""
-        return bucket.head.clock if self.by_clock else bucket.head.watermark
+        return (bucket.head.clock if self.by_clock else bucket.head.watermark) // 1000
+
+    def _moment(self, timerValues: Any) -> Moment:  # noqa: N803
+        """When the micro-batch is, by the clock alone where windows are by it."""
+        clock = self._now(timerValues) * 1000 if self.by_clock else 0
+        return Moment(clock if self.time is Time.CLOCK else timerValues.getCurrentWatermarkInMs() * 1000, clock)
 
     def _closed(
         self,
-        bucket: AnyBucket,
+        bucket: Engine,
         timerValues: Any,  # noqa: N803
         counts: dict[str, int],
     ) -> Iterator[pd.DataFrame]:
         """What goes out of a bucket; results, reads and writes, and what is left are added to `counts`."""
-        now, results = self._now(timerValues) if self.by_clock else 0, 0
-        watermark = now if self.time is Time.CLOCK else timerValues.getCurrentWatermarkInMs()
-        for windows in bucket.close(watermark, now):
+        results = 0
+        for windows in bucket.close(self._moment(timerValues)):
             results += len(windows)
             for some in framed(self.strategy.shape, windows):
                 yield self._frame(self._flat(some, bucket.head.revision))

@@ -101,8 +101,8 @@ class Header:
     identity: dict[str, Any]
     layout: dict[str, Any]
     families: list[Walk]
-    watermark: int = 0  # milliseconds, the last one that closed windows
-    clock: int = 0  # milliseconds, the last trigger's time, where ticks are by the clock
+    watermark: int = 0  # microseconds, the last one that closed windows
+    clock: int = 0  # microseconds, the last trigger's time, where that is known
     tick: int | None = None  # the last tick, None before the first micro-batch
     newest: int | None = None  # newest slice ever seen, None when nothing is left
     serial: int = 0  # number of the next page
@@ -117,6 +117,7 @@ class Header:
     def to_text(self) -> str:
         """The header as compressed JSON in base64, with its checksum."""
         values = {_STORED.get(each.name, each.name): getattr(self, each.name) for each in fields(self)}
+        values |= {name: values[name] // 1000 for name in _MILLISECONDS}
         values["families"] = [vars(walk) for walk in self.families]
         values["stripes"] = {str(key): [stripe.runs(), stripe.loose] for key, stripe in self.stripes.items()}
         content = json.dumps({"format": FORMAT, **values}, separators=(",", ":"))
@@ -134,6 +135,7 @@ class Header:
         _check_names("header", content, [_STORED.get(each.name, each.name) for each in fields(cls)])
         for walk in values["families"]:
             _check_names("family in the header", walk, [each.name for each in fields(Walk)])
+        values |= {name: values[name] * 1000 for name in _MILLISECONDS}
         values["families"] = [Walk(**walk) for walk in values["families"]]
         values["stripes"] = {
             int(key): Stripe(loose=loose, runs=runs) for key, (runs, loose) in values["stripes"].items()
@@ -192,6 +194,8 @@ class Header:
 
 _STORED = {"caches": "lists"}
 _FIELDS = {stored: name for name, stored in _STORED.items()}
+_MILLISECONDS = ("watermark", "clock")
+"""Fields that are stored in milliseconds, as Spark counts them."""
 
 
 class OldHeader:
@@ -205,6 +209,7 @@ class OldHeader:
         _check_format(version, OLDER)
         named = dict(zip(_POSITIONS, values, strict=True))
         self.fingerprint: dict[str, str] = named.pop("fingerprint")
+        named |= {name: named[name] * 1000 for name in _MILLISECONDS}
         stripes = {int(key): Stripe(*stripe) for key, stripe in named.pop("stripes").items()}
         walk = Walk(**{name: named.pop(name) for name in ("done", "taking", "kept", "nodes")})
         self._rest = {**named, "families": [walk], "stripes": stripes}

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-from oracle import MemoryStore
+from oracle import MemoryStore, moment
 
 import combinators as C
 from slicing import hopping
@@ -86,7 +86,9 @@ class Line:
         """The rows of a micro-batch."""
         bucket, shape = self.bucket(), self.strategy.shape
         bucket.add(self.blocks(records) if records else [])
-        return [row for windows in bucket.close(watermark, now) for row in rows_of(shape, windows, self.emission)]
+        return [
+            row for windows in bucket.close(moment(watermark, now)) for row in rows_of(shape, windows, self.emission)
+        ]
 
 
 def rows_of(shape, windows, emission):
