@@ -59,7 +59,8 @@ bench-quick: $(BENCH) ## a few benchmarks
 bench: $(BENCH) ## all benchmarks, for more than an hour; writes docs/performance.md
 	$(BIN)/python -m benchmarks.run --all --write $(ARGS)
 
-docs: $(DEV) ## run every code block of README and docs
+docs: $(DEV) ## write the tables of combinators, run every code block of README and docs
+	$(BIN)/python -m docs.tables
 	$(BIN)/python -m pytest tests/test_docs.py $(ARGS)
 
 clean: ## remove .venv and everything generated

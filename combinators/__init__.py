@@ -17,6 +17,7 @@ from combinators.quantiles import approx_percentile, median, percentile, percent
 from combinators.rates import counter_rate, delta, ewma, ohlc, time_in_state, time_weighted_mean
 from combinators.sums import mean, sum
 
+any = bool_or
 array_agg = collect_list
 avg = mean
 every = bool_and
@@ -28,6 +29,7 @@ var_pop = variance_pop
 var_samp = variance
 
 __all__ = [
+    "any",
     "any_value",
     "approx_count_distinct",
     "approx_percentile",

@@ -10,7 +10,7 @@ from typing import Any
 
 import combinators
 from combinators._common import ANY_DECIMAL, ATOMIC, NUMBERS, accepts
-from slicing.aggregates.aggregate import EVENT_TIME, Bound
+from slicing.aggregates.aggregate import EVENT_TIME, Aggregate, Bound
 from slicing.aggregates.fields import decimal_of
 
 
@@ -29,7 +29,7 @@ class Entry:
     others: tuple[str, ...] = ()
     aliases: tuple[str, ...] = ()
     options: Mapping[str, Any] = field(default_factory=dict)
-    approximate: bool = False
+    error: str = ""
 
     @property
     def name(self) -> str:
@@ -50,70 +50,102 @@ class Entry:
         """Whether the reference takes the event time as its second argument."""
         return EVENT_TIME in self.of("x", "y").columns
 
+    @property
+    def approximate(self) -> bool:
+        """Whether its partials depend on how they are merged, its results only within its bound."""
+        return self.resolved(sample_kinds(self)[0]).approximate
+
+    def resolved(self, kind: str) -> Aggregate:
+        """The aggregate for a first column of this kind."""
+        bound = self.of("x", "y")
+        others = iter(self.others)
+        return bound.resolve((kind, *("bigint" if c == EVENT_TIME else next(others) for c in bound.columns[1:])))
+
     def accepts(self, kind: str) -> bool:
         """Whether it takes a column of this kind."""
         return accepts(self.kinds, kind)
 
 
+_SUMS = "of floats 1e-12 of the sum of their sizes"
+_POWERS = "1e-10, relative to powers of the distances from the mean"
+
 CATALOGUE = (
     Entry(combinators.count, "count", ATOMIC),
-    Entry(combinators.sum, "sum", NUMBERS),
-    Entry(combinators.mean, "avg", NUMBERS, aliases=("avg",)),
+    Entry(combinators.sum, "sum", NUMBERS, error=_SUMS),
+    Entry(combinators.mean, "avg", NUMBERS, aliases=("avg",), error=_SUMS),
     Entry(combinators.min, "min", ATOMIC),
     Entry(combinators.max, "max", ATOMIC),
-    Entry(combinators.variance, "var_samp", NUMBERS, aliases=("var_samp",)),
-    Entry(combinators.variance_pop, "var_pop", NUMBERS, aliases=("var_pop",)),
-    Entry(combinators.stddev, "stddev_samp", NUMBERS, aliases=("stddev_samp", "std")),
-    Entry(combinators.stddev_pop, "stddev_pop", NUMBERS),
+    Entry(combinators.variance, "var_samp", NUMBERS, aliases=("var_samp",), error=_POWERS),
+    Entry(combinators.variance_pop, "var_pop", NUMBERS, aliases=("var_pop",), error=_POWERS),
+    Entry(combinators.stddev, "stddev_samp", NUMBERS, aliases=("stddev_samp", "std"), error=_POWERS),
+    Entry(combinators.stddev_pop, "stddev_pop", NUMBERS, error=_POWERS),
     Entry(combinators.first, "min_by", ATOMIC),
     Entry(combinators.last, "max_by", ATOMIC),
     Entry(combinators.min_by, "min_by", ATOMIC, ("double",)),
     Entry(combinators.max_by, "max_by", ATOMIC, ("double",)),
     Entry(combinators.count_if, "count_if", ("boolean",)),
     Entry(combinators.bool_and, "bool_and", ("boolean",), aliases=("every",)),
-    Entry(combinators.bool_or, "bool_or", ("boolean",), aliases=("some",)),
-    Entry(combinators.skewness, "skewness", NUMBERS),
-    Entry(combinators.kurtosis, "kurtosis", NUMBERS),
-    Entry(combinators.covar_samp, "covar_samp", NUMBERS, ("double",)),
-    Entry(combinators.covar_pop, "covar_pop", NUMBERS, ("double",)),
-    Entry(combinators.corr, "corr", NUMBERS, ("double",)),
-    Entry(combinators.regr_slope, "regr_slope", NUMBERS, ("double",)),
-    Entry(combinators.regr_intercept, "regr_intercept", NUMBERS, ("double",)),
-    Entry(combinators.regr_r2, "regr_r2", NUMBERS, ("double",)),
+    Entry(combinators.bool_or, "bool_or", ("boolean",), aliases=("some", "any")),
+    Entry(combinators.skewness, "skewness", NUMBERS, error=_POWERS),
+    Entry(combinators.kurtosis, "kurtosis", NUMBERS, error=_POWERS),
+    Entry(combinators.covar_samp, "covar_samp", NUMBERS, ("double",), error=_POWERS),
+    Entry(combinators.covar_pop, "covar_pop", NUMBERS, ("double",), error=_POWERS),
+    Entry(combinators.corr, "corr", NUMBERS, ("double",), error=_POWERS),
+    Entry(combinators.regr_slope, "regr_slope", NUMBERS, ("double",), error=_POWERS),
+    Entry(combinators.regr_intercept, "regr_intercept", NUMBERS, ("double",), error=_POWERS),
+    Entry(combinators.regr_r2, "regr_r2", NUMBERS, ("double",), error=_POWERS),
 )
 
 _INTEGERS_AND_FLOATS = ("tinyint", "smallint", "int", "bigint", "float", "double")
 _SAMPLED = (*_INTEGERS_AND_FLOATS, "date", "timestamp", "timestamp_ntz")
+_ROUNDED = "that of doubles"
 _QUARTERS = {"percentage": [0.0, 0.25, 0.5, 1.0]}
 
 MORE = (
     Entry(combinators.any_value, "any_value", ATOMIC),
     Entry(combinators.count_distinct, "count_distinct", ATOMIC),
-    Entry(combinators.approx_count_distinct, "approx_count_distinct", ATOMIC),
-    Entry(combinators.percentile, "percentile", NUMBERS, options=_QUARTERS),
-    Entry(combinators.median, "median", NUMBERS),
-    Entry(combinators.percentile_relative, "numpy.quantile", NUMBERS, options=_QUARTERS),
+    Entry(
+        combinators.approx_count_distinct,
+        "approx_count_distinct",
+        ATOMIC,
+        error="standard deviation `rsd` of the count",
+    ),
+    Entry(combinators.percentile, "percentile", NUMBERS, options=_QUARTERS, error=_ROUNDED),
+    Entry(combinators.median, "median", NUMBERS, error=_ROUNDED),
+    Entry(
+        combinators.percentile_relative,
+        "numpy.quantile",
+        NUMBERS,
+        options=_QUARTERS,
+        error="`error` of the value, always",
+    ),
     Entry(
         combinators.approx_percentile,
         "approx_percentile",
         _SAMPLED,
         aliases=("percentile_approx",),
         options={"percentage": 0.5, "accuracy": 100},
-        approximate=True,
+        error="rank within 1 / `accuracy`, in 49 windows of 50",
     ),
     Entry(combinators.mode, "mode", ATOMIC),
-    Entry(combinators.top_k, "collections.Counter", ATOMIC, options={"k": 3}),
+    Entry(
+        combinators.top_k,
+        "collections.Counter",
+        ATOMIC,
+        options={"k": 3},
+        error="with `exact=False` in the result, at most `error` of all values",
+    ),
     Entry(combinators.histogram, "numpy.histogram", NUMBERS, options={"edges": [-1.0, 0.0, 0.5, 100.0]}),
     Entry(combinators.collect_list, "collect_list", ATOMIC, aliases=("array_agg",)),
     Entry(combinators.collect_set, "collect_set", ATOMIC),
     Entry(combinators.string_agg, "string_agg", ("string",), aliases=("listagg",)),
     Entry(combinators.first_n, "sorted", ATOMIC, options={"n": 3}),
     Entry(combinators.last_n, "sorted", ATOMIC, options={"n": 3}),
-    Entry(combinators.delta, "max_by", NUMBERS),
-    Entry(combinators.counter_rate, "TimescaleDB", NUMBERS),
-    Entry(combinators.time_weighted_mean, "TimescaleDB", NUMBERS),
+    Entry(combinators.delta, "max_by", NUMBERS, error=_ROUNDED),
+    Entry(combinators.counter_rate, "TimescaleDB", NUMBERS, error=_ROUNDED),
+    Entry(combinators.time_weighted_mean, "TimescaleDB", NUMBERS, error=_ROUNDED),
     Entry(combinators.time_in_state, "TimescaleDB", ATOMIC),
-    Entry(combinators.ewma, "pandas", NUMBERS, options={"half_life": "10 seconds"}),
+    Entry(combinators.ewma, "pandas", NUMBERS, options={"half_life": "10 seconds"}, error=_ROUNDED),
 )
 """Those that take more than columns, or whose results Spark leaves open or does not have. Made of others or of a user's
 function are `ohlc`, `reduce` and `struct`."""

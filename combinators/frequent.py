@@ -159,7 +159,7 @@ def _near(label: str, k: int, kept: int, kind: str) -> Aggregate:
         returns=f"array<struct<value:{kind},count:bigint,error:bigint>>",
         columns=True,
         view="limbs",
-        laws=False,
+        approximate=True,
         meanings=(joined.stored_as, f"{joined.stored_as} error"),
         growth=joined.layout.growth("different value", kept),
     )

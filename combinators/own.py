@@ -31,16 +31,17 @@ def reduce(function: Callable[[Any, Any], Any], column: str, *, where: Condition
     return Bound(partial(_reduced, label, function), (column,), label, own=True).where(where)
 
 
-def struct(**results: Bound | Struct) -> Struct:
+def struct(*, where: Condition = None, **results: Bound | Struct) -> Struct:
     """Several results as one struct, with these names: `candle=C.struct(low=C.min("x"), high=C.max("x"))`.
 
-    Each keeps its own partial and tree; where one would be null, that field is null and the struct is not. Raises
-    InvalidType for what is no result. Reference: Spark's `struct`.
+    Each keeps its own partial and tree; where one would be null, that field is null and the struct is not. `where` is a
+    condition of all of them, so that no field can have this name. Raises InvalidType for what is no result,
+    InvalidValue for none. Reference: Spark's `struct`.
 
     >>> list(struct(low=reduce(min, "x"), high=reduce(max, "x")).results)
     ['low', 'high']
     """
-    return Struct(results)
+    return Struct(results).where(where)
 
 
 def _reduced(label: str, function: Callable[[Any, Any], Any], kind: str) -> Aggregate:

@@ -192,7 +192,7 @@ def _sampled(label: str, shares: tuple[float, ...], returns: str, accuracy: int,
         returns=returns.replace("{kind}", kind),
         columns=True,
         view="limbs",
-        laws=False,
+        approximate=True,
         meanings=(f"samples {samples_for(accuracy)}",),
         growth=Growth(8, "sample", 3 * samples_for(accuracy)),
     )

@@ -10,7 +10,7 @@ from folding import fold
 from pyspark.sql import functions
 
 import combinators
-from combinators.catalogue import CATALOGUE, sample_kinds, samples
+from combinators.catalogue import CATALOGUE, MORE, sample_kinds, samples
 from slicing.aggregates.fields import arrow_type
 
 KINDS = sample_kinds(CATALOGUE[0])
@@ -141,3 +141,16 @@ def test_means_of_decimals_are_rounded_as_by_spark(spark, kind):
     }
     assert frame.schema["mean"].dataType.simpleString() == found[2][0]
     assert {row.n: row.mean for row in frame.collect()} == {n: mean for n, (_, mean) in found.items()}
+
+
+def test_every_name_of_spark_for_the_same_function_is_there(spark):
+    """Spark says itself which class is behind a name; the names that need no argument more are ours too."""
+    names = [row.function for row in spark.sql("show system functions").collect() if row.function.isidentifier()]
+    classes = {name: spark.sql(f"describe function {name}").collect()[1].function_desc for name in names}
+    missing = {}
+    for entry in (*CATALOGUE, *MORE):
+        if entry.reference in classes and entry.name not in ("first", "last", "delta"):
+            same = {name for name in names if classes[name] == classes[entry.reference]}
+            missing[entry.name] = same - set(entry.names)
+    assert missing["bool_or"] == set(), classes["bool_or"]
+    assert {name: found for name, found in missing.items() if found} == {}

@@ -108,6 +108,8 @@ class Aggregate:
     version: what partials mean, as a text of your own that checkpoints keep, since functions cannot be compared. Say
         another one when partials come to mean something else: a checkpoint of the one before is then refused.
     laws: the laws of `slicing.laws` are tried on a few values when a query is built; False trusts you.
+    approximate: `combine` is associative and commutative only within the bound of a sketch on its error. It cannot be
+        inverted then, and laws of it are not tried when a query is built.
 
     Raises InvalidType when a function is missing or not callable, InvalidValue when options exclude each other.
     """
@@ -128,6 +130,7 @@ class Aggregate:
     eager: bool = False
     version: str = "1"
     filtered: bool = False
+    approximate: bool = False
     meanings: tuple[str, ...] = ()
     growth: Growth | None = None
 
@@ -145,6 +148,11 @@ class Aggregate:
             )
         if self.invert is not None and self.ordered:
             raise InvalidValue("`invert` needs a commutative `combine`; `ordered=True` says it is not. Leave out one.")
+        if self.invert is not None and self.approximate:
+            raise InvalidValue(
+                "`invert` must be exact, and `approximate=True` says that `combine` is not: what is taken away is not "
+                "what was put in. Leave out one."
+            )
         if self.lower is not None and self.returns is None:
             raise InvalidValue('`returns` is needed with `lower`: the type of the result as DDL, for example "double".')
         if self.view not in VIEWS:
@@ -257,6 +265,10 @@ class Struct:
                     f"field `{name}` of a struct must be a combinator or an `Aggregate(...).on(column)`; "
                     f"got {excerpt(value)}."
                 )
+
+    def where(self, condition: Condition) -> Struct:
+        """This, each result of the records in which the condition is true, as `Bound.where`; None is no condition."""
+        return Struct({name: result.where(condition) for name, result in self.results.items()})
 
     @property
     def inputs(self) -> tuple[str, ...]:

@@ -231,6 +231,7 @@ class Plan:
         kernel, tree = self.shape.kernels[result], self.trees[number * count + leader]
         costs = self._costs_of((tree,), family)
         trusted = "" if kernel.aggregate.laws or kernel.aggregate.combine is None else ", laws not tried"
+        trusted += ", approximate" if kernel.aggregate.approximate else ""
         host = "" if leader == result else self.shape.kernels[leader].label
         reason = f"fields of {host}" if host else self._reason(kernel, tree, family) + trusted
         windows = self.windows.calls[number] if len(self.shape.slicing.families) > 1 else ""

@@ -268,8 +268,14 @@ def _check_clock(time: Time, window: Window, streaming: bool, grace: int, emissi
 
 
 def _check_limited(window: Window, results: Mapping[str, Bound]) -> None:
-    """Refuse what keeps its records without end, where a stream holds several windows at once."""
+    """Refuse what keeps its records without end, where a stream holds several windows at once, or one for ever."""
     for name, bound in results.items():
+        if bound.unlimited and isinstance(window, Unbounded):
+            raise InvalidValue(
+                f"`{name}` is {bound.label}, which keeps {bound.unlimited} of a window; on a stream in {window}, which "
+                "never closes, that has to be bounded. Say how many a key may have, for example `limit=10_000`: more "
+                "are an error."
+            )
         if bound.unlimited and window.family.ratio > 1:
             raise InvalidValue(
                 f"`{name}` is {bound.label}, which keeps {bound.unlimited} of a window; on a stream whose windows "

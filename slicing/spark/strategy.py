@@ -51,6 +51,11 @@ class Sliced:
         """How results share fields, None if none does."""
         return None
 
+    @property
+    def shipping(self) -> Shape:
+        """The shape of blocks that are shipped."""
+        return self.shape
+
     def first_stage(self, labels: tuple[int, ...], beside: bool = False) -> PreAggregate:
         """The function for `mapInArrow` before the shuffle; with `beside` it ships the records too."""
         return PreAggregate(self.shape, self.arguments, labels, beside)
@@ -116,6 +121,11 @@ class Shared(Sliced):
         grouped = self.grouped
         return Sliced(grouped.stored, grouped.stored_trees, grouped.sharing.select(self.arguments), self.wide)
 
+    @property
+    def shipping(self) -> Shape:
+        """The shape of blocks of groups."""
+        return self.stored.shape
+
     def first_stage(self, labels: tuple[int, ...], beside: bool = False) -> PreAggregate:
         """The function for `mapInArrow` before the shuffle, which ships groups."""
         return self.stored.first_stage(labels, beside)
@@ -144,6 +154,11 @@ class Eager:
     arguments: tuple[tuple[int, ...], ...]
     wide = False
     sharing = None
+
+    @property
+    def shipping(self) -> Shape:
+        """The shape of records that are shipped."""
+        return self.shape
 
     def first_stage(self, labels: tuple[int, ...], beside: bool = False) -> Ship:
         """The function for `mapInArrow` before the shuffle, which ships records anyway."""
@@ -192,6 +207,11 @@ class Mixed:
         """The strategy of the aggregates that are assembled from slices."""
         return Sliced(*self._some(self._split.sliced))
 
+    @property
+    def shipping(self) -> Shape:
+        """The shape of blocks that are shipped; that of the records has the same slices."""
+        return self.sliced.shape
+
     def first_stage(self, labels: tuple[int, ...], beside: bool = False) -> PreAggregate:
         """The function for `mapInArrow` before the shuffle, which ships records anyway."""
         return self.sliced.first_stage(labels, beside=True)
@@ -233,7 +253,7 @@ class Mixed:
 
 
 def not_before(shape: Shape, shipped: Block | Records, time: int) -> Block | Records:
-    """What was shipped, with no record in a slice before that of an instant."""
+    """What was shipped in this shape, with no record in a slice before that of an instant."""
     moved = replace(shipped, slices=np.maximum(shipped.slices, shape.slicing.slice_at(time)))
     return regroup(shape, moved) if isinstance(moved, Block) else moved
 

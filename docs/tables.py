@@ -1,0 +1,197 @@
+"""The tables of docs/combinators.md, from the catalogue: `python -m docs.tables` writes them anew."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+import combinators
+from combinators._common import ATOMIC, NUMBERS
+from combinators.catalogue import CATALOGUE, COMPOSED, MORE, Entry, sample_kinds, samples
+from combinators.ends import ORDERED
+from slicing.aggregates.aggregate import EVENT_TIME, Aggregate
+from slicing.aggregates.fields import arrow_type, decimal_of, width_of
+from slicing.aggregates.kernels import kernel
+from slicing.assembly.choice import choose
+from slicing.emission.emission import ON_CLOSE
+from slicing.errors import InvalidType
+from slicing.explain.costs import Costs
+from slicing.explain.plan import Assembly
+from slicing.windows.even import Even
+
+PAGE = Path(__file__).with_name("combinators.md")
+_OF_COLUMNS = ("column", "x", "y", "by", "price", "volume")
+HEAD = (
+    "call",
+    "what",
+    "Spark, or what else it is tested against",
+    "columns",
+    "result",
+    "of nothing",
+    "bytes of a partial",
+    "tree",
+    "error",
+)
+_WORDS = {
+    frozenset(ATOMIC): "any",
+    frozenset(NUMBERS): "numbers",
+    frozenset(ORDERED): "numbers, booleans or times",
+    frozenset(NUMBERS) - {"decimal(p,s)"} | {"date", "timestamp", "timestamp_ntz"}: "integers, floats, dates, times",
+}
+_FAMILY = Even(100_000_000, 1_000_000)
+
+
+def written(page: str) -> str:
+    """The page with its tables made anew; each is between two comments that name it."""
+    for name, entries in (("catalogue", CATALOGUE), ("more", MORE)):
+        page = _between(page, name, _table(HEAD, map(_row, entries)))
+    return _between(page, "composed", _table(HEAD[:3], map(_composed, COMPOSED.items())))
+
+
+def _between(page: str, name: str, text: str) -> str:
+    begin, end = f"<!-- table {name} -->", f"<!-- end of {name} -->"
+    found = re.compile(f"{begin}.*?{end}", re.DOTALL)
+    assert len(found.findall(page)) == 1, f"the page has {begin} and {end} once"
+    return found.sub(lambda _: f"{begin}\n{text}\n{end}", page)
+
+
+def _table(head: Sequence[str], rows: Iterator[Sequence[str]]) -> str:
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in (head, ["---"] * len(head), *rows))
+
+
+def _row(entry: Entry) -> Sequence[str]:
+    aggregates = {kind: entry.resolved(kind) for kind in sample_kinds(entry)}
+    return (
+        ", ".join(f"`{name}`" for name in (_call(entry.name, entry.function), *entry.aliases)),
+        _what(entry.function),
+        f"`{entry.reference}`" + (" of the time" if entry.by_time and entry.reference in ("min_by", "max_by") else ""),
+        _columns(entry),
+        _results(entry, aggregates),
+        _of_nothing(entry),
+        _bytes(entry, aggregates),
+        _tree(aggregates),
+        entry.error or "exact",
+    )
+
+
+def _composed(item: tuple[str, str]) -> Sequence[str]:
+    name, reference = item
+    return f"`{_call(name, getattr(combinators, name))}`", _what(getattr(combinators, name)), f"`{reference}`"
+
+
+def _call(name: str, function: Any) -> str:
+    """How it is called, options with their defaults; `where` is an option of all."""
+    if name == "struct":
+        return "struct(a=..., b=...)"
+    parameters = inspect.signature(function).parameters.values()
+    return f"{name}({', '.join(_shown(each) for each in parameters if each.name not in ('where', 'overflow'))})"
+
+
+def _shown(parameter: inspect.Parameter) -> str:
+    if parameter.name not in _OF_COLUMNS:
+        return parameter.name + ("" if parameter.default is parameter.empty else f"={parameter.default!r}")
+    return '"x"' if parameter.name == "column" else f'"{parameter.name}"'
+
+
+def _what(function: Any) -> str:
+    """The first sentence of its documentation."""
+    return " ".join((inspect.getdoc(function) or "").partition("\n\n")[0].split()).replace("|", "\\|")
+
+
+def _columns(entry: Entry) -> str:
+    first = _WORDS.get(frozenset(entry.kinds), ", ".join(entry.kinds))
+    if not entry.others:
+        return first
+    second = frozenset(kind for kind in ATOMIC if _takes(entry, kind))
+    words = _WORDS.get(second, ", ".join(sorted(second)))
+    return first if words == first else f"{first}; {words}"
+
+
+def _takes(entry: Entry, second: str) -> bool:
+    kind = second.replace("(p,s)", "(10,2)")
+    try:
+        entry.of("x", "y").resolve((sample_kinds(entry)[0], kind))
+    except InvalidType:
+        return False
+    return True
+
+
+def _results(entry: Entry, aggregates: dict[str, Aggregate]) -> str:
+    """What comes out; of several percentages an array."""
+    if "percentage" not in entry.options:
+        return _result(aggregates)
+    one = replace(entry, options={**entry.options, "percentage": 0.5})
+    return _result({kind: one.resolved(kind) for kind in aggregates}) + "; of several percentages an array"
+
+
+def _result(aggregates: dict[str, Aggregate]) -> str:
+    """The kind of the result, in which that of the column is `T`."""
+    found = {kind: aggregate.results[0].kind for kind, aggregate in aggregates.items()}
+    kinds = set(found.values())
+    if len(kinds) > 1:
+        kinds = {re.sub(rf"\b{re.escape(kind)}(?!\w)", "T", result, count=1) for kind, result in found.items()}
+    if len(kinds) == 1:
+        result = kinds.pop()
+        return "as the column" if result == "T" else f"`{result}`"
+    plain = dict.fromkeys(result for kind, result in found.items() if not decimal_of(kind))
+    return ", ".join([*plain, *(_raised(kind, result) for kind, result in found.items() if kind == "decimal(10,2)")])
+
+
+def _raised(kind: str, result: str) -> str:
+    (precision, scale), (more, digits) = decimal_of(kind) or (0, 0), decimal_of(result) or (0, 0)
+    return f"decimal(p+{more - precision},s{f'+{digits - scale}' if digits > scale else ''})"
+
+
+def _of_nothing(entry: Entry) -> str:
+    """What no record gives, and whether one does not give more."""
+    kind, bound = sample_kinds(entry)[0], entry.of("x", "y")
+    each = kernel(entry.name, entry.resolved(kind))
+    nothing = _first(each.results_to_arrow(each.spread(1), each.no_dictionary))
+    kinds = (kind, "bigint" if EVENT_TIME in bound.columns else "double")[: len(bound.columns)]
+    record = [pa.array([next(filter(None, samples(of)))], arrow_type(of)) for of in kinds]
+    values, dictionary = each.values(record)
+    one = _first(each.results_to_arrow(each.fold(values, np.array([0]), 1), dictionary))
+    if nothing is None:
+        return "null, also of one record" if one is None else "null"
+    return ("zeros" if nothing else "empty") if isinstance(nothing, list) else str(nothing)
+
+
+def _first(arrays: Sequence[pa.Array]) -> Any:
+    return arrays[0].to_pylist()[0]
+
+
+def _bytes(entry: Entry, aggregates: dict[str, Aggregate]) -> str:
+    found = {_assembly(each).size.removesuffix(" bytes a partial, about"): each for each in aggregates.values()}
+    if all(map(str.isdecimal, found)):
+        sizes = sorted(map(int, found))
+        told = str(sizes[0]) if len(sizes) == 1 else f"{sizes[0]} to {sizes[-1]}"
+    else:
+        told = next(iter(found)).replace(" bytes", "")
+        told += "; more of decimals" * (len(found) > 1) + " and text" * (len(found) > 1 and "string" in aggregates)
+    sized = any(width_of(field.kind) for each in found.values() for field in each.fields) or "at most" in told
+    options = ", ".join(f"{name}={value}" for name, value in entry.options.items())
+    return f"{told}, with {options}" if sized and options else told
+
+
+def _assembly(aggregate: Aggregate) -> Assembly:
+    each = kernel("x", aggregate)
+    tree = choose(each, _FAMILY)
+    return Assembly(each, tree, "", _FAMILY.longest, _FAMILY.ratio, Costs(_FAMILY, frozenset({tree}), ON_CLOSE))
+
+
+def _tree(aggregates: dict[str, Aggregate]) -> str:
+    trees = {kind: _assembly(aggregate).tree.replace("_", "-") for kind, aggregate in aggregates.items()}
+    if len(set(trees.values())) == 1:
+        return next(iter(trees.values()))
+    return f"{trees['int']}; {trees['double']} for floats"
+
+
+if __name__ == "__main__":
+    PAGE.write_text(written(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
