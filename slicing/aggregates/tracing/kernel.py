@@ -56,7 +56,7 @@ class TracedKernel(Kernel):
 
     def _traced(self, name: str, trace: Callable[[Any], Formula]) -> Formula | None:
         function = getattr(self.aggregate, name)
-        if function is None and name != "lower":
+        if self.aggregate.columns is False or (function is None and name != "lower"):
             return None
         try:
             return trace(function)
@@ -94,8 +94,6 @@ class TracedKernel(Kernel):
     def traced_agg(self, values: Sequence[str]) -> _Agg | None:
         """`agg` traced for values of these types; None if it runs by rows."""
         key = tuple(values)
-        if self.aggregate.columns is False:
-            return None
         if key not in self._aggs:
             formula = self._traced("agg", lambda _: of_agg(self.aggregate, self.signature, key))
             accs = self._inputs(formula.graph, "acc") if formula else []
