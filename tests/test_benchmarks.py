@@ -15,7 +15,8 @@ pytest.importorskip("matplotlib", reason="the packages of the group `bench` are 
 from benchmarks import ROOT, run
 from benchmarks.baselines import flink, old_commit, polars
 from benchmarks.baselines.floor import Floor
-from benchmarks.baselines.ours import FourFunctions, Ours
+from benchmarks.baselines.functions import FourFunctions, Untraceable, Welford
+from benchmarks.baselines.ours import Ours
 from benchmarks.baselines.spark import SparkWindow
 from benchmarks.comparisons import accounting, batch_bytes, comparison, growth, registry
 from benchmarks.comparisons.comparison import TIME, Check, Comparison
@@ -180,7 +181,9 @@ def test_every_comparison_runs_two_sides_and_checks_rows(compared, without_spark
     ("name", "baseline", "ours"),
     [
         ("DoubleHour", (Ours("v"), "1 hour"), (Ours("d"), "1 hour")),
-        ("FourFunctionsByRow", (Ours("v"), "1 hour"), (FourFunctions(), "1 hour")),
+        ("FourFunctions", (Ours("v"), "1 hour"), (FourFunctions(), "1 hour")),
+        ("FourFunctionsByRow", (Ours("v"), "1 hour"), (Untraceable(), "1 hour")),
+        ("Welford", (Ours(more="variance"), "1 hour"), (Welford(), "1 hour")),
         ("DoubleDay", (Ours("v"), "24 hours"), (Ours("d"), "24 hours")),
         ("WideDayDouble", (Ours("d"), "1 hour"), (Ours("d"), "24 hours")),
         ("WideWeekLong", (Ours("v"), "1 hour"), (Ours("v"), "7 days")),

@@ -9,6 +9,7 @@ from slicing import Aggregate, hopping, tumbling
 from slicing.aggregates.fields import Field
 from slicing.aggregates.kernels import kernel
 from slicing.aggregates.sharing import sharing
+from slicing.aggregates.trial import trial
 from slicing.assembly.choice import choose
 from slicing.blocks.block import Shape
 from slicing.emission.emission import early, on_update
@@ -117,7 +118,7 @@ def test_the_text_of_a_stream():
         "stripes  8 slices each",
         "buckets  4 over 2 shuffle partitions, 2 each",
         "orders   two-layer    exact `invert`  columns       n bigint",
-        "mine     three-layer  only `combine`  rows          f0 bigint, f1 bigint",
+        "mine     three-layer  only `combine`  traced        f0 bigint, f1 bigint",
     ):
         assert line in text.splitlines()
     assert "0 reads, 1 write " in text
@@ -172,8 +173,21 @@ def test_a_plan_says_which_trigger_ticks_of_the_clock_need():
 
 def test_laws_that_are_not_tried_are_said():
     text = str(plan_of(orders=COUNT, mine=replace(ADDED, laws=False)))
-    assert "three-layer  only `combine`, laws not tried  rows" in text
+    assert "three-layer  only `combine`, laws not tried  traced" in text
     assert text.count("laws not tried") == 1
+
+
+def test_functions_that_run_by_rows_are_said_with_the_reason():
+    aggregate = replace(ADDED, agg=lambda acc, v: (acc[0] + len(str(v)), acc[1] + v), columns=None)
+    made = kernel("mine", aggregate)
+    trial(made, ("bigint",))
+    text = str(Plan(HOUR, Shape(HOUR.slicing, (), (made,)), ("three_layer",), True, 4, 2))
+    assert "only `combine`  traced in part  f0 bigint" in text
+    assert "by rows: mine: `agg` since it makes text of a value" in text.splitlines()
+    for columns, mode in ((None, "traced"), (False, "rows")):
+        text = str(plan_of(mine=replace(ADDED, columns=columns)))
+        assert f"only `combine`  {mode} " in text
+        assert "by rows" not in text
 
 
 def shared_plan(**results):

@@ -81,7 +81,7 @@ def folded(kernel, columns, kinds, starts, onto=None):
 
 def float_sums(traced, kinds):
     """The fields whose floats `agg` adds up in another order than rows do."""
-    agg = traced.traced_agg([TYPES[kind] for kind in kinds])
+    agg = traced.traced_agg([TYPES.get(kind, kind) for kind in kinds])
     if agg is None or agg.steps is None:
         return ()
     types = zip(agg.steps, traced.signature.types, strict=True)

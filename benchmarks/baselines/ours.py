@@ -1,11 +1,10 @@
-"""Our queries: two aggregates, ten, wide partials, four functions of a user's own."""
+"""Our queries: two aggregates, ten, wide partials."""
 
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
 
 import combinators as C
 from benchmarks.baselines.query import keys_of
@@ -29,24 +28,6 @@ class Ours:
             return windowed.aggregate(**MORE[self.more])
         out = windowed.emit(self.emission).aggregate(records=C.count(), total=C.sum(self.column))
         return out if self.emission.once else out.drop("emission", "revision")
-
-
-@dataclass(frozen=True)
-class FourFunctions:
-    """Count and sum of a long with four functions of our own, row by row."""
-
-    def __call__(self, frame: DataFrame, size: str, advance: str) -> DataFrame:
-        """Windows with a struct of both, taken apart."""
-        windowed = group_by(frame, *keys_of(frame)).window(hopping(size, advance), time="ts")
-        out = windowed.aggregate(
-            lambda: (0, 0),
-            lambda acc, v: (acc[0] + 1, acc[1] + v),
-            lambda a, b: (a[0] + b[0], a[1] + b[1]),
-            lambda a, b: (a[0] - b[0], a[1] - b[1]),
-            value="v",
-            partial="n long, total long",
-        )
-        return out.select(*keys_of(frame), "window", F.col("value.n").alias("records"), "value.total")
 
 
 def _wide(fields: int) -> Bound:
@@ -86,6 +67,7 @@ MORE: dict[str, dict[str, Bound]] = (
     {f"{count} aggregates": dict(list(_TEN.items())[:count]) for count in (1, 3, 10)}
     | {f"{count} invertible": dict(list(_SUMS.items())[:count]) for count in (1, 3, 10)}
     | {name: {name: bound} for name, bound in (("mean", C.mean("v")), ("distinct", C.approx_count_distinct("v")))}
+    | {"variance": {"variance": C.variance("d")}}
     | {
         "five": {
             "mean": C.mean("v"),

@@ -9,6 +9,7 @@ from benchmarks.baselines.query import keys_of
 
 FUNCTIONS = {
     "mean": {"mean": "avg(v)"},
+    "variance": {"variance": "var_samp(d)"},
     "five": {
         "mean": "avg(v)",
         "variance": "var_samp(v)",

@@ -1,6 +1,6 @@
 """A day of many keys at R = 60, against Spark where a record is in one window only."""
 
-from benchmarks.baselines.ours import FourFunctions, Ours
+from benchmarks.baselines.ours import Ours
 from benchmarks.baselines.spark import SparkWindow
 from benchmarks.comparisons.comparison import Check, Comparison
 from benchmarks.comparisons.shared import hourly
@@ -11,11 +11,11 @@ from benchmarks.workloads.inputs import DAY, DAY_CUT, HOUR, MINUTE
 
 
 def ours() -> tuple[Run, ...]:
-    """Ours at R = 60: sum of a long, of a double, four functions row by row.
+    """Ours at R = 60: sum of a long, of a double.
 
     Not in turns with Spark, which leaves garbage of a million rows of state to collect while it is our turn.
     """
-    return turns.run(*(Side(query, DAY, HOUR, MINUTE, WARM) for query in (Ours("v"), Ours("d"), FourFunctions())))
+    return turns.run(*(Side(query, DAY, HOUR, MINUTE, WARM) for query in (Ours("v"), Ours("d"))))
 
 
 def _tumbling(column: str) -> Run:

@@ -4,7 +4,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from benchmarks.baselines.ours import FourFunctions, Ours
+from benchmarks.baselines.functions import FourFunctions, Untraceable
+from benchmarks.baselines.ours import Ours
 from benchmarks.baselines.query import Query
 from benchmarks.report import results
 from benchmarks.running import streams
@@ -86,7 +87,7 @@ AXES: tuple[AxisPoint, ...] = (
         ["long", "string", "composite"],
         workload=[altered(key=kind) for kind in ("long", "string", "composite")],
     ),
-    *_along("functions", ["columns", "rows"], query=[Ours(), FourFunctions()]),
+    *_along("functions", ["columns", "traced", "rows"], query=[Ours(), FourFunctions(), Untraceable()]),
     *_along("cores", ["2", "1"], settings=[SHORT, replace(SHORT, cores=1)]),
 )
 

@@ -1,12 +1,9 @@
-"""Ours by kind of aggregate: sums of doubles, which cannot be subtracted, and a user's four functions row by row."""
+"""Ours by kind of value: sums of doubles, which cannot be subtracted, against those of longs."""
 
-from benchmarks.baselines.ours import FourFunctions
-from benchmarks.baselines.spark import SparkWindow
 from benchmarks.comparisons import day, wide
-from benchmarks.comparisons.comparison import TIME, Check, Comparison
+from benchmarks.comparisons.comparison import TIME, Comparison
 from benchmarks.comparisons.shared import hourly
 from benchmarks.running.run import Run
-from benchmarks.workloads.inputs import DAY_CUT, HOUR, MINUTE
 
 
 def _wide() -> tuple[Run, Run]:
@@ -18,7 +15,7 @@ BENCHMARKS = (
     Comparison(
         "DoubleHour",
         "sum of a double, n = 60 / sum of a long",
-        sides=lambda: day.ours()[:2],
+        sides=lambda: day.ours(),
         checks=(hourly("v"), hourly("d")),
         goal=1.2,
         measure=TIME,
@@ -29,14 +26,6 @@ BENCHMARKS = (
         sides=_wide,
         checks=(wide.DAY.check("v"), wide.DAY.check("d")),
         goal=1.2,
-        measure=TIME,
-    ),
-    Comparison(
-        "FourFunctionsByRow",
-        "day, R = 60, four functions row by row / columnar sum",
-        sides=lambda: day.ours()[::2],
-        checks=(hourly(), Check(FourFunctions(), SparkWindow(), DAY_CUT, HOUR, MINUTE)),
-        goal=3.0,
         measure=TIME,
     ),
 )

@@ -8,7 +8,7 @@ from benchmarks import comparisons
 from benchmarks.comparisons.comparison import Benchmark, Comparison
 
 FIRST = (
-    *("day", "wide", "dense", "keys", "polars", "kinds", "fixed_cost", "million_keys", "checkpoint"),
+    *("day", "wide", "dense", "keys", "polars", "kinds", "functions", "fixed_cost", "million_keys", "checkpoint"),
     *("update", "change", "bounded", "floor", "batch_bytes", "memory", "accounting"),
 )
 """Files in the order of the page; others follow by name."""

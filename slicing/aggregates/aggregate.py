@@ -92,8 +92,9 @@ class Aggregate:
 
     partial: types of a partial's fields as DDL; inferred from `init()` if left out.
     returns: type of the result as DDL; needed with `lower`, else the result is the partial.
-    columns: True if the functions work on numpy arrays of equal shape, one per field and per value; False, the default,
-        if they are called row by row; None if they are, and may be traced where that gives the same.
+    columns: True if the functions work on numpy arrays of equal shape, one per field and per value; None, the default,
+        if they are for single rows and may run as columns where that gives exactly the same, which `slicing.traced`
+        shows; False if they are called row by row whatever they are.
     ordered: `combine` is associative but not commutative.
     nulls: `agg` is called for records with a null value too.
     eager: fold every record into every window that covers it, also with `combine`; without, also into more than 100.
@@ -122,7 +123,7 @@ class Aggregate:
     _: KW_ONLY
     partial: str | None = None
     returns: str | None = None
-    columns: bool | None = False
+    columns: bool | None = None
     ordered: bool = False
     nulls: bool = False
     view: str = "values"

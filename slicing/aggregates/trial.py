@@ -16,7 +16,8 @@ from slicing.aggregates import laws
 from slicing.aggregates.claims import broken_law
 from slicing.aggregates.fields import arrow_type, decimal_of
 from slicing.aggregates.kernel import Kernel, locating
-from slicing.aggregates.tracing.verify import verify
+from slicing.aggregates.tracing.kernel import TracedKernel
+from slicing.aggregates.tracing.verify import verify, verify_law
 from slicing.errors import FunctionFailed, InvalidType, InvalidValue
 
 _DAY = dt.date(2024, 2, 29)
@@ -104,9 +105,10 @@ def _check_laws(kernel: Kernel, kinds: Sequence[str]) -> None:
     columns = [_law_samples(kind) for kind in kinds]
     # Turned against each other, or columns of one kind would always be equal.
     turned = [values[at % 6 :] + values[: at % 6] for at, values in enumerate(columns)]
-    found = broken_law(
-        kernel, _arrays([(*values, None) for values in turned] if kernel.aggregate.nulls else turned, kinds)
-    )
+    arrays = _arrays([(*values, None) for values in turned] if kernel.aggregate.nulls else turned, kinds)
+    found = broken_law(kernel, arrays)
+    if found is None and isinstance(kernel, TracedKernel):
+        verify_law(kernel, broken_law(kernel.in_columns(), arrays))
     if found is not None:
         raise InvalidValue(
             f"the functions of `{kernel.label}` break a law that windows made of slices rest on: {found}\n"

@@ -7,6 +7,7 @@ come to exactly as Python does, cell by cell, Python does again, so that results
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from copy import copy
 from dataclasses import replace
 from typing import Any
 
@@ -47,6 +48,7 @@ class TracedKernel(Kernel):
         self.cells = Cells(aggregate)
         self.signature = Signature(aggregate)
         self.by_rows: dict[str, str] = {}
+        self.small = SMALL
         self._aggs: dict[tuple[str, ...], _Agg | None] = {}
         self._combine = self._traced("combine", lambda f: of_two(f, self.signature, ("a", "b")))
         self._invert = self._traced("invert", lambda f: of_two(f, self.signature, ("ab", "a")))
@@ -57,7 +59,7 @@ class TracedKernel(Kernel):
 
     def _traced(self, name: str, trace: Callable[[Any], Formula]) -> Formula | None:
         function = getattr(self.aggregate, name)
-        if function is None and name != "lower":
+        if self.aggregate.columns is False or (function is None and name != "lower"):
             return None
         try:
             return trace(function)
@@ -95,8 +97,6 @@ class TracedKernel(Kernel):
     def traced_agg(self, values: Sequence[str]) -> _Agg | None:
         """`agg` traced for values of these types; None if it runs by rows."""
         key = tuple(values)
-        if self.aggregate.columns is False:
-            return None
         if key not in self._aggs:
             formula = self._traced("agg", lambda _: of_agg(self.aggregate, self.signature, key))
             accs = self._inputs(formula.graph, "acc") if formula else []
@@ -112,6 +112,12 @@ class TracedKernel(Kernel):
         self._aggs = dict.fromkeys(self._aggs)
         self.combine_ufuncs = self.invert_ufuncs = None
 
+    def in_columns(self) -> TracedKernel:
+        """The same kernel, of which single cells are columns too: to try what is traced on a few of them."""
+        other = copy(self)
+        other.small = 0
+        return other
+
     def spread(self, shape: int | tuple[int, ...]) -> Partials:
         return self.cells.spread(shape)
 
@@ -123,7 +129,7 @@ class TracedKernel(Kernel):
         if not len(starts):
             return self.spread(0) if onto is None else onto
         agg = self.traced_agg([_type(value) for value in values])
-        if agg is None or count <= SMALL or not agg.formula.holds():
+        if agg is None or count <= self.small or not agg.formula.holds():
             return self._rows_fold(values, starts, count, onto)
         begun = self.spread(len(starts)) if onto is None else onto
         folded = None if agg.steps is None else self._summed(agg, values, starts, count, begun)
@@ -242,7 +248,7 @@ class TracedKernel(Kernel):
             flat = self._two(name, formula, names, [c.ravel() for c in a], [c.ravel() for c in b])
             return [column.reshape(shape) for column in flat]
         call = self.rows.combine if name == "combine" else self.rows.invert
-        if formula is None or len(a[0]) <= SMALL or not formula.holds():
+        if formula is None or len(a[0]) <= self.small or not formula.holds():
             return self.cells.columns(call(self._objects(a), self._objects(b))[0].tolist())
         apart = either(*(None if places is None else places >= 0 for places in map(self.cells.places, (a, b))))
         made, bad = formula.run({**self._named(names[0], a), **self._named(names[1], b)}, len(a[0]))

@@ -11,6 +11,7 @@ from typing import Any
 from slicing.aggregates.tracing.expressions import Expr, Graph, Untraceable
 
 MOST_PATHS = 16
+_TEXT = "it makes text of a value"
 _RAISE = opcode.opmap["RAISE_VARARGS"]
 
 
@@ -108,12 +109,13 @@ def _outcome(path: Path, run: Callable[[Path], tuple[Expr, ...]]) -> tuple[Expr,
         if path.failed:
             raise Untraceable(path.failed) from None
         if not _on_purpose(error.__traceback__):
-            raise Untraceable(f"it raises {type(error).__name__} on a stand-in: {error}") from error
+            why = f"it raises {type(error).__name__} on a stand-in: {error}"
+            raise Untraceable(_TEXT if path.formatted else why) from error
         return None
     if path.failed:
         raise Untraceable(path.failed)
     if path.formatted:
-        raise Untraceable("it makes text of a value")
+        raise Untraceable(_TEXT)
     return outputs
 
 

@@ -60,7 +60,7 @@ def mode(kernel: Kernel) -> str:
     """How functions are called: "columns", "rows", "traced", or "traced in part"."""
     if kernel.aggregate.columns:
         return "columns"
-    if not isinstance(kernel, TracedKernel):
+    if not isinstance(kernel, TracedKernel) or kernel.aggregate.columns is False:
         return "rows"
     functions = [name for name in NAMES if getattr(kernel.aggregate, name) is not None]
     count = sum(name in kernel.by_rows for name in functions)

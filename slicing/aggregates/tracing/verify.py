@@ -19,6 +19,7 @@ import pyarrow as pa
 from slicing.aggregates.arrays import Partials
 from slicing.aggregates.fields import INTEGERS, arrow_type
 from slicing.aggregates.kernel import Kernel
+from slicing.aggregates.laws import Counterexample
 from slicing.aggregates.tracing.formulas import TYPES
 from slicing.aggregates.tracing.kernel import TracedKernel
 from slicing.errors import RowFailure
@@ -41,10 +42,20 @@ def verify(kernel: Kernel, kinds: Sequence[str], samples: Callable[[str], Sequen
     with suppress(Exception):  # of a user's function, which then fails in the query too
         found = _Comparison(kernel, kinds, samples).found()
     if found:
-        kernel.distrust(found)
-        warnings.warn(f"{found}. This is a bug of tracing: please report it. `columns=False` avoids it.", stacklevel=2)
+        _report(kernel, found)
     elif not _plain(kernel, kinds, samples):
         kernel.distrust("its functions return other numbers than Python's own")
+
+
+def verify_law(kernel: TracedKernel, found: Counterexample | None) -> None:
+    """Let a kernel run by rows whose traced form breaks a law that its rows keep."""
+    if found is not None:
+        _report(kernel, f"`{kernel.label}` breaks a law by columns that it keeps by rows: {found}")
+
+
+def _report(kernel: TracedKernel, found: str) -> None:
+    kernel.distrust(found)
+    warnings.warn(f"{found}. This is a bug of tracing: please report it. `columns=False` avoids it.", stacklevel=2)
 
 
 class _Comparison:

@@ -1,0 +1,90 @@
+"""A user's plain functions: traced against the columns of the catalogue, by rows, and what tracing takes to build."""
+
+import statistics
+import time
+from dataclasses import dataclass
+
+from benchmarks.baselines.functions import FourFunctions, Untraceable, Welford
+from benchmarks.baselines.ours import Ours
+from benchmarks.baselines.query import Query
+from benchmarks.baselines.spark import SparkWindow
+from benchmarks.baselines.spark_results import SparkResults
+from benchmarks.comparisons.comparison import BOUNDED, TIME, Check, Comparison
+from benchmarks.comparisons.shared import hourly
+from benchmarks.report import results
+from benchmarks.running import bounded, turns
+from benchmarks.running.run import Run
+from benchmarks.running.side import CORES, WARM, Side
+from benchmarks.workloads.inputs import DAY, DAY_CUT, HOUR, MINUTE
+
+_TIMES = 15
+
+
+def _sides(*queries: Query) -> tuple[Run, Run]:
+    baseline, ours = turns.run(*(Side(query, DAY, HOUR, MINUTE, WARM) for query in queries))
+    return baseline, ours
+
+
+def _check(ours: Query, theirs: Query | None = None, how: str = "streams") -> Check:
+    return Check(ours, theirs or SparkWindow(), DAY_CUT, HOUR, MINUTE, how)
+
+
+@dataclass(frozen=True)
+class Building:
+    """Milliseconds that a query takes longer to build with tracing than without, for each aggregate."""
+
+    query: Query
+    rows: Query
+    name: str
+    title: str
+
+    def measured(self) -> results.Figure:
+        """The difference of two medians, built in turns."""
+        frame = bounded.read(DAY_CUT)
+        taken: list[list[float]] = [[], []]
+        for _ in range(_TIMES):
+            for query, seconds in zip((self.rows, self.query), taken, strict=True):
+                start = time.perf_counter()
+                query(frame, HOUR, MINUTE)
+                seconds.append(time.perf_counter() - start)
+        rows, traced = map(statistics.median, taken)
+        return results.Figure(self.name, self.title, 1000 * (traced - rows), "ms", 50.0, results.machine(CORES))
+
+
+BENCHMARKS = (
+    Comparison(
+        "FourFunctions",
+        "day, R = 60, four plain functions, traced / columnar sum",
+        sides=lambda: _sides(Ours(), FourFunctions()),
+        checks=(hourly(), _check(FourFunctions())),
+        goal=1.15,
+        measure=TIME,
+    ),
+    Comparison(
+        "Welford",
+        "day, R = 60, variance in plain Python, traced / columnar variance",
+        sides=lambda: _sides(Ours(more="variance"), Welford()),
+        checks=(_check(Welford(), SparkResults("variance")), _check(Ours(more="variance"), SparkResults("variance"))),
+        goal=1.3,
+        measure=TIME,
+    ),
+    Comparison(
+        "FourFunctionsByRow",
+        "day, R = 60, four functions that are not traceable / columnar sum",
+        sides=lambda: _sides(Ours(), Untraceable()),
+        checks=(hourly(), _check(Untraceable())),
+        goal=1.7,
+        measure=TIME,
+    ),
+    Comparison(
+        "FourFunctionsBounded",
+        "day, bounded, R = 60, four plain functions, traced / row by row",
+        sides=lambda: (
+            bounded.run(FourFunctions(columns=False), DAY, HOUR, MINUTE),
+            bounded.run(FourFunctions(), DAY, HOUR, MINUTE),
+        ),
+        checks=(_check(FourFunctions(), how=BOUNDED), _check(FourFunctions(columns=False), how=BOUNDED)),
+        goal=5.0,
+    ),
+    Building(FourFunctions(), FourFunctions(columns=False), "Building", "building a query, more by tracing"),
+)
