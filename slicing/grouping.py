@@ -59,6 +59,11 @@ class Grouped:
         """
         if time is None and windows and isinstance(windows[-1], (str, ProcessingTime)):
             *windows, time = windows  # type: ignore[assignment]
+        if not isinstance(long, bool):
+            raise InvalidType(
+                f"`long` says whether windows with names have rows of their own, True or False; got {excerpt(long)}. "
+                "Call that window something else."
+            )
         found = windows_of_call(windows, named, long)
         if not (isinstance(time, (str, ProcessingTime)) or (time is None and isinstance(found, Unbounded))):
             raise InvalidType(f"`time` is the name of a column, or processing_time(); got {excerpt(time)}.")

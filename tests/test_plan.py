@@ -165,7 +165,7 @@ def test_a_plan_is_a_value():
 
 def test_a_plan_says_which_trigger_ticks_of_the_clock_need():
     plan = plan_of(orders=COUNT)
-    ticking = replace(plan, emission=early(every="10 seconds"))
+    ticking = replace(plan, emission=early(every="10 seconds"), by_clock=True)
     assert "availableNow ends only without spark.sql.streaming.noDataMicroBatches.enabled" in str(ticking)
     for other in (plan, replace(plan, emission=early(records=3)), replace(ticking, streaming=False)):
         assert "availableNow" not in str(other)

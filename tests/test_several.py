@@ -22,6 +22,7 @@ from slicing.emission.emission import early, on_change, on_close, on_update
 from slicing.engines.bounded import all_frames
 from slicing.engines.bucket import Bucket
 from slicing.errors import InvalidType, InvalidValue
+from slicing.grouping import group_by
 from slicing.state.lists import Nodes
 from slicing.state.store import MemoryStore
 from slicing.windows.by_edges import ByEdges
@@ -337,12 +338,17 @@ def test_what_windows_of_one_call_must_be():
         ([hour, hour], {}, False, "same interval"),
         ([], {"a": hour, "b": hour}, False, "the same windows side by side"),
         ([], {"a": hour, "b": tumbling("1 day")}, False, "must end together"),
+        # The first windows after 1970 are far apart, or are the same for 48 years.
+        ([], {"a": hour, "b": cumulating("1 month", "1 day", zone="Europe/Berlin")}, False, "must end together"),
+        ([], {"a": tumbling("1 day"), "b": tumbling("1 day", zone="Africa/Sao_Tome")}, False, "must end together"),
         ([], {"a": hour, "b": hopping("61 seconds", "1 minute")}, False, "must end together"),
     ]:
         with pytest.raises(InvalidValue, match=words):
             windows_of_call(given, named, long)
     with pytest.raises(InvalidType, match="must be made with"):
         windows_of_call(["1 hour", day], {}, False)
+    with pytest.raises(InvalidType, match="`long` says .* Call that window something else"):
+        group_by(None, "k").window(short=hour, long=day, time="ts")
     assert windows_of_call([], {"a": tumbling("1 day"), "b": cumulating("1 day", "1 hour")}, True).names == ("a", "b")
 
 

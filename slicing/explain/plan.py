@@ -12,7 +12,7 @@ from slicing.aggregates.sharing import Sharing
 from slicing.aggregates.tracing.showing import by_rows, mode
 from slicing.assembly.choice import EAGER, choose, few_slices
 from slicing.blocks.block import Shape
-from slicing.emission.emission import NEWEST, ON_CLOSE, Emission, Every
+from slicing.emission.emission import NEWEST, ON_CLOSE, Emission
 from slicing.emission.lateness import COUNTS, PARTIALS
 from slicing.explain.costs import MERGING, Cost, Costs, counted, number
 from slicing.windows.family import RUNNING, RUNS, Family
@@ -121,7 +121,8 @@ class Plan:
     """What `explain` prints. `trees` has the tree of each kernel of `shape`, `windows` what it is cut for.
 
     Figures say what one key costs; they count partials, not bytes, unless the name says so. `late` says what becomes of
-    late records, `values` are the columns that aggregates are bound to; `sharing` says which results share fields.
+    late records, `values` are the columns that aggregates are bound to; `sharing` says which results share fields, and
+    `by_clock` whether something waits for the clock of the trigger: ticks, ends of windows, or keys that are forgotten.
     """
 
     windows: Window
@@ -134,6 +135,7 @@ class Plan:
     late: str = COUNTS
     values: tuple[Field, ...] = ()
     sharing: Sharing | None = None
+    by_clock: bool = False
 
     @property
     def slices_per_window(self) -> int:
@@ -265,7 +267,7 @@ class Plan:
                 ("slices", self._slices()),
                 ("stripes", counted(self.stripe, "slice") + " each"),
                 *([("emits", f"{self.emission}: {self.emission.meaning}")] if self.streaming else []),
-                *([("trigger", _BY_CLOCK)] if self.streaming and isinstance(self.emission.when, Every) else []),
+                *([("trigger", _BY_CLOCK)] if self.streaming and self.by_clock else []),
                 ("buckets", f"{self.buckets:,} over {partitions}, {number(self.buckets_per_partition)} each"),
                 *([("late", self._late())] if self.late != COUNTS else []),
                 *([("eager", self._eager())] if self.costs.eager else []),

@@ -35,7 +35,7 @@ def plan(query: Query, buckets: int | None) -> Plan:
     partitions = _partitions(query.frame)
     count = _buckets(buckets, query, partitions)
     chosen = strategy(query.shape, query.trees, query.arguments, query.window)
-    options = query.emission, query.late, query.values, chosen.sharing
+    options = query.emission, query.late, query.values, chosen.sharing, query.by_clock
     return Plan(query.window, query.shape, query.trees, query.streaming, count, partitions, *options)
 
 

@@ -39,8 +39,8 @@ class LateColumns:
 
     `values` are the columns of values of a record, None if only partials are put out. Times are in microseconds:
     `end` of the slice, `watermark`, `taken` the start of the first window that was open; `missed` counts the others.
-    Where windows differ in length, `size` is None and `until` is the end of that window. Of several windows with
-    `names` a row is of one of them.
+    Where windows differ in length, `size` is None and `until` is the end of that window. Of several windows a row is of
+    one, which `names` tell apart.
     """
 
     values: tuple[Field, ...] | None
@@ -100,7 +100,8 @@ def late_partials(df: DataFrame) -> DataFrame:
 
     Columns: the keys, the results as of the refused records, and `late`, a struct of `slice`; `records`, their number;
     `cause`, "late" for all windows or "late_for_some"; `watermark`, by which they were late; `first_window` that still
-    took them, null if none did; `missed`, the number of windows that did not.
+    took them, null if none did; `missed`, the number of windows that did not. Of several windows in one call each has
+    rows of its own, and `windows` is the name of those that a row is of, or the call that makes them.
     Raises InvalidValue for a DataFrame without late rows.
     """
     tag = _tagged(df)

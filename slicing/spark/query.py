@@ -101,7 +101,8 @@ class Query:
         late = self.late_columns.fields() if self.late_columns else []
         keys = _numbered("k", [physical(field.kind) for field in self.shape.keys])
         stop = [Field("stop", "bigint")] if self.window.family.size is None and not self.window.wide else []
-        which = [Field("family", "int")] if self.window.names and (late or not self.window.wide) else []
+        told_apart = self._calls if late else self.window.names and not self.window.wide
+        which = [Field("family", "int")] if told_apart else []
         known = (*keys, Field("start", "bigint"), *stop, *which)
         return (*known, *_numbered("r", results), *more, Field("cause", "int"), *late)
 
@@ -125,7 +126,12 @@ class Query:
         """What late rows have besides, None if they are only counted; on bounded input nothing is late."""
         if self.late == COUNTS or not self.streaming or self.clock is not Time.EVENT:
             return None
-        return LateColumns(self.values if self.late == RECORDS else None, self.window.family.size, self.window.names)
+        return LateColumns(self.values if self.late == RECORDS else None, self.window.family.size, self._calls)
+
+    @property
+    def _calls(self) -> tuple[str, ...] | None:
+        """What late rows name several windows by: their names, else the calls that make them."""
+        return tuple(self.window.calls) if len(self.window.family.families) > 1 else None
 
     @property
     def values(self) -> tuple[Field, ...]:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from itertools import combinations
+from itertools import combinations, permutations
 from typing import Any
 
 import numpy as np
@@ -110,22 +110,23 @@ def _grid(sequences: Sequence[Edges]) -> Cut | None:
 
 
 def end_together(families: Sequence[Family]) -> bool:
-    """Whether a window of each family ends wherever one of another does, of some thousand windows."""
-    ends = [_ends(family) for family in families]
-    low, high = max(each[0] for each in ends), min(each[-1] for each in ends)
-    first, *others = [each[(low <= each) & (each <= high)] for each in ends]
-    return all(np.array_equal(first, each) for each in others)
+    """Whether a window of each family ends wherever one of another does, of some thousand windows of 400 years."""
+    return all(_ends_too(one, other) for one, other in permutations(families, 2))
 
 
-def _ends(family: Family) -> Array:
-    """Ends of neighbouring windows, from 1970 on."""
-    first = family.last_window(family.slice_at(0))
-    return np.unique(family.window_end(np.arange(first, first + 4096)))
+def _ends_too(one: Family, other: Family) -> bool:
+    """Whether another family has a window that ends where each of some windows of a family does."""
+    ends = one.window_end(_some_windows(one))
+    return bool(np.array_equal(other.window_end(other.first_open(ends - 1)), ends))
+
+
+def _some_windows(family: Family) -> Array:
+    return sample(lambda time: family.last_window(family.slice_at(time)))
 
 
 def leader(families: Sequence[Family]) -> int | None:
     """Of families that end together, the position of one whose windows hold the others that end with them, or None."""
-    ends = _ends(families[0])
+    ends = families[0].window_end(_some_windows(families[0]))
     starts = np.array([family.window_start(family.first_open(ends - 1)) for family in families])
     held = np.flatnonzero((starts == starts.min(axis=0)).all(axis=1))
     return int(held[0]) if len(held) else None
@@ -141,7 +142,7 @@ def share_windows(families: Sequence[Family]) -> tuple[int, int] | None:
 
 def _shares(one: Family, other: Family) -> bool:
     """Whether another family has one of some windows of a family."""
-    windows = sample(lambda time: one.last_window(one.slice_at(time)))
+    windows = _some_windows(one)
     start, end = one.window_start(windows), one.window_end(windows)
     near = other.first_open(end - 1)
     return bool(np.any((start < end) & (other.window_start(near) == start) & (other.window_end(near) == end)))
