@@ -22,6 +22,7 @@ from slicing.emission.lateness import RECORDS, Late, Refused
 from slicing.engines.bucket import Bucket
 from slicing.engines.closing import FRAME_ROWS
 from slicing.engines.eager import EagerBucket
+from slicing.engines.sessions import SessionBucket
 from slicing.engines.unbounded import UnboundedBucket
 from slicing.errors import StateMismatch
 from slicing.spark.late import LateColumns
@@ -40,7 +41,7 @@ from slicing.state.fingerprint import PARTIALS, WINDOWS, Fingerprint, fingerprin
 from slicing.state.header import RESTORE
 
 _TIMES = {Time.EVENT: "event", Time.CLOCK: "clock", Time.NONE: "none"}
-AnyBucket: TypeAlias = Bucket | EagerBucket | UnboundedBucket
+AnyBucket: TypeAlias = Bucket | EagerBucket | UnboundedBucket | SessionBucket
 # Not as text: in every micro-batch each task would ask the JVM twice what it means.
 _PAGE, _VALUE = (StructType().add(name, "string") for name in ("page", "value"))
 
