@@ -159,7 +159,7 @@ class World:
             columns["k1"] = pa.array(gaps, pa.int64())
         return pa.table(columns | {f"v{i}": case.argument(column) for i, case in enumerate(self.cases)})
 
-    def shipped(self, records, chunks=2, judged=True):
+    def shipped(self, records, chunks=2):
         """The block that one input partition ships."""
         stage = self.strategy.first_stage((0,))
         cuts = [len(records) * i // chunks for i in range(chunks + 1)]
@@ -170,8 +170,7 @@ class World:
                 blocks.append(stage._block(found))
         for label, block in stage._by_bucket(stage._fold(blocks)):
             assert label == 0
-            (page,) = stage._pages({0: block})
-            return [self.strategy.decode(page[1])]
+            return [self.strategy.decode(page) for _, page in stage._pages({label: block})]
         return []
 
     def bucket(self):
