@@ -24,6 +24,7 @@ from slicing.aggregates.rows import RowsKernel
 from slicing.engines.bucket import Bucket
 from slicing.engines.eager import EagerBucket
 from slicing.engines.mixed import MixedBucket
+from slicing.engines.sessions import SessionBucket
 from slicing.spark import stream
 from slicing.spark.metrics import PREAGGREGATE
 from slicing.spark.preaggregate import PreAggregate, Ship
@@ -39,7 +40,9 @@ STAGES: dict[str, tuple[tuple[Any, str], ...]] = {
         *((kernel, name) for kernel in (ColumnsKernel, RowsKernel) for name in ("fold", "combine", "invert")),
         (RowsKernel, "reduce"),
     ),
-    "micros_assemble": tuple((each, name) for each in (Bucket, EagerBucket, MixedBucket) for name in ("add", "close")),
+    "micros_assemble": tuple(
+        (each, name) for each in (Bucket, EagerBucket, MixedBucket, SessionBucket) for name in ("add", "close")
+    ),
     "micros_encode": ((Pages, "put"), (Header, "to_text")),
     "micros_write": tuple((stream.SparkStore, name) for name in ("put", "put_header", "remove")),
     "micros_output": ((stream, "flat_windows"), (stream.Buckets, "_frame")),
