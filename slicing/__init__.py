@@ -21,6 +21,7 @@ from slicing.errors import (
 )
 from slicing.grouping import Grouped, Windowed, group_by
 from slicing.windows.clock import processing_time
+from slicing.windows.session import session
 from slicing.windows.unbounded import unbounded
 from slicing.windows.window import Hopping, Window, by_edges, cumulating, hopping, tumbling
 
@@ -63,6 +64,7 @@ __all__ = [
     "plausible",
     "processing_time",
     "results",
+    "session",
     "traced",
     "tumbling",
     "unbounded",

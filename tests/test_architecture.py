@@ -29,6 +29,7 @@ SPARK = (
     {"slicing.spark.columns", "slicing.spark.metrics", "slicing.spark.labels", "slicing.spark.requirements"},
     {"slicing.spark.late"},
     {"slicing.spark.plausible", "slicing.spark.progress", "slicing.spark.preaggregate", "slicing.spark.query"},
+    {"slicing.spark.sessions", "slicing.spark.sub_sessions"},
     {"slicing.spark.resolve", "slicing.spark.output", "slicing.spark.strategy"},
     {"slicing.spark.stream", "slicing.spark.bounded"},
     {"slicing.spark.timers"},

@@ -20,6 +20,7 @@ from oracle import (
     block_of,
     evenly,
     hopping,
+    moment,
     results,
     shape_of,
     windows_of,
@@ -838,7 +839,7 @@ def closed(case, values, n):
     for end in range(6, len(values) + 1, 6):
         bucket = Bucket(shape, trees, 0, FINGERPRINT, store)
         bucket.add([block.between(end - 6, end)])
-        found |= results(shape, bucket.close(end))
+        found |= results(shape, bucket.close(moment(end)))
     return found
 
 

@@ -8,6 +8,7 @@ import math
 
 import pytest
 from golden.sharing import KINDS, Line, five, micro_batches
+from oracle import moment
 from test_sharing import EVERYTHING
 
 import combinators as C
@@ -80,7 +81,7 @@ class Windowed(Line):
     def step(self, records, watermark, now=0):
         bucket = self.bucket()
         late = bucket.add(self.blocks(records) if records else [])
-        rows = [row for windows in bucket.close(watermark, now) for row in self.rows(windows)]
+        rows = [row for windows in bucket.close(moment(watermark, now)) for row in self.rows(windows)]
         bucket.check()
         return sorted(rows), [*self._late(late)], (late.all, late.some)
 
@@ -233,7 +234,7 @@ def test_a_clock_that_steps_back_moves_shared_fields(name):
         moved = [not_before(line.strategy.shipping, block, clock) for each in came for block in line.blocks(each)]
         bucket = line.bucket()
         bucket.add(moved)
-        windows = [*bucket.close(1 << 40)]
+        windows = [*bucket.close(moment(1 << 40))]
         found.append([row for some in windows for row in line.rows(some)])
     assert found[0] == found[1]
     assert len(found[0]) > 3

@@ -8,7 +8,7 @@ from pyspark.sql import DataFrame
 
 import combinators as C
 from benchmarks.baselines.query import keys_of
-from slicing import Aggregate, Bound, Emission, fieldwise, group_by, hopping
+from slicing import Aggregate, Bound, Emission, fieldwise, group_by, hopping, session
 from slicing.emission.emission import ON_CLOSE
 
 
@@ -28,6 +28,16 @@ class Ours:
             return windowed.aggregate(**MORE[self.more])
         out = windowed.emit(self.emission).aggregate(records=C.count(), total=C.sum(self.column))
         return out if self.emission.once else out.drop("emission", "revision")
+
+
+@dataclass(frozen=True)
+class OurSessions:
+    """Count and sum of a long in sessions; `size` is their gap."""
+
+    def __call__(self, frame: DataFrame, size: str, advance: str) -> DataFrame:
+        """Sessions with columns `records` and `total`."""
+        windowed = group_by(frame, *keys_of(frame)).window(session(size), time="ts")
+        return windowed.aggregate(records=C.count(), total=C.sum("v"))
 
 
 def _wide(fields: int) -> Bound:

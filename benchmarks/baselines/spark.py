@@ -22,6 +22,16 @@ class SparkWindow:
 
 
 @dataclass(frozen=True)
+class SparkSessions:
+    """Spark's own `groupBy(session_window(...))`; `size` is the gap."""
+
+    def __call__(self, frame: DataFrame, size: str, advance: str) -> DataFrame:
+        """Records sorted by key and time, sessions in the state one by one."""
+        grouped = frame.groupBy(*keys_of(frame), F.session_window("ts", size).alias("window"))
+        return grouped.agg(F.count("*").alias("records"), F.sum("v").alias("total"))
+
+
+@dataclass(frozen=True)
 class SparkExploded:
     """Bounded: the rows of `groupBy(window(...))` at any R, by a row for each window of a record.
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+import numpy as np
 import pyarrow as pa
 
 from slicing.aggregates.arrays import Array, Partials
 from slicing.blocks.block import Block, Shape, show_key
 from slicing.windows.durations import show_instant
+from slicing.windows.family import Family
 
 
 @dataclass(frozen=True)
@@ -17,7 +19,7 @@ class Windows:
 
     `kind` says why they go out, one of `emission.KINDS`; `old` has the same windows with what this replaces. `family`
     is the number of the family they are of. `beside` has, row by row, windows of other families that end with them, of
-    no records where there is none.
+    no records where there is none. `ends` says where windows end of whose ends the family does not know.
     """
 
     windows: Array
@@ -30,6 +32,7 @@ class Windows:
     old: Windows | None = None
     family: int = 0
     beside: tuple[Windows, ...] = ()
+    ends: Array | None = None
 
     def __len__(self) -> int:
         return len(self.windows)
@@ -44,7 +47,12 @@ class Windows:
             partials=[[column[rows] for column in columns] for columns in self.partials],
             old=self.old and self.old.take(rows),
             beside=tuple(each.take(rows) for each in self.beside),
+            ends=None if self.ends is None else self.ends[rows],
         )
+
+    def ends_by(self, slicing: Family) -> Array:
+        """First microsecond after each window."""
+        return slicing.window_end(self.windows) if self.ends is None else self.ends
 
 
 def as_block(windows: Windows) -> Block:
@@ -54,5 +62,6 @@ def as_block(windows: Windows) -> Block:
 
 def show_window(shape: Shape, windows: Windows, row: int) -> str:
     """A key and a window as messages show them."""
-    start, end = (edge(int(windows.windows[row])) for edge in (shape.slicing.window_start, shape.slicing.window_end))
+    one = windows.take(np.array([row]))
+    start, end = (int(edge[0]) for edge in (shape.slicing.window_start(one.windows), one.ends_by(shape.slicing)))
     return f"{show_key(windows.names, windows.keys[row])} in window [{show_instant(start)}, {show_instant(end)})"

@@ -14,6 +14,7 @@ from slicing.cli.voice import complain
 from slicing.errors import InvalidValue
 from slicing.grouping import group_by
 from slicing.windows.durations import microseconds
+from slicing.windows.session import session
 from slicing.windows.window import Window, cumulating, hopping
 
 if TYPE_CHECKING:
@@ -58,7 +59,8 @@ def parser() -> argparse.ArgumentParser:
     add("--time", required=True, metavar="COLUMN", help="the event time: a timestamp, or text that can be cast to one")
     add("--time-unit", choices=("s", "ms", "us"), default="", help="the event time is a number of these since 1970")
     add("--keys", action="append", default=[], metavar="COLUMN[,COLUMN]", help="group by these; may be repeated")
-    add("--size", required=True, metavar="DURATION", help='length of a window, for example "7 days"')
+    add("--size", metavar="DURATION", help='length of a window, for example "7 days"')
+    add("--session", metavar="GAP", help='sessions instead, which end after a pause: for example "30 minutes"')
     add("--advance", metavar="DURATION", help="distance between the starts of windows (default: the size)")
     add("--cumulate", metavar="STEP", help="windows that begin every size and end at each step: the day so far")
     add("--zone", metavar="ZONE", help='days, weeks, months and years by the clock of a zone, as "Europe/Berlin"')
@@ -129,12 +131,24 @@ def parse(arguments: Sequence[str] | None) -> Job:
 
 def _window(given: argparse.Namespace) -> Window:
     """The windows that the arguments ask for."""
+    if given.session is not None:
+        return _session(given)
+    if given.size is None:
+        raise InvalidValue('`--size` is needed, for example --size "1 hour"; or --session "30 minutes".')
     offset = given.offset or 0
     if given.cumulate is None:
         return hopping(given.size, given.advance or given.size, offset, gaps=given.gaps, zone=given.zone)
     if given.advance or given.gaps:
         raise InvalidValue("`--cumulate` goes without --advance and --gaps: its step is the advance. Leave them out.")
     return cumulating(given.size, given.cumulate, offset, zone=given.zone)
+
+
+def _session(given: argparse.Namespace) -> Window:
+    """Sessions, which need nothing but their gap."""
+    others = ("size", "advance", "cumulate", "zone", "offset", "gaps")
+    if asked := [f"--{name}" for name in others if getattr(given, name)]:
+        raise InvalidValue(f"`--session` goes without {', '.join(asked)}: records decide where it begins and ends.")
+    return session(given.session)
 
 
 def _check_written(job: Job) -> None:

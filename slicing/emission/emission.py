@@ -42,7 +42,7 @@ TABLE: dict[tuple[str | type, str, str], str] = {
 }
 """The combinations that exist, by (when, which, what), and what goes out."""
 
-KINDS = ("early", "update", "final", "correction", "drained")
+KINDS = ("early", "update", "final", "correction", "drained", "merged")
 """Why a row goes out, as the column `emission` names it."""
 
 

@@ -16,10 +16,15 @@ from slicing.emission.emission import NEWEST, ON_CLOSE, Emission
 from slicing.emission.lateness import COUNTS, PARTIALS
 from slicing.explain.costs import MERGING, Cost, Costs, counted, number
 from slicing.windows.family import RUNNING, RUNS, Family
+from slicing.windows.session import MERGING as MERGED
 from slicing.windows.window import Window
 
 _BYTES = {"boolean": 1, "date": 4, "timestamp": 8, "timestamp_ntz": 8, "string": 16, "binary": 16}
-_BY_KIND = {RUNNING: "windows that begin alike", RUNS: "windows that differ in slices"}
+_BY_KIND = {
+    RUNNING: "windows that begin alike",
+    RUNS: "windows that differ in slices",
+    MERGED: "records decide where windows end",
+}
 _ROW_BYTES = 20  # slice (8), code of the key (4), count of records (8)
 _BY_CLOCK = "one that keeps running; availableNow ends only without spark.sql.streaming.noDataMicroBatches.enabled"
 
@@ -259,13 +264,11 @@ class Plan:
     def _overview(self) -> str:
         source = "a stream" if self.streaming else "bounded input"
         partitions = counted(self.partitions, "shuffle partition")
-        return _columns(
+        return columns(
             [
                 ("windows", f"{self.windows} on {source}"),
                 ("keys", ", ".join(map(str, self.shape.keys))),
-                ("ratio", f"R = {number(self.ratio)} windows per record"),
-                ("slices", self._slices()),
-                ("stripes", counted(self.stripe, "slice") + " each"),
+                *self._shape(),
                 *([("emits", f"{self.emission}: {self.emission.meaning}")] if self.streaming else []),
                 *([("trigger", _BY_CLOCK)] if self.streaming and self.by_clock else []),
                 ("buckets", f"{self.buckets:,} over {partitions}, {number(self.buckets_per_partition)} each"),
@@ -273,6 +276,14 @@ class Plan:
                 *([("eager", self._eager())] if self.costs.eager else []),
             ]
         )
+
+    def _shape(self) -> list[tuple[str, str]]:
+        """What windows are made of."""
+        return [
+            ("ratio", f"R = {number(self.ratio)} windows per record"),
+            ("slices", self._slices()),
+            ("stripes", counted(self.stripe, "slice") + " each"),
+        ]
 
     def _slices(self) -> str:
         families = self.shape.slicing.families
@@ -305,7 +316,7 @@ class Plan:
             (each.name, _dashed(each.tree), each.reason, each.mode, ", ".join(map(str, each.kernel.fields)))
             for each in self.assemblies
         ]
-        table = _columns([("result", "tree", "because", "functions by", "partial"), *rows])
+        table = columns([("result", "tree", "because", "functions by", "partial"), *rows])
         reasons = [f"by rows: {a.name}: {why}" for a in self.assemblies if (why := by_rows(a.kernel))]
         return "\n".join([table, *reasons])
 
@@ -316,12 +327,12 @@ class Plan:
         if not self.streaming:
             windows = [(f"per window: {a.name}", _combines(a), _combines(eager)) for a in self.stored]
             shuffled = ("per record, at most", "1 through the shuffle", str(self.eager.per_record))
-            return _columns([head, shuffled, *windows])
+            return columns([head, shuffled, *windows])
         rows = [
             (f"per window: {a.name}", f"{a.per_window}; {_combines(a)}", f"{eager.per_window}; {_combines(eager)}")
             for a in self.stored
         ]
-        return _columns([head, record, *self._by_strategy(), *self._more_per_record(), *rows, *self._together()])
+        return columns([head, record, *self._by_strategy(), *self._more_per_record(), *rows, *self._together()])
 
     def _by_strategy(self) -> list[tuple[str, str, str]]:
         """What a record costs for each result, where some are eager and others are not."""
@@ -353,9 +364,11 @@ class Plan:
         ]
         grows = any(each.kernel.aggregate.growth for each in self.stored)
         one = ", with one thing in each partial that grows" if grows else ""
-        total = f"about {_size(self.state_bytes_per_key)} per key before compression, if every slice has a record of it"
+        total = (
+            f"about {size_of(self.state_bytes_per_key)} per key before compression, if every slice has a record of it"
+        )
         total += one
-        return _columns([("state per key", "partials kept, at most", "size"), *kept]) + f"\n{total}"
+        return columns([("state per key", "partials kept, at most", "size"), *kept]) + f"\n{total}"
 
 
 def _bytes_of(field: Field) -> int:
@@ -383,11 +396,13 @@ def _dashed(tree: str) -> str:
     return tree.replace("_", "-")
 
 
-def _size(count: int) -> str:
+def size_of(count: int) -> str:
+    """A number of bytes as people write it."""
     return f"{count:,} bytes" if count < 10_000 else f"{count / 1024:,.0f} KiB"
 
 
-def _columns(rows: list[tuple[str, ...]]) -> str:
+def columns(rows: list[tuple[str, ...]]) -> str:
+    """Rows as text, in columns."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines = ("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in rows)
     return "\n".join(line.rstrip() for line in lines)

@@ -6,12 +6,14 @@ from pyspark.sql import DataFrame
 
 from slicing.errors import InvalidValue
 from slicing.explain.plan import Plan
+from slicing.explain.sessions import SessionPlan
 from slicing.spark import bounded, stream
 from slicing.spark.labels import labels
 from slicing.spark.query import Query
 from slicing.spark.requirements import check_stream
 from slicing.spark.strategy import strategy
 from slicing.spark.timers import TimedBuckets, TimedStage
+from slicing.windows.session import Session
 
 BUCKETS_PER_PARTITION = 1
 _PARTITIONS = "spark.sql.shuffle.partitions"
@@ -36,7 +38,8 @@ def plan(query: Query, buckets: int | None) -> Plan:
     count = _buckets(buckets, query, partitions)
     chosen = strategy(query.shape, query.trees, query.arguments, query.window)
     options = query.emission, query.late, query.values, chosen.sharing, query.by_clock
-    return Plan(query.window, query.shape, query.trees, query.streaming, count, partitions, *options)
+    kind = SessionPlan if isinstance(query.window, Session) else Plan
+    return kind(query.window, query.shape, query.trees, query.streaming, count, partitions, *options)
 
 
 def _partitions(df: DataFrame) -> int:

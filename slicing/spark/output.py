@@ -8,11 +8,12 @@ from typing import Any, TypeVar
 import numpy as np
 import pyarrow as pa
 
-from slicing.aggregates.arrays import Array, Partials
+from slicing.aggregates.arrays import Partials
 from slicing.aggregates.fields import Field, arrow_type
 from slicing.aggregates.kernel import Kernel, locating
 from slicing.assembly.results import Windows, as_block, show_window
 from slicing.blocks.block import Block, Shape, place
+from slicing.blocks.intervals import Ending, EndingRecords
 from slicing.blocks.records import Records
 from slicing.blocks.sizes import row_sizes, runs
 from slicing.emission.emission import KINDS, ON_CLOSE, WITH_OLD, Emission
@@ -26,6 +27,8 @@ from slicing.windows.family import Family
 FRAME_BYTES = 64 << 20
 """So many bytes of keys and partials are the rows of at most, for columns of Arrow hold 2 GiB."""
 
+ENDING = Ending, EndingRecords
+"""Rows that say themselves where their interval ends."""
 Rows = TypeVar("Rows", Windows, Block)
 
 
@@ -58,10 +61,14 @@ def flat_windows(
     """
     own = shape.over(shape.slicing.families[windows.family])
     columns = _keys(shape, windows.names.take(pa.array(windows.keys)))
-    end = pa.array(own.slicing.window_end(windows.windows))
+    end = pa.array(windows.ends_by(own.slicing))
     start = end if wide else pa.array(own.slicing.window_start(windows.windows))
     columns |= {"start": start, "stop": end, "family": _all(len(windows), windows.family)}
-    results = _side_by_side(shape, windows) if wide else _all_results(own, windows, _window_of(own, windows))
+    if wide:
+        results = _side_by_side(shape, windows)
+    else:
+        of_rows = _results_of_held if windows.kind == "merged" else _results_of_all
+        results = of_rows(own, windows)
     columns |= _numbered("r", results)
     if not emission.once:
         kind = pa.repeat(pa.scalar(KINDS.index(windows.kind), pa.int8()), len(windows))
@@ -93,11 +100,15 @@ def _side_by_side(shape: Shape, windows: Windows) -> list[pa.Array]:
     return found
 
 
+def _results_of_all(shape: Shape, windows: Windows) -> list[pa.Array]:
+    return _all_results(shape, windows, _window_of(shape, windows))
+
+
 def _results_of_held(shape: Shape, windows: Windows) -> list[pa.Array]:
     """The results of windows, null where they hold no record; `lower` is not asked for the result of none."""
     there = windows.records > 0
     if there.all():
-        return _all_results(shape, windows, _window_of(shape, windows))
+        return _results_of_all(shape, windows)
     held = windows.take(np.flatnonzero(there))
     rows = pa.array(np.where(there, np.cumsum(there) - 1, 0), mask=~there)
     return [array.take(rows) for array in _all_results(shape, held, _window_of(shape, held))]
@@ -124,7 +135,7 @@ def flat_late_partials(
     columns = _keys(shape, block.names.take(pa.array(block.keys)))
     results = _all_results(shape, block, lambda row: place(shape, block.names, block.keys[row], block.slices[row]))
     columns |= _numbered("r", results, family * len(results) if wide else 0)
-    columns |= _met(shape.slicing, refused, block.slices, family)
+    columns |= _met(shape.slicing, refused, block, family)
     return pa.table(columns | {"records": pa.array(block.records)})
 
 
@@ -132,19 +143,20 @@ def flat_late_records(
     shape: Shape, refused: Refused[Any], records: Records, values: Sequence[Field], family: int = 0
 ) -> pa.Table:
     """One row per refused record, without results. `values` are the columns of values."""
-    columns = _keys(shape, records.names) | _met(shape.slicing, refused, records.slices, family)
+    columns = _keys(shape, records.names) | _met(shape.slicing, refused, records, family)
     columns["time"] = pa.array(records.times)
     pairs = zip(records.values, values, strict=True)
     return pa.table(columns | {f"v{i}": _travelling(array, field.kind) for i, (array, field) in enumerate(pairs)})
 
 
-def _met(slicing: Family, refused: Refused[Any], slices: Array, family: int) -> dict[str, pa.Array]:
+def _met(slicing: Family, refused: Refused[Any], rows: Block | Records, family: int) -> dict[str, pa.Array]:
+    slices = rows.slices
     missed, count = refused.missed(slicing, slices), len(slices)
     return {
         "cause": pa.array(np.full(count, LATE_CAUSE, np.int32)),
         "family": _all(count, family),
         "start": pa.array(slicing.slice_start(slices)),
-        "end": pa.array(slicing.slice_start(slices + 1)),
+        "end": pa.array(rows.ends if isinstance(rows, ENDING) else slicing.slice_start(slices + 1)),
         "watermark": pa.array(np.full(count, refused.watermark)),
         "taken": pa.array(slicing.window_start(missed.taken), mask=missed.by_all),
         "until": pa.array(slicing.window_end(missed.taken), mask=missed.by_all),

@@ -7,7 +7,7 @@ data, and it may not wait for records of its own. They may all be left out betwe
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import count
 
@@ -64,37 +64,51 @@ class PreAggregate:
         """The columns of its rows."""
         return RECORDS_SCHEMA if self.beside else SCHEMA
 
+    @property
+    def packed(self) -> Shape:
+        """The shape of the blocks that it ships; `shape` is that of the records."""
+        return self.shape
+
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Fold as it reads; rows for the shuffle at the end, or as soon as folding does not shrink the input."""
-        refused, part, none = Refused(), count(), empty(self.shape)
+        refused, part, none = Refused(), count(), empty(self.packed)
         held: dict[int, Block] = {}
         for chunk in _chunks(batches):
-            records = _records(self.shape, chunk, refused)
+            records = self._read(chunk, refused)
             if not len(records.slices):
                 continue
             if self.beside:
-                yield from map(_beside, _shipped(_encoded(self.shape, records, self.labels), part, Refused()))
+                yield from map(_beside, _shipped(_encoded(self.shape, records, self._labels), part, Refused()))
             for block in self._folded(records):
                 for label, rows in self._by_bucket(block):
-                    held[label] = fold(self.shape, [held.get(label, none), rows])
+                    held[label] = self._fold([held.get(label, none), rows])
                 if self._is_full(held.values()):
                     yield from self._rows(self._pages(held), part, Refused())
                     held = {}
         if last := [*self._pages(held), *_without_blocks(self.labels, held, refused)]:
             yield from self._rows(last, part, refused)
 
+    def _read(self, chunk: pa.Table, refused: Refused) -> Records:
+        return records_of(self.shape, chunk, refused)
+
+    def _labels(self, names: pa.Table) -> Array:
+        return labels_of(names, self.labels)
+
+    def _fold(self, blocks: Sequence[Block]) -> Block:
+        return fold(self.packed, blocks)
+
     def _is_full(self, held: Collection[Block]) -> bool:
         rows = 2 * sum(map(len, held)) > CHUNK_ROWS
-        return rows or sum(memory(self.shape, block) for block in held) > CHUNK_BYTES
+        return rows or sum(memory(self.packed, block) for block in held) > CHUNK_BYTES
 
     def _folded(self, records: Records) -> Iterator[Block]:
         """Records as folded blocks: one, or, where only the partials say how large they are, several that fit."""
         count, start = len(records.slices), 0
-        rows = FIRST_ROWS if any(kernel.has_long_objects for kernel in self.shape.kernels) else count
+        rows = FIRST_ROWS if any(kernel.has_long_objects for kernel in self.packed.kernels) else count
         while start < count:
             block = self._block(records.slice(start, rows))
             yield block
-            start, per_record = start + rows, memory(self.shape, block) / min(rows, count - start)
+            start, per_record = start + rows, memory(self.packed, block) / min(rows, count - start)
             rows = max(1, min(4 * rows, int(CHUNK_BYTES / 2 / per_record)))
 
     def _block(self, records: Records) -> Block:
@@ -105,7 +119,7 @@ class PreAggregate:
 
     def _by_bucket(self, block: Block) -> Iterator[tuple[int, Block]]:
         """The rows of each bucket that there are rows of, with no keys but their own: blocks of a bucket are folded."""
-        labels, codes = labels_of(block.names, self.labels), np.zeros(len(block.names), dtype=np.int64)
+        labels, codes = self._labels(block.names), np.zeros(len(block.names), dtype=np.int64)
         own = dict(_by_label(labels))
         for keys in own.values():
             codes[keys] = np.arange(len(keys))
@@ -115,8 +129,8 @@ class PreAggregate:
 
     def _pages(self, held: dict[int, Block]) -> Iterator[Page]:
         for label, block in held.items():
-            for page in parts(self.shape, block):
-                yield label, encode(self.shape, page)
+            for page in parts(self.packed, block):
+                yield label, encode(self.packed, page)
 
     def _rows(self, pages: Iterable[Page], part: Iterator[int], refused: Refused) -> Iterator[pa.RecordBatch]:
         for shipped in _shipped(pages, part, refused):
@@ -136,14 +150,15 @@ class Ship:
         """Rows for the shuffle, chunk by chunk."""
         refused, part = Refused(), count()
         for chunk in _chunks(batches):
-            records = _records(self.shape, chunk, refused)
+            records = records_of(self.shape, chunk, refused)
             if len(records.slices):
-                yield from _shipped(_encoded(self.shape, records, self.labels), part, Refused())
+                encoded = _encoded(self.shape, records, lambda names: labels_of(names, self.labels))
+                yield from _shipped(encoded, part, Refused())
         if last := _without_blocks(self.labels, (), refused):
             yield from _shipped(last, part, refused)
 
 
-def _records(shape: Shape, chunk: pa.Table, refused: Refused) -> Records:
+def records_of(shape: Shape, chunk: pa.Table, refused: Refused) -> Records:
     """The records of a chunk that belong to a window; the others are counted."""
     if missing := chunk["time"].null_count:
         refused.no_time += missing
@@ -170,10 +185,10 @@ def _by_label(labels: Array) -> Iterator[tuple[int, Array]]:
             yield label, some
 
 
-def _encoded(shape: Shape, records: Records, labels: tuple[int, ...]) -> Iterator[tuple[int, bytes]]:
-    """The records of each bucket, in their order."""
+def _encoded(shape: Shape, records: Records, labels: Callable[[pa.Table], Array]) -> Iterator[tuple[int, bytes]]:
+    """The records of each bucket, in their order; `labels` gives those of keys."""
     codes, names = encode_keys(records.names)
-    buckets = labels_of(names, labels)[codes]
+    buckets = labels(names)[codes]
     return ((label, encode_records(shape, records.take(rows))) for label, rows in _by_label(buckets))
 
 

@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
+from pyspark.sql import types as T
 
 from slicing.aggregates.fields import Field
 from slicing.blocks.block import Shape
@@ -18,6 +19,7 @@ from slicing.spark.columns import Key, kind_of_type, logical, physical, quoted
 from slicing.spark.late import DELAY, HELD_DELAY, LateColumns, named
 from slicing.spark.metrics import COUNTERS, EXTENT, METRICS, TIMERS
 from slicing.windows.clock import ProcessingTime
+from slicing.windows.session import Session
 from slicing.windows.unbounded import Unbounded
 from slicing.windows.window import Window
 
@@ -67,7 +69,8 @@ class Query:
     def records(self) -> DataFrame:
         """What the first stage reads: time, leaves of the key, values."""
         leaves = [column for key in self.keys for column, _ in key.leaves()]
-        named = [leaf.alias(f"k{i}") for i, leaf in enumerate(leaves or [F.lit(True)])]
+        leaves = (leaves or [F.lit(True)]) + self._gap()
+        named = [leaf.alias(f"k{i}") for i, leaf in enumerate(leaves)]
         values = [quoted(name).alias(f"v{i}") for i, name in enumerate(self.columns)]
         return self.frame.select(self._time().alias("time"), *named, *values)
 
@@ -76,6 +79,20 @@ class Query:
         if self.clock is Time.CLOCK:
             return F.current_timestamp()
         return quoted(self.time) if self.time else F.timestamp_micros(F.lit(0))
+
+    def _gap(self) -> list[Column]:
+        """Where each record brings the gap of its session, that in microseconds, beside its key."""
+        column = self.window.gap_column if isinstance(self.window, Session) else None
+        if column is None:
+            return []
+        if isinstance(self.frame.schema[column].dataType, T.LongType):
+            return [quoted(column)]
+        time = self._time()
+        # Of calendar intervals the length depends on where they begin; that of days on no clock, if time has none.
+        later = time + quoted(column)
+        return [
+            F.timestamp_diff("MICROSECOND", time, later) if self.ntz else F.unix_micros(later) - F.unix_micros(time)
+        ]
 
     @property
     def by_clock(self) -> bool:

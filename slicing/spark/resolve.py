@@ -23,9 +23,11 @@ from slicing.explain.costs import number
 from slicing.spark.columns import Key, check_time_type, kind_of_type
 from slicing.spark.late import DELAY, LATE
 from slicing.spark.query import EMISSION, Nesting, Query, Time
+from slicing.spark.sessions import check_session
 from slicing.windows.clock import ProcessingTime
 from slicing.windows.durations import show
 from slicing.windows.family import Family
+from slicing.windows.session import Session
 from slicing.windows.several import end_together
 from slicing.windows.unbounded import Unbounded
 from slicing.windows.window import Window
@@ -69,9 +71,11 @@ def resolve(
         _check_columns(columns)
     families = window.family.families
     trees = tuple(_tree(each, shape.over(family), tree) for family in families for each in kernels)
-    if isinstance(window, Unbounded) and EAGER in trees:
-        name = kernels[trees.index(EAGER)].label
-        raise InvalidValue(f"{window} keeps totals, and `{name}` is eager: it has none. Give it a `combine`.")
+    if isinstance(window, (Unbounded, Session)) and EAGER in trees:
+        name, keeps = kernels[trees.index(EAGER)].label, "keeps totals" if isinstance(window, Unbounded) else "merges"
+        raise InvalidValue(f"{window} {keeps}, and `{name}` is eager: it has no partials. Give it a `combine`.")
+    if isinstance(window, Session):
+        check_session(frame, window, tree, known is Time.CLOCK, emission if streaming else ON_CLOSE)
     if len(families) > 1:
         _check_several(window, families, kernels, trees, emission if streaming else ON_CLOSE)
     for name, bound in results.items():
@@ -312,7 +316,7 @@ def _check_emission(emission: Emission, grace: int, kernels: tuple[Kernel, ...])
 
 def _check_short(window: Window, grace: int) -> None:
     rule = "must be at least 1 ms on a stream, whose watermark counts milliseconds; got"
-    if window.family.shortest < 1000:
+    if window.family.shortest < 1000 and not isinstance(window, Session):
         raise InvalidValue(f"edges of windows {rule} {show(window.family.shortest)} for {window}.")
     if 0 < grace < 1000:
         raise InvalidValue(f"`grace` {rule} {show(grace)}.")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -16,6 +16,7 @@ from slicing.assembly.results import Windows
 from slicing.blocks.block import Block, Shape
 from slicing.blocks.codec import decode
 from slicing.blocks.folding import fold, regroup
+from slicing.blocks.intervals import EndingRecords
 from slicing.blocks.records import Records, decode_records, fold_records
 from slicing.emission.emission import Emission
 from slicing.emission.lateness import Refused, is_late
@@ -23,13 +24,16 @@ from slicing.engines.bounded import all_frames
 from slicing.engines.bucket import Bucket
 from slicing.engines.eager import EagerBucket, all_windows, in_memory
 from slicing.engines.mixed import MixedBucket, Split, join_all
+from slicing.engines.sessions import SessionBucket, all_sessions
 from slicing.engines.shared import Grouped, SharedBucket, UnsharedBucket, shared_bucket
 from slicing.engines.unbounded import UnboundedBucket
 from slicing.spark.preaggregate import PreAggregate, Ship
+from slicing.spark.sub_sessions import PreMerge, of_records, with_own_ends
 from slicing.state.fingerprint import Fingerprint
 from slicing.state.store import Store
 from slicing.watch import DECODE, of_stage
 from slicing.windows.family import Family
+from slicing.windows.session import SESSION, Session
 from slicing.windows.unbounded import Unbounded
 from slicing.windows.window import Window
 
@@ -99,6 +103,42 @@ class Totals(Sliced):
     ) -> UnboundedBucket:
         """The state of a bucket on a stream."""
         return UnboundedBucket(self.shape, fingerprint, store, emission, self.ttl)
+
+
+@dataclass(frozen=True)
+class Merged(Sliced):
+    """Rows that overlap or touch become sessions: rows of single times are shipped, or, if it `merges`, sub-sessions.
+
+    `shape` is that of results; behind the shuffle rows have their ends beside them.
+    """
+
+    session: Session = field(kw_only=True)
+    merges: bool = field(kw_only=True)
+
+    def first_stage(self, labels: tuple[int, ...], beside: bool = False) -> PreMerge:
+        """The function for `mapInArrow` before the shuffle; with `beside` it ships the records too."""
+        shape = of_records(self.shape, self.session)
+        return PreMerge(shape, self.arguments, labels, beside, session=self.session, merges=self.merges)
+
+    def decode(self, data: bytes) -> Block:
+        """A block that was shipped."""
+        return decode(self.first_stage(()).packed, data)
+
+    def bucket(  # type: ignore[override]  # it is used as that one
+        self, grace: int, fingerprint: Fingerprint, store: Store, emission: Emission
+    ) -> SessionBucket:
+        """The state of a bucket on a stream."""
+        return SessionBucket(self.shape, self.session, grace, fingerprint, store, emission)
+
+    def late_records(self, family: Family, refused: Refused[Any], beside: Iterable[bytes]) -> Iterator[EndingRecords]:
+        """The records of refused intervals, of those that were shipped beside the blocks."""
+        for data in beside:
+            records = with_own_ends(self.session, decode_records(of_records(self.shape, self.session), data))
+            yield records.take(np.flatnonzero(refused.rows.holds(records)))
+
+    def all_windows(self, shipped: Sequence[Block]) -> Iterator[Windows]:
+        """All windows of a bucket of bounded input."""
+        return all_sessions(self.shape, self.session, shipped)
 
 
 @dataclass(frozen=True)
@@ -263,12 +303,20 @@ def _filled(rows: Shipped, column: str) -> Iterator[bytes]:
 
 
 def strategy(
-    shape: Shape, trees: tuple[str, ...], arguments: tuple[tuple[int, ...], ...], window: Window | None = None
+    shape: Shape,
+    trees: tuple[str, ...],
+    arguments: tuple[tuple[int, ...], ...],
+    window: Window | None = None,
+    judges: bool = True,
 ) -> Sliced | Eager | Mixed:
     """The strategy for these trees, of family after family, of the windows of a call.
 
-    Fields are shared where all results are assembled from slices.
+    Fields are shared where all results are assembled from slices. `judges` says whether records may be late.
     """
+    if isinstance(window, Session):
+        ordered = any(kernel.aggregate.ordered for kernel in shape.kernels)
+        merges = not ordered and (window.late_by == SESSION or not judges)
+        return Merged(shape, trees, arguments, session=window, merges=merges)
     if isinstance(window, Unbounded):
         return Totals(shape, trees, arguments, ttl=window.ttl)
     if EAGER not in trees:

@@ -1,0 +1,268 @@
+"""One bucket of sessions: what is open is read and merged with what came, what closes goes out, the rest is appended.
+
+::
+
+    stored     [0      30)       [50   70)         rows of open sessions, as they came
+    came            [20     40)            [70 80)
+    sessions   [0           40)  [50             80)         the watermark is at 60: the first one goes out
+    appended                               [70 80)           and the rows of the first one are void from now on
+
+Results that go out more than once need to know what went out: `shown` has the extent of each such session, with the
+records that it had. Rows there merge as those of sessions do: where sessions with results have become one, that one
+holds several extents, and all of them are taken back when it goes out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+
+from slicing.aggregates.arrays import Array
+from slicing.assembly.merging import by_start, chains, joined, located, merged, numbered, sorted_rows
+from slicing.assembly.results import Windows
+from slicing.blocks.block import Block, Shape, concat, empty, encode_keys
+from slicing.blocks.folding import regroup
+from slicing.blocks.intervals import (
+    Ending,
+    EndingRecords,
+    ending,
+    ends_of,
+    extents,
+    last_key,
+    put_ends,
+    with_ends,
+    without_last_key,
+)
+from slicing.blocks.marks import without_partials
+from slicing.emission.emission import NEWEST, UPDATE, Emission, Every, Records
+from slicing.emission.lateness import Late, Missed, Refused
+from slicing.engines.closing import FRAME_ROWS
+from slicing.engines.engine import Moment, begin
+from slicing.state.fingerprint import Fingerprint
+from slicing.state.lists import Nodes
+from slicing.state.memory import Recent
+from slicing.state.open_rows import OpenRows
+from slicing.state.pages import Pages
+from slicing.state.store import Store
+from slicing.watch import ASSEMBLE, of_stage
+from slicing.windows.family import Family
+from slicing.windows.session import SESSION, Session
+from slicing.windows.slices import FOREVER
+
+SESSIONS, SHOWN = "sessions", "shown"
+
+
+@dataclass(frozen=True)
+class RefusedSessions(Refused[Ending]):
+    """What came late: intervals, each late for the only session that it could have been in."""
+
+    def missed(self, slicing: Family, slices: Array) -> Missed:
+        """One session each, and no other takes it."""
+        one = np.ones(len(slices), dtype=np.int64)
+        return Missed(one, np.zeros_like(one), one.astype(bool))
+
+    def holds(self, records: EndingRecords) -> Array:
+        """Which records are among those refused: their intervals lie in one that was, and no other's does."""
+        outer = put_ends(without_partials(self.rows), self.rows.ends)
+        codes, names = encode_keys(records.names)
+        count = np.ones(len(codes), dtype=np.int64)
+        inner = Block(records.slices, codes, names, count, [[records.ends]], [None])
+        held: Array = located(inner, outer.take(sorted_rows(outer.keys, outer.slices))) >= 0
+        return held
+
+
+def intervals(shape: Shape, session: Session, block: Block) -> Block:
+    """What a first stage shipped, as rows with ends: sub-sessions have them, rows of single times get them here.
+
+    `shape` is that of rows without ends.
+    """
+    if len(block.partials) > len(shape.kernels):
+        return block
+    if session.gap is not None:
+        return put_ends(block, block.slices + session.gap)
+    return without_last_key(put_ends(block, block.slices + last_key(block)), encode_keys)
+
+
+def frames(sessions: Block, unit: int, kind: str = "final") -> Iterator[Windows]:
+    """Sessions as windows, some at a time, in the order of key and start."""
+    for start in range(0, len(sessions), FRAME_ROWS):
+        rows = ending(sessions.take(slice(start, start + FRAME_ROWS)), unit)
+        partials = rows.names, rows.records, rows.partials, rows.dictionaries
+        yield Windows(rows.slices, rows.keys, *partials, kind=kind, ends=rows.ends)
+
+
+def all_sessions(shape: Shape, session: Session, blocks: Sequence[Block]) -> Iterator[Windows]:
+    """All sessions of a bucket of bounded input."""
+    stored = with_ends(shape)
+    rows = concat(stored, [intervals(shape, session, block) for block in blocks])
+    return frames(merged(stored, rows), session.unit)
+
+
+class SessionBucket:
+    """One bucket of sessions, used as `slicing.engines.bucket.Bucket` is; `grace` in microseconds.
+
+    `shape` is that of the results; rows of the state have the ends of sessions beside them. Raises StateMismatch.
+    """
+
+    def __init__(
+        self,
+        shape: Shape,
+        session: Session,
+        grace: int,
+        fingerprint: Fingerprint,
+        store: Store,
+        emission: Emission,
+    ):
+        self.plain, self.session, self.emission, self.wait = shape, session, emission, grace + session.unit
+        self.shape, self.marks = with_ends(shape), with_ends(shape.select(()))
+        self.is_ordered = any(kernel.aggregate.ordered for kernel in shape.kernels)
+        self.pages = Pages(store, fingerprint, [0])
+        self.head = self.pages.head
+        self.recent = Recent(self.shape, self.head.nonce, str(emission), lambda first, end: ())
+        self.sessions, self.shown = self._rows(SESSIONS, self.shape), self._rows(SHOWN, self.marks)
+        self.came = empty(self.shape)
+
+    def _rows(self, name: str, shape: Shape) -> OpenRows:
+        nodes, held = Nodes(self.pages, name, shape), self.recent.beside
+        known = held.get(name) if name in held or nodes.entries(name) else empty(shape)
+        return OpenRows(nodes, name, known, lambda rows: merged(shape, rows), self._meet)
+
+    def _meet(self, void: Block, came: Block) -> bool:
+        """Whether rows overlap or touch others that are void."""
+        behind = came.take(came.slices <= ends_of(void).max(initial=-FOREVER))
+        if not len(behind):
+            return False
+        both = concat(self.marks, [void, extents(behind)])
+        numbers = numbered(*chains(both.keys, both.slices, ends_of(both)))
+        return bool(np.isin(numbers[: len(void)], numbers[len(void) :]).any())
+
+    @cached_property
+    def _open(self) -> Block:
+        """The sessions that were open when the micro-batch began, by key and start."""
+        closed = self._closed(self.head.watermark)
+        return self.sessions.load(lambda known: ends_of(known) > closed)
+
+    def _closed(self, watermark: int) -> int:
+        """Sessions that end up to there are closed by a watermark, before a unit is added to them."""
+        return watermark - self.wait
+
+    @of_stage(ASSEMBLE)
+    def add(self, blocks: Sequence[Block]) -> Late[Ending]:
+        """Take the rows of a micro-batch, but for those that are late, by the rule of the sessions."""
+        came = concat(self.shape, [intervals(self.plain, self.session, block) for block in blocks])
+        late = self._ends_to_judge(came) <= self._closed(self.head.watermark)
+        make_one = merged if self.session.late_by == SESSION else regroup
+        refused = make_one(self.shape, came.take(late))
+        self.came = came.take(~late) if late.any() else came
+        rows = RefusedSessions(ending(refused, self.session.unit), 0, self.head.watermark)
+        return Late(int(refused.records.sum()), 0, (rows,))
+
+    def _ends_to_judge(self, came: Block) -> Array:
+        """Where each row ends, or the session that it becomes a part of."""
+        if self.session.late_by != SESSION or not len(came):
+            return ends_of(came)
+        both = concat(self.marks, [extents(self._open), extents(came)])
+        rows, heads = chains(both.keys, both.slices, ends_of(both))
+        sessions = joined(self.marks, both, rows, heads)
+        return ends_of(sessions)[numbered(rows, heads)][len(self._open) :]
+
+    @of_stage(ASSEMBLE)
+    def close(self, moment: Moment) -> Iterator[Windows]:
+        """Yield what goes out in a micro-batch, then write what is open."""
+        both = concat(self.shape, [self._open, self.came])
+        now = begin(self.head, self.emission, moment).clock
+        rows, heads = chains(both.keys, both.slices, ends_of(both))
+        numbers, sessions = numbered(rows, heads), joined(self.shape, both, rows, heads)
+        touched = np.zeros(len(sessions), dtype=bool)
+        touched[numbers[len(self._open) :]] = True
+        closing = ends_of(sessions) <= self._closed(self.head.watermark)
+        if self.emission.once:
+            yield from frames(sessions.take(closing), self.session.unit)
+            self.shown.clear()
+        else:
+            yield from self._several(sessions, touched, closing, now)
+        stays = ~closing[numbers[len(self._open) :]]
+        came = by_start(self.came.take(stays))
+        self.sessions.put(came, by_start(sessions.take(~closing)), anew=self.is_ordered and len(came) > 0)
+        self.open_count = int(len(sessions) - closing.sum())
+        kept = {SESSIONS: self.sessions.ledger.kept, SHOWN: self.shown.ledger.kept}
+        self.head.nonce = self.recent.keep(0, {name: block for name, block in kept.items() if block})
+        self.pages.save_header()
+
+    def _several(self, sessions: Block, touched: Array, closing: Array, now: int) -> Iterator[Windows]:
+        """What goes out where sessions may go out several times, after what it takes back."""
+        shown = self.shown.load(lambda known: located(known, self._open) >= 0)
+        home = located(shown, sessions)
+        before = np.zeros(len(sessions), dtype=np.int64)
+        np.add.at(before, home, shown.records)
+        same = np.zeros(len(sessions), dtype=bool)
+        same[home[_same_extent(shown, sessions, home)]] = True
+        new = sessions.records - before
+        out = {kind: rows for kind, rows in self._due(sessions, touched, closing, same, new, now).items() if rows.any()}
+        going = np.logical_or.reduce([np.zeros(len(sessions), dtype=bool), *out.values()])
+        gone = shown.take(going[home] & ~_same_extent(shown, sessions, home))
+        yield from frames(self._taken_back(gone), self.session.unit, "merged")
+        for kind, rows in out.items():
+            yield from frames(sessions.take(rows), self.session.unit, kind)
+        news = sessions.take(going & ~closing & ((new > 0) | ~same))
+        more = replace(extents(news), records=new[going & ~closing & ((new > 0) | ~same)])
+        both = concat(self.marks, [shown.take(~closing[home]), more])
+        self.shown.put(by_start(more), by_start(merged(self.marks, both)))
+
+    def _due(
+        self, sessions: Block, touched: Array, closing: Array, same: Array, new: Array, now: int
+    ) -> dict[str, Array]:
+        """Which sessions go out, by the kind of their rows; `same` ones have gone out, but for `new` records."""
+        when = self.emission.when
+        if when == UPDATE:
+            return {"update": touched & _newest(sessions) if self.emission.which == NEWEST else touched}
+        if self.emission.corrects:
+            ended = ends_of(sessions) + self.session.unit <= self.head.watermark
+            return {"final": ended & ~same, "correction": ended & same & (new > 0)}
+        waiting = ~closing & (new > 0)
+        if isinstance(when, Every):
+            return {"early": waiting & self._ticks(when, now), "final": closing}
+        assert isinstance(when, Records)
+        counts = np.zeros(len(sessions.names), dtype=np.int64)
+        np.add.at(counts, sessions.keys[waiting], new[waiting])
+        return {"early": waiting & (counts >= when.count)[sessions.keys], "final": closing}
+
+    def _ticks(self, when: Every, now: int) -> bool:
+        """Whether a tick has passed since the last micro-batch."""
+        tick, last = now // when.microseconds, self.head.tick
+        self.head.tick = tick
+        return last is not None and tick > last
+
+    def _taken_back(self, gone: Block) -> Block:
+        """Rows of extents that have gone out and are no sessions any more, without records."""
+        partials = [kernel.spread(len(gone)) for kernel in self.plain.kernels]
+        nothing = replace(gone, records=np.zeros(len(gone), dtype=np.int64), partials=partials)
+        return put_ends(replace(nothing, dictionaries=[k.no_dictionary for k in self.plain.kernels]), ends_of(gone))
+
+    def extent(self) -> dict[str, int]:
+        """How many sessions are open, and how many rows they are stored in."""
+        return {"open_windows": self.open_count, "slices": self.sessions.count}
+
+    def check(self) -> None:
+        """Assert that every page is there, that rows do not pile up, and that what was shown is of open sessions."""
+        entries = [entry for entries in self.head.caches.values() for entry in entries]
+        assert all(self.pages.store.get(f"p{entry[0]}") for entry in entries)
+        held = self.sessions.load(lambda known: ends_of(known) > self._closed(self.head.watermark))
+        assert self.sessions.count <= 2 * len(held)
+        assert np.all(held.records > 0)
+
+
+def _same_extent(shown: Block, sessions: Block, home: Array) -> Array:
+    """Which sessions that were shown have the extent that they had then."""
+    same: Array = (shown.slices == sessions.slices[home]) & (ends_of(shown) == ends_of(sessions)[home])
+    return same
+
+
+def _newest(sessions: Block) -> Array:
+    """Which sessions, by key and start, are the last of their keys."""
+    last = np.ones(len(sessions), dtype=bool)
+    last[:-1] = sessions.keys[1:] != sessions.keys[:-1]
+    return last

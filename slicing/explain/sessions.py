@@ -1,0 +1,87 @@
+"""What a query over sessions will do: the plan of windows that are made by merging, not from slices."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from slicing.assembly.choice import EAGER
+from slicing.explain.costs import MERGING, Cost
+from slicing.explain.plan import Plan, columns, size_of
+from slicing.windows.session import SESSION, Session
+
+
+@dataclass(frozen=True)
+class SessionPlan(Plan):
+    """The plan of sessions. Figures are of rows of the state: what came of a key at one time, or overlapping."""
+
+    @property
+    def session(self) -> Session:
+        """The sessions."""
+        assert isinstance(self.windows, Session)
+        return self.windows
+
+    @property
+    def eager(self) -> Plan:
+        """The plan to compare with: the session of each record is read, added to, and written."""
+        return replace(self, trees=(EAGER,) * len(self.trees))
+
+    @property
+    def per_record(self) -> Cost:
+        """Rows read and written per record, at most: appended, and once more when half of the rows are void."""
+        if self.trees[0] == EAGER:
+            return Cost(1, 1)
+        return Cost(2, 2) + (Cost(0, 0) if self.emission.once else Cost(2, 2))
+
+    @property
+    def per_window(self) -> Cost:
+        """Nothing more when a session closes: its rows are void by the watermark."""
+        return Cost(0, 0)
+
+    @property
+    def shipped(self) -> str:
+        """What the first stage makes of records."""
+        ordered = any(kernel.aggregate.ordered for kernel in self.shape.kernels)
+        judged = self.streaming and self.session.late_by != SESSION
+        if ordered or judged:
+            same = "key, time and gap" if self.session.gap is None else "key and time"
+            why = "late ones are told apart behind the shuffle" if judged else "order is kept"
+            return f"a partial for each {same}: {why}"
+        return "a partial for each sub-session of an input partition"
+
+    @property
+    def state_bytes_per_key(self) -> int:
+        """An estimate of a stream's state for a key with one open session; bounded input 0."""
+        if not self.streaming:
+            return 0
+        rows = 2 * (sum(each.partial_bytes for each in self.assemblies) + _ROW_BYTES)
+        return rows + (0 if self.emission.once else 2 * _ROW_BYTES)
+
+    def _shape(self) -> list[tuple[str, str]]:
+        return [("shuffled", self.shipped)]
+
+    def _costs(self) -> str:
+        head = ("rows of a key", "this plan", "eager plan")
+        if not self.streaming:
+            return columns([head, ("per record, at most", "1 through the shuffle", str(self.eager.per_record))])
+        held = Cost(0, self.per_record.writes)
+        return columns(
+            [
+                head,
+                ("per record, at most", str(self.per_record), str(self.eager.per_record)),
+                ("  if small pages are merged, more", str(MERGING), str(Cost(0, 0))),
+                ("  open sessions held by the process", str(held), str(self.eager.per_record)),
+                ("per session", "1 combine for each of its rows but one", "1 combine for each of its records"),
+            ]
+        )
+
+    def _state(self) -> str:
+        rows = [(each.name, "2 rows for each open session", each.size) for each in self.assemblies]
+        shown = (
+            [] if self.emission.once else [("what has gone out", "2 rows for each open session", f"{_ROW_BYTES} bytes")]
+        )
+        total = f"about {size_of(self.state_bytes_per_key)} per key with an open session, before compression"
+        return columns([("state per key", "rows kept, at most", "size"), *rows, *shown]) + f"\n{total}"
+
+
+_ROW_BYTES = 28
+"""Start and end (8 each), code of the key (4), count of records (8)."""

@@ -1,0 +1,128 @@
+"""Sessions: windows that records make, from one pause of a key to the next."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime
+from functools import cached_property
+from typing import Any
+
+from slicing.errors import InvalidType, InvalidValue, excerpt
+from slicing.windows.by_edges import ByEdges
+from slicing.windows.cut import Cut
+from slicing.windows.durations import Duration, microseconds, show
+from slicing.windows.edges import Edges, Every
+from slicing.windows.window import Window
+
+RECORD, SESSION = LATE_BY = ("record", "session")
+"""What is late: a record whose own interval is closed, or a session that is, with all that merged into it."""
+MERGING = "merging"
+"""How sessions are assembled: what overlaps or touches becomes one."""
+MOST_GAP = 1 << 60
+"""Microseconds, 36,000 years: a longer gap is taken for that, so that sums of times stay in int64."""
+
+
+@dataclass(frozen=True)
+class SessionFamily(ByEdges):
+    """A slice for each microsecond: the slice of a record is its time, and that of a session its start.
+
+    Where sessions end is not known to it; the rows of sessions say so themselves.
+    """
+
+    starts: Edges = field(default_factory=lambda: Every(1))
+    ends: Edges = field(default_factory=lambda: Every(1, 1))
+    gap: int | None = None
+    gap_column: str | None = None
+    unit: int = 0
+
+    assembled = MERGING
+    ratio = 1.0
+    longest = 1
+    has_gaps = False
+    may_repeat = False
+
+    def __post_init__(self) -> None:
+        """Nothing to try: these edges are in order."""
+
+    @cached_property
+    def cut(self) -> Cut:
+        """One edge for each microsecond."""
+        return Cut([self.starts])
+
+    def spec(self) -> list[Any]:
+        """`["session", gap, column of gaps, unit]`: what the extents of stored sessions depend on."""
+        return ["session", self.gap, self.gap_column, self.unit]
+
+
+@dataclass(frozen=True)
+class Session(Window):
+    """What `session` returns; durations are in microseconds. Prints as the call that makes it."""
+
+    gap: int | None = None
+    gap_column: str | None = None
+    late_by: str = RECORD
+    unit: int = 0
+
+    @cached_property
+    def family(self) -> SessionFamily:
+        """The microseconds that sessions begin at."""
+        return SessionFamily(gap=self.gap, gap_column=self.gap_column, unit=self.unit)
+
+    def windows_of(self, instant: int | datetime) -> list[tuple[int, int]]:
+        """Refused: which session holds an instant is decided by the records. Raises InvalidValue."""
+        raise InvalidValue(
+            f"windows of an instant are those that time decides; of {self} records decide. Ask its rows."
+        )
+
+    def __repr__(self) -> str:
+        given = [repr(show(self.gap))] if self.gap is not None else [f"gap_column={self.gap_column!r}"]
+        given += [f"late_by={self.late_by!r}"] if self.late_by != RECORD else []
+        given += [f"unit={show(self.unit)!r}"] if self.unit else []
+        return f"session({', '.join(given)})"
+
+
+def session(
+    gap: Duration | None = None,
+    *,
+    gap_column: str | None = None,
+    late_by: str = RECORD,
+    unit: Duration | None = None,
+) -> Session:
+    """Sessions of each key: records less than `gap` apart, or just `gap`, are in one, which ends `gap` after its last.
+
+    A record stands for `[t, t + gap)`; intervals that overlap or touch are one session, from the least start to the
+    greatest end. With `gap_column` each record brings its own gap: a column of an interval type, or of microseconds as
+    long; a record whose gap is null or not positive is in no window, and counted as such.
+
+    On a stream a session closes at the watermark `end + grace`. `late_by` says what is late then: with "record", as in
+    Spark, a record whose own interval is closed; with "session", as in Flink and Kafka, a session, after all records of
+    the micro-batch and the sessions that are open have been merged. Kafka's sessions end where their last record is and
+    close a millisecond later than others: say `unit="1 millisecond"`, which ends sessions by so much later.
+
+    Cost: a record is stored once, or once for all that came at its time, and read when its session goes out; what
+    closes in a micro-batch is merged in one pass over what is open. Raises InvalidValue, InvalidType.
+
+    >>> print(session("30 minutes"))
+    session('30 minutes')
+    """
+    if (gap is None) == (gap_column is None):
+        raise InvalidValue(
+            '`session` takes either `gap` or `gap_column`: session("30 minutes") or session(gap_column="gap").'
+        )
+    if gap_column is not None and not isinstance(gap_column, str):
+        raise InvalidType(f"`gap_column` is the name of a column; got {excerpt(gap_column)}.")
+    if late_by not in LATE_BY:
+        raise InvalidValue(f"`late_by` takes {', '.join(LATE_BY)}; got {excerpt(late_by)}.")
+    later = 0 if unit is None else microseconds(unit, "unit")
+    if later < 0 or later % 1000:
+        raise InvalidValue(f"`unit` must be whole milliseconds; got {excerpt(unit)}.")
+    return Session(None if gap is None else _positive(gap), gap_column, late_by, later)
+
+
+def _positive(gap: Duration) -> int:
+    length = microseconds(gap, "gap")
+    if length <= 0:
+        raise InvalidValue(f"`gap` must be positive; got {excerpt(gap)}.")
+    if length > MOST_GAP:
+        raise InvalidValue(f"`gap` must be shorter than {show(MOST_GAP // 86_400_000_000 * 86_400_000_000)}.")
+    return length

@@ -1,0 +1,253 @@
+"""Sessions in a bucket against sessions by definition, under both rules of lateness and every emission."""
+
+import random
+import time
+
+import numpy as np
+import pytest
+from oracle import moment, shape_of
+from sessions import World, stream
+
+from slicing import group_by, tumbling
+from slicing.emission.emission import early, on_close, on_update
+from slicing.engines.sessions import SessionBucket, all_sessions
+from slicing.errors import InvalidType, InvalidValue, StateMismatch
+from slicing.spark.strategy import strategy
+from slicing.state.fingerprint import fingerprint_of
+from slicing.windows.session import session
+
+EMISSIONS = [
+    on_close(),
+    on_close(corrections=True),
+    on_update(),
+    on_update(latest_only=True),
+    early(records=3),
+    early(every="10 milliseconds"),
+]
+MS = 1000
+
+
+@pytest.mark.parametrize("held", [True, False], ids=["held", "read"])
+@pytest.mark.parametrize("late_by", ["record", "session"])
+@pytest.mark.parametrize("emission", EMISSIONS, ids=str)
+def test_sessions_are_those_of_the_definition(emission, late_by, held):
+    seen = {"merged": 0, "late": 0, "rows": 0}
+    for seed in range(3):
+        rng = random.Random(seed)
+        grace = rng.choice([0, 15 * MS, 40 * MS])
+        world = World(session("10 milliseconds", late_by=late_by), emission=emission, grace=grace, held=held)
+        now = 0
+        for records, watermark in stream(rng, 40):
+            now += rng.choice([1, 5, 12])
+            got = world.step(records, watermark, now)
+            seen["merged"] += sum(kind == "merged" for kind, *_ in got)
+            seen["rows"] += len(got)
+        seen["late"] += world.late
+        world.drain()
+    assert seen["rows"] > 100
+    assert seen["late"] > 20
+    assert (seen["merged"] > 3) is (not emission.once)
+
+
+@pytest.mark.parametrize("late_by", ["record", "session"])
+@pytest.mark.parametrize("emission", [on_close(), on_update(), early(records=3)], ids=str)
+def test_each_record_may_bring_a_gap(emission, late_by):
+    """Gaps of null, 0 and below, and records without a time, are in no session."""
+    gaps, rows, left_out = [None, 0, -5, 1, 2000, 10_000, 10_000, 35_000], 0, 0
+    for seed in range(4):
+        rng = random.Random(f"gaps {seed}")
+        world = World(session(gap_column="gap", late_by=late_by), emission=emission, grace=rng.choice([0, 20 * MS]))
+        for records, watermark in stream(rng, 30, gaps=gaps):
+            records = [(rng.choice([time] * 9 + [None]), *rest) for time, *rest in records]
+            left_out += sum(not world.counts(record) for record in records)
+            rows += len(world.step(records, watermark))
+        world.drain()
+    assert rows > 100
+    assert left_out > 100
+
+
+@pytest.mark.parametrize("name", ["joined", "rows", "floats", "variance", "highest"])
+@pytest.mark.parametrize("late_by", ["record", "session"])
+def test_every_kind_of_function_goes_into_sessions(name, late_by):
+    """`joined` is ordered: what a session had comes before what came, and that by its time."""
+    for seed in range(2):
+        rng = random.Random(f"{name} {seed}")
+        world = World(session("10 milliseconds", late_by=late_by), (name, "sum"), emission=on_update(), grace=40 * MS)
+        for records, watermark in stream(rng, 30):
+            world.step(records, watermark, partitions=1 if name == "joined" else 3)
+        world.drain()
+
+
+def test_order_is_that_of_times_whatever_the_chunks_and_buckets():
+    """Of a micro-batch; so sub-sessions, which may lie within each other, are not made of what is ordered."""
+    window = session("10 milliseconds", late_by="session")
+    assert not World(window, ("joined", "sum")).strategy.merges
+    assert World(window, ("sum",)).strategy.merges
+    rng = random.Random(3)
+    world = World(window, ("joined",))
+    times = [rng.randrange(40 * MS) for _ in range(60)]
+    got = world.step([(time, 1, number, 0) for number, time in enumerate(times)], 1000, partitions=5)
+    ((_, (_, text)),) = got.items()
+    assert text == "".join(f"{number}," for number in sorted(range(60), key=lambda number: times[number]))
+
+
+def test_kafkas_sessions_close_a_unit_later_and_merge_at_the_same_distance():
+    """With a unit of 1 ms [0, 10] is [0, 10 + gap + 1): closed at 16, not at 15; 15 joins it, 16 does not."""
+    world = World(session("5 milliseconds", late_by="session", unit="1 millisecond"))
+    world.step([(0, 1, 1, 0), (5 * MS, 1, 1, 0), (11 * MS, 1, 1, 0)], 10)
+    assert world.step([], 10) == {}
+    assert list(world.step([], 11)) == [("final", 1, 0, 11 * MS)]
+    assert list(world.step([], 17)) == [("final", 1, 11 * MS, 17 * MS)]
+
+
+def test_what_closed_is_forgotten_and_never_merged_with():
+    """::
+
+    stored     [0           20)  closed by 20, its rows still stored beside those of other keys
+    then           [12       22) not late, and a session of its own
+    """
+    world = World(session("10 milliseconds"))
+    others = [(1000 * MS, key, 1, 0) for key in range(2, 8)]
+    world.step([(0, 1, 1, 0), (10 * MS, 1, 1, 0), *others], 15)
+    assert list(world.step([], 20)) == [("final", 1, 0, 20 * MS)]
+    assert world.bucket().sessions.count == 8
+    world.step([(12 * MS, 1, 5, 0)], 20)
+    assert world.bucket().sessions.count == 7, "what is void was written out of its way"
+    world.step([(1001 * MS, 3, 5, 0)], 20)
+    assert list(world.step([], 22)) == [("final", 1, 12 * MS, 22 * MS)]
+    world.drain()
+
+
+@pytest.mark.parametrize("emission", [on_update(), early(records=2)], ids=str)
+def test_what_was_shown_of_closed_sessions_is_forgotten_too(emission):
+    world = World(session("10 milliseconds"), emission=emission)
+    others = [(1000 * MS, key, 1, 0) for key in [*range(2, 8)] * 2]
+    world.step([(0, 1, 1, 0), (10 * MS, 1, 1, 0), *others], 15)
+    world.step([], 20)
+    world.step([(12 * MS, 1, 5, 0), (12 * MS, 1, 5, 0)], 20)
+    world.step([(14 * MS, 1, 5, 0), (14 * MS, 1, 5, 0)], 20)
+    world.drain()
+
+
+@pytest.mark.parametrize("late_by", ["record", "session"])
+def test_ten_thousand_sub_sessions_of_one_key_come_at_once(late_by):
+    """And a day of one session, which they bridge."""
+    world = World(session("1 second", late_by=late_by), names=("sum",))
+    far = [(number * 3_000_000, 1, 1, 0) for number in range(10_000)]
+    began = time.perf_counter()
+    bucket = world.bucket()
+    bucket.add(world.shipped(far))
+    assert list(bucket.close(moment(0))) == []
+    assert bucket.extent() == {"open_windows": 10_000, "slices": 10_000}
+    between = [(number * 1_000_000, 1, 1, 0) for number in range(30_000)]
+    bucket = world.bucket()
+    bucket.add(world.shipped(between))
+    rows = world.rows(bucket.close(moment(40_000_000)))
+    assert time.perf_counter() - began < 5
+    assert rows == {("final", 1, 0, 30_000_000_000): [40_000, 40_000]}
+    assert not world.store.pages
+
+
+def test_a_session_that_grows_for_ever_does_not_pile_up():
+    """Its rows are merged as soon as more than half of them say nothing; idle keys are gone."""
+    world = World(session("10 milliseconds"), names=("sum",))
+    written = 0
+    for step in range(300):
+        world.store.forget_counts()
+        bucket = world.bucket()
+        bucket.add(world.shipped([(step * 5 * MS, 1, 1, 0), (step * 5 * MS, 2 + step, 1, 0)]))
+        list(bucket.close(moment(step * 5)))
+        assert world.bucket().sessions.count <= 12
+        written += bucket.pages.written
+    assert written <= 3 * 600
+    assert len(world.store.text) < 2000
+
+
+def test_gaps_of_a_millisecond_and_of_a_month():
+    for gap in ("1 millisecond", "30 days"):
+        rng = random.Random(gap)
+        world = World(session(gap), emission=on_update())
+        for records, watermark in stream(rng, 15, gap=world.window.gap):
+            world.step(records, watermark)
+        world.drain()
+
+
+@pytest.mark.parametrize("emission", EMISSIONS, ids=str)
+def test_a_watermark_from_1970_to_now_costs_nothing(emission):
+    world = World(session("10 milliseconds"), emission=emission, names=("sum",))
+    world.step([(0, 1, 1, 0)], 0)
+    began = time.perf_counter()
+    now = 1_750_000_000_000
+    world.step([(now * MS, 1, 1, 0)], now)
+    world.step([], now + 100)
+    assert time.perf_counter() - began < 0.5
+    assert not world.store.pages
+
+
+def test_keys_times_microseconds_may_leave_64_bits():
+    """Ends of a hundred thousand keys over two hundred thousand years, as a broken clock gives them."""
+    world = World(session("1 second", late_by="session"), names=("sum",))
+    far = 1 << 62
+    keys = np.arange(100_000)
+    records = [
+        (int(key) * 7 - (far if key % 3 == 0 else 0) + (far if key % 3 == 1 else 0), int(key), 1, 0) for key in keys
+    ]
+    shipped = world.shipped(records, chunks=1)
+    found = [len(frame) for frame in all_sessions(world.shape, world.window, shipped)]
+    assert sum(found) == 100_000
+
+
+@pytest.mark.parametrize("names", [("sum", "highest", "floats"), ("joined",)])
+def test_bounded_input_has_the_sessions_of_all_records(names):
+    """Times before 1970 too."""
+    rng = random.Random(11)
+    world = World(session(gap_column="gap"), names=names)
+    records = [r for records, _ in stream(rng, 40, start=-300_000, gaps=[1, 3000, 10_000]) for r in records]
+    chosen = strategy(world.shape, world.strategy.trees, world.strategy.arguments, world.window, judges=False)
+    assert chosen.merges is ("joined" not in names)
+    world.strategy = chosen
+    half = len(records) // 2
+    shipped = [block for part in (records[:half], records[half:]) for block in world.shipped(part)]
+    world.model.emission, world.model.watermark = on_close(), -(1 << 50)
+    wanted = world.model.step(records, 1 << 43)
+    world.compare(world.rows(chosen.all_windows(shipped)), wanted)
+    assert len(wanted) > 40
+
+
+def test_another_gap_is_another_state():
+    world = World(session("10 milliseconds"), names=("sum",))
+
+    def opened(window):
+        found = fingerprint_of(shape_of(window.family, world.cases), ["partials"], [["v"]], "1 bucket")
+        return SessionBucket(world.shape, window, 0, found, world.store, on_close())
+
+    bucket = opened(world.window)
+    bucket.add(world.shipped([(0, 1, 1, 0)]))
+    list(bucket.close(moment(0)))
+    opened(session("10 milliseconds", late_by="session"))
+    with pytest.raises(StateMismatch, match=r'checkpoint `\["session", 10000, null, 0\]`.*`\["session", 20000'):
+        opened(session("20 milliseconds"))
+
+
+def test_calls_are_shown_and_checked():
+    assert repr(session("30 minutes")) == "session('30 minutes')"
+    assert repr(session(gap_column="g", late_by="session")) == "session(gap_column='g', late_by='session')"
+    assert repr(session("1 hour", unit="1 millisecond")) == "session('1 hour', unit='1 millisecond')"
+    assert session("1 hour") == session("60 minutes")
+    for error, words, call in [
+        (InvalidValue, "either `gap` or `gap_column`", lambda: session()),
+        (InvalidValue, "either `gap` or `gap_column`", lambda: session("1 hour", gap_column="g")),
+        (InvalidType, "name of a column", lambda: session(gap_column=3)),
+        (InvalidValue, "`gap` must be positive; got '0 seconds'", lambda: session("0 seconds")),
+        (InvalidValue, "must be shorter than", lambda: session("99999999 weeks")),
+        (InvalidValue, "`late_by` takes record, session; got 'key'", lambda: session("1 hour", late_by="key")),
+        (InvalidValue, "`unit` must be whole milliseconds", lambda: session("1 hour", unit="1 microsecond")),
+        (InvalidValue, "of session.* records decide", lambda: session("1 hour").windows_of(0)),
+        (InvalidValue, "records decide where it ends. Give it a call alone", both),
+    ]:
+        with pytest.raises(error, match=words):
+            call()
+
+
+def both():
+    group_by(None, "k").window(session("1 hour"), tumbling("1 hour"), time="ts")
