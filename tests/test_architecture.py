@@ -26,7 +26,13 @@ ROOMS = (
 # Inside `slicing.spark`; modules of a line may import each other.
 SPARK = (
     {"slicing.spark"},
-    {"slicing.spark.columns", "slicing.spark.metrics", "slicing.spark.labels", "slicing.spark.requirements"},
+    {
+        "slicing.spark.columns",
+        "slicing.spark.flat",
+        "slicing.spark.metrics",
+        "slicing.spark.labels",
+        "slicing.spark.requirements",
+    },
     {"slicing.spark.late"},
     {"slicing.spark.plausible", "slicing.spark.progress", "slicing.spark.preaggregate", "slicing.spark.query"},
     {"slicing.spark.sessions", "slicing.spark.sub_sessions"},

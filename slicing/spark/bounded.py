@@ -10,8 +10,8 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
-from slicing.aggregates.fields import Field
-from slicing.spark.output import completed, flat_counts, flat_windows, framed
+from slicing.spark.flat import Flat
+from slicing.spark.output import flat_counts, flat_windows, framed
 from slicing.spark.query import Query
 from slicing.spark.strategy import Eager, Mixed, Sliced, strategy
 
@@ -21,7 +21,7 @@ class AssembleAll:
     """The function for `mapInArrow` behind the shuffle; rows of a bucket come together, in the order of the input."""
 
     strategy: Sliced | Eager | Mixed
-    fields: tuple[Field, ...]
+    flat: Flat
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """The windows of bucket after bucket."""
@@ -32,11 +32,11 @@ class AssembleAll:
                 shipped += self.strategy.shipped({name: (value,) for name, value in row.items()})
                 refused = {cause: count + row[cause] for cause, count in refused.items()}
             if any(refused.values()):
-                yield from completed(flat_counts(refused), self.fields).to_batches()
+                yield from self.flat.completed(flat_counts(refused)).to_batches()
             for windows in self.strategy.all_windows(shipped):
                 for some in framed(self.strategy.shape, windows):
                     table = flat_windows(self.strategy.shape, some, wide=self.strategy.wide)
-                    yield from completed(table, self.fields).to_batches()
+                    yield from self.flat.completed(table).to_batches()
 
 
 def _rows(batches: Iterable[pa.RecordBatch]) -> Iterator[dict[str, Any]]:
@@ -50,4 +50,4 @@ def build(query: Query, labels: tuple[int, ...]) -> DataFrame:
     stage = chosen.first_stage(labels)
     blocks = query.records().mapInArrow(stage, stage.schema)
     grouped = blocks.repartition("bucket").sortWithinPartitions("bucket", "partition", "part")
-    return query.finish(grouped.mapInArrow(AssembleAll(chosen, query.flat_fields()), query.flat_schema()))
+    return query.finish(grouped.mapInArrow(AssembleAll(chosen, query.flat), query.flat.schema))

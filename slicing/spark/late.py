@@ -10,6 +10,7 @@ from pyspark.sql import types as T
 
 from slicing.aggregates.fields import Field
 from slicing.errors import InvalidValue
+from slicing.spark import flat
 from slicing.spark.columns import logical, physical, quoted
 
 LATE = "late"
@@ -18,19 +19,15 @@ LATE = "late"
 DELAY, HELD_DELAY = "spark.watermarkDelayMs", "slicing.watermarkDelayMs"
 """Metadata of event-time columns: where Spark looks for the delay of the watermark, and where it does not."""
 
-LATE_CAUSE = -1
-"""The `cause` of late rows in flat tables, in which that of counts is their position among the counters."""
-
 _TIMES = ("window", "window_end")
 """The column that says when results are of: the window, or the end of windows side by side."""
-_MET = ("end", "records", "watermark", "taken", "missed")
 _TAG = ("slice", "records", "cause", "watermark", "first_window", "missed")
 _RECORD, _NAME = "record", "windows"
 
 
 def named(names: tuple[str, ...]) -> Column:
     """The name of the windows that a flat row is of."""
-    return F.element_at(F.array(*map(F.lit, names)), F.col("family") + 1)
+    return F.element_at(F.array(*map(F.lit, names)), F.col(flat.FAMILY) + 1)
 
 
 @dataclass(frozen=True)
@@ -47,11 +44,10 @@ class LateColumns:
     size: int | None
     names: tuple[str, ...] | None = None
 
-    def fields(self) -> list[Field]:
-        """The columns, in their order."""
-        record = [] if self.values is None else [Field("time", "bigint"), *self._values()]
-        met = _MET if self.size is not None else (*_MET, "until")
-        return [*(Field(name, "bigint") for name in met), *record]
+    @property
+    def kinds(self) -> tuple[str, ...] | None:
+        """The kinds in which the values of a record travel, None if no records do."""
+        return None if self.values is None else tuple(physical(field.kind) for field in self.values)
 
     def tag(self, kind: str, record: Column) -> Column:
         """The column that tags late rows; times are of `kind`, `record` is a late record."""
@@ -59,25 +55,22 @@ class LateColumns:
         def interval(start: Column, end: Column) -> Column:
             return F.struct(logical(start, kind).alias("start"), logical(end, kind).alias("end"))
 
-        taken = F.col("taken")
-        until = F.col("until") if self.size is None else taken + F.lit(self.size)
+        taken = F.col(flat.TAKEN)
+        until = F.col(flat.UNTIL) if self.size is None else taken + F.lit(self.size)
         columns = [
-            interval(F.col("start"), F.col("end")),
-            F.col("records"),
+            interval(F.col(flat.START), F.col(flat.END)),
+            F.col(flat.RECORDS),
             F.when(taken.isNull(), F.lit("late")).otherwise(F.lit("late_for_some")),
-            logical(F.col("watermark"), kind),
+            logical(F.col(flat.WATERMARK), kind),
             F.when(taken.isNotNull(), interval(taken, until)),
-            F.col("missed"),
+            F.col(flat.MISSED),
         ]
         fields = [column.alias(name) for column, name in zip(columns, _TAG, strict=True)]
         if self.names:
             fields.append(named(self.names).alias(_NAME))
         if self.values is not None:
-            fields.append(F.when(F.col("time").isNotNull(), record).alias(_RECORD))
-        return F.when(F.col("cause") == LATE_CAUSE, F.struct(*fields)).alias(LATE)
-
-    def _values(self) -> list[Field]:
-        return [Field(f"v{i}", physical(field.kind)) for i, field in enumerate(self.values or ())]
+            fields.append(F.when(F.col(flat.TIME).isNotNull(), record).alias(_RECORD))
+        return F.when(F.col(flat.CAUSE) == flat.LATE_ROW, F.struct(*fields)).alias(LATE)
 
 
 def results(df: DataFrame) -> DataFrame:

@@ -19,8 +19,9 @@ from slicing.blocks.sizes import row_sizes, runs
 from slicing.emission.emission import KINDS, ON_CLOSE, WITH_OLD, Emission
 from slicing.emission.lateness import Refused
 from slicing.errors import ResultOverflow
+from slicing.spark import flat
 from slicing.spark.columns import physical
-from slicing.spark.late import LATE_CAUSE
+from slicing.spark.flat import numbered
 from slicing.spark.metrics import COUNTERS, TIMERS
 from slicing.windows.family import Family
 
@@ -44,13 +45,6 @@ def framed(shape: Shape, rows: Rows) -> Iterator[Rows]:
         yield rows.take(np.arange(start, end))
 
 
-def completed(table: pa.Table, fields: Sequence[Field]) -> pa.Table:
-    """A flat table with all columns of the second stage, in their order, null where it has none."""
-    there = set(table.column_names)
-    columns = [table[f.name] if f.name in there else pa.nulls(len(table), arrow_type(f.kind)) for f in fields]
-    return pa.table(columns, [field.name for field in fields])
-
-
 def flat_windows(
     shape: Shape, windows: Windows, emission: Emission = ON_CLOSE, revision: int = 0, wide: bool = False
 ) -> pa.Table:
@@ -63,16 +57,16 @@ def flat_windows(
     columns = _keys(shape, windows.names.take(pa.array(windows.keys)))
     end = pa.array(windows.ends_by(own.slicing))
     start = end if wide else pa.array(own.slicing.window_start(windows.windows))
-    columns |= {"start": start, "stop": end, "family": _all(len(windows), windows.family)}
+    columns |= {flat.START: start, flat.STOP: end, flat.FAMILY: _all(len(windows), windows.family)}
     if wide:
         results = _side_by_side(shape, windows)
     else:
         of_rows = _results_of_held if windows.kind == "merged" else _results_of_all
         results = of_rows(own, windows)
-    columns |= _numbered("r", results)
+    columns |= numbered(flat.RESULT, results)
     if not emission.once:
         kind = pa.repeat(pa.scalar(KINDS.index(windows.kind), pa.int8()), len(windows))
-        columns |= {"kind": kind, "revision": pa.repeat(revision, len(windows))}
+        columns |= {flat.KIND: kind, flat.REVISION: pa.repeat(revision, len(windows))}
     if emission.what == WITH_OLD:
         columns |= _replaced(shape, windows, wide)
     return pa.table(columns)
@@ -80,10 +74,6 @@ def flat_windows(
 
 def _all(count: int, family: int) -> pa.Array:
     return pa.array(np.full(count, family, np.int32))
-
-
-def _numbered(prefix: str, arrays: Sequence[pa.Array], first: int = 0) -> dict[str, pa.Array]:
-    return {f"{prefix}{first + i}": array for i, array in enumerate(arrays)}
 
 
 def _window_of(shape: Shape, windows: Windows) -> Callable[[int], str]:
@@ -117,12 +107,12 @@ def _results_of_held(shape: Shape, windows: Windows) -> list[pa.Array]:
 def _replaced(shape: Shape, windows: Windows, wide: bool) -> dict[str, pa.Array]:
     """Whether there was a result before, and what it was."""
     there = np.zeros(len(windows), dtype=bool) if windows.old is None else windows.old.records > 0
-    columns = {"replaces": pa.array(there)}
+    columns = {flat.REPLACES: pa.array(there)}
     if windows.old is None or not there.any():
         return columns
     own = shape.over(shape.slicing.families[windows.family])
     old = _side_by_side(shape, windows.old) if wide else _results_of_held(own, windows.old)
-    return columns | _numbered("o", old)
+    return columns | numbered(flat.OLD, old)
 
 
 def flat_late_partials(
@@ -134,9 +124,9 @@ def flat_late_partials(
     """
     columns = _keys(shape, block.names.take(pa.array(block.keys)))
     results = _all_results(shape, block, lambda row: place(shape, block.names, block.keys[row], block.slices[row]))
-    columns |= _numbered("r", results, family * len(results) if wide else 0)
+    columns |= numbered(flat.RESULT, results, family * len(results) if wide else 0)
     columns |= _met(shape.slicing, refused, block, family)
-    return pa.table(columns | {"records": pa.array(block.records)})
+    return pa.table(columns | {flat.RECORDS: pa.array(block.records)})
 
 
 def flat_late_records(
@@ -144,23 +134,23 @@ def flat_late_records(
 ) -> pa.Table:
     """One row per refused record, without results. `values` are the columns of values."""
     columns = _keys(shape, records.names) | _met(shape.slicing, refused, records, family)
-    columns["time"] = pa.array(records.times)
+    columns[flat.TIME] = pa.array(records.times)
     pairs = zip(records.values, values, strict=True)
-    return pa.table(columns | {f"v{i}": _travelling(array, field.kind) for i, (array, field) in enumerate(pairs)})
+    return pa.table(columns | numbered(flat.VALUE, [_travelling(array, field.kind) for array, field in pairs]))
 
 
 def _met(slicing: Family, refused: Refused[Any], rows: Block | Records, family: int) -> dict[str, pa.Array]:
     slices = rows.slices
     missed, count = refused.missed(slicing, slices), len(slices)
     return {
-        "cause": pa.array(np.full(count, LATE_CAUSE, np.int32)),
-        "family": _all(count, family),
-        "start": pa.array(slicing.slice_start(slices)),
-        "end": pa.array(rows.ends if isinstance(rows, ENDING) else slicing.slice_start(slices + 1)),
-        "watermark": pa.array(np.full(count, refused.watermark)),
-        "taken": pa.array(slicing.window_start(missed.taken), mask=missed.by_all),
-        "until": pa.array(slicing.window_end(missed.taken), mask=missed.by_all),
-        "missed": pa.array(missed.windows),
+        flat.CAUSE: pa.array(np.full(count, flat.LATE_ROW, np.int32)),
+        flat.FAMILY: _all(count, family),
+        flat.START: pa.array(slicing.slice_start(slices)),
+        flat.END: pa.array(rows.ends if isinstance(rows, ENDING) else slicing.slice_start(slices + 1)),
+        flat.WATERMARK: pa.array(np.full(count, refused.watermark)),
+        flat.TAKEN: pa.array(slicing.window_start(missed.taken), mask=missed.by_all),
+        flat.UNTIL: pa.array(slicing.window_end(missed.taken), mask=missed.by_all),
+        flat.MISSED: pa.array(missed.windows),
     }
 
 
@@ -174,7 +164,8 @@ def _all_results(shape: Shape, rows: Windows | Block, where: Callable[[int], str
 
 
 def _keys(shape: Shape, names: pa.Table) -> dict[str, pa.Array]:
-    return {f"k{i}": _travelling(names.column(i), field.kind) for i, field in enumerate(shape.keys)}
+    pairs = zip(names.columns, shape.keys, strict=True)
+    return numbered(flat.KEY, [_travelling(column, field.kind) for column, field in pairs])
 
 
 def _results(
@@ -199,7 +190,7 @@ def flat_counts(counts: dict[str, int]) -> pa.Table:
     """One row per count that is not zero: its position among the counters, and the number as `start`."""
     found = [(cause, counts[name]) for cause, name in enumerate((*COUNTERS, *TIMERS)) if counts.get(name)]
     causes, numbers = zip(*found, strict=True) if found else ((), ())
-    return pa.table({"start": pa.array(numbers, pa.int64()), "cause": pa.array(causes, pa.int32())})
+    return pa.table({flat.START: pa.array(numbers, pa.int64()), flat.CAUSE: pa.array(causes, pa.int32())})
 
 
 def _travelling(array: pa.Array | pa.ChunkedArray, kind: str) -> pa.Array | pa.ChunkedArray:

@@ -15,7 +15,9 @@ from slicing.aggregates.fields import Field
 from slicing.blocks.block import Shape
 from slicing.emission.emission import KINDS, WITH_OLD, Emission, Every
 from slicing.emission.lateness import COUNTS, RECORDS
+from slicing.spark import flat
 from slicing.spark.columns import Key, kind_of_type, logical, physical, quoted
+from slicing.spark.flat import Flat
 from slicing.spark.late import DELAY, HELD_DELAY, LateColumns, named
 from slicing.spark.metrics import COUNTERS, EXTENT, METRICS, TIMERS
 from slicing.windows.clock import ProcessingTime
@@ -70,9 +72,9 @@ class Query:
         """What the first stage reads: time, leaves of the key, values."""
         leaves = [column for key in self.keys for column, _ in key.leaves()]
         leaves = (leaves or [F.lit(True)]) + self._gap()
-        named = [leaf.alias(f"k{i}") for i, leaf in enumerate(leaves)]
-        values = [quoted(name).alias(f"v{i}") for i, name in enumerate(self.columns)]
-        return self.frame.select(self._time().alias("time"), *named, *values)
+        named = [leaf.alias(name) for name, leaf in flat.numbered(flat.KEY, leaves).items()]
+        values = [quoted(name).alias(as_) for as_, name in flat.numbered(flat.VALUE, self.columns).items()]
+        return self.frame.select(self._time().alias(flat.TIME), *named, *values)
 
     def _time(self) -> Column:
         """The time of records; Spark's clock is that of the trigger in all of a micro-batch."""
@@ -100,28 +102,23 @@ class Query:
         waits = isinstance(self.emission.when, Every) or self.clock is Time.CLOCK
         return waits or (isinstance(self.window, Unbounded) and self.window.ttl is not None)
 
-    def flat_schema(self) -> str:
-        """The columns that the second stage emits, all nullable: a row is a window, a count, or came late.
-
-        `cause` is null for windows, the position in COUNTERS of what `start` counts, or LATE_CAUSE. One column more is
-        all that counting costs the rows of windows. `kind` is the position in `emission.KINDS`, `o0` and so on are
-        results that are replaced, where `replaces` says that there were any.
-        """
-        return ", ".join(map(str, self.flat_fields()))
-
-    def flat_fields(self) -> tuple[Field, ...]:
-        """The columns of `flat_schema`."""
+    @property
+    def flat(self) -> Flat:
+        """The columns that the second stage emits."""
         results = [physical(field.kind) for _ in range(self.widths) for field in self.results()]
-        more = [] if self.once else [Field("kind", "tinyint"), Field("revision", "bigint")]
-        if self.with_old:
-            more += [Field("replaces", "boolean"), *_numbered("o", results)]
-        late = self.late_columns.fields() if self.late_columns else []
-        keys = _numbered("k", [physical(field.kind) for field in self.shape.keys])
-        stop = [Field("stop", "bigint")] if self.window.family.size is None and not self.window.wide else []
+        late, differ = self.late_columns, self.window.family.size is None
         told_apart = self._calls if late else self.window.names and not self.window.wide
-        which = [Field("family", "int")] if told_apart else []
-        known = (*keys, Field("start", "bigint"), *stop, *which)
-        return (*known, *_numbered("r", results), *more, Field("cause", "int"), *late)
+        return Flat(
+            keys=tuple(physical(field.kind) for field in self.shape.keys),
+            results=tuple(results),
+            values=late.kinds if late else None,
+            stops=differ and not self.window.wide,
+            families=bool(told_apart),
+            again=not self.once,
+            replaces=self.with_old,
+            late=late is not None,
+            untils=differ,
+        )
 
     @property
     def widths(self) -> int:
@@ -160,26 +157,27 @@ class Query:
         """The fields of all results, in order."""
         return [field for kernel in self.shape.kernels for field in kernel.results]
 
-    def finish(self, flat: DataFrame) -> DataFrame:
+    def finish(self, table: DataFrame) -> DataFrame:
         """Observe the counts, then build keys, `window` and results from the flat columns."""
         counts = [
             F.coalesce(
-                (F.max if counter in EXTENT else F.sum)(F.when(F.col("cause") == cause, F.col("start"))), F.lit(0)
+                (F.max if counter in EXTENT else F.sum)(F.when(F.col(flat.CAUSE) == cause, F.col(flat.START))), F.lit(0)
             ).alias(counter)
             for cause, counter in enumerate((*COUNTERS, *TIMERS) if self.timed else COUNTERS)
         ]
-        rows = flat.observe(self.metrics_name(), *counts)
-        rows = rows.where("cause is null or cause < 0" if self.late_columns else "cause is null")
-        leaves = iter([F.col(f"k{i}") for i in range(len(self.shape.keys))])
+        rows = table.observe(self.metrics_name(), *counts)
+        is_window = F.col(flat.CAUSE).isNull()
+        rows = rows.where(is_window | (F.col(flat.CAUSE) == flat.LATE_ROW) if self.late_columns else is_window)
+        leaves = map(F.col, flat.numbered(flat.KEY, self.shape.keys))
         keys = [key.rebuild(leaves) for key in self.keys]
-        results = self._result_columns("r")
+        results = self._result_columns(flat.RESULT)
         if not self.once:
             marks = {EMISSION: str(self.emission)}
-            kind = F.element_at(F.array(*map(F.lit, KINDS)), F.col("kind") + 1)
+            kind = F.element_at(F.array(*map(F.lit, KINDS)), F.col(flat.KIND) + 1)
             results.append(kind.alias("emission", metadata=marks))
-            results.append(F.col("revision").alias("revision", metadata=marks))
+            results.append(F.col(flat.REVISION).alias("revision", metadata=marks))
         if self.with_old:
-            results.append(F.when(F.col("replaces"), F.struct(*self._result_columns("o"))).alias("old"))
+            results.append(F.when(F.col(flat.REPLACES), F.struct(*self._result_columns(flat.OLD))).alias("old"))
         return rows.select(*keys, *self._window_columns(), *results, *self._late_tag(keys))
 
     def metrics_name(self) -> str:
@@ -200,10 +198,10 @@ class Query:
             kind = f"struct<start:{self._time_kind},end:{self._time_kind}>"
             return [F.lit(None).cast(kind).alias("window", metadata={EMISSION: str(self.emission)})]
         if self.window.wide:
-            return [self._time_column(logical(F.col("start"), self._time_kind), "window_end", {})]
+            return [self._time_column(logical(F.col(flat.START), self._time_kind), "window_end", {})]
         size = self.window.family.size
-        stop = F.col("stop") if size is None else F.col("start") + F.lit(size)
-        start, end = (logical(column, self._time_kind) for column in (F.col("start"), stop))
+        stop = F.col(flat.STOP) if size is None else F.col(flat.START) + F.lit(size)
+        start, end = (logical(column, self._time_kind) for column in (F.col(flat.START), stop))
         window = F.struct(start.alias("start"), end.alias("end"))
         columns = [self._time_column(window, "window", {_WINDOW: True})]
         return [*columns, named(self.window.names).alias("windows")] if self.window.names else columns
@@ -218,7 +216,7 @@ class Query:
             delay = HELD_DELAY if self.late_columns else DELAY
             metadata[delay] = self.frame.schema[self.time].metadata[DELAY]
         if self.late_columns:
-            column = F.when(F.col("cause").isNull(), column)
+            column = F.when(F.col(flat.CAUSE).isNull(), column)
         return column.alias(name, metadata=metadata)
 
     def _late_tag(self, keys: list[Column]) -> list[Column]:
@@ -226,17 +224,17 @@ class Query:
         if self.late_columns is None:
             return []
         record = {key.name: column for key, column in zip(self.keys, keys, strict=True)}
-        record.setdefault(self.time, logical(F.col("time"), self._time_kind).alias(self.time))
-        for i, field in enumerate(self.late_columns.values or ()):
-            record.setdefault(field.name, logical(F.col(f"v{i}"), field.kind).alias(field.name))
+        record.setdefault(self.time, logical(F.col(flat.TIME), self._time_kind).alias(self.time))
+        for column, field in flat.numbered(flat.VALUE, self.late_columns.values or ()).items():
+            record.setdefault(field.name, logical(F.col(column), field.kind).alias(field.name))
         return [self.late_columns.tag(self._time_kind, F.struct(*record.values()))]
 
     def _result_columns(self, prefix: str) -> list[Column]:
         columns, at = [], 0
         for each in self.widths * self.shape.kernels:
             fields = [
-                logical(F.col(f"{prefix}{at + i}"), field.kind).alias(field.name)
-                for i, field in enumerate(each.results)
+                logical(F.col(column), field.kind).alias(field.name)
+                for column, field in flat.numbered(prefix, each.results, at).items()
             ]
             at += len(each.results)
             single = len(fields) == 1 and not isinstance(each.aggregate.init(), tuple)
@@ -253,7 +251,3 @@ def _nested(nesting: Nesting, columns: Iterator[Column], suffix: str = "") -> It
     """One column for each result, those of a struct together."""
     for name, parts in nesting:
         yield (F.struct(*_nested(parts, columns)) if parts else next(columns)).alias(name + suffix)
-
-
-def _numbered(prefix: str, kinds: list[str]) -> list[Field]:
-    return [Field(f"{prefix}{i}", kind) for i, kind in enumerate(kinds)]

@@ -25,7 +25,6 @@ from slicing.errors import StateMismatch
 from slicing.spark.late import LateColumns
 from slicing.spark.output import (
     FRAME_BYTES,
-    completed,
     flat_counts,
     flat_late_partials,
     flat_late_records,
@@ -87,7 +86,7 @@ class Buckets(StatefulProcessor):
     def __init__(self, strategy: Sliced | Eager | Mixed, query: Query, fingerprint: Fingerprint):
         self.strategy, self.fingerprint = strategy, fingerprint
         self.grace, self.emission, self.late_columns = query.grace, query.emission, query.late_columns
-        self.fields = query.flat_fields()
+        self.flat = query.flat
         self.by_clock, self.time = query.by_clock, query.clock
 
     @property
@@ -215,7 +214,7 @@ class Buckets(StatefulProcessor):
     @of_stage(OUTPUT)
     def _frame(self, table: pa.Table) -> pd.DataFrame:
         # Arrow-backed columns reach Spark without a copy, with their nulls, and with integers as integers.
-        frame: pd.DataFrame = completed(table, self.fields).combine_chunks().to_pandas(types_mapper=_pandas_type)
+        frame: pd.DataFrame = self.flat.completed(table).combine_chunks().to_pandas(types_mapper=_pandas_type)
         return frame
 
 
@@ -250,7 +249,7 @@ def build(
     flat = blocks.groupBy("bucket").transformWithStateInPandas(
         # Always Append, also for rows that replace others: Spark refuses a checkpoint of another mode.
         processor,
-        query.flat_schema(),
+        query.flat.schema,
         outputMode="Append",
         timeMode=processor.time_mode,
     )
