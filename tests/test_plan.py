@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 import combinators as C
-from slicing import Aggregate, hopping, tumbling
+from slicing import Aggregate, hopping, tumbling, unbounded
 from slicing.aggregates.fields import Field
 from slicing.aggregates.kernels import kernel
 from slicing.aggregates.sharing import sharing
@@ -15,6 +15,8 @@ from slicing.blocks.block import Shape
 from slicing.emission.emission import early, on_update
 from slicing.explain.costs import Cost, Costs
 from slicing.explain.plan import Plan
+from slicing.explain.unbounded import TotalsPlan
+from slicing.windows.family import RUNS
 
 HOUR = hopping("1 hour", "1 minute")
 ADDED = Aggregate(lambda: (0, 0), lambda acc, v: (acc[0] + 1, acc[1] + v), lambda a, b: (a[0] + b[0], a[1] + b[1]))
@@ -242,3 +244,18 @@ def test_text_comes_besides():
     (assembly,) = plan_of(it=C.mode("s").resolve(("string",))).assemblies
     assert assembly.size == "16 bytes and its text for each different value"
     assert assembly.partial_bytes == 32
+
+
+def test_totals_are_counted_in_rows_of_a_ledger():
+    window = unbounded()
+    shape = Shape(window.family, (Field("user", "string"),), (kernel("orders", COUNT), kernel("largest", LARGEST)))
+    plan = TotalsPlan(window, shape, (RUNS, RUNS), True, 4, 2, on_update())
+    assert plan.per_record == Cost(2, 2)
+    lines = str(plan).splitlines()
+    assert "orders   totals  it never closes  columns       n bigint" in lines
+    assert lines[-2] == "largest        2 rows         16 bytes a partial, about"
+    assert "about 88 bytes per key before compression" in lines
+    assert not any(word in line for word in ("slice", "stripe", "per window") for line in lines)
+    ticking = replace(plan, emission=early(records=5))
+    assert ticking.per_record == Cost(4, 4)
+    assert "what has not gone out  2 rows         20 bytes" in str(ticking).splitlines()

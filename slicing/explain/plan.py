@@ -261,6 +261,10 @@ class Plan:
             return "asked for"
         return "exact `invert`" if tree == "two_layer" else "only `combine`"
 
+    def _tree(self, each: Assembly) -> str:
+        """How the tree of a result is called."""
+        return each.tree.replace("_", "-")
+
     def _overview(self) -> str:
         source = "a stream" if self.streaming else "bounded input"
         partitions = counted(self.partitions, "shuffle partition")
@@ -313,7 +317,7 @@ class Plan:
 
     def _results(self) -> str:
         rows = [
-            (each.name, _dashed(each.tree), each.reason, each.mode, ", ".join(map(str, each.kernel.fields)))
+            (each.name, self._tree(each), each.reason, each.mode, ", ".join(map(str, each.kernel.fields)))
             for each in self.assemblies
         ]
         table = columns([("result", "tree", "because", "functions by", "partial"), *rows])
@@ -390,10 +394,6 @@ def _combines(assembly: Assembly) -> str:
     text = counted(assembly.combines_per_window, "combine")
     varies = assembly.worst_combines > assembly.combines_per_window
     return f"{text}, {number(assembly.worst_combines)} at worst" if varies else text
-
-
-def _dashed(tree: str) -> str:
-    return tree.replace("_", "-")
 
 
 def size_of(count: int) -> str:

@@ -7,6 +7,7 @@ from pyspark.sql import DataFrame
 from slicing.errors import InvalidValue
 from slicing.explain.plan import Plan
 from slicing.explain.sessions import SessionPlan
+from slicing.explain.unbounded import TotalsPlan
 from slicing.spark import bounded, stream
 from slicing.spark.labels import labels
 from slicing.spark.query import Query
@@ -14,6 +15,7 @@ from slicing.spark.requirements import check_stream
 from slicing.spark.strategy import strategy
 from slicing.spark.timers import TimedBuckets, TimedStage
 from slicing.windows.session import Session
+from slicing.windows.unbounded import Unbounded
 
 BUCKETS_PER_PARTITION = 1
 _PARTITIONS = "spark.sql.shuffle.partitions"
@@ -38,8 +40,13 @@ def plan(query: Query, buckets: int | None) -> Plan:
     count = _buckets(buckets, query, partitions)
     chosen = strategy(query.shape, query.trees, query.arguments, query.window)
     options = query.emission, query.late, query.values, chosen.sharing, query.by_clock
-    kind = SessionPlan if isinstance(query.window, Session) else Plan
-    return kind(query.window, query.shape, query.trees, query.streaming, count, partitions, *options)
+    return _kind_of_plan(query)(query.window, query.shape, query.trees, query.streaming, count, partitions, *options)
+
+
+def _kind_of_plan(query: Query) -> type[Plan]:
+    if isinstance(query.window, Session):
+        return SessionPlan
+    return TotalsPlan if query.streaming and isinstance(query.window, Unbounded) else Plan
 
 
 def _partitions(df: DataFrame) -> int:

@@ -1,0 +1,76 @@
+"""What a query over windows that never close will do: totals of keys, rows of a ledger."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from slicing.aggregates.kernel import Kernel
+from slicing.assembly.choice import EAGER
+from slicing.emission.emission import UPDATE
+from slicing.explain.costs import MERGING, Cost
+from slicing.explain.plan import Assembly, Plan, columns, size_of
+from slicing.windows.family import Family
+
+
+@dataclass(frozen=True)
+class TotalsPlan(Plan):
+    """The plan of totals on a stream. Figures are of rows of the state: what came of a key in one micro-batch."""
+
+    @property
+    def eager(self) -> Plan:
+        """The plan to compare with: the total of the key of each record is read, added to, and written."""
+        return replace(self, trees=(EAGER,) * len(self.trees))
+
+    @property
+    def per_record(self) -> Cost:
+        """Rows read and written of a key with records, at most: appended, and once more when half of all are void."""
+        if self.trees[0] == EAGER:
+            return Cost(1, 1)
+        return Cost(2, 2) + (Cost(2, 2) if self._has_marks else Cost(0, 0))
+
+    @property
+    def per_window(self) -> Cost:
+        """Nothing more for a row that goes out: the totals are in the memory of the process."""
+        return Cost(0, 0)
+
+    @property
+    def state_bytes_per_key(self) -> int:
+        """An estimate of the state of a key, before compression."""
+        rows = 2 * (sum(each.partial_bytes for each in self.assemblies) + _ROW_BYTES)
+        return rows + (2 * _ROW_BYTES if self._has_marks else 0)
+
+    @property
+    def _has_marks(self) -> bool:
+        """Whether what has not gone out yet is marked."""
+        return self.emission.when != UPDATE
+
+    def _reason(self, kernel: Kernel, tree: str, family: Family) -> str:
+        return "it never closes"
+
+    def _tree(self, each: Assembly) -> str:
+        return "totals"
+
+    def _shape(self) -> list[tuple[str, str]]:
+        return [("shuffled", "a partial for each key of an input partition")]
+
+    def _costs(self) -> str:
+        eager = str(self.eager.per_record)
+        return columns(
+            [
+                ("rows of a key", "this plan", "eager plan"),
+                ("per micro-batch, at most", str(self.per_record), eager),
+                ("  if small pages are merged, more", str(MERGING), str(Cost(0, 0))),
+                ("  totals held by the process", str(Cost(0, self.per_record.writes)), eager),
+                ("per row that goes out", "1 combine", "1 combine for each record since"),
+            ]
+        )
+
+    def _state(self) -> str:
+        rows = [(each.name, "2 rows", each.size) for each in self.assemblies]
+        marks = [("what has not gone out", "2 rows", f"{_ROW_BYTES} bytes")] if self._has_marks else []
+        total = f"about {size_of(self.state_bytes_per_key)} per key before compression"
+        return columns([("state per key", "kept, at most", "size"), *rows, *marks]) + f"\n{total}"
+
+
+_ROW_BYTES = 20
+"""The clock of its last record (8), code of the key (4), count of records (8)."""
