@@ -289,7 +289,7 @@ def test_long_partials_are_folded_shipped_stored_and_put_out_a_few_at_a_time(mon
 RUN = """
 import resource, sys, tempfile
 import numpy as np, pyarrow as pa
-from oracle import FINGERPRINT, cases, hopping, shape_of
+from oracle import FINGERPRINT, cases, hopping, moment, shape_of
 from slicing import on_change, on_close, on_update
 from slicing.assembly import matrix, portions
 from slicing.blocks import sizes

@@ -196,7 +196,7 @@ def streamed(columns, batches, trees=None):
                 block_of(shape, times[p], keys[p], {n: [c[p] for c in cs] for n, cs in values.items()}) for p in parts
             ]
             bucket.add([decode(shape, encode(shape, block)) for block in blocks])
-        out |= results(shape, list(bucket.close(watermark)))
+        out |= results(shape, list(bucket.close(moment(watermark))))
     assert not store.pages
     return out
 
