@@ -33,7 +33,7 @@ from slicing.engines.bounded import all_frames
 from slicing.engines.bucket import Bucket
 from slicing.errors import FunctionFailed, InvalidValue
 from slicing.state.store import MemoryStore
-from tests.oracle import FINGERPRINT, hopping, results, windows_of
+from tests.oracle import FINGERPRINT, hopping, moment, results, windows_of
 from tests.tracing import assert_same, both, drawn, exact, float_sums, folded, held, objects, outcome
 from tests.users import USERS, asserting
 

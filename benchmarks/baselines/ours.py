@@ -8,7 +8,7 @@ from pyspark.sql import DataFrame
 
 import combinators as C
 from benchmarks.baselines.query import keys_of
-from slicing import Aggregate, Bound, Emission, fieldwise, group_by, hopping, session
+from slicing import Aggregate, Bound, Emission, cumulating, fieldwise, group_by, hopping, session, tumbling
 from slicing.emission.emission import ON_CLOSE
 
 
@@ -28,6 +28,42 @@ class Ours:
             return windowed.aggregate(**MORE[self.more])
         out = windowed.emit(self.emission).aggregate(records=C.count(), total=C.sum(self.column))
         return out if self.emission.once else out.drop("emission", "revision")
+
+
+@dataclass(frozen=True)
+class OurSizes:
+    """Count and sum of a column in hopping windows of several sizes by one advance, in one call."""
+
+    sizes: tuple[str, ...]
+    column: str = "v"
+
+    def __call__(self, frame: DataFrame, size: str, advance: str) -> DataFrame:
+        """Windows of each size with columns `records` and `total`; `size` is not asked."""
+        windows = [hopping(each, advance) for each in self.sizes]
+        windowed = group_by(frame, *keys_of(frame)).window(*windows, time="ts")
+        return windowed.aggregate(records=C.count(), total=C.sum(self.column))
+
+
+@dataclass(frozen=True)
+class OurCumulating:
+    """Count and sum of a long in windows that begin alike and end at each `advance`."""
+
+    def __call__(self, frame: DataFrame, size: str, advance: str) -> DataFrame:
+        """Windows with columns `records` and `total`."""
+        windowed = group_by(frame, *keys_of(frame)).window(cumulating(size, step=advance), time="ts")
+        return windowed.aggregate(records=C.count(), total=C.sum("v"))
+
+
+@dataclass(frozen=True)
+class OurDays:
+    """Count and sum of a long in days by the wall clock of a zone."""
+
+    zone: str
+
+    def __call__(self, frame: DataFrame, size: str, advance: str) -> DataFrame:
+        """Days with columns `records` and `total`; their length is that of the clock."""
+        windowed = group_by(frame, *keys_of(frame)).window(tumbling("1 day", zone=self.zone), time="ts")
+        return windowed.aggregate(records=C.count(), total=C.sum("v"))
 
 
 @dataclass(frozen=True)

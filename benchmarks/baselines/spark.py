@@ -1,6 +1,7 @@
 """What Spark itself can do: `window()`, the same by `explode`, its two steps, and sums over ranges of slices."""
 
 from dataclasses import dataclass
+from functools import reduce
 
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
@@ -48,6 +49,53 @@ class SparkExploded:
         grouped = frame.withColumn("start", F.explode(starts)).groupBy(*keys, "start")
         sums = grouped.agg(F.count("*").alias("records"), F.sum(self.column).alias("total"))
         return sums.select(*keys, window_struct(F.col("start"), F.col("start") + length), "records", "total")
+
+
+@dataclass(frozen=True)
+class SparkSizes:
+    """Bounded: windows of several sizes, one query after the other."""
+
+    sizes: tuple[str, ...]
+    column: str = "v"
+
+    def __call__(self, frame: DataFrame, size: str, advance: str) -> DataFrame:
+        """The rows of all."""
+        query = SparkExploded(self.column)
+        return reduce(DataFrame.unionAll, [query(frame, each, advance) for each in self.sizes])
+
+
+@dataclass(frozen=True)
+class SparkCumulating:
+    """Bounded: windows that begin at each multiple of `size` and end at each `advance`, by `explode`."""
+
+    def __call__(self, frame: DataFrame, size: str, advance: str) -> DataFrame:
+        """Every record copied into every window that ends behind it."""
+        keys, step, length = keys_of(frame), microseconds(advance, "advance"), microseconds(size, "size")
+        time = F.unix_micros("ts")
+        start, slice_start = (time - F.pmod(time, F.lit(each)) for each in (length, step))
+        ends = F.explode(F.sequence(slice_start + step, start + length, F.lit(step)))
+        grouped = frame.withColumn("start", start).withColumn("end", ends).groupBy(*keys, "start", "end")
+        sums = grouped.agg(F.count("*").alias("records"), F.sum("v").alias("total"))
+        return sums.select(*keys, window_struct(F.col("start"), F.col("end")), "records", "total")
+
+
+@dataclass(frozen=True)
+class SparkDays:
+    """Bounded: days of a zone, by `date_trunc`."""
+
+    zone: str
+
+    def __call__(self, frame: DataFrame, size: str, advance: str) -> DataFrame:
+        """Every record in the day of its clock."""
+        keys = keys_of(frame)
+        day = F.to_date(F.from_utc_timestamp("ts", self.zone))
+        grouped = frame.withColumn("day", day).groupBy(*keys, "day")
+        sums = grouped.agg(F.count("*").alias("records"), F.sum("v").alias("total"))
+        start, end = (
+            F.unix_micros(F.to_utc_timestamp(each.cast("timestamp"), self.zone))
+            for each in (F.col("day"), F.date_add("day", 1))
+        )
+        return sums.select(*keys, window_struct(start, end), "records", "total")
 
 
 @dataclass(frozen=True)
