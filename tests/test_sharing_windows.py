@@ -19,6 +19,7 @@ from slicing.blocks.block import Shape
 from slicing.emission.emission import early, on_change, on_close, on_update
 from slicing.engines.shared import SharedBucket, UnsharedBucket
 from slicing.errors import StateMismatch
+from slicing.explain.plan import Plan
 from slicing.spark.output import flat_late_partials, flat_windows
 from slicing.spark.strategy import Shared, Sliced, Totals, not_before, strategy
 from slicing.state import memory
@@ -237,3 +238,23 @@ def test_a_clock_that_steps_back_moves_shared_fields(name):
         found.append([row for some in windows for row in line.rows(some)])
     assert found[0] == found[1]
     assert len(found[0]) > 3
+
+
+def test_a_plan_says_for_each_window_what_is_shared():
+    line = Windowed(five("n"), WINDOWS["wide rows"])
+    shape, trees = line.strategy.shape, line.strategy.trees
+    shared, plain = (
+        Plan(WINDOWS["wide rows"], shape, trees, True, 2, 2, sharing=sharing)
+        for sharing in (line.strategy.sharing, None)
+    )
+    hosts = {each.name: each.host for each in shared.assemblies if each.host}
+    assert hosts == {
+        f"{name}, {window}": host
+        for window in ("short", "long")
+        for name, host in (("sum", "mean"), ("count", "mean"), ("stddev", "variance"))
+    }
+    assert [each.name for each in shared.stored] == ["mean, short", "variance, short", "mean, long", "variance, long"]
+    # Of 20 slices: 24 and 24 bytes, 8 of them once, and 20 beside; 1 and 14 nodes of 24 and 20 bytes.
+    assert shared.state_bytes_per_key == 20 * (24 + 24 - 8 + 20) + 15 * (24 + 20)
+    assert plain.state_bytes_per_key > 2 * shared.state_bytes_per_key - 15 * 44
+    assert "fields of mean" in str(shared)
