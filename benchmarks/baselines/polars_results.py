@@ -23,7 +23,8 @@ RESULTS = {
     "distinct": V.approx_n_unique().cast(pl.Int64),
     "percentiles": pl.concat_list(V.quantile(share, "lower") for share in PERCENTAGES),
     "ranks": pl.concat_list(V.quantile(share, "lower") for share in PERCENTAGES),
-    "top": V.value_counts(sort=True).head(10),
+    # Spark knows no unsigned counts.
+    "top": V.value_counts(sort=True).head(10).cast(pl.Struct({"v": pl.Int64, "count": pl.Int64})),
 }
 
 
