@@ -12,9 +12,11 @@ from benchmarks.comparisons.shared import DENSE_HOUR
 from benchmarks.running import bounded, streams, turns
 from benchmarks.running.run import Run
 from benchmarks.running.side import WARM, Settings, Side
-from benchmarks.workloads.inputs import DENSE, DENSE_CUT, HOUR, MINUTE, TEN_SECONDS
+from benchmarks.workloads.inputs import DAY, DENSE, DENSE_CUT, HOUR, MINUTE, TEN_SECONDS
+from benchmarks.workloads.workload import Workload
 from slicing.aggregates.fields import numpy_type, width_of
 
+_FIVE = "mean, variance, stddev, count and sum"
 TENTH = DENSE.cut(0.1)
 SLOWEST = Settings(store="default store", unsteady=1, steady=1, warm_up=0, limit=300)
 
@@ -66,7 +68,7 @@ def _per_byte() -> tuple[Run, Run]:
     return total, bins
 
 
-def _bounded(name: str, title: str, result: str, exact: bool = False) -> Comparison:
+def _bounded(name: str, title: str, result: str, exact: bool = False, of: Workload = DENSE) -> Comparison:
     ours, theirs = Ours(more=result), PolarsResults(result)
     if exact:
         check = Check(ours, theirs, DENSE_CUT, HOUR, MINUTE, BOUNDED)
@@ -74,8 +76,8 @@ def _bounded(name: str, title: str, result: str, exact: bool = False) -> Compari
         check = Check(WindowsOf(ours), WindowsOf(theirs), DENSE_CUT, HOUR, MINUTE, BOUNDED)
     return Comparison(
         name,
-        f"dense, bounded, R = 60, {title}",
-        sides=lambda: (polars_results.run(result, DENSE, HOUR, MINUTE), bounded.run(ours, DENSE, HOUR, MINUTE)),
+        f"{of.name}, bounded, R = 60, {title}",
+        sides=lambda: (polars_results.run(result, of, HOUR, MINUTE), bounded.run(ours, of, HOUR, MINUTE)),
         checks=(check,),
         goal=3.0,
         measure=TIME,
@@ -85,7 +87,7 @@ def _bounded(name: str, title: str, result: str, exact: bool = False) -> Compari
 BENCHMARKS = (
     Comparison(
         "FiveResults",
-        "dense, R = 360, mean, variance, stddev, count and sum of a long / mean alone",
+        f"dense, R = 360, {_FIVE} of a long / mean alone",
         sides=_five,
         checks=(_check(Ours(more="mean"), SparkResults("mean")), _check(Ours(more="five"), SparkResults("five"))),
         goal=1.5,
@@ -115,7 +117,8 @@ BENCHMARKS = (
         measure=PER_BYTE,
     ),
     _against("TopK", "top_k(10) / Spark's own two steps with its sketches", "top", SparkTopK(), 10.0),
-    _bounded("PolarsFive", "mean, variance, stddev, count and sum / rolling sums of Polars", "five", exact=True),
+    _bounded("PolarsFive", f"{_FIVE} / rolling sums of Polars", "five", exact=True),
+    _bounded("PolarsFiveDay", f"{_FIVE} / rolling sums of Polars", "five", exact=True, of=DAY),
     _bounded("PolarsDistinct", "approx_count_distinct, 5 % / approx_n_unique of Polars", "distinct"),
     _bounded("PolarsPercentiles", "percentile_relative of three, 1 % / exact quantiles of Polars", "percentiles"),
     _bounded("PolarsRanks", "approx_percentile of three, 1 % / exact quantiles of Polars", "ranks"),
