@@ -233,6 +233,67 @@ class Combinators(_Short):
             pass
 
 
+class Sketches(_Short):
+    """Sketches of 200 values for each of 1,000 keys, joined pairwise: as columns, and as objects of a library.
+
+    The library is Apache DataSketches, with as many registers, and counters for as many values.
+    """
+
+    params: ClassVar = (["distinct", "frequent"], ["columns", "datasketches"])
+    param_names = ("sketch", "as")
+    keys, values = 1000, 200
+
+    def setup(self, name: str, kind: str) -> None:
+        """Two sketches of each key."""
+        random = np.random.default_rng(0)
+        records = [random.integers(0, 1000, (self.keys, self.values)) for _ in range(2)]
+        library = kind == "datasketches"
+        made = _library_sketches if library else _column_sketches
+        self.sketches, self.joined = made(name, records)
+
+    def time_combine(self, name: str, kind: str) -> None:
+        """All keys, from bytes to bytes."""
+        self.joined(*self.sketches)
+
+
+def _column_sketches(name: str, records: Sequence[Any]) -> tuple[Any, Any]:
+    bound = C.approx_count_distinct("v") if name == "distinct" else C.top_k("v", 10, exact=False, error=1 / 512)
+    each = kernel("x", bound.resolve(("bigint",)))
+    made = [each.fold([v.ravel()], np.arange(len(v)) * v.shape[1], v.size) for v in records]
+    return made, each.combine
+
+
+def _library_sketches(name: str, records: Sequence[Any]) -> tuple[Any, Any]:
+    import datasketches
+
+    def distinct(values: Any) -> bytes:
+        sketch = datasketches.hll_sketch(9, datasketches.tgt_hll_type.HLL_8)
+        for value in values.tolist():
+            sketch.update(value)
+        return bytes(sketch.serialize_updatable())
+
+    def frequent(values: Any) -> bytes:
+        sketch = datasketches.frequent_strings_sketch(10)
+        for value in values.tolist():
+            sketch.update(str(value))
+        return bytes(sketch.serialize())
+
+    def distinct_of_both(a: bytes, b: bytes) -> bytes:
+        union = datasketches.hll_union(9)
+        union.update(datasketches.hll_sketch.deserialize(a))
+        union.update(datasketches.hll_sketch.deserialize(b))
+        return bytes(union.get_result(datasketches.tgt_hll_type.HLL_8).serialize_updatable())
+
+    def frequent_of_both(a: bytes, b: bytes) -> bytes:
+        sketch = datasketches.frequent_strings_sketch.deserialize(a)
+        sketch.merge(datasketches.frequent_strings_sketch.deserialize(b))
+        return bytes(sketch.serialize())
+
+    make, join = (distinct, distinct_of_both) if name == "distinct" else (frequent, frequent_of_both)
+    made = [[make(values) for values in both] for both in records]
+    return made, lambda a, b: [join(x, y) for x, y in zip(a, b, strict=True)]
+
+
 NEWEST = ("sum of", "n", "newest slice", "totals kept", "slices kept", "nothing kept")
 
 

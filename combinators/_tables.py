@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -225,10 +225,16 @@ def _order(cells: Array, count: int, numbers: tuple[Array, ...]) -> Array:
     if span * count < 1 << 62:
         # Both in one number: a sort of one column that need not be stable takes a tenth of the time.
         together = cells * span + (first - least)
-        return np.lexsort((*rest[::-1], together)) if rest else np.argsort(together)
+        return np.lexsort((*rest[::-1], together)) if rest else np.argsort(together, kind=_kind(together))
     order = np.lexsort(numbers[::-1]) if rest else np.argsort(first)
     # Of narrow integers numpy makes a radix sort.
     return order[np.argsort(cells[order].astype(np.min_scalar_type(count)), kind="stable")]
+
+
+def _kind(numbers: Array) -> Literal["stable", "quicksort"]:
+    """The sort to take: where there are runs, as of tables that are sorted each, merging them takes half the time."""
+    runs = np.count_nonzero(numbers[1:] < numbers[:-1])
+    return "stable" if runs * 64 < len(numbers) else "quicksort"
 
 
 def lists(columns: list[Any], starts: Array) -> Array:

@@ -27,7 +27,9 @@ from oracle import (
 )
 
 import combinators as C
+from combinators._tables import Tables
 from combinators.catalogue import CATALOGUE, COMPOSED, MORE, sample_kinds, samples
+from combinators.frequent import _by_count
 from slicing.aggregates import claims, laws
 from slicing.aggregates.aggregate import EVENT_TIME, Bound, Struct
 from slicing.aggregates.claims import broken_law
@@ -505,6 +507,32 @@ def test_frequent_texts(exact):
     found = through(C.top_k("x", 2, exact=exact), "string", [[(word, 0) for word in words], []])
     assert [(item["value"], item["count"]) for item in found[0]] == [("a", 2), ("b", 2)]
     assert found[1] == []
+
+
+@pytest.mark.parametrize("most", [1, 5, 2**40, 2**62])
+@pytest.mark.parametrize("rows", [0, 1, 400])
+def test_rows_by_count_are_those_of_a_stable_sort(most, rows):
+    rng = np.random.default_rng(most % 97 + rows)
+    cells = np.sort(rng.integers(0, 30, rows))
+    numbers = np.concatenate([np.arange(np.count_nonzero(cells == cell)) for cell in range(30)])
+    tables = Tables(30, cells, (numbers,), rng.integers(1, most + 1, rows))
+    order, place = _by_count(tables)
+    wanted = sorted(range(rows), key=lambda row: (cells[row], -tables.counts[row], numbers[row]))
+    assert order.tolist() == wanted
+    assert place.tolist() == numbers.tolist()
+
+
+@pytest.mark.parametrize("many", [2, 500])
+def test_tables_that_are_sorted_are_folded_as_others(many):
+    rng = np.random.default_rng(many)
+    parts = [np.unique(rng.integers(0, 3000, 1500)) for _ in range(many)]
+    values, counts = np.concatenate(parts), np.ones(sum(map(len, parts)), np.int64)
+    cells = np.zeros(len(values), np.int64)
+    for order in (np.arange(len(values)), rng.permutation(len(values))):
+        tables = Tables(1, cells, (values[order],), counts).folded()
+        found, sizes = np.unique(values, return_counts=True)
+        assert tables.numbers[0].tolist() == found.tolist()
+        assert tables.counts.tolist() == sizes.tolist()
 
 
 # Streams

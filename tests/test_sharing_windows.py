@@ -6,6 +6,8 @@ refuses as late, and what it goes on with in another process.
 
 import math
 
+import numpy as np
+import pyarrow as pa
 import pytest
 from golden.sharing import KINDS, Line, five, micro_batches
 from oracle import moment
@@ -13,15 +15,18 @@ from test_sharing import EVERYTHING
 
 import combinators as C
 from slicing import cumulating, hopping, tumbling, unbounded
-from slicing.aggregates.fields import Field
+from slicing.aggregates.fields import Field, arrow_type
 from slicing.aggregates.kernels import kernel
-from slicing.assembly.choice import choose
+from slicing.assembly.choice import EAGER, choose
 from slicing.blocks.block import Shape
+from slicing.blocks.codec import encode
+from slicing.blocks.records import Records
 from slicing.emission.emission import early, on_change, on_close, on_update
 from slicing.engines.shared import SharedBucket, UnsharedBucket
 from slicing.errors import StateMismatch
+from slicing.explain.plan import Plan
 from slicing.spark.output import flat_late_partials, flat_windows
-from slicing.spark.strategy import Shared, Sliced, Totals, not_before, strategy
+from slicing.spark.strategy import Mixed, Shared, Sliced, Totals, not_before, strategy
 from slicing.state import memory
 from slicing.state.fingerprint import PARTIALS, fingerprint_of
 from slicing.state.store import MemoryStore
@@ -238,3 +243,41 @@ def test_a_clock_that_steps_back_moves_shared_fields(name):
         found.append([row for some in windows for row in line.rows(some)])
     assert found[0] == found[1]
     assert len(found[0]) > 3
+
+
+def test_a_plan_says_for_each_window_what_is_shared():
+    line = Windowed(five("n"), WINDOWS["wide rows"])
+    shape, trees = line.strategy.shape, line.strategy.trees
+    shared, plain = (
+        Plan(WINDOWS["wide rows"], shape, trees, True, 2, 2, sharing=sharing)
+        for sharing in (line.strategy.sharing, None)
+    )
+    hosts = {each.name: each.host for each in shared.assemblies if each.host}
+    assert hosts == {
+        f"{name}, {window}": host
+        for window in ("short", "long")
+        for name, host in (("sum", "mean"), ("count", "mean"), ("stddev", "variance"))
+    }
+    assert [each.name for each in shared.stored] == ["mean, short", "variance, short", "mean, long", "variance, long"]
+    # Of 20 slices: 24 and 24 bytes, 8 of them once, and 20 beside; 1 and 14 nodes of 24 and 20 bytes.
+    assert shared.state_bytes_per_key == 20 * (24 + 24 - 8 + 20) + 15 * (24 + 20)
+    assert plain.state_bytes_per_key > 2 * shared.state_bytes_per_key - 15 * 44
+    assert "fields of mean" in str(shared)
+
+
+def test_blocks_beside_eager_results_are_moved_in_the_shape_in_which_they_were_shipped():
+    line = Windowed({"sum": C.sum("n"), "longest": C.max("n")}, LONG)
+    shape = line.strategy.shape
+    mixed = Mixed(shape, ("two_layer", EAGER), ((1,), (1,)))
+    stage = mixed.first_stage((0,))
+    times = np.array([98, 99, 100]) * 1_000_000
+    values = [
+        pa.array([1, 2, 4], arrow_type(kind)) if kind == "bigint" else pa.nulls(3, arrow_type(kind))
+        for kind in KINDS.values()
+    ]
+    records = Records(shape.slicing.slice_at(times), times, pa.table({"k0": [7, 7, 7]}), values)
+    block = mixed.sliced.decode(encode(stage.shape, stage._block(records)))
+    moved = not_before(mixed.shipping, block, 105_000_000)
+    assert moved.slices.tolist() == [105]
+    assert [column.tolist() for column in moved.partials[0]] == [[0], [7], [3]]
+    assert not_before(mixed.shipping, records, 105_000_000).slices.tolist() == [105] * 3

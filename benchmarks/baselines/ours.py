@@ -123,6 +123,8 @@ MORE: dict[str, dict[str, Bound]] = (
             "sum": C.sum("v"),
         },
         "percentiles": {"percentiles": C.percentile_relative("v", [0.5, 0.95, 0.99], 0.01)},
+        "bins": {"bins": C.percentile_relative("v", [0.5, 0.95, 0.99], 0.01, between=(1, 1000))},
+        "total": {"total": C.sum("v")},
         "ranks": {"ranks": C.approx_percentile("v", [0.5, 0.95, 0.99], 100)},
         "top": {"top": C.top_k("v", 10, exact=False)},
     }

@@ -2,16 +2,21 @@
 
 from dataclasses import replace
 
-from benchmarks.baselines.ours import Ours
+from benchmarks.baselines import polars_results
+from benchmarks.baselines.ours import MORE, Ours
+from benchmarks.baselines.polars_results import PolarsResults
 from benchmarks.baselines.query import Query, WindowsOf
 from benchmarks.baselines.spark_results import SparkResults, SparkTopK
-from benchmarks.comparisons.comparison import TIME, Check, Comparison
+from benchmarks.comparisons.comparison import BOUNDED, TIME, Check, Comparison, Measure
 from benchmarks.comparisons.shared import DENSE_HOUR
-from benchmarks.running import streams, turns
+from benchmarks.running import bounded, streams, turns
 from benchmarks.running.run import Run
 from benchmarks.running.side import WARM, Settings, Side
-from benchmarks.workloads.inputs import DENSE, DENSE_CUT, HOUR, TEN_SECONDS
+from benchmarks.workloads.inputs import DAY, DENSE, DENSE_CUT, HOUR, MINUTE, TEN_SECONDS
+from benchmarks.workloads.workload import Workload
+from slicing.aggregates.fields import numpy_type, width_of
 
+_FIVE = "mean, variance, stddev, count and sum"
 TENTH = DENSE.cut(0.1)
 SLOWEST = Settings(store="default store", unsteady=1, steady=1, warm_up=0, limit=300)
 
@@ -45,10 +50,44 @@ def _five() -> tuple[Run, Run]:
     return mean, five
 
 
+def _bytes(name: str) -> int:
+    """Bytes of a partial of a long."""
+    (bound,) = MORE[name].values()
+    return sum(width_of(f.kind) or numpy_type(f.kind).itemsize for f in bound.resolve(("bigint",)).fields)
+
+
+PER_BYTE = Measure(
+    "x its time per byte of a partial",
+    False,
+    lambda total, bins: bins.per_record / _bytes("bins") / (total.per_record / _bytes("total")),
+)
+
+
+def _per_byte() -> tuple[Run, Run]:
+    total, bins = turns.run(_ours("total"), _ours("bins"))
+    return total, bins
+
+
+def _bounded(name: str, title: str, result: str, exact: bool = False, of: Workload = DENSE) -> Comparison:
+    ours, theirs = Ours(more=result), PolarsResults(result)
+    if exact:
+        check = Check(ours, theirs, DENSE_CUT, HOUR, MINUTE, BOUNDED)
+    else:
+        check = Check(WindowsOf(ours), WindowsOf(theirs), DENSE_CUT, HOUR, MINUTE, BOUNDED)
+    return Comparison(
+        name,
+        f"{of.name}, bounded, R = 60, {title}",
+        sides=lambda: (polars_results.run(result, of, HOUR, MINUTE), bounded.run(ours, of, HOUR, MINUTE)),
+        checks=(check,),
+        goal=3.0,
+        measure=TIME,
+    )
+
+
 BENCHMARKS = (
     Comparison(
         "FiveResults",
-        "dense, R = 360, mean, variance, stddev, count and sum of a long / mean alone",
+        f"dense, R = 360, {_FIVE} of a long / mean alone",
         sides=_five,
         checks=(_check(Ours(more="mean"), SparkResults("mean")), _check(Ours(more="five"), SparkResults("five"))),
         goal=1.5,
@@ -69,5 +108,19 @@ BENCHMARKS = (
         SparkResults("ranks"),
         20.0,
     ),
+    Comparison(
+        "PercentilesPerByte",
+        "dense, R = 360, percentile_relative of three, 1 %, between 1 and 1,000 / sum",
+        sides=_per_byte,
+        checks=(_check(WindowsOf(Ours(more="bins")), WindowsOf(SparkResults("ranks"))),),
+        goal=1.5,
+        measure=PER_BYTE,
+    ),
     _against("TopK", "top_k(10) / Spark's own two steps with its sketches", "top", SparkTopK(), 10.0),
+    _bounded("PolarsFive", f"{_FIVE} / rolling sums of Polars", "five", exact=True),
+    _bounded("PolarsFiveDay", f"{_FIVE} / rolling sums of Polars", "five", exact=True, of=DAY),
+    _bounded("PolarsDistinct", "approx_count_distinct, 5 % / approx_n_unique of Polars", "distinct"),
+    _bounded("PolarsPercentiles", "percentile_relative of three, 1 % / exact quantiles of Polars", "percentiles"),
+    _bounded("PolarsRanks", "approx_percentile of three, 1 % / exact quantiles of Polars", "ranks"),
+    _bounded("PolarsTop", "top_k(10) / value_counts of Polars", "top"),
 )
