@@ -242,15 +242,18 @@ class TracedKernel(Kernel):
         if a[0].ndim != 1:
             flat = self._two(name, formula, names, [c.ravel() for c in a], [c.ravel() for c in b])
             return [column.reshape(shape) for column in flat]
-        call = self.rows.combine if name == "combine" else self.rows.invert
         if formula is None or len(a[0]) <= self.small or not formula.holds():
-            return self.cells.columns(call(self._objects(a), self._objects(b))[0].tolist())
+            return self.cells.columns(self._called(name, a, b))
         apart = either(*(None if places is None else places >= 0 for places in map(self.cells.places, (a, b))))
         made, bad = formula.run({**self._named(names[0], a), **self._named(names[1], b)}, len(a[0]))
         made = _own(made, [*a, *b])
-        return self._mended(made, bad, apart, lambda at: call(*(self._objects([c[at] for c in p]) for p in (a, b))))
+        return self._mended(made, bad, apart, lambda at: self._called(name, *([c[at] for c in p] for p in (a, b))))
 
-    def _mended(self, made: Partials, bad: Mask | bool, apart: Mask, by_rows: Callable[[Array], Partials]) -> Partials:
+    def _called(self, name: str, a: Partials, b: Partials) -> list[Any]:
+        """`combine` or `invert` by rows."""
+        return self.rows.applied(name, getattr(self.aggregate, name), *map(self.cells.objects, (a, b)))
+
+    def _mended(self, made: Partials, bad: Mask | bool, apart: Mask, by_rows: Callable[[Array], list[Any]]) -> Partials:
         """What a formula made, with the cells at fault made again by rows."""
         if bad is True:
             bad = np.ones(len(made[0]), dtype=bool)
@@ -259,7 +262,7 @@ class TracedKernel(Kernel):
             return made
         at = np.flatnonzero(wrong)
         try:
-            items = by_rows(at)[0].tolist()
+            items = by_rows(at)
         except RowFailure as failure:
             raise failure.at(int(at[failure.index])) from failure.__cause__
         again = self.cells.columns(items)
@@ -306,18 +309,20 @@ class TracedKernel(Kernel):
                 _own(made, [*acc, *map(np.ma.getdata, here)]),
                 bad,
                 None if apart is None else apart >= 0,
-                lambda some: self.rows.fold(
-                    [value[some] for value in here],
-                    np.arange(len(some)),
-                    len(some),
-                    self._objects([c[some] for c in acc]),
-                ),
+                lambda some: self._one_each([value[some] for value in here], [c[some] for c in acc]),
             )
 
         def rest(acc: Partials, items: Array, heads: Array) -> Partials:
             return self._rows_fold([value[items] for value in values], heads, len(items), acc)
 
         return self._in_turn(begun, starts, np.diff(np.append(starts, count)), one, rest, first=0)
+
+    def _one_each(self, values: Sequence[Any], acc: Partials) -> list[Any]:
+        """One record put to each partial, by rows."""
+        count = np.arange(len(acc[0]))
+        made = self.rows.folded(values, count, len(count), self.cells.objects(acc))
+        self.rows.check("agg", made)
+        return made
 
     def _in_turn(
         self,
@@ -353,8 +358,17 @@ class TracedKernel(Kernel):
         return [column[back] for column in acc]
 
     def _rows_fold(self, values: Sequence[Any], starts: Array, count: int, onto: Partials | None) -> Partials:
-        begun = None if onto is None else self._objects(onto)
-        return self.cells.columns(self.rows.fold(values, starts, count, begun)[0].tolist())
+        begun = None if onto is None else self.cells.objects(onto)
+        made = self.rows.folded(values, starts, count, begun)
+        return self._checked("agg", made, starts)
+
+    def _checked(self, name: str, made: list[Any], starts: Array) -> Partials:
+        """The columns of what a function returned; only what does not fit is looked at for nulls."""
+        columns = self.cells.fitting(made)
+        if columns is None:
+            self.rows.check(name, made, lambda group: int(starts[group]))
+            columns = self.cells.columns(made)
+        return columns
 
     def _rows_joined(self, acc: Partials, partials: Partials, starts: Array) -> Partials:
         """Runs of partials, each put to what comes before it."""
@@ -362,7 +376,7 @@ class TracedKernel(Kernel):
         return self._rows_reduce(together, starts + np.arange(len(starts)))
 
     def _rows_reduce(self, partials: Partials, starts: Array) -> Partials:
-        return self.cells.columns(self.rows.reduce(self._objects(partials), starts)[0].tolist())
+        return self._checked("combine", self.rows.reduced(self.cells.objects(partials), starts), starts)
 
 
 class _Agg:
