@@ -36,8 +36,8 @@ class Timed:
         """A line of the table, of a share of records and keys."""
         workload = self.workload if share == 1 else self.workload.cut(share)
         files = {"path": str(workload.path()), "files": workload.parts, "schema": workload.schema}
+        files["functions"] = self.functions
         window = {"delay": "5 seconds", "size": self.size, "advance": self.advance, "last": workload.batches - 2}
-        window["functions"] = self.functions
         if differs := _difference(*(run(**files, **window, hashed=True) for run in (now, then))):
             return (self.name, "", "", differs, "")
         taken = [[run(**files, **window)["seconds"] for run in (now, then)] for _ in range(turns)]
