@@ -497,6 +497,16 @@ def test_a_counter_is_called_group_after_group():
     assert seen == [*range(10)]
 
 
+def test_groups_are_folded_by_rows_a_piece_at_a_time(monkeypatch):
+    monkeypatch.setattr("slicing.aggregates.tracing.kernel.PIECE", 4)
+    rows, other = both(Aggregate(lambda: 0, lambda acc, v: acc + LIMIT[0] * v if v != 13 else 1 // 0, combined))
+    starts = [0, 1, 3, 4, 9, 10, 11, 13, 14]
+    for records in ([*range(20, 40)], [20] * 12 + [13] * 8):
+        for onto in (None, [*range(9)]):
+            made = [outcome(folded, k, [records], ["bigint"], starts, onto) for k in (rows, other)]
+            assert_same(*made, records)
+
+
 def test_partials_of_numbers_are_columns_between_calls():
     made = kernels.kernel("mine", Aggregate(lambda: (0, 0.0), lambda acc, v: (acc[0] + LIMIT[0], v), lambda a, b: b))
     partials = made.fold([np.arange(50.0)], np.arange(50), 50)

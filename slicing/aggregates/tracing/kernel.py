@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -29,6 +30,8 @@ from slicing.errors import RowFailure
 
 FEW = 48
 """Up to so many groups are folded sooner by rows, one after another, than by position."""
+PIECE = 20_000
+"""So many groups are folded by rows before their partials become columns."""
 SMALL = 8
 """Up to so many cells Python is through before numpy has begun."""
 _BOUND = 2**62
@@ -358,9 +361,19 @@ class TracedKernel(Kernel):
         return [column[back] for column in acc]
 
     def _rows_fold(self, values: Sequence[Any], starts: Array, count: int, onto: Partials | None) -> Partials:
-        begun = None if onto is None else self.cells.objects(onto)
-        made = self.rows.folded(values, starts, count, begun)
-        return self._checked("agg", made, starts)
+        """By rows, so many groups at a time that Python's objects never take much more than the columns do."""
+        edges = np.append(starts[::PIECE], count).tolist()
+        parts = []
+        for place, (first, end) in enumerate(pairwise(edges)):
+            groups = slice(place * PIECE, (place + 1) * PIECE)
+            begun = None if onto is None else self.cells.objects([column[groups] for column in onto])
+            own = starts[groups] - first
+            try:
+                made = self.rows.folded([value[first:end] for value in values], own, end - first, begun)
+                parts.append(self._checked("agg", made, own))
+            except RowFailure as failure:
+                raise failure.at(first + failure.index) from failure.__cause__
+        return [np.concatenate(columns) for columns in zip(*parts, strict=True)]
 
     def _checked(self, name: str, made: list[Any], starts: Array) -> Partials:
         """The columns of what a function returned; only what does not fit is looked at for nulls."""
