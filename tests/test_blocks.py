@@ -286,6 +286,14 @@ def test_rows_are_ordered_also_where_they_do_not_fit_into_64_bits(spread):
     assert starts.tolist() == heads
 
 
+@pytest.mark.parametrize("last", [3000, 5])
+def test_rows_that_come_in_order_stay_and_a_last_one_that_does_not_is_sorted(last):
+    slices, keys = np.append(np.arange(3000) // 2, last), np.zeros(3001, np.int64)
+    rows, starts = order(slices, keys)
+    assert rows.tolist() == sorted(range(3001), key=lambda row: (slices[row], row))
+    assert slices[rows][starts].tolist() == sorted({*slices.tolist()})
+
+
 def test_parts_are_pages_of_the_whole(monkeypatch):
     block = block_of(SHAPE, ALL, random_records(2))
     assert [len(part) for part in sizes.parts(SHAPE, block)] == [len(block)]

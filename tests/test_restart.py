@@ -14,6 +14,7 @@ import sys
 import threading
 import time
 from collections import Counter
+from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from itertools import count
@@ -43,6 +44,7 @@ from streams import (
     worlds,
     write,
 )
+from users import chan, welford
 
 import combinators as C
 from slicing import (
@@ -444,6 +446,26 @@ def test_what_state_does_not_depend_on_may_change_on_a_live_checkpoint(spark, sm
     # [50 s, 80 s) of key 1 holds the seconds 52, 55 and 58.
     assert rows[1, 50 * SECOND]["records"] == 3
     assert rows[1, 50 * SECOND]["mean"] == 55.0
+
+
+def test_a_checkpoint_goes_on_with_functions_traced_or_by_rows(spark, tmp_path):
+    """Sums that are subtracted and a variance that is not: the same rows, to the last bit."""
+    tables = worlds("traced", files=9, count=40)
+    found = []
+    for number, modes in enumerate([(False, False, False), (None, False, None)]):
+        root, rows = tmp_path / str(number), []
+        for restart, columns in enumerate(modes):
+            write(tables[3 * restart : 3 * restart + 3], root / "files", first=3 * restart)
+            sums = Aggregate(nothing, partial(tally, None), join, lambda ab, a: (ab[0] - a[0], ab[1] - a[1]))
+            spread = Aggregate(lambda: (0, 0.0, 0.0), welford, chan, lower=lambda a: a[2], returns="double")
+            frame = small_frame(spark, root / "files", WINDOW).aggregate(
+                sums=replace(sums, columns=columns).on("n"), spread=replace(spread, columns=columns).on("x")
+            )
+            (output,) = run(frame, checkpoint=root / "checkpoint")
+            rows += [repr(row) for row in last(output)]
+        found.append(sorted(rows))
+    assert found[0] == found[1]
+    assert len(found[0]) > 50
 
 
 def last(output):

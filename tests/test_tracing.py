@@ -31,7 +31,7 @@ from slicing.blocks.codec import decode, encode
 from slicing.blocks.folding import fold, from_records
 from slicing.engines.bounded import all_frames
 from slicing.engines.bucket import Bucket
-from slicing.errors import FunctionFailed, InvalidValue
+from slicing.errors import FunctionFailed, InvalidType, InvalidValue
 from slicing.state.store import MemoryStore
 from tests.oracle import FINGERPRINT, hopping, moment, results, windows_of
 from tests.tracing import assert_same, both, drawn, exact, float_sums, folded, held, objects, outcome
@@ -416,3 +416,100 @@ def test_a_broken_law_is_the_user_s_fault(columns):
     aggregate = Aggregate(lambda: 0, lambda acc, v: abs(acc - v), lambda a, b: abs(a - b), columns=columns)
     with pytest.raises(InvalidValue, match="break a law"):
         trial(kernels.kernel("mine", aggregate), ["bigint"])
+
+
+# Functions that run by rows.
+
+
+def many(acc, values):
+    return acc + sum(LIMIT[0] * v for v in values)
+
+
+def one(acc, v):
+    return acc + LIMIT[0] * v
+
+
+def combined(a, b):
+    return a + b
+
+
+@pytest.mark.parametrize("columns", [None, False])
+def test_agg_many_is_called_once_for_the_records_of_a_slice_and_key(columns):
+    calls = []
+
+    def counted(acc, values):
+        found = list(values)
+        calls.append(found)
+        return many(acc, found)
+
+    aggregate = Aggregate(lambda: 0, one, combined, agg_many=counted, columns=columns)
+    made = tried("mine", aggregate, ["bigint"])
+    calls.clear()
+    assert folded(made, [[1, 2, 3, 4]], ["bigint"], [0, 3]) == [60, 40]
+    assert folded(made, [[1, 2, 3, 4]], ["bigint"], [0, 1], onto=[5, 7]) == [15, 97]
+    assert calls == [[1, 2, 3], [4], [1], [2, 3, 4]]
+
+
+def test_agg_many_gets_tuples_of_several_columns_and_nothing_of_none():
+    pairs = Aggregate(
+        lambda: 0,
+        lambda acc, x, y: acc + LIMIT[0] * x * y,
+        combined,
+        agg_many=lambda acc, pairs: acc + sum(LIMIT[0] * x * y for x, y in pairs),
+    )
+    made = tried("mine", pairs, ["bigint", "bigint"])
+    assert folded(made, [[1, 2, 3], [4, 5, 6]], ["bigint", "bigint"], [0, 1]) == [40, 280]
+    count = Aggregate(lambda: 0, lambda n: n + len(LIMIT), combined, agg_many=lambda n, rows: n + len(list(rows)))
+    made = tried("mine", count, [])
+    assert objects(made, made.fold([], np.array([0, 2]), 7)) == [2, 5]
+
+
+def test_agg_many_that_raises_says_in_which_slice_and_for_which_key():
+    def refused(acc, values):
+        if 13 in values:
+            raise ValueError("13 is not taken")
+        return many(acc, values)
+
+    made = kernels.kernel("mine", Aggregate(lambda: 0, one, combined, agg_many=refused))
+    shape = Shape(SLICING, (Field("key0", "bigint"),), (made,))
+    with pytest.raises(FunctionFailed, match=r"`agg_many` of `mine` raised ValueError: 13 is not taken for key \(2,\)"):
+        block_of(shape, [0, 0, 0, 0], [1, 2, 2, 3], {"mine": [pa.array([1, 2, 13, 4])]})
+
+
+def test_agg_many_must_be_agg_of_one_record_after_another():
+    wrong = Aggregate(lambda: 0, one, combined, agg_many=lambda acc, values: acc + len(list(values)))
+    with pytest.raises(
+        InvalidValue, match=r"`agg_many` of `mine` must make of records what `agg`.*got \(3,\).*\(60,\)"
+    ):
+        trial(kernels.kernel("mine", wrong), ["bigint"])
+    with pytest.raises(InvalidType, match=r"`agg_many` of `mine` must take 2 argument\(s\) \(acc, values\)"):
+        trial(kernels.kernel("mine", replace(wrong, agg_many=lambda acc: acc)), ["bigint"])
+    with pytest.raises(InvalidValue, match="`agg_many` is for functions of single rows"):
+        replace(wrong, columns=True)
+
+
+def test_a_counter_is_called_group_after_group():
+    """Whatever runs by rows sees records in one order: slices and keys sorted, and as they came inside."""
+    seen = []
+    aggregate = Aggregate(lambda: 0, lambda acc, v: seen.append(v) or acc + v, combined, laws=False)
+    made = kernels.kernel("mine", aggregate)
+    folded(made, [[*range(10)]], ["bigint"], [0, 1, 5, 6])
+    assert seen == [*range(10)]
+
+
+def test_groups_are_folded_by_rows_a_piece_at_a_time(monkeypatch):
+    monkeypatch.setattr("slicing.aggregates.tracing.kernel.PIECE", 4)
+    rows, other = both(Aggregate(lambda: 0, lambda acc, v: acc + LIMIT[0] * v if v != 13 else 1 // 0, combined))
+    starts = [0, 1, 3, 4, 9, 10, 11, 13, 14]
+    for records in ([*range(20, 40)], [20] * 12 + [13] * 8):
+        for onto in (None, [*range(9)]):
+            made = [outcome(folded, k, [records], ["bigint"], starts, onto) for k in (rows, other)]
+            assert_same(*made, records)
+
+
+def test_partials_of_numbers_are_columns_between_calls():
+    made = kernels.kernel("mine", Aggregate(lambda: (0, 0.0), lambda acc, v: (acc[0] + LIMIT[0], v), lambda a, b: b))
+    partials = made.fold([np.arange(50.0)], np.arange(50), 50)
+    assert [column.dtype for column in partials] == [np.int64, np.float64]
+    assert made.object_bytes == 0
+    assert [column.dtype for column in made.reduce(partials, np.array([0, 9]))] == [np.int64, np.float64]

@@ -151,6 +151,8 @@ def generated(seed):
         "combine": f"lambda a, b: {returned({**partial('a'), **partial('b')}, 3, False)}",
         "lower": f"lambda a: {Source(choice, partial('a')).of(shown, 3)}",
     }
+    if "double" not in fields:
+        source["invert"] = f"lambda ab, a: {returned({**partial('ab'), **partial('a')}, 3, False)}"
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         functions = {name: eval(text, {"math": __import__("math")}) for name, text in source.items()}
@@ -171,6 +173,8 @@ def agree(seed):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         a, b = partials(choice, fields, 120), partials(choice, fields, 120)
+        if aggregate.invert:
+            assert_same(*(outcome(_inverted, k, a, b) for k in (rows, traced)), (seed, source["invert"]))
         pairs = [(x, y) for x, y in zip(a, b, strict=True) if outcome(_combined, rows, [x], [y])[0] == "made"]
         for left, right in ((a, b), tuple(zip(*pairs, strict=True)) or ((), ())):
             assert_same(*(outcome(_combined, k, left, right) for k in (rows, traced)), (seed, source["combine"]))
@@ -192,6 +196,10 @@ def agree(seed):
 
 def _combined(kernel, a, b):
     return objects(kernel, kernel.combine(held(kernel, a), held(kernel, b)))
+
+
+def _inverted(kernel, ab, a):
+    return objects(kernel, kernel.invert(held(kernel, ab), held(kernel, a)))
 
 
 def _lowered(kernel, a):

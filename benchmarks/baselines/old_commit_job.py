@@ -39,14 +39,29 @@ def answer(value):
 
 
 def stream(
-    spark, path, files, schema, delay, size, advance, last, column="v", tree="auto", mode="append", hashed=False
+    spark,
+    path,
+    files,
+    schema,
+    delay,
+    size,
+    advance,
+    last,
+    column="v",
+    tree="auto",
+    mode="append",
+    hashed=False,
+    functions="columns",
 ):
-    """Medians of the `last` micro-batches; `hashed` also sums the hashes of all rows, which takes time."""
+    """Medians of the `last` micro-batches; `hashed` also sums the hashes of all rows, which takes time.
+
+    `functions` are those of combinators, or "rows" for plain ones that cannot be traced.
+    """
     source = (
         spark.readStream.schema(schema).option("maxFilesPerTrigger", files).parquet(path).withWatermark("ts", delay)
     )
     windowed = group_by(source, "key").window(hopping(size, advance), time="ts").assemble(tree).emit(EMISSIONS[mode]())
-    out = windowed.aggregate(records=C.count(), total=C.sum(column))
+    out = windowed.aggregate(records=C.count(), total=C.sum(column)) if functions == "columns" else by_rows(windowed)
     if hashed:
         rows = F.xxhash64("key", "window", "records", "total").cast("decimal(38,0)")
         out = out.observe("made", F.count("*").alias("count"), F.sum(rows).cast("string").alias("hashes"))
@@ -63,6 +78,20 @@ def stream(
         "hashes": str(sum(int(each["hashes"] or 0) for each in made)),
         "partials": [statistics.fmean(observed(each, name) for each in full) for name in COUNTED],
     }
+
+
+def by_rows(windowed):
+    """Count and sum by functions that read a list, which may change."""
+    unit = [1]
+    out = windowed.aggregate(
+        lambda: (0, 0),
+        lambda acc, v: (acc[0] + unit[0], acc[1] + v),
+        lambda a, b: (a[0] + b[0] * unit[0], a[1] + b[1]),
+        lambda a, b: (a[0] - b[0] * unit[0], a[1] - b[1]),
+        value="v",
+        partial="n long, total long",
+    )
+    return out.select("key", "window", F.col("value.n").alias("records"), "value.total")
 
 
 def observed(progress, name):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, TypeAlias
 
@@ -102,6 +102,8 @@ class Aggregate:
         true; `Bound.where` says so.
     meanings: what each field of a partial is, as texts: results of the same columns and condition whose fields are all
         among another's keep none of their own. Empty, the default, shares nothing.
+    agg_many: `agg` of many records of a slice and key in one call: `agg_many(acc, values)`, with an iterable of values,
+        or of tuples if there are several columns. It is called where `agg` cannot be traced.
     growth: how long a partial becomes whose binary field holds many things, for `explain`.
     view: how functions with `columns=True` see fields and values that numpy has no type for: "values" as Python
         objects; "ranks" as int64 ranks in a sorted dictionary (for functions that only compare and select; dates and
@@ -134,15 +136,21 @@ class Aggregate:
     approximate: bool = False
     meanings: tuple[str, ...] = ()
     growth: Growth | None = None
+    agg_many: Callable[[Any, Iterable[Any]], Any] | None = None
 
     def __post_init__(self) -> None:
-        for name in ("init", "agg", "combine", "invert", "lower"):
+        for name in ("init", "agg", "combine", "invert", "lower", "agg_many"):
             function = getattr(self, name)
             optional = name not in ("init", "agg")
             if not (callable(function) or (optional and function is None)):
                 raise InvalidType(f"`{name}` must be a function; got {excerpt(function)}.")
         if self.invert is not None and self.combine is None:
             raise InvalidValue("`invert` needs `combine`: a window is assembled from slices before one is taken away.")
+        if self.columns and self.agg_many is not None:
+            raise InvalidValue(
+                "`agg_many` is for functions of single rows; with `columns=True`, `agg` has many records. "
+                "Leave out one of them."
+            )
         if self.columns and self.combine is None:
             raise InvalidValue(
                 "`columns=True` needs `combine`: `agg` makes a partial of every record, which are then joined."

@@ -172,6 +172,13 @@ def _equal(kernel: Kernel, partials: Sequence[Sequence[Any]]) -> bool:
     )
 
 
+def near(x: Any, y: Any, kind: str) -> bool:
+    """Whether two values of a field are equal, floats with room for rounding."""
+    if kind not in TOLERANCE or x is None or y is None:
+        return bool(x == y)
+    return x == y or _near(x, y, TOLERANCE[kind] * max(abs(x), abs(y)))
+
+
 def _near(x: float | None, y: float | None, apart: float) -> bool:
     if x is None or y is None:
         return False

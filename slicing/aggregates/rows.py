@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from itertools import islice, repeat
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from slicing.aggregates import calls
 from slicing.aggregates.aggregate import Aggregate
 from slicing.aggregates.arrays import (
     OBJECT_BYTES,
@@ -23,6 +25,7 @@ from slicing.aggregates.arrays import (
     text_bytes,
 )
 from slicing.aggregates.arrow import objects_to_arrow, to_numpy
+from slicing.aggregates.calls import sizes_of, unzipped
 from slicing.aggregates.fields import (
     Field,
 )
@@ -42,8 +45,6 @@ class RowsKernel(Kernel):
         self._single = len(self.fields) == 1 and not isinstance(value, tuple)
         # Where `init()` has None, the functions know what it means.
         self._required = [at for at, item in enumerate(as_tuple(value)) if item is not None]
-        self._combine = aggregate.combine and np.frompyfunc(aggregate.combine, 2, 1)
-        self._invert = aggregate.invert and np.frompyfunc(aggregate.invert, 2, 1)
 
     def spread(self, shape: int | tuple[int, ...]) -> Partials:
         cells, value = np.empty(shape, dtype=object), self.aggregate.init()
@@ -54,37 +55,49 @@ class RowsKernel(Kernel):
 
     @of_stage(COMBINE)
     def fold(self, values: Sequence[Any], starts: Array, count: int, onto: Partials | None = None) -> Partials:
-        init, agg = self.aggregate.init, self.aggregate.agg
-        acc: Any = ()
-        rows = zip(*(value.tolist() for value in values), strict=True) if values else repeat((), count)
-        records, folded = iter(list(rows)), np.empty(len(starts), dtype=object)
+        folded = self.folded(values, starts, count, None if onto is None else onto[0].tolist())
+        self.check("agg", folded, lambda group: int(starts[group]))
+        return [object_array(folded, (len(folded),))]
+
+    def folded(self, values: Sequence[Any], starts: Array, count: int, onto: list[Any] | None) -> list[Any]:
+        """The partials of `fold`, not looked at for nulls."""
+        begun = self._begun(len(starts)) if onto is None else onto
+        many = self.aggregate.agg_many
         try:
-            for group, size in enumerate(_sizes(starts, count)):
-                acc = init() if onto is None else onto[0][group]
-                for record in islice(records, size):
-                    acc = agg(acc, *record)
-                folded[group] = acc
-        except MemoryError:
-            raise
-        except Exception as error:
-            raise self._fault("agg", _taken(records, count), error, "agg", acc) from error
-        self._check("agg", folded, lambda group: int(starts[group]))
-        return [folded]
+            if many is not None:
+                return calls.folded_runs(many, begun, values, starts, count)
+            return calls.folded(self.aggregate.agg, begun, values, starts, count)
+        except calls.Raised as raised:
+            start, at = int(starts[raised.group]), raised.record
+            if at is None:
+                raise self._failure("agg_many", start, raised.error) from raised.error
+            acc = self._up_to(begun[raised.group], [value[start:at] for value in values], at - start)
+            raise self._fault("agg", at, raised.error, "agg", acc) from raised.error
+
+    def _begun(self, count: int) -> list[Any]:
+        value = self.aggregate.init()
+        return [value] * count if is_immutable(value) else [self.aggregate.init() for _ in range(count)]
+
+    def _up_to(self, acc: Any, values: Sequence[Any], count: int) -> Any:
+        """The partial that the record at fault was given, or about: it is asked for only once something has failed."""
+        with suppress(Exception):
+            for record in calls.records(values, count):
+                acc = self.aggregate.agg(acc, *record)
+        return acc
 
     @of_stage(COMBINE)
     def combine(self, a: Partials, b: Partials) -> Partials:
-        return [self._apply("combine", self._combine, self.aggregate.combine, a[0], b[0])]
+        return [self._applied("combine", self.aggregate.combine, a[0], b[0])]
 
     @of_stage(COMBINE)
     def invert(self, ab: Partials, a: Partials) -> Partials:
-        return [self._apply("invert", self._invert, self.aggregate.invert, ab[0], a[0])]
+        return [self._applied("invert", self.aggregate.invert, ab[0], a[0])]
 
     def lower(self, partials: Partials) -> list[np.ma.MaskedArray[Any, Any] | Array]:
         items = partials[0]
-        self._check(self._makers, items)
+        self.check(self._makers, items.tolist())
         if self.aggregate.lower is not None:
-            own = self._own(items)
-            items = self._apply("lower", np.frompyfunc(self.aggregate.lower, 1, 1), self.aggregate.lower, own)
+            items = self._applied("lower", self.aggregate.lower, self._own(items))
         if len(self.results) == 1 and not (self.aggregate.lower is None and not self._single):
             return [items]
         return self._unzip(items, self.results)
@@ -97,7 +110,7 @@ class RowsKernel(Kernel):
         columns = [partials[0]] if self._single else self._unzip(partials[0], self.fields)
         arrays = [objects_to_arrow(c, field, self.label) for c, field in zip(columns, self.fields, strict=True)]
         if any(arrays[at].null_count for at in self._required):
-            self._check(self._makers, partials[0])
+            self.check(self._makers, partials[0].tolist())
         return arrays
 
     def from_arrow(
@@ -125,30 +138,32 @@ class RowsKernel(Kernel):
 
     @of_stage(COMBINE)
     def reduce(self, partials: Partials, starts: Array) -> Partials:
-        combine, count = self.aggregate.combine, len(partials[0])
-        acc: Any = ()
+        joined = self.reduced(partials[0].tolist(), starts)
+        self.check("combine", joined, lambda group: int(starts[group]))
+        return [object_array(joined, (len(joined),))]
+
+    def reduced(self, partials: list[Any], starts: Array) -> list[Any]:
+        """The partials of `reduce`, not looked at for nulls."""
+        combine, count, joined = self.aggregate.combine, len(partials), []
         assert combine is not None
-        items, joined = iter(partials[0].tolist()), np.empty(len(starts), dtype=object)
+        acc: Any = ()
+        items = iter(partials)
         try:
-            for group, size in enumerate(_sizes(starts, count)):
+            for size in sizes_of(starts, count):
                 acc = next(items)
                 for item in islice(items, size - 1):
                     acc = combine(acc, item)
-                joined[group] = acc
+                joined.append(acc)
         except MemoryError:
             raise
         except Exception as error:
             raise self._fault("combine", _taken(items, count), error, "combine", acc) from error
-        self._check("combine", joined, lambda group: int(starts[group]))
-        return [joined]
+        return joined
 
     def _unzip(self, items: Array, fields: tuple[Field, ...]) -> list[Array]:
-        try:
-            columns = list(zip(*items.tolist(), strict=True)) or [()] * len(fields)
-        except (TypeError, ValueError):
-            columns = []
-        if len(columns) != len(fields):
-            wrong = (not isinstance(item, tuple) or len(item) != len(fields) for item in items)
+        columns = unzipped(items.tolist(), len(fields))
+        if columns is None:
+            wrong = (not isinstance(item, tuple | list) or len(item) != len(fields) for item in items)
             index = next(at for at, is_wrong in enumerate(wrong) if is_wrong)
             named = f"{len(fields)} items ({', '.join(map(str, fields))})"
             rule, found = f"the functions of `{self.label}` must return tuples of {named};", excerpt(items[index])
@@ -156,15 +171,19 @@ class RowsKernel(Kernel):
             raise RowFailure(InvalidType, rule, f"got {found}", remedy, index)
         return [np.fromiter(column, dtype=object, count=len(items)) for column in columns]
 
-    def _apply(self, name: str, ufunc: Any, function: Any, *arrays: Array) -> Array:
+    def _applied(self, name: str, function: Any, *arrays: Array) -> Array:
+        made = self.applied(name, function, *(array.ravel().tolist() for array in arrays))
+        return object_array(made, arrays[0].shape)
+
+    def applied(self, name: str, function: Any, *lists: list[Any]) -> list[Any]:
+        """A function called for each item of lists of equal length."""
         try:
-            with np.errstate(all="ignore"):  # what a user's function does to floats is no warning of numpy
-                return np.asarray(ufunc(*arrays), dtype=object)
+            return list(map(function, *lists))
         except MemoryError:
             raise
         except Exception:
             # Rare, so the way of the many pays nothing for it: find the first item that fails.
-            for index, items in enumerate(zip(*(array.ravel() for array in arrays), strict=True)):
+            for index, items in enumerate(zip(*lists, strict=True)):
                 try:
                     function(*items)
                 except Exception as error:
@@ -176,9 +195,8 @@ class RowsKernel(Kernel):
         null = next((partial for partial in partials if self._lacks(partial)), self)
         return self._failure(name, index, error) if null is self else self._null(makers, null, index)
 
-    def _check(self, makers: str, made: Array, index: Callable[[int], int] = int) -> None:
+    def check(self, makers: str, items: list[Any], index: Callable[[int], int] = int) -> None:
         """Raise a RowFailure for the first partial with a null, the one at `at` being made of item `index(at)`."""
-        items = made.ravel().tolist()
         if self._has_null(items):
             for at, item in enumerate(items):
                 if self._lacks(item):
@@ -214,11 +232,6 @@ class RowsKernel(Kernel):
         if fixed and (self._single or set(map(type, items.tolist())) <= {tuple}):
             return items
         return copied(items)
-
-
-def _sizes(starts: Array, count: int) -> list[int]:
-    sizes: list[int] = np.diff(np.append(starts, count)).tolist()
-    return sizes
 
 
 def _taken(items: Iterator[Any], count: int) -> int:

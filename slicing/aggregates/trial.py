@@ -6,6 +6,7 @@ import datetime as dt
 import inspect
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
@@ -13,12 +14,13 @@ import numpy as np
 import pyarrow as pa
 
 from slicing.aggregates import laws
-from slicing.aggregates.claims import broken_law
+from slicing.aggregates.claims import broken_law, near
 from slicing.aggregates.fields import arrow_type, decimal_of
 from slicing.aggregates.kernel import Kernel, locating
+from slicing.aggregates.rows import RowsKernel
 from slicing.aggregates.tracing.kernel import TracedKernel
 from slicing.aggregates.tracing.verify import verify, verify_law
-from slicing.errors import FunctionFailed, InvalidType, InvalidValue
+from slicing.errors import FunctionFailed, InvalidType, InvalidValue, RowFailure, excerpt
 
 _DAY = dt.date(2024, 2, 29)
 _NOON = dt.datetime(2024, 2, 29, 12, tzinfo=dt.UTC)
@@ -79,6 +81,8 @@ def trial(kernel: Kernel, kinds: Sequence[str]) -> None:
             "With `columns=True` each cell of a result must come from the same cells of the arguments only. Write them "
             "so, or leave `columns=True` out."
         )
+    if kernel.aggregate.agg_many is not None:
+        _check_many(kernel, _arrays(samples, kinds))
     verify(kernel, kinds, _samples)
     if kernel.aggregate.combine is not None and kernel.aggregate.laws and not kernel.aggregate.approximate:
         _check_laws(kernel, kinds)
@@ -99,6 +103,24 @@ def _run(kernel: Kernel, arrays: Sequence[pa.Array]) -> None:
         if kernel.aggregate.invert is not None:
             kernel.to_arrow(kernel.invert(both, partials), dictionary)
     kernel.results_to_arrow(partials, dictionary)
+
+
+def _check_many(kernel: Kernel, arrays: Sequence[pa.Array]) -> None:
+    """Refuse an `agg_many` that comes to something else than `agg`, one sample after the other."""
+    count = len(arrays[0]) if arrays else 3
+    rows = RowsKernel(kernel.label, replace(kernel.aggregate, columns=False))
+    single = RowsKernel(kernel.label, replace(kernel.aggregate, columns=False, agg_many=None))
+    values, _ = rows.values(arrays)
+    try:
+        found, wanted = (each.to_arrow(each.fold(values, np.array([0]), count), None) for each in (rows, single))
+    except (FunctionFailed, RowFailure):
+        return  # it raises; that says nothing about what it is meant for
+    made, other = (tuple(array.to_pylist()[0] for array in fields) for fields in (found, wanted))
+    if not all(near(x, y, field.kind) for x, y, field in zip(made, other, kernel.fields, strict=True)):
+        raise InvalidValue(
+            f"`agg_many` of `{kernel.label}` must make of records what `agg` makes of them one after another; "
+            f"got {excerpt(made)}, and {excerpt(other)} by `agg`. Mend one of them, or leave `agg_many` out."
+        )
 
 
 def _check_laws(kernel: Kernel, kinds: Sequence[str]) -> None:
@@ -138,7 +160,7 @@ def _decimals(numbers: Sequence[int], kind: str) -> tuple[Decimal, ...]:
 
 
 def _check_arity(kernel: Kernel, values: int) -> None:
-    wanted = {"init": 0, "agg": 1 + values, "combine": 2, "invert": 2, "lower": 1}
+    wanted = {"init": 0, "agg": 1 + values, "combine": 2, "invert": 2, "lower": 1, "agg_many": 2}
     for name, count in wanted.items():
         function = getattr(kernel.aggregate, name)
         try:
@@ -148,7 +170,8 @@ def _check_arity(kernel: Kernel, values: int) -> None:
         try:
             signature.bind(*range(count))
         except TypeError:
-            given = "acc" + ", value" * values if name == "agg" else f"{count} partial(s)"
+            given = f"{count} partial(s)"
+            given = {"agg": "acc" + ", value" * values, "agg_many": "acc, values"}.get(name, given)
             raise InvalidType(
                 f"`{name}` of `{kernel.label}` must take {count} argument(s) ({given}); its signature is {signature}. "
                 "The arguments after the first are the columns that the aggregate is bound to."

@@ -7,7 +7,9 @@ range that is kept free for it. So whatever moves cells moves it too, and it is 
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Sequence
+from itertools import takewhile
 from threading import Lock
 from typing import Any
 
@@ -15,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slicing.aggregates.aggregate import Aggregate
+from slicing.aggregates.calls import unzipped
 from slicing.aggregates.tracing.formulas import TYPES
 
 Array = NDArray[Any]
@@ -118,21 +121,20 @@ class Cells:
 
     def columns(self, items: list[Any]) -> Partials:
         """The columns of partials, as a user's function returned them."""
-        if self.is_single:
-            lists: list[Any] = [items]
-        else:
-            try:
-                lists = list(zip(*items, strict=True)) if set(map(type, items)) <= {tuple} else []
-            except ValueError:
-                lists = []
-            if len(lists) != len(self.types):
-                return self.spread(0) if not items else self._mixed(items)
-        made = [_column(column, type_) for column, type_ in zip(lists, self.types, strict=True)]
-        found = [column for column in made if column is not None]
-        if len(found) < len(made):
-            return self._mixed(items)
-        self.put_reserved(found)
-        return found
+        found = self.fitting(items)
+        return self._mixed(items) if found is None else found
+
+    def fitting(self, items: list[Any]) -> Partials | None:
+        """As `columns`, None if a partial does not fit into them."""
+        lists = [items] if self.is_single else unzipped(items, len(self.types))
+        if lists is None or (not self.is_single and not set(map(type, items)) <= {tuple}):
+            return None
+        made = (_column(column, type_) for column, type_ in zip(lists, self.types, strict=True))
+        found = list(takewhile(lambda column: column is not None, made))
+        if len(found) < len(self.types):
+            return None
+        self.put_reserved(found)  # type: ignore[arg-type]
+        return found  # type: ignore[return-value]
 
     def is_plain(self, partial: Any) -> bool:
         """Whether a partial is of Python's own numbers, of the fields' types but for their size."""
@@ -183,16 +185,18 @@ def _column(items: Sequence[Any], type_: str) -> Array | None:
     kinds = set(map(type, items))
     if type_ == "float":
         if kinds <= {float}:
-            return np.array(items, dtype=np.float64)
+            return np.frombuffer(array("d", items), dtype=np.float64)
         if kinds <= {float, int} and all(abs(i) <= _EXACT_FLOAT for i in items if type(i) is int):
             return np.array(items, dtype=np.float64)
         return None
-    if kinds <= ({bool} if type_ == "bool" else {int, bool}):
-        try:
-            return np.array(items, dtype=np.bool_ if type_ == "bool" else np.int64)
-        except OverflowError:
-            return None
-    return None
+    if type_ == "bool":
+        return np.array(items, dtype=np.bool_) if kinds <= {bool} else None
+    if not kinds <= {int, bool}:
+        return None
+    try:
+        return np.frombuffer(array("q", items), dtype=np.int64)  # in half the time of `np.array`
+    except OverflowError:
+        return None
 
 
 def _fits(part: Any, type_: str) -> bool:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -30,6 +31,8 @@ from slicing.watch import COMBINE, of_stage
 
 FEW = 48
 """Up to so many groups are folded sooner by rows, one after another, than by position."""
+PIECE = 20_000
+"""So many groups are folded by rows before their partials become columns."""
 SMALL = 8
 """Up to so many cells Python is through before numpy has begun."""
 _BOUND = 2**62
@@ -247,15 +250,18 @@ class TracedKernel(Kernel):
         if a[0].ndim != 1:
             flat = self._two(name, formula, names, [c.ravel() for c in a], [c.ravel() for c in b])
             return [column.reshape(shape) for column in flat]
-        call = self.rows.combine if name == "combine" else self.rows.invert
         if formula is None or len(a[0]) <= self.small or not formula.holds():
-            return self.cells.columns(call(self._objects(a), self._objects(b))[0].tolist())
+            return self.cells.columns(self._called(name, a, b))
         apart = either(*(None if places is None else places >= 0 for places in map(self.cells.places, (a, b))))
         made, bad = formula.run({**self._named(names[0], a), **self._named(names[1], b)}, len(a[0]))
         made = _own(made, [*a, *b])
-        return self._mended(made, bad, apart, lambda at: call(*(self._objects([c[at] for c in p]) for p in (a, b))))
+        return self._mended(made, bad, apart, lambda at: self._called(name, *([c[at] for c in p] for p in (a, b))))
 
-    def _mended(self, made: Partials, bad: Mask | bool, apart: Mask, by_rows: Callable[[Array], Partials]) -> Partials:
+    def _called(self, name: str, a: Partials, b: Partials) -> list[Any]:
+        """`combine` or `invert` by rows."""
+        return self.rows.applied(name, getattr(self.aggregate, name), *map(self.cells.objects, (a, b)))
+
+    def _mended(self, made: Partials, bad: Mask | bool, apart: Mask, by_rows: Callable[[Array], list[Any]]) -> Partials:
         """What a formula made, with the cells at fault made again by rows."""
         if bad is True:
             bad = np.ones(len(made[0]), dtype=bool)
@@ -264,7 +270,7 @@ class TracedKernel(Kernel):
             return made
         at = np.flatnonzero(wrong)
         try:
-            items = by_rows(at)[0].tolist()
+            items = by_rows(at)
         except RowFailure as failure:
             raise failure.at(int(at[failure.index])) from failure.__cause__
         again = self.cells.columns(items)
@@ -311,18 +317,20 @@ class TracedKernel(Kernel):
                 _own(made, [*acc, *map(np.ma.getdata, here)]),
                 bad,
                 None if apart is None else apart >= 0,
-                lambda some: self.rows.fold(
-                    [value[some] for value in here],
-                    np.arange(len(some)),
-                    len(some),
-                    self._objects([c[some] for c in acc]),
-                ),
+                lambda some: self._one_each([value[some] for value in here], [c[some] for c in acc]),
             )
 
         def rest(acc: Partials, items: Array, heads: Array) -> Partials:
             return self._rows_fold([value[items] for value in values], heads, len(items), acc)
 
         return self._in_turn(begun, starts, np.diff(np.append(starts, count)), one, rest, first=0)
+
+    def _one_each(self, values: Sequence[Any], acc: Partials) -> list[Any]:
+        """One record put to each partial, by rows."""
+        count = np.arange(len(acc[0]))
+        made = self.rows.folded(values, count, len(count), self.cells.objects(acc))
+        self.rows.check("agg", made)
+        return made
 
     def _in_turn(
         self,
@@ -358,8 +366,27 @@ class TracedKernel(Kernel):
         return [column[back] for column in acc]
 
     def _rows_fold(self, values: Sequence[Any], starts: Array, count: int, onto: Partials | None) -> Partials:
-        begun = None if onto is None else self._objects(onto)
-        return self.cells.columns(self.rows.fold(values, starts, count, begun)[0].tolist())
+        """By rows, so many groups at a time that Python's objects never take much more than the columns do."""
+        edges = np.append(starts[::PIECE], count).tolist()
+        parts = []
+        for place, (first, end) in enumerate(pairwise(edges)):
+            groups = slice(place * PIECE, (place + 1) * PIECE)
+            begun = None if onto is None else self.cells.objects([column[groups] for column in onto])
+            own = starts[groups] - first
+            try:
+                made = self.rows.folded([value[first:end] for value in values], own, end - first, begun)
+                parts.append(self._checked("agg", made, own))
+            except RowFailure as failure:
+                raise failure.at(first + failure.index) from failure.__cause__
+        return [np.concatenate(columns) for columns in zip(*parts, strict=True)]
+
+    def _checked(self, name: str, made: list[Any], starts: Array) -> Partials:
+        """The columns of what a function returned; only what does not fit is looked at for nulls."""
+        columns = self.cells.fitting(made)
+        if columns is None:
+            self.rows.check(name, made, lambda group: int(starts[group]))
+            columns = self.cells.columns(made)
+        return columns
 
     def _rows_joined(self, acc: Partials, partials: Partials, starts: Array) -> Partials:
         """Runs of partials, each put to what comes before it."""
@@ -367,7 +394,7 @@ class TracedKernel(Kernel):
         return self._rows_reduce(together, starts + np.arange(len(starts)))
 
     def _rows_reduce(self, partials: Partials, starts: Array) -> Partials:
-        return self.cells.columns(self.rows.reduce(self._objects(partials), starts)[0].tolist())
+        return self._checked("combine", self.rows.reduced(self.cells.objects(partials), starts), starts)
 
 
 class _Agg:
