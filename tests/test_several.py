@@ -347,7 +347,7 @@ def test_what_windows_of_one_call_must_be():
             windows_of_call(given, named, long)
     with pytest.raises(InvalidType, match="must be made with"):
         windows_of_call(["1 hour", day], {}, False)
-    with pytest.raises(InvalidType, match="`long` says .* Call that window something else"):
+    with pytest.raises(InvalidType, match=r"`long` says .* Call that window something else"):
         group_by(None, "k").window(short=hour, long=day, time="ts")
     assert windows_of_call([], {"a": tumbling("1 day"), "b": cumulating("1 day", "1 hour")}, True).names == ("a", "b")
 
