@@ -64,18 +64,8 @@ def command(*arguments):
 
 
 def arguments(source, *more, size="30 minutes", advance="10 minutes"):
-    common = [
-        "--time",
-        "ts",
-        "--keys",
-        "symbol",
-        "--size",
-        size,
-        "--advance",
-        advance,
-        "--aggregate",
-        "records=count()",
-    ]
+    windows = ["--size", size, "--advance", advance]
+    common = ["--time", "ts", "--keys", "symbol", *windows, "--aggregate", "records=count()"]
     return [source, *common, "--aggregate", "mean(price)", *more]
 
 
@@ -94,6 +84,33 @@ def test_bounded_csv_equals_pandas(tmp_path):
     assert made.index.tolist() == wanted.sort_index().index.tolist()
     assert made["records"].tolist() == wanted.sort_index()["records"].tolist()
     np.testing.assert_allclose(made["mean_price"], wanted.sort_index()["mean"], rtol=1e-15)
+
+
+@pytest.mark.parametrize(
+    ("more", "windows"),
+    [
+        (["--size", "1 hour"], {("30min", "10min"), ("1h", "10min")}),
+        (["--size", "1 hour", "--advance", "20 minutes"], {("30min", "10min"), ("1h", "20min")}),
+    ],
+)
+def test_several_sizes_in_one_run_equal_pandas(spark, tmp_path, more, windows):
+    """One advance is that of all sizes."""
+    frame, out = records(), tmp_path / "out.csv"
+    write_csv(frame, tmp_path / "in.csv")
+    assert once(parse(list(map(str, arguments(tmp_path / "in.csv", *more, "--output", out)))), spark) == 0
+    made = pd.concat(pd.read_csv(part, parse_dates=["window_start", "window_end"]) for part in out.glob("part-*.csv"))
+    made = made.set_index(["symbol", "window_start"])
+    found = dict(list(made.groupby(made["window_end"] - made.index.get_level_values("window_start"))))
+    assert found.keys() == {pd.Timedelta(size) for size, _ in windows}
+    for size, advance in windows:
+        wanted, rows = expected(frame, size, advance).sort_index(), found[pd.Timedelta(size)].sort_index()
+        assert rows["records"].to_dict() == wanted["records"].to_dict()
+        np.testing.assert_allclose(rows["mean_price"], wanted["mean"], rtol=1e-15)
+
+
+def test_several_sizes_without_an_advance_tumble(source):
+    plain = [source, "--time", "ts", "--size", "1 hour", "--size", "7 minutes", "--aggregate", "count()"]
+    parse(list(map(str, plain)))
 
 
 def test_follow_prints_progress_and_ends_on_ctrl_c(tmp_path):
@@ -152,9 +169,9 @@ def source(tmp_path):
 
 
 WRONG = [
-    (["--size", "1 month"], "need a zone"),
-    (["--size", "7"], "a duration needs a unit"),
-    (["--advance", "-1 hour"], "`advance` must be positive"),
+    ({"size": "1 month"}, "need a zone"),
+    ({"size": "7"}, "a duration needs a unit"),
+    ({"advance": "-1 hour"}, "`advance` must be positive"),
     (["--aggregate", "price"], "takes FUNCTION(COLUMN)"),
     (["--aggregate", "medium(price)"], "is not an aggregate. Known are any_value"),
     (["--aggregate", "sum()"], "missing a required argument"),
@@ -168,9 +185,14 @@ WRONG = [
     (["--sizes", "1 hour"], "unrecognized arguments"),
     (["--delay", "1 hour"], "`--delay` is for streams"),
     (["--time-unit", "ns"], "invalid choice: 'ns'"),
-    (["--advance", "1 hour"], 'write --size "1 hour" --advance "30 minutes". If such gaps are meant, add --gaps.'),
-    (["--advance", "0 hours"], "For windows that do not overlap leave out --advance."),
+    ({"advance": "1 hour"}, 'write --size "1 hour" --advance "30 minutes". If such gaps are meant, add --gaps.'),
+    ({"advance": "0 hours"}, "For windows that do not overlap leave out --advance."),
     (["--offset", "90 minutes"], '--offset "0 seconds" makes the same windows'),
+    (["--advance", "1 minute"], "once for all sizes or once for each; got 2 for 1 size. The first goes with"),
+    (["--size", "1 hour", "--size", "1 day", "--advance", "1 minute"], "got 2 for 3 sizes."),
+    (["--size", "30 minutes"], '--size "30 minutes" --advance "10 minutes" make windows of the same interval'),
+    (["--size", "30 minutes"], "could not be told apart. Leave one out."),
+    (["--size", "1 hour", "--cumulate", "1 minute"], "`--cumulate` goes without --advance"),
     (["--output", "/dev/null/out.csv"], "`--output` cannot be written: not a directory; got `/dev/null/out.csv`"),
 ]
 
@@ -179,7 +201,8 @@ WRONG = [
 def test_wrong_arguments_are_one_line_before_spark_starts(source, capsys, monkeypatch, more, message):
     monkeypatch.setattr("slicing.cli.main.run", lambda *_: pytest.fail("Spark would have been started"))
     try:
-        code = main(list(map(str, arguments(source, *more))))
+        given = arguments(source, **more) if isinstance(more, dict) else arguments(source, *more)
+        code = main(list(map(str, given)))
     except SystemExit as ended:
         code = ended.code
     error = capsys.readouterr().err

@@ -148,7 +148,7 @@ def write(job: Job, windows: DataFrame, output: Path) -> None:
 def top(job: Job, windows: DataFrame) -> tuple[list[str], list[list[str]], list[bool]]:
     """The first rows by window and key as text, with the names of the columns and which of them are numbers."""
     frame = presented(job, windows)
-    ordered = frame.orderBy("window_start", *map(quoted, job.keys)).limit(job.limit)
+    ordered = frame.orderBy("window_start", "window_end", *map(quoted, job.keys)).limit(job.limit)
     texts = ordered.select(*(quoted(name).cast("string").alias(name) for name in frame.columns))
     rows = [["null" if cell is None else cell for cell in row] for row in texts.collect()]
     numeric = [kind.startswith(("tiny", "small", "int", "big", "float", "double", "dec")) for _, kind in frame.dtypes]

@@ -15,6 +15,7 @@ from slicing.errors import InvalidValue
 from slicing.grouping import group_by
 from slicing.windows.durations import microseconds
 from slicing.windows.session import session
+from slicing.windows.sets import windows_of_call
 from slicing.windows.window import Window, cumulating, hopping
 
 if TYPE_CHECKING:
@@ -59,9 +60,11 @@ def parser() -> argparse.ArgumentParser:
     add("--time", required=True, metavar="COLUMN", help="the event time: a timestamp, or text that can be cast to one")
     add("--time-unit", choices=("s", "ms", "us"), default="", help="the event time is a number of these since 1970")
     add("--keys", action="append", default=[], metavar="COLUMN[,COLUMN]", help="group by these; may be repeated")
-    add("--size", metavar="DURATION", help='length of a window, for example "7 days"')
+    size = 'length of a window, for example "7 days"; repeated: windows of several sizes, in rows of their own'
+    add("--size", action="append", default=[], metavar="DURATION", help=size)
     add("--session", metavar="GAP", help='sessions instead, which end after a pause: for example "30 minutes"')
-    add("--advance", metavar="DURATION", help="distance between the starts of windows (default: the size)")
+    advance = "distance between the starts of windows (default: the size); once for all sizes, or once for each"
+    add("--advance", action="append", default=[], metavar="DURATION", help=advance)
     add("--cumulate", metavar="STEP", help="windows that begin every size and end at each step: the day so far")
     add("--zone", metavar="ZONE", help='days, weeks, months and years by the clock of a zone, as "Europe/Berlin"')
     add("--gaps", action="store_true", help="let the advance be longer than the size: records between are in no window")
@@ -96,12 +99,12 @@ def parse(arguments: Sequence[str] | None) -> Job:
     source = Path(given.input)
     output = Path(given.output) if given.output else None
     keys = tuple(key.strip() for keys in given.keys for key in keys.split(",") if key.strip())
-    window = _window(given)
+    windows = _windows(given)
     results = results_of(given.aggregate)
     values = [column for bound in results.values() for column in bound.inputs if column != EVENT_TIME]
 
     def aggregate(frame: DataFrame) -> DataFrame:
-        return group_by(frame, *keys).window(window, time=given.time).grace(given.grace).aggregate(**results)
+        return group_by(frame, *keys).window(*windows, time=given.time).grace(given.grace).aggregate(**results)
 
     job = Job(
         source,
@@ -129,18 +132,35 @@ def parse(arguments: Sequence[str] | None) -> Job:
     return job
 
 
-def _window(given: argparse.Namespace) -> Window:
+def _windows(given: argparse.Namespace) -> list[Window]:
     """The windows that the arguments ask for."""
     if given.session is not None:
-        return _session(given)
-    if given.size is None:
+        return [_session(given)]
+    if not given.size:
         raise InvalidValue('`--size` is needed, for example --size "1 hour"; or --session "30 minutes".')
-    offset = given.offset or 0
-    if given.cumulate is None:
-        return hopping(given.size, given.advance or given.size, offset, gaps=given.gaps, zone=given.zone)
+    offset, sizes, advances = given.offset or 0, given.size, given.advance
+    if given.cumulate is not None:
+        return [_cumulating(given, offset)]
+    if advances and len(advances) not in (1, len(sizes)):
+        raise InvalidValue(
+            f"`--advance` is given once for all sizes or once for each; got {len(advances)} for {len(sizes)} "
+            f"{'size' if len(sizes) == 1 else 'sizes'}. The first goes with the first --size, and so on."
+        )
+    if len(advances) == 1:
+        advances = advances * len(sizes)
+    options = {"gaps": given.gaps, "zone": given.zone}
+    pairs = zip(sizes, advances or sizes, strict=True)
+    windows = [hopping(size, advance, offset, **options) for size, advance in pairs]
+    windows_of_call(windows, {}, long=False)  # refuses windows that could not be told apart
+    return windows
+
+
+def _cumulating(given: argparse.Namespace, offset: str | int) -> Window:
     if given.advance or given.gaps:
         raise InvalidValue("`--cumulate` goes without --advance and --gaps: its step is the advance. Leave them out.")
-    return cumulating(given.size, given.cumulate, offset, zone=given.zone)
+    if len(given.size) > 1:
+        raise InvalidValue(f"`--cumulate` goes with one --size; got {len(given.size)}. Run it once for each.")
+    return cumulating(given.size[0], given.cumulate, offset, zone=given.zone)
 
 
 def _session(given: argparse.Namespace) -> Window:

@@ -14,6 +14,7 @@ _REMEDIES = (
     (re.compile(r"`step`"), "`--cumulate`"),
     (re.compile(r"\badd gaps=True"), "add --gaps"),
     (re.compile(r" or pass a timedelta"), ""),
+    (re.compile(r"Name them: .*"), "Leave one out."),
     (re.compile(r"(which cannot be used here\.) .*", re.DOTALL), rf"\1 {_FILES}"),
     (re.compile(r"Cast it first, .*", re.DOTALL), "Make every value in the files a number, or choose another column."),
     (

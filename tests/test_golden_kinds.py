@@ -1,0 +1,34 @@
+"""State of several windows and of windows that never close, as it was first written, goes on with the same rows.
+
+What has to go out is known from a bucket that has had all micro-batches, which other tests hold against the records.
+"""
+
+import pytest
+from golden.kinds import SEVERAL, UNBOUNDED, Line
+from golden.make import load
+from test_golden import content
+
+STORED = load("kinds")
+
+
+@pytest.mark.parametrize("name", [*SEVERAL, *UNBOUNDED])
+def test_state_goes_on_with_the_rows_of_a_bucket_that_had_all(name):
+    stored, whole, count = STORED[name], Line(name), 0
+    for batch in stored["batches"][: stored["seen"]]:
+        whole.step(*batch)
+    line = Line(name, stored["header"], stored["pages"])
+    line.made.bucket().check()
+    for batch in stored["batches"][stored["seen"] :]:
+        wanted = whole.step(*batch)
+        assert line.step(*batch) == wanted
+        count += len(wanted)
+    assert count >= 10
+
+
+@pytest.mark.parametrize("name", [*SEVERAL, *UNBOUNDED])
+def test_the_state_has_something_in_it(name):
+    stored = STORED[name]
+    head = content(stored["header"])
+    assert head["format"] == 7
+    assert stored["pages"]
+    assert name in UNBOUNDED or len(head["families"]) > 1
