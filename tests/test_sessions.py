@@ -5,14 +5,16 @@ import time
 
 import numpy as np
 import pytest
-from oracle import shape_of
-from sessions import World, stream
+from oracle import CASES, shape_of
+from sessions import Model, World, stream
 
 from slicing import group_by, tumbling
-from slicing.emission.emission import early, on_close, on_update
+from slicing.emission.emission import ON_CLOSE, early, on_change, on_close, on_update
 from slicing.engines.sessions import SessionBucket, all_sessions
 from slicing.errors import InvalidType, InvalidValue, StateMismatch
-from slicing.spark.strategy import strategy
+from slicing.explain.sessions import SessionPlan
+from slicing.spark.preaggregate import Refused
+from slicing.spark.strategy import not_before, strategy
 from slicing.state.fingerprint import fingerprint_of
 from slicing.windows.session import session
 
@@ -251,3 +253,78 @@ def test_calls_are_shown_and_checked():
 
 def both():
     group_by(None, "k").window(session("1 hour"), tumbling("1 hour"), time="ts")
+
+
+@pytest.mark.parametrize("emission", [on_close(), on_update()], ids=str)
+def test_sessions_by_the_clock_are_of_what_it_shows(emission):
+    """A clock that steps back counts as the greatest that the bucket has seen, and makes nothing late."""
+    rng, world = random.Random(8), World(session("10 milliseconds"), emission=emission, names=("sum",))
+    stage, model, clock, seen = world.strategy.first_stage((0,)), Model(world.window, emission), 0, 0
+    for _ in range(80):
+        clock = max(0, clock + rng.choice([0, 1, 4, 15, -3]))
+        seen = max(seen, clock)
+        came = [(rng.randrange(3), rng.randrange(100)) for _ in range(rng.randrange(4))]
+        bucket = world.bucket()
+        chunk = world.chunk([(clock * MS, *record, 0) for record in came])
+        blocks = [stage._block(stage._read(chunk, Refused()))] if came else []
+        late = bucket.add([not_before(world.shape, block, bucket.head.clock * MS) for block in blocks])
+        assert late.all == 0
+        got = world.rows(bucket.close(clock, clock))
+        world.compare(got, model.step([(seen * MS, *record, world.window.gap) for record in came], seen))
+
+
+def plan_of(*names, streaming=True, emission=ON_CLOSE, **options):
+    window = session("30 minutes", **options)
+    shape = shape_of(window.family, [CASES[name] for name in names])
+    return SessionPlan(window, shape, ("merging",) * len(names), streaming, 4, 2, emission)
+
+
+def test_a_plan_says_what_sessions_cost():
+    text = " ".join(str(plan_of("sum")).split())
+    assert "session('30 minutes') on a stream" in text
+    assert "a partial for each key and time: late ones are told apart behind the shuffle" in text
+    assert "merging records decide where windows end" in text
+    assert "per record, at most 2 reads, 2 writes 1 read, 1 write" in text
+    assert "2 rows for each open session" in text
+    assert "a partial for each sub-session" in str(plan_of("sum", late_by="session"))
+    assert "order is kept" in str(plan_of("joined", late_by="session"))
+    assert plan_of("sum", emission=on_update()).per_record.writes == 4
+    bounded = plan_of("sum", streaming=False)
+    assert (bounded.state_bytes_per_key, bounded.shipped) == (0, "a partial for each sub-session of an input partition")
+    assert "1 through the shuffle" in str(bounded)
+    assert plan_of("sum").state_bytes_per_key == 2 * (24 + 28)
+
+
+class Frame:
+    """What a check asks a DataFrame."""
+
+    def __init__(self, streaming=True, **columns):
+        types = pytest.importorskip("pyspark.sql.types")
+        self.isStreaming, self.columns = streaming, list(columns)
+        self.schema = types.StructType([types.StructField(name, kind()) for name, kind in columns.items()])
+
+
+def test_calls_that_mean_nothing_are_refused():
+    types = pytest.importorskip("pyspark.sql.types")
+    from slicing.spark.sessions import check_session
+
+    hour, gaps = session("1 hour"), session(gap_column="gap")
+    frame = Frame(gap=types.DayTimeIntervalType, n=types.LongType, x=types.DoubleType)
+    check_session(frame, gaps, "auto", False, on_close())
+    check_session(frame, session(gap_column="n"), "auto", False, on_close(corrections=True))
+    check_session(Frame(streaming=False), session("5 microseconds"), "auto", False, on_close())
+    for error, words, call in [
+        (InvalidValue, "gap column `g` does not exist; the columns are gap, n, x", (session(gap_column="g"),)),
+        (InvalidType, "must be an interval, or microseconds as long; got double", (session(gap_column="x"),)),
+        (InvalidValue, "sessions are merged, .* got `two_layer`. Leave", (hour, "two_layer")),
+        (InvalidValue, "nothing is late by the clock", (session("1 hour", late_by="session"), "auto", True)),
+        (InvalidValue, "at least 1 ms on a stream", (session("5 microseconds"),)),
+        (InvalidValue, r"on_change\(\) compares a window", (hour, "auto", False, on_change())),
+        (InvalidValue, "old=True.* another window", (hour, "auto", False, on_close(corrections=True, old=True))),
+        (InvalidValue, "discarding=True", (hour, "auto", False, on_close(corrections=True, discarding=True))),
+    ]:
+        with pytest.raises(error, match=words):
+            check_session(frame, *(call + ("auto", False, on_close())[len(call) - 1 :]))
+    frame.columns.append("gap")
+    with pytest.raises(InvalidValue, match="ambiguous"):
+        check_session(frame, gaps, "auto", False, on_close())
