@@ -127,7 +127,7 @@ class Merged(Sliced):
         """The records of refused intervals, of those that were shipped beside the blocks."""
         for data in beside:
             records = with_own_ends(self.session, decode_records(of_records(self.shape, self.session), data))
-            yield records.take(np.flatnonzero(refused.rows.holds(records)))
+            yield records.take(np.flatnonzero(refused.holds(records)))
 
     def all_windows(self, shipped: Sequence[Block]) -> Iterator[Windows]:
         """All windows of a bucket of bounded input."""
