@@ -41,7 +41,7 @@ def test_sessions_are_those_of_the_definition(emission, late_by, held):
         now = 0
         for records, watermark in stream(rng, 40):
             now += rng.choice([1, 5, 12])
-            got = world.step(records, watermark, now)
+            got = world.step(records, watermark, now, partitions=rng.choice([1, 2, 5]))
             seen["merged"] += sum(kind == "merged" for kind, *_ in got)
             seen["rows"] += len(got)
         seen["late"] += world.late

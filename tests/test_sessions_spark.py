@@ -8,6 +8,7 @@ from pyspark.sql import functions as F
 from streams import (
     EXACT,
     MINUTE,
+    NO_DATA,
     OURS,
     SECOND,
     START,
@@ -26,7 +27,7 @@ from streams import (
 )
 
 import combinators as C
-from slicing import early, group_by, late_partials, late_records, on_update, results, session
+from slicing import early, group_by, late_partials, late_records, on_update, processing_time, results, session
 from slicing.emission.emission import on_close
 
 LOCAL_MERGE = "spark.sql.streaming.sessionWindow.merge.sessions.in.local.partition"
@@ -139,7 +140,8 @@ def test_what_has_gone_out_and_is_no_session_any_more_is_taken_back_first(spark,
     live = Live(spark, tmp_path, "1 minute")
     windowed = group_by(live.source(), "world").window(session("10 seconds"), time="ts")
     once = live.add(windowed.emit(on_update()).aggregate(records=C.count()))
-    again = live.add(windowed.emit(on_update()).aggregate(records=C.count()), restart=True)
+    cut = Output(cuts={1, 2, 3})  # they fail after all their work, and run again
+    again = live.add(windowed.emit(on_update()).aggregate(records=C.count()), restart=True, output=cut)
     counted = live.add(windowed.emit(early(records=2)).aggregate(records=C.count()), restart=True)
     for step in (at(0, 25), at(8), at(17), at(200)):
         live.step(step)
@@ -204,6 +206,19 @@ def test_corrections_come_until_grace_is_over(spark, tmp_path):
         (1, 30, 42, "final", 3),
     ]
     assert sum(output.counters("late").values()) == 1
+
+
+def test_sessions_by_the_clock_of_the_trigger(spark, tmp_path):
+    """A file a micro-batch, seconds apart at most: one session, which grows with each."""
+    write([at(0), at(500, world=1), at(900)], tmp_path)
+    windowed = group_by(source(spark, tmp_path), "world").window(session("1 hour"), time=processing_time())
+    spark.conf.set(NO_DATA, "false")
+    try:
+        (output,) = run(windowed.emit(on_update()).aggregate(records=C.count()))
+    finally:
+        spark.conf.unset(NO_DATA)
+    rows = [(row["emission"], row["records"]) for each in output.tables.values() for row in each.to_pylist()]
+    assert rows == [("update", 1), ("merged", None), ("update", 2), ("merged", None), ("update", 3)]
 
 
 def test_windows_downstream_work_on_sessions(spark, files):
