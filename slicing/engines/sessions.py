@@ -185,7 +185,7 @@ class SessionBucket:
             yield from self._several(sessions, touched, closing, now)
         stays = ~closing[numbers[len(self._open) :]]
         came = by_start(self.came.take(stays))
-        self.sessions.put(came, by_start(sessions.take(~closing)), anew=self.is_ordered and len(came) > 0)
+        self.sessions.put(came, by_start(sessions.take(~closing)), self.came, anew=self.is_ordered and len(came) > 0)
         self.open_count = int(len(sessions) - closing.sum())
         kept = {SESSIONS: self.sessions.ledger.kept, SHOWN: self.shown.ledger.kept}
         self.head.nonce = self.recent.keep(0, {name: block for name, block in kept.items() if block})
@@ -209,7 +209,7 @@ class SessionBucket:
         news = sessions.take(going & ~closing & ((new > 0) | ~same))
         more = replace(extents(news), records=new[going & ~closing & ((new > 0) | ~same)])
         both = concat(self.marks, [shown.take(~closing[home]), more])
-        self.shown.put(by_start(more), by_start(merged(self.marks, both)))
+        self.shown.put(by_start(more), by_start(merged(self.marks, both)), self.came)
 
     def _due(
         self, sessions: Block, touched: Array, closing: Array, same: Array, new: Array, now: int
