@@ -8,7 +8,7 @@
     shown        [0                  35)
 
 What has gone out is a row of its extent. Rows merge as those of sessions do: a session that goes out covers all that
-has gone out of its parts. Its row has as many records as it has more than they had, so that what is new is a difference.
+has gone out of its parts. Its row counts the records that it has and they had not: what is new is a difference.
 """
 
 from __future__ import annotations
