@@ -29,6 +29,7 @@ from streams import (
 import combinators as C
 from slicing import early, group_by, late_partials, late_records, on_update, processing_time, results, session
 from slicing.emission.emission import on_close
+from slicing.errors import InvalidValue
 
 LOCAL_MERGE = "spark.sql.streaming.sessionWindow.merge.sessions.in.local.partition"
 EXACT_ROWS = (*EXACT, "window")
@@ -116,6 +117,17 @@ def test_sessions_of_times_without_zone_and_no_keys(spark):
     assert shown[0] == shown[1] == shown[2]
     assert len(shown[0]) > 10
     assert ours.schema["window"].dataType.simpleString() == "struct<start:timestamp_ntz,end:timestamp_ntz>"
+
+
+def test_a_plan_is_that_of_sessions(spark, files):
+    windowed = group_by(source(spark, files), "world").window(session(gap_column="n"), time="ts")
+    plan = windowed.emit(on_update()).plan(**OURS)
+    assert plan.shipped == "a partial for each key, time and gap: late ones are told apart behind the shuffle"
+    assert "session(gap_column='n') on a stream" in str(plan)
+    with pytest.raises(InvalidValue, match="sessions are merged"):
+        windowed.assemble("eager").plan(n=C.count())
+    with pytest.raises(InvalidValue, match="it has no partials"):
+        windowed.aggregate(lambda: 0, max, value="n")
 
 
 def rows_of(output):
