@@ -240,13 +240,16 @@ class World:
 
 
 def stream(rng, batches, gap=10_000, keys=4, spread=6, start=0, gaps=None):
-    """Micro-batches of records with disorder, late ones and duplicates, and watermarks in milliseconds."""
+    """Micro-batches of records with disorder, late ones and duplicates, and watermarks in milliseconds.
+
+    Half of the times are quarters of the gap, so that intervals touch each other and end where the watermark is.
+    """
     clock = start
     for _ in range(batches):
         clock += rng.choice([0, gap // 2, gap, 3 * gap])
         records = [
             (
-                clock + rng.randrange(-spread * gap, gap),
+                clock + rng.choice([rng.randrange(-spread * gap, gap), rng.randrange(-4 * spread, 4) * (gap // 4)]),
                 rng.randrange(keys),
                 rng.randrange(-50, 100),
                 rng.choice(gaps or [gap]),

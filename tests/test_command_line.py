@@ -183,6 +183,7 @@ WRONG = [
     (["--limit", "0"], "must be positive"),
     (["--grace", "-1 hour"], "must not be negative"),
     (["--sizes", "1 hour"], "unrecognized arguments"),
+    (["--session", "1 hour"], "`--session` goes without --size, --advance: records decide"),
     (["--delay", "1 hour"], "`--delay` is for streams"),
     (["--time-unit", "ns"], "invalid choice: 'ns'"),
     ({"advance": "1 hour"}, 'write --size "1 hour" --advance "30 minutes". If such gaps are meant, add --gaps.'),
@@ -313,6 +314,19 @@ def test_odd_names_of_files_and_columns(spark, tmp_path, capsys):
     assert once(parse(list(map(str, [*common, "--allow-bad", "--output", output]))), spark) == 0
     made = [json.loads(line) for part in output.glob("part-*") for line in part.read_text().splitlines()]
     assert sorted(row["n"] for row in made) == [1, 2]
+
+
+def test_sessions_are_asked_for_by_their_gap(spark, tmp_path, capsys):
+    source = tmp_path / "in.csv"
+    source.write_text("ts,k\n2024-05-01 12:00:00,a\n2024-05-01 12:30:00,a\n2024-05-01 13:00:01,a\n", encoding="utf-8")
+    job = parse([str(source), "--time", "ts", "--keys", "k", "--session", "30 minutes", "--aggregate", "n=count()"])
+    assert once(job, spark) == 0
+    assert [line.split() for line in capsys.readouterr().out.splitlines()[2:]] == [
+        ["a", "2024-05-01", "12:00:00", "2024-05-01", "13:00:00", "2"],
+        ["a", "2024-05-01", "13:00:01", "2024-05-01", "13:30:01", "1"],
+    ]
+    with pytest.raises(InvalidValue, match="`--size` is needed"):
+        parse([str(source), "--time", "ts", "--aggregate", "n=count()"])
 
 
 PYTHON = re.compile(r"F\.|\.\w+\(|withColumn|spark\.conf|timedelta|\w+=['\"T]|hopping|tumbling|group_by")

@@ -5,14 +5,17 @@ import time
 
 import numpy as np
 import pytest
-from oracle import moment, shape_of
-from sessions import World, stream
+from oracle import CASES, CountingStore, moment, shape_of
+from sessions import Model, World, stream
 
 from slicing import group_by, tumbling
-from slicing.emission.emission import early, on_close, on_update
+from slicing.emission.emission import ON_CLOSE, early, on_change, on_close, on_update
 from slicing.engines.sessions import SessionBucket, all_sessions
 from slicing.errors import InvalidType, InvalidValue, StateMismatch
-from slicing.spark.strategy import strategy
+from slicing.explain.sessions import SessionPlan
+from slicing.spark.preaggregate import Refused
+from slicing.spark.strategy import not_before, strategy
+from slicing.state import memory
 from slicing.state.fingerprint import fingerprint_of
 from slicing.windows.session import session
 
@@ -32,21 +35,21 @@ MS = 1000
 @pytest.mark.parametrize("emission", EMISSIONS, ids=str)
 def test_sessions_are_those_of_the_definition(emission, late_by, held):
     seen = {"merged": 0, "late": 0, "rows": 0}
-    for seed in range(3):
+    for seed in range(2):
         rng = random.Random(seed)
         grace = rng.choice([0, 15 * MS, 40 * MS])
         world = World(session("10 milliseconds", late_by=late_by), emission=emission, grace=grace, held=held)
         now = 0
         for records, watermark in stream(rng, 40):
             now += rng.choice([1, 5, 12])
-            got = world.step(records, watermark, now)
+            got = world.step(records, watermark, now, partitions=rng.choice([1, 2, 5]))
             seen["merged"] += sum(kind == "merged" for kind, *_ in got)
             seen["rows"] += len(got)
         seen["late"] += world.late
         world.drain()
     assert seen["rows"] > 100
-    assert seen["late"] > 20
-    assert (seen["merged"] > 3) is (not emission.once)
+    assert seen["late"] > 10
+    assert (seen["merged"] > 2) is (not emission.once)
 
 
 @pytest.mark.parametrize("late_by", ["record", "session"])
@@ -129,6 +132,22 @@ def test_what_was_shown_of_closed_sessions_is_forgotten_too(emission):
     world.drain()
 
 
+def test_what_was_shown_of_a_closed_session_is_not_taken_back_by_one_that_lies_over_it():
+    """::
+
+    shown      [100  110)  closed by 110
+    then    [95              122)  not shown yet
+    then    [95                 125)  shown: nothing of it was before
+    """
+    world = World(session("10 milliseconds", late_by="session"), emission=early(records=4), names=("sum",))
+    others = [(1000 * MS, key, 1, 0) for key in [*range(2, 8)] * 4]
+    world.step([(100 * MS, 1, 1, 0)] * 4 + others, 15)
+    world.step([], 110)
+    world.step([(time * MS, 1, 1, 0) for time in (95, 104)] + [(112 * MS, 2, 1, 0)], 110)
+    world.step([(112 * MS, 1, 1, 0)], 110)
+    assert list(world.step([(115 * MS, 1, 1, 0)] * 3, 110)) == [("early", 1, 95 * MS, 125 * MS)]
+
+
 @pytest.mark.parametrize("late_by", ["record", "session"])
 def test_ten_thousand_sub_sessions_of_one_key_come_at_once(late_by):
     """And a day of one session, which they bridge."""
@@ -199,10 +218,11 @@ def test_keys_times_microseconds_may_leave_64_bits():
 
 @pytest.mark.parametrize("names", [("sum", "highest", "floats"), ("joined",)])
 def test_bounded_input_has_the_sessions_of_all_records(names):
-    """Times before 1970 too."""
+    """Times before 1970 too. Of one time and key all records have one gap, or order would be by gap."""
     rng = random.Random(11)
     world = World(session(gap_column="gap"), names=names)
-    records = [r for records, _ in stream(rng, 40, start=-300_000, gaps=[1, 3000, 10_000]) for r in records]
+    records = [r for records, _ in stream(rng, 40, start=-300_000) for r in records]
+    records = [(time, key, value, [1, 3000, 10_000][time // 2500 % 3]) for time, key, value, _ in records]
     chosen = strategy(world.shape, world.strategy.trees, world.strategy.arguments, world.window, judges=False)
     assert chosen.merges is ("joined" not in names)
     world.strategy = chosen
@@ -251,3 +271,119 @@ def test_calls_are_shown_and_checked():
 
 def both():
     group_by(None, "k").window(session("1 hour"), tumbling("1 hour"), time="ts")
+
+
+@pytest.mark.parametrize("emission", [on_close(), on_update()], ids=str)
+def test_sessions_by_the_clock_are_of_what_it_shows(emission):
+    """A clock that steps back counts as the greatest that the bucket has seen, and makes nothing late."""
+    rng, world = random.Random(8), World(session("10 milliseconds"), emission=emission, names=("sum",))
+    stage, model, clock, seen = world.strategy.first_stage((0,)), Model(world.window, emission), 0, 0
+    for _ in range(80):
+        clock = max(0, clock + rng.choice([0, 1, 4, 15, -3]))
+        seen = max(seen, clock)
+        came = [(rng.randrange(3), rng.randrange(100)) for _ in range(rng.randrange(4))]
+        bucket = world.bucket()
+        chunk = world.chunk([(clock * MS, *record, 0) for record in came])
+        blocks = [stage._block(stage._read(chunk, Refused()))] if came else []
+        late = bucket.add([not_before(world.shape, block, bucket.head.clock) for block in blocks])
+        assert late.all == 0
+        got = world.rows(bucket.close(moment(clock, clock)))
+        world.compare(got, model.step([(seen * MS, *record, world.window.gap) for record in came], seen))
+
+
+def plan_of(*names, streaming=True, emission=ON_CLOSE, **options):
+    window = session("30 minutes", **options)
+    shape = shape_of(window.family, [CASES[name] for name in names])
+    return SessionPlan(window, shape, ("merging",) * len(names), streaming, 4, 2, emission)
+
+
+def test_a_plan_says_what_sessions_cost():
+    text = " ".join(str(plan_of("sum")).split())
+    assert "session('30 minutes') on a stream" in text
+    assert "a partial for each key and time: late ones are told apart behind the shuffle" in text
+    assert "merging records decide where windows end" in text
+    assert "per record, at most 2 reads, 2 writes 1 read, 1 write" in text
+    assert "2 rows for each open session" in text
+    assert "a partial for each sub-session" in str(plan_of("sum", late_by="session"))
+    assert "order is kept" in str(plan_of("joined", late_by="session"))
+    assert plan_of("sum", emission=on_update()).per_record.writes == 4
+    bounded = plan_of("sum", streaming=False)
+    assert (bounded.state_bytes_per_key, bounded.shipped) == (0, "a partial for each sub-session of an input partition")
+    assert "1 through the shuffle" in str(bounded)
+    assert plan_of("sum").state_bytes_per_key == 2 * (24 + 28)
+
+
+class Frame:
+    """What a check asks a DataFrame."""
+
+    def __init__(self, streaming=True, **columns):
+        types = pytest.importorskip("pyspark.sql.types")
+        self.isStreaming, self.columns = streaming, list(columns)
+        self.schema = types.StructType([types.StructField(name, kind()) for name, kind in columns.items()])
+
+
+def test_calls_that_mean_nothing_are_refused():
+    types = pytest.importorskip("pyspark.sql.types")
+    from slicing.spark.sessions import check_session
+
+    hour, gaps = session("1 hour"), session(gap_column="gap")
+    frame = Frame(gap=types.DayTimeIntervalType, n=types.LongType, x=types.DoubleType)
+    check_session(frame, gaps, "auto", False, on_close())
+    check_session(frame, session(gap_column="n"), "auto", False, on_close(corrections=True))
+    check_session(Frame(streaming=False), session("5 microseconds"), "auto", False, on_close())
+    for error, words, call in [
+        (InvalidValue, "gap column `g` does not exist; the columns are gap, n, x", (session(gap_column="g"),)),
+        (InvalidType, "must be an interval, or microseconds as long; got double", (session(gap_column="x"),)),
+        (InvalidValue, "sessions are merged, .* got `two_layer`. Leave", (hour, "two_layer")),
+        (InvalidValue, "nothing is late by the clock", (session("1 hour", late_by="session"), "auto", True)),
+        (InvalidValue, "at least 1 ms on a stream", (session("5 microseconds"),)),
+        (InvalidValue, r"on_change\(\) compares a window", (hour, "auto", False, on_change())),
+        (InvalidValue, "old=True.* another window", (hour, "auto", False, on_close(corrections=True, old=True))),
+        (InvalidValue, "discarding=True", (hour, "auto", False, on_close(corrections=True, discarding=True))),
+    ]:
+        with pytest.raises(error, match=words):
+            check_session(frame, *(call + ("auto", False, on_close())[len(call) - 1 :]))
+    frame.columns.append("gap")
+    with pytest.raises(InvalidValue, match="ambiguous"):
+        check_session(frame, gaps, "auto", False, on_close())
+
+
+@pytest.mark.parametrize("emission", [on_close(), on_update()], ids=str)
+@pytest.mark.parametrize("names", [("sum", "highest"), ("joined",)], ids=str)
+def test_results_do_not_depend_on_buckets(names, emission):
+    """Rows are written anew at other times where a bucket has other keys; what they come to is the same."""
+    found = []
+    for labels in [(0,), (0, 1, 2)]:
+        rng, out = random.Random(21), []
+        world = World(session("10 milliseconds"), names, emission, grace=40 * MS)
+        stores = {label: CountingStore() for label in labels}
+        stage = world.strategy.first_stage(labels)
+        for records, watermark in stream(rng, 40, keys=9):
+            blocks = {label: [] for label in labels}
+            for part in (records[::2], records[1::2]):
+                if part:
+                    for label, block in stage._by_bucket(stage._block(stage._read(world.chunk(part), Refused()))):
+                        blocks[label].append(block)
+            rows = {}
+            for label, world.store in stores.items():
+                bucket = world.bucket()
+                bucket.add(blocks[label])
+                rows |= world.rows(bucket.close(moment(watermark)))
+            out.append(rows)
+        found.append(out)
+    assert found[0] == found[1]
+    assert sum(map(len, found[0])) > 100
+
+
+def test_what_is_open_is_read_once_and_then_held():
+    world = World(session("1 hour"), names=("sum",))
+    world.step([(0, key, 1, 0) for key in range(50)], 0)
+    memory._kept.clear()
+    read = []
+    for step in range(3):
+        bucket = world.bucket()
+        bucket.add(world.shipped([(step * MS, 3, 1, 0)]))
+        list(bucket.close(moment(0)))
+        read.append(bucket.pages.read)
+    assert read[0] >= 50
+    assert read[1:] == [0, 0]

@@ -82,7 +82,19 @@ def from_records(
     shape: Shape, slices: Array, keys: Array, names: pa.Table, arguments: Sequence[Sequence[pa.Array]]
 ) -> Block:
     """A folded block from records: their slices, the codes of their keys, and for each kernel its columns of values."""
-    rows, starts = order(slices, keys)
+    return from_runs(shape, slices, keys, names, arguments, *order(slices, keys))
+
+
+def from_runs(
+    shape: Shape,
+    slices: Array,
+    keys: Array,
+    names: pa.Table,
+    arguments: Sequence[Sequence[pa.Array]],
+    rows: Array,
+    starts: Array,
+) -> Block:
+    """A row for each run of records: run g begins at `starts[g]` of the order `rows`, and is of its first slice."""
     heads = rows[starts]
     partials, dictionaries = [], []
     for kernel, arrays in zip(shape.kernels, arguments, strict=True):

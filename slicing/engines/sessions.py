@@ -6,10 +6,6 @@
     came            [20     40)            [70 80)
     sessions   [0           40)  [50             80)         the watermark is at 60: the first one goes out
     appended                               [70 80)           and the rows of the first one are void from now on
-
-Results that go out more than once need to know what went out: `shown` has the extent of each such session, with the
-records that it had. Rows there merge as those of sessions do: where sessions with results have become one, that one
-holds several extents, and all of them are taken back when it goes out.
 """
 
 from __future__ import annotations
@@ -37,10 +33,11 @@ from slicing.blocks.intervals import (
     without_last_key,
 )
 from slicing.blocks.marks import without_partials
-from slicing.emission.emission import NEWEST, UPDATE, Emission, Every, Records
+from slicing.emission.emission import Emission
 from slicing.emission.lateness import Late, Missed, Refused
 from slicing.engines.closing import FRAME_ROWS
 from slicing.engines.engine import Moment, begin
+from slicing.engines.shown import Sessions, Shown
 from slicing.state.fingerprint import Fingerprint
 from slicing.state.lists import Nodes
 from slicing.state.memory import Recent
@@ -122,7 +119,8 @@ class SessionBucket:
         self.pages = Pages(store, fingerprint, [0])
         self.head = self.pages.head
         self.recent = Recent(self.shape, self.head.nonce, str(emission), lambda first, end: ())
-        self.sessions, self.shown = self._rows(SESSIONS, self.shape), self._rows(SHOWN, self.marks)
+        self.sessions = self._rows(SESSIONS, self.shape)
+        self.shown = Shown(emission, self.head, self.marks, self._rows(SHOWN, self.marks))
         self.came = empty(self.shape)
 
     def _rows(self, name: str, shape: Shape) -> OpenRows:
@@ -176,65 +174,30 @@ class SessionBucket:
         now = begin(self.head, self.emission, moment).clock
         rows, heads = chains(both.keys, both.slices, ends_of(both))
         numbers, sessions = numbered(rows, heads), joined(self.shape, both, rows, heads)
+        came_to = numbers[len(self._open) :]
         touched = np.zeros(len(sessions), dtype=bool)
-        touched[numbers[len(self._open) :]] = True
+        touched[came_to] = True
+        ended = ends_of(sessions) + self.session.unit <= self.head.watermark
         closing = ends_of(sessions) <= self._closed(self.head.watermark)
+        yield from self._out(Sessions(sessions, touched, ended, closing), now)
+        self._write(by_start(self.came.take(~closing[came_to])), by_start(sessions.take(~closing)))
+
+    def _out(self, sessions: Sessions, now: int) -> Iterator[Windows]:
+        """What goes out, some rows at a time."""
         if self.emission.once:
-            yield from frames(sessions.take(closing), self.session.unit)
-            self.shown.clear()
-        else:
-            yield from self._several(sessions, touched, closing, now)
-        stays = ~closing[numbers[len(self._open) :]]
-        came = by_start(self.came.take(stays))
-        self.sessions.put(came, by_start(sessions.take(~closing)), anew=self.is_ordered and len(came) > 0)
-        self.open_count = int(len(sessions) - closing.sum())
-        kept = {SESSIONS: self.sessions.ledger.kept, SHOWN: self.shown.ledger.kept}
+            self.shown.stored.clear()
+            yield from frames(sessions.rows.take(sessions.closing), self.session.unit)
+            return
+        for kind, rows in self.shown.out(sessions, self._open, self.came, now):
+            yield from frames(self._taken_back(rows) if kind == "merged" else rows, self.session.unit, kind)
+
+    def _write(self, came: Block, live: Block) -> None:
+        """Store what came of sessions that are open, or anew all that they are."""
+        self.sessions.put(came, live, self.came, anew=self.is_ordered and len(came) > 0)
+        self.open_count = len(live)
+        kept = {SESSIONS: self.sessions.ledger.kept, SHOWN: self.shown.stored.ledger.kept}
         self.head.nonce = self.recent.keep(0, {name: block for name, block in kept.items() if block})
         self.pages.save_header()
-
-    def _several(self, sessions: Block, touched: Array, closing: Array, now: int) -> Iterator[Windows]:
-        """What goes out where sessions may go out several times, after what it takes back."""
-        shown = self.shown.load(lambda known: located(known, self._open) >= 0)
-        home = located(shown, sessions)
-        before = np.zeros(len(sessions), dtype=np.int64)
-        np.add.at(before, home, shown.records)
-        same = np.zeros(len(sessions), dtype=bool)
-        same[home[_same_extent(shown, sessions, home)]] = True
-        new = sessions.records - before
-        out = {kind: rows for kind, rows in self._due(sessions, touched, closing, same, new, now).items() if rows.any()}
-        going = np.logical_or.reduce([np.zeros(len(sessions), dtype=bool), *out.values()])
-        gone = shown.take(going[home] & ~_same_extent(shown, sessions, home))
-        yield from frames(self._taken_back(gone), self.session.unit, "merged")
-        for kind, rows in out.items():
-            yield from frames(sessions.take(rows), self.session.unit, kind)
-        news = sessions.take(going & ~closing & ((new > 0) | ~same))
-        more = replace(extents(news), records=new[going & ~closing & ((new > 0) | ~same)])
-        both = concat(self.marks, [shown.take(~closing[home]), more])
-        self.shown.put(by_start(more), by_start(merged(self.marks, both)))
-
-    def _due(
-        self, sessions: Block, touched: Array, closing: Array, same: Array, new: Array, now: int
-    ) -> dict[str, Array]:
-        """Which sessions go out, by the kind of their rows; `same` ones have gone out, but for `new` records."""
-        when = self.emission.when
-        if when == UPDATE:
-            return {"update": touched & _newest(sessions) if self.emission.which == NEWEST else touched}
-        if self.emission.corrects:
-            ended = ends_of(sessions) + self.session.unit <= self.head.watermark
-            return {"final": ended & ~same, "correction": ended & same & (new > 0)}
-        waiting = ~closing & (new > 0)
-        if isinstance(when, Every):
-            return {"early": waiting & self._ticks(when, now), "final": closing}
-        assert isinstance(when, Records)
-        counts = np.zeros(len(sessions.names), dtype=np.int64)
-        np.add.at(counts, sessions.keys[waiting], new[waiting])
-        return {"early": waiting & (counts >= when.count)[sessions.keys], "final": closing}
-
-    def _ticks(self, when: Every, now: int) -> bool:
-        """Whether a tick has passed since the last micro-batch."""
-        tick, last = now // when.microseconds, self.head.tick
-        self.head.tick = tick
-        return last is not None and tick > last
 
     def _taken_back(self, gone: Block) -> Block:
         """Rows of extents that have gone out and are no sessions any more, without records."""
@@ -253,16 +216,3 @@ class SessionBucket:
         held = self.sessions.load(lambda known: ends_of(known) > self._closed(self.head.watermark))
         assert self.sessions.count <= 2 * len(held)
         assert np.all(held.records > 0)
-
-
-def _same_extent(shown: Block, sessions: Block, home: Array) -> Array:
-    """Which sessions that were shown have the extent that they had then."""
-    same: Array = (shown.slices == sessions.slices[home]) & (ends_of(shown) == ends_of(sessions)[home])
-    return same
-
-
-def _newest(sessions: Block) -> Array:
-    """Which sessions, by key and start, are the last of their keys."""
-    last = np.ones(len(sessions), dtype=bool)
-    last[:-1] = sessions.keys[1:] != sessions.keys[:-1]
-    return last

@@ -24,7 +24,7 @@ from slicing.engines.bounded import all_frames
 from slicing.engines.bucket import Bucket
 from slicing.engines.eager import EagerBucket, all_windows, in_memory
 from slicing.engines.mixed import MixedBucket, Split, join_all
-from slicing.engines.sessions import SessionBucket, all_sessions
+from slicing.engines.sessions import RefusedSessions, SessionBucket, all_sessions
 from slicing.engines.shared import Grouped, SharedBucket, UnsharedBucket, shared_bucket
 from slicing.engines.unbounded import UnboundedBucket
 from slicing.spark.preaggregate import PreAggregate, Ship
@@ -132,9 +132,10 @@ class Merged(Sliced):
 
     def late_records(self, family: Family, refused: Refused[Any], beside: Iterable[bytes]) -> Iterator[EndingRecords]:
         """The records of refused intervals, of those that were shipped beside the blocks."""
+        assert isinstance(refused, RefusedSessions), "sessions refuse intervals"
         for data in beside:
             records = with_own_ends(self.session, decode_records(of_records(self.shape, self.session), data))
-            yield records.take(np.flatnonzero(refused.rows.holds(records)))
+            yield records.take(np.flatnonzero(refused.holds(records)))
 
     def all_windows(self, shipped: Sequence[Block]) -> Iterator[Windows]:
         """All windows of a bucket of bounded input."""

@@ -16,9 +16,9 @@ import pyarrow.compute as pc
 
 from slicing.aggregates.arrays import Array
 from slicing.aggregates.fields import Field
-from slicing.assembly.merging import by_start, merged
+from slicing.assembly.merging import by_start, chains, merged
 from slicing.blocks.block import Block, Shape, concat, encode_keys
-from slicing.blocks.folding import from_records
+from slicing.blocks.folding import from_runs
 from slicing.blocks.intervals import EndingRecords, with_ends
 from slicing.blocks.records import Records
 from slicing.spark.labels import labels_of
@@ -85,8 +85,12 @@ class PreMerge(PreAggregate):
         codes, names = encode_keys(records.names)
         times = pa.array(records.times)
         arguments = [[times if i < 0 else records.values[i] for i in positions] for positions in self.arguments]
-        block = from_records(self.packed, records.slices, codes, names, [*arguments, [pa.array(records.ends)]])
-        return by_start(merged(self.packed, block))
+        runs = chains(codes, records.slices, records.ends)
+        arguments.append([pa.array(records.ends)])
+        return by_start(from_runs(self.packed, records.slices, codes, names, arguments, *runs))
 
     def _fold(self, blocks: Sequence[Block]) -> Block:
-        return by_start(merged(self.packed, concat(self.packed, blocks))) if self.merges else super()._fold(blocks)
+        if not self.merges:
+            return super()._fold(blocks)
+        known = [block for block in blocks if len(block)]
+        return known[0] if len(known) == 1 else by_start(merged(self.packed, concat(self.packed, known)))

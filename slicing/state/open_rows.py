@@ -1,8 +1,8 @@
 """Rows of a ledger that become sessions: which of them are open, and how what is void is kept from what comes.
 
 Rows are appended as they come, and merged when they are read. Those of sessions that have closed are void, and nobody
-says so: merged, they are closed by the same watermark. Only a row that would merge with void ones has to be kept from
-them, and then what is open is written anew.
+says so: merged, they are closed by the same watermark. Only what would merge with void rows has to be kept from them,
+and then what is open is written anew.
 """
 
 from __future__ import annotations
@@ -33,14 +33,17 @@ class OpenRows:
         self._void = extents(known.take(~opened))
         return known.take(opened)
 
-    def put(self, came: Block, live: Block, anew: bool = False) -> None:
-        """Append rows, sorted by start, after `load`; `live` is what is open now, written in their place if `anew`."""
+    def put(self, rows: Block, live: Block, came: Block, anew: bool = False) -> None:
+        """Append rows, sorted by start, after `load`; `live` is what is open now, written in their place if `anew`.
+
+        It is too where what came, of sessions, meets void rows: they would be taken for a part of it from now on.
+        """
         assert self._void is not None, "what is void is known once rows are loaded"
         if anew or self.meet(self._void, came):
             self.ledger.nodes.save(self.name, live)
             self.ledger.kept = live
         else:
-            self.ledger.put(came, live)
+            self.ledger.put(rows, live)
 
     @property
     def count(self) -> int:
