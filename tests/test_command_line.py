@@ -173,7 +173,7 @@ WRONG = [
     ({"size": "7"}, "a duration needs a unit"),
     ({"advance": "-1 hour"}, "`advance` must be positive"),
     (["--aggregate", "price"], "takes FUNCTION(COLUMN)"),
-    (["--aggregate", "medium(price)"], "is not an aggregate. Known are any_value"),
+    (["--aggregate", "medium(price)"], "is not an aggregate. Known are any,"),
     (["--aggregate", "sum()"], "missing a required argument"),
     (["--aggregate", "sum(a, b)"], "too many positional arguments"),
     (["--aggregate", "mean(price)"], "two results are called `mean_price`"),
