@@ -148,7 +148,7 @@ class World:
         arguments = tuple((at,) for at in range(len(names)))
         self.strategy = strategy(self.shape, ("merging",) * len(names), arguments, window)
         self.store, self.model = CountingStore(), Model(window, emission, grace)
-        self.late, self.got = 0, {}
+        self.late, self.fingerprint = 0, FINGERPRINT
 
     def chunk(self, records):
         """Records as the first stage reads them."""
@@ -174,7 +174,7 @@ class World:
         return []
 
     def bucket(self):
-        return SessionBucket(self.shape, self.window, self.grace, FINGERPRINT, self.store, self.emission)
+        return SessionBucket(self.shape, self.window, self.grace, self.fingerprint, self.store, self.emission)
 
     def step(self, records, watermark, now=0, partitions=2):
         if not self.held:

@@ -1,10 +1,13 @@
 """Sessions in a bucket against sessions by definition, under both rules of lateness and every emission."""
 
+import json
+import lzma
 import random
 import time
 
 import numpy as np
 import pytest
+from golden import open_sessions as golden
 from oracle import CASES, CountingStore, moment, shape_of
 from sessions import Model, World, stream
 
@@ -387,3 +390,16 @@ def test_what_is_open_is_read_once_and_then_held():
         read.append(bucket.pages.read)
     assert read[0] >= 50
     assert read[1:] == [0, 0]
+
+
+def test_stored_sessions_go_on():
+    """State as it was when sessions came: open ones, and what had gone out of them."""
+    stored = json.loads(lzma.decompress(golden.FILE.read_bytes()))
+    world = golden.world()
+    for records, watermark in stored["batches"][: golden.SEEN]:
+        world.model.step([world.known(record) for record in records], watermark)
+    world.late, world.store.text, world.store.pages = world.model.late, stored["header"], dict(stored["pages"])
+    assert {name.split()[0] for name in world.bucket().head.caches} == {"sessions", "shown"}
+    rows = sum(len(world.step(records, watermark)) for records, watermark in stored["batches"][golden.SEEN :])
+    assert rows > 10
+    world.drain()
