@@ -12,14 +12,12 @@ pass of cumulative maxima over all keys: n log(n) for n rows, however many sessi
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pyarrow as pa
 
 from slicing.aggregates.arrays import Array
-from slicing.aggregates.kernel import locating
-from slicing.blocks.block import Block, Shape, encode_keys, place
+from slicing.blocks.block import Block, Shape, encode_keys
+from slicing.blocks.folding import reduced
 from slicing.blocks.intervals import ends_of
 from slicing.blocks.pairs import Pairs
 
@@ -56,21 +54,7 @@ def numbered(rows: Array, heads: Array) -> Array:
 
 def merged(shape: Shape, block: Block) -> Block:
     """The sessions that rows make, by key and start; rows are combined by start, equal ones in their order."""
-    return joined(shape, block, *chains(block.keys, block.slices, ends_of(block)))
-
-
-def joined(shape: Shape, block: Block, rows: Array, heads: Array) -> Block:
-    """The sessions that rows make, which `chains` has found."""
-    if len(heads) == len(block):
-        return block.take(rows)
-    first = rows[heads]
-    with locating(lambda index: place(shape, block.names, block.keys[rows[index]], block.slices[rows[index]])):
-        partials = [
-            kernel.reduce([column[rows] for column in columns], heads)
-            for kernel, columns in zip(shape.kernels, block.partials, strict=True)
-        ]
-    records = np.add.reduceat(block.records[rows], heads)
-    return replace(block, slices=block.slices[first], keys=block.keys[first], records=records, partials=partials)
+    return reduced(shape, block, *chains(block.keys, block.slices, ends_of(block)))
 
 
 def located(inner: Block, outer: Block) -> Array:

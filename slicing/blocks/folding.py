@@ -65,7 +65,11 @@ def _stretches(blocks: Sequence[Block]) -> Iterator[list[slice]]:
 
 def regroup(shape: Shape, block: Block) -> Block:
     """The block folded, whatever its order: one row per (slice, key), in the order of the rows."""
-    rows, starts = order(block.slices, block.keys)
+    return reduced(shape, block, *order(block.slices, block.keys))
+
+
+def reduced(shape: Shape, block: Block, rows: Array, starts: Array) -> Block:
+    """A row for each run of `rows`, which are all rows in some order: with the slice and the key of its first one."""
     if len(starts) == len(block):
         return block.take(rows)
     heads = rows[starts]

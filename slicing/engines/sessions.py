@@ -17,10 +17,10 @@ from functools import cached_property
 import numpy as np
 
 from slicing.aggregates.arrays import Array
-from slicing.assembly.merging import by_start, chains, joined, located, merged, numbered, sorted_rows
+from slicing.assembly.merging import by_start, chains, located, merged, numbered, sorted_rows
 from slicing.assembly.results import Windows
 from slicing.blocks.block import Block, Shape, concat, empty, encode_keys
-from slicing.blocks.folding import regroup
+from slicing.blocks.folding import reduced, regroup
 from slicing.blocks.intervals import (
     Ending,
     EndingRecords,
@@ -164,7 +164,7 @@ class SessionBucket:
             return ends_of(came)
         both = concat(self.marks, [extents(self._open), extents(came)])
         rows, heads = chains(both.keys, both.slices, ends_of(both))
-        sessions = joined(self.marks, both, rows, heads)
+        sessions = reduced(self.marks, both, rows, heads)
         return ends_of(sessions)[numbered(rows, heads)][len(self._open) :]
 
     @of_stage(ASSEMBLE)
@@ -173,7 +173,7 @@ class SessionBucket:
         both = concat(self.shape, [self._open, self.came])
         now = begin(self.head, self.emission, moment).clock
         rows, heads = chains(both.keys, both.slices, ends_of(both))
-        numbers, sessions = numbered(rows, heads), joined(self.shape, both, rows, heads)
+        numbers, sessions = numbered(rows, heads), reduced(self.shape, both, rows, heads)
         came_to = numbers[len(self._open) :]
         touched = np.zeros(len(sessions), dtype=bool)
         touched[came_to] = True

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-from slicing.assembly.choice import EAGER
 from slicing.explain.costs import MERGING, Cost
-from slicing.explain.plan import Plan, columns, size_of
+from slicing.explain.ledger import LedgerPlan
+from slicing.explain.plan import columns, size_of
 from slicing.windows.session import SESSION, Session
 
 
 @dataclass(frozen=True)
-class SessionPlan(Plan):
+class SessionPlan(LedgerPlan):
     """The plan of sessions. Figures are of rows of the state: what came of a key at one time, or overlapping."""
 
     @property
@@ -21,21 +21,9 @@ class SessionPlan(Plan):
         return self.windows
 
     @property
-    def eager(self) -> Plan:
-        """The plan to compare with: the session of each record is read, added to, and written."""
-        return replace(self, trees=(EAGER,) * len(self.trees))
-
-    @property
-    def per_record(self) -> Cost:
-        """Rows read and written per record, at most: appended, and once more when half of the rows are void."""
-        if self.trees[0] == EAGER:
-            return Cost(1, 1)
-        return Cost(2, 2) + (Cost(0, 0) if self.emission.once else Cost(2, 2))
-
-    @property
-    def per_window(self) -> Cost:
-        """Nothing more when a session closes: its rows are void by the watermark."""
-        return Cost(0, 0)
+    def marks(self) -> bool:
+        """Whether it is kept what has gone out."""
+        return not self.emission.once
 
     @property
     def shipped(self) -> str:
@@ -54,7 +42,7 @@ class SessionPlan(Plan):
         if not self.streaming:
             return 0
         rows = 2 * (sum(each.partial_bytes for each in self.assemblies) + _ROW_BYTES)
-        return rows + (0 if self.emission.once else 2 * _ROW_BYTES)
+        return rows + (2 * _ROW_BYTES if self.marks else 0)
 
     def _shape(self) -> list[tuple[str, str]]:
         return [("shuffled", self.shipped)]

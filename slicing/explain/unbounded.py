@@ -2,45 +2,28 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from slicing.aggregates.kernel import Kernel
-from slicing.assembly.choice import EAGER
 from slicing.emission.emission import UPDATE
 from slicing.explain.costs import MERGING, Cost
-from slicing.explain.plan import Assembly, Plan, columns, size_of
+from slicing.explain.ledger import LedgerPlan
+from slicing.explain.plan import Assembly, columns, size_of
 from slicing.windows.family import Family
 
 
 @dataclass(frozen=True)
-class TotalsPlan(Plan):
+class TotalsPlan(LedgerPlan):
     """The plan of totals on a stream. Figures are of rows of the state: what came of a key in one micro-batch."""
-
-    @property
-    def eager(self) -> Plan:
-        """The plan to compare with: the total of the key of each record is read, added to, and written."""
-        return replace(self, trees=(EAGER,) * len(self.trees))
-
-    @property
-    def per_record(self) -> Cost:
-        """Rows read and written of a key with records, at most: appended, and once more when half of all are void."""
-        if self.trees[0] == EAGER:
-            return Cost(1, 1)
-        return Cost(2, 2) + (Cost(2, 2) if self._has_marks else Cost(0, 0))
-
-    @property
-    def per_window(self) -> Cost:
-        """Nothing more for a row that goes out: the totals are in the memory of the process."""
-        return Cost(0, 0)
 
     @property
     def state_bytes_per_key(self) -> int:
         """An estimate of the state of a key, before compression."""
         rows = 2 * (sum(each.partial_bytes for each in self.assemblies) + _ROW_BYTES)
-        return rows + (2 * _ROW_BYTES if self._has_marks else 0)
+        return rows + (2 * _ROW_BYTES if self.marks else 0)
 
     @property
-    def _has_marks(self) -> bool:
+    def marks(self) -> bool:
         """Whether what has not gone out yet is marked."""
         return self.emission.when != UPDATE
 
@@ -67,7 +50,7 @@ class TotalsPlan(Plan):
 
     def _state(self) -> str:
         rows = [(each.name, "2 rows", each.size) for each in self.assemblies]
-        marks = [("what has not gone out", "2 rows", f"{_ROW_BYTES} bytes")] if self._has_marks else []
+        marks = [("what has not gone out", "2 rows", f"{_ROW_BYTES} bytes")] if self.marks else []
         total = f"about {size_of(self.state_bytes_per_key)} per key before compression"
         return columns([("state per key", "kept, at most", "size"), *rows, *marks]) + f"\n{total}"
 
