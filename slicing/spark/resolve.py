@@ -55,6 +55,8 @@ def resolve(
     known = Time.of(time, window, streaming)
     ntz = isinstance(time, str) and _check_time(frame, time, streaming and known is Time.EVENT)
     _check_clock(known, window, streaming, grace, emission)
+    if isinstance(window, Session):
+        check_session(frame, window, tree, known is Time.CLOCK, emission if streaming else ON_CLOSE)
     resolved = tuple(Key(name, _field(frame, name, "key column").dataType) for name in keys)
     _check_names(keys, _output_names(named, window), window, emission if streaming else ON_CLOSE, late)
     frame, results = _computed(frame, _flat(named))
@@ -74,8 +76,6 @@ def resolve(
     if isinstance(window, (Unbounded, Session)) and EAGER in trees:
         name, keeps = kernels[trees.index(EAGER)].label, "keeps totals" if isinstance(window, Unbounded) else "merges"
         raise InvalidValue(f"{window} {keeps}, and `{name}` is eager: it has no partials. Give it a `combine`.")
-    if isinstance(window, Session):
-        check_session(frame, window, tree, known is Time.CLOCK, emission if streaming else ON_CLOSE)
     if len(families) > 1:
         _check_several(window, families, kernels, trees, emission if streaming else ON_CLOSE)
     for name, bound in results.items():
