@@ -5,8 +5,9 @@ input Spark's `date_trunc` in the session's zone is another one.
 """
 
 from collections import defaultdict
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from itertools import pairwise
+from zoneinfo import ZoneInfo
 
 import pyarrow as pa
 import pytest
@@ -119,6 +120,13 @@ def test_updates_of_cumulating_windows_end_at_what_bounded_input_says(spark, tmp
     assert len(wanted) > 15
 
 
+@pytest.fixture
+def at_zone(spark):
+    """Sets the session's zone, until the test ends."""
+    yield lambda name: spark.conf.set("spark.sql.session.timeZone", name)
+    spark.conf.set("spark.sql.session.timeZone", "UTC")
+
+
 @pytest.mark.parametrize("unit", ["day", "week", "month", "quarter", "year"])
 def test_bounded_windows_in_a_zone_are_those_of_date_trunc(unit, zone):
     spark, begin = zone, micros(EPOCH.replace(year=1969, month=10))
@@ -132,6 +140,48 @@ def test_bounded_windows_in_a_zone_are_those_of_date_trunc(unit, zone):
     assert found == {row["start"]: (row["records"], row["sum(n)"]) for row in theirs.collect()}
     lengths = {row["window"]["end"] - row["window"]["start"] for row in ours.collect()}
     assert unit != "day" or lengths == {timedelta(hours=hours) for hours in (23, 24, 25)}
+
+
+ODD = {
+    "Europe/Berlin": ["2025-03-30", "2025-10-26"],
+    "America/Santiago": ["2025-04-06", "2025-09-07"],  # south of the equator, at midnight
+    "Australia/Lord_Howe": ["2025-04-06", "2025-10-05"],  # by half an hour
+    "Pacific/Apia": ["2011-12-30"],  # a day that was left out
+    "America/St_Johns": ["2006-04-02", "2006-10-29", "1965-10-31"],  # at 00:01, back over midnight; before 1970
+}
+
+
+@pytest.mark.parametrize("name", ODD)
+def test_days_about_changes_of_the_clock_are_those_of_date_trunc(name, spark, at_zone):
+    """Every minute of four days about each change, but where the local date steps back.
+
+    A day of which midnight comes twice is left out too: here it begins at the first one, in Spark at both.
+    """
+    zone, times = ZoneInfo(name), []
+    for day in ODD[name]:
+        first = micros(datetime.fromisoformat(day).replace(tzinfo=UTC)) - 2 * 24 * HOUR
+        newest = None
+        for time in range(first, first + 4 * 24 * HOUR, MINUTE):
+            local = (EPOCH + timedelta(microseconds=time)).astimezone(zone).date()
+            newest = max(newest or local, local)
+            first_and_last = (datetime(local.year, local.month, local.day, fold=fold, tzinfo=zone) for fold in (0, 1))
+            offsets = [each.utcoffset() for each in first_and_last]
+            if local == newest and offsets[0] <= offsets[1]:
+                times.append(time)
+    frame = spark.createDataFrame(pa.table({"ts": pa.array(times, pa.timestamp("us", "UTC")), "n": range(len(times))}))
+    at_zone(name)
+    windows = tumbling("1 day", zone=name), tumbling("1 month", zone=name)
+    ours = group_by(frame).window(*windows, time="ts").aggregate(records=C.count(), total=C.sum("n")).collect()
+    lengths = {each["window"]["end"] - each["window"]["start"] for each in ours}
+    for unit, is_month in (("day", False), ("month", True)):
+        theirs = frame.groupBy(F.date_trunc(unit, "ts").alias("start")).agg(F.count("*").alias("records"), F.sum("n"))
+        found = {
+            row["window"]["start"]: (row["records"], row["total"])
+            for row in ours
+            if (row["window"]["end"] - row["window"]["start"] > timedelta(27)) == is_month
+        }
+        assert found == {row["start"]: (row["records"], row["sum(n)"]) for row in theirs.collect()}
+    assert any(length < timedelta(27) and length != timedelta(1) for length in lengths) == (name != "Pacific/Apia")
 
 
 def test_seven_days_by_the_day_in_a_zone_are_sums_of_its_days(spark):

@@ -122,15 +122,21 @@ def refused(files, run, names):
     return by_name, counters
 
 
-@pytest.mark.parametrize("count", CALLS)
-def test_late_rows_name_the_windows_that_refused_them(story, count):
-    files, runs = story
-    run, found = runs[f"ours {count}"], Counter()
+def late_rows(run):
+    """Late records as the late partials count them: (micro-batch, key, windows, cause)."""
+    found = Counter()
     for batch, late in run.output.late.items():
         for row in late:
             found[batch, row["world"], row["late"]["windows"], row["late"]["cause"]] += row["late"]["records"]
+    return found
+
+
+@pytest.mark.parametrize("count", CALLS)
+def test_late_rows_name_the_windows_that_refused_them(story, count):
+    files, runs = story
+    run = runs[f"ours {count}"]
     by_name, counters = refused(files, run, CALLS[count])
-    assert found == by_name
+    assert late_rows(run) == by_name
     observed = {
         (batch, name): number
         for name in ("late", "late_for_some")
@@ -141,6 +147,22 @@ def test_late_rows_name_the_windows_that_refused_them(story, count):
     assert len(alone) > 5, "records are late for short windows"
     assert {name for _, _, name, _ in by_name} == set(CALLS[count])
     assert any(name == "late_for_some" for _, name in counters), "and are taken by others"
+
+
+def test_late_rows_of_windows_without_names_have_the_calls_that_make_them(spark, tmp_path):
+    files, names = worlds("calls", files=6, count=8), CALLS[2]
+    write(files, tmp_path / "files")
+    windowed = group_by(source(spark, tmp_path / "files", f"{DELAY} microseconds"), "world").window(
+        *(WINDOWS[name] for name in names), time="ts"
+    )
+    frame = windowed.late("partials").aggregate(records=C.count())
+    assert "windows" not in frame.columns
+    run = Running(frame, tmp_path / "checkpoint", {"availableNow": True}, Kept())
+    run.finish()
+    by_name, _ = refused(files, run, names)
+    wanted = {(batch, key, repr(WINDOWS[name]), cause): n for (batch, key, name, cause), n in by_name.items()}
+    assert late_rows(run) == wanted
+    assert wanted, "some records are late"
 
 
 # --- side by side ---------------------------------------------------------------------------------------------------

@@ -134,6 +134,22 @@ def test_the_table_says_what_goes_by_the_clock(sources, kind, column):
         assert agrees("no (7)" if column == "bounded" else cell, found), (call, found)
 
 
+def test_the_plan_says_what_waits_for_the_clock(sources):
+    """Such a query does not end with the trigger `availableNow`, and `explain` says so."""
+    given = group_by(sources[0], "value")
+    clocked = [
+        given.window(HOUR, time=processing_time()),
+        given.window(HOUR, DAY, time=processing_time()).emit(on_update()),
+        given.window(unbounded(ttl="1 day")).emit(on_update()),
+        given.window(HOUR, time="timestamp").emit(early(every="10 seconds")),
+    ]
+    others = [given.window(HOUR, time="timestamp"), given.window(unbounded()).emit(early(records=3))]
+    for windowed in (*clocked, *others):
+        plan = windowed.plan(n=C.count())
+        assert plan.by_clock == (windowed in clocked)
+        assert ("availableNow ends only without" in str(plan)) == plan.by_clock
+
+
 def test_the_table_is_whole():
     found = cells()
     assert {row for row, _ in found} == {*KINDS, BY_CLOCK}
