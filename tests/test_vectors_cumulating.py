@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 
 import pytest
-from oracle import FINGERPRINT, Case, block_of, results, shape_of
+from oracle import FINGERPRINT, Case, block_of, moment, results, shape_of
 from test_families import CASES as SLICES
 from test_families import family_of
 from test_vectors import AGGREGATES, EMISSIONS, EXCEPTIONS, VECTORS, batches
@@ -38,7 +38,7 @@ def replay(case):
         made = [(time, keys.index(key), value) for time, key, value in records]
         refused = bucket.add([block_of(shape, cases, made)] if made else [])
         late = [late[0] + refused.all, late[1] + refused.some]
-        for (key, window), (_, value) in results(shape, list(bucket.close(watermark))).items():
+        for (key, window), (_, value) in results(shape, list(bucket.close(moment(watermark)))).items():
             start, end = int(family.window_start(window)) // 1000, int(family.window_end(window)) // 1000
             row = {"event": number, "key": keys[key], "start": start, "end": end}
             found.append(row | {"value": list(value) if isinstance(value, tuple) else value})
