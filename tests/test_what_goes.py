@@ -23,9 +23,11 @@ from slicing import (
     on_close,
     on_update,
     processing_time,
+    session,
     tumbling,
     unbounded,
 )
+from slicing.windows.session import Session
 
 PAGE = (Path(__file__).resolve().parent.parent / "docs" / "windows.md").read_text(encoding="utf-8")
 HOUR, DAY, SHIFTS = hopping("1 hour", "1 minute"), hopping("1 day", "1 minute"), ([0, 10**10], [10**9, 2 * 10**10])
@@ -39,6 +41,7 @@ KINDS = {
     "several that end together": [((HOUR, DAY), {}), ((), {"hour": HOUR, "day": DAY, "long": True})],
     "several that do not": [((HOUR, tumbling("7 minutes")), {}), ((MONTH, HOUR), {})],
     "side by side": [((), {"hour": HOUR, "day": DAY})],
+    "sessions": [((session("30 minutes"),), {}), ((session(gap_column="value"),), {})],
     "unbounded": [((unbounded(),), {}), ((unbounded(ttl="1 day"),), {})],
 }
 BY_CLOCK = "any other by the clock"
@@ -60,6 +63,8 @@ REASONS = {
     "5": "late records",
     "6": "keeps totals",
     "7": "read at once",
+    "8": "session",
+    "9": "sessions are merged",
 }
 
 
@@ -78,12 +83,18 @@ def sources(spark):
     return stream, spark.range(3).selectExpr("id value", "timestamp_seconds(id) timestamp")
 
 
+def emissions_of(column, window):
+    """Those of a column that a cell is about; one of sessions says what it leaves out."""
+    emissions = EMISSIONS.get(column, [on_update()])
+    return emissions[:1] if column == "corrections" and isinstance(window, Session) else emissions
+
+
 def build(sources, column, call, time):
     """Build queries of a kind that differ in what the column is about; what is refused raises."""
     windows, named = call
     stream, bounded = sources
     source = bounded if column == "bounded" else stream
-    for emission in EMISSIONS.get(column, [on_update()]):
+    for emission in emissions_of(column, (*windows, *named.values())[0]):
         windowed = group_by(source, "value").window(*windows, **named, time=time).emit(emission)
         if column in ("grace", "corrections") and not (time != "timestamp" and column == "corrections"):
             windowed = windowed.grace("1 minute")
@@ -120,6 +131,13 @@ def test_the_table_says_what_is_built_and_what_is_refused(sources, kind, column)
         for time in ("timestamp", None) if kind == "unbounded" else ("timestamp",):
             found = outcome(sources, column, call, time)
             assert agrees(cells()[kind, column], found), (call, time, found)
+
+
+@pytest.mark.parametrize("emission", EMISSIONS["corrections"][1:])
+def test_corrections_of_sessions_have_no_results_of_before(sources, emission):
+    assert cells()["sessions", "corrections"] == "yes, without `old` and `discarding` (8)"
+    with pytest.raises(InvalidValue, match=REASONS["8"]):
+        group_by(sources[0], "value").window(session("1 hour"), time="timestamp").emit(emission).aggregate(n=C.count())
 
 
 @pytest.mark.parametrize("column", [*EMISSIONS, *OPTIONS])
@@ -160,9 +178,9 @@ def test_the_table_is_whole():
 
 def test_one_emission_that_goes_does_not_hide_another_that_does_not(sources):
     """All emissions of a column go, or none does."""
-    for (kind, calls), (column, emissions) in ((k, e) for k in KINDS.items() for e in EMISSIONS.items()):
+    for (kind, calls), column in ((k, e) for k in KINDS.items() for e in EMISSIONS):
         cell = cells()[kind, column]
-        for emission in emissions:
+        for emission in emissions_of(column, (*calls[0][0], *calls[0][1].values())[0]):
             windowed = group_by(sources[0], "value").window(*calls[0][0], **calls[0][1], time="timestamp")
             windowed = windowed.emit(emission).grace("1 minute" if emission.corrects else "0 minutes")
             try:
