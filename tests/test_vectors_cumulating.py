@@ -57,7 +57,7 @@ def test_flinks_cumulating_windows(name):
 
 
 def test_every_case_runs_somewhere_or_is_an_exception():
-    """Folders of `vectors/`: itself in test_vectors, `slices/` in test_families, `sessions/` in test_session_vectors."""
+    """Folders of `vectors/`: it in test_vectors, `slices/` in test_families, `sessions/` in test_session_vectors."""
     stored = {
         case["name"] for file in HERE.rglob("*.json") for case in json.loads(file.read_text(encoding="utf-8"))["cases"]
     }
