@@ -151,6 +151,29 @@ def test_what_was_shown_of_a_closed_session_is_not_taken_back_by_one_that_lies_o
     assert list(world.step([(115 * MS, 1, 1, 0)] * 3, 110)) == [("early", 1, 95 * MS, 125 * MS)]
 
 
+def went_on(emissions, graces):
+    """The rows of one session [100, 110), at 115 and, when the query has gone on with another option, at 300."""
+    found, world = [], World(session("10 milliseconds"), names=("sum",))
+    others = [(1000 * MS, key, 1, 0) for key in [*range(2, 8)] * 4]
+    steps = ([(100 * MS, 1, 1, 0), *others], 0), ([], 115), ([], 300), ([], 301)
+    for (records, watermark), emission, grace in zip(steps, emissions, graces, strict=True):
+        world.emission, world.grace = emission, grace * MS
+        bucket = world.bucket()
+        bucket.add(world.shipped(records) if records else [])
+        found += [place[0] for place in world.rows(bucket.close(moment(watermark))) if place[1] == 1]
+    return found
+
+
+def test_what_has_gone_out_stays_out_when_the_query_changes():
+    corrected, once = on_close(corrections=True), ON_CLOSE
+    assert went_on([once] * 4, [0, 0, 0, 0]) == ["final"]
+    assert went_on([once] * 4, [0, 0, 60, 60]) == ["final"]
+    assert went_on([once] * 4, [60, 60, 0, 0]) == ["final"]
+    assert went_on([corrected] * 4, [60] * 4) == ["final"]
+    assert went_on([corrected, corrected, once, once], [60] * 4) == ["final"]
+    assert went_on([on_update(), on_update(), corrected, corrected], [0, 60, 60, 60]) == ["update", "final"]
+
+
 @pytest.mark.parametrize("late_by", ["record", "session"])
 def test_ten_thousand_sub_sessions_of_one_key_come_at_once(late_by):
     """And a day of one session, which they bridge."""
@@ -288,7 +311,7 @@ def test_sessions_by_the_clock_are_of_what_it_shows(emission):
         bucket = world.bucket()
         chunk = world.chunk([(clock * MS, *record, 0) for record in came])
         blocks = [stage._block(stage._read(chunk, Refused()))] if came else []
-        late = bucket.add([not_before(world.shape, block, bucket.head.clock) for block in blocks])
+        late = bucket.add([not_before(world.shape, block, bucket.head.watermark) for block in blocks])
         assert late.all == 0
         got = world.rows(bucket.close(moment(clock, clock)))
         world.compare(got, model.step([(seen * MS, *record, world.window.gap) for record in came], seen))

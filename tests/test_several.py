@@ -23,6 +23,7 @@ from slicing.engines.bounded import all_frames
 from slicing.engines.bucket import Bucket
 from slicing.errors import InvalidType, InvalidValue
 from slicing.grouping import group_by
+from slicing.state import stripes
 from slicing.state.lists import Nodes
 from slicing.state.store import MemoryStore
 from slicing.windows.by_edges import ByEdges
@@ -73,7 +74,7 @@ class Alone:
         trees = [choose(kernel, family) for kernel in self.shape.kernels]
         self.bucket = partial(Bucket, self.shape, trees, grace, FINGERPRINT, MemoryStore(), emission)
 
-    def step(self, records, watermark, now):
+    def step(self, records, watermark, now=0):
         bucket = self.bucket()
         late = bucket.add([block_of(self.shape, self.cases, self.inside(records))])
         return rows(self.shape, bucket.close(moment(watermark, now))), late
@@ -265,6 +266,19 @@ def test_windows_side_by_side_are_those_in_rows_of_their_own(emission):
                 for kind in ("final", "update", "early", "correction"):
                     if (kind, key, end) in leads:
                         assert (number, kind, key, start, end) in got, "its result is there, whoever was touched"
+
+
+@pytest.mark.parametrize("sizes", [(3, 8), (2, 30)])
+@pytest.mark.parametrize("cut_bytes", [1, 64, 16_000])
+def test_windows_side_by_side_that_close_many_at_once(sizes, cut_bytes, monkeypatch):
+    """Slices that lie in stripes before they enter are read once, into however many frames windows go out."""
+    monkeypatch.setattr(stripes, "CUT_BYTES", cut_bytes)
+    families, cases = [Even(size * MS, MS) for size in sizes], [CASES["sum"], CASES["highest"]]
+    wide, long = (Together(families, cases, 0, on_close(), each) for each in (True, False))
+    for watermark, slices in ((0, range(6)), (2, range(6, 12)), (4, []), (9, range(12, 20)), (19, []), (60, [40])):
+        came = [(index * MS, key, key + index) for index in slices for key in range(40)]
+        got, wanted = (each.step(came, watermark)[0] for each in (wide, long))
+        assert all(got[place] == row for place, row in wanted.items())
 
 
 @pytest.mark.parametrize("drained", [False, True])

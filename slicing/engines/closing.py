@@ -29,10 +29,11 @@ FRAME_ROWS = 250_000
 class Due:
     """What one close is of: windows `first` up to `until` go out of a bucket, `end` is the next to close after that.
 
-    `fresh` holds what came since the last close to slices that have entered before, all rows of slices that enter now,
-    and some of later ones. `late` are what the caches do not hold yet of slices that have entered before: it was late
-    for some windows. `cache` gives the place of the nodes of some kernels by the name of their tree, and `cached` says
-    whether they are there for window `first`.
+    `entered` is the first slice that had not entered before the micro-batch; a close may go on where another one of the
+    same micro-batch ended. `fresh` holds what came to slices before it since the last close, all rows of slices that
+    enter now, wherever they are stored, and some of later ones. `late` are what the caches do not hold yet of slices
+    that have entered before: it was late for some windows. `cache` gives the place of the nodes of some kernels by the
+    name of their tree, and `cached` says whether they are there for window `first`.
     """
 
     shape: Shape
@@ -45,6 +46,7 @@ class Due:
     first: int
     until: int
     end: int
+    entered: int
 
     def late_rows(self, oldest: int) -> Iterator[Block]:
         """What came late for some windows, from slice `oldest` on."""
@@ -55,8 +57,8 @@ class Due:
 def at_once(due: Due) -> Iterator[tuple[Windows, Block | None]]:
     """The windows of a close from their slices, and these slices, folded, if they all fit into memory."""
     shape, slicing = due.shape, due.shape.slicing
-    oldest, end, before = slicing.first_slice(due.first), slicing.entered(due.until), slicing.entered(due.first)
-    sources = due.stripes.read(oldest, min(end, before)), due.fresh.parts(oldest, end)
+    oldest, end = slicing.first_slice(due.first), slicing.entered(due.until)
+    sources = due.stripes.read(oldest, min(end, due.entered)), due.fresh.parts(oldest, end)
     for portion in portions(shape, sources, due.first, due.until):
         rows = fold(shape, portion.blocks)
         portion.blocks.clear()  # or they were in memory twice
@@ -75,7 +77,6 @@ class Closing:
         self.due, self.shape, self.slicing, self.trees = due, due.shape, due.shape.slicing, due.trees
         self.stripes, self.fresh = due.stripes, due.fresh
         self.first, self.until, self.end, self.cached = due.first, due.until, due.end, due.cached
-        self.entered_before = self.slicing.entered(self.first)
         self.live = Live(self.shape)
         self._frame = Frame(self.live, self.fresh.block)
         self._held, self._held_until = empty(self.shape), -FOREVER
@@ -102,7 +103,7 @@ class Closing:
         """The folded rows of entered slices, stored ones and those that enter in this close."""
         if end <= self._held_until:
             return self._held.between(first, end)
-        before = min(end, self.entered_before)
+        before = min(end, self.due.entered)
         entered = fold(self.shape, [*self.stripes.read(first, before), self.fresh.between(first, before)])
         return fold(self.shape, [entered, self.fresh.between(max(first, before), end)])
 

@@ -48,7 +48,8 @@ def begin(head: Header, emission: Emission, moment: Moment) -> Moment:
     """Enter a micro-batch in the header; returns the moment to go by, as neither watermark nor clock steps back.
 
     But for a clock that steps back by more than an interval of `early(every=)`: it was wrong before, and ticks would
-    wait for as long. A smaller step is waited for, or a tick would come twice.
+    wait for as long. A smaller step is waited for, or a tick would come twice. Where windows are by the clock the
+    watermark is the greatest that was seen, and stays.
     """
     clock = max(head.clock, moment.clock)
     if isinstance(emission.when, Every) and moment.clock + emission.when.microseconds < head.clock:

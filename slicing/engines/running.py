@@ -129,7 +129,7 @@ class RunningClose:
         """The total for the window before one, from the slices that both have."""
         total = self.live.node(self.chosen)
         first, end = self.family.first_slice(window), self.family.entered(window)
-        stored, step = self.family.entered(self.first), Frame(self.live, self.fresh.block).at_once
+        stored, step = self.due.entered, Frame(self.live, self.fresh.block).at_once
         for low in range(first, end, step):
             high = min(end, low + step)
             parts = [*self.due.stripes.read(low, min(high, stored)), self.fresh.between(low, high)]

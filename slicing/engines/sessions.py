@@ -116,8 +116,11 @@ class SessionBucket:
         self.plain, self.session, self.emission, self.wait = shape, session, emission, grace + session.unit
         self.shape, self.marks = with_ends(shape), with_ends(shape.select(()))
         self.is_ordered = any(kernel.aggregate.ordered for kernel in shape.kernels)
-        self.pages = Pages(store, fingerprint, [0])
+        self.pages = Pages(store, fingerprint, [-self.wait])
         self.head = self.pages.head
+        if not emission.corrects:
+            # What another emission has put out at its end is not corrected any more.
+            self.head.taking = max(self.head.taking, self.head.done)
         self.recent = Recent(self.shape, self.head.nonce, str(emission), lambda first, end: ())
         self.sessions = self._rows(SESSIONS, self.shape)
         self.shown = Shown(emission, self.head, self.marks, self._rows(SHOWN, self.marks))
@@ -140,18 +143,23 @@ class SessionBucket:
     @cached_property
     def _open(self) -> Block:
         """The sessions that were open when the micro-batch began, by key and start."""
-        closed = self._closed(self.head.watermark)
+        closed = self.head.taking
         return self.sessions.load(lambda known: ends_of(known) > closed)
 
-    def _closed(self, watermark: int) -> int:
-        """Sessions that end up to there are closed by a watermark, before a unit is added to them."""
-        return watermark - self.wait
+    def _move(self) -> None:
+        """Move the marks to the watermark: up to where sessions end that have gone out, and that take no records.
+
+        Both stay where they are when the grace, or the emission, becomes another: what has gone out stays out.
+        """
+        head = self.head
+        head.taking = max(head.taking, head.watermark - self.wait)
+        head.done = max(head.done, head.watermark - self.session.unit) if self.emission.corrects else head.taking
 
     @of_stage(ASSEMBLE)
     def add(self, blocks: Sequence[Block]) -> Late[Ending]:
         """Take the rows of a micro-batch, but for those that are late, by the rule of the sessions."""
         came = concat(self.shape, [intervals(self.plain, self.session, block) for block in blocks])
-        late = self._ends_to_judge(came) <= self._closed(self.head.watermark)
+        late = self._ends_to_judge(came) <= self.head.taking
         make_one = merged if self.session.late_by == SESSION else regroup
         refused = make_one(self.shape, came.take(late))
         self.came = came.take(~late) if late.any() else came
@@ -177,9 +185,10 @@ class SessionBucket:
         came_to = numbers[len(self._open) :]
         touched = np.zeros(len(sessions), dtype=bool)
         touched[came_to] = True
-        ended = ends_of(sessions) + self.session.unit <= self.head.watermark
-        closing = ends_of(sessions) <= self._closed(self.head.watermark)
-        yield from self._out(Sessions(sessions, touched, ended, closing), now)
+        final = ends_of(sessions) <= self.head.done
+        self._move()
+        ended, closing = (ends_of(sessions) <= end for end in (self.head.done, self.head.taking))
+        yield from self._out(Sessions(sessions, touched, final, ended, closing), now)
         self._write(by_start(self.came.take(~closing[came_to])), by_start(sessions.take(~closing)))
 
     def _out(self, sessions: Sessions, now: int) -> Iterator[Windows]:
@@ -213,6 +222,6 @@ class SessionBucket:
         """Assert that every page is there, that rows do not pile up, and that what was shown is of open sessions."""
         entries = [entry for entries in self.head.caches.values() for entry in entries]
         assert all(self.pages.store.get(f"p{entry[0]}") for entry in entries)
-        held = self.sessions.load(lambda known: ends_of(known) > self._closed(self.head.watermark))
+        held = self.sessions.load(lambda known: ends_of(known) > self.head.taking)
         assert self.sessions.count <= 2 * len(held)
         assert np.all(held.records > 0)

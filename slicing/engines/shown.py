@@ -29,10 +29,11 @@ from slicing.state.open_rows import OpenRows
 
 @dataclass(frozen=True)
 class Sessions:
-    """The sessions of a micro-batch by key and start: which have got records, have ended, and close."""
+    """The sessions of a micro-batch by key and start: which got records, had ended before, have ended, and close."""
 
     rows: Block
     touched: Array
+    final: Array
     ended: Array
     closing: Array
 
@@ -74,7 +75,9 @@ class Shown:
             newest = _newest(sessions.rows) if self.emission.which == NEWEST else True
             return {"update": sessions.touched & newest}
         if self.emission.corrects:
-            return {"final": sessions.ended & ~same, "correction": sessions.ended & same & (new > 0)}
+            # Another emission may have put out the same extent before it ended.
+            again = sessions.ended & sessions.final & same
+            return {"final": sessions.ended & ~again, "correction": again & (new > 0)}
         waiting = ~sessions.closing & (new > 0)
         if isinstance(when, Every):
             return {"early": waiting & self._ticks(when, now), "final": sessions.closing}

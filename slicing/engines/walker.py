@@ -129,17 +129,17 @@ class Walker(Judging):
             yield from self._together(news, late, until) if self.beside else self._closed(news, late, until)
 
     def _closed(self, news: InOrder, late: dict[int, list[InOrder]], until: int) -> Iterator[Windows]:
-        return self._close(news, late[self.number], (self.first, until, self.end))
+        return self._close(news, late[self.number], (self.first, until, self.end), self.family.entered(self.first))
 
     def _together(self, news: InOrder, late: dict[int, list[InOrder]], until: int) -> Iterator[Windows]:
         """Windows with those beside them, so many at once as make about a frame."""
-        low, count = self.first, 1
+        low, count, entered = self.first, 1, self.family.entered(self.first)
         while low < until:
             high = min(until, low + count)
             windows = low, high, self.end if high == until else high
-            own = list(self._close(news, late[self.number], windows))
+            own = list(self._close(news, late[self.number], windows, entered))
             others = [
-                list(walker._close(news, late[walker.number], walker.aligned(np.array(windows)).tolist()))
+                list(walker._close(news, late[walker.number], walker.aligned(np.array(windows)).tolist(), entered))
                 for walker in self.beside
             ]
             yield from beside_all(own, [(walker.shape, walker.aligned) for walker in self.beside], others)
@@ -147,11 +147,12 @@ class Walker(Judging):
             rows = sum(map(len, own))
             low, count = high, max(1, FRAME_ROWS * (high - low) // max(1, rows))
 
-    def _close(self, news: InOrder, late: Sequence[InOrder], windows: Sequence[int]) -> Iterator[Windows]:
+    def _close(self, news: InOrder, late: Sequence[InOrder], windows: Sequence[int], entered: int) -> Iterator[Windows]:
         first, until, end = windows
         cached, self.walk.nodes = self.walk.nodes == first, None
         stripes = self.slices.stripes
-        close = close_of(Due(self.shape, self.trees, stripes, news, late, self.cache, cached, first, until, end))
+        of_close = Due(self.shape, self.trees, stripes, news, late, self.cache, cached, first, until, end, entered)
+        close = close_of(of_close)
         yield from close.windows()
         self.walk.nodes = end if close.leaves_nodes else None
 

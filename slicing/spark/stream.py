@@ -114,7 +114,7 @@ class Buckets(StatefulProcessor):
         table = pd.concat(list(rows)).sort_values(["partition", "part"], kind="stable")
         shipped: list[Any] = self.strategy.shipped(table)
         if self.time is Time.CLOCK:
-            shipped = [not_before(self.strategy.shipping, each, bucket.head.clock) for each in shipped]
+            shipped = [not_before(self.strategy.shipping, each, bucket.head.watermark) for each in shipped]
         late: Late[Any] = bucket.add(shipped)
         if bucket.pages.is_new and self.waits:
             self.handle.registerTimer(self._last(bucket) + 1)

@@ -153,7 +153,7 @@ class Header:
         cuts = np.column_stack([starts, starts + np.repeat(lengths, counts)])
         return np.concatenate([np.array(entries, np.int64).reshape(-1, 4)[:, 1:3], cuts])
 
-    # Of the first family, which is the only one as yet.
+    # Of the only family, for engines that have one.
 
     @property
     def done(self) -> int:

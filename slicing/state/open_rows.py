@@ -1,8 +1,8 @@
 """Rows of a ledger that become sessions: which of them are open, and how what is void is kept from what comes.
 
 Rows are appended as they come, and merged when they are read. Those of sessions that have closed are void, and nobody
-says so: merged, they are closed by the same watermark. Only what would merge with void rows has to be kept from them,
-and then what is open is written anew.
+says so: merged, they are closed by the same mark in the header. Only what would merge with void rows has to be kept
+from them, and then what is open is written anew.
 """
 
 from __future__ import annotations

@@ -32,8 +32,8 @@ def unbounded(ttl: Duration | None = None) -> Unbounded:
 
     No watermark is needed, and nothing is late. Keys stay in the state until `ttl`, by the clock, since their last
     record, for ever without it; a key that comes again begins anew. Cost per record: what comes together for a key is
-    one combine and one write; the totals of a bucket are in the memory of its process. Raises InvalidValue for a `ttl`
-    below a millisecond.
+    one combine and one write; the totals of a bucket are in the memory of its process, and each micro-batch goes over
+    all of its keys in numpy. Raises InvalidValue for a `ttl` below a millisecond.
 
     >>> print(unbounded(ttl="30 days"))
     unbounded(ttl='30 days')
