@@ -25,6 +25,7 @@ KINDS = {
     "days in a zone": tumbling("1 day", zone="Europe/Berlin"),
     "shifts with gaps": by_edges(*SHIFTS),
 }
+SHORT = "cumulating", "days in a zone"
 AGGREGATES = {"records": C.count(), "total": C.sum("n"), "most": C.max("n"), "mean": C.mean("x")}
 
 
@@ -71,7 +72,9 @@ def rows_of(output):
     return found
 
 
-@pytest.mark.parametrize("name", KINDS)
+@pytest.mark.parametrize(
+    "name", [name if name in SHORT else pytest.param(name, marks=pytest.mark.long) for name in KINDS]
+)
 def test_a_stream_that_is_stopped_and_started_again_has_the_rows_of_its_windows(name, spark, tmp_path):
     window, files = KINDS[name], tables()
     write(files[:4], tmp_path / "files")

@@ -66,7 +66,7 @@ def files(tmp_path_factory):
     return place
 
 
-@pytest.mark.parametrize(("delay", "grace"), [(0, 0), (60, 45)])
+@pytest.mark.parametrize(("delay", "grace"), [(0, 0), pytest.param(60, 45, marks=pytest.mark.long)])
 def test_sessions_of_one_gap_are_those_of_spark(spark, files, delay, grace):
     assert spark.conf.get(LOCAL_MERGE) == "false"
     grouped = group_by(source(spark, files, f"{delay} seconds"), "world")
@@ -236,6 +236,7 @@ def test_sessions_by_the_clock_of_the_trigger(spark, tmp_path):
     assert rows == [("update", 1), ("merged", None), ("update", 2), ("merged", None), ("update", 3)]
 
 
+@pytest.mark.long
 def test_windows_downstream_work_on_sessions(spark, files):
     """A result's event time is the end of its session, as of Spark's."""
     sessions = group_by(source(spark, files, "1 minute"), "world").window(session("90 seconds"), time="ts")
