@@ -35,9 +35,10 @@ SPARK = (
     },
     {"slicing.spark.late"},
     {"slicing.spark.plausible", "slicing.spark.progress", "slicing.spark.preaggregate", "slicing.spark.query"},
-    {"slicing.spark.sessions", "slicing.spark.sub_sessions"},
+    {"slicing.spark.sessions", "slicing.spark.sub_sessions", "slicing.spark.spine"},
     {"slicing.spark.resolve", "slicing.spark.output", "slicing.spark.strategy"},
     {"slicing.spark.stream", "slicing.spark.bounded"},
+    {"slicing.spark.features"},
     {"slicing.spark.timers"},
     {"slicing.spark.build"},
 )

@@ -58,7 +58,7 @@ def resolve(
     if isinstance(window, Session):
         check_session(frame, window, tree, known is Time.CLOCK, emission if streaming else ON_CLOSE)
     resolved = tuple(Key(name, _field(frame, name, "key column").dataType) for name in keys)
-    _check_names(keys, _output_names(named, window), window, emission if streaming else ON_CLOSE, late)
+    _check_names(keys, output_names(named, window), window, emission if streaming else ON_CLOSE, late)
     frame, results = _computed(frame, _flat(named))
     fields = tuple(field for key in resolved for _, field in key.leaves()) or (_NO_KEY,)
     columns = tuple(dict.fromkeys(c for bound in results.values() for c in bound.inputs if c != EVENT_TIME))
@@ -156,7 +156,7 @@ def _check_columns(columns: tuple[str, ...]) -> None:
         )
 
 
-def _output_names(named: Mapping[str, object], window: Window) -> list[str]:
+def output_names(named: Mapping[str, object], window: Window) -> list[str]:
     """The columns of results, of windows side by side one for each."""
     return [f"{name}_{each}" for each in window.names or () for name in named] if window.wide else list(named)
 
@@ -180,8 +180,7 @@ def _check_several(
 
 def _check_names(keys: tuple[str, ...], results: Sequence[str], window: Window, emission: Emission, late: str) -> None:
     more = () if emission.once else ("emission", "revision", *(("old",) if emission.what == WITH_OLD else ()))
-    times = ("window_end",) if window.wide else ("window", *(("windows",) if window.names else ()))
-    reserved = (*times, *more, *(() if late == COUNTS else (LATE,)))
+    reserved = (*window.columns, *more, *(() if late == COUNTS else (LATE,)))
     taken = {*reserved, *map(str.casefold, keys)}
     for name in keys:
         if name.casefold() in more:

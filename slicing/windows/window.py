@@ -29,6 +29,13 @@ class Window:
         raise NotImplementedError
 
     @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns by which rows of results say what window they are of."""
+        if self.wide:
+            return ("window_end",)
+        return ("window", "windows") if self.names else ("window",)
+
+    @property
     def calls(self) -> list[str]:
         """What each of these windows is called: by its name, or by the call that makes it."""
         return [repr(self)]

@@ -1,0 +1,138 @@
+"""Point-in-time features of bounded input: records and spine meet in one shuffle, bucket by bucket.
+
+::
+
+    records -> pre-aggregate by microsecond --\\
+                                                by bucket -> the windows of each row of the spine -> its row, results
+    spine   -> rows as they are --------------/
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import groupby
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from slicing.aggregates.aggregate import Bound, Struct
+from slicing.assembly.choice import EAGER
+from slicing.assembly.results import Windows
+from slicing.blocks.block import Block
+from slicing.blocks.folding import fold
+from slicing.blocks.records import Records, decode_records
+from slicing.emission.emission import ON_CLOSE
+from slicing.emission.lateness import COUNTS
+from slicing.engines.features import Instants, features
+from slicing.errors import InvalidValue
+from slicing.spark import flat
+from slicing.spark.bounded import rows_of
+from slicing.spark.columns import physical
+from slicing.spark.output import side_by_side
+from slicing.spark.query import Query
+from slicing.spark.resolve import output_names, resolve
+from slicing.spark.spine import ShipSpine, check_bounded, check_spine
+from slicing.spark.strategy import Shared, Sliced, strategy
+from slicing.windows.lookback import Lookbacks
+
+SPINE = "spine"
+"""The column of rows of the spine beside the blocks of records."""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A query for features: that of the records, and that of the spine, whose values are all of its columns."""
+
+    query: Query
+    spine: Query
+
+    @property
+    def strategy(self) -> Sliced:
+        """What is shipped of the records, and how results share fields."""
+        query = self.query
+        chosen = strategy(query.shape, query.trees, query.arguments, query.window, judges=False)
+        assert isinstance(chosen, Sliced), "what is eager is refused"
+        return chosen
+
+    @property
+    def schema(self) -> T.StructType:
+        """What the second stage emits: the columns of the spine, then results, numbered."""
+        columns = flat.numbered(flat.VALUE, self.spine.frame.schema.fields)
+        kept = [T.StructField(name, field.dataType) for name, field in columns.items()]
+        kinds = [physical(field.kind) for _ in range(self.query.widths) for field in self.query.results()]
+        results = ", ".join(f"{name} {kind}" for name, kind in flat.numbered(flat.RESULT, kinds).items())
+        return T.StructType([*kept, *T.StructType.fromDDL(results)])  # type: ignore[misc]
+
+
+def resolve_features(
+    frame: DataFrame,
+    keys: tuple[str, ...],
+    spine: DataFrame,
+    windows: Lookbacks,
+    time: str,
+    spine_time: str,
+    named: Mapping[str, Bound | Struct],
+) -> Asked:
+    """Check everything that the schemas of both sides decide. Raises InvalidValue and InvalidType."""
+    check_bounded(frame, spine)
+    query = resolve(frame, keys, windows, time, named, "auto", 0, ON_CLOSE, COUNTS)
+    for kernel, tree in zip(query.shape.kernels, query.trees, strict=False):
+        if tree == EAGER:
+            raise InvalidValue(
+                f"{windows} joins partials, and `{kernel.label}` is eager: it has none. Give it a `combine`."
+            )
+    check_spine(spine, spine_time, query.keys, frame.schema[time].dataType, output_names(named, windows))
+    return Asked(query, replace(query, frame=spine, time=spine_time, columns=tuple(spine.columns)))
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The function for `mapInArrow` behind the shuffle; rows of a bucket come together, in the order of the input.
+
+    `time` is the position of the time among the columns of the spine.
+    """
+
+    strategy: Sliced
+    time: int
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """The rows of the spine with their results, bucket after bucket."""
+        for _, rows in groupby(rows_of(batches), key=lambda row: row["bucket"]):
+            blocks: list[Block] = []
+            asked: list[Records] = []
+            for row in rows:
+                blocks += self.strategy.shipped({"block": (row["block"],)})
+                asked += [] if row[SPINE] is None else [decode_records(self.strategy.shape, row[SPINE])]
+            for table in self._answers(fold(self.strategy.shipping, blocks), asked):
+                yield from table.to_batches()
+
+    def _answers(self, rows: Block, asked: Sequence[Records]) -> Iterator[pa.Table]:
+        instants = [Instants(each.values[self.time].cast(pa.int64()), each.names) for each in asked]
+        for number, found in features(self.strategy.shipping, rows, instants):
+            some = pa.array(found.rows)
+            kept = flat.numbered(flat.VALUE, [value.take(some) for value in asked[number].values])
+            yield pa.table(kept | flat.numbered(flat.RESULT, self._results(found.windows)))
+
+    def _results(self, windows: Windows) -> list[pa.Array]:
+        if isinstance(self.strategy, Shared):
+            windows = self.strategy.grouped.windows(windows)
+        return side_by_side(self.strategy.shape, windows)
+
+
+def build(asked: Asked, labels: tuple[int, ...]) -> DataFrame:
+    """The spine with its results."""
+    query, spine, chosen = asked.query, asked.spine, asked.strategy
+    stage, ship = chosen.first_stage(labels), ShipSpine(query.shape, labels)
+    blocks = query.records().mapInArrow(stage, stage.schema)
+    blocks = blocks.observe(query.metrics_name(), F.coalesce(F.sum("no_time"), F.lit(0)).alias("no_time"))
+    rows = spine.records().mapInArrow(ship, ship.schema)
+    nothing = F.lit(None).cast("binary")
+    both = blocks.withColumn(SPINE, nothing).union(rows.withColumn(SPINE, F.col("block")).withColumn("block", nothing))
+    grouped = both.repartition("bucket").sortWithinPartitions("bucket", "partition", "part")
+    table = grouped.mapInArrow(Answer(chosen, spine.columns.index(spine.time)), asked.schema)
+    columns = flat.numbered(flat.VALUE, spine.frame.schema.fields)
+    kept = [F.col(name).alias(field.name, metadata=field.metadata) for name, field in columns.items()]
+    return table.select(*kept, *query.result_columns(flat.RESULT))
