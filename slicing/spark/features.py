@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 
 import pyarrow as pa
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
@@ -40,6 +40,8 @@ from slicing.windows.lookback import Lookbacks
 
 SPINE = "spine"
 """The column of rows of the spine beside the blocks of records."""
+HELD = "h"
+"""How columns begin that say whether a window holds a record: of structs the fields alone would be null."""
 
 
 @dataclass(frozen=True)
@@ -48,6 +50,7 @@ class Asked:
 
     query: Query
     spine: Query
+    names: tuple[str, ...]
 
     @property
     def strategy(self) -> Sliced:
@@ -63,8 +66,9 @@ class Asked:
         columns = flat.numbered(flat.VALUE, self.spine.frame.schema.fields)
         kept = [T.StructField(name, field.dataType) for name, field in columns.items()]
         kinds = [physical(field.kind) for _ in range(self.query.widths) for field in self.query.results()]
-        results = ", ".join(f"{name} {kind}" for name, kind in flat.numbered(flat.RESULT, kinds).items())
-        return T.StructType([*kept, *T.StructType.fromDDL(results)])  # type: ignore[misc]
+        made = flat.numbered(HELD, ["boolean"] * self.query.widths) | flat.numbered(flat.RESULT, kinds)
+        results = T.StructType.fromDDL(", ".join(f"{name} {kind}" for name, kind in made.items()))
+        return T.StructType([*kept, *results])  # type: ignore[misc]
 
 
 def resolve_features(
@@ -84,8 +88,9 @@ def resolve_features(
             raise InvalidValue(
                 f"{windows} joins partials, and `{kernel.label}` is eager: it has none. Give it a `combine`."
             )
-    check_spine(spine, spine_time, query.keys, frame.schema[time].dataType, output_names(named, windows))
-    return Asked(query, replace(query, frame=spine, time=spine_time, columns=tuple(spine.columns)))
+    names = tuple(output_names(named, windows))
+    check_spine(spine, spine_time, query.keys, frame.schema[time].dataType, names)
+    return Asked(query, replace(query, frame=spine, time=spine_time, columns=tuple(spine.columns)), names)
 
 
 @dataclass(frozen=True)
@@ -114,7 +119,9 @@ class Answer:
         for number, found in features(self.strategy.shipping, rows, instants):
             some = pa.array(found.rows)
             kept = flat.numbered(flat.VALUE, [value.take(some) for value in asked[number].values])
-            yield pa.table(kept | flat.numbered(flat.RESULT, self._results(found.windows)))
+            held = [pa.array(each.records > 0) for each in (found.windows, *found.windows.beside)]
+            results = flat.numbered(flat.RESULT, self._results(found.windows))
+            yield pa.table(kept | flat.numbered(HELD, held) | results)
 
     def _results(self, windows: Windows) -> list[pa.Array]:
         if isinstance(self.strategy, Shared):
@@ -135,4 +142,11 @@ def build(asked: Asked, labels: tuple[int, ...]) -> DataFrame:
     table = grouped.mapInArrow(Answer(chosen, spine.columns.index(spine.time)), asked.schema)
     columns = flat.numbered(flat.VALUE, spine.frame.schema.fields)
     kept = [F.col(name).alias(field.name, metadata=field.metadata) for name, field in columns.items()]
-    return table.select(*kept, *query.result_columns(flat.RESULT))
+    return table.select(*kept, *_results(asked))
+
+
+def _results(asked: Asked) -> Iterator[Column]:
+    columns = asked.query.result_columns(flat.RESULT)
+    each = len(columns) // asked.query.widths
+    for number, (name, column) in enumerate(zip(asked.names, columns, strict=True)):
+        yield F.when(F.col(f"{HELD}{number // each}"), column).alias(name)
