@@ -6,7 +6,7 @@ from functools import reduce
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
-from benchmarks.baselines.query import keys_of, window_struct
+from benchmarks.baselines.query import keys_of, labels_of, window_struct
 from slicing.windows.durations import microseconds
 
 
