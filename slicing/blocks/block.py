@@ -184,10 +184,23 @@ def order(slices: Array, keys: Array) -> tuple[Array, Array]:
         rows = packed & ((1 << bits) - 1)
         group = packed >> bits
         return rows, np.flatnonzero(np.diff(group, prepend=-1))
-    rows = np.lexsort((keys, slices))
+    rows = _stable(slices, _stable(keys, np.arange(count)))
     change = np.ones(count, dtype=bool)
     change[1:] = (np.diff(slices[rows]) != 0) | (np.diff(keys[rows]) != 0)
     return rows, np.flatnonzero(change)
+
+
+def _stable(values: Array, rows: Array) -> Array:
+    """Rows sorted by their values, those of equal ones as they are; packed with their places if that fits."""
+    count = len(rows)
+    bits, least = max(1, (count - 1).bit_length()), int(values.min())
+    if int(values.max()) - least >= 1 << (63 - bits):
+        sorted_: Array = rows[np.argsort(values[rows], kind="stable")]
+        return sorted_
+    packed = (values[rows] - least) << bits | np.arange(count)
+    if not _is_sorted(packed):
+        packed.sort()
+    return rows[packed & ((1 << bits) - 1)]
 
 
 def _is_sorted(packed: Array) -> bool:

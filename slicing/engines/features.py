@@ -17,7 +17,6 @@ import pyarrow as pa
 
 from slicing.aggregates.arrays import Array
 from slicing.assembly.any_range import AnyRange, before
-from slicing.assembly.picking import by_key
 from slicing.assembly.results import Windows, show_window
 from slicing.blocks.block import Block, Shape, encode_keys, order, show_place
 from slicing.blocks.pairs import Pairs
@@ -67,11 +66,17 @@ def _by_key_and_time(keys: Array, times: pa.Array, most: int) -> Iterator[Array]
         yield rows[start : start + most]
 
 
+def _by_key(block: Block) -> Block:
+    """The rows of a folded block, which are sorted by time, by key and time."""
+    rows, _ = order(block.keys, np.zeros(len(block), dtype=np.int64))
+    return block.take(rows)
+
+
 class _History:
     """The rows of a bucket by key and time; `names` has their keys first, then those that are only asked for."""
 
     def __init__(self, shape: Shape, rows: Block, names: pa.Table):
-        self.shape, self.names, self.block = shape, names, by_key(rows)
+        self.shape, self.names, self.block = shape, names, _by_key(rows)
         block = self.block
         self.families: Sequence[Lookback] = shape.slicing.families  # type: ignore[assignment]
         self.pairs = Pairs.over(block.slices, len(names))
