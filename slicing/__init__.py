@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from slicing.spark.plausible import plausible
     from slicing.spark.progress import ProgressListener
 
+__version__ = "0.1.0"
+
 __all__ = [
     "EVENT_TIME",
     "Aggregate",
