@@ -4,6 +4,7 @@ import io
 import time
 import xml.etree.ElementTree as ET
 from datetime import UTC, datetime
+from threading import Event
 from types import SimpleNamespace
 
 import pytest
@@ -12,6 +13,7 @@ from streams import SECOND, START, record, source, table, write
 
 import combinators as C
 from slicing import ProgressListener, group_by, hopping
+from slicing.cli.working import Work, shown
 from slicing.drawing.terminal import Display
 from slicing.spark.progress import duration, micro_batch, panel, size
 
@@ -266,3 +268,15 @@ def test_a_panel_has_a_bar_for_each_micro_batch():
         "2.0 MiB, 1.5 KiB",
         "▂█",
     ]
+
+
+def test_a_bounded_run_says_how_far_it_is():
+    terminal, plain = Terminal(), io.StringIO()
+    for stream in (terminal, plain):
+        asked = Event()
+        with shown(lambda asked=asked: asked.set() or Work(2, 40, 10), Display(stream), wait=0.01):
+            asked.wait(20)
+    line = f"{'█' * 7}{'░' * 23} stage 3: 10 of 40 tasks, 0 s\n"
+    assert plain.getvalue() == line
+    assert line in terminal.getvalue()
+    assert not any(terminal.screen()), "in a terminal nothing of it stays"

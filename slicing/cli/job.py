@@ -31,6 +31,7 @@ from slicing.cli.loading import BAD
 from slicing.cli.reading import bounded, stream
 from slicing.cli.session import session
 from slicing.cli.voice import alive, complain, print_table, say, visible
+from slicing.cli.working import working
 from slicing.drawing.terminal import Display
 from slicing.spark.columns import quoted
 from slicing.spark.progress import REMEMBERED, MicroBatch, counted, micro_batch, panel
@@ -129,10 +130,12 @@ def once(job: Job, spark: SparkSession) -> int:
     started = time.monotonic()
     read, made = Observation("read"), Observation("made")
     windows = job.aggregate(accounted(job, bounded(job, spark), read)).observe(made, F.count(F.lit(1)).alias("windows"))
-    if job.output:
-        write(job, windows, job.output)
-    else:
-        print_table(*top(job, windows))
+    with working(spark):
+        table = None if job.output else top(job, windows)
+        if job.output:
+            write(job, windows, job.output)
+    if table:
+        print_table(*table)
     tally, counts = Tally(), read.get
     tally.add(counts)
     say(summary(job, counts | made.get, time.monotonic() - started))

@@ -36,6 +36,11 @@ class Display:
                 self._redraw({name: last} | self._blocks)
                 del self._blocks[name]
 
+    def clear(self) -> None:
+        """Take away what is kept."""
+        with self._lock:
+            self._redraw({})
+
     @contextmanager
     def aside(self) -> Iterator[None]:
         """What is printed inside stays above what is kept."""
