@@ -59,8 +59,9 @@ bench-quick: $(BENCH) ## a few benchmarks
 bench: $(BENCH) ## all benchmarks, for more than an hour; writes docs/performance.md
 	$(BIN)/python -m benchmarks.run --all --write $(ARGS)
 
-docs: $(DEV) ## write the tables of combinators, run every code block of README and docs
+docs: $(DEV) ## write the tables and pictures of the docs, run every code block of README and docs
 	$(BIN)/python -m docs.tables
+	$(BIN)/python -m docs.pictures
 	$(BIN)/python -m pytest tests/test_docs.py $(ARGS)
 
 clean: ## remove .venv and everything generated

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from itertools import groupby
 from typing import Any, cast
 
@@ -42,7 +42,7 @@ class Drawing(str):
 def draw(
     windows: Window,
     records: Sequence[Instant] | Sequence[Sequence[Instant]] = (),
-    watermark: Duration | None = None,
+    watermark: Duration | Sequence[Instant | None] | None = None,
     *,
     emit: Emission = ON_CLOSE,
     grace: Duration = "0 seconds",
@@ -54,7 +54,8 @@ def draw(
     `records` are the times of records: datetimes, microseconds, or ISO text such as "2024-05-01 12:03"; text without
     a day, as "12:03", is of 1970-01-01. With `watermark`, the delay that `withWatermark` gets, they are a stream: lists
     of times are its micro-batches, one after another. Without it they are bounded input. `emit` and `grace` are those
-    of the query. With `time=processing_time()`, and for `early(every=)`, `clock` has the time of each trigger.
+    of the query. If other keys move the watermark too, `watermark` says what it is in each micro-batch, None before
+    there is one. With `time=processing_time()`, and for `early(every=)`, `clock` has the time of each trigger.
 
     Nothing is drawn by hand: the first stage, the state and the emission of a query run here, in this process, and the
     picture shows what they did. Spark is not started, but has to be installed. Cells count records: `orders=C.count()`.
@@ -84,17 +85,24 @@ def draw(
         return Drawing(_drawn(windows, bounded(windows, batches[0]), repr(windows)))
     if time is not None and clock is None:
         raise InvalidValue('windows by the clock need the time of each trigger: say for example clock=["12:00:02"].')
-    delay, wait = microseconds(watermark or "0 seconds", "watermark"), microseconds(grace, "grace")
+    wait, mark = microseconds(grace, "grace"), _watermark(watermark)
     triggers = None if clock is None else [_instant(each) for each in clock]
-    replay = stream(windows, batches, delay, emit, wait, triggers, time is not None)
+    replay = stream(windows, batches, mark, emit, wait, triggers, time is not None)
     said = [
         repr(windows),
         *([f"time={time}"] if time else []),
-        *([f"watermark {show(delay)} behind"] if watermark else []),
+        *([f"watermark {show(mark)} behind"] if mark and isinstance(mark, int) else []),
     ]
     said += [str(emit)] if emit != ON_CLOSE else []
     said += [f"grace {show(wait)}"] if wait else []
     return Drawing(_drawn(windows, replay, ", ".join(said), triggers or ()))
+
+
+def _watermark(given: Duration | Sequence[Instant | None] | None) -> int | list[int | None]:
+    """The delay of the watermark, or the watermark of each micro-batch."""
+    if given is None or isinstance(given, (str, timedelta)):
+        return 0 if given is None else microseconds(given, "watermark")
+    return [None if each is None else _instant(each) for each in given]
 
 
 def _batches(records: Sequence[Instant] | Sequence[Sequence[Instant]]) -> list[list[int]]:

@@ -17,7 +17,7 @@ import pytest
 
 import combinators
 import slicing
-from docs import tables
+from docs import pictures, tables
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCS = sorted((ROOT / "docs").glob("*.md"))
@@ -127,6 +127,13 @@ def test_links_lead_somewhere(page):
         if anchor:
             headings = HEADING.findall(prose(target.read_text(encoding="utf-8")))
             assert anchor in map(slug, headings), f"{page}: {link}"
+
+
+def test_pictures_are_what_is_drawn_today_and_are_all_shown():
+    there = {path.stem: path.read_text(encoding="utf-8") for path in pictures.FOLDER.glob("*.svg")}
+    assert there == pictures.drawn(), "draw them anew: python -m docs.pictures"
+    links = {link for path in PAGES.values() for link in LINK.findall(path.read_text(encoding="utf-8"))}
+    assert there.keys() == {Path(link).stem for link in links if Path(link).parent.name == "pictures"}
 
 
 def test_every_page_is_linked_from_the_readme():

@@ -184,6 +184,17 @@ def test_sessions_and_what_never_closes():
         draw(unbounded())
 
 
+def test_a_watermark_that_other_keys_move():
+    """The rows that the page on emission prints for bob."""
+    bob, moved = [["12:07"], ["12:04"], ["12:06"], ["12:08", "12:01"]], [None, "12:07", "12:14", "12:28"]
+    picture = draw(HOP, bob, moved)
+    assert minutes(rows(picture)) == [
+        ((-5, 5), "1", "1", "final"),
+        ((0, 10), "2", "3", "final"),
+        ((5, 15), "3", "3", "final"),
+    ]
+
+
 def test_windows_by_the_clock():
     clock = ["12:00:02", "12:00:07", "12:00:12", "12:00:17", "12:00:23"]
     came = [["12:00"] * count for count in (3, 1, 2, 4, 1)]

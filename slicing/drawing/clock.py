@@ -66,10 +66,11 @@ class Clock:
 def ticks(low: int, high: int, wanted: Sequence[int], apart: float) -> list[int]:
     """Instants for ticks in `[low, high]`: those wanted, if they are `apart` microseconds apart, else round ones.
 
-    Of those wanted, every second, fifth or tenth is taken if only then they fit.
+    Of those wanted, if they are even, every second, fifth or tenth is taken if only then they fit.
     """
     inside = sorted({each for each in wanted if low <= each <= high})
-    for every in (1, 2, 3, 4, 5, 6, 10, 12):
+    is_even = len({b - a for a, b in pairwise(inside)}) == 1
+    for every in (1, 2, 3, 4, 5, 6, 10, 12) if is_even else (1,):
         some = inside[::every]
         if len(some) > 2 and min(b - a for a, b in pairwise(some)) >= apart:
             return some

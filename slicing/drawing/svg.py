@@ -121,12 +121,14 @@ class _Drawing:
         y = self.top
         marks: list[str] = []
         shapes: list[str] = []
+        drawn: set[int] = set()
         for row in self.timeline.rows:
             y += _height(row) - ROW
             middle = y + ROW / 2
             shapes += self._row(row, middle)
             if row.mark is not None and self.timeline.low <= row.mark <= self.timeline.high:
-                marks.append(self._mark(row.mark, middle))
+                marks += self._mark(row.mark, middle, row.mark not in drawn)
+                drawn.add(row.mark)
             y += ROW
         yield from shapes
         yield from marks
@@ -168,10 +170,12 @@ class _Drawing:
     def _cell(self, cell: Cell, y: float) -> str:
         return self._text(cell.text, self._middle(cell.column), y + 4, f"cell-{cell.look}", "middle", cell.data)
 
-    def _mark(self, at: int, y: float) -> str:
+    def _mark(self, at: int, y: float, is_new: bool) -> Iterator[str]:
+        """A flag, and a line down, unless there is one already."""
         x = self.x(at)
-        line = element("path", class_="mark", d=f"M{x} {y - ROW / 2 + 3}V{self.bottom}", data={"watermark": at})
-        return line + element("path", class_="flag", d=f"M{x} {y - ROW / 2 + 1}h-5l5 8l5 -8z")
+        if is_new:
+            yield element("path", class_="mark", d=f"M{x} {y - ROW / 2 + 3}V{self.bottom}")
+        yield element("path", class_="flag", data={"watermark": at}, d=f"M{x} {y - ROW / 2 + 1}h-5l5 8l5 -8z")
 
     def _placed(self) -> list[tuple[str, str, str, float, float]]:
         """Looks, samples and meanings of the legend, and where they are, in as many lines as they need."""

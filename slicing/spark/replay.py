@@ -76,28 +76,31 @@ def bounded(window: Window, times: Sequence[int]) -> Replay:
 def stream(
     window: Window,
     batches: Sequence[Sequence[int]],
-    delay: int,
+    watermark: int | Sequence[int | None],
     emission: Emission = ON_CLOSE,
     grace: int = 0,
     clock: Sequence[int] | None = None,
     by_clock: bool = False,
 ) -> Replay:
-    """A stream of micro-batches, and one without data at its end if the watermark has moved, as Spark has it.
+    """A stream of micro-batches, all in microseconds; `watermark` is the delay, or that of each micro-batch.
 
-    All in microseconds. `clock` has the time of each trigger; with `by_clock` it is that of the records too.
+    With a delay one without data follows if the watermark has moved, as Spark has it. `clock` has the time of each
+    trigger; with `by_clock` it is that of the records too, and the watermark.
     """
     run, found, greatest = _Run(window, emission, grace), Replay(), None
-    moments = [_moment(clock, number) for number in range(max(len(batches), len(clock or ())))]
+    given = None if isinstance(watermark, int) else list(watermark)
+    delay = watermark if isinstance(watermark, int) else 0
+    moments = [_moment(clock, number) for number in range(max(len(batches), len(clock or ()), len(given or ())))]
     for number, now in enumerate(moments):
         times = batches[number] if number < len(batches) else ()
         times = [now] * len(times) if by_clock else times
-        watermark = now if by_clock else None if greatest is None else greatest - delay
-        found.batches.append(run.step(times, watermark, now, number, found.rows, by_clock))
+        reached = now if by_clock else None if greatest is None else greatest - delay
+        reached = reached if given is None else given[min(number, len(given) - 1)]
+        found.batches.append(run.step(times, reached, now, number, found.rows, by_clock))
         greatest = max([*times, *([] if greatest is None else [greatest])], default=None)
     last = found.batches[-1].watermark if found.batches else None
-    if not by_clock and greatest is not None and (last is None or last < greatest - delay):
-        now = moments[-1]
-        found.batches.append(run.step((), greatest - delay, now, len(moments), found.rows))
+    if not by_clock and given is None and greatest is not None and (last is None or last < greatest - delay):
+        found.batches.append(run.step((), greatest - delay, moments[-1], len(moments), found.rows))
     found.open = run.rest()
     return found
 
