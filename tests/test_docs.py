@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from pyspark.sql import functions
 
 import combinators
 import slicing
@@ -127,6 +128,28 @@ def test_links_lead_somewhere(page):
         if anchor:
             headings = HEADING.findall(prose(target.read_text(encoding="utf-8")))
             assert anchor in map(slug, headings), f"{page}: {link}"
+
+
+CALL = re.compile(r"`([^`]+)`")
+COMING_FROM = [page for page in PAGES if "coming-from" in page]
+
+
+@pytest.mark.parametrize("page", COMING_FROM)
+def test_calls_in_tables_for_newcomers_are_calls(page, given):
+    """The right-hand side of each line can be called as it stands; what begins with a point is called on a group."""
+    names = {name: getattr(slicing, name) for name in slicing.__all__}
+    names |= {"C": combinators, "F": functions, **given, "_grouped": slicing.group_by(given["events"], "user")}
+    called = 0
+    for line in re.split(r"^## What is different", PAGES[page].read_text(encoding="utf-8"), flags=re.MULTILINE)[
+        0
+    ].splitlines():
+        if not line.startswith("| ") or line.startswith("| ---"):
+            continue
+        for call in CALL.findall(line.rsplit(" | ", 1)[1]):
+            if "(" in call and "window_time" not in call and "withWatermark" not in call:
+                eval(f"_grouped{call}" if call.startswith(".") else call, names)
+                called += 1
+    assert called >= 12
 
 
 def test_pictures_are_what_is_drawn_today_and_are_all_shown():
