@@ -192,15 +192,14 @@ def order(slices: Array, keys: Array) -> tuple[Array, Array]:
 
 def _stable(values: Array, rows: Array) -> Array:
     """Rows sorted by their values, those of equal ones as they are; packed with their places if that fits."""
-    count = len(rows)
-    bits, least = max(1, (count - 1).bit_length()), int(values.min())
+    bits, least, values = max(1, (len(rows) - 1).bit_length()), int(values.min()), values[rows]
     if int(values.max()) - least >= 1 << (63 - bits):
-        sorted_: Array = rows[np.argsort(values[rows], kind="stable")]
-        return sorted_
-    packed = (values[rows] - least) << bits | np.arange(count)
+        return rows[np.argsort(values, kind="stable")]
+    packed = (values - least) << bits | np.arange(len(rows))
     if not _is_sorted(packed):
         packed.sort()
-    return rows[packed & ((1 << bits) - 1)]
+    packed &= (1 << bits) - 1
+    return rows[packed]
 
 
 def _is_sorted(packed: Array) -> bool:
