@@ -57,7 +57,8 @@ class Sliding(Window):
     right: bool = True
 
     alone = "as records decide which there are"
-    shortest = 0
+    keeps = "keeps partials of times"
+    finest = 1
 
     @cached_property
     def family(self) -> SlidingFamily:
