@@ -21,14 +21,10 @@ import numpy as np
 
 from slicing.aggregates.arrays import Array, Partials
 from slicing.aggregates.kernel import Kernel, locating
+from slicing.assembly.any_runs import before
 from slicing.assembly.choice import is_additive
 
 Place = Callable[[int], str]
-
-
-def before(column: Array) -> Array:
-    """For every row, and for the end, the sum of the rows before; integers wrap, and differences undo it."""
-    return np.concatenate([np.zeros(1, column.dtype), np.cumsum(column, dtype=column.dtype)])
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ import numpy as np
 
 from slicing.aggregates.arrays import Array, Partials
 from slicing.aggregates.kernel import Kernel, locating
-from slicing.assembly.any_range import before
+from slicing.assembly.any_runs import before
 from slicing.assembly.choice import is_additive
 from slicing.assembly.results import Windows
 from slicing.blocks.block import Block, Shape, order, show_place

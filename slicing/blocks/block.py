@@ -198,8 +198,8 @@ def _stable(values: Array, rows: Array) -> Array:
     packed = (values - least) << bits | np.arange(len(rows))
     if not _is_sorted(packed):
         packed.sort()
-    packed &= (1 << bits) - 1
-    return rows[packed]
+    stable: Array = rows[packed & ((1 << bits) - 1)]
+    return stable
 
 
 def _is_sorted(packed: Array) -> bool:

@@ -16,7 +16,8 @@ import numpy as np
 import pyarrow as pa
 
 from slicing.aggregates.arrays import Array
-from slicing.assembly.any_range import AnyRange, before
+from slicing.assembly.any_range import AnyRange
+from slicing.assembly.any_runs import before
 from slicing.assembly.results import Windows, show_window
 from slicing.blocks.block import Block, Shape, encode_keys, order, show_place
 from slicing.blocks.pairs import Pairs

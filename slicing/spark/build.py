@@ -8,6 +8,7 @@ from slicing.errors import InvalidValue
 from slicing.explain.features import FeaturesPlan
 from slicing.explain.plan import Plan
 from slicing.explain.sessions import SessionPlan
+from slicing.explain.sliding import SlidingPlan
 from slicing.explain.unbounded import TotalsPlan
 from slicing.spark import bounded, features, stream
 from slicing.spark.labels import labels
@@ -16,10 +17,13 @@ from slicing.spark.requirements import check_stream
 from slicing.spark.strategy import strategy
 from slicing.spark.timers import TimedBuckets, TimedStage
 from slicing.windows.session import Session
+from slicing.windows.sliding import Sliding
 from slicing.windows.unbounded import Unbounded
+from slicing.windows.window import Window
 
 BUCKETS_PER_PARTITION = 1
 _PARTITIONS = "spark.sql.shuffle.partitions"
+_PLANS: dict[type[Window], type[Plan]] = {Session: SessionPlan, Sliding: SlidingPlan, Unbounded: TotalsPlan}
 
 
 def build(query: Query, buckets: int | None) -> DataFrame:
@@ -59,9 +63,9 @@ def plan(query: Query, buckets: int | None) -> Plan:
 
 
 def _kind_of_plan(query: Query) -> type[Plan]:
-    if isinstance(query.window, Session):
-        return SessionPlan
-    return TotalsPlan if query.streaming and isinstance(query.window, Unbounded) else Plan
+    if isinstance(query.window, Unbounded) and not query.streaming:
+        return Plan
+    return _PLANS.get(type(query.window), Plan)
 
 
 def _partitions(df: DataFrame) -> int:
