@@ -19,7 +19,6 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from slicing.aggregates.aggregate import Bound, Struct
-from slicing.assembly.choice import EAGER
 from slicing.assembly.results import Windows
 from slicing.blocks.block import Block
 from slicing.blocks.folding import fold
@@ -27,7 +26,6 @@ from slicing.blocks.records import Records, decode_records
 from slicing.emission.emission import ON_CLOSE
 from slicing.emission.lateness import COUNTS
 from slicing.engines.features import Instants, features
-from slicing.errors import InvalidValue
 from slicing.spark import flat
 from slicing.spark.bounded import rows_of
 from slicing.spark.columns import physical
@@ -83,11 +81,6 @@ def resolve_features(
     """Check everything that the schemas of both sides decide. Raises InvalidValue and InvalidType."""
     check_bounded(frame, spine)
     query = resolve(frame, keys, windows, time, named, "auto", 0, ON_CLOSE, COUNTS)
-    for kernel, tree in zip(query.shape.kernels, query.trees, strict=False):
-        if tree == EAGER:
-            raise InvalidValue(
-                f"{windows} joins partials, and `{kernel.label}` is eager: it has none. Give it a `combine`."
-            )
     names = tuple(output_names(named, windows))
     check_spine(spine, spine_time, query.keys, frame.schema[time].dataType, names)
     return Asked(query, replace(query, frame=spine, time=spine_time, columns=tuple(spine.columns)), names)

@@ -43,6 +43,8 @@ class Lookbacks(Window):
     names: tuple[str, ...] | None
     inclusive: bool = False
 
+    keeps = "joins partials"
+
     @property
     def wide(self) -> bool:  # type: ignore[override]
         """Whether results are told apart by the names of lengths."""
