@@ -19,7 +19,7 @@ from slicing.errors import (
     StateMismatch,
     TooLarge,
 )
-from slicing.grouping import Grouped, Windowed, group_by
+from slicing.grouping import FeaturesAt, Grouped, Windowed, group_by
 from slicing.windows.clock import processing_time
 from slicing.windows.session import session
 from slicing.windows.sliding import sliding
@@ -40,6 +40,7 @@ __all__ = [
     "Aggregate",
     "Bound",
     "Emission",
+    "FeaturesAt",
     "Fieldwise",
     "FunctionFailed",
     "Grouped",
