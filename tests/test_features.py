@@ -132,18 +132,25 @@ def test_a_result_does_not_depend_on_other_keys_nor_on_other_instants():
 
 
 def test_what_fails_says_for_which_key_and_window():
-    def fails(a, b):
-        raise ZeroDivisionError("nothing left")
+    """A run whose own joining fails says its window; a node, which is of many runs, its first row."""
 
-    broken = Aggregate(lambda: 0, lambda acc, v: v, fails, laws=False)
+    def nine(a, b):
+        if 9 in (a, b):
+            raise ZeroDivisionError("nothing left")
+        return a + b
+
+    broken = Aggregate(lambda: 0, lambda acc, v: v, nine, laws=False, columns=False)
     shape = shape_of(lookbacks("10 seconds", {}, False).family, [CASES["rows"]])
     shape = type(shape)(shape.slicing, shape.keys, (kernel("broken", broken),))
-    block = block_of(shape, [CASES["rows"]], [(time * 10**6, 4, 1) for time in (1, 2, 5)])
-    with pytest.raises(FunctionFailed, match=r"`combine` of `broken` .* key \(4,\) in window \[1969-12-31T23:59:56"):
-        found(shape, block, [(6 * 10**6, 4)])
-    block = block_of(shape, [CASES["rows"]], [(time * 10**6, 4, 1) for time in (1, 2, 5, 6)])
-    with pytest.raises(FunctionFailed, match=r"key \(4,\) in slice \[1970-01-01T00:00:01"):
-        found(shape, block, [(11_500_000, 4)])
+    seconds = 10**6
+    others = [(time * seconds, 1, 1) for time in range(5)]
+    own = [(time * seconds, 4, 9 if time == 15 else 1) for time in (0, 1, 2, 3, 14, 15, 16)]
+    block = block_of(shape, [CASES["rows"]], others + own)
+    with pytest.raises(FunctionFailed, match=r"`broken` raised .* key \(4,\) in window \[1970-01-01T00:00:05.500"):
+        found(shape, block, [(15_500_000, 4)])
+    with pytest.raises(FunctionFailed, match=r"key \(4,\) in slice \[1970-01-01T00:00:14,"):
+        found(shape, block, [(10_500_000, 4)])
+    assert found(shape, block, [(2 * seconds, 4)]) == {(0, 0): [2, 2]}
 
 
 def test_numbers_that_leave_int64_on_the_way_but_not_in_a_window():
