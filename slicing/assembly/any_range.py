@@ -13,7 +13,7 @@ Nodes are numbered from the first row of their key on, so that a run is joined a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import count
 
@@ -60,10 +60,11 @@ class AnyRange:
         out = [column[low] for column in self.levels[0].columns]
         newer = []
         runs, left, right = np.arange(len(low)), low + 1 - first, high - first
-        for level in self._levels():
+        for number in count():
             some = np.flatnonzero(left < right)
             if not len(some):
                 break
+            level = self._level(number)
             runs, left, right = runs[some], left[some], right[some]
             at = level.starts[keys[runs]]
             odd = np.flatnonzero(left & 1)
@@ -85,12 +86,11 @@ class AnyRange:
         for column, new in zip(out, joined, strict=True):
             column[chosen] = new
 
-    def _levels(self) -> Iterator[Level]:
-        """Rows, nodes of two, nodes of four: so many as are asked for."""
-        for number in count():
-            if number == len(self.levels):
-                self.levels.append(self._above(self.levels[-1]))
-            yield self.levels[number]
+    def _level(self, number: int) -> Level:
+        """Rows, nodes of two, nodes of four: made when they are asked for."""
+        if number == len(self.levels):
+            self.levels.append(self._above(self.levels[-1]))
+        return self.levels[number]
 
     def _above(self, below: Level) -> Level:
         """The nodes of twice the length."""
