@@ -106,7 +106,8 @@ def test_any_run_is_joined_in_order_and_in_few_steps():
         return a + b
 
     text = Aggregate(lambda: "", lambda acc, v: v, combine, partial="string", columns=True, ordered=True, laws=False)
-    rows = AnyRange(kernel("text", text), [letters], starts, counts, str)
+    ends = np.repeat(starts + counts, counts)
+    rows = AnyRange(kernel("text", text), [letters], starts, counts, ends, str)
     keys = choice.choice(np.flatnonzero(counts), 4000)
     pairs = np.sort(choice.integers(0, counts[keys][:, None] + np.array([0, 0]) + 1, (4000, 2)), axis=1)
     held = pairs[:, 0] < pairs[:, 1]
@@ -144,13 +145,15 @@ def test_what_fails_says_for_which_key_and_window():
     shape = type(shape)(shape.slicing, shape.keys, (kernel("broken", broken),))
     seconds = 10**6
     others = [(time * seconds, 1, 1) for time in range(5)]
-    own = [(time * seconds, 4, 9 if time == 15 else 1) for time in (0, 1, 2, 3, 14, 15, 16)]
+    own = [(time * seconds, 4, 9 if time == 10 else 1) for time in (0, 1, 2, 3, 9, 10, 11)]
     block = block_of(shape, [CASES["rows"]], others + own)
     with pytest.raises(FunctionFailed, match=r"`broken` raised .* key \(4,\) in window \[1970-01-01T00:00:05.500"):
         found(shape, block, [(15_500_000, 4)])
-    with pytest.raises(FunctionFailed, match=r"key \(4,\) in slice \[1970-01-01T00:00:14,"):
-        found(shape, block, [(10_500_000, 4)])
-    assert found(shape, block, [(2 * seconds, 4)]) == {(0, 0): [2, 2]}
+    with pytest.raises(FunctionFailed, match=r"key \(4,\) in slice \[1970-01-01T00:00:09,"):
+        found(shape, block, [(12_500_000, 4)])
+    later = [(40 * seconds, 4), (41 * seconds, 4)]
+    block = block_of(shape, [CASES["rows"]], own + [(time * seconds, 4, 1) for time in range(30, 41)])
+    assert found(shape, block, later) == {(0, 0): [10, 10], (1, 0): [10, 10]}, "no window holds 9"
 
 
 def test_numbers_that_leave_int64_on_the_way_but_not_in_a_window():

@@ -39,11 +39,12 @@ class Level:
 class AnyRange:
     """The partials of one kernel, row after row; those of key k are `counts[k]` from `starts[k]` on.
 
-    `place` names a row, for messages. Memory: as much again as the rows, at most.
+    `reach` is for each row the end of the longest run that it may be in: rows that no run has together are not joined,
+    as `combine` may fail for them. `place` names a row, for messages. Memory: as much again as the rows, at most.
     """
 
-    def __init__(self, kernel: Kernel, columns: Partials, starts: Array, counts: Array, place: Place):
-        self.kernel, self.place = kernel, place
+    def __init__(self, kernel: Kernel, columns: Partials, starts: Array, counts: Array, reach: Array, place: Place):
+        self.kernel, self.reach, self.place = kernel, reach, place
         self.levels = [Level(columns, starts, counts)]
         self.totals: Sequence[Array] | None = None
         if is_additive(kernel) and kernel.sums_fit(columns):
@@ -70,7 +71,7 @@ class AnyRange:
             odd = np.flatnonzero(left & 1)
             self._join(out, runs[odd], level, (at + left)[odd], place)
             left = left + (left & 1)
-            odd = np.flatnonzero((right & 1 == 1) & (left < right))
+            odd = np.flatnonzero((right & 1) & (left < right))
             newer.append((runs[odd], level, (at + right)[odd] - 1))
             left, right = left >> 1, right >> 1
         for chosen, level, nodes in reversed(newer):
@@ -93,15 +94,17 @@ class AnyRange:
         return self.levels[number]
 
     def _above(self, below: Level) -> Level:
-        """The nodes of twice the length."""
-        counts = below.counts >> 1
+        """The nodes of twice the length, of which those are made that lie in a run."""
+        counts, length = below.counts >> 1, 1 << len(self.levels)
         starts = np.cumsum(counts) - counts
-        older = np.repeat(below.starts - 2 * starts, counts) + 2 * np.arange(int(counts.sum()))
-        width = len(self.levels)
-        with locating(lambda index: self.place(self._first_row(starts, counts, index, width))):
-            joined = self.kernel.combine([c[older] for c in below.columns], [c[older + 1] for c in below.columns])
-        return Level(joined, starts, counts)
-
-    def _first_row(self, starts: Array, counts: Array, node: int, level: int) -> int:
-        key = int(np.searchsorted(starts + counts, node, side="right"))
-        return int(self.levels[0].starts[key] + ((node - starts[key]) << level))
+        number = np.arange(int(counts.sum())) - np.repeat(starts, counts)
+        older = np.repeat(below.starts, counts) + 2 * number
+        first = np.repeat(self.levels[0].starts, counts) + length * number
+        some = np.flatnonzero(self.reach[first] >= first + length)
+        columns, nodes = [column[older] for column in below.columns], older[some]
+        if len(some):
+            with locating(lambda index: self.place(int(first[some[index]]))):
+                joined = self.kernel.combine([c[some] for c in columns], [c[nodes + 1] for c in below.columns])
+            for column, new in zip(columns, joined, strict=True):
+                column[some] = new
+        return Level(columns, starts, counts)

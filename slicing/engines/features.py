@@ -11,13 +11,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
 
 from slicing.aggregates.arrays import Array
 from slicing.assembly.any_range import AnyRange
-from slicing.assembly.any_runs import before
+from slicing.assembly.any_runs import before, reach_of
 from slicing.assembly.results import Windows, show_window
 from slicing.blocks.block import Block, Shape, encode_keys, order, show_place
 from slicing.blocks.pairs import Pairs
@@ -51,13 +52,12 @@ def features(shape: Shape, rows: Block, asked: Sequence[Instants]) -> Iterator[t
     aggregates, else at most 2 log2(m); and one for each row. Memory: the rows twice, and PORTION_BYTES.
     """
     codes, names = encode_keys(pa.concat_tables([rows.names, *(each.names for each in asked)]))
-    history = _History(shape, rows, names)
-    start = len(rows.names)
-    for number, each in enumerate(asked):
-        end = start + len(each.names)
-        for some in _by_key_and_time(codes[start:end], each.times, history.most):
-            yield number, history.found(some, codes[start:end][some], each.times)
-        start = end
+    ends = np.cumsum([len(rows.names), *(len(each.names) for each in asked)])
+    keys = [codes[start:end] for start, end in pairwise(ends.tolist())]
+    history = _History(shape, rows, names, list(zip(keys, (each.times for each in asked), strict=True)))
+    for number, (own, each) in enumerate(zip(keys, asked, strict=True)):
+        for some in _by_key_and_time(own, each.times, history.most):
+            yield number, history.found(some, own[some], each.times.take(pa.array(some)))
 
 
 def _by_key_and_time(keys: Array, times: pa.Array, most: int) -> Iterator[Array]:
@@ -74,9 +74,12 @@ def _by_key(block: Block) -> Block:
 
 
 class _History:
-    """The rows of a bucket by key and time; `names` has their keys first, then those that are only asked for."""
+    """The rows of a bucket by key and time; `names` has their keys first, then those that are only asked for.
 
-    def __init__(self, shape: Shape, rows: Block, names: pa.Table):
+    `asked` has keys and times of all instants.
+    """
+
+    def __init__(self, shape: Shape, rows: Block, names: pa.Table, asked: Sequence[tuple[Array, pa.Array]]):
         self.shape, self.names, self.block = shape, names, _by_key(rows)
         block = self.block
         self.families: Sequence[Lookback] = shape.slicing.families  # type: ignore[assignment]
@@ -84,29 +87,44 @@ class _History:
         self.at = self.pairs.pack(block.keys, block.slices)
         self.records = before(block.records)
         counts = np.bincount(block.keys, minlength=len(names))
-        starts = np.cumsum(counts) - counts
+        runs = np.cumsum(counts) - counts, counts, self._reach(asked), self._place
         kernels = zip(shape.kernels, block.partials, strict=True)
-        self.kernels = [AnyRange(kernel, columns, starts, counts, self._place) for kernel, columns in kernels]
+        self.kernels = [AnyRange(kernel, columns, *runs) for kernel, columns in kernels]
         width = 16 + (memory(shape, block) - block.names.nbytes) / max(1, len(block))
         self.most = max(1, int(PORTION_BYTES / width / len(self.families)))
 
     def _place(self, row: int) -> str:
         return show_place(self.shape.slicing, self.names, self.block.keys[row], self.block.slices[row])
 
+    def _reach(self, asked: Sequence[tuple[Array, pa.Array]]) -> Array:
+        """For each row the end of the longest window that it is in."""
+        longest = max(self.families, key=lambda family: family.size)
+        lows, highs = [], []
+        for keys, times in asked:
+            known = np.flatnonzero(times.is_valid())
+            windows = longest.as_of(np.asarray(times.drop_null()))
+            lows.append(self._row(keys[known], longest.first_slice(windows)))
+            highs.append(self._row(keys[known], longest.end_slice(windows)))
+        low, high = (np.concatenate(each or [np.zeros(0, dtype=np.int64)]) for each in (lows, highs))
+        held = np.flatnonzero(low < high)
+        return reach_of(low[held], high[held], len(self.block))
+
+    def _row(self, keys: Array, slices: Array) -> Array:
+        """The first row of each key from a slice on."""
+        return np.searchsorted(self.at, self.pairs.pack(keys, slices))
+
     def found(self, rows: Array, keys: Array, times: pa.Array) -> Found:
-        """The windows of all lengths as of the instants `rows`."""
-        some = times.take(pa.array(rows))
-        instants, known = np.asarray(some.fill_null(0)), np.asarray(some.is_valid())
-        high = np.searchsorted(self.at, self.pairs.pack(keys, self.families[0].end_slice(self._windows(0, instants))))
+        """The windows of all lengths as of some instants, which are `rows` of those asked for together."""
+        known, instants = np.asarray(times.is_valid()), np.asarray(times.fill_null(0))
+        first = self.families[0]
+        high = self._row(keys, first.end_slice(first.as_of(instants)))
         frames = [self._frame(number, keys, instants, known, high) for number in range(len(self.families))]
         return Found(rows, replace(frames[0], beside=tuple(frames[1:])))
 
-    def _windows(self, number: int, instants: Array) -> Array:
-        return self.families[number].as_of(instants)
-
     def _frame(self, number: int, keys: Array, instants: Array, known: Array, high: Array) -> Windows:
-        windows = self._windows(number, instants)
-        low = np.searchsorted(self.at, self.pairs.pack(keys, self.families[number].first_slice(windows)))
+        family = self.families[number]
+        windows = family.as_of(instants)
+        low = self._row(keys, family.first_slice(windows))
         records = np.where(known, self.records[high] - self.records[low], 0)
         nothing = [kernel.spread(len(keys)) for kernel in self.shape.kernels]
         frame = Windows(windows, keys, self.names, records, nothing, self.block.dictionaries, family=number)
