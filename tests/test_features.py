@@ -135,17 +135,17 @@ def test_a_result_does_not_depend_on_other_keys_nor_on_other_instants():
 def test_what_fails_says_for_which_key_and_window():
     """A run whose own joining fails says its window; a node, which is of many runs, its first row."""
 
-    def nine(a, b):
-        if 9 in (a, b):
+    def refuses(a, b):
+        if 99 in (a, b):
             raise ZeroDivisionError("nothing left")
         return a + b
 
-    broken = Aggregate(lambda: 0, lambda acc, v: v, nine, laws=False, columns=False)
+    broken = Aggregate(lambda: 0, lambda acc, v: v, refuses, laws=False, columns=False)
     shape = shape_of(lookbacks("10 seconds", {}, False).family, [CASES["rows"]])
     shape = type(shape)(shape.slicing, shape.keys, (kernel("broken", broken),))
     seconds = 10**6
     others = [(time * seconds, 1, 1) for time in range(5)]
-    own = [(time * seconds, 4, 9 if time == 10 else 1) for time in (0, 1, 2, 3, 9, 10, 11)]
+    own = [(time * seconds, 4, 99 if time == 10 else 1) for time in (0, 1, 2, 3, 9, 10, 11)]
     block = block_of(shape, [CASES["rows"]], others + own)
     with pytest.raises(FunctionFailed, match=r"`broken` raised .* key \(4,\) in window \[1970-01-01T00:00:05.500"):
         found(shape, block, [(15_500_000, 4)])
@@ -153,7 +153,7 @@ def test_what_fails_says_for_which_key_and_window():
         found(shape, block, [(12_500_000, 4)])
     later = [(40 * seconds, 4), (41 * seconds, 4)]
     block = block_of(shape, [CASES["rows"]], own + [(time * seconds, 4, 1) for time in range(30, 41)])
-    assert found(shape, block, later) == {(0, 0): [10, 10], (1, 0): [10, 10]}, "no window holds 9"
+    assert found(shape, block, later) == {(0, 0): [10, 10], (1, 0): [10, 10]}, "no window holds 99"
 
 
 def test_numbers_that_leave_int64_on_the_way_but_not_in_a_window():
