@@ -17,6 +17,7 @@ from pyspark.sql.streaming.listener import (
     StreamingQueryListener,
 )
 
+from slicing.errors import reason
 from slicing.spark.metrics import COUNTERS, EXTENT, IMPLAUSIBLE, METRICS, REFUSED, TIMERS
 
 Gauges = dict[str, float]
@@ -170,7 +171,7 @@ class ProgressListener(StreamingQueryListener):
     Register it with `spark.streams.addListener(ProgressListener())`. Lines go to `stream`, stderr if left out; in a
     terminal each query has one line that is kept up to date. `lines=False` shows none. `on_gauges(query, gauges)` is
     called after each micro-batch; `gauges` has the newest of every query that runs, by its name or, if it has none, its
-    id. Queries without an aggregation of ours are passed over.
+    id. Queries without an aggregation of ours are passed over. Of one that fails a line says why.
     """
 
     def __init__(
@@ -210,3 +211,5 @@ class ProgressListener(StreamingQueryListener):
             del self.gauges[query]
             if self._display:
                 self._display.end(query)
+                if event.exception:
+                    print(f"{query}: failed: {reason(event.exception)}", file=self._display.stream, flush=True)
