@@ -184,10 +184,12 @@ class ProgressListener(StreamingQueryListener):
         self.gauges: dict[str, Gauges] = {}
         self._on_gauges = on_gauges
         self._display = Display(stream or sys.stderr) if lines else None
+        self._started: dict[str, str] = {}
         self._names: dict[str, str] = {}
 
     def onQueryStarted(self, event: QueryStartedEvent) -> None:  # noqa: N802
         """Called by Spark."""
+        self._started[str(event.id)] = event.name or str(event.id)
 
     def onQueryProgress(self, event: QueryProgressEvent) -> None:  # noqa: N802
         """Called by Spark."""
@@ -206,10 +208,12 @@ class ProgressListener(StreamingQueryListener):
 
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: N802
         """Called by Spark."""
+        started = self._started.pop(str(event.id), str(event.id))
         query = self._names.pop(str(event.id), None)
         if query is not None:
             del self.gauges[query]
             if self._display:
                 self._display.end(query)
-                if event.exception:
-                    print(f"{query}: failed: {reason(event.exception)}", file=self._display.stream, flush=True)
+        # Of a query that failed before its first progress only the error says whether it is ours.
+        if event.exception and self._display and (query is not None or "slicing.errors." in event.exception):
+            print(f"{query or started}: failed: {reason(event.exception)}", file=self._display.stream, flush=True)
