@@ -24,6 +24,7 @@ from slicing import (
     on_update,
     processing_time,
     session,
+    sliding,
     tumbling,
     unbounded,
 )
@@ -42,6 +43,7 @@ KINDS = {
     "several that do not": [((HOUR, tumbling("7 minutes")), {}), ((MONTH, HOUR), {})],
     "side by side": [((), {"hour": HOUR, "day": DAY})],
     "sessions": [((session("30 minutes"),), {}), ((session(gap_column="value"),), {})],
+    "sliding": [((sliding("10 minutes"),), {}), ((sliding("1 hour", right=False),), {})],
     "unbounded": [((unbounded(),), {}), ((unbounded(ttl="1 day"),), {})],
 }
 BY_CLOCK = "any other by the clock"
@@ -65,6 +67,8 @@ REASONS = {
     "7": "read at once",
     "8": "session",
     "9": "sessions are merged",
+    "10": "also makes sliding windows",
+    "11": "from the times that are there",
 }
 
 
@@ -119,7 +123,7 @@ def outcome(sources, column, call, time):
 
 def agrees(cell, found):
     """Whether a cell of the table says what came."""
-    if (number := re.fullmatch(r"no \((\d)\)", cell)) is not None:
+    if (number := re.fullmatch(r"no \((\d+)\)", cell)) is not None:
         return REASONS[number[1]] in found
     return found == "yes" if cell.startswith("yes") else found == cell
 
@@ -172,8 +176,8 @@ def test_the_table_is_whole():
     found = cells()
     assert {row for row, _ in found} == {*KINDS, BY_CLOCK}
     assert {column for _, column in found} == {*EMISSIONS, *OPTIONS, "command line"}
-    below = dict(re.findall(r"^(\d)\. (.*)$", PAGE[PAGE.index("## What goes with what") :], re.MULTILINE))
-    assert below.keys() == REASONS.keys() == {number for cell in found.values() for number in re.findall(r"\d", cell)}
+    below = dict(re.findall(r"^(\d+)\. (.*)$", PAGE[PAGE.index("## What goes with what") :], re.MULTILINE))
+    assert below.keys() == REASONS.keys() == {number for cell in found.values() for number in re.findall(r"\d+", cell)}
 
 
 def test_one_emission_that_goes_does_not_hide_another_that_does_not(sources):
