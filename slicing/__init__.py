@@ -21,6 +21,7 @@ from slicing.errors import (
 )
 from slicing.grouping import Grouped, Windowed, group_by
 from slicing.windows.clock import processing_time
+from slicing.windows.counting import counting
 from slicing.windows.session import session
 from slicing.windows.unbounded import unbounded
 from slicing.windows.window import Hopping, Window, by_edges, cumulating, hopping, tumbling
@@ -51,6 +52,7 @@ __all__ = [
     "Window",
     "Windowed",
     "by_edges",
+    "counting",
     "cumulating",
     "early",
     "fieldwise",

@@ -22,6 +22,8 @@ from slicing.emission.emission import Emission
 from slicing.emission.lateness import Refused, is_late
 from slicing.engines.bounded import all_frames
 from slicing.engines.bucket import Bucket
+from slicing.engines.counted import Content, content
+from slicing.engines.counting import CountingBucket, all_counted
 from slicing.engines.eager import EagerBucket, all_windows, in_memory
 from slicing.engines.mixed import MixedBucket, Split, join_all
 from slicing.engines.sessions import RefusedSessions, SessionBucket, all_sessions
@@ -32,6 +34,7 @@ from slicing.spark.sub_sessions import PreMerge, of_records, with_own_ends
 from slicing.state.fingerprint import Fingerprint
 from slicing.state.store import Store
 from slicing.watch import DECODE, of_stage
+from slicing.windows.counting import Counting
 from slicing.windows.family import Family
 from slicing.windows.session import SESSION, Session
 from slicing.windows.unbounded import Unbounded
@@ -234,6 +237,28 @@ class Eager:
 
 
 @dataclass(frozen=True)
+class Counted(Eager):
+    """Records are shipped, in their order, and counted by key; the last value is what orders bounded input."""
+
+    ttl: int | None = None
+
+    @property
+    def content(self) -> Content:
+        """What rows of the state hold."""
+        return content(self.shape, self.trees, self.arguments)
+
+    def bucket(  # type: ignore[override]  # it is used as that one
+        self, grace: int, fingerprint: Fingerprint, store: Store, emission: Emission
+    ) -> CountingBucket:
+        """The state of a bucket on a stream."""
+        return CountingBucket(self.content, fingerprint, store, emission, self.ttl)
+
+    def all_windows(self, shipped: Sequence[Records]) -> Iterator[Windows]:
+        """All windows of a bucket of bounded input."""
+        return all_counted(self.content, shipped)
+
+
+@dataclass(frozen=True)
 class Mixed:
     """Partials of slices are shipped for some aggregates, and beside them records for those that are eager."""
 
@@ -318,6 +343,8 @@ def strategy(
         ordered = any(kernel.aggregate.ordered for kernel in shape.kernels)
         merges = not ordered and (window.late_by == SESSION or not judges)
         return Merged(shape, trees, arguments, session=window, merges=merges)
+    if isinstance(window, Counting):
+        return Counted(shape, trees, arguments, window.ttl)
     if isinstance(window, Unbounded):
         return Totals(shape, trees, arguments, ttl=window.ttl)
     if EAGER not in trees:

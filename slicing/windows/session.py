@@ -63,6 +63,8 @@ class Session(Window):
     late_by: str = RECORD
     unit: int = 0
 
+    alone = "as records decide where it ends"
+
     @cached_property
     def family(self) -> SessionFamily:
         """The microseconds that sessions begin at."""

@@ -23,6 +23,15 @@ class Window:
     wide = False
     """Whether these have their results side by side in one row."""
 
+    by_time = True
+    """Whether time closes them: on a stream there must be a time and a watermark then, and records may be late."""
+    alone = ""
+    """Why they share no slices with other windows, if so."""
+    columns: tuple[str, ...] = ("window",)
+    """What rows have beside keys and results."""
+    ttl: int | None = None
+    """Microseconds after which a key without records is forgotten, by the clock; None for what needs no such bound."""
+
     @property
     def family(self) -> Family:
         """The windows in order, as ranges of slices."""
