@@ -38,7 +38,7 @@ def plan(query: Query, buckets: int | None) -> Plan:
     """What `build` would make."""
     partitions = _partitions(query.frame)
     count = _buckets(buckets, query, partitions)
-    chosen = strategy(query.shape, query.trees, query.arguments, query.window)
+    chosen = strategy(query.shape, query.trees, query.arguments, query.window, values=query.values)
     options = query.emission, query.late, query.values, chosen.sharing, query.by_clock
     return _kind_of_plan(query)(query.window, query.shape, query.trees, query.streaming, count, partitions, *options)
 

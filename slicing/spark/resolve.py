@@ -80,6 +80,8 @@ def resolve(
         _check_columns(columns)
     families = window.family.families
     trees = tuple(_tree(each, shape.over(family), tree) for family in families for each in kernels)
+    if isinstance(window, Counting) and EAGER in trees:
+        trees = (EAGER,) * len(trees)
     if isinstance(window, (Unbounded, Session)) and EAGER in trees:
         name, keeps = kernels[trees.index(EAGER)].label, "keeps totals" if isinstance(window, Unbounded) else "merges"
         raise InvalidValue(f"{window} {keeps}, and `{name}` is eager: it has no partials. Give it a `combine`.")

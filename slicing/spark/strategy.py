@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from slicing.aggregates.fields import Field
 from slicing.aggregates.sharing import Sharing, sharing
 from slicing.assembly.assembling import without_repeats
 from slicing.assembly.choice import EAGER
@@ -240,12 +241,13 @@ class Eager:
 class Counted(Eager):
     """Records are shipped, in their order, and counted by key; the last value is what orders bounded input."""
 
+    values: tuple[Field, ...] = ()
     ttl: int | None = None
 
     @property
     def content(self) -> Content:
         """What rows of the state hold."""
-        return content(self.shape, self.trees, self.arguments)
+        return content(self.shape, self.trees, self.arguments, self.values)
 
     def bucket(  # type: ignore[override]  # it is used as that one
         self, grace: int, fingerprint: Fingerprint, store: Store, emission: Emission
@@ -334,17 +336,19 @@ def strategy(
     arguments: tuple[tuple[int, ...], ...],
     window: Window | None = None,
     judges: bool = True,
+    values: tuple[Field, ...] = (),
 ) -> Sliced | Eager | Mixed:
     """The strategy for these trees, of family after family, of the windows of a call.
 
-    Fields are shared where all results are assembled from slices. `judges` says whether records may be late.
+    Fields are shared where all results are assembled from slices. `judges` says whether records may be late, `values`
+    are the columns that they have beside their keys.
     """
     if isinstance(window, Session):
         ordered = any(kernel.aggregate.ordered for kernel in shape.kernels)
         merges = not ordered and (window.late_by == SESSION or not judges)
         return Merged(shape, trees, arguments, session=window, merges=merges)
     if isinstance(window, Counting):
-        return Counted(shape, trees, arguments, window.ttl)
+        return Counted(shape, trees, arguments, values, window.ttl)
     if isinstance(window, Unbounded):
         return Totals(shape, trees, arguments, ttl=window.ttl)
     if EAGER not in trees:
