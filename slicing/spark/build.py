@@ -5,6 +5,7 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 
 from slicing.errors import InvalidValue
+from slicing.explain.counting import CountingPlan
 from slicing.explain.plan import Plan
 from slicing.explain.sessions import SessionPlan
 from slicing.explain.unbounded import TotalsPlan
@@ -14,6 +15,7 @@ from slicing.spark.query import Query
 from slicing.spark.requirements import check_stream
 from slicing.spark.strategy import strategy
 from slicing.spark.timers import TimedBuckets, TimedStage
+from slicing.windows.counting import Counting
 from slicing.windows.session import Session
 from slicing.windows.unbounded import Unbounded
 
@@ -46,6 +48,8 @@ def plan(query: Query, buckets: int | None) -> Plan:
 def _kind_of_plan(query: Query) -> type[Plan]:
     if isinstance(query.window, Session):
         return SessionPlan
+    if isinstance(query.window, Counting):
+        return CountingPlan
     return TotalsPlan if query.streaming and isinstance(query.window, Unbounded) else Plan
 
 

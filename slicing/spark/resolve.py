@@ -72,6 +72,8 @@ def resolve(
         tuple(-1 if column == EVENT_TIME else columns.index(column) for column in bound.inputs)
         for bound in results.values()
     )
+    if time is None:
+        _check_untimed(results)
     if isinstance(window, Counting):
         columns += ordering(window, streaming)
         kernels, arguments = with_span(kernels, arguments, time)
@@ -155,6 +157,15 @@ def _field(frame: DataFrame, name: str, what: str) -> T.StructField:
             f"{what} `{name}` is ambiguous: {frame.columns.count(name)} columns have this name. Rename one."
         )
     return frame.schema[name]
+
+
+def _check_untimed(results: Mapping[str, Bound]) -> None:
+    for name, bound in results.items():
+        if EVENT_TIME in bound.inputs:
+            raise InvalidValue(
+                f"`{name}` is {bound.label}, which goes by the event time, and no time is given. "
+                'Name its column, for example time="ts".'
+            )
 
 
 def _check_columns(columns: tuple[str, ...]) -> None:
