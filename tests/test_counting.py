@@ -1,6 +1,8 @@
 """Windows of so many records in a bucket, against lists of all records of each key."""
 
 import itertools
+import json
+import lzma
 import math
 import random
 from decimal import Decimal
@@ -9,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from counting import ALL_CASES, World, stream, windows
+from golden import counted as golden
 from oracle import moment, results
 
 from slicing.aggregates.aggregate import Aggregate
@@ -209,6 +212,16 @@ def test_state_of_other_windows_is_refused():
     other.store = world.store
     with pytest.raises(StateMismatch, match="6, 2"):
         other.step([(0, 1, 1)])
+
+
+@pytest.mark.parametrize("name", golden.KINDS)
+def test_state_as_it_was_first_written_goes_on(name):
+    stored, made = json.loads(lzma.decompress(golden.FILE.read_bytes()))[name], golden.world(name)
+    for records, now in stored["batches"][: golden.SEEN]:
+        made.expect(records, now)
+    made.store.text, made.store.pages = stored["header"], dict(stored["pages"])
+    assert made.store.pages
+    assert sum(len(made.step(records, now)) for records, now in stored["batches"][golden.SEEN :]) > 5
 
 
 def test_what_these_windows_are_made_with():
