@@ -32,7 +32,7 @@ def world(name):
 
 def micro_batches(name):
     """Records and the clock of each."""
-    return [[records, 3 * number] for number, records in enumerate(stream(random.Random(name), 40, keys=5, most=6))]
+    return [[records, 3 * number] for number, records in enumerate(stream(random.Random(name), 40, keys=5, most=16))]
 
 
 def main():
