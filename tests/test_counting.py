@@ -5,6 +5,7 @@ import json
 import lzma
 import math
 import random
+from datetime import UTC, datetime
 from decimal import Decimal
 
 import numpy as np
@@ -15,6 +16,7 @@ from golden import counted as golden
 from oracle import moment, results
 
 from slicing.aggregates.aggregate import Aggregate
+from slicing.aggregates.fields import Field, arrow_type
 from slicing.assembly import ranges
 from slicing.blocks.ordering import sorted_by
 from slicing.engines import counted
@@ -124,6 +126,33 @@ def test_a_process_that_has_not_got_the_rows_reads_them_once():
         read.append(bucket.pages.read)
     assert read[0] > 0
     assert read[1:] == [0, 0]
+
+
+def test_many_keys_of_few_records_each():
+    """A hundred thousand keys, of which one has as many records as all others."""
+    count = 100_000
+    rng = np.random.default_rng(3)
+    keys = np.where(rng.random(2 * count) < 0.5, 0, rng.integers(1, count, 2 * count))
+    world = World(counting(4, 2), ("sum",))
+    for low in range(0, 2 * count, count):
+        records = [(0, key, number) for number, key in enumerate(keys[low : low + count].tolist(), low)]
+        world.step(records)
+    assert len(world.came[0]) > 90_000
+
+
+def test_records_are_stored_as_they_came():
+    """Values of all kinds and nulls."""
+    noon = datetime(2024, 5, 1, 12, tzinfo=UTC)
+    values = {
+        "boolean": True, "int": -5, "bigint": 1 << 62, "float": 0.5, "double": math.inf, "string": "é", "binary": b"x",
+        "date": noon.date(), "timestamp": noon, "timestamp_ntz": noon.replace(tzinfo=None),
+        "decimal(12,2)": Decimal("1.25"),
+    }  # fmt: skip
+    made = counted.record_kernel([Field("v", kind) for kind in values])
+    arrays = [pa.array([value, None, value], arrow_type(kind)) for kind, value in values.items()]
+    times = pa.array([3, -4, 5])
+    again, _ = made.from_arrow(made.to_arrow(*made.from_arrow([*arrays, times])))
+    assert all(a.equals(b) for a, b in zip([*arrays, times], made.to_arrow(again, None), strict=True))
 
 
 ORDERS = {

@@ -99,6 +99,7 @@ class CountingBucket:
         known = held.get(COUNTED) if COUNTED in held or nodes.entries(COUNTED) else empty(self.shape)
         self.ledger = Ledger(nodes, COUNTED, known)
         self._came: list[Records] = []
+        self.open_count = 0
 
     @of_stage(ASSEMBLE)
     def add(self, batches: Sequence[Records]) -> Late[list[Records]]:
@@ -137,9 +138,14 @@ class CountingBucket:
         return {"open_windows": self.open_count, "slices": len(self.ledger.rows())}
 
     def check(self) -> None:
-        """Assert that every page is there, and that rows do not pile up."""
+        """Assert that every page is there, that rows do not pile up, and that no slice has more records than it may."""
         entries = [entry for entries in self.head.caches.values() for entry in entries]
         assert all(self.pages.store.get(f"p{entry[0]}") for entry in entries)
+        counter = Counter(self.content, self.head.clock // 1000, self.ttl)
+        rows = counter.folded(self.ledger.rows())
+        live = counter.tally(rows).live(rows, counter.family)
+        assert len(self.ledger.rows()) <= 2 * len(live)
+        assert np.all(live.records <= counter.family.unit)
 
 
 def all_counted(content: Content, batches: Sequence[Records]) -> Iterator[Windows]:
