@@ -31,6 +31,9 @@ if TYPE_CHECKING:
     from slicing.spark.late import late_partials, late_records, results
     from slicing.spark.plausible import plausible
     from slicing.spark.progress import ProgressListener
+    from slicing.timelines import draw
+
+__version__ = "0.1.0"
 
 __all__ = [
     "EVENT_TIME",
@@ -54,6 +57,7 @@ __all__ = [
     "by_edges",
     "counting",
     "cumulating",
+    "draw",
     "early",
     "fieldwise",
     "group_by",
@@ -74,6 +78,7 @@ __all__ = [
 
 _ON_SPARK = {
     "ProgressListener": "slicing.spark.progress",
+    "draw": "slicing.timelines",
     "late_partials": "slicing.spark.late",
     "late_records": "slicing.spark.late",
     "plausible": "slicing.spark.plausible",

@@ -12,6 +12,7 @@ from slicing.aggregates.sharing import Sharing
 from slicing.aggregates.tracing.showing import by_rows, mode
 from slicing.assembly.choice import EAGER, choose, few_slices
 from slicing.blocks.block import Shape
+from slicing.drawing.html import pictured
 from slicing.emission.emission import NEWEST, ON_CLOSE, Emission
 from slicing.emission.lateness import COUNTS, PARTIALS
 from slicing.explain.costs import MERGING, Cost, Costs, counted, number
@@ -231,6 +232,10 @@ class Plan:
     def __str__(self) -> str:
         parts = [self._overview(), self._results(), self._costs()]
         return "\n\n".join([*parts, self._state()] if self.streaming else parts)
+
+    def _repr_html_(self) -> str:
+        """What notebooks show: some windows, and the same text."""
+        return pictured(self.windows._repr_svg_(), str(self))
 
     def _assembly(self, number: int, result: int) -> Assembly:
         family, count = self.shape.slicing.families[number], len(self.shape.kernels)

@@ -276,3 +276,12 @@ def windows_of(family: Family, instant: int) -> list[tuple[int, int]]:
     windows = windows[~repeats(family, windows)]
     pairs = zip(family.window_start(windows).tolist(), family.window_end(windows).tolist(), strict=True)
     return [(start, end) for start, end in pairs]
+
+
+def windows_between(family: Family, low: int, high: int, most: int) -> list[tuple[int, int]]:
+    """The first windows that hold an instant of `[low, high)`, `most` of them, in order."""
+    first, last = family.first_window(family.slice_at(low)), family.last_window(family.slice_at(high - 1))
+    windows = np.arange(first, min(last, first + 2 * most) + 1)
+    starts, ends = family.window_start(windows), family.window_end(windows)
+    there = ~repeats(family, windows) & (starts < high) & (ends > low)
+    return [(start, end) for start, end in zip(starts[there].tolist(), ends[there].tolist(), strict=True)][:most]
