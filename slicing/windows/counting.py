@@ -119,6 +119,7 @@ class Counting(Window):
     by_time = False
     alone = "as records of a key decide where it ends"
     columns = ("window", "first_record", "last_record")
+    counts = True
 
     @cached_property
     def family(self) -> CountingFamily:
@@ -132,6 +133,10 @@ class Counting(Window):
     def windows_of(self, instant: int | datetime) -> list[tuple[int, int]]:
         """Refused: which windows hold an instant is decided by the records. Raises InvalidValue."""
         raise self._undecided()
+
+    def between(self, low: int, high: int, most: int = 1000) -> list[tuple[int, int]]:
+        """None, as records decide."""
+        return []
 
     def _undecided(self) -> InvalidValue:
         return InvalidValue(

@@ -29,6 +29,8 @@ class Window:
     """Why they share no slices with other windows, if so."""
     columns: tuple[str, ...] = ("window",)
     """What rows have beside keys and results."""
+    counts = False
+    """Whether its slices are of so many records, so that no instant bounds them."""
     ttl: int | None = None
     """Microseconds after which a key without records is forgotten, by the clock; None for what needs no such bound."""
 
