@@ -18,9 +18,11 @@ from slicing.spark.timers import TimedBuckets, TimedStage
 from slicing.windows.counting import Counting
 from slicing.windows.session import Session
 from slicing.windows.unbounded import Unbounded
+from slicing.windows.window import Window
 
 BUCKETS_PER_PARTITION = 1
 _PARTITIONS = "spark.sql.shuffle.partitions"
+_PLANS: dict[type[Window], type[Plan]] = {Counting: CountingPlan, Session: SessionPlan, Unbounded: TotalsPlan}
 
 
 def build(query: Query, buckets: int | None) -> DataFrame:
@@ -46,11 +48,9 @@ def plan(query: Query, buckets: int | None) -> Plan:
 
 
 def _kind_of_plan(query: Query) -> type[Plan]:
-    if isinstance(query.window, Session):
-        return SessionPlan
-    if isinstance(query.window, Counting):
-        return CountingPlan
-    return TotalsPlan if query.streaming and isinstance(query.window, Unbounded) else Plan
+    if isinstance(query.window, Unbounded) and not query.streaming:
+        return Plan
+    return _PLANS.get(type(query.window), Plan)
 
 
 def _partitions(df: DataFrame) -> int:

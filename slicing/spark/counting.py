@@ -16,7 +16,6 @@ from slicing.emission.emission import Emission
 from slicing.errors import InvalidValue
 from slicing.spark import flat
 from slicing.spark.columns import logical
-from slicing.windows.clock import ProcessingTime
 from slicing.windows.counting import Counting
 from slicing.windows.slices import FOREVER
 
@@ -33,11 +32,9 @@ SPAN = kernel("window", Aggregate(_never, _at, fieldwise(np.minimum, np.maximum)
 """The first and the last event time of a window, which no family of counted windows knows."""
 
 
-def check_counting(
-    frame: DataFrame, window: Counting, time: str | ProcessingTime | None, tree: str, emission: Emission
-) -> None:
+def check_counting(frame: DataFrame, window: Counting, tree: str, by_clock: bool, emission: Emission) -> None:
     """Refuse what has no meaning for windows of so many records. Raises InvalidValue."""
-    if isinstance(time, ProcessingTime):
+    if by_clock:
         raise InvalidValue(
             f"{window} ends where records say, whatever the clock. Leave `time` out, or name a column: "
             'for the time of the trigger `withColumn("at", F.current_timestamp())`.'
@@ -54,7 +51,7 @@ def check_counting(
             f"windows that are counted are runs of their records, and `{tree}` is a tree of slices in time. "
             'Leave `.assemble` out, or measure against `.assemble("eager")`.'
         )
-    if frame.isStreaming and not emission.once:
+    if not emission.once:
         raise InvalidValue(
             f"{emission} puts out windows that are not full, or a second time; one of {window} goes out once, with its "
             "last record. Use on_close()."

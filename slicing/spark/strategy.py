@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -330,6 +330,38 @@ def _filled(rows: Shipped, column: str) -> Iterator[bytes]:
     return (data for data in rows[column] if data is not None)
 
 
+def _merged(
+    shape: Shape,
+    trees: tuple[str, ...],
+    arguments: tuple[tuple[int, ...], ...],
+    session: Session,
+    judges: bool,
+    *_: Any,
+) -> Merged:
+    ordered = any(kernel.aggregate.ordered for kernel in shape.kernels)
+    merges = not ordered and (session.late_by == SESSION or not judges)
+    return Merged(shape, trees, arguments, session=session, merges=merges)
+
+
+def _counted(
+    shape: Shape,
+    trees: tuple[str, ...],
+    arguments: tuple[tuple[int, ...], ...],
+    counting: Counting,
+    _: bool,
+    values: tuple[Field, ...],
+) -> Counted:
+    return Counted(shape, trees, arguments, values, counting.ttl)
+
+
+_OF_KIND: dict[type[Window], Callable[..., Sliced | Eager]] = {
+    Counting: _counted,
+    Session: _merged,
+    Unbounded: lambda shape, trees, arguments, window, *_: Totals(shape, trees, arguments, ttl=window.ttl),
+}
+"""The strategies of windows that are not assembled from slices by trees."""
+
+
 def strategy(
     shape: Shape,
     trees: tuple[str, ...],
@@ -343,14 +375,8 @@ def strategy(
     Fields are shared where all results are assembled from slices. `judges` says whether records may be late, `values`
     are the columns that they have beside their keys.
     """
-    if isinstance(window, Session):
-        ordered = any(kernel.aggregate.ordered for kernel in shape.kernels)
-        merges = not ordered and (window.late_by == SESSION or not judges)
-        return Merged(shape, trees, arguments, session=window, merges=merges)
-    if isinstance(window, Counting):
-        return Counted(shape, trees, arguments, values, window.ttl)
-    if isinstance(window, Unbounded):
-        return Totals(shape, trees, arguments, ttl=window.ttl)
+    if window is not None and (of_kind := _OF_KIND.get(type(window))):
+        return of_kind(shape, trees, arguments, window, judges, values)
     if EAGER not in trees:
         shares = sharing(shape.kernels, trees, arguments).is_any
         return (Shared if shares else Sliced)(shape, trees, arguments, window is not None and window.wide)

@@ -64,6 +64,8 @@ class Session(Window):
     unit: int = 0
 
     alone = "as records decide where it ends"
+    keeps = "merges"
+    finest = 1
 
     @cached_property
     def family(self) -> SessionFamily:

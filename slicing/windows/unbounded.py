@@ -20,6 +20,7 @@ class Unbounded(Window):
 
     by_time = False
     alone = "as it never closes"
+    keeps = "keeps totals"
 
     @cached_property
     def family(self) -> ByEdges:

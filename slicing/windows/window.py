@@ -27,6 +27,10 @@ class Window:
     """Whether time closes them: on a stream there must be a time and a watermark then, and records may be late."""
     alone = ""
     """Why they share no slices with other windows, if so."""
+    keeps = ""
+    """What they do with partials in place of a tree, if so: there must be partials then."""
+    finest = 1000
+    """Microseconds that edges must be apart at least on a stream, whose watermark counts milliseconds."""
     columns: tuple[str, ...] = ("window",)
     """What rows have beside keys and results."""
     counts = False
