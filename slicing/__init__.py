@@ -30,8 +30,11 @@ if TYPE_CHECKING:
     from slicing.spark.late import late_partials, late_records, results
     from slicing.spark.plausible import plausible
     from slicing.spark.progress import ProgressListener
+    from slicing.timelines import draw
     from slicing.windows.clock import processing_time
+    from slicing.windows.counting import counting
     from slicing.windows.session import session
+    from slicing.windows.sliding import sliding
     from slicing.windows.unbounded import unbounded
     from slicing.windows.window import Hopping, Window, by_edges, cumulating, hopping, tumbling
 
@@ -60,7 +63,9 @@ __all__ = [
     "advice",
     "by_edges",
     "configure",
+    "counting",
     "cumulating",
+    "draw",
     "early",
     "fieldwise",
     "group_by",
@@ -75,6 +80,7 @@ __all__ = [
     "reason",
     "results",
     "session",
+    "sliding",
     "traced",
     "tumbling",
     "unbounded",
@@ -89,8 +95,11 @@ _HOMES = {
     "spark.late": ("late_partials", "late_records", "results"),
     "spark.plausible": ("plausible",),
     "spark.progress": ("ProgressListener",),
+    "timelines": ("draw",),
     "windows.clock": ("processing_time",),
+    "windows.counting": ("counting",),
     "windows.session": ("session",),
+    "windows.sliding": ("sliding",),
     "windows.unbounded": ("unbounded",),
     "windows.window": ("Hopping", "Window", "by_edges", "cumulating", "hopping", "tumbling"),
 }

@@ -15,7 +15,6 @@ from slicing.errors import InvalidType, InvalidValue, NoSuchMethod, excerpt
 from slicing.windows.clock import ProcessingTime
 from slicing.windows.durations import Duration, microseconds, show
 from slicing.windows.sets import windows_of_call
-from slicing.windows.unbounded import Unbounded
 from slicing.windows.window import Window
 
 if TYPE_CHECKING:
@@ -86,8 +85,9 @@ class Grouped:
         with a column `<result>_<name>` for each, null where the window is empty; they must end together. With
         `long=True` they have rows of their own and a column `windows` with the name.
 
-        `unbounded()` and `session(...)` share no slices and stand alone. On a stream `time` may be `processing_time()`,
-        and `unbounded()` needs none. Raises InvalidType, InvalidValue.
+        `unbounded()`, `session(...)`, `sliding(...)` and `counting(...)` share no slices and stand alone. On a stream
+        `time` may be `processing_time()`; `unbounded()` and `counting(...)` need none. Raises InvalidType,
+        InvalidValue.
         """
         if time is None and windows and _is_time(windows[-1]):
             *windows, time = windows  # type: ignore[assignment]
@@ -97,7 +97,7 @@ class Grouped:
                 "Call that window something else."
             )
         found = windows_of_call(windows, named, long)
-        if not (_is_time(time) or (time is None and isinstance(found, Unbounded))):
+        if not (_is_time(time) or (time is None and not found.by_time)):
             raise InvalidType(
                 f"`time` is the name of a column, or processing_time(); got {excerpt(time)}. "
                 'Say which column has the time of a record: `.window(..., time="ts")`.'

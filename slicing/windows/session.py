@@ -63,6 +63,10 @@ class Session(Window):
     late_by: str = RECORD
     unit: int = 0
 
+    alone = "as records decide where it ends"
+    keeps = "merges"
+    finest = 1
+
     @cached_property
     def family(self) -> SessionFamily:
         """The microseconds that sessions begin at."""
@@ -73,6 +77,10 @@ class Session(Window):
         raise InvalidValue(
             f"windows of an instant are those that time decides; of {self} records decide. Ask its rows."
         )
+
+    def between(self, low: int, high: int, most: int = 1000) -> list[tuple[int, int]]:
+        """None, as records decide."""
+        return []
 
     def __repr__(self) -> str:
         given = [repr(show(self.gap))] if self.gap is not None else [f"gap_column={self.gap_column!r}"]
