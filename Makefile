@@ -16,7 +16,7 @@ export PYSPARK_PYTHON := $(CURDIR)/$(BIN)/python
 export PYSPARK_DRIVER_PYTHON := $(PYSPARK_PYTHON)
 
 .DEFAULT_GOAL := help
-.PHONY: help requirements venv test test-long test-site test-notebooks lint format demo bench-quick bench docs \
+.PHONY: help requirements venv test test-long test-site test-notebooks lint format wheel demo bench-quick bench docs \
 	docs-written docs-test docs-release clean
 
 help: ## list the tasks
@@ -60,6 +60,9 @@ lint: $(DEV) ## ruff and mypy
 format: $(DEV) ## fix and lay out the code as far as ruff can; `make lint` says the rest
 	$(BIN)/ruff check --fix --exit-zero --quiet .
 	$(BIN)/ruff format .
+
+wheel: $(DEV) ## build the sdist and the wheel, run the quickstart from them in a fresh environment
+	@PYTHON=$(CURDIR)/$(BIN)/python bash .ci/wheel.sh
 
 demo: $(DEV) ## a small stream, end to end
 	$(BIN)/python -m benchmarks.demo $(ARGS)

@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from slicing.spark.progress import ProgressListener
     from slicing.timelines import draw
 
+__version__ = "0.1.0"
+
 __all__ = [
     "EVENT_TIME",
     "Aggregate",

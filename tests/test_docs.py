@@ -22,7 +22,7 @@ from docs import chart, pictures, tables
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCS = sorted((ROOT / "docs").glob("*.md"))
-PAGES = {str(path.relative_to(ROOT)): path for path in (ROOT / "README.md", *DOCS)}
+PAGES = {str(path.relative_to(ROOT)): path for path in (*ROOT.glob("*.md"), *DOCS)}
 SOURCES = [
     path.relative_to(ROOT) for name in ("slicing", "combinators") for path in sorted((ROOT / name).rglob("*.py"))
 ]
@@ -222,6 +222,11 @@ def test_every_public_name_is_documented():
         content = path.read_text(encoding="utf-8")
         words |= {word for code in re.findall(r"`[^`\n]+`", prose(content)) for word in re.findall(r"\w+", code)}
     assert set(slicing.__all__) <= words
+
+
+def test_the_changelog_has_this_version_below_what_is_not_released():
+    headings = re.findall(r"^## \[(.+?)\]", PAGES["CHANGELOG.md"].read_text(encoding="utf-8"), re.MULTILINE)
+    assert headings[:2] == ["Unreleased", slicing.__version__]
 
 
 NOT_YET = re.compile(r"\b(?:not there|not do|does not exist|do not exist) yet\b", re.IGNORECASE)
