@@ -23,6 +23,7 @@ from slicing.grouping import Grouped, Windowed, group_by
 from slicing.windows.clock import processing_time
 from slicing.windows.counting import counting
 from slicing.windows.session import session
+from slicing.windows.sliding import sliding
 from slicing.windows.unbounded import unbounded
 from slicing.windows.window import Hopping, Window, by_edges, cumulating, hopping, tumbling
 
@@ -71,6 +72,7 @@ __all__ = [
     "processing_time",
     "results",
     "session",
+    "sliding",
     "traced",
     "tumbling",
     "unbounded",

@@ -35,7 +35,7 @@ SPARK = (
     },
     {"slicing.spark.late", "slicing.spark.counting"},
     {"slicing.spark.plausible", "slicing.spark.progress", "slicing.spark.preaggregate", "slicing.spark.query"},
-    {"slicing.spark.sessions", "slicing.spark.sub_sessions"},
+    {"slicing.spark.sessions", "slicing.spark.sub_sessions", "slicing.spark.sliding"},
     {"slicing.spark.kinds"},
     {"slicing.spark.resolve", "slicing.spark.output", "slicing.spark.strategy"},
     {"slicing.spark.stream", "slicing.spark.bounded", "slicing.spark.replay"},

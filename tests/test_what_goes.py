@@ -26,6 +26,7 @@ from slicing import (
     on_update,
     processing_time,
     session,
+    sliding,
     tumbling,
     unbounded,
 )
@@ -45,6 +46,7 @@ KINDS = {
     "several that do not": [((HOUR, tumbling("7 minutes")), {}), ((MONTH, HOUR), {})],
     "side by side": [((), {"hour": HOUR, "day": DAY})],
     "sessions": [((session("30 minutes"),), {}), ((session(gap_column="value"),), {})],
+    "sliding": [((sliding("10 minutes"),), {}), ((sliding("1 hour", right=False),), {})],
     "counting": [((counting(100),), {}), ((counting(100, 10, ttl="1 day"),), {})],
     "unbounded": [((unbounded(),), {}), ((unbounded(ttl="1 day"),), {})],
 }
@@ -69,7 +71,9 @@ REASONS = {
     "7": "read at once",
     "8": "session",
     "9": "sessions are merged",
-    "10": "goes out once",
+    "10": "also makes sliding windows",
+    "11": "from the times that are there",
+    "12": "goes out once",
 }
 
 

@@ -8,6 +8,7 @@ from slicing.errors import InvalidValue
 from slicing.explain.counting import CountingPlan
 from slicing.explain.plan import Plan
 from slicing.explain.sessions import SessionPlan
+from slicing.explain.sliding import SlidingPlan
 from slicing.explain.unbounded import TotalsPlan
 from slicing.spark import bounded, stream
 from slicing.spark.labels import labels
@@ -17,12 +18,18 @@ from slicing.spark.strategy import strategy
 from slicing.spark.timers import TimedBuckets, TimedStage
 from slicing.windows.counting import Counting
 from slicing.windows.session import Session
+from slicing.windows.sliding import Sliding
 from slicing.windows.unbounded import Unbounded
 from slicing.windows.window import Window
 
 BUCKETS_PER_PARTITION = 1
 _PARTITIONS = "spark.sql.shuffle.partitions"
-_PLANS: dict[type[Window], type[Plan]] = {Counting: CountingPlan, Session: SessionPlan, Unbounded: TotalsPlan}
+_PLANS: dict[type[Window], type[Plan]] = {
+    Counting: CountingPlan,
+    Session: SessionPlan,
+    Sliding: SlidingPlan,
+    Unbounded: TotalsPlan,
+}
 
 
 def build(query: Query, buckets: int | None) -> DataFrame:

@@ -200,7 +200,7 @@ class _Run:
         """The times that one kind refused, and whether by all of its windows."""
         found: dict[int, bool] = {}
         for records in self.strategy.late_records(self.families[number], refused, beside):
-            by_all = refused.missed(self.families[number], records.slices).by_all
+            by_all = refused.missed_by(self.families[number], records).by_all
             found |= dict(zip(records.times.tolist(), by_all.tolist(), strict=True))
         return found
 

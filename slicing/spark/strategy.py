@@ -13,6 +13,7 @@ from slicing.aggregates.fields import Field
 from slicing.aggregates.sharing import Sharing, sharing
 from slicing.assembly.assembling import without_repeats
 from slicing.assembly.choice import EAGER
+from slicing.assembly.places import all_places
 from slicing.assembly.results import Windows
 from slicing.blocks.block import Block, Shape
 from slicing.blocks.codec import decode
@@ -29,6 +30,7 @@ from slicing.engines.eager import EagerBucket, all_windows, in_memory
 from slicing.engines.mixed import MixedBucket, Split, join_all
 from slicing.engines.sessions import RefusedSessions, SessionBucket, all_sessions
 from slicing.engines.shared import Grouped, SharedBucket, UnsharedBucket, shared_bucket
+from slicing.engines.sliding import SlidingBucket
 from slicing.engines.unbounded import UnboundedBucket
 from slicing.spark.preaggregate import PreAggregate, Ship
 from slicing.spark.sub_sessions import PreMerge, of_records, with_own_ends
@@ -38,6 +40,7 @@ from slicing.watch import DECODE, of_stage
 from slicing.windows.counting import Counting
 from slicing.windows.family import Family
 from slicing.windows.session import SESSION, Session
+from slicing.windows.sliding import Sliding
 from slicing.windows.unbounded import Unbounded
 from slicing.windows.window import Window
 
@@ -144,6 +147,21 @@ class Merged(Sliced):
     def all_windows(self, shipped: Sequence[Block]) -> Iterator[Windows]:
         """All windows of a bucket of bounded input."""
         return all_sessions(self.shape, self.session, shipped)
+
+
+@dataclass(frozen=True)
+class Placed(Sliced):
+    """Partials of the times of records are shipped; which windows there are is found from these."""
+
+    def bucket(  # type: ignore[override]  # it is used as that one
+        self, grace: int, fingerprint: Fingerprint, store: Store, emission: Emission
+    ) -> SlidingBucket:
+        """The state of a bucket on a stream."""
+        return SlidingBucket(self.shape, grace, fingerprint, store, emission)
+
+    def all_windows(self, shipped: Sequence[Block]) -> Iterator[Windows]:
+        """All windows of a bucket of bounded input."""
+        return all_places(self.shape, shipped)
 
 
 @dataclass(frozen=True)
@@ -357,6 +375,7 @@ def _counted(
 _OF_KIND: dict[type[Window], Callable[..., Sliced | Eager]] = {
     Counting: _counted,
     Session: _merged,
+    Sliding: lambda shape, trees, arguments, *_: Placed(shape, trees, arguments),
     Unbounded: lambda shape, trees, arguments, window, *_: Totals(shape, trees, arguments, ttl=window.ttl),
 }
 """The strategies of windows that are not assembled from slices by trees."""
