@@ -9,6 +9,7 @@ from pathlib import Path
 from docs.chart import chart
 from slicing import (
     by_edges,
+    counting,
     cumulating,
     draw,
     early,
@@ -93,6 +94,11 @@ def drawn():
             tumbling("10 seconds"), [["12:00"] * n for n in (3, 1, 2, 4, 1)], time=processing_time(), clock=CLOCK
         ),
         "sessions": draw(session("10 minutes"), ["12:00", "12:08", "12:18", "12:35"]),
+        "counting": draw(
+            counting(4, advance=2),
+            [["12:00", "12:02", "12:03"], ["12:07"], ["12:08", "12:11", "12:15"], ["12:19"]],
+            [None] * 4,
+        ),
         "late_by_record": draw(session("8 minutes"), *LATE),
         "late_by_session": draw(session("8 minutes", late_by="session"), *LATE),
         "sliding": draw(SLIDE, ["12:00", "12:08", "12:18", "12:25"]),

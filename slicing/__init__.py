@@ -21,6 +21,7 @@ from slicing.errors import (
 )
 from slicing.grouping import Grouped, Windowed, group_by
 from slicing.windows.clock import processing_time
+from slicing.windows.counting import counting
 from slicing.windows.session import session
 from slicing.windows.sliding import sliding
 from slicing.windows.unbounded import unbounded
@@ -55,6 +56,7 @@ __all__ = [
     "Window",
     "Windowed",
     "by_edges",
+    "counting",
     "cumulating",
     "draw",
     "early",

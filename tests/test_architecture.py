@@ -33,7 +33,7 @@ SPARK = (
         "slicing.spark.labels",
         "slicing.spark.requirements",
     },
-    {"slicing.spark.late"},
+    {"slicing.spark.late", "slicing.spark.counting"},
     {"slicing.spark.plausible", "slicing.spark.progress", "slicing.spark.preaggregate", "slicing.spark.query"},
     {"slicing.spark.sessions", "slicing.spark.sub_sessions", "slicing.spark.sliding"},
     {"slicing.spark.kinds"},

@@ -23,12 +23,20 @@ class Window:
     wide = False
     """Whether these have their results side by side in one row."""
 
+    by_time = True
+    """Whether time closes them: on a stream there must be a time and a watermark then, and records may be late."""
     alone = ""
     """Why they share no slices with other windows, if so."""
     keeps = ""
     """What they do with partials in place of a tree, if so: there must be partials then."""
     finest = 1000
     """Microseconds that edges must be apart at least on a stream, whose watermark counts milliseconds."""
+    columns: tuple[str, ...] = ("window",)
+    """What rows have beside keys and results."""
+    counts = False
+    """Whether its slices are of so many records, so that no instant bounds them."""
+    ttl: int | None = None
+    """Microseconds after which a key without records is forgotten, by the clock; None for what needs no such bound."""
 
     @property
     def family(self) -> Family:
