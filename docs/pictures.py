@@ -9,6 +9,7 @@ from pathlib import Path
 from docs.chart import chart
 from slicing import (
     by_edges,
+    counting,
     cumulating,
     draw,
     early,
@@ -18,6 +19,7 @@ from slicing import (
     on_update,
     processing_time,
     session,
+    sliding,
     tumbling,
     unbounded,
 )
@@ -32,6 +34,7 @@ BOB, MOVED = [["12:07"], ["12:04"], ["12:06"], ["12:08", "12:01"]], [None, "12:0
 OPENS, CLOSES = [(25, 14, 30), (27, 14, 30), (30, 14, 30)], [(25, 21), (27, 18), (30, 21)]
 """Those of the New York Stock Exchange around Thanksgiving, in UTC."""
 CLOCK = ["12:00:02", "12:00:07", "12:00:12", "12:00:17", "12:00:23"]
+SLIDE = sliding("10 minutes", unit="1 minute")
 LATE = [["12:20"], [], ["12:06", "12:13"]], [None, "12:15", "12:15"]
 """Two records, of which the first one alone would be a session that is closed, and the watermark."""
 
@@ -91,8 +94,16 @@ def drawn():
             tumbling("10 seconds"), [["12:00"] * n for n in (3, 1, 2, 4, 1)], time=processing_time(), clock=CLOCK
         ),
         "sessions": draw(session("10 minutes"), ["12:00", "12:08", "12:18", "12:35"]),
+        "counting": draw(
+            counting(4, advance=2),
+            [["12:00", "12:02", "12:03"], ["12:07"], ["12:08", "12:11", "12:15"], ["12:19"]],
+            [None] * 4,
+        ),
         "late_by_record": draw(session("8 minutes"), *LATE),
         "late_by_session": draw(session("8 minutes", late_by="session"), *LATE),
+        "sliding": draw(SLIDE, ["12:00", "12:08", "12:18", "12:25"]),
+        "sliding_left": draw(sliding("10 minutes", unit="1 minute", right=False), ["12:00", "12:08", "12:18", "12:25"]),
+        "sliding_late": draw(SLIDE, [["12:14"], ["12:30"], ["12:31"], ["12:13", "12:16"]], "8 minutes"),
         "merged": draw(
             session("10 seconds"), [["12:00:00"], ["12:00:25"], ["12:00:08"], ["12:00:17"]], "1 hour", emit=on_update()
         ),

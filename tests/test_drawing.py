@@ -9,6 +9,7 @@ import pytest
 
 from slicing import (
     by_edges,
+    counting,
     cumulating,
     draw,
     early,
@@ -178,6 +179,11 @@ def test_sessions_and_what_never_closes():
     late = draw(session("5 minutes"), BATCHES, "2 minutes")
     assert {each["data-fate"] for each in read(late, "fate") if each["data-batch"] == "3"} == {"late"}
     assert session("5 minutes")._repr_svg_() is None
+    counted = draw(counting(2), [["12:00", "12:08"], ["12:03", "12:25"], ["12:30"]], "2 minutes")
+    assert minutes(rows(counted)) == [((0, 8), "0", "2", "final"), ((3, 25), "1", "2", "final")]
+    ordered = draw(counting(3, 2, order_by="ts"), ["12:25", "12:00", "12:08", "12:03"])
+    assert [row[0] for row in minutes(rows(ordered))] == [(0, 3), (3, 25)]
+    assert counting(2)._repr_svg_() is None
     totals = draw(unbounded(), BATCHES, "2 minutes", emit=on_update())
     assert [each["data-records"] for each in read(totals, "out")] == ["3", "5", "7", "9"]
     with pytest.raises(InvalidValue, match="no windows without records"):
@@ -255,7 +261,8 @@ def test_ticks_and_their_texts():
     days = [86_400 * 10**6 * day for day in (0, 1, 2)]
     assert [Clock(days).text(each) for each in days] == ["1 Jan", "2 Jan", "3 Jan"]
     assert Clock([0, 90 * MINUTE]).text(90 * MINUTE) == "01:30"
-    assert Clock([0, 1500]).text(1500) == "00:00:00.001500"
+    assert [Clock([0, 1500]).text(each) for each in (0, 1500, 2000)] == ["00:00", "00:00:00.001500", "00:00:00.002"]
+    assert [Clock([0, 10**6]).tick(each, None) for each in (0, 10**6)] == ["00:00:00", "00:00:01"]
     assert Clock([0], "Europe/Berlin").text(0) == "01:00"
     assert Clock([0, days[1] + MINUTE]).text(days[1]) == "2 Jan 00:00"
 

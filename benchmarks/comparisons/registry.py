@@ -16,6 +16,7 @@ FIRST = (
         "bounded",
         "sessions",
         "features",
+        "sliding",
         "floor",
         "batch_bytes",
         "memory",

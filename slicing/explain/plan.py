@@ -334,11 +334,11 @@ class Plan:
         eager = self.eager.assemblies[0]
         record = ("per record, at most", str(self.per_record), str(self.eager.per_record))
         if not self.streaming:
-            windows = [(f"per window: {a.name}", _combines(a), _combines(eager)) for a in self.stored]
+            windows = [(f"per window: {a.name}", combines(a), combines(eager)) for a in self.stored]
             shuffled = ("per record, at most", "1 through the shuffle", str(self.eager.per_record))
             return columns([head, shuffled, *windows])
         rows = [
-            (f"per window: {a.name}", f"{a.per_window}; {_combines(a)}", f"{eager.per_window}; {_combines(eager)}")
+            (f"per window: {a.name}", f"{a.per_window}; {combines(a)}", f"{eager.per_window}; {combines(eager)}")
             for a in self.stored
         ]
         return columns([head, record, *self._by_strategy(), *self._more_per_record(), *rows, *self._together()])
@@ -395,7 +395,8 @@ def _kept(assembly: Assembly) -> str:
     return counted(assembly.slices_kept, "slice") + nodes
 
 
-def _combines(assembly: Assembly) -> str:
+def combines(assembly: Assembly) -> str:
+    """How often a window of a result combines, in words."""
     text = counted(assembly.combines_per_window, "combine")
     varies = assembly.worst_combines > assembly.combines_per_window
     return f"{text}, {number(assembly.worst_combines)} at worst" if varies else text

@@ -10,8 +10,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import groupby
+from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame
@@ -32,7 +33,7 @@ from slicing.spark.columns import physical
 from slicing.spark.output import side_by_side
 from slicing.spark.query import Query
 from slicing.spark.resolve import output_names, resolve
-from slicing.spark.spine import ShipSpine, check_bounded, check_spine
+from slicing.spark.spine import ShipSpine, check_bounded, resolve_spine
 from slicing.spark.strategy import Shared, Sliced, strategy
 from slicing.windows.lookback import Lookbacks
 
@@ -44,10 +45,11 @@ HELD = "h"
 
 @dataclass(frozen=True)
 class Asked:
-    """A query for features: that of the records, and that of the spine, whose values are all of its columns."""
+    """A query for features: that of the records, that of the spine, its columns, and the names of results."""
 
     query: Query
     spine: Query
+    kept: tuple[T.StructField, ...]
     names: tuple[str, ...]
 
     @property
@@ -61,8 +63,7 @@ class Asked:
     @property
     def schema(self) -> T.StructType:
         """What the second stage emits: the columns of the spine, then results, numbered."""
-        columns = flat.numbered(flat.VALUE, self.spine.frame.schema.fields)
-        kept = [T.StructField(name, field.dataType) for name, field in columns.items()]
+        kept = [T.StructField(name, field.dataType) for name, field in flat.numbered(flat.VALUE, self.kept).items()]
         kinds = [physical(field.kind) for _ in range(self.query.widths) for field in self.query.results()]
         made = flat.numbered(HELD, ["boolean"] * self.query.widths) | flat.numbered(flat.RESULT, kinds)
         results = T.StructType.fromDDL(", ".join(f"{name} {kind}" for name, kind in made.items()))
@@ -71,30 +72,31 @@ class Asked:
 
 def resolve_features(
     frame: DataFrame,
-    keys: tuple[str, ...],
+    keys: tuple[Any, ...],
     spine: DataFrame,
     windows: Lookbacks,
-    time: str,
-    spine_time: str,
+    time: Any,
+    spine_time: Any,
     named: Mapping[str, Bound | Struct],
 ) -> Asked:
     """Check everything that the schemas of both sides decide. Raises InvalidValue and InvalidType."""
     check_bounded(frame, spine)
     query = resolve(frame, keys, windows, time, named, "auto", 0, ON_CLOSE, COUNTS)
     names = tuple(output_names(named, windows))
-    check_spine(spine, spine_time, query.keys, frame.schema[time].dataType, names)
-    return Asked(query, replace(query, frame=spine, time=spine_time, columns=tuple(spine.columns)), names)
+    rows = resolve_spine(spine, keys, spine_time, query, names)
+    return Asked(query, rows, tuple(spine.schema.fields), names)
 
 
 @dataclass(frozen=True)
 class Answer:
     """The function for `mapInArrow` behind the shuffle; rows of a bucket come together, in the order of the input.
 
-    `time` is the position of the time among the columns of the spine.
+    Of the columns of the spine `time` is the position of its time, and the first `kept` come back.
     """
 
     strategy: Sliced
     time: int
+    kept: int
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """The rows of the spine with their results, bucket after bucket."""
@@ -111,7 +113,7 @@ class Answer:
         instants = [Instants(each.values[self.time].cast(pa.int64()), each.names) for each in asked]
         for number, found in features(self.strategy.shipping, rows, instants):
             some = pa.array(found.rows)
-            kept = flat.numbered(flat.VALUE, [value.take(some) for value in asked[number].values])
+            kept = flat.numbered(flat.VALUE, [value.take(some) for value in asked[number].values[: self.kept]])
             held = [pa.array(each.records > 0) for each in (found.windows, *found.windows.beside)]
             results = flat.numbered(flat.RESULT, self._results(found.windows))
             yield pa.table(kept | flat.numbered(HELD, held) | results)
@@ -132,8 +134,8 @@ def build(asked: Asked, labels: tuple[int, ...]) -> DataFrame:
     nothing = F.lit(None).cast("binary")
     both = blocks.withColumn(SPINE, nothing).union(rows.withColumn(SPINE, F.col("block")).withColumn("block", nothing))
     grouped = both.repartition("bucket").sortWithinPartitions("bucket", "partition", "part")
-    table = grouped.mapInArrow(Answer(chosen, spine.columns.index(spine.time)), asked.schema)
-    columns = flat.numbered(flat.VALUE, spine.frame.schema.fields)
+    table = grouped.mapInArrow(Answer(chosen, spine.columns.index(spine.time), len(asked.kept)), asked.schema)
+    columns = flat.numbered(flat.VALUE, asked.kept)
     kept = [F.col(name).alias(field.name, metadata=field.metadata) for name, field in columns.items()]
     return table.select(*kept, *_results(asked))
 

@@ -23,6 +23,7 @@ from slicing.blocks.block import Shape
 from slicing.emission.emission import ON_CLOSE, Emission
 from slicing.emission.lateness import Late
 from slicing.engines.engine import Moment
+from slicing.spark.counting import with_span
 from slicing.spark.strategy import not_before, strategy
 from slicing.state.fingerprint import fingerprint_of
 from slicing.state.store import MemoryStore
@@ -116,18 +117,24 @@ class _Run:
         count = Aggregate(
             lambda: 0, _counted, fieldwise(np.add), fieldwise(np.subtract), partial="n bigint", columns=True
         )
-        self.shape = Shape(window.family, (_KEY,), (kernel("records", count),))
+        kernels, arguments = with_span((kernel("records", count),), ((),), window.counts)
+        self.shape, self.counts = Shape(window.family, (_KEY,), kernels), window.counts
         self.families = window.family.families
         trees = tuple(choose(self.shape.kernels[0], family) for family in self.families)
-        self.strategy: Any = strategy(self.shape, trees, ((),), window, judges)
+        self.strategy: Any = strategy(self.shape, trees * len(kernels), arguments, window, judges)
         self.stage = self.strategy.first_stage((0,), beside=True)
-        self.fingerprint = fingerprint_of(self.shape, ["partials"], [[]], "1 over 1 shuffle partition")
+        self.fingerprint = fingerprint_of(
+            self.shape, ["partials"] * len(kernels), [[]] * len(kernels), "1 over 1 shuffle partition"
+        )
         self.store, self.emission, self.grace = MemoryStore(), emission, grace
 
     def ship(self, times: Sequence[int]) -> tuple[list[Any], list[bytes]]:
         """What the first stage ships of records: as the second stage has it, and the records beside it."""
         key = pa.nulls(len(times), pa.bool_())
-        batch = pa.RecordBatch.from_arrays([pa.array(times, pa.int64()), key], ["time", str(_KEY.name)])
+        columns = {"time": pa.array(times, pa.int64()), _KEY.name: key}
+        # Behind them what orders bounded input that is counted.
+        columns |= {"order": columns["time"]} if self.counts else {}
+        batch = pa.RecordBatch.from_pydict(columns)
         rows = pa.Table.from_batches(self.stage([batch])).to_pydict()
         return self.strategy.shipped(rows), [data for data in rows.get("records", ()) if data is not None]
 
@@ -164,9 +171,12 @@ class _Run:
     def out(self, windows: Windows, batch: int | None) -> Iterator[Out]:
         """Rows, those beside one another each for itself."""
         family = self.families[windows.family]
-        starts, ends = family.window_start(windows.windows).tolist(), windows.ends_by(family).tolist()
+        starts, ends = family.window_start(windows.windows), windows.ends_by(family)
+        if self.counts:
+            # To the last record, not a microsecond further, which nobody would see.
+            starts, ends = windows.partials[1][0], np.maximum(windows.partials[1][1], windows.partials[1][0] + 1)
         counts = windows.partials[0][0].tolist()
-        for start, end, records in zip(starts, ends, counts, strict=True):
+        for start, end, records in zip(starts.tolist(), ends.tolist(), counts, strict=True):
             yield Out(windows.family, start, end, records, windows.kind, batch)
         for other in windows.beside:
             yield from self.out(other.take(np.flatnonzero(other.records)), batch)
@@ -190,7 +200,7 @@ class _Run:
         """The times that one kind refused, and whether by all of its windows."""
         found: dict[int, bool] = {}
         for records in self.strategy.late_records(self.families[number], refused, beside):
-            by_all = refused.missed(self.families[number], records.slices).by_all
+            by_all = refused.missed_by(self.families[number], records).by_all
             found |= dict(zip(records.times.tolist(), by_all.tolist(), strict=True))
         return found
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
@@ -11,7 +13,9 @@ from pyspark.sql import types as T
 from slicing.blocks.records import Records
 from slicing.errors import InvalidType, InvalidValue, excerpt
 from slicing.spark.columns import Key, check_time_type
+from slicing.spark.names import Names
 from slicing.spark.preaggregate import Refused, Ship, records_of
+from slicing.spark.query import Query
 
 
 class ShipSpine(Ship):
@@ -37,31 +41,15 @@ def check_bounded(frame: DataFrame, spine: DataFrame) -> None:
             )
 
 
-def check_spine(
-    spine: DataFrame, time: str, keys: Sequence[Key], of_records: T.DataType, results: Sequence[str]
-) -> None:
-    """Check the columns of a spine. Raises InvalidValue and InvalidType.
+def resolve_spine(spine: DataFrame, keys: Sequence[Any], time: Any, of_records: Query, results: Sequence[str]) -> Query:
+    """The query for the rows of a spine, whose values are all of its columns, then its time if that is computed.
 
-    `time` is the name of its time column, `of_records` the type of that of the records.
+    `keys` and `time` are as in the call. Raises InvalidValue and InvalidType.
     """
     known = [name.casefold() for name in spine.columns]
     for name in spine.columns:
         if known.count(name.casefold()) > 1:
             raise InvalidValue(f"spine column `{name}` is ambiguous: several columns have this name. Rename one.")
-    for key in keys:
-        _check_key(spine, key)
-    if time not in spine.columns:
-        raise InvalidValue(
-            f"the spine has no time column `{time}`; its columns are {', '.join(spine.columns)}. "
-            'Say what it is called there, for example spine_time="at".'
-        )
-    own = spine.schema[time].dataType
-    check_time_type(time, own)
-    if own != of_records:
-        raise InvalidType(
-            f"times must be of one type; got {of_records.simpleString()} of the records and {own.simpleString()} in "
-            f'column `{time}` of the spine. Cast one, for example `.cast("{of_records.simpleString()}")`.'
-        )
     for name in results:
         if name.casefold() in known:
             raise InvalidValue(f"result name `{name}` collides with a column of the spine. Choose another name.")
@@ -69,22 +57,44 @@ def check_spine(
         if _has_calendar_interval(field.dataType):
             raise InvalidType(
                 f"spine column `{field.name}` has type {field.dataType.simpleString()}, which Arrow cannot carry. "
-                f'Drop it, or cast it first, for example `.cast("string")`.'
+                'Drop it, or cast it first, for example `.cast("string")`.'
             )
+    names = Names(spine)
+    found = tuple(_key(names, *each) for each in zip(keys, of_records.keys, strict=True))
+    timed_by = _time(names, time, of_records.frame.schema[of_records.time].dataType)
+    columns = tuple(dict.fromkeys((*spine.columns, timed_by)))
+    return replace(of_records, frame=names.frame, keys=found, time=timed_by, columns=columns)
 
 
-def _check_key(spine: DataFrame, key: Key) -> None:
-    if key.name not in spine.columns:
-        raise InvalidValue(
-            f"the spine has no key column `{key.name}`; its columns are {', '.join(spine.columns)}. "
-            "Keys are called alike on both sides: rename it there with `withColumnRenamed`."
-        )
-    own, theirs = spine.schema[key.name].dataType.simpleString(), key.type.simpleString()
+def _key(names: Names, given: Any, of_records: Key) -> Key:
+    try:
+        names.field(given, "key column of the spine")
+    except InvalidValue as error:
+        remedy = "Keys are called alike on both sides: rename it there, for example with `withColumnRenamed`."
+        raise InvalidValue(f"{error} {remedy}") from None
+    key = names.key(given)
+    own, theirs = key.type.simpleString(), of_records.type.simpleString()
     if own != theirs:
         raise InvalidType(
             f"key column `{key.name}` must be of one type; got {theirs} in the records and {own} in the spine. "
             f'Cast one, for example `.cast("{theirs}")`.'
         )
+    return key
+
+
+def _time(names: Names, given: Any, of_records: T.DataType) -> str:
+    try:
+        field = names.field(given, "time column of the spine")
+    except InvalidValue as error:
+        raise InvalidValue(f'{error} Say what it is called there, for example spine_time="at".') from None
+    check_time_type(field.name, field.dataType)
+    if field.dataType != of_records:
+        raise InvalidType(
+            f"times must be of one type; got {of_records.simpleString()} of the records and "
+            f"{field.dataType.simpleString()} in column `{field.name}` of the spine. "
+            f'Cast one, for example `.cast("{of_records.simpleString()}")`.'
+        )
+    return field.name
 
 
 def _has_calendar_interval(kind: T.DataType) -> bool:

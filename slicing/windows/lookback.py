@@ -44,6 +44,7 @@ class Lookbacks(Window):
     inclusive: bool = False
 
     keeps = "joins partials"
+    columns = ()
 
     @property
     def wide(self) -> bool:  # type: ignore[override]
@@ -55,11 +56,6 @@ class Lookbacks(Window):
         """The windows of all lengths, whose slices are the same."""
         families = [Lookback(length + self.inclusive, 1, inclusive=self.inclusive) for length in self.lengths]
         return families[0] if self.names is None else several(families)  # type: ignore[return-value]
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """None: rows are those of the spine."""
-        return ()
 
     @property
     def calls(self) -> list[str]:

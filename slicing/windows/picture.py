@@ -86,7 +86,12 @@ def packed(name: str, windows: Sequence[Interval]) -> list[Row]:
 
 
 def slices(window: Window, low: int, high: int, times: Sequence[int] = ()) -> list[Row]:
-    """The slices that lie in `[low, high)` with the number of records in each, as a row; none if they are too many."""
+    """The slices that lie in `[low, high)` with the number of records in each, as a row; none if they are too many.
+
+    Nor are there any for windows that are counted.
+    """
+    if window.counts:
+        return []
     family = window.family
     first, last = family.slice_at(low), family.slice_at(high - 1)
     if last - first >= SLICES:

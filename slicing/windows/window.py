@@ -23,24 +23,25 @@ class Window:
     wide = False
     """Whether these have their results side by side in one row."""
 
+    by_time = True
+    """Whether time closes them: on a stream there must be a time and a watermark then, and records may be late."""
     alone = ""
     """Why they share no slices with other windows, if so."""
     keeps = ""
     """What they do with partials in place of a tree, if so: there must be partials then."""
     finest = 1000
     """Microseconds that edges must be apart at least on a stream, whose watermark counts milliseconds."""
+    columns: tuple[str, ...] = ("window",)
+    """What rows have beside keys and results."""
+    counts = False
+    """Whether its slices are of so many records, so that no instant bounds them."""
+    ttl: int | None = None
+    """Microseconds after which a key without records is forgotten, by the clock; None for what needs no such bound."""
 
     @property
     def family(self) -> Family:
         """The windows in order, as ranges of slices."""
         raise NotImplementedError
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """The columns by which rows of results say what window they are of."""
-        if self.wide:
-            return ("window_end",)
-        return ("window", "windows") if self.names else ("window",)
 
     @property
     def calls(self) -> list[str]:
@@ -71,11 +72,16 @@ class Window:
     def between(self, low: int, high: int, most: int = 1000) -> list[tuple[int, int]]:
         """The first windows `[start, end)` that hold an instant of `[low, high)`, `most` of them, in microseconds.
 
-        Those that time alone decides: where records decide there are none. Linear in their number.
+        Those that time alone decides: where records do, and so `windows_of` is refused, there are none. Linear in
+        their number.
 
         >>> tumbling("2 seconds").between(1_000_000, 3_000_000)
         [(0, 2000000), (2000000, 4000000)]
         """
+        try:
+            self.windows_of(low)
+        except InvalidValue:
+            return []
         return windows_between(self.family, low, high, most)
 
     def _repr_svg_(self) -> str | None:
