@@ -9,13 +9,20 @@ import pyarrow as pa
 import pytest
 from oracle import CASES, assert_right, block_of, cases, results, seeds, shape_of
 
+import combinators as C
 from slicing.aggregates.aggregate import Aggregate, fieldwise
+from slicing.aggregates.fields import Field
 from slicing.aggregates.kernels import kernel
 from slicing.assembly.any_range import AnyRange
-from slicing.blocks.block import empty
+from slicing.assembly.choice import choose
+from slicing.blocks.block import Shape, empty
 from slicing.engines import features as engine
 from slicing.engines.features import Instants, features
 from slicing.errors import FunctionFailed, InvalidType, InvalidValue
+from slicing.spark import preaggregate
+from slicing.spark.features import SPINE, Answer
+from slicing.spark.spine import ShipSpine
+from slicing.spark.strategy import strategy
 from slicing.windows.lookback import lookbacks
 
 KEYS = [None, 0, 1, 2, 3, 7]
@@ -162,6 +169,46 @@ def test_numbers_that_leave_int64_on_the_way_but_not_in_a_window():
     shape = type(shape)(shape.slicing, shape.keys, (kernel("total", total),))
     block = block_of(shape, [CASES["rows"]], [(time, 0, 2**62) for time in range(9)])
     assert found(shape, block, [(9, 0), (1, 0)]) == {(0, 0): [1, 2**62], (1, 0): [1, 2**62]}
+
+
+@pytest.mark.parametrize("buckets", [1, 3])
+def test_stages_bring_every_row_of_the_spine_back_with_its_results(buckets, monkeypatch):
+    """Without Spark: what both first stages ship, in any parts, is answered bucket by bucket; results share fields."""
+    monkeypatch.setattr(preaggregate, "_partition", lambda: 0)
+    monkeypatch.setattr(preaggregate, "CHUNK_ROWS", 70)
+    records, asked, _ = world(3)
+    windows = lookbacks(None, {"short": timedelta(microseconds=20), "long": timedelta(microseconds=10**6)}, False)
+    bound = {"n": C.count(), "total": C.sum("v"), "mean": C.mean("v"), "most": C.max("v")}
+    kernels = tuple(kernel(name, each.resolve(("bigint",) * len(each.columns))) for name, each in bound.items())
+    shape = Shape(windows.family, (Field("k", "bigint"),), kernels)
+    trees = tuple(choose(each, family) for family in windows.family.families for each in kernels)
+    chosen = strategy(shape, trees, ((), (0,), (0,), (0,)), windows, judges=False)
+    assert chosen.sharing.is_any
+    labels = tuple(range(buckets))
+    times, keys, values = (list(column) for column in zip(*records, strict=True))
+    stage, ship = chosen.first_stage(labels), ShipSpine(shape, labels)
+    time = pa.timestamp("us", "UTC")
+    table = pa.table({"time": pa.array([*times, None], time), "k0": [*keys, 1], "v0": [*values, 9]})
+    spine = pa.table({"time": pa.array([t for t, _ in asked], time), "k0": pa.array([k for _, k in asked], pa.int64())})
+    spine = spine.append_column("v0", pa.array(range(len(asked)))).append_column("v1", spine["time"])
+    shipped = [pa.Table.from_batches(list(each(t.to_batches(50)))) for each, t in ((stage, table), (ship, spine))]
+    assert sum(each["no_time"].to_pylist().count(1) for each in shipped) == 1
+    rows = [
+        {**row, "block": None if number else row["block"], SPINE: row["block"] if number else None}
+        for number, each in enumerate(shipped)
+        for row in each.to_pylist()
+    ]
+    rows.sort(key=lambda row: (row["bucket"], row["partition"], row["part"]))
+    answered = pa.Table.from_batches(list(Answer(chosen, 1, 1)(pa.Table.from_pylist(rows).to_batches(7)))).to_pylist()
+    assert sorted(row["v0"] for row in answered) == list(range(len(asked))), "each row once"
+    for row in answered:
+        at, key = asked[row["v0"]]
+        for number, length in enumerate((20, 10**6)):
+            held = [v for t, k, v in records if at is not None and k == key and at - length <= t < at]
+            expected = [len(held), sum(held), sum(held) / len(held), max(held)] if held else [None] * 4
+            assert [row[f"r{4 * number + result}"] for result in range(4)] == expected
+            assert row[f"h{number}"] == bool(held)
+    assert "v1" not in answered[0]
 
 
 @pytest.mark.parametrize(
