@@ -176,7 +176,7 @@ def test_stages_bring_every_row_of_the_spine_back_with_its_results(buckets, monk
     """Without Spark: what both first stages ship, in any parts, is answered bucket by bucket; results share fields."""
     monkeypatch.setattr(preaggregate, "_partition", lambda: 0)
     monkeypatch.setattr(preaggregate, "CHUNK_ROWS", 70)
-    records, asked, _ = world(3)
+    records, asked, _ = world(6)
     windows = lookbacks(None, {"short": timedelta(microseconds=20), "long": timedelta(microseconds=10**6)}, False)
     bound = {"n": C.count(), "total": C.sum("v"), "mean": C.mean("v"), "most": C.max("v")}
     kernels = tuple(kernel(name, each.resolve(("bigint",) * len(each.columns))) for name, each in bound.items())
