@@ -5,7 +5,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
 
-import duckdb
 from pyspark.sql import DataFrame
 
 from benchmarks.baselines.query import LABELLED
@@ -42,6 +41,8 @@ def features(lengths: tuple[str, ...], column: str = "v") -> str:
 @cache
 def run(workload: Workload, lengths: tuple[str, ...], column: str = "v") -> Run:
     """Seconds to collect all labels of a workload as Arrow, after a run that warms up."""
+    import duckdb  # only who measures needs it
+
     query, rows = features(lengths, column), []
     with duckdb.connect(config={"threads": CORES}) as connection:
         connection.execute("set timezone = 'UTC'")
@@ -60,6 +61,8 @@ def run(workload: Workload, lengths: tuple[str, ...], column: str = "v") -> Run:
 @contextmanager
 def written(workload: Workload, lengths: tuple[str, ...], column: str = "v") -> Iterator[DataFrame]:
     """All rows, written into Parquet and read by Spark."""
+    import duckdb
+
     with scratch() as folder, duckdb.connect() as connection:
         connection.execute(_view(workload))
         connection.execute(f"copy ({features(lengths, column)}) to '{folder}/rows.parquet' (format parquet)")
