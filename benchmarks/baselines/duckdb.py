@@ -50,7 +50,7 @@ def run(workload: Workload, lengths: tuple[str, ...], column: str = "v") -> Run:
         timer = threading.Timer(STOP_SECONDS, connection.interrupt)
         timer.start()
         try:
-            seconds = warm_seconds(lambda: rows.append(len(connection.execute(query).fetch_arrow_table())))
+            seconds = warm_seconds(lambda: rows.append(len(connection.sql(query).to_arrow_table())))
         except duckdb.InterruptException:
             return Run(STOP_SECONDS, workload.total, stopped=True)
         finally:
