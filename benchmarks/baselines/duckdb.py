@@ -21,13 +21,14 @@ STOP_SECONDS = 480
 
 def features(lengths: tuple[str, ...], column: str = "v") -> str:
     """The labels with columns `records`, `total` and `average` for each length, of a view `records`."""
+    kind = "double" if column == "d" else "bigint"  # its sums of integers are wider than Spark's
     longest = max(microseconds(length, "length") for length in lengths)
     made = []
     for number, length in enumerate(lengths):
         held = f"filter (r.ts >= l.ts - to_microseconds({microseconds(length, 'length')}))"
         made += [
             f"nullif(count(r.ts) {held}, 0) as records_l{number}",
-            f"sum(r.{column}) {held} as total_l{number}",
+            f"cast(sum(r.{column}) {held} as {kind}) as total_l{number}",
             f"avg(r.{column}) {held} as average_l{number}",
         ]
     return (
