@@ -15,6 +15,7 @@ from slicing import (
     InvalidValue,
     SlicingError,
     by_edges,
+    counting,
     cumulating,
     early,
     group_by,
@@ -24,6 +25,7 @@ from slicing import (
     on_update,
     processing_time,
     session,
+    sliding,
     tumbling,
     unbounded,
 )
@@ -248,8 +250,12 @@ VALUES = [
     Aggregate(int, max).on("amount", "fee").where("paid"),
     group_by(None, "user", "city"),
     group_by(None).window(HOUR, time=processing_time()).grace("1 minute").buckets(3).late("records"),
-    group_by(None).window(a=HOUR, b=tumbling("1 day"), time="ts").assemble("recompute").emit(on_update()),
+    group_by(None).window(a=HOUR, b=hopping("2h", "1h"), time="ts").assemble("recompute").emit(on_update()),
     group_by(None, ["k"]).window(unbounded()),
+    group_by(None).window(a=HOUR, b=tumbling("1 day"), long=True, time="ts"),
+    group_by(None).window(HOUR, tumbling("1 day"), time="ts"),
+    sliding("1 hour"),
+    counting(100, advance=10),
 ]
 
 
