@@ -188,6 +188,18 @@ def test_elsewhere_lines_follow_one_another():
     assert plain.getvalue() == "a 0\na 1\n"
 
 
+def test_a_query_that_fails_says_why():
+    ours = "[STREAM_FAILED] it\n  at java\nslicing.errors.StateMismatch: another shape.\n  at java"
+    events = [("1", "first", ours), ("2", None, ours), ("3", "theirs", "[STREAM_FAILED] it"), ("4", "done", None)]
+    lines = io.StringIO()
+    listener = ProgressListener(stream=lines)
+    for id_, name, exception in events:
+        listener.onQueryStarted(SimpleNamespace(id=id_, name=name))
+        listener.onQueryTerminated(SimpleNamespace(id=id_, exception=exception))
+        ProgressListener(lines=False).onQueryTerminated(SimpleNamespace(id=id_, exception=exception))
+    assert lines.getvalue() == "first: failed: another shape.\n2: failed: another shape.\n"
+
+
 def test_a_stream_that_is_listened_to(spark, tmp_path):
     """Five micro-batches, of which the fourth meets a late record and the last has no data."""
     files = [

@@ -84,7 +84,7 @@ def bounded(shape, records, cases):
 
 @pytest.mark.parametrize("seed", range(6))
 def test_bounded_input_has_all_windows_and_the_bits_of_the_stream(seed, monkeypatch):
-    monkeypatch.setattr(places, "PORTION_BYTES", 600)
+    monkeypatch.setattr(places, "PORTION_BYTES", 4000)  # several windows, and not all
     rng = random.Random(seed)
     unit, difference = rng.choice([(1000, 20), (1, 9000)])
     window = sliding(f"{difference * unit} microseconds", unit=f"{unit} microseconds", right=seed % 2 == 0)
@@ -207,10 +207,11 @@ def test_emission_and_grace_may_change(first):
 def test_times_are_floored():
     """Times of one millisecond are one, and the window that begins behind one and ends with the other is there once."""
     world = World(sliding("2 milliseconds"))
-    assert set(world.step([(1999, 1, 4), (1000, 1, 5), (4000, 1, 1)], 1)) == set()
+    assert set(world.step([(1999, 1, 4), (1000, 1, 5), (2500, 1, 7), (4000, 1, 1)], 1)) == set()
     rows = world.step([], 10)
-    assert set(rows) == {("final", 1, -1000, 2000), ("final", 1, 2000, 5000)}
+    assert {place[2:] for place in rows} == {(-1000, 2000), (0, 3000), (2000, 5000), (3000, 6000)}
     assert rows["final", 1, -1000, 2000][0][:2] == (2, 9)
+    assert rows["final", 1, 2000, 5000][0][:2] == (2, 8)
 
 
 @pytest.mark.parametrize(
