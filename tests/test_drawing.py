@@ -224,6 +224,7 @@ def test_pictures_are_well_formed_and_stand_alone():
     for window in KINDS.values():
         drawn = window._repr_svg_()
         assert draw(window) == drawn == draw(window)._repr_svg_(), "the same picture each time"
+        assert repr(draw(window)) == f"<{len(drawn):,} characters of SVG>"
         assert not re.search(r"url\(|href|@import|<script", drawn)
         assert set(re.findall(r"var\(--(\w+)\)", drawn)) <= COLOURS.keys()
         assert "prefers-color-scheme:dark" in drawn
