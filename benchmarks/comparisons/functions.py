@@ -4,6 +4,7 @@ import statistics
 import time
 from dataclasses import dataclass
 
+from benchmarks.baselines.floor import BoundedFloor
 from benchmarks.baselines.functions import FourFunctions, Untraceable, Welford
 from benchmarks.baselines.ours import Ours
 from benchmarks.baselines.query import Query
@@ -28,6 +29,14 @@ BOUNDED_PLAIN = Since(BEFORE, DAY, HOUR, MINUTE, "plain", bounded=True)
 def _sides(*queries: Query) -> tuple[Run, Run]:
     baseline, ours = turns.run(*(Side(query, DAY, HOUR, MINUTE, WARM) for query in queries))
     return baseline, ours
+
+
+def _bounded(baseline: Query, ours: Query) -> tuple[Run, Run]:
+    return bounded.run(baseline, DAY, HOUR, MINUTE), bounded.run(ours, DAY, HOUR, MINUTE)
+
+
+def _above_floor(ours: Query) -> tuple[Run, Run]:
+    return _bounded(BoundedFloor(bounded.run(ours, DAY, HOUR, MINUTE).rows), ours)
 
 
 def _check(ours: Query, theirs: Query | None = None, how: str = "streams") -> Check:
@@ -88,12 +97,23 @@ BENCHMARKS = (
     Comparison(
         "FourFunctionsBounded",
         "day, bounded, R = 60, four plain functions, traced / row by row",
-        sides=lambda: (
-            bounded.run(FourFunctions(columns=False), DAY, HOUR, MINUTE),
-            bounded.run(FourFunctions(), DAY, HOUR, MINUTE),
-        ),
+        sides=lambda: _bounded(FourFunctions(columns=False), FourFunctions()),
         checks=(_check(FourFunctions(), how=BOUNDED), _check(FourFunctions(columns=False), how=BOUNDED)),
         goal=5.0,
+    ),
+    Comparison(
+        "FourFunctionsBoundedSum",
+        "day, bounded, R = 60, four plain functions, traced / columnar sum",
+        sides=lambda: _bounded(Ours(), FourFunctions()),
+        checks=(_check(FourFunctions(), how=BOUNDED), _check(Ours(), how=BOUNDED)),
+        measure=TIME,
+    ),
+    Comparison(
+        "FourFunctionsBoundedFloor",
+        "day, bounded, R = 60, four plain functions, traced / the same stages and as many rows without any work",
+        sides=lambda: _above_floor(FourFunctions()),
+        checks=(),
+        measure=TIME,
     ),
     _since("ByRowSince", "day, R = 60, four functions that are not traceable", BY_ROWS, 2.0),
     _since("ByRowMemory", "day, R = 60, four functions that are not traceable", BY_ROWS, 0.5, MEMORY),
