@@ -20,7 +20,7 @@ from benchmarks.baselines.floor import Floor
 from benchmarks.baselines.functions import FourFunctions, Untraceable, Welford
 from benchmarks.baselines.ours import Ours
 from benchmarks.baselines.spark import SparkWindow
-from benchmarks.comparisons import accounting, batch_bytes, comparison, growth, registry, since
+from benchmarks.comparisons import accounting, batch_bytes, cold_start, comparison, growth, registry, since
 from benchmarks.comparisons.comparison import TIME, Check, Comparison
 from benchmarks.comparisons.old_commit import LINES, Counted, Timed, lines
 from benchmarks.comparisons.since import Since
@@ -166,6 +166,7 @@ def without_spark(monkeypatch):
     monkeypatch.setattr(bounded, "run", run)
     monkeypatch.setattr(polars, "run", lambda *window: run("polars", *window))
     monkeypatch.setattr(polars_results, "run", run)
+    monkeypatch.setattr(cold_start, "runs", lambda kind: (MIXED, MIXED))
     monkeypatch.setattr(comparison, "_difference", lambda check: ran.append(check))
     monkeypatch.setattr(since, "_runs", lambda check: ran.append(check) or ((replace(MIXED, worker_mib=9.0),) * 2, ""))
     return ran

@@ -18,13 +18,13 @@ from pyspark.sql import Row
 
 from slicing import group_by, hopping, tumbling
 from slicing.cli import voice
-from slicing.cli.job import Tally, figures, keep_log, once, reason
+from slicing.cli.job import Tally, figures, keep_log, once
 from slicing.cli.main import main
 from slicing.cli.parsing import format_of_input, parse
 from slicing.cli.results import result_of
 from slicing.cli.session import BATCH_BYTES, _local_options
 from slicing.cli.wording import worded
-from slicing.errors import InvalidType, InvalidValue
+from slicing.errors import InvalidType, InvalidValue, reason
 from slicing.spark.columns import kind_of_type
 from slicing.spark.progress import micro_batch
 
@@ -316,7 +316,7 @@ def test_odd_names_of_files_and_columns(spark, tmp_path, capsys):
     assert sorted(row["n"] for row in made) == [1, 2]
 
 
-def test_sessions_are_asked_for_by_their_gap(spark, tmp_path, capsys):
+def test_windows_that_records_decide_are_asked_for_by_one_duration(spark, tmp_path, capsys):
     source = tmp_path / "in.csv"
     source.write_text("ts,k\n2024-05-01 12:00:00,a\n2024-05-01 12:30:00,a\n2024-05-01 13:00:01,a\n", encoding="utf-8")
     job = parse([str(source), "--time", "ts", "--keys", "k", "--session", "30 minutes", "--aggregate", "n=count()"])
@@ -325,6 +325,18 @@ def test_sessions_are_asked_for_by_their_gap(spark, tmp_path, capsys):
         ["a", "2024-05-01", "12:00:00", "2024-05-01", "13:00:00", "2"],
         ["a", "2024-05-01", "13:00:01", "2024-05-01", "13:30:01", "1"],
     ]
+    job = parse([str(source), "--time", "ts", "--keys", "k", "--sliding", "31 minutes", "--aggregate", "n=count()"])
+    assert once(job, spark) == 0
+    rows = [line.split() for line in capsys.readouterr().out.splitlines()[2:]]
+    assert [(row[2], row[-1]) for row in rows] == [
+        ("11:29:00", "1"),
+        ("11:59:00", "2"),
+        ("12:00:00.001", "1"),
+        ("12:29:01", "2"),
+        ("12:30:00.001", "1"),
+    ]
+    with pytest.raises(InvalidValue, match="`--session` goes without --sliding"):
+        parse([str(source), "--time", "ts", "--session", "1 hour", "--sliding", "1 hour", "--aggregate", "n=count()"])
     with pytest.raises(InvalidValue, match="`--size` is needed"):
         parse([str(source), "--time", "ts", "--aggregate", "n=count()"])
 
@@ -435,3 +447,9 @@ def test_reason_is_the_frameworks_own_message():
     )
     assert reason(RuntimeError(text)) == "`sum(x)` of a window must fit."
     assert reason(RuntimeError("[SOME_ERROR] first line\nmore")) == "[SOME_ERROR] first line"
+    chained = "slicing.errors.FunctionFailed: first\nDuring handling ...\nslicing.errors.TooLarge: last\nat java"
+    assert reason(chained) == "last"
+    python = "[X] y\nTraceback (most recent call last):\n  File 'a'\n    import b\nModuleNotFoundError: No b\n\nat java"
+    assert reason(python) == "ModuleNotFoundError: No b"
+    assert reason(None) == ""
+    assert reason(RuntimeError()) == "RuntimeError"

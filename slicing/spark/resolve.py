@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from pyspark.sql import DataFrame
 from pyspark.sql import types as T
@@ -21,13 +22,15 @@ from slicing.emission.lateness import COUNTS, RECORDS
 from slicing.errors import InvalidType, InvalidValue, RowFailure, SlicingError
 from slicing.explain.costs import number
 from slicing.spark.columns import Key, check_time_type, kind_of_type
+from slicing.spark.counting import ordering, with_span
+from slicing.spark.kinds import check_kind
 from slicing.spark.late import DELAY, LATE
+from slicing.spark.names import Names
 from slicing.spark.query import EMISSION, Nesting, Query, Time
-from slicing.spark.sessions import check_session
 from slicing.windows.clock import ProcessingTime
+from slicing.windows.counting import Counting
 from slicing.windows.durations import show
 from slicing.windows.family import Family
-from slicing.windows.session import Session
 from slicing.windows.several import end_together
 from slicing.windows.unbounded import Unbounded
 from slicing.windows.window import Window
@@ -39,9 +42,9 @@ _OPEN = 'Say `.emit(on_update())`, or for example `.emit(early(every="10 seconds
 
 def resolve(
     frame: DataFrame,
-    keys: tuple[str, ...],
+    keys: tuple[Any, ...],
     window: Window,
-    time: str | ProcessingTime | None,
+    time: Any,
     named: Mapping[str, Bound | Struct],
     tree: str,
     grace: int,
@@ -52,36 +55,43 @@ def resolve(
     streaming = frame.isStreaming
     if streaming:
         _check_source(frame)
-    known = Time.of(time, window, streaming)
-    ntz = isinstance(time, str) and _check_time(frame, time, streaming and known is Time.EVENT)
+    known, names = Time.of(time, window, streaming), Names(frame)
+    timed_by = None if time is None or isinstance(time, ProcessingTime) else names.field(time, "time column")
+    ntz = timed_by is not None and _check_time(names.frame, timed_by, streaming and known is Time.EVENT)
     _check_clock(known, window, streaming, grace, emission)
-    if isinstance(window, Session):
-        check_session(frame, window, tree, known is Time.CLOCK, emission if streaming else ON_CLOSE)
-    resolved = tuple(Key(name, _field(frame, name, "key column").dataType) for name in keys)
-    _check_names(keys, _output_names(named, window), window, emission if streaming else ON_CLOSE, late)
-    frame, results = _computed(frame, _flat(named))
+    check_kind(names.frame, window, tree, known is Time.CLOCK, emission if streaming else ON_CLOSE)
+    resolved = tuple(map(names.key, keys))
+    outputs = tuple(key.name for key in resolved)
+    _check_names(outputs, _output_names(named, window), window, emission if streaming else ON_CLOSE, late)
+    results = {name: _named(bound, names) for name, bound in _flat(named).items()}
+    frame = names.frame
     fields = tuple(field for key in resolved for _, field in key.leaves()) or (_NO_KEY,)
     columns = tuple(dict.fromkeys(c for bound in results.values() for c in bound.inputs if c != EVENT_TIME))
-    kinds = {name: kind_of_type(_field(frame, name, "column").dataType, name, "column") for name in columns}
+    kinds = {name: kind_of_type(frame.schema[name].dataType, name, "column") for name in columns}
     kernels = tuple(kernel(name, _resolved(bound, kinds)) for name, bound in results.items())
-    shape = Shape(window.family, fields, kernels)
     arguments = tuple(
         tuple(-1 if column == EVENT_TIME else columns.index(column) for column in bound.inputs)
         for bound in results.values()
     )
+    if time is None:
+        _check_untimed(results)
+    if isinstance(window, Counting):
+        columns += ordering(window, streaming)
+        kernels, arguments = with_span(kernels, arguments, timed_by)
+    shape = Shape(window.family, fields, kernels)
     if late == RECORDS:
-        _check_columns(columns)
+        _check_columns(columns, resolved)
+    _check_eager(window, kernels, tree)
     families = window.family.families
     trees = tuple(_tree(each, shape.over(family), tree) for family in families for each in kernels)
-    if isinstance(window, (Unbounded, Session)) and EAGER in trees:
-        name, keeps = kernels[trees.index(EAGER)].label, "keeps totals" if isinstance(window, Unbounded) else "merges"
-        raise InvalidValue(f"{window} {keeps}, and `{name}` is eager: it has no partials. Give it a `combine`.")
+    if isinstance(window, Counting) and EAGER in trees:
+        trees = (EAGER,) * len(trees)
     if len(families) > 1:
         _check_several(window, families, kernels, trees, emission if streaming else ON_CLOSE)
     for name, bound in results.items():
         if isinstance(bound.source, Aggregate) or bound.own:
             trial(kernels[list(results).index(name)], [kinds.get(column, "bigint") for column in bound.columns])
-    if streaming and not isinstance(window, Unbounded):
+    if streaming and window.by_time:
         _check_short(window, grace)
     if streaming:
         _check_limited(window, results)
@@ -92,7 +102,7 @@ def resolve(
         frame,
         resolved,
         window,
-        time if isinstance(time, str) else "",
+        "" if timed_by is None else timed_by.name,
         known,
         ntz,
         shape,
@@ -103,15 +113,11 @@ def resolve(
     )
 
 
-def _computed(frame: DataFrame, results: dict[str, Bound]) -> tuple[DataFrame, dict[str, Bound]]:
-    """Conditions that are Columns as columns with their texts as names, the same ones once."""
-    for name, bound in results.items():
-        if not isinstance(bound.condition, (str, type(None))):
-            text = str(bound.condition).removeprefix("Column<'").removesuffix("'>")
-            if text not in frame.columns:
-                frame = frame.withColumn(text, bound.condition)
-            results[name] = replace(bound, condition=text)
-    return frame, results
+def _named(bound: Bound, names: Names) -> Bound:
+    """The same of columns by name, with those of Spark's Columns computed."""
+    columns = [c if isinstance(c, str) and c == EVENT_TIME else names.field(c, "column").name for c in bound.columns]
+    condition = None if bound.condition is None else names.field(bound.condition, "column").name
+    return replace(bound, columns=tuple(columns), condition=condition)
 
 
 def _flat(named: Mapping[str, Bound | Struct], within: str = "") -> dict[str, Bound]:
@@ -138,17 +144,22 @@ def _resolved(bound: Bound, kinds: Mapping[str, str]) -> Aggregate:
     return bound.resolve(tuple("bigint" if c == EVENT_TIME else kinds[c] for c in bound.columns))
 
 
-def _field(frame: DataFrame, name: str, what: str) -> T.StructField:
-    if name not in frame.columns:
-        raise InvalidValue(f"{what} `{name}` does not exist; the columns are {', '.join(frame.columns)}.")
-    if frame.columns.count(name) > 1:
-        raise InvalidValue(
-            f"{what} `{name}` is ambiguous: {frame.columns.count(name)} columns have this name. Rename one."
-        )
-    return frame.schema[name]
+def _check_untimed(results: Mapping[str, Bound]) -> None:
+    for name, bound in results.items():
+        if EVENT_TIME in bound.inputs:
+            raise InvalidValue(
+                f"`{name}` is {bound.label}, which goes by the event time, and no time is given. "
+                'Name its column, for example time="ts".'
+            )
 
 
-def _check_columns(columns: tuple[str, ...]) -> None:
+def _check_columns(columns: tuple[str, ...], keys: tuple[Key, ...]) -> None:
+    for key in keys:
+        if key.name != key.source and key.name in columns:
+            raise InvalidValue(
+                f'with `.late("records")` the key `{key.name}`, computed as `{key.source}`, and the column '
+                f"`{key.name}` would share a name in late records. Give the key another one with `.alias(...)`."
+            )
     if LATE in map(str.casefold, columns):
         raise InvalidValue(
             f'with `.late("records")` a column cannot be called `{LATE}`, as late records have a column of that name. '
@@ -180,7 +191,7 @@ def _check_several(
 
 def _check_names(keys: tuple[str, ...], results: Sequence[str], window: Window, emission: Emission, late: str) -> None:
     more = () if emission.once else ("emission", "revision", *(("old",) if emission.what == WITH_OLD else ()))
-    times = ("window_end",) if window.wide else ("window", *(("windows",) if window.names else ()))
+    times = ("window_end",) if window.wide else (*window.columns, *(("windows",) if window.names else ()))
     reserved = (*times, *more, *(() if late == COUNTS else (LATE,)))
     taken = {*reserved, *map(str.casefold, keys)}
     for name in keys:
@@ -220,6 +231,15 @@ def _tree(each: Kernel, shape: Shape, wanted: str) -> str:
     return best if wanted == "auto" or best in (EAGER, "recompute") else wanted
 
 
+def _check_eager(window: Window, kernels: Sequence[Kernel], wanted: str) -> None:
+    """Refuse what has no partials where there must be some."""
+    eager = [k.label for k in kernels if wanted == EAGER or k.aggregate.eager or k.aggregate.combine is None]
+    if window.keeps and eager:
+        raise InvalidValue(
+            f"{window} {window.keeps}, and `{eager[0]}` is eager: it has no partials. Give it a `combine`."
+        )
+
+
 def _check_ratio(name: str, slicing: Family) -> None:
     ratio = slicing.ratio
     if ratio > EAGER_RATIO:
@@ -232,9 +252,9 @@ def _check_ratio(name: str, slicing: Family) -> None:
         )
 
 
-def _check_time(frame: DataFrame, time: str, streaming: bool) -> bool:
+def _check_time(frame: DataFrame, field: T.StructField, streaming: bool) -> bool:
     """Whether the time column is timestamp_ntz."""
-    field = _field(frame, time, "time column")
+    time = field.name
     check_time_type(time, field.dataType)
     ntz = isinstance(field.dataType, T.TimestampNTZType)
     if streaming and DELAY not in field.metadata:
@@ -280,7 +300,7 @@ def _check_limited(window: Window, results: Mapping[str, Bound]) -> None:
                 "never closes, that has to be bounded. Say how many a key may have, for example `limit=10_000`: more "
                 "are an error."
             )
-        if bound.unlimited and window.family.ratio > 1:
+        if bound.unlimited and window.by_time and window.family.ratio > 1:
             raise InvalidValue(
                 f"`{name}` is {bound.label}, which keeps {bound.unlimited} of a window; on a stream whose windows "
                 f"overlap, here R = {number(window.family.ratio)}, that has to be bounded. Say how many a "
@@ -316,7 +336,7 @@ def _check_emission(emission: Emission, grace: int, kernels: tuple[Kernel, ...])
 
 def _check_short(window: Window, grace: int) -> None:
     rule = "must be at least 1 ms on a stream, whose watermark counts milliseconds; got"
-    if window.family.shortest < 1000 and not isinstance(window, Session):
+    if window.family.shortest < window.finest:
         raise InvalidValue(f"edges of windows {rule} {show(window.family.shortest)} for {window}.")
     if 0 < grace < 1000:
         raise InvalidValue(f"`grace` {rule} {show(grace)}.")

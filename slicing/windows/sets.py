@@ -9,9 +9,7 @@ from functools import cached_property
 from typing import cast
 
 from slicing.errors import InvalidType, InvalidValue, excerpt
-from slicing.windows.session import Session
 from slicing.windows.several import Several, end_together, leader, several, share_windows
-from slicing.windows.unbounded import Unbounded
 from slicing.windows.window import Window
 
 
@@ -40,6 +38,15 @@ class Set(Window):
         """The windows of all kinds that hold an instant, in their order."""
         return [window for member in self.members for window in member.windows_of(instant)]
 
+    @property
+    def parts(self) -> tuple[Window, ...]:
+        """The windows of the set."""
+        return self.members
+
+    def between(self, low: int, high: int, most: int = 1000) -> list[tuple[int, int]]:
+        """Those of all kinds, `most` of each, in their order."""
+        return [window for member in self.members for window in member.between(low, high, most)]
+
     def __repr__(self) -> str:
         if self.names is None:
             return ", ".join(map(repr, self.members))
@@ -55,8 +62,8 @@ def windows_of_call(given: Sequence[object], named: Mapping[str, Window], long: 
     for window in (*given, *named.values()):
         if not isinstance(window, Window):
             raise InvalidType(
-                "`window` must be made with `hopping`, `tumbling`, `cumulating`, `session` or `by_edges`; "
-                f"got {excerpt(window)}."
+                "`window` must be made with `hopping`, `tumbling`, `cumulating`, `session`, `sliding`, `counting` or "
+                f"`by_edges`; got {excerpt(window)}."
             )
     if given and named:
         raise InvalidValue(
@@ -69,14 +76,8 @@ def windows_of_call(given: Sequence[object], named: Mapping[str, Window], long: 
     if len(windows) == 1:
         return windows[0]
     for window in (*windows, *named.values()):
-        if isinstance(window, Unbounded):
-            raise InvalidValue(
-                f"{window} shares no slices with other windows, as it never closes. Give it a call alone."
-            )
-        if isinstance(window, Session):
-            raise InvalidValue(
-                f"{window} shares no slices with other windows, as records decide where it ends. Give it a call alone."
-            )
+        if window.alone:
+            raise InvalidValue(f"{window} shares no slices with other windows, {window.alone}. Give it a call alone.")
     if named:
         return _named(dict(named), long)
     if long:
