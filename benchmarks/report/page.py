@@ -28,8 +28,9 @@ changelog checkpoints and on its default state store, and the faster one counts.
 ([deploy](deploy.md#arrow-batches-without-a-limit-of-bytes)); what Spark's own limit costs is a line below. A ratio is
 printed only if the same two queries, on the workload or on a cut of it, wrote equal rows into Parquet: as many, with
 the same sum of hashes over keys, windows and exact columns, and float sums within 1e-12 of the sum of absolute values;
-where ours is compared with ours, each wrote the rows that Spark has for it. Goals are what the project has set itself,
-also where it does not reach them."""
+where ours is compared with ours, each wrote the rows that Spark has for it. Where that is ours of an older commit, each
+has a process of its own; they take turns, a whole run at a time, and the best one of each counts. Goals are what the
+project has set itself, also where it does not reach them."""
 
 FLINK = """\
 Measured by hand with `python -m benchmarks.comparisons.flink`, which says how; `make bench` does not. It is the
