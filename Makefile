@@ -84,7 +84,7 @@ docs-test: docs-written ## write them, and run every code block of README and do
 	$(BIN)/python -m pytest tests/test_docs.py $(ARGS)
 
 docs-release: $(DOCS) docs-written ## put the site of VERSION=0.2 on the branch gh-pages, beside those of other tags
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mike deploy --update-aliases $(VERSION) latest
+	NO_MKDOCS_2_WARNING=1 PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/mike deploy --update-aliases $(VERSION) latest
 
 test-site: docs ## open the site in headless Chromium (Debian: apt-get install chromium)
 	$(BIN)/python -m pytest -m browser tests/test_site.py $(ARGS)

@@ -1,8 +1,10 @@
 """The ready-made aggregates. Each is a function of a column's name and returns a bound `Aggregate`.
 
-Some have several names, those of Spark's functions of the same meaning: `avg` is `mean`.
+Some have several names, those of Spark's functions of the same meaning: `avg` is `mean`. A column is given by name, or
+as a Column of Spark: `sum(F.col("amount") * 2)`.
 """
 
+from combinators import _common
 from combinators.collected import collect_list, collect_set, first_n, last_n, string_agg
 from combinators.counts import count
 from combinators.distinct import approx_count_distinct, count_distinct
@@ -16,6 +18,10 @@ from combinators.pairs import corr, covar_pop, covar_samp, regr_intercept, regr_
 from combinators.quantiles import approx_percentile, median, percentile, percentile_relative
 from combinators.rates import counter_rate, delta, ewma, ohlc, time_in_state, time_weighted_mean
 from combinators.sums import mean, sum
+
+# What is public prints as its call; the functions themselves stay where doctests find them.
+for _each in [name for name, value in globals().items() if callable(value) and name != "struct"]:
+    globals()[_each] = _common.printed(globals()[_each])
 
 any = bool_or
 array_agg = collect_list

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
-from typing import Any, TypeAlias
+from dataclasses import replace
+from functools import partial, wraps
+from typing import Any, ParamSpec, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
+from slicing.aggregates.aggregate import Bound
 from slicing.aggregates.fields import FLOATS, INTEGERS, decimal_of
+from slicing.aggregates.guesses import written
 from slicing.errors import InvalidType
 
 Array: TypeAlias = npt.NDArray[Any]
+P = ParamSpec("P")
+R = TypeVar("R")
 
 ANY_DECIMAL = "decimal(p,s)"
 """Stands for the decimals of every precision and scale in lists of kinds."""
@@ -53,3 +58,19 @@ def shown(value: Array, hidden: Array) -> Array:
 def unless_empty(n_a: Array, n_b: Array, a: Array, b: Array, merged: Array) -> Array:
     """A field of two merged partials; an empty side must leave the other one as it is, to the last bit."""
     return np.where(n_a == 0, b, np.where(n_b == 0, a, merged))
+
+
+def printed(combinator: Callable[P, R]) -> Callable[P, R]:
+    """A combinator whose values print as the call that made them.
+
+    >>> printed(lambda *columns, **options: Bound(max, columns))("x", limit=3)
+    C.<lambda>('x', limit=3)
+    """
+
+    @wraps(combinator)
+    def call(*args: P.args, **kwargs: P.kwargs) -> R:
+        given = [*map(written, args), *(f"{name}={written(value)}" for name, value in kwargs.items())]
+        made = combinator(*args, **kwargs)
+        return replace(made, call=f"C.{combinator.__name__}({', '.join(given)})") if isinstance(made, Bound) else made
+
+    return call

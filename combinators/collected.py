@@ -12,7 +12,7 @@ from combinators._common import ATOMIC, Array, constant, require, shown
 from combinators._counted import by_time, checked_limit, counted, lowered
 from combinators._items import Items
 from combinators._tables import Joined, Layout, Limit, Tables, lists
-from slicing.aggregates.aggregate import EVENT_TIME, Aggregate, Bound, Condition, Gathered
+from slicing.aggregates.aggregate import EVENT_TIME, Aggregate, Bound, Condition, Gathered, Input
 from slicing.errors import InvalidType, InvalidValue, excerpt
 
 _CAST = "Choose or compute an atomic column first."
@@ -20,7 +20,7 @@ _TEXT = 'Cast it first, for example `withColumn("x", F.col("x").cast("string"))`
 _MOST = 1_000_000
 
 
-def collect_list(column: str, *, limit: int | None = None, where: Condition = None) -> Bound:
+def collect_list(column: Input, *, limit: int | None = None, where: Condition = None) -> Bound:
     """The values of `column` as an array, in the order of event time, of equal times the smaller value first.
 
     Nulls are left out; no value gives an empty array, never null. By a table of times and values: 24 bytes for each
@@ -34,7 +34,7 @@ def collect_list(column: str, *, limit: int | None = None, where: Condition = No
     return _all(f"collect_list({column})", column, limit, ATOMIC, _CAST, _in_order, "array<{kind}>").where(where)
 
 
-def collect_set(column: str, *, limit: int | None = None, where: Condition = None) -> Bound:
+def collect_set(column: Input, *, limit: int | None = None, where: Condition = None) -> Bound:
     """The different values of `column` as an array, ascending; 0.0 and -0.0 are one, and so are all NaN.
 
     Nulls are left out; no value gives an empty array, never null. By a table of the values and how often each occurs:
@@ -50,7 +50,7 @@ def collect_set(column: str, *, limit: int | None = None, where: Condition = Non
     return counted(label, column, limits, ATOMIC, _CAST, _different, "array<{kind}>").where(where)
 
 
-def string_agg(column: str, delimiter: str = ",", *, limit: int | None = None, where: Condition = None) -> Bound:
+def string_agg(column: Input, delimiter: str = ",", *, limit: int | None = None, where: Condition = None) -> Bound:
     """The texts of `column` joined by `delimiter`, in the order of event time, of equal times the smaller text first.
 
     Nulls are left out; no text gives null. Cost, `limit` and errors as for `collect_list`, but for a column that is not
@@ -65,7 +65,7 @@ def string_agg(column: str, delimiter: str = ",", *, limit: int | None = None, w
     return _all(label, column, limit, ("string",), _TEXT, partial(_text, delimiter), "{kind}").where(where)
 
 
-def first_n(column: str, n: int, *, where: Condition = None) -> Bound:
+def first_n(column: Input, n: int, *, where: Condition = None) -> Bound:
     """The first `n` values of `column` by event time as an array, of equal times the smaller value first.
 
     Nulls are left out; no value gives an empty array, never null. By a table of at most `n` times and values, 24 bytes
@@ -79,7 +79,7 @@ def first_n(column: str, n: int, *, where: Condition = None) -> Bound:
     return _some("first_n", column, n, _earliest).where(where)
 
 
-def last_n(column: str, n: int, *, where: Condition = None) -> Bound:
+def last_n(column: Input, n: int, *, where: Condition = None) -> Bound:
     """The last `n` values of `column` by event time as an array, in the order of time, then of value.
 
     Nulls are left out; no value gives an empty array, never null. Cost and errors as for `first_n`. Reference: a sort

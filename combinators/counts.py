@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from combinators._common import Array, constant
-from slicing.aggregates.aggregate import Aggregate, Bound, Condition, fieldwise
+from slicing.aggregates.aggregate import Aggregate, Bound, Condition, Input, fieldwise
 
 
-def count(column: str | None = None, *, where: Condition = None) -> Bound:
-    """How many records a window holds, or how many of them have a value in `column`.
+def count(column: Input | None = None, *, where: Condition = None) -> Bound:
+    """How many records a window holds, as with "*", or how many of them have a value in `column`.
 
     Nothing counted gives 0, never null. Returns bigint, for a column of any kind. Exact; invertible: 2 combines a
     window. Reference: Spark's `count`.
@@ -19,8 +19,9 @@ def count(column: str | None = None, *, where: Condition = None) -> Bound:
     >>> count().resolve(()).agg(np.zeros(3, np.int64))
     array([1, 1, 1])
     """
-    columns = () if column is None else (column,)
-    return Bound(_count, columns, f"count({column or ''})").where(where)
+    if column is None or (isinstance(column, str) and column == "*"):
+        return Bound(_count, (), "count()").where(where)
+    return Bound(_count, (column,), f"count({column})").where(where)
 
 
 def _count(*_kinds: str) -> Aggregate:

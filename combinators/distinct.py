@@ -19,7 +19,7 @@ from combinators._counted import checked_limit, counted
 from combinators._items import Items
 from combinators._packed import packed, unpacked
 from combinators._tables import Limit, Tables
-from slicing.aggregates.aggregate import Aggregate, Bound, Condition, Gathered
+from slicing.aggregates.aggregate import Aggregate, Bound, Condition, Gathered, Input
 from slicing.blocks.hashing import hashes, mixed
 from slicing.errors import InvalidValue, excerpt
 
@@ -31,7 +31,7 @@ _RANKS = 52
 _SALT = np.uint64(0x9E3779B97F4A7C15)
 
 
-def count_distinct(column: str, *, limit: int | None = None, where: Condition = None) -> Bound:
+def count_distinct(column: Input, *, limit: int | None = None, where: Condition = None) -> Bound:
     """How many different values `column` has; 0.0 and -0.0 are one, and so are all NaN.
 
     No value gives 0, never null. Returns bigint. Exact, by a table of the values and how often each occurs: 16 bytes
@@ -47,7 +47,7 @@ def count_distinct(column: str, *, limit: int | None = None, where: Condition = 
     return counted(label, column, limits, ATOMIC, _CAST, _sizes, "bigint").where(where)
 
 
-def approx_count_distinct(column: str, rsd: float = 0.05, *, where: Condition = None) -> Bound:
+def approx_count_distinct(column: Input, rsd: float = 0.05, *, where: Condition = None) -> Bound:
     """About how many different values `column` has; `rsd` is the relative standard deviation of the error, at most.
 
     No value gives 0, never null. Returns bigint. A partial has 2^p bytes, p the least with 1.106 / sqrt(2^p) <= rsd:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from combinators._common import ATOMIC, Array, constant, require, shown
-from slicing.aggregates.aggregate import EVENT_TIME, Aggregate, Bound, Condition
+from slicing.aggregates.aggregate import EVENT_TIME, Aggregate, Bound, Condition, Input
 from slicing.aggregates.fields import FLOATS, INTEGERS, numpy_type
 
 _INT64 = np.iinfo(np.int64)
@@ -20,7 +20,7 @@ ORDERED = ("boolean", *INTEGERS, *FLOATS, "date", "timestamp", "timestamp_ntz")
 """The kinds by which an end may go: those that are numbers in a partial."""
 
 
-def first(column: str, *, where: Condition = None) -> Bound:
+def first(column: Input, *, where: Condition = None) -> Bound:
     """The value of `column` in the record with the smallest event time; of equal times the smaller value.
 
     Null is the smallest value and NaN the largest; a null at the smallest time gives null, and so do no records. The
@@ -34,7 +34,7 @@ def first(column: str, *, where: Condition = None) -> Bound:
     return Bound(partial(_by_time, label, False), (column, EVENT_TIME), label).where(where)
 
 
-def last(column: str, *, where: Condition = None) -> Bound:
+def last(column: Input, *, where: Condition = None) -> Bound:
     """The value of `column` in the record with the largest event time; of equal times the smaller value.
 
     Null is the smallest value and NaN the largest; a null at the largest time gives null, and so do no records. The
@@ -48,7 +48,7 @@ def last(column: str, *, where: Condition = None) -> Bound:
     return Bound(partial(_by_time, label, True), (column, EVENT_TIME), label).where(where)
 
 
-def min_by(column: str, by: str, *, where: Condition = None) -> Bound:
+def min_by(column: Input, by: Input, *, where: Condition = None) -> Bound:
     """The value of `column` in the record in which `by` is least; of equal ones the smaller value.
 
     Records in which `by` is null are left out, NaN is the largest; null at the least gives null, and so do no records.
@@ -63,7 +63,7 @@ def min_by(column: str, by: str, *, where: Condition = None) -> Bound:
     return Bound(partial(_end_of, label, False), (column, by), label).where(where)
 
 
-def max_by(column: str, by: str, *, where: Condition = None) -> Bound:
+def max_by(column: Input, by: Input, *, where: Condition = None) -> Bound:
     """The value of `column` in the record in which `by` is greatest; of equal ones the smaller value.
 
     Records in which `by` is null are left out, NaN is the largest; null at the greatest gives null, and so do no

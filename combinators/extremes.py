@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 
 from combinators._common import ATOMIC, Array, constant, require, shown
-from slicing.aggregates.aggregate import Aggregate, Bound, Condition, fieldwise
+from slicing.aggregates.aggregate import Aggregate, Bound, Condition, Input, fieldwise
 from slicing.aggregates.fields import FLOATS, INTEGERS, numpy_type
 
 _CAST = "Choose or compute an atomic column first."
 
 
-def min(column: str, *, where: Condition = None) -> Bound:
+def min(column: Input, *, where: Condition = None) -> Bound:
     """The smallest value of `column`; NaN is larger than every number.
 
     No value gives null. The result has the column's kind. Not invertible: 4 combines a window on average, 2 sqrt(n) at
@@ -28,7 +28,7 @@ def min(column: str, *, where: Condition = None) -> Bound:
     return Bound(partial(_min_of, label), (column,), label).where(where)
 
 
-def max(column: str, *, where: Condition = None) -> Bound:
+def max(column: Input, *, where: Condition = None) -> Bound:
     """The largest value of `column`; NaN is larger than every number.
 
     No value gives null. The result has the column's kind. Not invertible: 4 combines a window on average, 2 sqrt(n) at
@@ -42,7 +42,7 @@ def max(column: str, *, where: Condition = None) -> Bound:
     return Bound(partial(_max_of, label), (column,), label).where(where)
 
 
-def any_value(column: str, *, where: Condition = None) -> Bound:
+def any_value(column: Input, *, where: Condition = None) -> Bound:
     """Some value of `column`; here always the smallest, so that it does not depend on the order of records.
 
     Nulls are left out; no value gives null. The result has the column's kind. Cost and errors as for `min`. Reference:

@@ -19,7 +19,7 @@ from combinators._counted import checked_limit, counted
 from combinators._items import Items, as_doubles
 from combinators._packed import counters, tallied, unpacked
 from combinators._tables import Layout, Limit, Tables, lists, tabled
-from slicing.aggregates.aggregate import Aggregate, Bound, Condition, Gathered
+from slicing.aggregates.aggregate import Aggregate, Bound, Condition, Gathered, Input
 from slicing.errors import InvalidValue, excerpt
 
 _ATOMIC = "Choose or compute an atomic column first."
@@ -28,7 +28,7 @@ _MOST_EDGES = 10_000
 _MOST_VALUES = 1_000_000
 
 
-def mode(column: str, *, limit: int | None = None, where: Condition = None) -> Bound:
+def mode(column: Input, *, limit: int | None = None, where: Condition = None) -> Bound:
     """The most frequent value of `column`, of several the smallest.
 
     No value gives null. The result has the column's kind. Exact, by a table of the values and how often each occurs:
@@ -45,7 +45,7 @@ def mode(column: str, *, limit: int | None = None, where: Condition = None) -> B
 
 
 def top_k(
-    column: str,
+    column: Input,
     k: int,
     *,
     exact: bool = True,
@@ -77,7 +77,7 @@ def top_k(
     return Bound(partial(_near, label, k, _kept(k, error)), (column,), label).where(where)
 
 
-def histogram(column: str, edges: Sequence[float], *, where: Condition = None) -> Bound:
+def histogram(column: Input, edges: Sequence[float], *, where: Condition = None) -> Bound:
     """How many values of `column` lie between neighbouring `edges`: in [a, b), and in [a, b] for the last two.
 
     Values outside and NaN are left out; no value gives zeros, never null. Returns array<bigint>, one shorter than

@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 
 from combinators._common import Array, constant, require, shown
-from slicing.aggregates.aggregate import Aggregate, Bound, Condition, fieldwise
+from slicing.aggregates.aggregate import Aggregate, Bound, Condition, Input, fieldwise
 
 _CAST = "Compute a boolean column first, for example with `withColumn`."
 
 
-def count_if(column: str, *, where: Condition = None) -> Bound:
+def count_if(column: Input, *, where: Condition = None) -> Bound:
     """In how many records the boolean `column` is true.
 
     Nothing counted gives 0, never null. Returns bigint. Exact; invertible: 2 combines a window. Raises InvalidType for
@@ -27,7 +27,7 @@ def count_if(column: str, *, where: Condition = None) -> Bound:
     return Bound(partial(_count_if, label), (column,), label).where(where)
 
 
-def bool_and(column: str, *, where: Condition = None) -> Bound:
+def bool_and(column: Input, *, where: Condition = None) -> Bound:
     """Whether the boolean `column` is true in all records that have a value.
 
     No value gives null. Returns boolean. Exact; invertible, as both outcomes are counted: 2 combines a window. Raises
@@ -39,7 +39,7 @@ def bool_and(column: str, *, where: Condition = None) -> Bound:
     return _of_counts("bool_and", column, _all).where(where)
 
 
-def bool_or(column: str, *, where: Condition = None) -> Bound:
+def bool_or(column: Input, *, where: Condition = None) -> Bound:
     """Whether the boolean `column` is true in one record at least.
 
     No value gives null. Returns boolean. Exact; invertible, as both outcomes are counted: 2 combines a window. Raises

@@ -14,13 +14,13 @@ from typing import Any
 import numpy as np
 
 from combinators._common import NUMBERS, Array, constant, require, shown, unless_empty
-from slicing.aggregates.aggregate import Aggregate, Bound, Condition, Gathered
+from slicing.aggregates.aggregate import Aggregate, Bound, Condition, Gathered, Input
 
 _MEANINGS = ("n", "mean", "m2", "m3", "m4")
 _CAST = 'Cast it first, for example `withColumn("x", F.col("x").cast("double"))`.'
 
 
-def variance(column: str, *, where: Condition = None) -> Bound:
+def variance(column: Input, *, where: Condition = None) -> Bound:
     """The sample variance of `column`: squared distances from the mean over n - 1.
 
     Fewer than two values give null. Returns double; NaN if one value is NaN or infinite. Not invertible: 4 combines a
@@ -33,7 +33,7 @@ def variance(column: str, *, where: Condition = None) -> Bound:
     return _moment("variance", column, _variance, 1).where(where)
 
 
-def variance_pop(column: str, *, where: Condition = None) -> Bound:
+def variance_pop(column: Input, *, where: Condition = None) -> Bound:
     """The population variance of `column`: squared distances from the mean over n.
 
     No value gives null, one value 0. Returns double; NaN if one value is NaN or infinite. Cost and errors as for
@@ -45,7 +45,7 @@ def variance_pop(column: str, *, where: Condition = None) -> Bound:
     return _moment("variance_pop", column, _variance, 0).where(where)
 
 
-def stddev(column: str, *, where: Condition = None) -> Bound:
+def stddev(column: Input, *, where: Condition = None) -> Bound:
     """The sample standard deviation of `column`: the square root of `variance`.
 
     Fewer than two values give null. Returns double; NaN if one value is NaN or infinite. Cost and errors as for
@@ -57,7 +57,7 @@ def stddev(column: str, *, where: Condition = None) -> Bound:
     return _moment("stddev", column, _stddev, 1).where(where)
 
 
-def stddev_pop(column: str, *, where: Condition = None) -> Bound:
+def stddev_pop(column: Input, *, where: Condition = None) -> Bound:
     """The population standard deviation of `column`: the square root of `variance_pop`.
 
     No value gives null, one value 0. Returns double; NaN if one value is NaN or infinite. Cost and errors as for
@@ -69,7 +69,7 @@ def stddev_pop(column: str, *, where: Condition = None) -> Bound:
     return _moment("stddev_pop", column, _stddev, 0).where(where)
 
 
-def skewness(column: str, *, where: Condition = None) -> Bound:
+def skewness(column: Input, *, where: Condition = None) -> Bound:
     """The skewness of `column`: the mean cube of distances from the mean, in standard deviations of the population.
 
     Values that do not vary give null, and so do fewer than two. Returns double; NaN if one value is NaN or infinite.
@@ -82,7 +82,7 @@ def skewness(column: str, *, where: Condition = None) -> Bound:
     return Bound(partial(_powers_of, label, 3, _skewness), (column,), label).where(where)
 
 
-def kurtosis(column: str, *, where: Condition = None) -> Bound:
+def kurtosis(column: Input, *, where: Condition = None) -> Bound:
     """The excess kurtosis of `column`: the mean fourth power of distances over the squared variance, less 3.
 
     Values that do not vary give null, and so do fewer than two. Returns double; NaN if one value is NaN or infinite.

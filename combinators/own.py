@@ -8,13 +8,13 @@ from functools import partial
 from typing import Any
 
 from combinators._common import ATOMIC, constant, require
-from slicing.aggregates.aggregate import Aggregate, Bound, Condition, Struct
+from slicing.aggregates.aggregate import Aggregate, Bound, Condition, Input, Struct
 from slicing.errors import InvalidType, excerpt
 
 _CAST = "Choose or compute an atomic column first."
 
 
-def reduce(function: Callable[[Any, Any], Any], column: str, *, where: Condition = None) -> Bound:
+def reduce(function: Callable[[Any, Any], Any], column: Input, *, where: Condition = None) -> Bound:
     """The values of `column` reduced to one by an associative and commutative `function` of two values.
 
     No value gives null, one that value. The result has the column's kind. The function is called row by row; that it

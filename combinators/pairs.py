@@ -13,13 +13,13 @@ from typing import Any
 import numpy as np
 
 from combinators._common import NUMBERS, Array, constant, require, shown, unless_empty
-from slicing.aggregates.aggregate import Aggregate, Bound, Condition
+from slicing.aggregates.aggregate import Aggregate, Bound, Condition, Input
 
 _CAST = 'Cast it first, for example `withColumn("x", F.col("x").cast("double"))`.'
 _FIELDS = ("n bigint", "mean_x double", "mean_y double", "together double", "m2_x double", "m2_y double")
 
 
-def covar_samp(x: str, y: str, *, where: Condition = None) -> Bound:
+def covar_samp(x: Input, y: Input, *, where: Condition = None) -> Bound:
     """The sample covariance of two columns: products of distances from the means over n - 1.
 
     Records in which one value is null are left out; fewer than two others give null. Returns double; NaN if one value
@@ -32,7 +32,7 @@ def covar_samp(x: str, y: str, *, where: Condition = None) -> Bound:
     return _pair("covar_samp", x, y, partial(_covariance, 1)).where(where)
 
 
-def covar_pop(x: str, y: str, *, where: Condition = None) -> Bound:
+def covar_pop(x: Input, y: Input, *, where: Condition = None) -> Bound:
     """The population covariance of two columns: products of distances from the means over n.
 
     No record with both values gives null, one 0. Returns double. Cost and errors as for `covar_samp`. Reference:
@@ -44,7 +44,7 @@ def covar_pop(x: str, y: str, *, where: Condition = None) -> Bound:
     return _pair("covar_pop", x, y, partial(_covariance, 0)).where(where)
 
 
-def corr(x: str, y: str, *, where: Condition = None) -> Bound:
+def corr(x: Input, y: Input, *, where: Condition = None) -> Bound:
     """The correlation of two columns, Pearson's: -1 to 1.
 
     A column that does not vary gives null, and so do fewer than two records with both values. Returns double. Cost and
@@ -56,7 +56,7 @@ def corr(x: str, y: str, *, where: Condition = None) -> Bound:
     return _pair("corr", x, y, _correlation).where(where)
 
 
-def regr_slope(y: str, x: str, *, where: Condition = None) -> Bound:
+def regr_slope(y: Input, x: Input, *, where: Condition = None) -> Bound:
     """The slope of the line through the records (x, y) by least squares; the first column is the dependent one.
 
     An `x` that does not vary gives null. Returns double. Cost and errors as for `covar_samp`. Reference: Spark's
@@ -68,7 +68,7 @@ def regr_slope(y: str, x: str, *, where: Condition = None) -> Bound:
     return _pair("regr_slope", y, x, _slope).where(where)
 
 
-def regr_intercept(y: str, x: str, *, where: Condition = None) -> Bound:
+def regr_intercept(y: Input, x: Input, *, where: Condition = None) -> Bound:
     """Where the line through the records (x, y) by least squares meets x = 0; the first column is the dependent one.
 
     An `x` that does not vary gives null. Returns double. Cost and errors as for `covar_samp`. Reference: Spark's
@@ -80,7 +80,7 @@ def regr_intercept(y: str, x: str, *, where: Condition = None) -> Bound:
     return _pair("regr_intercept", y, x, _intercept).where(where)
 
 
-def regr_r2(y: str, x: str, *, where: Condition = None) -> Bound:
+def regr_r2(y: Input, x: Input, *, where: Condition = None) -> Bound:
     """Which share of the variance of `y` the line through the records (x, y) explains: the square of `corr`.
 
     An `x` that does not vary gives null, else a `y` that does not 1. Returns double. Cost and errors as for

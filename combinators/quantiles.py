@@ -21,7 +21,7 @@ from combinators._items import Items, as_doubles
 from combinators._packed import counters, tallied, unpacked
 from combinators._samples import Merged, check_installed, gathered, quantiles, samples_for
 from combinators._tables import Joined, Layout, Limit, Tables, parted
-from slicing.aggregates.aggregate import Aggregate, Bound, Condition, Gathered, Growth
+from slicing.aggregates.aggregate import Aggregate, Bound, Condition, Gathered, Growth, Input
 from slicing.aggregates.fields import FLOATS, INTEGERS, numpy_type
 from slicing.errors import InvalidValue, excerpt
 
@@ -34,7 +34,7 @@ _ZERO, _OFFSET, _INFINITE, _NAN = 0, 1 << 40, 1 << 41, 1 << 42
 _MOST_BINS = 1 << 16
 
 
-def percentile(column: str, percentage: Share, *, limit: int | None = None, where: Condition = None) -> Bound:
+def percentile(column: Input, percentage: Share, *, limit: int | None = None, where: Condition = None) -> Bound:
     """The exact percentile of `column`: between the two nearest values, in proportion.
 
     `percentage` is from 0 to 1, or several of them, for an array. No value gives null. Returns double, or
@@ -50,7 +50,7 @@ def percentile(column: str, percentage: Share, *, limit: int | None = None, wher
     return _exact(f"percentile({column}, {_shown(percentage)})", column, shares, returns, limit).where(where)
 
 
-def median(column: str, *, limit: int | None = None, where: Condition = None) -> Bound:
+def median(column: Input, *, limit: int | None = None, where: Condition = None) -> Bound:
     """The exact median of `column`: the middle value, or the mean of the two in the middle.
 
     No value gives null. Returns double. Cost and errors as for `percentile`. Reference: Spark's `median`.
@@ -61,7 +61,7 @@ def median(column: str, *, limit: int | None = None, where: Condition = None) ->
     return _exact(f"median({column})", column, (0.5,), "double", limit).where(where)
 
 
-def approx_percentile(column: str, percentage: Share, accuracy: int = 10_000, *, where: Condition = None) -> Bound:
+def approx_percentile(column: Input, percentage: Share, accuracy: int = 10_000, *, where: Condition = None) -> Bound:
     """A value of `column` whose rank is that of the percentile, within 1 / `accuracy` of the number of values.
 
     `percentage` is from 0 to 1, or several of them, for an array. No value gives null; NaN is the largest. The result
@@ -84,7 +84,7 @@ def approx_percentile(column: str, percentage: Share, accuracy: int = 10_000, *,
 
 
 def percentile_relative(
-    column: str,
+    column: Input,
     percentage: Share,
     error: float = 0.01,
     *,

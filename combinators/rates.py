@@ -19,7 +19,7 @@ from combinators.ends import first, last
 from combinators.extremes import max, min
 from combinators.own import struct
 from combinators.sums import sum
-from slicing.aggregates.aggregate import EVENT_TIME, Aggregate, Bound, Condition, Gathered, Struct
+from slicing.aggregates.aggregate import EVENT_TIME, Aggregate, Bound, Condition, Gathered, Input, Struct
 from slicing.errors import InvalidValue, excerpt
 from slicing.windows.durations import Duration, microseconds
 
@@ -29,7 +29,7 @@ _SECOND = 1e6
 _METHODS = ("last", "linear")
 
 
-def delta(column: str, *, where: Condition = None) -> Bound:
+def delta(column: Input, *, where: Condition = None) -> Bound:
     """The last value of `column` less the first one, by event time.
 
     Fewer than one value give null, one 0. Returns double. Not invertible: 4 combines a window on average, 2 sqrt(n) at
@@ -42,7 +42,7 @@ def delta(column: str, *, where: Condition = None) -> Bound:
     return Bound(partial(_delta, label), (column, EVENT_TIME), label).where(where)
 
 
-def counter_rate(column: str, *, limit: int | None = None, where: Condition = None) -> Bound:
+def counter_rate(column: Input, *, limit: int | None = None, where: Condition = None) -> Bound:
     """How much a counter grew in a second, from the first to the last record; one that falls began again at zero.
 
     Fewer than two different times give null. Returns double. By a table of times and values, 24 bytes for each record;
@@ -56,7 +56,7 @@ def counter_rate(column: str, *, limit: int | None = None, where: Condition = No
 
 
 def time_weighted_mean(
-    column: str, method: str = "last", *, limit: int | None = None, where: Condition = None
+    column: Input, method: str = "last", *, limit: int | None = None, where: Condition = None
 ) -> Bound:
     """The mean of `column` from the first to the last record, each value weighted by how long it lasts.
 
@@ -73,7 +73,7 @@ def time_weighted_mean(
     return _points(label, column, limit, partial(_weighted, method == "linear")).where(where)
 
 
-def time_in_state(column: str, *, limit: int | None = None, where: Condition = None) -> Bound:
+def time_in_state(column: Input, *, limit: int | None = None, where: Condition = None) -> Bound:
     """How long each value of `column` lasted, in seconds: each record's until the next one, the last one's not at all.
 
     Returns array<struct<state, seconds>>, by state, ascending; no value gives an empty array, never null. Of several
@@ -90,7 +90,7 @@ def time_in_state(column: str, *, limit: int | None = None, where: Condition = N
     return Bound(source, (column, EVENT_TIME), label, unlimited="" if limits.most else limits.what).where(where)
 
 
-def ewma(column: str, half_life: Duration, *, where: Condition = None) -> Bound:
+def ewma(column: Input, half_life: Duration, *, where: Condition = None) -> Bound:
     """The mean of `column` with weights that halve with each `half_life` before the last record of the window.
 
     No value gives null. Returns double. `half_life` is a duration, such as "10 minutes". Not invertible: 4 combines a
@@ -107,7 +107,7 @@ def ewma(column: str, half_life: Duration, *, where: Condition = None) -> Bound:
     return Bound(partial(_decaying, label, length), (column, EVENT_TIME), label).where(where)
 
 
-def ohlc(price: str, volume: str | None = None, *, where: Condition = None) -> Struct:
+def ohlc(price: Input, volume: Input | None = None, *, where: Condition = None) -> Struct:
     """The prices of a candlestick, a struct of open, high, low and close, and the sum of `volume` if it is given.
 
     Open and close go by event time, as in `first` and `last`; no record gives a struct of nulls. Cost, kinds and errors

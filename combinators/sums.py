@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from combinators._common import NUMBERS, Array, constant, require, shown
-from slicing.aggregates.aggregate import Aggregate, Bound, Condition, Fieldwise, fieldwise
+from slicing.aggregates.aggregate import Aggregate, Bound, Condition, Fieldwise, Input, fieldwise
 from slicing.aggregates.fields import FLOATS, decimal_of
 from slicing.errors import InvalidValue, ResultOverflow
 
@@ -29,7 +29,7 @@ _ROOMY = Context(prec=80)
 _CAST = 'Cast it first, for example `withColumn("x", F.col("x").cast("double"))`.'
 
 
-def sum(column: str, *, overflow: str = _ERROR, where: Condition = None) -> Bound:
+def sum(column: Input, *, overflow: str = _ERROR, where: Condition = None) -> Bound:
     """The sum of the values of `column`.
 
     No value gives null. Integers give bigint, float and double give double, decimal(p,s) gives decimal(p+10,s) with at
@@ -45,7 +45,7 @@ def sum(column: str, *, overflow: str = _ERROR, where: Condition = None) -> Boun
     return Bound(partial(_sum_of, label, _checked(overflow)), (column,), label).where(where)
 
 
-def mean(column: str, *, overflow: str = _ERROR, where: Condition = None) -> Bound:
+def mean(column: Input, *, overflow: str = _ERROR, where: Condition = None) -> Bound:
     """The arithmetic mean of the values of `column`.
 
     No value gives null. Integers, float and double give double, decimal(p,s) gives decimal(p+4,s+4), both at most 38,

@@ -1,38 +1,42 @@
 """Sliding windows for PySpark, assembled from slices.
 
-Names that need pyspark load it on first use; `laws` is loaded on first use too.
+Each name loads what it needs on first use: errors need nothing, windows numpy, some of the others pyspark.
 """
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from slicing.aggregates.aggregate import EVENT_TIME, Aggregate, Bound, Fieldwise, fieldwise
-from slicing.aggregates.tracing import traced
-from slicing.emission.emission import Emission, early, on_change, on_close, on_update
-from slicing.errors import (
-    FunctionFailed,
-    InvalidType,
-    InvalidValue,
-    MissingRequirement,
-    ResultOverflow,
-    SlicingError,
-    StateMismatch,
-    TooLarge,
-)
-from slicing.grouping import Grouped, Windowed, group_by
-from slicing.windows.clock import processing_time
-from slicing.windows.counting import counting
-from slicing.windows.session import session
-from slicing.windows.sliding import sliding
-from slicing.windows.unbounded import unbounded
-from slicing.windows.window import Hopping, Window, by_edges, cumulating, hopping, tumbling
+from slicing import errors
 
 if TYPE_CHECKING:
     from slicing import laws as laws
+    from slicing.aggregates.aggregate import EVENT_TIME, Aggregate, Bound, Fieldwise, fieldwise
+    from slicing.aggregates.tracing import traced
+    from slicing.emission.emission import Emission, early, on_change, on_close, on_update
+    from slicing.errors import (
+        FunctionFailed,
+        InvalidType,
+        InvalidValue,
+        MissingRequirement,
+        NoSuchMethod,
+        ResultOverflow,
+        SlicingError,
+        StateMismatch,
+        TooLarge,
+        reason,
+    )
+    from slicing.grouping import Grouped, Windowed, group_by
+    from slicing.spark.advice import advice, configure
     from slicing.spark.late import late_partials, late_records, results
     from slicing.spark.plausible import plausible
     from slicing.spark.progress import ProgressListener
     from slicing.timelines import draw
+    from slicing.windows.clock import processing_time
+    from slicing.windows.counting import counting
+    from slicing.windows.session import session
+    from slicing.windows.sliding import sliding
+    from slicing.windows.unbounded import unbounded
+    from slicing.windows.window import Hopping, Window, by_edges, cumulating, hopping, tumbling
 
 __version__ = "0.1.0"
 
@@ -48,6 +52,7 @@ __all__ = [
     "InvalidType",
     "InvalidValue",
     "MissingRequirement",
+    "NoSuchMethod",
     "ProgressListener",
     "ResultOverflow",
     "SlicingError",
@@ -55,7 +60,9 @@ __all__ = [
     "TooLarge",
     "Window",
     "Windowed",
+    "advice",
     "by_edges",
+    "configure",
     "counting",
     "cumulating",
     "draw",
@@ -70,6 +77,7 @@ __all__ = [
     "on_update",
     "plausible",
     "processing_time",
+    "reason",
     "results",
     "session",
     "sliding",
@@ -78,19 +86,36 @@ __all__ = [
     "unbounded",
 ]
 
-_ON_SPARK = {
-    "ProgressListener": "slicing.spark.progress",
-    "draw": "slicing.timelines",
-    "late_partials": "slicing.spark.late",
-    "late_records": "slicing.spark.late",
-    "plausible": "slicing.spark.plausible",
-    "results": "slicing.spark.late",
+_HOMES = {
+    "aggregates.aggregate": ("EVENT_TIME", "Aggregate", "Bound", "Fieldwise", "fieldwise"),
+    "aggregates.tracing": ("traced",),
+    "emission.emission": ("Emission", "early", "on_change", "on_close", "on_update"),
+    "grouping": ("Grouped", "Windowed", "group_by"),
+    "spark.advice": ("advice", "configure"),
+    "spark.late": ("late_partials", "late_records", "results"),
+    "spark.plausible": ("plausible",),
+    "spark.progress": ("ProgressListener",),
+    "timelines": ("draw",),
+    "windows.clock": ("processing_time",),
+    "windows.counting": ("counting",),
+    "windows.session": ("session",),
+    "windows.sliding": ("sliding",),
+    "windows.unbounded": ("unbounded",),
+    "windows.window": ("Hopping", "Window", "by_edges", "cumulating", "hopping", "tumbling"),
 }
+"""The modules that public names come from; the others are errors."""
+_HOME = {name: home for home, names in _HOMES.items() for name in names}
 
 
 def __getattr__(name: str) -> Any:
     if name == "laws":
         return import_module("slicing.laws")
-    if name not in _ON_SPARK:
+    if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(_ON_SPARK[name]), name)
+    value = getattr(import_module(f"slicing.{_HOME[name]}") if name in _HOME else errors, name)
+    globals()[name] = value  # found without this function from now on
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*__all__, "laws", *(name for name in globals() if name.startswith("__"))})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 MOST_SHOWN = 200
@@ -18,6 +19,10 @@ class InvalidValue(SlicingError, ValueError):
 
 class InvalidType(SlicingError, TypeError):
     """An argument, column or function result has a type that the rule in the message excludes."""
+
+
+class NoSuchMethod(SlicingError, AttributeError):
+    """Something is called that does not exist under this name; the message has the call that does."""
 
 
 class MissingRequirement(SlicingError, RuntimeError):
@@ -72,3 +77,26 @@ def excerpt(value: Any) -> str:
 def raised(error: Exception) -> str:
     """What was raised, for a message: its class and its text, cut."""
     return f"{type(error).__name__}: {shortened(str(error))}"
+
+
+_OURS = re.compile(r"\bslicing\.errors\.\w+: (.+)")
+_TRACEBACK = "Traceback (most recent call last):"
+
+
+def reason(error: object) -> str:
+    """What failed, in one line out of Spark's thousands of characters: `reason(query.exception())`.
+
+    The message that was raised here, if a worker raised one; else the last line of Python's traceback, if there is one;
+    else Spark's first line. Takes an exception or its text; nothing, of a query that has not failed, gives "".
+
+    >>> reason("[STREAM_FAILED] Query ... terminated\\n  File ...\\nslicing.errors.TooLarge: too much\\n")
+    'too much'
+    """
+    text = "" if error is None else str(error)
+    if ours := _OURS.findall(text):
+        return str(ours[-1]).strip()
+    if _TRACEBACK in text:
+        for line in text.rpartition(_TRACEBACK)[2].splitlines():
+            if line.strip() and not line[0].isspace():
+                return line.strip()
+    return next(filter(None, map(str.strip, text.splitlines())), type(error).__name__ if error is not None else "")

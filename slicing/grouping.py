@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from slicing.aggregates.aggregate import Aggregate, Bound, Struct
+from slicing.aggregates.aggregate import Aggregate, Bound, Input, Struct
+from slicing.aggregates.guesses import OF_GROUPED, OF_WINDOWED, is_column, is_window, refusal, remedy, written
 from slicing.assembly.choice import EAGER, TREES
 from slicing.emission.emission import ON_CLOSE, Emission
 from slicing.emission.lateness import COUNTS, LATE_OUTPUTS
-from slicing.errors import InvalidType, InvalidValue, excerpt
+from slicing.errors import InvalidType, InvalidValue, NoSuchMethod, excerpt
 from slicing.windows.clock import ProcessingTime
-from slicing.windows.durations import Duration, microseconds
+from slicing.windows.durations import Duration, microseconds, show
 from slicing.windows.sets import windows_of_call
 from slicing.windows.window import Window
 
@@ -22,21 +23,45 @@ if TYPE_CHECKING:
     from slicing.explain.plan import Plan
     from slicing.spark.query import Query
 
-Time: TypeAlias = str | ProcessingTime | None
-"""What tells the time of records: a column, the clock, or, where windows never close, nothing."""
+Time: TypeAlias = Any
+"""What tells the time of records: a column, by name or as a Column of Spark, the clock by `processing_time()`, or,
+where windows never close, nothing."""
+Tree: TypeAlias = Literal["auto", "two_layer", "three_layer", "recompute", "eager"]
+Output: TypeAlias = Literal["counts", "partials", "records"]
 _FUNCTIONS = ("init", "agg", "combine", "invert")
 
 
-def group_by(df: DataFrame, *keys: str) -> Grouped:
-    """Group a DataFrame, streaming or bounded, by 0 to n key columns given by name.
+def group_by(df: DataFrame, *keys: Input | Sequence[Input]) -> Grouped:
+    """Group a DataFrame, streaming or bounded, by 0 to n key columns, given by name or as Columns of Spark.
 
-    Keys are columns of atomic types and structs of them. Null is a group of its own, as in Spark.
-    Raises InvalidType for keys that are not names.
+    Keys are columns of atomic types and structs of them, fields of structs by their path ("address.city"), or computed
+    from a record: `F.to_date("ts")`. A list of keys is the same as the keys. Null is a group of its own, as in Spark.
+    Raises InvalidType for what is no DataFrame of Spark, and for other keys.
     """
-    for key in keys:
-        if not isinstance(key, str):
-            raise InvalidType(f"keys are names of columns; got {excerpt(key)}. Compute it first with `withColumn`.")
-    return Grouped(df, keys)
+    if df is not None:  # windows can be made, and looked at, without one
+        _check_frame(df)
+    flat = [key for given in keys for key in (given if isinstance(given, (list, tuple)) else (given,))]
+    for key in flat:
+        if not isinstance(key, str) and not is_column(key):
+            raise InvalidType(f"keys are names of columns, or Columns of Spark; got {excerpt(key)}.")
+        if is_window(key):
+            raise InvalidType(
+                "windows are no keys here: `group_by(df, *keys).window(hopping(size, advance), time=...)`; "
+                f"got {excerpt(key)}."
+            )
+    return Grouped(df, tuple(flat))
+
+
+def _check_frame(df: Any) -> None:
+    if hasattr(df, "isStreaming") and hasattr(df, "sparkSession"):
+        return
+    kind = f"{type(df).__module__.partition('.')[0]}.{type(df).__name__}"
+    remedy = "Give the DataFrame itself, and the keys: `group_by(df, *keys)`."
+    if hasattr(df, "columns") and hasattr(df, "dtypes"):
+        remedy = "Make one of it: `group_by(spark.createDataFrame(df), *keys)`."
+    elif df is None:
+        remedy = "`show`, `start` and the like return none."
+    raise InvalidType(f"`group_by` takes a DataFrame of Spark; got {kind}. {remedy}")
 
 
 @dataclass(frozen=True)
@@ -44,7 +69,13 @@ class Grouped:
     """A DataFrame and its keys; `window` is next."""
 
     df: DataFrame
-    keys: tuple[str, ...]
+    keys: tuple[Input, ...]
+
+    def __repr__(self) -> str:
+        return f"group_by({', '.join(['df', *map(written, self.keys)])})"
+
+    def __getattr__(self, name: str) -> Any:
+        raise _no_method("a grouping without windows", name, OF_GROUPED)
 
     def window(self, *windows: Window | Time, time: Time = None, long: bool = False, **named: Window) -> Windowed:
         """Cut time into windows, given by a timestamp column, or if input is bounded by a timestamp_ntz column too.
@@ -58,7 +89,7 @@ class Grouped:
         `time` may be `processing_time()`; `unbounded()` and `counting(...)` need none. Raises InvalidType,
         InvalidValue.
         """
-        if time is None and windows and isinstance(windows[-1], (str, ProcessingTime)):
+        if time is None and windows and _is_time(windows[-1]):
             *windows, time = windows  # type: ignore[assignment]
         if not isinstance(long, bool):
             raise InvalidType(
@@ -66,9 +97,23 @@ class Grouped:
                 "Call that window something else."
             )
         found = windows_of_call(windows, named, long)
-        if not (isinstance(time, (str, ProcessingTime)) or (time is None and not found.by_time)):
-            raise InvalidType(f"`time` is the name of a column, or processing_time(); got {excerpt(time)}.")
+        if not (_is_time(time) or (time is None and not found.by_time)):
+            raise InvalidType(
+                f"`time` is the name of a column, or processing_time(); got {excerpt(time)}. "
+                'Say which column has the time of a record: `.window(..., time="ts")`.'
+            )
         return Windowed(self.df, self.keys, found, time)
+
+
+def _is_time(value: Any) -> bool:
+    return isinstance(value, (str, ProcessingTime)) or (is_column(value) and not is_window(value))
+
+
+def _no_method(what: str, name: str, known: Mapping[str, str]) -> AttributeError:
+    """The error of a method that does not exist; with a remedy for names that others give."""
+    if name.startswith("_") or name not in known:
+        return AttributeError(f"{what} has no `{name}`")
+    return NoSuchMethod(f"{what} has no `{name}`. {known[name]}")
 
 
 @dataclass(frozen=True)
@@ -76,7 +121,7 @@ class Windowed:
     """Keys, windows and options; every method returns a new value."""
 
     df: DataFrame
-    keys: tuple[str, ...]
+    keys: tuple[Input, ...]
     windows: Window
     time: Time
     grace_us: int = 0
@@ -84,6 +129,25 @@ class Windowed:
     tree: str = "auto"
     late_output: str = COUNTS
     emission: Emission = ON_CLOSE
+
+    def __repr__(self) -> str:
+        calls = (
+            ""
+            if self.windows.names is None
+            else ", ".join(f"{name}={each}" for name, each in zip(self.windows.names, self.windows.calls, strict=True))
+        )
+        time = "" if self.time is None else f", time={written(self.time)}"
+        options = [
+            f".grace({show(self.grace_us)!r})" if self.grace_us else "",
+            f".buckets({self.bucket_count})" if self.bucket_count else "",
+            f".assemble({self.tree!r})" if self.tree != "auto" else "",
+            f".late({self.late_output!r})" if self.late_output != COUNTS else "",
+            f".emit({self.emission})" if self.emission != ON_CLOSE else "",
+        ]
+        return f"{Grouped(self.df, self.keys)!r}.window({calls or self.windows}{time}){''.join(options)}"
+
+    def __getattr__(self, name: str) -> Any:
+        raise _no_method("a windowed grouping", name, OF_WINDOWED)
 
     def emit(self, emission: Emission) -> Windowed:
         """Choose when results go out: `on_close()`, as without this, `on_update()`, `on_change()` or `early(...)`.
@@ -115,7 +179,7 @@ class Windowed:
             raise InvalidValue(f"`buckets` must be a positive integer; got {excerpt(count)}.")
         return replace(self, bucket_count=count)
 
-    def assemble(self, tree: str) -> Windowed:
+    def assemble(self, tree: Tree) -> Windowed:
         """Choose the tree: "auto" (for each aggregate the best), "two_layer", "three_layer" or "recompute".
 
         "eager" folds every record into every window that covers it, as other engines do: to measure against. For one
@@ -125,7 +189,7 @@ class Windowed:
             raise InvalidValue(f"`assemble` takes auto, {', '.join((*TREES, EAGER))}; got {excerpt(tree)}.")
         return replace(self, tree=tree)
 
-    def late(self, output: str) -> Windowed:
+    def late(self, output: Output) -> Windowed:
         """Choose what becomes of records that come late: "counts" (the default), "partials" or "records".
 
         "partials": what was refused goes out too, as one row per slice and key of a micro-batch; nothing more is stored
@@ -157,6 +221,8 @@ class Windowed:
     def _query(self, functions: tuple[Any, ...], arguments: dict[str, Any]) -> Query:
         from slicing.spark.resolve import resolve
 
+        if self.df is None:
+            _check_frame(self.df)
         results = named(functions, arguments)
         options = self.tree, self.grace_us, self.emission, self.late_output
         return resolve(self.df, self.keys, self.windows, self.time, results, *options)
@@ -170,6 +236,8 @@ def named(functions: tuple[Any, ...], arguments: dict[str, Any]) -> dict[str, Bo
     """Bound aggregates by the names of their results, from either form of call."""
     if functions and isinstance(functions[0], (Aggregate, Bound, Struct)):
         raise InvalidType("results need names: write `aggregate(name=...)`, for example `aggregate(orders=C.count())`.")
+    if functions and (not callable(functions[0]) or _is_sparks(functions[0])):
+        raise InvalidType(f"`aggregate` takes no {excerpt(functions[0])}. {remedy(functions[0])}")
     if functions or any(name in arguments and not isinstance(arguments[name], (Bound, Struct)) for name in _FUNCTIONS):
         return _one_aggregate(functions, dict(arguments))
     if not arguments:
@@ -181,11 +249,12 @@ def _bound(name: str, value: Any) -> Bound | Struct:
     if isinstance(value, Aggregate):
         return value.on()
     if not isinstance(value, (Bound, Struct)):
-        raise InvalidType(
-            f"result `{name}` must be a combinator or an `Aggregate(...).on(column)`; got {excerpt(value)}. "
-            "The functions of one aggregate are passed by position or as init=, agg=, combine=, invert=."
-        )
+        raise InvalidType(refusal(f"result `{name}`", value))
     return value
+
+
+def _is_sparks(function: Any) -> bool:
+    return str(getattr(function, "__module__", "")).partition(".")[0] in ("pyspark", "combinators")
 
 
 def _one_aggregate(functions: tuple[Any, ...], arguments: dict[str, Any]) -> dict[str, Bound | Struct]:
@@ -197,7 +266,7 @@ def _one_aggregate(functions: tuple[Any, ...], arguments: dict[str, Any]) -> dic
         )
     value = arguments.pop("value", ())
     name = arguments.pop("name", "value")
-    columns = (value,) if isinstance(value, str) else tuple(value)
+    columns = (value,) if isinstance(value, str) or is_column(value) else tuple(value)
     try:
         aggregate = Aggregate(*functions, **arguments)
     except TypeError as error:

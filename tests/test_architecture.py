@@ -25,15 +25,16 @@ ROOMS = (
 )
 # Inside `slicing.spark`; modules of a line may import each other.
 SPARK = (
-    {"slicing.spark"},
+    {"slicing.spark", "slicing.spark.settings"},
+    {"slicing.spark.requirements"},
+    {"slicing.spark.advice"},
     {
         "slicing.spark.columns",
         "slicing.spark.flat",
         "slicing.spark.metrics",
         "slicing.spark.labels",
-        "slicing.spark.requirements",
     },
-    {"slicing.spark.late", "slicing.spark.counting"},
+    {"slicing.spark.late", "slicing.spark.counting", "slicing.spark.names"},
     {"slicing.spark.plausible", "slicing.spark.progress", "slicing.spark.preaggregate", "slicing.spark.query"},
     {"slicing.spark.sessions", "slicing.spark.sub_sessions", "slicing.spark.sliding"},
     {"slicing.spark.kinds"},
@@ -56,6 +57,7 @@ COMBINATORS_MAY_IMPORT = {
     "slicing.windows.durations",
     "slicing.aggregates.aggregate",
     "slicing.aggregates.fields",
+    "slicing.aggregates.guesses",
     "slicing.blocks.hashing",
     "slicing.errors",
 }

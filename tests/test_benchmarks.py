@@ -19,7 +19,7 @@ from benchmarks.baselines.floor import Floor
 from benchmarks.baselines.functions import FourFunctions, Untraceable, Welford
 from benchmarks.baselines.ours import Ours
 from benchmarks.baselines.spark import SparkWindow
-from benchmarks.comparisons import accounting, batch_bytes, comparison, growth, registry
+from benchmarks.comparisons import accounting, batch_bytes, cold_start, comparison, growth, registry
 from benchmarks.comparisons.comparison import TIME, Check, Comparison
 from benchmarks.comparisons.old_commit import LINES, Counted, Timed, lines
 from benchmarks.report import asv, page, plots, ratios, results
@@ -164,6 +164,7 @@ def without_spark(monkeypatch):
     monkeypatch.setattr(bounded, "run", run)
     monkeypatch.setattr(polars, "run", lambda *window: run("polars", *window))
     monkeypatch.setattr(polars_results, "run", run)
+    monkeypatch.setattr(cold_start, "runs", lambda kind: (MIXED, MIXED))
     monkeypatch.setattr(comparison, "_difference", lambda check: ran.append(check))
     return ran
 

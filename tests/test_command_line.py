@@ -18,13 +18,13 @@ from pyspark.sql import Row
 
 from slicing import group_by, hopping, tumbling
 from slicing.cli import voice
-from slicing.cli.job import Tally, figures, keep_log, once, reason
+from slicing.cli.job import Tally, figures, keep_log, once
 from slicing.cli.main import main
 from slicing.cli.parsing import format_of_input, parse
 from slicing.cli.results import result_of
 from slicing.cli.session import BATCH_BYTES, _local_options
 from slicing.cli.wording import worded
-from slicing.errors import InvalidType, InvalidValue
+from slicing.errors import InvalidType, InvalidValue, reason
 from slicing.spark.columns import kind_of_type
 from slicing.spark.progress import micro_batch
 
@@ -447,3 +447,9 @@ def test_reason_is_the_frameworks_own_message():
     )
     assert reason(RuntimeError(text)) == "`sum(x)` of a window must fit."
     assert reason(RuntimeError("[SOME_ERROR] first line\nmore")) == "[SOME_ERROR] first line"
+    chained = "slicing.errors.FunctionFailed: first\nDuring handling ...\nslicing.errors.TooLarge: last\nat java"
+    assert reason(chained) == "last"
+    python = "[X] y\nTraceback (most recent call last):\n  File 'a'\n    import b\nModuleNotFoundError: No b\n\nat java"
+    assert reason(python) == "ModuleNotFoundError: No b"
+    assert reason(None) == ""
+    assert reason(RuntimeError()) == "RuntimeError"

@@ -268,7 +268,8 @@ def test_ticks_and_their_texts():
     days = [86_400 * 10**6 * day for day in (0, 1, 2)]
     assert [Clock(days).text(each) for each in days] == ["1 Jan", "2 Jan", "3 Jan"]
     assert Clock([0, 90 * MINUTE]).text(90 * MINUTE) == "01:30"
-    assert Clock([0, 1500]).text(1500) == "00:00:00.001500"
+    assert [Clock([0, 1500]).text(each) for each in (0, 1500, 2000)] == ["00:00", "00:00:00.001500", "00:00:00.002"]
+    assert [Clock([0, 10**6]).tick(each, None) for each in (0, 10**6)] == ["00:00:00", "00:00:01"]
     assert Clock([0], "Europe/Berlin").text(0) == "01:00"
     assert Clock([0, days[1] + MINUTE]).text(days[1]) == "2 Jan 00:00"
 

@@ -755,7 +755,7 @@ def test_a_struct_takes_a_condition_of_all_its_results():
     ]
     with pytest.raises(InvalidValue, match=r"`sum\(x\) where a` has a condition"):
         C.struct(a=C.sum("x", where="a"), where="b")
-    with pytest.raises(InvalidType, match="`where` takes the name of a column of booleans, or a Column; got Bound"):
+    with pytest.raises(InvalidType, match="`where` takes the name of a column of booleans, or a Column; got C"):
         C.struct(a=C.sum("x"), where=C.count())
 
 

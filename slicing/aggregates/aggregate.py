@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import KW_ONLY, dataclass, replace
-from typing import Any, TypeAlias
+from dataclasses import KW_ONLY, dataclass, field, replace
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from slicing.aggregates.fields import Field, infer_fields, is_exact, parse_fields, parse_results
+from slicing.aggregates.fields import Field, check_partial, infer_fields, is_exact, parse_fields, parse_results
+from slicing.aggregates.guesses import is_column, refusal, text_of, written
 from slicing.errors import InvalidType, InvalidValue, excerpt
 
 EVENT_TIME = "\0event time"
 """Stands for the event time, in int64 microseconds, among the columns that an aggregate is bound to."""
 
+Input: TypeAlias = Any
+"""What an aggregate is of: the name of a column, or a Column of Spark, whose text state then knows it by."""
+
 Condition: TypeAlias = Any
 """Of which records an aggregate is: the name of a column of booleans, or a Column of Spark; None for all."""
 
-VIEWS = ("values", "ranks", "limbs")
+View: TypeAlias = Literal["values", "ranks", "limbs"]
+VIEWS: tuple[View, ...] = ("values", "ranks", "limbs")
 
 
 @dataclass(frozen=True)
@@ -128,7 +134,7 @@ class Aggregate:
     columns: bool | None = None
     ordered: bool = False
     nulls: bool = False
-    view: str = "values"
+    view: View = "values"
     laws: bool = True
     eager: bool = False
     version: str = "1"
@@ -182,6 +188,7 @@ class Aggregate:
     def fields(self) -> tuple[Field, ...]:
         """The fields of a partial, from `partial` or from the value of `init()`."""
         value = self.init()
+        check_partial(value)
         if self.partial is None:
             return infer_fields(value)
         fields = parse_fields(self.partial)
@@ -198,9 +205,20 @@ class Aggregate:
         """The fields of the result: those of `returns`, else those of the partial."""
         return parse_results(self.returns) if self.returns is not None else self.fields
 
-    def on(self, *columns: str) -> Bound:
-        """This aggregate bound to the columns whose values are the arguments of `agg` after the first."""
+    def on(self, *columns: Input) -> Bound:
+        """This aggregate bound to the columns whose values are the arguments of `agg` after the first.
+
+        Each is a column's name, or a Column of Spark such as `F.col("amount") * 2`.
+        """
         return Bound(self, columns)
+
+    def __repr__(self) -> str:
+        given = [written(f) for f in (self.init, self.agg, self.combine, self.invert, self.lower)]
+        while given[-1] == "None":
+            given.pop()
+        options = [each for each in dataclasses.fields(self) if each.kw_only]
+        said = [(each.name, getattr(self, each.name)) for each in options if getattr(self, each.name) != each.default]
+        return f"Aggregate({', '.join([*given, *(f'{name}={written(value)}' for name, value in said)])})"
 
 
 @dataclass(frozen=True)
@@ -211,22 +229,33 @@ class Bound:
     on the type of what they aggregate. `label` is how messages and `explain` call it. `condition` is a column of
     booleans: only records in which it is true are aggregated. `unlimited` says, for a message, what its partials hold
     without end if no `limit` is given: on a stream that is refused. `own`: the functions are in part a user's, which
-    are tried when a query is built.
+    are tried when a query is built. `call` is what made it, as it prints.
     """
 
     source: Aggregate | Callable[..., Aggregate]
-    columns: tuple[str, ...] = ()
+    columns: tuple[Input, ...] = ()
     label: str = "aggregate"
     condition: Condition = None
     unlimited: str = ""
     own: bool = False
+    call: str = field(default="", compare=False)
 
     def __post_init__(self) -> None:
-        wrong = [column for column in self.columns if not isinstance(column, str)]
-        if wrong:
-            raise InvalidType(
-                f"`.on` takes names of columns; got {excerpt(wrong[0])}. Compute it first with `withColumn`."
-            )
+        for column in self.columns:
+            if is_column(column):  # a label that was made of it shows what Spark adds to its text
+                object.__setattr__(self, "label", self.label.replace(str(column), text_of(column)))
+            elif not isinstance(column, str):
+                raise InvalidType(
+                    f"what is aggregated are columns, by name or as `F.col(...)`; got {excerpt(column)}. "
+                    "For a constant write `F.lit(...)`."
+                )
+
+    def __repr__(self) -> str:
+        if self.call:
+            return self.call
+        own = f"{self.source!r}.on" if isinstance(self.source, Aggregate) else self.label.partition("(")[0]
+        condition = "" if self.condition is None else f".where({written(self.condition)})"
+        return f"{own}({', '.join(map(written, self.columns))}){condition}"
 
     def where(self, condition: Condition) -> Bound:
         """This, of the records in which the boolean column `condition` is true; Spark's `FILTER (WHERE ...)`.
@@ -239,17 +268,18 @@ class Bound:
         """
         if condition is None:
             return self
-        if not isinstance(condition, str) and not hasattr(condition, "isNotNull"):
+        if not isinstance(condition, str) and not is_column(condition):
             raise InvalidType(
                 f"`where` takes the name of a column of booleans, or a Column; got {excerpt(condition)}. "
                 'Write for example `where="paid"` or `where=F.col("amount") > 0`.'
             )
         if self.condition is not None:
             raise InvalidValue(f"`{self.label}` has a condition. Combine both into one, with `&`.")
-        return replace(self, condition=condition, label=f"{self.label} where {condition}")
+        call = self.call and f"{self.call}.where({written(condition)})"
+        return replace(self, condition=condition, label=f"{self.label} where {condition}", call=call)
 
     @property
-    def inputs(self) -> tuple[str, ...]:
+    def inputs(self) -> tuple[Input, ...]:
         """The columns that it reads: those of the values, then the condition."""
         return self.columns if self.condition is None else (*self.columns, self.condition)
 
@@ -270,16 +300,16 @@ class Struct:
             raise InvalidValue('a struct needs at least one result, for example `C.struct(low=C.min("x"))`.')
         for name, value in self.results.items():
             if not isinstance(value, (Bound, Struct)):
-                raise InvalidType(
-                    f"field `{name}` of a struct must be a combinator or an `Aggregate(...).on(column)`; "
-                    f"got {excerpt(value)}."
-                )
+                raise InvalidType(refusal(f"field `{name}` of a struct", value))
 
     def where(self, condition: Condition) -> Struct:
         """This, each result of the records in which the condition is true, as `Bound.where`; None is no condition."""
         return Struct({name: result.where(condition) for name, result in self.results.items()})
 
     @property
-    def inputs(self) -> tuple[str, ...]:
+    def inputs(self) -> tuple[Input, ...]:
         """The columns that its results read."""
         return tuple(column for result in self.results.values() for column in result.inputs)
+
+    def __repr__(self) -> str:
+        return f"C.struct({', '.join(f'{name}={result!r}' for name, result in self.results.items())})"

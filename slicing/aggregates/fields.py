@@ -187,6 +187,23 @@ def infer_fields(value: Any) -> tuple[Field, ...]:
     return (Field("value", _infer(value)),)
 
 
+def check_partial(value: Any) -> None:
+    """Raise InvalidType, with the remedy, for a partial that is a collection other than a tuple."""
+    if isinstance(value, list):
+        instead = f"Use a tuple: {excerpt(tuple(value))}" if value else "For lists of values use `C.collect_list`"
+    elif isinstance(value, dict):
+        instead = (
+            f"Use a tuple, and names in `partial`: {excerpt(tuple(value.values()))}"
+            if value
+            else ("For counts by value use `C.histogram`, `C.mode` or `C.top_k`")
+        )
+    elif isinstance(value, (set, frozenset)):
+        instead = "For sets use `C.collect_set` or `C.count_distinct`"
+    else:
+        return
+    raise InvalidType(f"a partial is a plain value or a tuple of them; `init()` returned {excerpt(value)}. {instead}.")
+
+
 def _infer(value: Any) -> str:
     for python_type, kind in _INFERRED:
         if isinstance(value, python_type):

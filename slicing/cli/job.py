@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import os
-import re
 import shutil
 import signal
 import sys
@@ -33,6 +32,7 @@ from slicing.cli.session import session
 from slicing.cli.voice import alive, complain, print_table, say, visible
 from slicing.cli.working import working
 from slicing.drawing.terminal import Display
+from slicing.errors import reason
 from slicing.spark.columns import quoted
 from slicing.spark.progress import REMEMBERED, MicroBatch, counted, micro_batch, panel
 
@@ -40,7 +40,6 @@ POLL_SECONDS = 0.2
 INPUT = "input"
 """The name of the observed metrics of what a stream reads."""
 
-_RAISED = re.compile(r"slicing\.errors\.\w+: (.+)")
 _RECORDS = {
     "csv": "Lines of CSV have as many fields as the header.",
     "json": "JSON has one object in each line.",
@@ -73,13 +72,6 @@ def interrupt(*_: Any) -> NoReturn:
     """End at once, in place of pyspark's handler, which calls into Spark and fails when that is what it interrupts."""
     logging.disable(logging.CRITICAL)
     raise KeyboardInterrupt
-
-
-def reason(error: Exception) -> str:
-    """What failed, in one line: the framework's own message if a worker raised one, else Spark's first line."""
-    text = str(error)
-    raised = _RAISED.search(text)
-    return raised[1] if raised else next(filter(None, text.splitlines()), type(error).__name__)
 
 
 @dataclass

@@ -12,16 +12,10 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-_STATE_STORE = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
-LOCAL_CHECKPOINTS = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
-"""Writes checkpoints through the plain file system; only for local ones, where to rename is to replace.
+from slicing.spark import settings
+from slicing.spark.settings import CHECKPOINTS, LOCAL, SETTINGS
 
-The default looks for links there, and Hadoop starts a process for each, some forty in every micro-batch.
-"""
-
-BATCH_BYTES, UNLIMITED = "spark.sql.execution.arrow.maxBytesPerBatch", str(2**31 - 1)
-"""With any other value Spark measures all columns of an Arrow batch after every record that it adds, which takes a
-fifth of a large micro-batch. Behind the shuffle all blocks of a partition are one batch then: not beyond a machine."""
+LOCAL_CHECKPOINTS, BATCH_BYTES, UNLIMITED = CHECKPOINTS.value, settings.BATCH_BYTES.name, settings.BATCH_BYTES.value
 
 
 @contextmanager
@@ -82,8 +76,7 @@ def _local_options(scratch: Path) -> dict[str, str]:
         "spark.driver.memory": "2g",
         "spark.local.dir": str(scratch / "local"),
         "spark.log.level": "ERROR",
-        BATCH_BYTES: UNLIMITED,
-        "spark.sql.streaming.checkpointFileManagerClass": LOCAL_CHECKPOINTS,
+        **{setting.name: setting.value for setting in SETTINGS if setting.kind == LOCAL},
         "spark.sql.warehouse.dir": str(scratch / "warehouse"),
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
@@ -93,7 +86,6 @@ def _local_options(scratch: Path) -> dict[str, str]:
 def _sql_options(spark: SparkSession) -> dict[str, str]:
     return {
         "spark.sql.session.timeZone": "UTC",
-        "spark.sql.shuffle.partitions": str(spark.sparkContext.defaultParallelism),
-        "spark.sql.streaming.stateStore.providerClass": _STATE_STORE,
-        "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
+        settings.PARTITIONS: str(spark.sparkContext.defaultParallelism),
+        **{setting.name: setting.value for setting in SETTINGS if setting.kind != LOCAL},
     }

@@ -89,7 +89,7 @@ class Emission:
         """Whether all windows go out as they close, from the trees."""
         return self.when != UPDATE and self.which != CHANGED
 
-    def __str__(self) -> str:
+    def __repr__(self) -> str:
         if isinstance(self.when, Every):
             return f"early(every={show(self.when.microseconds)!r})"
         if isinstance(self.when, Records):

@@ -13,7 +13,8 @@ from slicing.explain.unbounded import TotalsPlan
 from slicing.spark import bounded, stream
 from slicing.spark.labels import labels
 from slicing.spark.query import Query
-from slicing.spark.requirements import check_stream
+from slicing.spark.requirements import check_stream, check_workers
+from slicing.spark.settings import PARTITIONS
 from slicing.spark.strategy import strategy
 from slicing.spark.timers import TimedBuckets, TimedStage
 from slicing.windows.counting import Counting
@@ -23,7 +24,6 @@ from slicing.windows.unbounded import Unbounded
 from slicing.windows.window import Window
 
 BUCKETS_PER_PARTITION = 1
-_PARTITIONS = "spark.sql.shuffle.partitions"
 _PLANS: dict[type[Window], type[Plan]] = {
     Counting: CountingPlan,
     Session: SessionPlan,
@@ -35,6 +35,7 @@ _PLANS: dict[type[Window], type[Plan]] = {
 def build(query: Query, buckets: int | None) -> DataFrame:
     """The windows as a DataFrame; `buckets` is None for the usual number."""
     spark = query.frame.sparkSession
+    check_workers(spark)
     if query.streaming:
         check_stream(spark)
     partitions = _partitions(query.frame)
@@ -61,11 +62,11 @@ def _kind_of_plan(query: Query) -> type[Plan]:
 
 
 def _partitions(df: DataFrame) -> int:
-    found = df.sparkSession.conf.get(_PARTITIONS) or "200"
+    found = df.sparkSession.conf.get(PARTITIONS) or "200"
     if not found.isdecimal() or int(found) < 1:
         raise InvalidValue(
-            f"`{_PARTITIONS}` must be a positive number, which buckets are spread over; got {found!r}. "
-            f'Set it before the query is built, to about the number of cores: spark.conf.set("{_PARTITIONS}", "16").'
+            f"`{PARTITIONS}` must be a positive number, which buckets are spread over; got {found!r}. "
+            f'Set it before the query is built, to about the number of cores: spark.conf.set("{PARTITIONS}", "16").'
         )
     return int(found)
 

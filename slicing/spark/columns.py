@@ -23,14 +23,18 @@ _NTZ_EPOCH = "timestamp_ntz'1970-01-01 00:00:00'"
 
 @dataclass(frozen=True)
 class Key:
-    """A key column: its type, and its leaves, which are itself or, for a struct, a null flag and its fields' leaves."""
+    """A key column: its type, and its leaves, which are itself or, for a struct, a null flag and its fields' leaves.
+
+    `source` is the column that it is read from.
+    """
 
     name: str
     type: T.DataType
+    source: str
 
     def leaves(self) -> list[tuple[Column, Field]]:
         """Columns of atomic types that determine the key, and their fields."""
-        return list(_leaves(quoted(self.name), self.name, self.type))
+        return list(_leaves(quoted(self.source), self.name, self.type))
 
     def rebuild(self, leaves: Iterator[Column]) -> Column:
         """The key from its leaves, in their order."""
@@ -47,8 +51,20 @@ def check_time_type(name: str, data_type: T.DataType) -> None:
     if not isinstance(data_type, (T.TimestampType, T.TimestampNTZType)):
         raise InvalidType(
             f"time column `{name}` must be timestamp or timestamp_ntz; got {data_type.simpleString()}. "
-            "Convert it, for example with `F.to_timestamp`."
+            f"{_as_time(name, data_type)}."
         )
+
+
+def _as_time(name: str, data_type: T.DataType) -> str:
+    if isinstance(data_type, T.NumericType):
+        # Not `to_timestamp`, which takes all numbers for seconds.
+        units = ", ".join(f"`F.timestamp_{unit}({name!r})`" for unit in ("seconds", "millis", "micros"))
+        return f"Say what it counts, by `withColumn` and one of {units}"
+    if isinstance(data_type, T.StructType):
+        return f"The time of a window is `withColumn(..., F.window_time({name!r}))`"
+    if isinstance(data_type, T.DateType):
+        return f'Write `withColumn({name!r}, F.col({name!r}).cast("timestamp"))`'
+    return f"Write for example `withColumn({name!r}, F.to_timestamp({name!r}))`"
 
 
 def physical(kind: str) -> str:

@@ -19,6 +19,7 @@ from pyspark.sql.streaming.listener import (
 
 from slicing.drawing.html import bars, table
 from slicing.drawing.terminal import Display
+from slicing.errors import reason
 from slicing.spark.metrics import COUNTERS, EXTENT, IMPLAUSIBLE, METRICS, REFUSED, TIMERS
 
 Gauges = dict[str, float]
@@ -197,7 +198,8 @@ class ProgressListener(StreamingQueryListener):
     Register it with `spark.streams.addListener(ProgressListener())`. Lines go to `stream`, stderr if left out; in a
     terminal each query has a few that are kept up to date, with a bar for each micro-batch. `lines=False` shows none.
     `on_gauges(query, gauges)` is called after each micro-batch; `gauges` has the newest of every query that runs, by
-    its name or, if it has none, its id. Queries without an aggregation of ours are passed over.
+    its name or, if it has none, its id. Queries without an aggregation of ours are passed over. Of one that fails a
+    line says why.
 
     In a notebook the listener itself is a table of the queries that run or ran, and `live()` shows one that is kept up
     to date. `batches` has the last micro-batches of each.
@@ -214,6 +216,7 @@ class ProgressListener(StreamingQueryListener):
         self.batches: dict[str, deque[MicroBatch]] = {}
         self._on_gauges = on_gauges
         self._display = Display(stream or sys.stderr) if lines else None
+        self._started: dict[str, str] = {}
         self._names: dict[str, str] = {}
         self._shown: Any = None
 
@@ -230,6 +233,7 @@ class ProgressListener(StreamingQueryListener):
 
     def onQueryStarted(self, event: QueryStartedEvent) -> None:  # noqa: N802
         """Called by Spark."""
+        self._started[str(event.id)] = event.name or str(event.id)
 
     def onQueryProgress(self, event: QueryProgressEvent) -> None:  # noqa: N802
         """Called by Spark."""
@@ -253,8 +257,12 @@ class ProgressListener(StreamingQueryListener):
 
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: N802
         """Called by Spark."""
+        started = self._started.pop(str(event.id), str(event.id))
         query = self._names.pop(str(event.id), None)
         if query is not None:
             del self.gauges[query]
             if self._display:
                 self._display.end(query)
+        # Of a query that failed before its first progress only the error says whether it is ours.
+        if event.exception and self._display and (query is not None or "slicing.errors." in event.exception):
+            print(f"{query or started}: failed: {reason(event.exception)}", file=self._display.stream, flush=True)

@@ -2,30 +2,86 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+import subprocess
+import sys
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
 
 from pyspark.sql import SparkSession
 
 from slicing.errors import MissingRequirement
+from slicing.spark.settings import STATE_STORE
 
-_PROVIDER = "spark.sql.streaming.stateStore.providerClass"
-_ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 _INSTALL = "Install what streams need with `pip install 'spark-slicing[spark]'`."
+_MODULES = ("pyspark", "pyarrow", "numpy", "pandas")
+_PYTHON = "PYSPARK_PYTHON"
 
 
 def check_stream(spark: SparkSession) -> None:
     """Raise MissingRequirement when this session cannot run Spark's stateful operator."""
+    if lacking := missing(spark):
+        raise MissingRequirement(lacking[0])
+    provider = spark.conf.get(STATE_STORE.name, "")
+    if provider != STATE_STORE.value:
+        raise MissingRequirement(
+            f"streams need the RocksDB state store; `{STATE_STORE.name}` is {provider!r}. "
+            f'Set it before the query is built: spark.conf.set("{STATE_STORE.name}", "{STATE_STORE.value}").'
+        )
+
+
+def missing(spark: SparkSession) -> list[str]:
+    """What is not installed that streams need, each in a line with its remedy."""
+    found = []
     pandas = _installed("pandas")
     if pandas is None or not (2, 2) <= _release(pandas) < (3, 0):
-        raise MissingRequirement(f"streams need pandas >= 2.2 and < 3; found {pandas or 'none'}. {_INSTALL}")
+        found.append(f"streams need pandas >= 2.2 and < 3; found {pandas or 'none'}. {_INSTALL}")
     if _installed("protobuf") is None:
-        raise MissingRequirement(f"streams need protobuf, which Spark does not bring; found none. {_INSTALL}")
-    provider = spark.conf.get(_PROVIDER, "")
-    if provider != _ROCKSDB:
-        raise MissingRequirement(
-            f"streams need the RocksDB state store; `{_PROVIDER}` is {provider!r}. "
-            f'Set it before the query is built: spark.conf.set("{_PROVIDER}", "{_ROCKSDB}").'
-        )
+        found.append(f"streams need protobuf, which Spark does not bring; found none. {_INSTALL}")
+    return [*found, *_of_workers(spark)]
+
+
+def check_workers(spark: SparkSession) -> None:
+    """Raise MissingRequirement when Spark would start Python workers that cannot run this program.
+
+    That is where it runs in a virtual environment which is not activated, and Spark is not told which Python to start.
+    """
+    if lacking := _of_workers(spark):
+        raise MissingRequirement(lacking[0])
+
+
+def _of_workers(spark: SparkSession) -> list[str]:
+    elsewhere = type(spark).__module__.startswith("pyspark.sql.connect")
+    if elsewhere or sys.prefix == sys.base_prefix or os.environ.get(_PYTHON):
+        return []
+    path = shutil.which("python3")
+    if path is not None and Path(path).parent.samefile(Path(sys.executable).parent):
+        return []
+    lacks = "is not there" if path is None else _lacks(path)
+    if not lacks:
+        return []
+    return [
+        f"Spark starts Python workers as `python3`, since `{_PYTHON}` is not set; {path or 'python3'} {lacks}, and "
+        f"this program runs in the virtual environment {sys.prefix}. Before the session is made, set "
+        f'os.environ["{_PYTHON}"] = sys.executable, or activate the environment.'
+    ]
+
+
+@cache
+def _lacks(path: str) -> str:
+    """What an interpreter lacks to be a worker of this program; "" if it lacks nothing."""
+    here = f"{sys.version_info.major}.{sys.version_info.minor}"
+    program = (
+        "import importlib.util as u, sys; print('%d.%d' % sys.version_info[:2], "
+        f"*[name for name in {_MODULES!r} if not u.find_spec(name)])"
+    )
+    done = subprocess.run([path, "-c", program], capture_output=True, text=True, check=False)
+    there, *modules = done.stdout.split() or ["none"]
+    if there != here:
+        return f"is Python {there} and not {here}"
+    return f"has no {', '.join(modules)}" if modules else ""
 
 
 def _installed(package: str) -> str | None:

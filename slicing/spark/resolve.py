@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from pyspark.sql import DataFrame
 from pyspark.sql import types as T
@@ -24,6 +25,7 @@ from slicing.spark.columns import Key, check_time_type, kind_of_type
 from slicing.spark.counting import ordering, with_span
 from slicing.spark.kinds import check_kind
 from slicing.spark.late import DELAY, LATE
+from slicing.spark.names import Names
 from slicing.spark.query import EMISSION, Nesting, Query, Time
 from slicing.windows.clock import ProcessingTime
 from slicing.windows.counting import Counting
@@ -40,9 +42,9 @@ _OPEN = 'Say `.emit(on_update())`, or for example `.emit(early(every="10 seconds
 
 def resolve(
     frame: DataFrame,
-    keys: tuple[str, ...],
+    keys: tuple[Any, ...],
     window: Window,
-    time: str | ProcessingTime | None,
+    time: Any,
     named: Mapping[str, Bound | Struct],
     tree: str,
     grace: int,
@@ -53,16 +55,19 @@ def resolve(
     streaming = frame.isStreaming
     if streaming:
         _check_source(frame)
-    known = Time.of(time, window, streaming)
-    ntz = isinstance(time, str) and _check_time(frame, time, streaming and known is Time.EVENT)
+    known, names = Time.of(time, window, streaming), Names(frame)
+    timed_by = None if time is None or isinstance(time, ProcessingTime) else names.field(time, "time column")
+    ntz = timed_by is not None and _check_time(names.frame, timed_by, streaming and known is Time.EVENT)
     _check_clock(known, window, streaming, grace, emission)
-    check_kind(frame, window, tree, known is Time.CLOCK, emission if streaming else ON_CLOSE)
-    resolved = tuple(Key(name, _field(frame, name, "key column").dataType) for name in keys)
-    _check_names(keys, _output_names(named, window), window, emission if streaming else ON_CLOSE, late)
-    frame, results = _computed(frame, _flat(named))
+    check_kind(names.frame, window, tree, known is Time.CLOCK, emission if streaming else ON_CLOSE)
+    resolved = tuple(map(names.key, keys))
+    outputs = tuple(key.name for key in resolved)
+    _check_names(outputs, _output_names(named, window), window, emission if streaming else ON_CLOSE, late)
+    results = {name: _named(bound, names) for name, bound in _flat(named).items()}
+    frame = names.frame
     fields = tuple(field for key in resolved for _, field in key.leaves()) or (_NO_KEY,)
     columns = tuple(dict.fromkeys(c for bound in results.values() for c in bound.inputs if c != EVENT_TIME))
-    kinds = {name: kind_of_type(_field(frame, name, "column").dataType, name, "column") for name in columns}
+    kinds = {name: kind_of_type(frame.schema[name].dataType, name, "column") for name in columns}
     kernels = tuple(kernel(name, _resolved(bound, kinds)) for name, bound in results.items())
     arguments = tuple(
         tuple(-1 if column == EVENT_TIME else columns.index(column) for column in bound.inputs)
@@ -72,10 +77,10 @@ def resolve(
         _check_untimed(results)
     if isinstance(window, Counting):
         columns += ordering(window, streaming)
-        kernels, arguments = with_span(kernels, arguments, time)
+        kernels, arguments = with_span(kernels, arguments, timed_by)
     shape = Shape(window.family, fields, kernels)
     if late == RECORDS:
-        _check_columns(columns)
+        _check_columns(columns, resolved)
     _check_eager(window, kernels, tree)
     families = window.family.families
     trees = tuple(_tree(each, shape.over(family), tree) for family in families for each in kernels)
@@ -97,7 +102,7 @@ def resolve(
         frame,
         resolved,
         window,
-        time if isinstance(time, str) else "",
+        "" if timed_by is None else timed_by.name,
         known,
         ntz,
         shape,
@@ -108,15 +113,11 @@ def resolve(
     )
 
 
-def _computed(frame: DataFrame, results: dict[str, Bound]) -> tuple[DataFrame, dict[str, Bound]]:
-    """Conditions that are Columns as columns with their texts as names, the same ones once."""
-    for name, bound in results.items():
-        if not isinstance(bound.condition, (str, type(None))):
-            text = str(bound.condition).removeprefix("Column<'").removesuffix("'>")
-            if text not in frame.columns:
-                frame = frame.withColumn(text, bound.condition)
-            results[name] = replace(bound, condition=text)
-    return frame, results
+def _named(bound: Bound, names: Names) -> Bound:
+    """The same of columns by name, with those of Spark's Columns computed."""
+    columns = [c if isinstance(c, str) and c == EVENT_TIME else names.field(c, "column").name for c in bound.columns]
+    condition = None if bound.condition is None else names.field(bound.condition, "column").name
+    return replace(bound, columns=tuple(columns), condition=condition)
 
 
 def _flat(named: Mapping[str, Bound | Struct], within: str = "") -> dict[str, Bound]:
@@ -143,16 +144,6 @@ def _resolved(bound: Bound, kinds: Mapping[str, str]) -> Aggregate:
     return bound.resolve(tuple("bigint" if c == EVENT_TIME else kinds[c] for c in bound.columns))
 
 
-def _field(frame: DataFrame, name: str, what: str) -> T.StructField:
-    if name not in frame.columns:
-        raise InvalidValue(f"{what} `{name}` does not exist; the columns are {', '.join(frame.columns)}.")
-    if frame.columns.count(name) > 1:
-        raise InvalidValue(
-            f"{what} `{name}` is ambiguous: {frame.columns.count(name)} columns have this name. Rename one."
-        )
-    return frame.schema[name]
-
-
 def _check_untimed(results: Mapping[str, Bound]) -> None:
     for name, bound in results.items():
         if EVENT_TIME in bound.inputs:
@@ -162,7 +153,13 @@ def _check_untimed(results: Mapping[str, Bound]) -> None:
             )
 
 
-def _check_columns(columns: tuple[str, ...]) -> None:
+def _check_columns(columns: tuple[str, ...], keys: tuple[Key, ...]) -> None:
+    for key in keys:
+        if key.name != key.source and key.name in columns:
+            raise InvalidValue(
+                f'with `.late("records")` the key `{key.name}`, computed as `{key.source}`, and the column '
+                f"`{key.name}` would share a name in late records. Give the key another one with `.alias(...)`."
+            )
     if LATE in map(str.casefold, columns):
         raise InvalidValue(
             f'with `.late("records")` a column cannot be called `{LATE}`, as late records have a column of that name. '
@@ -255,9 +252,9 @@ def _check_ratio(name: str, slicing: Family) -> None:
         )
 
 
-def _check_time(frame: DataFrame, time: str, streaming: bool) -> bool:
+def _check_time(frame: DataFrame, field: T.StructField, streaming: bool) -> bool:
     """Whether the time column is timestamp_ntz."""
-    field = _field(frame, time, "time column")
+    time = field.name
     check_time_type(time, field.dataType)
     ntz = isinstance(field.dataType, T.TimestampNTZType)
     if streaming and DELAY not in field.metadata:

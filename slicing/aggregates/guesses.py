@@ -1,0 +1,93 @@
+"""What is passed in place of a result by those who know Spark or pandas, and how it is written here."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from slicing.errors import excerpt
+
+_CALL = re.compile(r"(\w+)\((\w*)\)")
+_BY_NAME = 'Results have names and are combinators: `aggregate(orders=C.count(), spent=C.sum("amount"))`'
+
+
+def is_column(value: Any) -> bool:
+    """Whether a value is a Column of Spark, which need not be installed."""
+    return not isinstance(value, (str, type)) and hasattr(value, "isNotNull") and hasattr(value, "alias")
+
+
+def is_window(value: Any) -> bool:
+    """Whether a value is what Spark's `window` or `session_window` returns."""
+    return is_column(value) and text_of(value).startswith(("window(", "session_window("))
+
+
+def text_of(column: Any) -> str:
+    """A Column's text, as Spark prints it; a name is its own."""
+    return column if isinstance(column, str) else str(column).removeprefix("Column<'").removesuffix("'>")
+
+
+def written(value: Any) -> str:
+    """An argument as a call that makes it: Columns by their text, functions by their names."""
+    if is_column(value):
+        return f"F.expr({text_of(value)!r})"
+    if isinstance(value, (list, tuple)):
+        return f"[{', '.join(map(written, value))}]"
+    return getattr(value, "__name__", "function") if callable(value) else repr(value)
+
+
+def remedy(value: Any) -> str:
+    """What to write instead of `value`, which is none of our results."""
+    if isinstance(value, str):
+        return f"{_BY_NAME}. Here: `{value}=C.{value}()`." if value == "count" else f"{_BY_NAME}."
+    if isinstance(value, Mapping):
+        calls = [f'{name}_{column}=C.{name}("{column}")' for column, name in value.items() if isinstance(name, str)]
+        return f"Write `aggregate({', '.join(calls)})`." if calls else f"Write `aggregate(**results)`. {_BY_NAME}."
+    if isinstance(value, (list, tuple)):
+        return f"{_BY_NAME}; of a dict, `aggregate(**results)`."
+    if is_column(value):
+        call = _CALL.fullmatch(text_of(value))
+        column = f'"{call[2]}"' if call and call[2] not in ("", "1") else ""
+        return (
+            f"That is Spark's own function. Combinators have its names: `C.{call[1]}({column})`." if call else _SPARKS
+        )
+    if callable(value) and str(getattr(value, "__module__", "")).partition(".")[0] == "pyspark":
+        return f"`F.{value.__name__}` is Spark's own function. Combinators have its names: `C.{value.__name__}(...)`."
+    if callable(value) and str(getattr(value, "__module__", "")).partition(".")[0] == "combinators":
+        return f"Call it: `C.{value.__name__}(...)`, with the names of its columns."
+    return "The functions of one aggregate are passed by position or as init=, agg=, combine=, invert=."
+
+
+_SPARKS = (
+    "Columns of Spark are what results are of, not results: for example "
+    '`C.sum(F.col("amount") * 2)`. What is computed from results comes after `aggregate`, by `withColumn`.'
+)
+
+
+def refusal(what: str, value: Any) -> str:
+    """Why `value` cannot be the result that is called `what`, with what to write."""
+    return f"{what} must be a combinator or an `Aggregate(...).on(column)`; got {excerpt(value)}. {remedy(value)}"
+
+
+OF_WINDOWED = {
+    "agg": 'It is `aggregate`, with results by name: `.aggregate(spent=C.sum("amount"))`.',
+    "apply": "Functions of your own are an aggregate: `.aggregate(init, agg, combine)`.",
+    "group_by": "Grouping comes first: `group_by(df, *keys).window(...)`.",
+    "groupBy": "Grouping comes first: `group_by(df, *keys).window(...)`.",
+    "pivot": "Pivot what comes out, by `groupBy(...).pivot(...)` on a bounded DataFrame, or use `where=` of results.",
+    "trigger": "That is of `writeStream`, when the query is started; when rows go out says `.emit(...)`.",
+    "allowed_lateness": 'It is `.grace("10 minutes")`.',
+    "where": 'Records are chosen before, `group_by(df.where(...))`, or by result, `C.count(where="paid")`.',
+    "filter": 'Records are chosen before, `group_by(df.where(...))`, or by result, `C.count(where="paid")`.',
+    "withWatermark": 'The watermark comes first: `group_by(df.withWatermark("ts", "10 minutes"))`.',
+    "writeStream": "There are no results yet: `.aggregate(orders=C.count())` makes the DataFrame.",
+}
+OF_WINDOWED |= dict.fromkeys(
+    ("count", "sum", "avg", "mean", "min", "max"),
+    'Results have names: `.aggregate(orders=C.count(), spent=C.sum("amount"))`.',
+)
+OF_GROUPED = dict.fromkeys(
+    ("agg", "aggregate", "count", "sum", "avg", "mean", "min", "max", "apply", "emit", "grace", "late", "explain"),
+    'Windows come first: `.window(tumbling("1 hour"), time="ts").aggregate(orders=C.count())`.',
+)
+"""Methods that do not exist, by the names that others give them, and what to write."""

@@ -1,0 +1,59 @@
+"""What a session should be set to: said by `advice`, set by `configure`, and by nothing else."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from pyspark.sql import SparkSession
+
+from slicing.spark.requirements import missing
+from slicing.spark.settings import LOCAL, PARTITIONS, SETTINGS, Setting
+
+MOST = 100
+"""More shuffle partitions are advised against, as few clusters have so many cores for a stream, and Spark has 200."""
+
+
+def configure(
+    builder: SparkSession.Builder, *, local: bool = False, partitions: int | None = None
+) -> SparkSession.Builder:
+    """A session's builder with the settings that streams need, and those that pay: `configure(SparkSession.builder)`.
+
+    With `local=True` also those for a session on one machine, with its checkpoints on a local disk, whose workers are
+    given the interpreter of this program, by `PYSPARK_PYTHON`, unless that is set. `partitions` sets how many shuffle
+    partitions there are, about as many as cores. What the builder is told afterwards goes before. The table is in
+    `slicing.advice(spark)`, which says the same of a session that is there.
+    """
+    for setting in SETTINGS:
+        if local or setting.kind != LOCAL:
+            builder = builder.config(setting.name, setting.value)
+    if partitions is not None:
+        builder = builder.config(PARTITIONS, str(partitions))
+    if local:
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    return builder
+
+
+def advice(spark: SparkSession) -> None:
+    """Print how a session is set, and what streams need or would gain; nothing is changed."""
+    print("\n".join(lines(spark)))
+
+
+def lines(spark: SparkSession) -> list[str]:
+    """What `advice` prints: a line for each setting, with the reason where it is not as advised."""
+    found = [_line(spark, setting) for setting in SETTINGS]
+    return [*found, *_partitions(spark), *missing(spark)]
+
+
+def _line(spark: SparkSession, setting: Setting) -> str:
+    value = str(spark.conf.get(setting.name, None) or "not set")
+    if value == setting.value:
+        return f"ok: {setting.name} = {value}"
+    return f"{setting.kind}: {setting.name} = {setting.value}, now {value}: {setting.why}"
+
+
+def _partitions(spark: SparkSession) -> list[str]:
+    value = str(spark.conf.get(PARTITIONS, "200"))
+    if value.isdecimal() and int(value) <= MOST:
+        return [f"ok: {PARTITIONS} = {value}"]
+    return [f"pays: {PARTITIONS}, now {value}: about the cores of all executors; fixed for a checkpoint's life"]

@@ -1,0 +1,90 @@
+"""Names and Columns of a call as columns of its DataFrame, resolved as Spark resolves them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pyspark.errors import AnalysisException
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from slicing.aggregates.guesses import is_column, text_of
+from slicing.errors import InvalidValue, shortened
+from slicing.spark.columns import Key, quoted
+
+
+class Names:
+    """What a call names. `frame` is its DataFrame, with what has been computed so far in columns called by their texts.
+
+    A name is a column in whatever case, unless `spark.sql.caseSensitive` is set, or a path into a struct; a column that
+    has a path's text for a name goes first.
+    """
+
+    def __init__(self, frame: DataFrame):
+        self.given = self.frame = frame
+        self._computed: dict[str, Column] = {}
+
+    def key(self, given: Any) -> Key:
+        """The key that is meant, under the name that Spark would give it."""
+        field = self.field(given, "key column")
+        name = given if isinstance(given, str) else self.given.select(given).columns[0]
+        if isinstance(given, str) and field.name in self._computed:
+            name = self.given.select(self._computed[field.name]).columns[0]
+        return Key(name, field.dataType, field.name)
+
+    def field(self, given: Any, what: str) -> T.StructField:
+        """The column that is meant, which is computed if there is none. Raises InvalidValue, naming `what` it is."""
+        name = self._of_column(given, what) if is_column(given) else self._of_name(given, what)
+        return self.frame.schema[name]
+
+    def _of_name(self, name: str, what: str) -> str:
+        found = self._called(name)
+        if len(found) > 1:
+            raise InvalidValue(f"{what} `{name}` is ambiguous: {len(found)} columns have this name. Rename one.")
+        if found:
+            return found[0]
+        if self._called(name.partition(".")[0]) and "." in name:
+            return self._of_column(F.col(name), what)
+        expression = "" if name.isidentifier() else f" An expression is written `F.expr({name!r})`."
+        raise InvalidValue(
+            f"{what} `{shortened(name)}` does not exist; the columns are {', '.join(self.given.columns)}.{expression}"
+        )
+
+    def _called(self, name: str) -> list[str]:
+        """The columns of the call's DataFrame that have a name."""
+        exact = [each for each in self.given.columns if each == name]
+        folded = [each for each in self.given.columns if each.casefold() == name.casefold()]
+        if len(folded) == len(exact):
+            return exact
+        sensitive = str(self.given.sparkSession.conf.get("spark.sql.caseSensitive", "false")).lower() == "true"
+        return exact if sensitive else folded
+
+    def _of_column(self, column: Column, what: str) -> str:
+        text = text_of(column)
+        try:
+            found = self.given.select(column)
+            if len(found.schema.fields) != 1:
+                raise InvalidValue(f"{what} `{shortened(text)}` is several columns. Name them one by one.")
+            while self._is_taken(text):
+                if self._is(text, found):
+                    return text if text in self._computed else self._called(text)[0]
+                text += "'"  # other functions may have the same text
+            computed = self.frame.withColumn(text, column)
+            _ = computed.schema
+        except AnalysisException as error:
+            reason = str(error).strip().splitlines()[0]
+            raise InvalidValue(
+                f"{what} `{shortened(text)}` cannot be computed of a record: {shortened(reason)}"
+            ) from None
+        self.frame, self._computed[text] = computed, column
+        return text
+
+    def _is_taken(self, text: str) -> bool:
+        return text.casefold() in {each.casefold() for each in self.frame.columns}
+
+    def _is(self, text: str, found: DataFrame) -> bool:
+        """Whether what has a name is what was found, as Spark compares plans."""
+        if text in self._computed:
+            return self.given.select(self._computed[text]).sameSemantics(found)
+        return len(self._called(text)) == 1 and self.given.select(quoted(self._called(text)[0])).sameSemantics(found)

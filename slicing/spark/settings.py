@@ -1,0 +1,58 @@
+"""The settings of a session that streams need, and those that pay; what is checked, advised and set is this table."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+NEEDED, PAYS, LOCAL = "needed", "pays", "pays on one machine"
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A setting's name, the value that is advised, whether it is needed, and why in a few words."""
+
+    name: str
+    value: str
+    kind: str
+    why: str
+
+
+_STORE = "spark.sql.streaming.stateStore."
+STATE_STORE = Setting(
+    _STORE + "providerClass",
+    "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider",
+    NEEDED,
+    "Spark's stateful operator in Python runs on no other state store",
+)
+CHECKPOINTS = Setting(
+    "spark.sql.streaming.checkpointFileManagerClass",
+    "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager",
+    LOCAL,
+    "of checkpoints on a local disk: the default starts a process for each file, some forty in a micro-batch",
+)
+BATCH_BYTES = Setting(
+    "spark.sql.execution.arrow.maxBytesPerBatch",
+    str(2**31 - 1),
+    LOCAL,
+    "with any other value Spark measures all columns of an Arrow batch after every record",
+)
+"""A fifth of a large micro-batch. Behind the shuffle all blocks of a partition are one batch: not beyond a machine."""
+PARTITIONS = "spark.sql.shuffle.partitions"
+
+SETTINGS = (
+    STATE_STORE,
+    Setting(
+        _STORE + "rocksdb.changelogCheckpointing.enabled",
+        "true",
+        PAYS,
+        "a micro-batch saves what changed, not whole snapshots",
+    ),
+    Setting(
+        _STORE + "rocksdb.trackTotalNumberOfRows",
+        "false",
+        PAYS,
+        "rows of the state are not counted, for which Spark reads each one before it writes it",
+    ),
+    CHECKPOINTS,
+    BATCH_BYTES,
+)

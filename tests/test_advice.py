@@ -1,0 +1,93 @@
+"""What a session is told, and asked for: one table, and a Python for the workers that can run the program."""
+
+import os
+import subprocess
+import sys
+import venv
+from pathlib import Path
+
+import pytest
+
+import combinators as C
+from slicing import MissingRequirement, advice, configure, group_by, tumbling
+from slicing.spark import requirements
+from slicing.spark.advice import lines
+from slicing.spark.settings import LOCAL, NEEDED, PARTITIONS, SETTINGS, STATE_STORE
+
+
+class Builder:
+    """What `SparkSession.Builder` does with options."""
+
+    def __init__(self, **options):
+        self.options = options
+
+    def config(self, name, value):
+        return Builder(**self.options | {name: value})
+
+
+def test_configure_sets_what_the_table_says(monkeypatch):
+    monkeypatch.delenv("PYSPARK_PYTHON", raising=False)
+    options = configure(Builder(kept="1")).options
+    assert options == {"kept": "1"} | {each.name: each.value for each in SETTINGS if each.kind != LOCAL}
+    assert "PYSPARK_PYTHON" not in os.environ
+    options = configure(Builder(), local=True, partitions=3).options
+    assert options == {each.name: each.value for each in SETTINGS} | {PARTITIONS: "3"}
+    assert os.environ["PYSPARK_PYTHON"] == sys.executable
+    monkeypatch.setenv("PYSPARK_PYTHON", "mine")
+    configure(Builder(), local=True)
+    assert os.environ["PYSPARK_PYTHON"] == "mine"
+
+
+def test_advice_says_what_is_and_what_should_be(spark, capsys):
+    found = dict(zip((each.name for each in SETTINGS), lines(spark), strict=False))
+    for each in SETTINGS:
+        is_so = spark.conf.get(each.name, None) == each.value
+        assert found[each.name].startswith("ok: " if is_so else f"{each.kind}: ")
+        assert is_so == (each.why not in found[each.name])
+    spark.conf.set(STATE_STORE.name, "another")
+    spark.conf.set(PARTITIONS, "200")
+    try:
+        advice(spark)
+        printed = capsys.readouterr().out.splitlines()
+    finally:
+        spark.conf.set(STATE_STORE.name, STATE_STORE.value)
+        spark.conf.set(PARTITIONS, "2")
+    assert printed[0].startswith(f"{NEEDED}: {STATE_STORE.name} = {STATE_STORE.value}, now another: Spark's stateful")
+    assert printed[len(SETTINGS)].startswith(f"pays: {PARTITIONS}, now 200: about the cores")
+    assert lines(spark)[len(SETTINGS)] == f"ok: {PARTITIONS} = 2"
+
+
+def bare(folder):
+    """An environment with nothing in it, and its directory of programs."""
+    venv.EnvBuilder(symlinks=True, with_pip=False).create(folder)
+    return Path(folder) / "bin"
+
+
+def test_workers_outside_of_the_environment_are_refused_at_once(spark, tmp_path, monkeypatch):
+    frame = spark.sql("select timestamp'2024-05-01' ts")
+    windowed = group_by(frame).window(tumbling("1 hour"), time="ts")
+    programs = bare(tmp_path / "bare")
+    monkeypatch.delenv("PYSPARK_PYTHON")
+    monkeypatch.setattr(sys, "base_prefix", "/elsewhere")
+    monkeypatch.setenv("PATH", str(programs))
+    with pytest.raises(MissingRequirement) as raised:
+        windowed.aggregate(n=C.count())
+    for part in (f"{programs}/python3 has no pyspark, pyarrow", sys.prefix, 'os.environ["PYSPARK_PYTHON"] = sys.exec'):
+        assert part in str(raised.value)
+    assert lines(spark)[-1] == str(raised.value)
+    for name, value in (("PYSPARK_PYTHON", "given"), ("PATH", str(Path(sys.executable).parent))):
+        with monkeypatch.context() as patch:
+            patch.setenv(name, value)
+            windowed.aggregate(n=C.count())
+    with monkeypatch.context() as patch:
+        patch.setattr(sys, "base_prefix", sys.prefix)
+        windowed.aggregate(n=C.count())
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(MissingRequirement, match="python3 is not there"):
+        windowed.aggregate(n=C.count())
+
+
+def test_another_python_is_said(monkeypatch):
+    done = subprocess.CompletedProcess([], 0, stdout="2.7\n")
+    monkeypatch.setattr(subprocess, "run", lambda *_, **__: done)
+    assert requirements._lacks("/one") == f"is Python 2.7 and not {sys.version_info.major}.{sys.version_info.minor}"
