@@ -14,7 +14,7 @@ pytest.importorskip("polars", reason="the packages of the group `bench` are not 
 pytest.importorskip("matplotlib", reason="the packages of the group `bench` are not installed")
 
 from benchmarks import ROOT, run
-from benchmarks.baselines import flink, old_commit, polars, polars_results
+from benchmarks.baselines import flink, old_commit, polars, polars_results, polars_rolling
 from benchmarks.baselines.floor import Floor
 from benchmarks.baselines.functions import FourFunctions, Untraceable, Welford
 from benchmarks.baselines.ours import Ours
@@ -164,6 +164,7 @@ def without_spark(monkeypatch):
     monkeypatch.setattr(bounded, "run", run)
     monkeypatch.setattr(polars, "run", lambda *window: run("polars", *window))
     monkeypatch.setattr(polars_results, "run", run)
+    monkeypatch.setattr(polars_rolling, "run", lambda *window: run("polars", *window))
     monkeypatch.setattr(cold_start, "runs", lambda kind: (MIXED, MIXED))
     monkeypatch.setattr(comparison, "_difference", lambda check: ran.append(check))
     return ran
