@@ -164,7 +164,7 @@ def without_spark(monkeypatch):
     monkeypatch.setattr(bounded, "run", run)
     monkeypatch.setattr(polars, "run", lambda *window: run("polars", *window))
     monkeypatch.setattr(polars_results, "run", run)
-    monkeypatch.setattr(polars_rolling, "run", lambda *window: run("polars", *window))
+    monkeypatch.setattr(polars_rolling, "run", lambda *window: run("polars", *window, ""))
     monkeypatch.setattr(cold_start, "runs", lambda kind: (MIXED, MIXED))
     monkeypatch.setattr(comparison, "_difference", lambda check: ran.append(check))
     return ran
