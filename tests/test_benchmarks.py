@@ -15,7 +15,7 @@ pytest.importorskip("polars", reason="the packages of the group `bench` are not 
 pytest.importorskip("matplotlib", reason="the packages of the group `bench` are not installed")
 
 from benchmarks import ROOT, run
-from benchmarks.baselines import flink, old_commit, polars, polars_results
+from benchmarks.baselines import flink, old_commit, polars, polars_results, polars_rolling
 from benchmarks.baselines.floor import Floor
 from benchmarks.baselines.functions import FourFunctions, Untraceable, Welford
 from benchmarks.baselines.ours import Ours
@@ -166,6 +166,7 @@ def without_spark(monkeypatch):
     monkeypatch.setattr(bounded, "run", run)
     monkeypatch.setattr(polars, "run", lambda *window: run("polars", *window))
     monkeypatch.setattr(polars_results, "run", run)
+    monkeypatch.setattr(polars_rolling, "run", lambda *window: run("polars", *window, ""))
     monkeypatch.setattr(comparison, "_difference", lambda check: ran.append(check))
     monkeypatch.setattr(since, "_runs", lambda check: ran.append(check) or ((replace(MIXED, worker_mib=9.0),) * 2, ""))
     return ran
