@@ -6,6 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 DEV := $(VENV)/.stamp-dev
 BENCH := $(VENV)/.stamp-bench
+SERVERS := $(VENV)/.stamp-servers
 ARGS ?=
 
 export PYTHON
@@ -14,10 +15,10 @@ export PYSPARK_PYTHON := $(CURDIR)/$(BIN)/python
 export PYSPARK_DRIVER_PYTHON := $(PYSPARK_PYTHON)
 
 .DEFAULT_GOAL := help
-.PHONY: help requirements venv test test-long lint format demo bench-quick bench docs clean
+.PHONY: help requirements venv test test-long test-kafka test-postgres test-connect test-servers lint format demo bench-quick bench docs clean
 
 help: ## list the tasks
-	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1  \2/p' Makefile | awk '{t = $$1; sub(/^[^ ]+ +/, ""); printf "make %-12s %s\n", t, $$0}'
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1  \2/p' Makefile | awk '{t = $$1; sub(/^[^ ]+ +/, ""); printf "make %-13s %s\n", t, $$0}'
 
 requirements: ## check for Python and Java
 	@bash .ci/requirements.sh
@@ -33,6 +34,10 @@ $(BENCH): $(DEV)
 	$(BIN)/python -m pip install --quiet --group bench
 	@touch $@
 
+$(SERVERS): $(DEV)
+	$(BIN)/python -m pip install --quiet --group servers
+	@touch $@
+
 venv: $(DEV) ## create .venv, or renew it when pyproject.toml has changed
 
 test: $(DEV) ## all tests but the long ones, in two processes
@@ -40,6 +45,18 @@ test: $(DEV) ## all tests but the long ones, in two processes
 
 test-long: $(DEV) ## the long tests only
 	$(BIN)/python -m pytest -m long $(ARGS)
+
+# Each in a process of its own: they need sessions that differ.
+test-kafka: $(SERVERS) ## Kafka to windows to Kafka, on a broker from Maven's artifacts
+	$(BIN)/python -m pytest -m servers -rs tests/test_kafka.py $(ARGS)
+
+test-postgres: $(SERVERS) ## a table in PostgreSQL that a stream keeps up to date
+	$(BIN)/python -m pytest -m servers -rs tests/test_postgres.py $(ARGS)
+
+test-connect: $(SERVERS) ## bounded input and a stream over Spark Connect
+	$(BIN)/python -m pytest -m servers -rs tests/test_connect.py $(ARGS)
+
+test-servers: test-kafka test-postgres test-connect ## all three; what cannot be had is skipped, with the reason
 
 lint: $(DEV) ## ruff and mypy
 	$(BIN)/ruff check .

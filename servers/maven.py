@@ -7,10 +7,11 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from servers.process import LOG_END, Unavailable
+from servers.process import Unavailable
 
 CACHE = Path(tempfile.gettempdir()) / "slicing-servers"
 LIMIT_SECONDS = 300
+LINE = 300
 
 
 def classpath(project: Path) -> str:
@@ -47,4 +48,9 @@ def _build(project: Path, built: Path, listed: Path) -> None:
         raise Unavailable(f"Maven did not answer within {LIMIT_SECONDS} seconds") from error
     if done.returncode:
         listed.unlink(missing_ok=True)
-        raise Unavailable(f"Maven could not build {project.name}: {(done.stdout + done.stderr)[-LOG_END:].strip()}")
+        raise Unavailable(f"Maven could not build `{project.name}`: {_first(done.stdout + done.stderr)}")
+
+
+def _first(said: str) -> str:
+    """The line that says what went wrong, as far as it can be read in a line."""
+    return next((line for line in said.splitlines() if "ERROR" in line), "it says nothing")[:LINE]

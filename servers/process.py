@@ -36,16 +36,26 @@ def free_ports(count: int) -> list[int]:
 
 @contextmanager
 def running(
-    command: Sequence[str], log: Path, port: int | None = None, env: Mapping[str, str] | None = None
+    command: Sequence[str],
+    log: Path,
+    port: int,
+    env: Mapping[str, str] | None = None,
+    user: str | None = None,
 ) -> Iterator[subprocess.Popen[bytes]]:
     """The process of `command`, once its port answers. Raises RuntimeError with the end of its log if it does not."""
     with log.open("wb") as file:
         process = subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, stdout=file, stderr=file, env=env, preexec_fn=_dies_with_parent
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=file,
+            stderr=file,
+            env=env,
+            cwd="/",
+            user=user,
+            preexec_fn=_dies_with_parent,
         )
     try:
-        if port is not None:
-            _wait(process, port, log)
+        _wait(process, port, log)
         yield process
     finally:
         stop(process)

@@ -1,0 +1,242 @@
+"""Kafka -> windows -> Kafka on a real broker, over a SIGKILL, a stop and a commit that was lost: `make test-kafka`.
+
+Results are read as docs/kafka.md says, deduplicated by (key, window, revision), and are those of Spark's bounded
+`window()`. Two queries run side by side in a process that is killed and started again: one puts out windows when they
+close, the other on each update.
+"""
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from pyspark.sql import functions as F
+
+import combinators as C
+from servers import maven
+from servers.kafka import CONNECTOR, broker
+from servers.process import Unavailable
+from slicing import group_by, hopping, on_close, on_update
+
+TESTS = Path(__file__).resolve().parentpytestmark = pytest.mark.servers
+
+WINDOW = hopping("10 minutes", advance="1 minute")
+DELAY_SECONDS = 30
+START = 1_700_006_400
+SECONDS_PER_FEED, RECORDS_PER_FEED, KEYS = 1_800, 3_000, 20
+EMISSIONS = {"closed": on_close(), "updated": on_update()}
+RECORD = "user bigint, ts double, amount bigint"
+ROW = "user bigint, window struct<start: timestamp, end: timestamp>, orders bigint, spent bigint, revision bigint"
+
+
+# --- the process that is killed -------------------------------------------------------------------------------------
+
+
+def features(spark, address, emission):
+    """From the topic `payments` to rows of text for a topic."""
+    source = spark.readStream.format("kafka").option("kafka.bootstrap.servers", address).option("subscribe", "payments")
+    records = source.option("startingOffsets", "earliest").option("maxOffsetsPerTrigger", 500).load()
+    parsed = records.select(F.from_json(F.col("value").cast("string"), RECORD).alias("r")).select("r.*")
+    events = parsed.withColumn("ts", F.timestamp_micros((F.col("ts") * 1_000_000).cast("bigint")))
+    windowed = group_by(events.withWatermark("ts", f"{DELAY_SECONDS} seconds"), "user").window(WINDOW, time="ts")
+    rows = windowed.emit(emission).aggregate(orders=C.count(), spent=C.sum("amount"))
+    return rows.select(F.to_json(F.struct("user", "window")).alias("key"), F.to_json(F.struct("*")).alias("value"))
+
+
+def main(address, root, trigger):
+    """Run both queries until the file `stop` is there, or with the trigger "end" until all is read."""
+    spark = _session(root / "job")
+    queries = []
+    for name, emission in EMISSIONS.items():
+        # Updates have nothing to say in a micro-batch without data: so the last one that is committed has rows.
+        spark.conf.set("spark.sql.streaming.noDataMicroBatches.enabled", str(name == "closed").lower())
+        writer = features(spark, address, emission).writeStream.format("kafka").queryName(name)
+        writer = writer.option("kafka.bootstrap.servers", address).option("topic", name)
+        writer = writer.option("checkpointLocation", str(root / name))
+        queries.append(writer.trigger(**({"availableNow": True} if trigger == "end" else {})).start())
+    while trigger != "end" and not (root / "stop").exists() and all(query.isActive for query in queries):
+        time.sleep(0.05)
+    for query in queries:
+        query.stop() if trigger != "end" else query.awaitTermination()
+        if query.exception():
+            raise query.exception()
+    spark.stop()
+
+
+def _session(root):
+    from conftest import _start
+
+    (root / "tmp").mkdir(parents=True, exist_ok=True)
+    return _start(root, {"spark.jars": maven.jars(CONNECTOR)})
+
+
+@dataclass
+class Job:
+    """The two queries over a broker's topics, as a process that is killed, stopped and started again."""
+
+    address: str
+    root: Path
+
+    def committed(self):
+        """Micro-batches of the query that has fewest."""
+        return min(len(self._commits(name)) for name in EMISSIONS)
+
+    def run(self, trigger="on"):
+        """Start it."""
+        environment = {**os.environ, "PYSPARK_PYTHON": sys.executable, "TZ": "UTC"}
+        environment["PYTHONPATH"] = os.pathsep.join([str(TESTS.parent), str(TESTS)])
+        command = [sys.executable, __file__, self.address, str(self.root), trigger]
+        with (self.root / "log").open("a") as log:
+            return subprocess.Popen(command, env=environment, stdout=log, stderr=log, start_new_session=True)
+
+    def until(self, batches, then):
+        """Run it until so many more micro-batches are committed, then end it in this way."""
+        wanted, job = self.committed() + batches, self.run()
+        try:
+            self._wait(job, lambda: self.committed() >= wanted)
+            then(job)
+            job.wait(120)
+        finally:
+            self._kill(job)
+
+    def finish(self):
+        """Run it to the end of what is there."""
+        job = self.run("end")
+        try:
+            assert job.wait(240) == 0, self._log()
+        finally:
+            self._kill(job)
+
+    def stop(self, job):
+        """End it as an operator does."""
+        (self.root / "stop").touch()
+        assert job.wait(120) == 0, self._log()
+        (self.root / "stop").unlink()
+
+    def kill(self, job):
+        """End it as a power cut does."""
+        os.killpg(job.pid, signal.SIGKILL)
+
+    def lose_commits(self):
+        """What a kill leaves that comes when rows are in the topic and their micro-batch is not committed yet."""
+        for name in EMISSIONS:
+            last = self._commits(name)[-1]
+            last.unlink()
+            last.with_name(f".{last.name}.crc").unlink(missing_ok=True)
+
+    def _commits(self, name):
+        return sorted((self.root / name / "commits").glob("[0-9]*"), key=lambda path: int(path.name))
+
+    def _wait(self, job, condition):
+        end = time.monotonic() + 120
+        while not condition():
+            assert job.poll() is None, self._log()
+            assert time.monotonic() < end, self._log()
+            time.sleep(0.05)
+
+    def _kill(self, job):
+        if job.poll() is None:
+            self.kill(job)
+            job.wait()
+
+    def _log(self):
+        return (self.root / "log").read_text(errors="replace")[-3000:]
+
+
+# --- the tests ------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory):
+    try:
+        with broker(tmp_path_factory.mktemp("broker")) as running:
+            yield running
+    except Unavailable as why:
+        pytest.skip(str(why))
+
+
+@pytest.fixture(scope="module")
+def kafka(server, tmp_path_factory):
+    session = _session(tmp_path_factory.mktemp("reader"))
+    yield session
+    session.stop()
+
+
+def records(number):
+    """Payments of half an hour, out of order by less than the delay, so that none is late."""
+    choice = random.Random(number)
+    times = sorted(choice.uniform(0, SECONDS_PER_FEED) for _ in range(RECORDS_PER_FEED))
+    first = START + number * SECONDS_PER_FEED
+    return [
+        {
+            "user": choice.randrange(KEYS),
+            "ts": round(first + max(0.0, at - choice.uniform(0, DELAY_SECONDS - 1)), 3),
+            "amount": choice.randrange(1000),
+        }
+        for at in times
+    ]
+
+
+def feed(spark, address, made):
+    lines = [(json.dumps(each["user"]), json.dumps(each)) for each in made]
+    # One partition in, so that micro-batches are in the order of time.
+    frame = spark.createDataFrame(lines, "key string, value string").coalesce(1).withColumn("partition", F.lit(0))
+    frame.write.format("kafka").option("kafka.bootstrap.servers", address).option("topic", "payments").save()
+
+
+def written(spark, address, name):
+    """All rows of a topic, in the order of their offsets."""
+    topic = spark.read.format("kafka").option("kafka.bootstrap.servers", address).option("subscribe", name).load()
+    return topic.select(F.from_json(F.col("value").cast("string"), ROW).alias("r")).select("r.*")
+
+
+def spark_windows(spark, made):
+    """Spark's own, bounded, and `whole`: whether the stream's watermark has passed their end."""
+    frame = spark.createDataFrame([tuple(each.values()) for each in made], RECORD)
+    events = frame.withColumn("ts", F.timestamp_micros((F.col("ts") * 1_000_000).cast("bigint")))
+    window = F.window("ts", "10 minutes", "1 minute").alias("window")
+    rows = events.groupBy("user", window).agg(F.count("*").alias("orders"), F.sum("amount").alias("spent"))
+    watermark = max(each["ts"] for each in made) - DELAY_SECONDS
+    return rows.withColumn("whole", F.unix_millis("window.end") <= int(watermark * 1000))
+
+
+def rows_of(frame):
+    return sorted(map(tuple, frame.select("user", "window", "orders", "spent").collect()))
+
+
+def test_windows_from_kafka_to_kafka_over_kills_and_restarts(kafka, server, tmp_path):
+    job, made = Job(server.address, tmp_path), []
+    for number, then in enumerate((job.kill, job.stop, None)):
+        made += records(number)
+        feed(kafka, server.address, records(number))
+        if then:
+            job.until(4, then)
+        else:
+            job.finish()
+            job.lose_commits()
+            job.finish()
+
+    expected = spark_windows(kafka, made)
+    closed, updated = (written(kafka, server.address, name).persist() for name in EMISSIONS)
+    once = closed.dropDuplicates(["user", "window"])
+    assert rows_of(once) == rows_of(expected.where("whole"))
+    assert closed.count() > once.count(), "micro-batches were repeated, and their rows with them"
+    assert rows_of(once) == rows_of(closed.distinct()), "a row that comes twice is the same both times"
+
+    once = updated.dropDuplicates(["user", "window", "revision"])
+    assert updated.count() > once.count(), "micro-batches were repeated, and their rows with them"
+    assert once.count() == updated.distinct().count(), "a row that comes twice is the same both times"
+    newest = once.groupBy("user", "window").agg(
+        F.max_by("orders", "revision").alias("orders"), F.max_by("spent", "revision").alias("spent")
+    )
+    assert rows_of(newest) == rows_of(expected)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], Path(sys.argv[2]), sys.argv[3])
