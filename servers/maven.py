@@ -12,6 +12,7 @@ from servers.process import Unavailable
 CACHE = Path(tempfile.gettempdir()) / "slicing-servers"
 LIMIT_SECONDS = 300
 LINE = 300
+DEPENDENCY = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1"
 
 
 def classpath(project: Path) -> str:
@@ -40,8 +41,8 @@ def _digest(project: Path) -> str:
 
 
 def _build(project: Path, built: Path, listed: Path) -> None:
-    command = ["mvn", "--quiet", "--batch-mode", f"--file={project / 'pom.xml'}", f"-Dbuilt={built}"]
-    goals = ["compile", "dependency:build-classpath", f"-Dmdep.outputFile={listed}"]
+    command = ["mvn", "--quiet", "--batch-mode", "-Dstyle.color=never", f"--file={project / 'pom.xml'}"]
+    goals = [f"-Dbuilt={built}", "compile", f"{DEPENDENCY}:build-classpath", f"-Dmdep.outputFile={listed}"]
     try:
         done = subprocess.run(command + goals, capture_output=True, text=True, timeout=LIMIT_SECONDS, check=False)
     except subprocess.TimeoutExpired as error:

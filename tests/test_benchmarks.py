@@ -354,11 +354,15 @@ def test_page_shows_what_was_measured_and_what_was_not():
     assert lines[-1] == "Measured on 2 cores, Python 3."
 
 
-def test_page_shows_comparisons_with_flink_if_there_are_any():
-    ratio = replace(FASTER.measured(), name="FlinkDay", title="day / Flink")
-    assert f"## Flink SQL\n\n{page.FLINK}\n\n" in page.text([ratio])
-    assert "| day / Flink |" in page.text([ratio])
-    assert "Flink SQL" not in page.text([])
+@pytest.mark.parametrize(
+    ("name", "heading", "says"),
+    [("FlinkDay", "Flink SQL", page.FLINK), ("KafkaStreamsClose", "Kafka Streams", page.KAFKA_STREAMS)],
+)
+def test_page_shows_comparisons_made_by_hand_if_there_are_any(name, heading, says):
+    ratio = replace(FASTER.measured(), name=name, title="day / peer")
+    assert f"## {heading}\n\n{says}\n\n" in page.text([ratio])
+    assert "| day / peer |" in page.text([ratio])
+    assert heading not in page.text([])
 
 
 def test_flink_reads_what_ours_reads_in_one_file_per_reader(tmp_path, monkeypatch):
