@@ -24,7 +24,8 @@ from servers.kafka import CONNECTOR, broker
 from servers.process import Unavailable
 from slicing import group_by, hopping, on_close, on_update
 
-TESTS = Path(__file__).resolve().parentpytestmark = pytest.mark.servers
+TESTS = Path(__file__).resolve().parent
+pytestmark = pytest.mark.servers
 
 WINDOW = hopping("10 minutes", advance="1 minute")
 DELAY_SECONDS = 30
