@@ -22,6 +22,7 @@ from slicing.errors import (
 from slicing.grouping import Grouped, Windowed, group_by
 from slicing.windows.clock import processing_time
 from slicing.windows.session import session
+from slicing.windows.sliding import sliding
 from slicing.windows.unbounded import unbounded
 from slicing.windows.window import Hopping, Window, by_edges, cumulating, hopping, tumbling
 
@@ -65,6 +66,7 @@ __all__ = [
     "processing_time",
     "results",
     "session",
+    "sliding",
     "traced",
     "tumbling",
     "unbounded",

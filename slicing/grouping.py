@@ -55,8 +55,8 @@ class Grouped:
         with a column `<result>_<name>` for each, null where the window is empty; they must end together. With
         `long=True` they have rows of their own and a column `windows` with the name.
 
-        `unbounded()` and `session(...)` share no slices and stand alone. On a stream `time` may be `processing_time()`,
-        and `unbounded()` needs none. Raises InvalidType, InvalidValue.
+        `unbounded()`, `session(...)` and `sliding(...)` share no slices and stand alone. On a stream `time` may be
+        `processing_time()`, and `unbounded()` needs none. Raises InvalidType, InvalidValue.
         """
         if time is None and windows and isinstance(windows[-1], (str, ProcessingTime)):
             *windows, time = windows  # type: ignore[assignment]

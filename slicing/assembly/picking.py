@@ -15,6 +15,7 @@ import numpy as np
 
 from slicing.aggregates.arrays import Array, Partials
 from slicing.aggregates.kernel import Kernel, locating
+from slicing.assembly.any_runs import before
 from slicing.assembly.choice import is_additive
 from slicing.assembly.results import Windows
 from slicing.blocks.block import Block, Shape, order, show_place
@@ -53,7 +54,7 @@ def picked(shape: Shape, block: Block, keys: Array, windows: Array) -> Windows:
     pairs = Pairs.over(block.slices, len(block.names))
     at, edges = pairs.pack(block.keys, block.slices), (slicing.first_slice(windows), slicing.end_slice(windows))
     low, high = (np.searchsorted(at, pairs.pack(keys, edge)) for edge in edges)
-    total = _before(block.records)
+    total = before(block.records)
     records = total[high] - total[low]
     held = np.flatnonzero(records)
     stripes = _stripes(slicing, block.slices)
@@ -82,14 +83,9 @@ def _stripes(family: Family, slices: Array) -> Array:
 
 def _run_partials(kernel: Kernel, columns: Partials, runs: _Runs) -> Partials:
     if is_additive(kernel) and kernel.sums_fit(columns):
-        totals = [_before(column) for column in columns]
+        totals = [before(column) for column in columns]
         return [total[runs.high] - total[runs.low] for total in totals]
     return _joined(kernel, columns, runs)
-
-
-def _before(column: Array) -> Array:
-    """For every row, and for the end, the sum of the rows before; integers wrap, and differences undo it."""
-    return np.concatenate([np.zeros(1, column.dtype), np.cumsum(column, dtype=column.dtype)])
 
 
 def _joined(kernel: Kernel, columns: Partials, runs: _Runs) -> Partials:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
@@ -16,6 +16,7 @@ from slicing.grouping import group_by
 from slicing.windows.durations import microseconds
 from slicing.windows.session import session
 from slicing.windows.sets import windows_of_call
+from slicing.windows.sliding import sliding
 from slicing.windows.window import Window, cumulating, hopping
 
 if TYPE_CHECKING:
@@ -63,6 +64,8 @@ def parser() -> argparse.ArgumentParser:
     size = 'length of a window, for example "7 days"; repeated: windows of several sizes, in rows of their own'
     add("--size", action="append", default=[], metavar="DURATION", help=size)
     add("--session", metavar="GAP", help='sessions instead, which end after a pause: for example "30 minutes"')
+    sliding = 'sliding windows instead, one for each distinct set of records so near: for example "10 minutes"'
+    add("--sliding", metavar="DIFFERENCE", help=sliding)
     advance = "distance between the starts of windows (default: the size); once for all sizes, or once for each"
     add("--advance", action="append", default=[], metavar="DURATION", help=advance)
     add("--cumulate", metavar="STEP", help="windows that begin every size and end at each step: the day so far")
@@ -134,8 +137,8 @@ def parse(arguments: Sequence[str] | None) -> Job:
 
 def _windows(given: argparse.Namespace) -> list[Window]:
     """The windows that the arguments ask for."""
-    if given.session is not None:
-        return [_session(given)]
+    if (made := _by_records(given)) is not None:
+        return [made]
     if not given.size:
         raise InvalidValue('`--size` is needed, for example --size "1 hour"; or --session "30 minutes".')
     offset, sizes, advances = given.offset or 0, given.size, given.advance
@@ -163,12 +166,16 @@ def _cumulating(given: argparse.Namespace, offset: str | int) -> Window:
     return cumulating(given.size[0], given.cumulate, offset, zone=given.zone)
 
 
-def _session(given: argparse.Namespace) -> Window:
-    """Sessions, which need nothing but their gap."""
-    others = ("size", "advance", "cumulate", "zone", "offset", "gaps")
-    if asked := [f"--{name}" for name in others if getattr(given, name)]:
-        raise InvalidValue(f"`--session` goes without {', '.join(asked)}: records decide where it begins and ends.")
-    return session(given.session)
+def _by_records(given: argparse.Namespace) -> Window | None:
+    """Windows that records decide, which need one duration and nothing else; None if none are asked for."""
+    kinds: dict[str, Callable[[str], Window]] = {"session": session, "sliding": sliding}
+    asked = [name for name in kinds if getattr(given, name) is not None]
+    if not asked:
+        return None
+    others = (*asked[1:], "size", "advance", "cumulate", "zone", "offset", "gaps")
+    if more := [f"--{name}" for name in others if getattr(given, name)]:
+        raise InvalidValue(f"`--{asked[0]}` goes without {', '.join(more)}: records decide where it begins and ends.")
+    return kinds[asked[0]](getattr(given, asked[0]))
 
 
 def _check_written(job: Job) -> None:

@@ -6,7 +6,7 @@ All records of a slice belong to the same windows, so whatever is judged here is
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 
@@ -35,6 +35,10 @@ class Refused(Generic[Rows]):
     rows: Rows  # records that were late for all of its windows or for some, or their partials
     taking: int  # its first window that took records
     watermark: int  # the watermark that had closed the others, in microseconds
+
+    def missed_by(self, slicing: Family, rows: Any) -> Missed:
+        """What each of some rows, or records, met that were refused."""
+        return self.missed(slicing, rows.slices)
 
     def missed(self, slicing: Family, slices: Array) -> Missed:
         """What slices met that came late for one window at least."""

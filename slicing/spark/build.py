@@ -7,6 +7,7 @@ from pyspark.sql import DataFrame
 from slicing.errors import InvalidValue
 from slicing.explain.plan import Plan
 from slicing.explain.sessions import SessionPlan
+from slicing.explain.sliding import SlidingPlan
 from slicing.explain.unbounded import TotalsPlan
 from slicing.spark import bounded, stream
 from slicing.spark.labels import labels
@@ -15,10 +16,13 @@ from slicing.spark.requirements import check_stream
 from slicing.spark.strategy import strategy
 from slicing.spark.timers import TimedBuckets, TimedStage
 from slicing.windows.session import Session
+from slicing.windows.sliding import Sliding
 from slicing.windows.unbounded import Unbounded
+from slicing.windows.window import Window
 
 BUCKETS_PER_PARTITION = 1
 _PARTITIONS = "spark.sql.shuffle.partitions"
+_PLANS: dict[type[Window], type[Plan]] = {Session: SessionPlan, Sliding: SlidingPlan, Unbounded: TotalsPlan}
 
 
 def build(query: Query, buckets: int | None) -> DataFrame:
@@ -44,9 +48,9 @@ def plan(query: Query, buckets: int | None) -> Plan:
 
 
 def _kind_of_plan(query: Query) -> type[Plan]:
-    if isinstance(query.window, Session):
-        return SessionPlan
-    return TotalsPlan if query.streaming and isinstance(query.window, Unbounded) else Plan
+    if isinstance(query.window, Unbounded) and not query.streaming:
+        return Plan
+    return _PLANS.get(type(query.window), Plan)
 
 
 def _partitions(df: DataFrame) -> int:

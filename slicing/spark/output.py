@@ -141,7 +141,7 @@ def flat_late_records(
 
 def _met(slicing: Family, refused: Refused[Any], rows: Block | Records, family: int) -> dict[str, pa.Array]:
     slices = rows.slices
-    missed, count = refused.missed(slicing, slices), len(slices)
+    missed, count = refused.missed_by(slicing, rows), len(slices)
     return {
         flat.CAUSE: pa.array(np.full(count, flat.LATE_ROW, np.int32)),
         flat.FAMILY: _all(count, family),

@@ -21,13 +21,12 @@ from slicing.emission.lateness import COUNTS, RECORDS
 from slicing.errors import InvalidType, InvalidValue, RowFailure, SlicingError
 from slicing.explain.costs import number
 from slicing.spark.columns import Key, check_time_type, kind_of_type
+from slicing.spark.kinds import check_kind
 from slicing.spark.late import DELAY, LATE
 from slicing.spark.query import EMISSION, Nesting, Query, Time
-from slicing.spark.sessions import check_session
 from slicing.windows.clock import ProcessingTime
 from slicing.windows.durations import show
 from slicing.windows.family import Family
-from slicing.windows.session import Session
 from slicing.windows.several import end_together
 from slicing.windows.unbounded import Unbounded
 from slicing.windows.window import Window
@@ -55,8 +54,7 @@ def resolve(
     known = Time.of(time, window, streaming)
     ntz = isinstance(time, str) and _check_time(frame, time, streaming and known is Time.EVENT)
     _check_clock(known, window, streaming, grace, emission)
-    if isinstance(window, Session):
-        check_session(frame, window, tree, known is Time.CLOCK, emission if streaming else ON_CLOSE)
+    check_kind(frame, window, tree, known is Time.CLOCK, emission if streaming else ON_CLOSE)
     resolved = tuple(Key(name, _field(frame, name, "key column").dataType) for name in keys)
     _check_names(keys, _output_names(named, window), window, emission if streaming else ON_CLOSE, late)
     frame, results = _computed(frame, _flat(named))
@@ -71,11 +69,9 @@ def resolve(
     )
     if late == RECORDS:
         _check_columns(columns)
+    _check_eager(window, kernels, tree)
     families = window.family.families
     trees = tuple(_tree(each, shape.over(family), tree) for family in families for each in kernels)
-    if isinstance(window, (Unbounded, Session)) and EAGER in trees:
-        name, keeps = kernels[trees.index(EAGER)].label, "keeps totals" if isinstance(window, Unbounded) else "merges"
-        raise InvalidValue(f"{window} {keeps}, and `{name}` is eager: it has no partials. Give it a `combine`.")
     if len(families) > 1:
         _check_several(window, families, kernels, trees, emission if streaming else ON_CLOSE)
     for name, bound in results.items():
@@ -220,6 +216,15 @@ def _tree(each: Kernel, shape: Shape, wanted: str) -> str:
     return best if wanted == "auto" or best in (EAGER, "recompute") else wanted
 
 
+def _check_eager(window: Window, kernels: Sequence[Kernel], wanted: str) -> None:
+    """Refuse what has no partials where there must be some."""
+    eager = [k.label for k in kernels if wanted == EAGER or k.aggregate.eager or k.aggregate.combine is None]
+    if window.keeps and eager:
+        raise InvalidValue(
+            f"{window} {window.keeps}, and `{eager[0]}` is eager: it has no partials. Give it a `combine`."
+        )
+
+
 def _check_ratio(name: str, slicing: Family) -> None:
     ratio = slicing.ratio
     if ratio > EAGER_RATIO:
@@ -316,7 +321,7 @@ def _check_emission(emission: Emission, grace: int, kernels: tuple[Kernel, ...])
 
 def _check_short(window: Window, grace: int) -> None:
     rule = "must be at least 1 ms on a stream, whose watermark counts milliseconds; got"
-    if window.family.shortest < 1000 and not isinstance(window, Session):
+    if window.family.shortest < window.finest:
         raise InvalidValue(f"edges of windows {rule} {show(window.family.shortest)} for {window}.")
     if 0 < grace < 1000:
         raise InvalidValue(f"`grace` {rule} {show(grace)}.")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -12,6 +12,7 @@ import numpy as np
 from slicing.aggregates.sharing import Sharing, sharing
 from slicing.assembly.assembling import without_repeats
 from slicing.assembly.choice import EAGER
+from slicing.assembly.places import all_places
 from slicing.assembly.results import Windows
 from slicing.blocks.block import Block, Shape
 from slicing.blocks.codec import decode
@@ -26,6 +27,7 @@ from slicing.engines.eager import EagerBucket, all_windows, in_memory
 from slicing.engines.mixed import MixedBucket, Split, join_all
 from slicing.engines.sessions import RefusedSessions, SessionBucket, all_sessions
 from slicing.engines.shared import Grouped, SharedBucket, UnsharedBucket, shared_bucket
+from slicing.engines.sliding import SlidingBucket
 from slicing.engines.unbounded import UnboundedBucket
 from slicing.spark.preaggregate import PreAggregate, Ship
 from slicing.spark.sub_sessions import PreMerge, of_records, with_own_ends
@@ -34,6 +36,7 @@ from slicing.state.store import Store
 from slicing.watch import DECODE, of_stage
 from slicing.windows.family import Family
 from slicing.windows.session import SESSION, Session
+from slicing.windows.sliding import Sliding
 from slicing.windows.unbounded import Unbounded
 from slicing.windows.window import Window
 
@@ -140,6 +143,21 @@ class Merged(Sliced):
     def all_windows(self, shipped: Sequence[Block]) -> Iterator[Windows]:
         """All windows of a bucket of bounded input."""
         return all_sessions(self.shape, self.session, shipped)
+
+
+@dataclass(frozen=True)
+class Placed(Sliced):
+    """Partials of the times of records are shipped; which windows there are is found from these."""
+
+    def bucket(  # type: ignore[override]  # it is used as that one
+        self, grace: int, fingerprint: Fingerprint, store: Store, emission: Emission
+    ) -> SlidingBucket:
+        """The state of a bucket on a stream."""
+        return SlidingBucket(self.shape, grace, fingerprint, store, emission)
+
+    def all_windows(self, shipped: Sequence[Block]) -> Iterator[Windows]:
+        """All windows of a bucket of bounded input."""
+        return all_places(self.shape, shipped)
 
 
 @dataclass(frozen=True)
@@ -303,6 +321,22 @@ def _filled(rows: Shipped, column: str) -> Iterator[bytes]:
     return (data for data in rows[column] if data is not None)
 
 
+def _merged(
+    shape: Shape, trees: tuple[str, ...], arguments: tuple[tuple[int, ...], ...], session: Session, judges: bool
+) -> Merged:
+    ordered = any(kernel.aggregate.ordered for kernel in shape.kernels)
+    merges = not ordered and (session.late_by == SESSION or not judges)
+    return Merged(shape, trees, arguments, session=session, merges=merges)
+
+
+_OF_KIND: dict[type[Window], Callable[..., Sliced]] = {
+    Session: _merged,
+    Sliding: lambda shape, trees, arguments, *_: Placed(shape, trees, arguments),
+    Unbounded: lambda shape, trees, arguments, window, _: Totals(shape, trees, arguments, ttl=window.ttl),
+}
+"""The strategies of windows that are not assembled from slices by trees."""
+
+
 def strategy(
     shape: Shape,
     trees: tuple[str, ...],
@@ -314,12 +348,8 @@ def strategy(
 
     Fields are shared where all results are assembled from slices. `judges` says whether records may be late.
     """
-    if isinstance(window, Session):
-        ordered = any(kernel.aggregate.ordered for kernel in shape.kernels)
-        merges = not ordered and (window.late_by == SESSION or not judges)
-        return Merged(shape, trees, arguments, session=window, merges=merges)
-    if isinstance(window, Unbounded):
-        return Totals(shape, trees, arguments, ttl=window.ttl)
+    if window is not None and (of_kind := _OF_KIND.get(type(window))):
+        return of_kind(shape, trees, arguments, window, judges)
     if EAGER not in trees:
         shares = sharing(shape.kernels, trees, arguments).is_any
         return (Shared if shares else Sliced)(shape, trees, arguments, window is not None and window.wide)

@@ -63,6 +63,10 @@ class Session(Window):
     late_by: str = RECORD
     unit: int = 0
 
+    alone = "as records decide where it ends"
+    keeps = "merges"
+    finest = 1
+
     @cached_property
     def family(self) -> SessionFamily:
         """The microseconds that sessions begin at."""

@@ -9,9 +9,7 @@ from functools import cached_property
 from typing import cast
 
 from slicing.errors import InvalidType, InvalidValue, excerpt
-from slicing.windows.session import Session
 from slicing.windows.several import Several, end_together, leader, several, share_windows
-from slicing.windows.unbounded import Unbounded
 from slicing.windows.window import Window
 
 
@@ -55,8 +53,8 @@ def windows_of_call(given: Sequence[object], named: Mapping[str, Window], long: 
     for window in (*given, *named.values()):
         if not isinstance(window, Window):
             raise InvalidType(
-                "`window` must be made with `hopping`, `tumbling`, `cumulating`, `session` or `by_edges`; "
-                f"got {excerpt(window)}."
+                "`window` must be made with `hopping`, `tumbling`, `cumulating`, `session`, `sliding` or "
+                f"`by_edges`; got {excerpt(window)}."
             )
     if given and named:
         raise InvalidValue(
@@ -69,14 +67,8 @@ def windows_of_call(given: Sequence[object], named: Mapping[str, Window], long: 
     if len(windows) == 1:
         return windows[0]
     for window in (*windows, *named.values()):
-        if isinstance(window, Unbounded):
-            raise InvalidValue(
-                f"{window} shares no slices with other windows, as it never closes. Give it a call alone."
-            )
-        if isinstance(window, Session):
-            raise InvalidValue(
-                f"{window} shares no slices with other windows, as records decide where it ends. Give it a call alone."
-            )
+        if window.alone:
+            raise InvalidValue(f"{window} shares no slices with other windows, {window.alone}. Give it a call alone.")
     if named:
         return _named(dict(named), long)
     if long:

@@ -18,6 +18,9 @@ class Unbounded(Window):
 
     ttl: int | None = None
 
+    alone = "as it never closes"
+    keeps = "keeps totals"
+
     @cached_property
     def family(self) -> ByEdges:
         """The one window, of one slice."""

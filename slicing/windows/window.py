@@ -23,6 +23,13 @@ class Window:
     wide = False
     """Whether these have their results side by side in one row."""
 
+    alone = ""
+    """Why they share no slices with other windows, if so."""
+    keeps = ""
+    """What they do with partials in place of a tree, if so: there must be partials then."""
+    finest = 1000
+    """Microseconds that edges must be apart at least on a stream, whose watermark counts milliseconds."""
+
     @property
     def family(self) -> Family:
         """The windows in order, as ranges of slices."""

@@ -1,0 +1,83 @@
+"""What a query over sliding windows will do: the plan of windows that exist at the times of records."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from slicing.aggregates.kernel import Kernel
+from slicing.assembly.choice import EAGER, is_additive
+from slicing.explain.costs import MERGING, Cost
+from slicing.explain.ledger import LedgerPlan
+from slicing.explain.plan import columns, size_of
+from slicing.windows.durations import show
+from slicing.windows.family import Family
+from slicing.windows.sliding import Sliding
+
+
+@dataclass(frozen=True)
+class SlidingPlan(LedgerPlan):
+    """The plan of sliding windows. Figures are of rows of the state: a row has what came of a key at one time."""
+
+    @property
+    def sliding(self) -> Sliding:
+        """The windows."""
+        assert isinstance(self.windows, Sliding)
+        return self.windows
+
+    @property
+    def marks(self) -> bool:
+        """Times that have no partial in an open window any more are rows like the others."""
+        return False
+
+    @property
+    def per_record(self) -> Cost:
+        """Rows read and written for a record at most: read once by each process, written anew once with its page."""
+        return Cost(1, 1) if self.trees[0] == EAGER else Cost(1, 2)
+
+    @property
+    def state_bytes_per_key(self) -> int:
+        """An estimate of a stream's state for each distinct time of a key within the difference; bounded input 0."""
+        return sum(each.partial_bytes for each in self.assemblies) + _ROW_BYTES if self.streaming else 0
+
+    def _reason(self, kernel: Kernel, tree: str, family: Family) -> str:
+        return "asked for" if tree == EAGER else "records decide which windows there are"
+
+    def _shape(self) -> list[tuple[str, str]]:
+        windows = "2 for each distinct time of a key at most" if self.sliding.right else "1 for each time of a key"
+        return [
+            ("exist", windows),
+            ("shuffled", f"a partial for each key and time, floored to {show(self.sliding.unit)}"),
+        ]
+
+    def _costs(self) -> str:
+        head = ("rows of a key", "this plan", "eager plan")
+        each = "1 read, 1 write for each of its windows"
+        windows = [(f"per window of m times: {a.name}", _combines(a.kernel), "none") for a in self.assemblies]
+        if not self.streaming:
+            return columns([head, ("per record, at most", "1 through the shuffle", each), *windows])
+        held = Cost(0, self.per_record.writes)
+        return columns(
+            [
+                head,
+                ("per record, at most", str(self.per_record), each),
+                ("  if small pages are merged, more", str(MERGING), str(Cost(0, 0))),
+                ("  rows held by the process", str(held), each),
+                *windows,
+            ]
+        )
+
+    def _state(self) -> str:
+        rows = [
+            (a.name, f"1 row for each time of the last {show(self.sliding.difference)}", a.size)
+            for a in self.assemblies
+        ]
+        total = f"about {size_of(self.state_bytes_per_key)} per key and time, before compression"
+        return columns([("state per key", "rows kept, at most", "size"), *rows]) + f"\n{total}"
+
+
+def _combines(kernel: Kernel) -> str:
+    return "0 combines" if is_additive(kernel) else "2 log2(m) combines at most"
+
+
+_ROW_BYTES = 20
+"""Time (8), code of the key (4), count of records (8)."""

@@ -1,0 +1,121 @@
+"""Sliding windows: one for each distinct set of records that lie within a difference of each other."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cached_property
+from typing import Any
+
+from slicing.errors import InvalidType, InvalidValue, excerpt
+from slicing.windows.durations import Duration, microseconds, show
+from slicing.windows.even import Even
+from slicing.windows.window import Window
+
+PLACES = "places"
+"""How sliding windows are assembled: those at the times of records, from the slices that are there."""
+MOST_DIFFERENCE = 1 << 60
+"""Microseconds, 36,000 years: sums of times stay in int64."""
+
+
+@dataclass(frozen=True)
+class SlidingFamily(Even):
+    """A slice for each unit, and a window from each: those that exist are found by the records of a key.
+
+    All windows are of one length, both ends counted. Window w holds slices w to w + n - 1, n being `longest`, so that
+    the window that ends with slice s is number s - n + 1, and the one that begins behind it s + 1.
+    """
+
+    right: bool = True
+
+    @property
+    def assembled(self) -> str:
+        """The only way, whatever the aggregate."""
+        return PLACES
+
+    @property
+    def reach(self) -> int:
+        """Slices from the first one of a window to its last one: the difference."""
+        return self.longest - 1
+
+    @property
+    def ratio(self) -> float:
+        """Windows that a record is in at most: as many as there are units in one."""
+        return self.size / self.advance
+
+    def spec(self) -> list[Any]:
+        """`["sliding", difference, unit, right]`."""
+        return ["sliding", self.size - self.advance, self.advance, self.right]
+
+
+@dataclass(frozen=True)
+class Sliding(Window):
+    """What `sliding` returns; durations are in microseconds. Prints as the call that makes it."""
+
+    difference: int
+    unit: int
+    right: bool = True
+
+    alone = "as records decide which there are"
+    keeps = "keeps partials of times"
+    finest = 1
+
+    @cached_property
+    def family(self) -> SlidingFamily:
+        """All windows that there may be."""
+        return SlidingFamily(self.difference + self.unit, self.unit, right=self.right)
+
+    def windows_of(self, instant: int | datetime) -> list[tuple[int, int]]:
+        """Refused: which windows hold an instant is decided by the records. Raises InvalidValue."""
+        raise InvalidValue(
+            f"windows of an instant are those that time decides; of {self} records decide. Ask its rows."
+        )
+
+    def __repr__(self) -> str:
+        given = [repr(show(self.difference))]
+        given += [f"unit={show(self.unit)!r}"] if self.unit != _usual_unit(self.right) else []
+        given += [] if self.right else ["right=False"]
+        return f"sliding({', '.join(given)})"
+
+
+def sliding(difference: Duration, *, unit: Duration | None = None, right: bool = True) -> Sliding:
+    """Windows of each key over records at most `difference` apart, one for each distinct set of them.
+
+    Times are floored to `unit`, and both ends of a window count: for each distinct time t of a key there is the left
+    window `[t - difference, t + unit)`, which ends with t, and, if it holds a record, the right window
+    `[t + unit, t + difference + 2 unit)`, which begins behind t. A window that both rules give goes out once. These are
+    Kafka's sliding windows. With `right=False` there are left windows only, so that a row says what a record sees that
+    looks back: with on_close() one for each distinct time, "features as of each event".
+
+    `unit` is a microsecond or whole milliseconds, of which `difference` is a multiple: if left out a millisecond, and
+    without right windows a microsecond. On a stream a record counts in all windows that hold it and are open; if none
+    is, it is late, and makes no window. Records of a micro-batch are judged together, in the order of time.
+
+    Cost: a record is stored once, or once for all of its key at its time. A window costs no combine where partials are
+    added and subtracted; else 2 log2(m) at most, of m distinct times in it. Nothing depends on how fine the unit is.
+    A worker process holds the rows of the last `difference` in memory. Raises InvalidValue, InvalidType.
+
+    >>> print(sliding("10 minutes"))
+    sliding('10 minutes')
+    """
+    if not isinstance(right, bool):
+        raise InvalidType(f"`right` says whether there are right windows, True or False; got {excerpt(right)}.")
+    step = _usual_unit(right) if unit is None else microseconds(unit, "unit")
+    if step != 1 and (step < 1000 or step % 1000):
+        raise InvalidValue(f"`unit` must be one microsecond or whole milliseconds; got {excerpt(unit)}.")
+    length = microseconds(difference, "difference")
+    if length < 0:
+        raise InvalidValue(f"`difference` must not be negative; got {excerpt(difference)}.")
+    if length > MOST_DIFFERENCE - step:
+        most = show(MOST_DIFFERENCE // 86_400_000_000 * 86_400_000_000)
+        raise InvalidValue(f"`difference` and `unit` must be shorter than {most}; got {excerpt(difference)}.")
+    if length % step:
+        raise InvalidValue(
+            f"`difference` must be a multiple of `unit`, to which times are floored; got {show(length)} and "
+            f'{show(step)}. Write unit="1 microsecond" for times as they are.'
+        )
+    return Sliding(length, step, right)
+
+
+def _usual_unit(right: bool) -> int:
+    return 1000 if right else 1

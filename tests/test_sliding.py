@@ -1,0 +1,156 @@
+"""Sliding windows in a bucket against windows by definition, under every emission, and what their state may cost."""
+
+import random
+import time
+
+import pytest
+from oracle import CASES, CountingStore, block_of, moment, seeds, shape_of
+from sliding import World, stream, windows_of
+
+from slicing.assembly import places
+from slicing.emission.emission import on_close, on_update
+from slicing.engines.sliding import INSTANTS, SlidingBucket
+from slicing.windows.sliding import sliding
+
+EMISSIONS = [
+    on_close(),
+    on_update(),
+    on_update(latest_only=True),
+    on_close(corrections=True),
+    on_close(corrections=True, old=True),
+    on_close(corrections=True, discarding=True),
+]
+NAMES = [("sum", "highest"), ("joined", "variance"), ("floats", "rows")]
+
+
+def world_of(rng, emission):
+    """A world of any units, and its stream; the difference is of few units, of none, or of many."""
+    unit, difference = rng.choice([(1000, 10), (1000, 3), (2000, 1), (1000, 0), (1, 10_000), (1, 3000), (1, 0)])
+    window = sliding(f"{difference * unit} microseconds", unit=f"{unit} microseconds", right=rng.random() < 0.6)
+    grace = 5000 if emission.corrects else rng.choice([0, 2, 7]) * max(unit, 1000)
+    world = World(window, rng.choice(NAMES), emission, grace, held=rng.random() < 0.5)
+    return world, stream(rng, 8, unit, difference, spread=rng.choice([1, 3]))
+
+
+@pytest.mark.parametrize("seed", seeds(8, 150))
+@pytest.mark.parametrize("emission", EMISSIONS, ids=str)
+def test_worlds(emission, seed):
+    rng = random.Random(seed)
+    world, batches = world_of(rng, emission)
+    for batch in batches:
+        world.step(*batch, partitions=rng.choice([1, 2, 3]))
+    world.drain()
+
+
+def test_worlds_have_what_they_are_for():
+    """Late for all, late for some, taken by a window behind an earlier time and by one that ends with a later one."""
+    late, behind, ending, both = 0, 0, 0, 0
+    for seed in range(60):
+        world, batches = world_of(random.Random(seed), on_close())
+        for batch in batches:
+            first = world.model.number
+            world.model.step(*batch)
+            late += len(world.model.refused)
+            times = {r[0] for held in world.model.held.values() for r in held}
+            for start, _ in (taken for number, taken in world.model.some.items() if number >= first):
+                behind += start - world.window.unit in times
+                ending += start - world.window.unit not in times
+        for held in world.model.held.values() if world.window.right else ():
+            times = {r[0] for r in held}
+            both += len({at - world.window.difference for at in times} & {at + world.window.unit for at in times})
+    assert min(late, behind, ending, both) > 5
+
+
+def bounded(shape, records, cases):
+    """All windows of records in three blocks, by (key, start, end)."""
+    blocks = [block_of(shape, cases, records[low::3]) for low in range(3) if records[low::3]]
+    found = {}
+    for frame in places.all_places(shape, blocks):
+        keys = frame.names["k0"].to_pylist()
+        shown = [
+            kernel.results_to_arrow(partials, dictionary)[0].to_pylist()
+            for kernel, partials, dictionary in zip(shape.kernels, frame.partials, frame.dictionaries, strict=True)
+        ]
+        for row, window in enumerate(frame.windows.tolist()):
+            start, end = shape.slicing.window_start(window), shape.slicing.window_end(window)
+            found[keys[frame.keys[row]], start, end] = int(frame.records[row]), *(each[row] for each in shown)
+    return found
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_bounded_input_has_all_windows_and_the_bits_of_the_stream(seed, monkeypatch):
+    monkeypatch.setattr(places, "PORTION_BYTES", 600)
+    rng = random.Random(seed)
+    unit, difference = rng.choice([(1000, 20), (1, 9000)])
+    window = sliding(f"{difference * unit} microseconds", unit=f"{unit} microseconds", right=seed % 2 == 0)
+    cases = [CASES["sum"], CASES["variance"]]
+    shape = shape_of(window.family, cases)
+    records = [(rng.randrange(-90_000, 200_000), rng.choice([None, 1, 2]), rng.randrange(-50, 50)) for _ in range(120)]
+    got = bounded(shape, records, cases)
+    for key in (None, 1, 2):
+        own = [(at // unit * unit, value) for at, other, value in records if other == key]
+        for start, end in (wanted := windows_of(window, [at for at, _ in own])):
+            values = [value for at, value in own if start <= at < end]
+            count, total, variance = got[key, start, end]
+            assert (count, total) == (len(values), sum(values))
+            assert abs(variance - cases[1].truth(values)) <= cases[1].tolerance(values)
+        assert len(wanted) == sum(place[0] == key for place in got)
+    once = {(at // unit, key): (at, key, value) for at, key, value in records if at >= 0}
+    later = sorted(once.values(), key=lambda record: record[0])
+    store, shown = CountingStore(), {}
+    for low in range(0, len(later), 7):
+        bucket = SlidingBucket(shape, 0, World(window).fingerprint, store, on_close())
+        bucket.add([block_of(shape, cases, later[low : low + 7])])
+        for frame in bucket.close(moment((later[low][0] // 1000) if low + 7 < len(later) else 1 << 40)):
+            keys = frame.names["k0"].to_pylist()
+            variance = shape.kernels[1].results_to_arrow(frame.partials[1], None)[0].to_pylist()
+            for row, number in enumerate(frame.windows.tolist()):
+                shown[keys[frame.keys[row]], window.family.window_start(number)] = variance[row]
+    again = bounded(shape, later, cases)
+    assert shown == {(key, start): row[2] for (key, start, _), row in again.items()}
+
+
+def test_a_watermark_that_jumps_costs_nothing():
+    """From 1970 to now in microseconds: only the places there are are looked at."""
+    window = sliding("30 days", unit="1 microsecond")
+    world = World(window, grace=1000)
+    began = time.process_time()
+    world.step([(5, 1, 2), (7, 1, 3), (5, 2, 9)], 0)
+    now = 1_790_000_000_000
+    assert len(world.step([(now * 1000 + 5, 1, 2), (now * 1000, 3, 1)], now)) == 4
+    world.drain()
+    assert time.process_time() - began < 5
+
+
+def test_many_keys_and_microseconds_are_more_than_64_bits():
+    """10^5 keys, and times of a thousand years: keys times microseconds are 3e21."""
+    window = sliding("10 minutes", unit="1 microsecond", right=True)
+    shape = shape_of(window.family, [CASES["sum"]])
+    year = 31_556_952_000_000
+    spread = [(key % 1000 * year + key, key, key) for key in range(100_000)]
+    near = [(key % 1000 * year + key + 600_000_000, key, 1) for key in range(0, 100_000, 7)]
+    store = CountingStore()
+    bucket = SlidingBucket(shape, 0, World(window).fingerprint, store, on_close())
+    bucket.add([block_of(shape, [CASES["sum"]], spread), block_of(shape, [CASES["sum"]], near)])
+    frames = list(bucket.close(moment(1 << 50)))
+    assert sum(map(len, frames)) == len(spread) + 2 * len(near)
+    assert sum(int(frame.records.sum()) for frame in frames) == len(spread) + 3 * len(near)
+    assert not store.pages
+
+
+def test_state_is_bounded_and_written_once():
+    """Over ten differences: times of one and a half at most are stored, and written about twice."""
+    rng, window = random.Random(4), sliding("1 second")
+    world = World(window, held=False)
+    most, came = 0, 0
+    for second in range(60):
+        clock = 200_000 * second
+        records = [(max(0, clock + rng.randrange(-300_000, 200_000)), rng.randrange(3), 1) for _ in range(12)]
+        records += [(10**12 * (second + 1), 1, 1)] if second % 20 == 10 else []  # far ahead: its page would stay
+        world.step(records, max(0, clock - 300_000) // 1000)
+        came += len(records)
+        instants = world.bucket().instants
+        most = max(most, sum(map(len, instants.nodes.read(INSTANTS))))
+    assert most <= 12 * 8 * 2 + 3
+    assert came < world.written <= 2.1 * came
+    world.drain()
