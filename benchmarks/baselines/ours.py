@@ -8,7 +8,7 @@ from pyspark.sql import DataFrame
 
 import combinators as C
 from benchmarks.baselines.query import keys_of
-from slicing import Aggregate, Bound, Emission, cumulating, fieldwise, group_by, hopping, session, tumbling
+from slicing import Aggregate, Bound, Emission, cumulating, fieldwise, group_by, hopping, session, sliding, tumbling
 from slicing.emission.emission import ON_CLOSE
 
 
@@ -73,6 +73,19 @@ class OurSessions:
     def __call__(self, frame: DataFrame, size: str, advance: str) -> DataFrame:
         """Sessions with columns `records` and `total`."""
         windowed = group_by(frame, *keys_of(frame)).window(session(size), time="ts")
+        return windowed.aggregate(records=C.count(), total=C.sum("v"))
+
+
+@dataclass(frozen=True)
+class OurSliding:
+    """Count and sum of a long in the windows that end with each time of a key; `size` is their difference."""
+
+    unit: str = "1 millisecond"
+
+    def __call__(self, frame: DataFrame, size: str, advance: str) -> DataFrame:
+        """Windows with columns `records` and `total`; `advance` is not asked."""
+        window = sliding(size, unit=self.unit, right=False)
+        windowed = group_by(frame, *keys_of(frame)).window(window, time="ts")
         return windowed.aggregate(records=C.count(), total=C.sum("v"))
 
 

@@ -28,7 +28,7 @@ from pathlib import Path
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from benchmarks.baselines.ours import Ours
+from benchmarks.baselines.ours import Ours, OurSliding
 from benchmarks.baselines.query import Query
 from benchmarks.comparisons.comparison import PROCESSOR, Comparison
 from benchmarks.kafka_streams import streams
@@ -47,6 +47,7 @@ from slicing import on_update
 
 HOURS = replace(DAY, name="day's first 2 M records", batches=2)
 TENTH = HOURS.cut(0.1)
+MILLION = replace(DAY, name="day's first million", records=250_000, seconds=2_160, batches=4)
 VERSION = "kafka-streams 4.3.0"
 UPDATES = Ours(emission=on_update())
 
@@ -78,7 +79,7 @@ class KafkaStreams:
                 ours = replace(ours, note=f"on the part {1e6 * small.processor / small.records:.1f} us per record")
             differs = None
             if not baseline.stopped:
-                found, theirs = _last(session().read.parquet(str(written))), streams.rows(folder)
+                found, theirs = _last(session().read.parquet(str(written))), _theirs(self.advance, folder)
                 differs = difference(found, theirs)
                 ours = replace(ours, rows=found.count())
         comparison = Comparison(self.name, self.title, sides=lambda: (baseline, ours), checks=(), measure=PROCESSOR)
@@ -122,6 +123,10 @@ COMPARISONS = (
         Ours(), HOURS, HOURS, MINUTE, MINUTE, "suppress",
     ),
     KafkaStreams(
+        "KafkaStreamsSliding", "sliding 10 min, 10,000 keys, on close / Kafka Streams, suppressed, both halves",
+        OurSliding(), MILLION, MILLION, "10 minutes", "", "suppress",
+    ),
+    KafkaStreams(
         "KafkaStreamsTumblingUpdate", "day, tumbling (R = 1), on update / Kafka Streams",
         UPDATES, HOURS, HOURS, MINUTE, MINUTE, "update",
     ),
@@ -156,6 +161,10 @@ def _records(server: Broker, topic: str, workload: Workload) -> DataFrame:
     records = reader.option("maxOffsetsPerTrigger", workload.records).load()
     key, value = (F.col(name).cast("string").cast("bigint") for name in ("key", "value"))
     return records.select(key.alias("key"), F.col("timestamp").alias("ts"), value.alias("v")).withWatermark("ts", DELAY)
+
+
+def _theirs(advance: str, folder: Path) -> DataFrame:
+    return streams.rows(folder) if advance else streams.left_rows(folder, "part")
 
 
 def _append(path: Path, rows: DataFrame, _: int) -> None:

@@ -5,7 +5,7 @@ import os
 import subprocess
 from pathlib import Path
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from benchmarks.baselines import flink
@@ -30,8 +30,8 @@ def feed(workload: Workload, size: str, broker: Broker, folder: Path, topic: str
     _java("Feed", broker.address, topic, *files)
 
 
-def run(workload: Workload, size: str, advance: str | None, emit: str, broker: Broker, folder: Path, topic: str) -> Run:
-    """Its timed run. What it wrote in the other run is in `folder`. Without an advance, windows slide by KIP-450."""
+def run(workload: Workload, size: str, advance: str, emit: str, broker: Broker, folder: Path, topic: str) -> Run:
+    """Its timed run. What it wrote in the other run is in `folder`. With the advance "" windows slide by KIP-450."""
     window = [str(milliseconds(each) if each else 0) for each in (size, advance)]
     try:
         said = json.loads(_java("Job", broker.address, topic, *window, emit, str(folder), "2").splitlines()[-1])
@@ -49,8 +49,23 @@ def rows(folder: Path) -> DataFrame:
     schema = "key bigint, start bigint, end bigint, records bigint, total bigint"
     written = session().read.schema(schema).csv(f"{folder}/rows").where("key >= 0")
     last = written.groupBy("key", "start", "end").agg(F.max("records").alias("records"), F.max("total").alias("total"))
-    edges = [F.timestamp_millis(edge).alias(edge) for edge in ("start", "end")]
-    return last.select("key", F.struct(*edges).alias("window"), "records", "total")
+    return last.select("key", _window("start", "end"), "records", "total")
+
+
+def left_rows(folder: Path, topic: str) -> DataFrame:
+    """Of windows that slide those that end with a time of their key: the other half begins behind one.
+
+    Kafka's ends are of the window, ours are a millisecond behind it.
+    """
+    fed = session().read.schema("key bigint, end_ms bigint, v bigint").csv(f"{folder}/{topic}/readers")
+    found = rows(folder).withColumn("end_ms", F.unix_millis("window.end"))
+    left = found.join(fed.select("key", "end_ms").distinct(), ["key", "end_ms"], "left_semi")
+    edges = left.select("*", F.unix_millis("window.start").alias("start"), (F.col("end_ms") + 1).alias("end"))
+    return edges.select("key", _window("start", "end"), "records", "total")
+
+
+def _window(start: str, end: str) -> Column:
+    return F.struct(F.timestamp_millis(start).alias("start"), F.timestamp_millis(end).alias("end")).alias("window")
 
 
 def milliseconds(duration: str) -> int:
