@@ -46,7 +46,7 @@ from servers.process import Unavailable
 from slicing import on_update
 
 HOURS = replace(DAY, name="day's first 2 M records", batches=2)
-TENTH = HOURS.cut(0.1)
+PART = HOURS.cut(0.04)
 MILLION = replace(DAY, name="day's first million", records=250_000, seconds=2_160, batches=4)
 VERSION = "kafka-streams 4.3.0"
 UPDATES = Ours(emission=on_update())
@@ -99,24 +99,24 @@ class KafkaStreams:
 
 COMPARISONS = (
     KafkaStreams(
-        "KafkaStreamsClose", "day, R = 60, on close / Kafka Streams, suppressed, on a tenth",
-        Ours(), HOURS, TENTH, HOUR, MINUTE, "suppress",
+        "KafkaStreamsClose", "day, R = 60, on close / Kafka Streams, suppressed, on a 25th",
+        Ours(), HOURS, PART, HOUR, MINUTE, "suppress",
     ),
     KafkaStreams(
-        "KafkaStreamsStrategy", "day, R = 60, on close / Kafka Streams, `EmitStrategy.onWindowClose`, on a tenth",
-        Ours(), HOURS, TENTH, HOUR, MINUTE, "close",
+        "KafkaStreamsStrategy", "day, R = 60, on close / Kafka Streams, `EmitStrategy.onWindowClose`, on a 25th",
+        Ours(), HOURS, PART, HOUR, MINUTE, "close",
     ),
     KafkaStreams(
-        "KafkaStreamsUpdate", "day, R = 60, on update / Kafka Streams, on a tenth",
-        UPDATES, HOURS, TENTH, HOUR, MINUTE, "update",
+        "KafkaStreamsUpdate", "day, R = 60, on update / Kafka Streams, on a 25th",
+        UPDATES, HOURS, PART, HOUR, MINUTE, "update",
     ),
     KafkaStreams(
         "KafkaStreamsFineClose", "half of dense, R = 360, on close / Kafka Streams, suppressed, on a 100th",
-        Ours(), DENSE.cut(0.5), DENSE.cut(0.01), HOUR, TEN_SECONDS, "suppress",
+        Ours(), DENSE.cut(0.5), DENSE.cut(0.005), HOUR, TEN_SECONDS, "suppress",
     ),
     KafkaStreams(
         "KafkaStreamsFineUpdate", "half of dense, R = 360, on update / Kafka Streams, on a 100th",
-        UPDATES, DENSE.cut(0.5), DENSE.cut(0.01), HOUR, TEN_SECONDS, "update",
+        UPDATES, DENSE.cut(0.5), DENSE.cut(0.005), HOUR, TEN_SECONDS, "update",
     ),
     KafkaStreams(
         "KafkaStreamsTumbling", "day, tumbling (R = 1), on close / Kafka Streams, suppressed",
