@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 HOST = "127.0.0.1"
-READY_SECONDS = 60.0
+READY_SECONDS = 180.0
 STOP_SECONDS = 15.0
 LOG_END = 4_000
 _PARENT_DEATH_SIGNAL = 1

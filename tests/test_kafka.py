@@ -29,6 +29,7 @@ pytestmark = pytest.mark.servers
 
 WINDOW = hopping("10 minutes", advance="1 minute")
 DELAY_SECONDS = 30
+PATIENCE = 300
 START = 1_700_006_400
 SECONDS_PER_FEED, RECORDS_PER_FEED, KEYS = 1_800, 3_000, 20
 EMISSIONS = {"closed": on_close(), "updated": on_update()}
@@ -102,7 +103,7 @@ class Job:
         try:
             self._wait(job, lambda: self.committed() >= wanted)
             then(job)
-            job.wait(120)
+            job.wait(PATIENCE)
         finally:
             self._kill(job)
 
@@ -110,14 +111,14 @@ class Job:
         """Run it to the end of what is there."""
         job = self.run("end")
         try:
-            assert job.wait(240) == 0, self._log()
+            assert job.wait(PATIENCE) == 0, self._log()
         finally:
             self._kill(job)
 
     def stop(self, job):
         """End it as an operator does."""
         (self.root / "stop").touch()
-        assert job.wait(120) == 0, self._log()
+        assert job.wait(PATIENCE) == 0, self._log()
         (self.root / "stop").unlink()
 
     def kill(self, job):
@@ -135,7 +136,7 @@ class Job:
         return sorted((self.root / name / "commits").glob("[0-9]*"), key=lambda path: int(path.name))
 
     def _wait(self, job, condition):
-        end = time.monotonic() + 120
+        end = time.monotonic() + PATIENCE
         while not condition():
             assert job.poll() is None, self._log()
             assert time.monotonic() < end, self._log()
