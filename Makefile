@@ -7,6 +7,8 @@ BIN := $(VENV)/bin
 DEV := $(VENV)/.stamp-dev
 BENCH := $(VENV)/.stamp-bench
 SERVERS := $(VENV)/.stamp-servers
+DOCS := $(VENV)/.stamp-docs
+NOTEBOOKS := $(VENV)/.stamp-notebooks
 ARGS ?=
 
 export PYTHON
@@ -15,10 +17,11 @@ export PYSPARK_PYTHON := $(CURDIR)/$(BIN)/python
 export PYSPARK_DRIVER_PYTHON := $(PYSPARK_PYTHON)
 
 .DEFAULT_GOAL := help
-.PHONY: help requirements venv test test-long test-kafka test-postgres test-connect test-servers lint format demo bench-quick bench docs clean
+.PHONY: help requirements venv test test-long test-site test-notebooks test-kafka test-postgres \
+	test-connect test-servers lint format wheel demo bench-quick bench docs docs-written docs-test docs-release clean
 
 help: ## list the tasks
-	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1  \2/p' Makefile | awk '{t = $$1; sub(/^[^ ]+ +/, ""); printf "make %-13s %s\n", t, $$0}'
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1  \2/p' Makefile | awk '{t = $$1; sub(/^[^ ]+ +/, ""); printf "make %-14s %s\n", t, $$0}'
 
 requirements: ## check for Python and Java
 	@bash .ci/requirements.sh
@@ -36,6 +39,14 @@ $(BENCH): $(DEV)
 
 $(SERVERS): $(DEV)
 	$(BIN)/python -m pip install --quiet --group servers
+	@touch $@
+
+$(DOCS): $(DEV)
+	$(BIN)/python -m pip install --quiet --group docs
+	@touch $@
+
+$(NOTEBOOKS): $(DEV)
+	$(BIN)/python -m pip install --quiet --group notebooks
 	@touch $@
 
 venv: $(DEV) ## create .venv, or renew it when pyproject.toml has changed
@@ -67,6 +78,9 @@ format: $(DEV) ## fix and lay out the code as far as ruff can; `make lint` says 
 	$(BIN)/ruff check --fix --exit-zero --quiet .
 	$(BIN)/ruff format .
 
+wheel: $(DEV) ## build the sdist and the wheel, run the quickstart from them in a fresh environment
+	@PYTHON=$(CURDIR)/$(BIN)/python bash .ci/wheel.sh
+
 demo: $(DEV) ## a small stream, end to end
 	$(BIN)/python -m benchmarks.demo $(ARGS)
 
@@ -76,9 +90,24 @@ bench-quick: $(BENCH) ## a few benchmarks
 bench: $(BENCH) ## all benchmarks, for more than an hour; writes docs/performance.md
 	$(BIN)/python -m benchmarks.run --all --write $(ARGS)
 
-docs: $(DEV) ## write the tables of combinators, run every code block of README and docs
+docs: $(DOCS) docs-written ## write tables and pictures, build the site in build/site, strict about links
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet --clean
+
+docs-written: $(DEV) ## write the tables and pictures of the docs
 	$(BIN)/python -m docs.tables
+	$(BIN)/python -m docs.pictures
+
+docs-test: docs-written ## write them, and run every code block of README and docs
 	$(BIN)/python -m pytest tests/test_docs.py $(ARGS)
+
+docs-release: $(DOCS) docs-written ## put the site of VERSION=0.2 on the branch gh-pages, beside those of other tags
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mike deploy --update-aliases $(VERSION) latest
+
+test-site: docs ## open the site in headless Chromium (Debian: apt-get install chromium)
+	$(BIN)/python -m pytest -m browser tests/test_site.py $(ARGS)
+
+test-notebooks: $(NOTEBOOKS) ## run docs/notebooks
+	$(BIN)/python -m pytest -m notebooks tests/test_notebooks.py $(ARGS)
 
 clean: ## remove .venv and everything generated
 	rm -rf $(VENV) build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache spark-warehouse metastore_db derby.log

@@ -21,6 +21,7 @@ from slicing.errors import (
 )
 from slicing.grouping import Grouped, Windowed, group_by
 from slicing.windows.clock import processing_time
+from slicing.windows.counting import counting
 from slicing.windows.session import session
 from slicing.windows.sliding import sliding
 from slicing.windows.unbounded import unbounded
@@ -31,6 +32,9 @@ if TYPE_CHECKING:
     from slicing.spark.late import late_partials, late_records, results
     from slicing.spark.plausible import plausible
     from slicing.spark.progress import ProgressListener
+    from slicing.timelines import draw
+
+__version__ = "0.1.0"
 
 __all__ = [
     "EVENT_TIME",
@@ -52,7 +56,9 @@ __all__ = [
     "Window",
     "Windowed",
     "by_edges",
+    "counting",
     "cumulating",
+    "draw",
     "early",
     "fieldwise",
     "group_by",
@@ -74,6 +80,7 @@ __all__ = [
 
 _ON_SPARK = {
     "ProgressListener": "slicing.spark.progress",
+    "draw": "slicing.timelines",
     "late_partials": "slicing.spark.late",
     "late_records": "slicing.spark.late",
     "plausible": "slicing.spark.plausible",

@@ -14,7 +14,6 @@ from slicing.errors import InvalidType, InvalidValue, excerpt
 from slicing.windows.clock import ProcessingTime
 from slicing.windows.durations import Duration, microseconds
 from slicing.windows.sets import windows_of_call
-from slicing.windows.unbounded import Unbounded
 from slicing.windows.window import Window
 
 if TYPE_CHECKING:
@@ -55,8 +54,9 @@ class Grouped:
         with a column `<result>_<name>` for each, null where the window is empty; they must end together. With
         `long=True` they have rows of their own and a column `windows` with the name.
 
-        `unbounded()`, `session(...)` and `sliding(...)` share no slices and stand alone. On a stream `time` may be
-        `processing_time()`, and `unbounded()` needs none. Raises InvalidType, InvalidValue.
+        `unbounded()`, `session(...)`, `sliding(...)` and `counting(...)` share no slices and stand alone. On a stream
+        `time` may be `processing_time()`; `unbounded()` and `counting(...)` need none. Raises InvalidType,
+        InvalidValue.
         """
         if time is None and windows and isinstance(windows[-1], (str, ProcessingTime)):
             *windows, time = windows  # type: ignore[assignment]
@@ -66,7 +66,7 @@ class Grouped:
                 "Call that window something else."
             )
         found = windows_of_call(windows, named, long)
-        if not (isinstance(time, (str, ProcessingTime)) or (time is None and isinstance(found, Unbounded))):
+        if not (isinstance(time, (str, ProcessingTime)) or (time is None and not found.by_time)):
             raise InvalidType(f"`time` is the name of a column, or processing_time(); got {excerpt(time)}.")
         return Windowed(self.df, self.keys, found, time)
 

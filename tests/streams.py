@@ -419,8 +419,8 @@ FLOATS = ("n_mean", "x_total", "x_mean", "x_var", "x_dev")
 EXACT = tuple(name for name in OURS if name not in FLOATS)
 
 
-def by_spark():
-    """Spark's functions for the results of `OURS`, and what their bounds need."""
+def by_spark(over=None):
+    """Spark's functions for the results of `OURS`, and what their bounds need; `over` a window of its own kind."""
     columns = {
         "records": F.count("*"),
         "known": F.count("x"),
@@ -446,7 +446,7 @@ def by_spark():
         "x_var": F.var_samp("x"),
         "x_dev": F.stddev_pop("x"),
     }
-    return [column.alias(name) for name, column in columns.items()]
+    return [(column if over is None else column.over(over)).alias(name) for name, column in columns.items()]
 
 
 def spark_window(window, column="ts"):

@@ -11,7 +11,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 # Each room may import those of the lines above its own, and itself; not its neighbours of the same line.
 ROOMS = (
-    {"slicing.errors", "slicing.watch"},
+    {"slicing.errors", "slicing.watch", "slicing.drawing"},
     {"slicing.windows", "slicing.aggregates"},
     {"slicing.emission"},
     {"slicing.blocks"},
@@ -19,7 +19,7 @@ ROOMS = (
     {"slicing.engines"},
     {"slicing.explain"},
     {"slicing.spark"},
-    {"slicing.grouping"},
+    {"slicing.grouping", "slicing.timelines"},
     {"slicing.cli"},
     {"slicing.laws", "slicing", "slicing.__main__"},
 )
@@ -33,15 +33,24 @@ SPARK = (
         "slicing.spark.labels",
         "slicing.spark.requirements",
     },
-    {"slicing.spark.late"},
+    {"slicing.spark.late", "slicing.spark.counting"},
     {"slicing.spark.plausible", "slicing.spark.progress", "slicing.spark.preaggregate", "slicing.spark.query"},
-    {"slicing.spark.sessions", "slicing.spark.sub_sessions"},
+    {"slicing.spark.sessions", "slicing.spark.sub_sessions", "slicing.spark.sliding"},
+    {"slicing.spark.kinds"},
     {"slicing.spark.resolve", "slicing.spark.output", "slicing.spark.strategy"},
-    {"slicing.spark.stream", "slicing.spark.bounded"},
+    {"slicing.spark.stream", "slicing.spark.bounded", "slicing.spark.replay"},
     {"slicing.spark.timers"},
     {"slicing.spark.build"},
 )
-ALONE = {"slicing.errors", "slicing.watch", "slicing.laws", "slicing.grouping", "slicing", "slicing.__main__"}
+ALONE = {
+    "slicing.errors",
+    "slicing.watch",
+    "slicing.laws",
+    "slicing.grouping",
+    "slicing.timelines",
+    "slicing",
+    "slicing.__main__",
+}
 ON_SPARK = ("slicing.spark", "slicing.cli")
 COMBINATORS_MAY_IMPORT = {
     "slicing.windows.durations",

@@ -14,14 +14,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from pyspark.sql import functions
 
 import combinators
 import slicing
-from docs import tables
+from docs import chart, pictures, tables
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCS = sorted((ROOT / "docs").glob("*.md"))
-PAGES = {str(path.relative_to(ROOT)): path for path in (ROOT / "README.md", *DOCS)}
+PAGES = {str(path.relative_to(ROOT)): path for path in (*ROOT.glob("*.md"), *DOCS)}
 SOURCES = [
     path.relative_to(ROOT) for name in ("slicing", "combinators") for path in sorted((ROOT / name).rglob("*.py"))
 ]
@@ -129,6 +130,68 @@ def test_links_lead_somewhere(page):
             assert anchor in map(slug, headings), f"{page}: {link}"
 
 
+CALL = re.compile(r"`([^`]+)`")
+COMING_FROM = [page for page in PAGES if "coming-from" in page]
+
+
+@pytest.mark.parametrize("page", COMING_FROM)
+def test_calls_in_tables_for_newcomers_are_calls(page, given):
+    """The right-hand side of each line can be called as it stands; what begins with a point is called on a group."""
+    names = {name: getattr(slicing, name) for name in slicing.__all__}
+    names |= {"C": combinators, "F": functions, **given, "_grouped": slicing.group_by(given["events"], "user")}
+    called = 0
+    for line in re.split(r"^## What is different", PAGES[page].read_text(encoding="utf-8"), flags=re.MULTILINE)[
+        0
+    ].splitlines():
+        if not line.startswith("| ") or line.startswith("| ---"):
+            continue
+        for call in CALL.findall(line.rsplit(" | ", 1)[1]):
+            if "(" in call and "window_time" not in call and "withWatermark" not in call:
+                eval(f"_grouped{call}" if call.startswith(".") else call, names)
+                called += 1
+    assert called >= 12
+
+
+def test_pictures_are_what_is_drawn_today_and_are_all_shown():
+    there = {path.stem: path.read_text(encoding="utf-8") for path in pictures.FOLDER.glob("*.svg")}
+    assert there == pictures.drawn(), "draw them anew: python -m docs.pictures"
+    links = {link for path in PAGES.values() for link in LINK.findall(path.read_text(encoding="utf-8"))}
+    assert there.keys() == {Path(link).stem for link in links if Path(link).parent.name == "pictures"}
+
+
+FIGURES = {
+    "take {} times as long. Flink SQL": "day, R = 1440, long / ours at R = 60",
+    "grow by {} times the bytes": "checkpoint bytes per record, day, R = 60 / Spark tumbling",
+    "which is {} times that of Spark's": "fixed cost: 1,000 records per micro-batch, R = 360 / Spark tumbling",
+    "takes {} times as long as columns": "day, R = 60, four functions row by row / columnar sum",
+}
+GIVEN_TIMES = {"60", "24"}
+"""Windows per record, and by how many they are more: nothing that was measured."""
+
+
+def test_figures_of_the_readme_are_those_of_performance():
+    """Every number of times, to the digits that are given; those of the chart are drawn from the same page."""
+    text, found = PAGES["README.md"].read_text(encoding="utf-8"), chart.measured()
+    said = []
+    for sentence, title in FIGURES.items():
+        before, after = map(re.escape, sentence.split("{}"))
+        (figure,) = re.findall(f"{before}([0-9.]+){after}".replace(r"\ ", r"\s+"), text)
+        digits = len(figure.partition(".")[2])
+        assert f"{found[title][0]:.{digits}f}" == figure, (sentence, found[title])
+        said.append(figure)
+    every = re.findall(r"([0-9][0-9.,]*) times", text)
+    assert not set(every) - set(said) - GIVEN_TIMES - {"10,080"}
+    drawn = re.findall(r'data-ratio="([^"]+)"', pictures.drawn()["faster"])
+    assert drawn == [chart.shown(ratio) for *_, ratio in chart.faster(found)]
+    assert len(drawn) >= len(chart.LINES), "a line of the chart is not on the page of performance any more"
+
+
+def test_a_line_against_kafka_streams_is_drawn_as_soon_as_it_is_measured():
+    page = "| hopping, R = 60 / Kafka Streams |  | 18.2 | times faster | 1 s | 2 s | 3 | 4 |\n"
+    assert chart.faster(chart.measured(page)) == [("hopping, R = 60", "Kafka Streams", 18.2)]
+    assert 'data-ratio="18"' in chart.chart(chart.measured(page))
+
+
 def test_every_page_is_linked_from_the_readme():
     links = LINK.findall(PAGES["README.md"].read_text(encoding="utf-8"))
     assert {f"docs/{path.name}" for path in DOCS} <= {link.partition("#")[0] for link in links}
@@ -159,6 +222,11 @@ def test_every_public_name_is_documented():
         content = path.read_text(encoding="utf-8")
         words |= {word for code in re.findall(r"`[^`\n]+`", prose(content)) for word in re.findall(r"\w+", code)}
     assert set(slicing.__all__) <= words
+
+
+def test_the_changelog_has_this_version_below_what_is_not_released():
+    headings = re.findall(r"^## \[(.+?)\]", PAGES["CHANGELOG.md"].read_text(encoding="utf-8"), re.MULTILINE)
+    assert headings[:2] == ["Unreleased", slicing.__version__]
 
 
 NOT_YET = re.compile(r"\b(?:not there|not do|does not exist|do not exist) yet\b", re.IGNORECASE)
@@ -195,7 +263,7 @@ def test_what_is_not_there_yet_is_not_there(page):
 
 
 def test_denials_are_found_in_readme_and_quickstart():
-    wanted = {"counting", "sliding"}
+    wanted = {"sliding"}
     for page in ("README.md", "docs/quickstart.md"):
         found = [set(NAMED.findall(denial)) for denial in denials(PAGES[page].read_text(encoding="utf-8"))]
         assert [names & wanted for names in found] == [wanted], page

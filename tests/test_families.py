@@ -416,7 +416,7 @@ def test_durations_on_a_wall_clock(duration, units):
         ("1 month 2 days", InvalidValue, "has one unit"),
         ("1 day 12 hours", InvalidValue, "has one unit"),
         ("1month2days", InvalidValue, "has one unit"),
-        ("month", InvalidValue, "has one unit"),
+        ("month", InvalidValue, "not a duration"),
         ("0 days", InvalidValue, "must be positive"),
         ("-1 month", InvalidValue, "must be positive"),
         (timedelta(0), InvalidValue, "must be positive"),

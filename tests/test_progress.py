@@ -2,7 +2,10 @@
 
 import io
 import time
+import xml.etree.ElementTree as ET
 from datetime import UTC, datetime
+from threading import Event
+from types import SimpleNamespace
 
 import pytest
 from pyspark.sql.streaming.listener import StreamingQueryProgress
@@ -10,7 +13,9 @@ from streams import SECOND, START, record, source, table, write
 
 import combinators as C
 from slicing import ProgressListener, group_by, hopping
-from slicing.spark.progress import Display, duration, micro_batch, size
+from slicing.cli.working import Work, shown
+from slicing.drawing.terminal import Display
+from slicing.spark.progress import duration, micro_batch, panel, size
 
 COUNTS = {
     "late": 5,
@@ -135,7 +140,7 @@ def test_sizes(count, text):
 
 
 class Terminal(io.StringIO):
-    """A terminal that understands what the display writes: up, clear the line, text."""
+    """A terminal that understands what the display writes: up, clear the line or the rest, text."""
 
     def isatty(self):
         return True
@@ -146,6 +151,10 @@ class Terminal(io.StringIO):
         for part in self.getvalue().replace("\x1b[2K", "").splitlines():
             text = part
             while text.startswith("\x1b["):
+                if text.startswith("\x1b[J"):
+                    text = text.removeprefix("\x1b[J")
+                    del lines[row:]
+                    continue
                 up, _, text = text.removeprefix("\x1b[").partition("F")
                 row -= int(up)
             lines[row : row + 1] = [text]
@@ -218,3 +227,56 @@ def test_a_stream_that_is_listened_to(spark, tmp_path):
         "listened: micro-batch 1: 1 record ",
     ]
     assert len(printed) == 5
+
+
+def test_what_is_printed_beside_a_display_stays_above_it():
+    terminal = Terminal()
+    display = Display(terminal)
+    display.show("a", "a 0\nmore")
+    with display.aside():
+        terminal.write("a row\n")
+    display.show("a", "a 1\nmore")
+    assert terminal.screen() == ["a row", "a 1", "more"]
+
+
+def test_a_panel_has_a_bar_for_each_micro_batch():
+    listener = ProgressListener(stream=Terminal())
+    for number, seconds in ((3, 1), (4, 4)):
+        took = {"addBatch": 1, "triggerExecution": 1000 * seconds}
+        listener.onQueryProgress(SimpleNamespace(progress=report(batchId=number, name="<b>", durationMs=took)))
+    assert panel(listener.batches["<b>"]).splitlines() == [
+        "<b>: micro-batch 4, 20,000 records",
+        "  records/s        5,000  █▂",
+        "  seconds            4.0  ▂█",
+        "  watermark   2024-05-01T12:28:00 (2.0 min ago)",
+        "  windows     3,456 results, 61 open windows",
+        "  state       64 slices, 2.0 MiB in memory, 1.5 KiB on disk",
+        "  late        1,205, 2,410 since micro-batch 3",
+    ]
+    assert listener._display.stream.screen() == panel(listener.batches["<b>"]).splitlines()
+    cells = [cell.text for cell in ET.fromstring(listener._repr_html_()).iter("td")]
+    assert cells == [
+        "<b>",
+        "4",
+        "20,000",
+        "5,000",
+        "4.0 s",
+        "2.0 min",
+        "3,456",
+        "1,205",
+        "61",
+        "2.0 MiB, 1.5 KiB",
+        "▂█",
+    ]
+
+
+def test_a_bounded_run_says_how_far_it_is():
+    terminal, plain = Terminal(), io.StringIO()
+    for stream in (terminal, plain):
+        asked = Event()
+        with shown(lambda asked=asked: asked.set() or Work(2, 40, 10), Display(stream), wait=0.01):
+            asked.wait(20)
+    line = f"{'█' * 7}{'░' * 23} stage 3: 10 of 40 tasks, 0 s\n"
+    assert plain.getvalue() == line
+    assert line in terminal.getvalue()
+    assert not any(terminal.screen()), "in a terminal nothing of it stays"

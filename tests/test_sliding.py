@@ -1,15 +1,20 @@
 """Sliding windows in a bucket against windows by definition, under every emission, and what their state may cost."""
 
+import json
+import lzma
 import random
 import time
 
 import pytest
+from golden import open_sliding as golden
 from oracle import CASES, CountingStore, block_of, moment, seeds, shape_of
 from sliding import World, stream, windows_of
 
 from slicing.assembly import places
 from slicing.emission.emission import on_close, on_update
 from slicing.engines.sliding import INSTANTS, SlidingBucket
+from slicing.errors import InvalidType, InvalidValue, StateMismatch
+from slicing.state.fingerprint import fingerprint_of
 from slicing.windows.sliding import sliding
 
 EMISSIONS = [
@@ -143,10 +148,10 @@ def test_state_is_bounded_and_written_once():
     rng, window = random.Random(4), sliding("1 second")
     world = World(window, held=False)
     most, came = 0, 0
-    for second in range(60):
+    for second in range(45):
         clock = 200_000 * second
         records = [(max(0, clock + rng.randrange(-300_000, 200_000)), rng.randrange(3), 1) for _ in range(12)]
-        records += [(10**12 * (second + 1), 1, 1)] if second % 20 == 10 else []  # far ahead: its page would stay
+        records += [(10**12 * (second + 1), 1, 1)] if second % 15 == 10 else []  # far ahead: its page would stay
         world.step(records, max(0, clock - 300_000) // 1000)
         came += len(records)
         instants = world.bucket().instants
@@ -154,3 +159,90 @@ def test_state_is_bounded_and_written_once():
     assert most <= 12 * 8 * 2 + 3
     assert came < world.written <= 2.1 * came
     world.drain()
+
+
+def test_a_golden_state_goes_on():
+    stored = json.loads(lzma.decompress(golden.FILE.read_bytes()))
+    world = golden.world()
+    for records, watermark in stored["batches"][: golden.SEEN]:
+        world.model.step(records, watermark)
+    world.store.text, world.store.pages = stored["header"], dict(stored["pages"])
+    assert len(world.bucket().instants.rows(-(1 << 62))) > 3
+    rows = sum(len(world.step(records, watermark)) for records, watermark in stored["batches"][golden.SEEN :])
+    assert rows > 50
+    world.drain()
+
+
+def test_state_is_of_its_windows():
+    """Another difference, unit, or rule for right windows is another state."""
+    world, old = World(sliding("10 milliseconds")), World(sliding("10 milliseconds"))
+    old.fingerprint = fingerprint_of(old.shape, ["partials"] * 2, [["v"], ["s"]], "1 bucket")
+    old.step([(5000, 1, 2)], 0)
+    for window in (sliding("11 milliseconds"), sliding("10 milliseconds", unit="2 milliseconds"), "left"):
+        window = sliding("10 milliseconds", unit="1 millisecond", right=False) if window == "left" else window
+        world = World(window)
+        world.store = old.store
+        world.fingerprint = fingerprint_of(world.shape, ["partials"] * 2, [["v"], ["s"]], "1 bucket")
+        with pytest.raises(StateMismatch, match="sliding"):
+            world.bucket()
+
+
+@pytest.mark.parametrize("first", [0, 3])
+def test_emission_and_grace_may_change(first):
+    """What has gone out stays out, and what is void stays void, whatever order they come in."""
+    emissions = [(on_close(), 0), (on_close(corrections=True), 8000), (on_update(), 3000), (on_close(), 9000)]
+    rng, window = random.Random(first), sliding("10 milliseconds")
+    world, final = World(window), set()
+    for number, (records, watermark) in enumerate(stream(rng, 40)):
+        world.emission, world.grace = emissions[(first + number // 4) % 4]
+        bucket = world.bucket()
+        bucket.add(world.shipped(records) if records else [])
+        for place in world.rows(bucket.close(moment(watermark))):
+            assert place[0] != "final" or place not in final
+            final.add(place)
+        bucket.check()
+    assert len(final) > 20
+
+
+def test_times_are_floored():
+    """Times of one millisecond are one, and the window that begins behind one and ends with the other is there once."""
+    world = World(sliding("2 milliseconds"))
+    assert set(world.step([(1999, 1, 4), (1000, 1, 5), (4000, 1, 1)], 1)) == set()
+    rows = world.step([], 10)
+    assert set(rows) == {("final", 1, -1000, 2000), ("final", 1, 2000, 5000)}
+    assert rows["final", 1, -1000, 2000][0][:2] == (2, 9)
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda: sliding("1 second", unit="1500 microseconds"), "one microsecond or whole milliseconds"),
+        (lambda: sliding("1 second", unit="0 seconds"), "one microsecond or whole milliseconds"),
+        (lambda: sliding("1500 microseconds"), "multiple of `unit`"),
+        (lambda: sliding("-1 second"), "must not be negative"),
+        (lambda: sliding("20000000 days"), "shorter than"),
+        (lambda: sliding("1 second").windows_of(0), "records decide"),
+    ],
+)
+def test_bad_calls(call, words):
+    with pytest.raises(InvalidValue, match=words):
+        call()
+
+
+def test_a_call_says_what_it_is():
+    assert [str(sliding(*given, **more)) for given, more in [
+        (("10 minutes",), {}),
+        (("10 minutes",), {"right": False}),
+        (("10 minutes",), {"unit": "1 microsecond"}),
+        (("10 minutes",), {"unit": "1 second", "right": False}),
+    ]] == [
+        "sliding('10 minutes')",
+        "sliding('10 minutes', right=False)",
+        "sliding('10 minutes', unit='1 microsecond')",
+        "sliding('10 minutes', unit='1 second', right=False)",
+    ]  # fmt: skip
+    assert sliding("1 minute") == sliding("60 seconds", unit="1 millisecond") != sliding("1 minute", right=False)
+    with pytest.raises(InvalidType, match="True or False"):
+        sliding("1 second", right="no")
+    with pytest.raises(InvalidType, match="needs a unit"):
+        sliding(10)

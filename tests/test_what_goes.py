@@ -5,6 +5,7 @@ Nothing is run: what does not go is refused when the query is built. A cell of t
 """
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from slicing import (
     InvalidType,
     InvalidValue,
     by_edges,
+    counting,
     cumulating,
     early,
     group_by,
@@ -24,9 +26,11 @@ from slicing import (
     on_update,
     processing_time,
     session,
+    sliding,
     tumbling,
     unbounded,
 )
+from slicing.windows.counting import Counting
 from slicing.windows.session import Session
 
 PAGE = (Path(__file__).resolve().parent.parent / "docs" / "windows.md").read_text(encoding="utf-8")
@@ -42,6 +46,8 @@ KINDS = {
     "several that do not": [((HOUR, tumbling("7 minutes")), {}), ((MONTH, HOUR), {})],
     "side by side": [((), {"hour": HOUR, "day": DAY})],
     "sessions": [((session("30 minutes"),), {}), ((session(gap_column="value"),), {})],
+    "sliding": [((sliding("10 minutes"),), {}), ((sliding("1 hour", right=False),), {})],
+    "counting": [((counting(100),), {}), ((counting(100, 10, ttl="1 day"),), {})],
     "unbounded": [((unbounded(),), {}), ((unbounded(ttl="1 day"),), {})],
 }
 BY_CLOCK = "any other by the clock"
@@ -65,6 +71,9 @@ REASONS = {
     "7": "read at once",
     "8": "session",
     "9": "sessions are merged",
+    "10": "also makes sliding windows",
+    "11": "from the times that are there",
+    "12": "goes out once",
 }
 
 
@@ -85,7 +94,7 @@ def sources(spark):
 
 def emissions_of(column, window):
     """Those of a column that a cell is about; one of sessions says what it leaves out."""
-    emissions = EMISSIONS.get(column, [on_update()])
+    emissions = EMISSIONS.get(column, [on_close() if isinstance(window, Counting) else on_update()])
     return emissions[:1] if column == "corrections" and isinstance(window, Session) else emissions
 
 
@@ -94,6 +103,8 @@ def build(sources, column, call, time):
     windows, named = call
     stream, bounded = sources
     source = bounded if column == "bounded" else stream
+    if column == "bounded":
+        windows = [replace(each, order_by="value") if isinstance(each, Counting) else each for each in windows]
     for emission in emissions_of(column, (*windows, *named.values())[0]):
         windowed = group_by(source, "value").window(*windows, **named, time=time).emit(emission)
         if column in ("grace", "corrections") and not (time != "timestamp" and column == "corrections"):
@@ -119,7 +130,7 @@ def outcome(sources, column, call, time):
 
 def agrees(cell, found):
     """Whether a cell of the table says what came."""
-    if (number := re.fullmatch(r"no \((\d)\)", cell)) is not None:
+    if (number := re.fullmatch(r"no \((\d+)\)", cell)) is not None:
         return REASONS[number[1]] in found
     return found == "yes" if cell.startswith("yes") else found == cell
 
@@ -128,7 +139,7 @@ def agrees(cell, found):
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_table_says_what_is_built_and_what_is_refused(sources, kind, column):
     for call in KINDS[kind]:
-        for time in ("timestamp", None) if kind == "unbounded" else ("timestamp",):
+        for time in ("timestamp", None) if kind in ("unbounded", "counting") else ("timestamp",):
             found = outcome(sources, column, call, time)
             assert agrees(cells()[kind, column], found), (call, time, found)
 
@@ -141,7 +152,7 @@ def test_corrections_of_sessions_have_no_results_of_before(sources, emission):
 
 
 @pytest.mark.parametrize("column", [*EMISSIONS, *OPTIONS])
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "counting"])
 def test_the_table_says_what_goes_by_the_clock(sources, kind, column):
     """A cell "as by event time" is that of the kind."""
     cell = cells()[BY_CLOCK, column]
@@ -150,6 +161,12 @@ def test_the_table_says_what_goes_by_the_clock(sources, kind, column):
     for call in KINDS[kind]:
         found = outcome(sources, column, call, processing_time())
         assert agrees("no (7)" if column == "bounded" else cell, found), (call, found)
+
+
+def test_what_is_counted_goes_by_no_clock(sources):
+    assert "`counting(...)` goes by no clock" in PAGE
+    with pytest.raises(InvalidValue, match="whatever the clock"):
+        group_by(sources[0], "value").window(counting(5), time=processing_time()).aggregate(n=C.count())
 
 
 def test_the_plan_says_what_waits_for_the_clock(sources):
@@ -172,8 +189,9 @@ def test_the_table_is_whole():
     found = cells()
     assert {row for row, _ in found} == {*KINDS, BY_CLOCK}
     assert {column for _, column in found} == {*EMISSIONS, *OPTIONS, "command line"}
-    below = dict(re.findall(r"^(\d)\. (.*)$", PAGE[PAGE.index("## What goes with what") :], re.MULTILINE))
-    assert below.keys() == REASONS.keys() == {number for cell in found.values() for number in re.findall(r"\d", cell)}
+    below = dict(re.findall(r"^(\d+)\. (.*)$", PAGE[PAGE.index("## What goes with what") :], re.MULTILINE))
+    given = {number for cell in found.values() for number in re.findall(r"\((\d+)\)", cell)}
+    assert below.keys() == REASONS.keys() == given
 
 
 def test_one_emission_that_goes_does_not_hide_another_that_does_not(sources):

@@ -8,7 +8,7 @@ from pyspark.sql import DataFrame
 
 import combinators as C
 from benchmarks.baselines.query import keys_of
-from slicing import Aggregate, Bound, Emission, cumulating, fieldwise, group_by, hopping, session, sliding, tumbling
+from slicing import Aggregate, Bound, Emission, counting, cumulating, fieldwise, group_by, hopping, session, tumbling
 from slicing.emission.emission import ON_CLOSE
 
 
@@ -77,16 +77,17 @@ class OurSessions:
 
 
 @dataclass(frozen=True)
-class OurSliding:
-    """Count and sum of a long in the windows that end with each time of a key; `size` is their difference."""
+class OurCounting:
+    """Count and sum of a long in windows of so many records; bounded input goes by time."""
 
-    unit: str = "1 millisecond"
+    records: int
+    advance: int
 
     def __call__(self, frame: DataFrame, size: str, advance: str) -> DataFrame:
-        """Windows with columns `records` and `total`; `advance` is not asked."""
-        window = sliding(size, unit=self.unit, right=False)
+        """Windows with columns `records` and `total`; neither length is asked."""
+        window = counting(self.records, self.advance, order_by=None if frame.isStreaming else "ts")
         windowed = group_by(frame, *keys_of(frame)).window(window, time="ts")
-        return windowed.aggregate(records=C.count(), total=C.sum("v"))
+        return windowed.aggregate(records=C.count(), total=C.sum("v")).drop("first_record", "last_record")
 
 
 def _wide(fields: int) -> Bound:

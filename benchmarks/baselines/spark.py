@@ -33,6 +33,24 @@ class SparkSessions:
 
 
 @dataclass(frozen=True)
+class SparkCounting:
+    """Bounded: the last so many records at every so many of a key, by a range of rows."""
+
+    records: int
+    advance: int
+
+    def __call__(self, frame: DataFrame, size: str, advance: str) -> DataFrame:
+        """A sum over rows for every record, of which those at multiples stay; neither length is asked."""
+        keys = keys_of(frame)
+        by_time = Window.partitionBy(*keys).orderBy("ts")
+        over = by_time.rowsBetween(1 - self.records, 0)
+        window = window_struct(F.min(F.unix_micros("ts")).over(over), F.max(F.unix_micros("ts")).over(over) + 1)
+        columns = window, F.count("*").over(over).alias("records"), F.sum("v").over(over).alias("total")
+        rows = frame.select(*keys, F.row_number().over(by_time).alias("number"), *columns)
+        return rows.where(F.col("number") % self.advance == 0).drop("number")
+
+
+@dataclass(frozen=True)
 class SparkExploded:
     """Bounded: the rows of `groupBy(window(...))` at any R, by a row for each window of a record.
 

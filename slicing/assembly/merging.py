@@ -28,8 +28,12 @@ def sorted_rows(keys: Array, starts: Array) -> Array:
     Times are mostly in order already, and of narrow codes numpy makes a radix sort.
     """
     rows = np.argsort(starts, kind="stable")
-    codes = keys[rows].astype(np.min_scalar_type(int(keys.max(initial=0))))
-    return rows[np.argsort(codes, kind="stable")]
+    return rows[by_code(keys[rows])]
+
+
+def by_code(keys: Array) -> Array:
+    """The rows by key, those of a key in their order."""
+    return np.argsort(keys.astype(np.min_scalar_type(int(keys.max(initial=0)))), kind="stable")
 
 
 def chains(keys: Array, starts: Array, ends: Array) -> tuple[Array, Array]:

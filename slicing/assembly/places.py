@@ -51,14 +51,20 @@ class Places:
 
 def places(family: SlidingFamily, block: Block, first: int = -FOREVER, end: int = FOREVER) -> Places:
     """The windows `first` up to but not including `end` that exist for the keys of a block, sorted by key and slice."""
-    windows, keys = block.slices - family.reach, block.keys
+    windows, keys = _within(block.slices - family.reach, block.keys, first, end)
     if family.right:
         held = _before_next(family, block)
-        windows, keys = np.concatenate([windows, block.slices[held] + 1]), np.concatenate([keys, keys[held]])
+        behind, of = _within(block.slices[held] + 1, block.keys[held], first, end)
+        windows, keys = np.concatenate([windows, behind]), np.concatenate([keys, of])
+        rows, heads = order(keys, windows)
+        windows, keys = windows[rows[heads]], keys[rows[heads]]
+    return located(family, block, windows, keys)
+
+
+def _within(windows: Array, keys: Array, first: int, end: int) -> tuple[Array, Array]:
+    """Those of a range."""
     inside = np.flatnonzero((windows >= first) & (windows < end))
-    windows, keys = windows[inside], keys[inside]
-    rows, heads = order(keys, windows)
-    return located(family, block, windows[rows[heads]], keys[rows[heads]])
+    return windows[inside], keys[inside]
 
 
 def located(family: SlidingFamily, block: Block, windows: Array, keys: Array) -> Places:

@@ -39,8 +39,12 @@ def assemble_ranges(shape: Shape, block: Block, first: int | None = None, end: i
     if first >= end:
         return
     block = by_key(block.between(family.first_slice(first), family.end_slice(end - 1)))
+    yield from assemble_rows(shape, block, *_new_windows(family, block, first, end))
+
+
+def assemble_rows(shape: Shape, block: Block, lows: Array, counts: Array) -> Iterator[Windows]:
+    """For each row of a block by key and slice `counts` windows of its key, from `lows` on; likewise in portions."""
     width = 16 + 4 * (memory(shape, block) - block.names.nbytes) / max(1, len(block))
-    lows, counts = _new_windows(family, block, first, end)
     per_key = np.bincount(block.keys, weights=counts, minlength=len(block.names))
     edges = np.searchsorted(block.keys, np.arange(len(block.names) + 1))
     for some in runs(per_key * width, PORTION_BYTES):

@@ -9,7 +9,6 @@ import pyarrow as pa
 
 from slicing.aggregates.arrays import Array, Partials
 from slicing.blocks.block import Block, Shape, show_key
-from slicing.windows.durations import show_instant
 from slicing.windows.family import Family
 
 
@@ -63,5 +62,6 @@ def as_block(windows: Windows) -> Block:
 def show_window(shape: Shape, windows: Windows, row: int) -> str:
     """A key and a window as messages show them."""
     one = windows.take(np.array([row]))
-    start, end = (int(edge[0]) for edge in (shape.slicing.window_start(one.windows), one.ends_by(shape.slicing)))
-    return f"{show_key(windows.names, windows.keys[row])} in window [{show_instant(start)}, {show_instant(end)})"
+    edges = shape.slicing.window_start(one.windows), one.ends_by(shape.slicing)
+    start, end = (shape.slicing.show(int(edge[0])) for edge in edges)
+    return f"{show_key(windows.names, windows.keys[row])} in window [{start}, {end})"

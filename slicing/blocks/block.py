@@ -14,7 +14,6 @@ from slicing.aggregates.fields import Field, arrow_type
 from slicing.aggregates.kernel import Kernel
 from slicing.aggregates.ranks import union
 from slicing.errors import excerpt
-from slicing.windows.durations import show_instant
 from slicing.windows.family import Family
 
 Slot: TypeAlias = tuple[int, int]
@@ -203,7 +202,7 @@ def place(shape: Shape, names: pa.Table, key: int, index: int) -> str:
 def show_place(slicing: Family, names: pa.Table, key: int, index: int) -> str:
     """`place` where there is no shape."""
     start, end = (slicing.slice_start(int(i)) for i in (index, index + 1))
-    return f"{show_key(names, key)} in slice [{show_instant(start)}, {show_instant(end)})"
+    return f"{show_key(names, key)} in slice [{slicing.show(start)}, {slicing.show(end)})"
 
 
 def show_key(names: pa.Table, key: int) -> str:

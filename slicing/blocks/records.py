@@ -44,11 +44,22 @@ def fold_records(shape: Shape, batches: Sequence[Records], arguments: Sequence[S
     batches = [records for records in batches if len(records.slices)]
     if not batches:
         return empty(shape)
-    codes, names = encode_keys(pa.concat_tables([records.names for records in batches]))
+    records = joined(batches)
+    codes, names = encode_keys(records.names)
+    return from_records(shape, records.slices, codes, names, columns_of(records, arguments))
+
+
+def joined(batches: Sequence[Records]) -> Records:
+    """All records of the batches, of which there is one at least, in their order."""
     slices, times = (np.concatenate([getattr(r, name) for r in batches]) for name in ("slices", "times"))
     values = [pa.concat_arrays(arrays) for arrays in zip(*(records.values for records in batches), strict=True)]
-    arrays = [[pa.array(times) if i < 0 else values[i] for i in positions] for positions in arguments]
-    return from_records(shape, slices, codes, names, arrays)
+    return Records(slices, times, pa.concat_tables([records.names for records in batches]), values)
+
+
+def columns_of(records: Records, arguments: Sequence[Sequence[int]]) -> list[list[pa.Array]]:
+    """For each kernel the columns that it sees, by their positions among the values, -1 being the event time."""
+    times = pa.array(records.times)
+    return [[times if i < 0 else records.values[i] for i in positions] for positions in arguments]
 
 
 def fold_onto(shape: Shape, page: Block, window: int, records: Records, arguments: Sequence[Sequence[int]]) -> Block:

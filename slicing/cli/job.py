@@ -7,9 +7,11 @@ import os
 import re
 import shutil
 import signal
+import sys
 import tempfile
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
@@ -28,9 +30,11 @@ from slicing.cli.csv_files import CSV
 from slicing.cli.loading import BAD
 from slicing.cli.reading import bounded, stream
 from slicing.cli.session import session
-from slicing.cli.voice import alive, complain, print_table, say
+from slicing.cli.voice import alive, complain, print_table, say, visible
+from slicing.cli.working import working
+from slicing.drawing.terminal import Display
 from slicing.spark.columns import quoted
-from slicing.spark.progress import MicroBatch, counted, micro_batch
+from slicing.spark.progress import REMEMBERED, MicroBatch, counted, micro_batch, panel
 
 POLL_SECONDS = 0.2
 INPUT = "input"
@@ -126,10 +130,12 @@ def once(job: Job, spark: SparkSession) -> int:
     started = time.monotonic()
     read, made = Observation("read"), Observation("made")
     windows = job.aggregate(accounted(job, bounded(job, spark), read)).observe(made, F.count(F.lit(1)).alias("windows"))
-    if job.output:
-        write(job, windows, job.output)
-    else:
-        print_table(*top(job, windows))
+    with working(spark):
+        table = None if job.output else top(job, windows)
+        if job.output:
+            write(job, windows, job.output)
+    if table:
+        print_table(*table)
     tally, counts = Tally(), read.get
     tally.add(counts)
     say(summary(job, counts | made.get, time.monotonic() - started))
@@ -173,10 +179,11 @@ def follow(job: Job, spark: SparkSession, scratch: Path) -> int:
         first.enter_context(alive("the first micro-batch has been under way"))
         frame = accounted(job, stream(job, spark), INPUT)
         frame = frame.withWatermark(f"`{job.time.replace('`', '``')}`", f"{job.delay} microseconds")
-        query = sink(job, job.aggregate(frame), job.checkpoint or scratch / "checkpoint").start()
+        display = Display(sys.stderr)
+        query = sink(job, job.aggregate(frame), job.checkpoint or scratch / "checkpoint", display).start()
         say(f"following {job.source}; Ctrl-C ends")
         try:
-            tally = watch(query, stop, first.close)
+            tally = watch(query, stop, first.close, display, visible(str(job.source)))
         finally:
             query.stop()
     error = query.exception()
@@ -186,7 +193,7 @@ def follow(job: Job, spark: SparkSession, scratch: Path) -> int:
     return tally.verdict(job)
 
 
-def sink(job: Job, windows: DataFrame, checkpoint: Path) -> DataStreamWriter:
+def sink(job: Job, windows: DataFrame, checkpoint: Path, display: Display) -> DataStreamWriter:
     """The writer of the stream: files, or rows printed after each micro-batch."""
 
     if job.output_format == "csv":
@@ -194,16 +201,17 @@ def sink(job: Job, windows: DataFrame, checkpoint: Path) -> DataStreamWriter:
     writer = windows.writeStream.outputMode("append").option("checkpointLocation", str(checkpoint.absolute()))
     writer = writer.trigger(processingTime="1 second")
     if job.output is None:
-        return writer.foreachBatch(lambda batch, _: print_rows(job, batch))
+        return writer.foreachBatch(lambda batch, _: print_rows(job, batch, display))
     writer = writer.format(job.output_format).option("path", str(job.output.absolute()))
     return writer.options(**CSV) if job.output_format == "csv" else writer
 
 
-def print_rows(job: Job, batch: DataFrame) -> None:
+def print_rows(job: Job, batch: DataFrame, display: Display) -> None:
     """Print a micro-batch's first windows. One action only: each would run the stateful operator again."""
     table = top(job, batch)
     if table[1]:
-        print_table(*table)
+        with display.aside():
+            print_table(*table)
 
 
 @contextmanager
@@ -225,18 +233,24 @@ def stopping() -> Iterator[threading.Event]:
             signal.signal(number, handler)
 
 
-def watch(query: StreamingQuery, stop: threading.Event, started: Callable[[], None]) -> Tally:
-    """Print a line for every micro-batch until asked to stop or the query ends; `started` is called at the first."""
-    tally, shown = Tally(), -1
+def watch(
+    query: StreamingQuery, stop: threading.Event, started: Callable[[], None], display: Display, name: str
+) -> Tally:
+    """Show every micro-batch until asked to stop or the query ends; `started` is called at the first.
+
+    In a terminal they are a few lines that are kept up to date under this name, elsewhere a line for each.
+    """
+    tally, known = Tally(), deque[MicroBatch](maxlen=REMEMBERED)
     going = True
     while going:
         going = query.isActive and not stop.wait(POLL_SECONDS)
         for progress in query.recentProgress:
             found = micro_batch(progress)
-            if found and found.number > shown:
+            if found and (not known or found.number > known[-1].number):
                 started()
-                shown = found.number
-                say(figures(found, progress, tally))
+                line = figures(found, progress, tally)
+                known.append(replace(found, query=name))
+                display.show(name, panel(known) if display.live else visible(line))
     return tally
 
 

@@ -12,6 +12,7 @@ from slicing.aggregates.sharing import Sharing
 from slicing.aggregates.tracing.showing import by_rows, mode
 from slicing.assembly.choice import EAGER, choose, few_slices
 from slicing.blocks.block import Shape
+from slicing.drawing.html import pictured
 from slicing.emission.emission import NEWEST, ON_CLOSE, Emission
 from slicing.emission.lateness import COUNTS, PARTIALS
 from slicing.explain.costs import MERGING, Cost, Costs, counted, number
@@ -232,6 +233,10 @@ class Plan:
         parts = [self._overview(), self._results(), self._costs()]
         return "\n\n".join([*parts, self._state()] if self.streaming else parts)
 
+    def _repr_html_(self) -> str:
+        """What notebooks show: some windows, and the same text."""
+        return pictured(self.windows._repr_svg_(), str(self))
+
     def _assembly(self, number: int, result: int) -> Assembly:
         family, count = self.shape.slicing.families[number], len(self.shape.kernels)
         leader = result if self.sharing is None else self.sharing.views[result].leader
@@ -329,11 +334,11 @@ class Plan:
         eager = self.eager.assemblies[0]
         record = ("per record, at most", str(self.per_record), str(self.eager.per_record))
         if not self.streaming:
-            windows = [(f"per window: {a.name}", _combines(a), _combines(eager)) for a in self.stored]
+            windows = [(f"per window: {a.name}", combines(a), combines(eager)) for a in self.stored]
             shuffled = ("per record, at most", "1 through the shuffle", str(self.eager.per_record))
             return columns([head, shuffled, *windows])
         rows = [
-            (f"per window: {a.name}", f"{a.per_window}; {_combines(a)}", f"{eager.per_window}; {_combines(eager)}")
+            (f"per window: {a.name}", f"{a.per_window}; {combines(a)}", f"{eager.per_window}; {combines(eager)}")
             for a in self.stored
         ]
         return columns([head, record, *self._by_strategy(), *self._more_per_record(), *rows, *self._together()])
@@ -390,7 +395,8 @@ def _kept(assembly: Assembly) -> str:
     return counted(assembly.slices_kept, "slice") + nodes
 
 
-def _combines(assembly: Assembly) -> str:
+def combines(assembly: Assembly) -> str:
+    """How often a window of a result combines, in words."""
     text = counted(assembly.combines_per_window, "combine")
     varies = assembly.worst_combines > assembly.combines_per_window
     return f"{text}, {number(assembly.worst_combines)} at worst" if varies else text

@@ -46,7 +46,7 @@ def _rows(batches: Iterable[pa.RecordBatch]) -> Iterator[dict[str, Any]]:
 
 def build(query: Query, labels: tuple[int, ...]) -> DataFrame:
     """The windows of a bounded DataFrame."""
-    chosen = strategy(query.shape, query.trees, query.arguments, query.window, judges=False)
+    chosen = strategy(query.shape, query.trees, query.arguments, query.window, judges=False, values=query.values)
     stage = chosen.first_stage(labels)
     blocks = query.records().mapInArrow(stage, stage.schema)
     grouped = blocks.repartition("bucket").sortWithinPartitions("bucket", "partition", "part")

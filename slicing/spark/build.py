@@ -5,6 +5,7 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 
 from slicing.errors import InvalidValue
+from slicing.explain.counting import CountingPlan
 from slicing.explain.plan import Plan
 from slicing.explain.sessions import SessionPlan
 from slicing.explain.sliding import SlidingPlan
@@ -15,6 +16,7 @@ from slicing.spark.query import Query
 from slicing.spark.requirements import check_stream
 from slicing.spark.strategy import strategy
 from slicing.spark.timers import TimedBuckets, TimedStage
+from slicing.windows.counting import Counting
 from slicing.windows.session import Session
 from slicing.windows.sliding import Sliding
 from slicing.windows.unbounded import Unbounded
@@ -22,7 +24,12 @@ from slicing.windows.window import Window
 
 BUCKETS_PER_PARTITION = 1
 _PARTITIONS = "spark.sql.shuffle.partitions"
-_PLANS: dict[type[Window], type[Plan]] = {Session: SessionPlan, Sliding: SlidingPlan, Unbounded: TotalsPlan}
+_PLANS: dict[type[Window], type[Plan]] = {
+    Counting: CountingPlan,
+    Session: SessionPlan,
+    Sliding: SlidingPlan,
+    Unbounded: TotalsPlan,
+}
 
 
 def build(query: Query, buckets: int | None) -> DataFrame:
@@ -42,7 +49,7 @@ def plan(query: Query, buckets: int | None) -> Plan:
     """What `build` would make."""
     partitions = _partitions(query.frame)
     count = _buckets(buckets, query, partitions)
-    chosen = strategy(query.shape, query.trees, query.arguments, query.window)
+    chosen = strategy(query.shape, query.trees, query.arguments, query.window, values=query.values)
     options = query.emission, query.late, query.values, chosen.sharing, query.by_clock
     return _kind_of_plan(query)(query.window, query.shape, query.trees, query.streaming, count, partitions, *options)
 

@@ -8,13 +8,16 @@ from typing import Any
 from pyspark.sql import DataFrame
 
 from slicing.emission.emission import Emission
+from slicing.spark.counting import check_counting
 from slicing.spark.sessions import check_session
 from slicing.spark.sliding import check_sliding
+from slicing.windows.counting import Counting
 from slicing.windows.session import Session
 from slicing.windows.sliding import Sliding
 from slicing.windows.window import Window
 
 _CHECKS: dict[type[Window], Callable[[DataFrame, Any, str, bool, Emission], None]] = {
+    Counting: check_counting,
     Session: check_session,
     Sliding: check_sliding,
 }

@@ -208,7 +208,9 @@ def _without_blocks(labels: Sequence[int], held: Collection[int], refused: Refus
 
 
 def _partition() -> int:
-    return int(TaskContext.get().partitionId())  # type: ignore[union-attr]
+    """The number of the input partition; where no task runs, all input is one."""
+    task = TaskContext.get()
+    return int(task.partitionId()) if task else 0
 
 
 def _shipped(pages: Iterable[Page], part: Iterator[int], refused: Refused) -> Iterator[pa.RecordBatch]:

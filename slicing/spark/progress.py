@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import shutil
 import sys
-from collections.abc import Callable, Mapping
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, TextIO
@@ -17,6 +17,8 @@ from pyspark.sql.streaming.listener import (
     StreamingQueryListener,
 )
 
+from slicing.drawing.html import bars, table
+from slicing.drawing.terminal import Display
 from slicing.spark.metrics import COUNTERS, EXTENT, IMPLAUSIBLE, METRICS, REFUSED, TIMERS
 
 Gauges = dict[str, float]
@@ -65,7 +67,7 @@ class MicroBatch:
         counts = self.counts
         reported = [
             f"{counted(self.records, 'record')} ({self.rate:,.0f}/s)",
-            f"watermark {self._watermark()}",
+            f"watermark {self.mark()}",
             counted(counts["results"], "result"),
             f"{counts['late']:,} late",
             *(f"{counts[name]:,} {name.replace('_', ' ')}" for name in (*REFUSED[1:], IMPLAUSIBLE) if counts.get(name)),
@@ -76,10 +78,44 @@ class MicroBatch:
         ]
         return f"micro-batch {self.number}: {', '.join(reported)}, {self.seconds:.1f} s"
 
-    def _watermark(self) -> str:
+    def cells(self) -> tuple[str, ...]:
+        """The figures of `HEAD`."""
+        counts = self.counts
+        return (
+            self.query,
+            f"{self.number:,}",
+            f"{self.records:,}",
+            f"{self.rate:,.0f}",
+            f"{self.seconds:.1f} s",
+            "-" if self.lag is None else duration(self.lag),
+            f"{counts['results']:,}",
+            f"{counts['late'] + counts['late_for_some']:,}",
+            f"{counts['open_windows']:,}",
+            f"{size(self.in_memory)}, {size(self.on_disk)}",
+        )
+
+    def mark(self) -> str:
+        """The watermark, and how long ago it is."""
         if self.watermark is None or self.lag is None:
             return "-"
         return f"{self.watermark:%Y-%m-%dT%H:%M:%S} ({duration(self.lag)} ago)"
+
+
+HEAD = (
+    "query",
+    "micro-batch",
+    "records",
+    "per second",
+    "took",
+    "watermark behind",
+    "results",
+    "late",
+    "open windows",
+    "state in memory, on disk",
+)
+"""What `MicroBatch.cells` are."""
+REMEMBERED = 40
+"""So many micro-batches of each query have a bar."""
 
 
 def micro_batch(progress: Mapping[str, Any]) -> MicroBatch | None:
@@ -135,42 +171,36 @@ def size(count: float) -> str:
     return f"{count:,.0f} B"
 
 
-class Display:
-    """Lines of several queries: one after another or, in a terminal, the newest of each query in its place."""
-
-    def __init__(self, stream: TextIO):
-        self.stream, self.live = stream, stream.isatty()
-        self._lines: dict[str, str] = {}
-
-    def show(self, query: str, line: str) -> None:
-        """Show the newest line of a query."""
-        if self.live:
-            self._redraw(self._lines | {query: line})
-        else:
-            print(line, file=self.stream, flush=True)
-
-    def end(self, query: str) -> None:
-        """Leave the last line of a query where it is; the others move on below it."""
-        last = self._lines.get(query)
-        if last is not None:
-            self._redraw({query: last} | self._lines)
-            del self._lines[query]
-
-    def _redraw(self, lines: dict[str, str]) -> None:
-        up = f"\x1b[{len(self._lines)}F" if self._lines else ""
-        width = shutil.get_terminal_size().columns
-        self.stream.write(up + "".join(f"\x1b[2K{line[: width - 1]}\n" for line in lines.values()))
-        self.stream.flush()
-        self._lines = lines
+def panel(batches: Sequence[MicroBatch]) -> str:
+    """The newest micro-batch of a query in a few lines, with a bar for each of those before."""
+    now, counts = batches[-1], batches[-1].counts
+    late = sum(each.counts["late"] + each.counts["late_for_some"] for each in batches)
+    rows = [
+        ("records/s", f"{now.rate:>10,.0f}  {bars([each.rate for each in batches])}"),
+        ("seconds", f"{now.seconds:>10.1f}  {bars([each.seconds for each in batches])}"),
+        ("watermark", now.mark()),
+        ("windows", f"{counted(counts['results'], 'result')}, {counted(counts['open_windows'], 'open window')}"),
+        (
+            "state",
+            f"{counted(counts['slices'], 'slice')}, {size(now.in_memory)} in memory, {size(now.on_disk)} on disk",
+        ),
+        ("late", f"{counts['late'] + counts['late_for_some']:,}, {late:,} since micro-batch {batches[0].number}"),
+        *((name.replace("_", " "), f"{counts[name]:,}") for name in (*REFUSED[2:], IMPLAUSIBLE) if counts.get(name)),
+    ]
+    first = f"{now.query}: micro-batch {now.number}, {counted(now.records, 'record')}"
+    return "\n".join([first, *(f"  {name:<12}{text}" for name, text in rows)])
 
 
 class ProgressListener(StreamingQueryListener):
     """Shows every micro-batch of our aggregations as a line, and hands its figures on as gauges.
 
     Register it with `spark.streams.addListener(ProgressListener())`. Lines go to `stream`, stderr if left out; in a
-    terminal each query has one line that is kept up to date. `lines=False` shows none. `on_gauges(query, gauges)` is
-    called after each micro-batch; `gauges` has the newest of every query that runs, by its name or, if it has none, its
-    id. Queries without an aggregation of ours are passed over.
+    terminal each query has a few that are kept up to date, with a bar for each micro-batch. `lines=False` shows none.
+    `on_gauges(query, gauges)` is called after each micro-batch; `gauges` has the newest of every query that runs, by
+    its name or, if it has none, its id. Queries without an aggregation of ours are passed over.
+
+    In a notebook the listener itself is a table of the queries that run or ran, and `live()` shows one that is kept up
+    to date. `batches` has the last micro-batches of each.
     """
 
     def __init__(
@@ -181,9 +211,22 @@ class ProgressListener(StreamingQueryListener):
         lines: bool = True,
     ):
         self.gauges: dict[str, Gauges] = {}
+        self.batches: dict[str, deque[MicroBatch]] = {}
         self._on_gauges = on_gauges
         self._display = Display(stream or sys.stderr) if lines else None
         self._names: dict[str, str] = {}
+        self._shown: Any = None
+
+    def live(self) -> None:
+        """Show the table in this cell of a notebook, and keep it up to date. Raises ModuleNotFoundError elsewhere."""
+        from IPython.display import display  # type: ignore[import-not-found, unused-ignore]
+
+        self._shown = display(self, display_id=True)  # type: ignore[no-untyped-call, unused-ignore]
+
+    def _repr_html_(self) -> str:
+        """A row for each query: the figures of its newest micro-batch, and a bar of the seconds of each."""
+        rows = [(*known[-1].cells(), bars([each.seconds for each in known])) for known in self.batches.values()]
+        return table((*HEAD, "seconds of each"), rows)
 
     def onQueryStarted(self, event: QueryStartedEvent) -> None:  # noqa: N802
         """Called by Spark."""
@@ -195,10 +238,15 @@ class ProgressListener(StreamingQueryListener):
             return
         self._names[str(event.progress.id)] = found.query
         self.gauges[found.query] = found.gauges()
+        self.batches.setdefault(found.query, deque(maxlen=REMEMBERED)).append(found)
         if self._display:
-            self._display.show(found.query, f"{found.query}: {found.line()}")
+            live = self._display.live
+            text = panel(self.batches[found.query]) if live else f"{found.query}: {found.line()}"
+            self._display.show(found.query, text)
         if self._on_gauges:
             self._on_gauges(found.query, self.gauges[found.query])
+        if self._shown:
+            self._shown.update(self)
 
     def onQueryIdle(self, event: QueryIdleEvent) -> None:  # noqa: N802
         """Called by Spark."""

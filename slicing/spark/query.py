@@ -17,10 +17,12 @@ from slicing.emission.emission import KINDS, WITH_OLD, Emission, Every
 from slicing.emission.lateness import COUNTS, RECORDS
 from slicing.spark import flat
 from slicing.spark.columns import Key, kind_of_type, logical, physical, quoted
+from slicing.spark.counting import counted_columns
 from slicing.spark.flat import Flat
 from slicing.spark.late import DELAY, HELD_DELAY, LateColumns, named
 from slicing.spark.metrics import COUNTERS, EXTENT, METRICS, TIMERS
 from slicing.windows.clock import ProcessingTime
+from slicing.windows.counting import Counting
 from slicing.windows.session import Session
 from slicing.windows.unbounded import Unbounded
 from slicing.windows.window import Window
@@ -37,14 +39,14 @@ class Time(Enum):
 
     EVENT = "by event time"
     CLOCK = "by the clock"
-    NONE = "where no window closes"
+    NONE = "where time closes no window"
 
     @classmethod
     def of(cls, time: object, window: Window, streaming: bool) -> Time:
         """That of a call."""
         if isinstance(time, ProcessingTime):
             return cls.CLOCK
-        return cls.NONE if streaming and isinstance(window, Unbounded) else cls.EVENT
+        return cls.EVENT if window.by_time or not streaming else cls.NONE
 
 
 @dataclass(frozen=True)
@@ -100,7 +102,7 @@ class Query:
     def by_clock(self) -> bool:
         """Whether the stateful operator needs the clock of the trigger."""
         waits = isinstance(self.emission.when, Every) or self.clock is Time.CLOCK
-        return waits or (isinstance(self.window, Unbounded) and self.window.ttl is not None)
+        return waits or self.window.ttl is not None
 
     @property
     def flat(self) -> Flat:
@@ -194,6 +196,8 @@ class Query:
 
     def _window_columns(self) -> list[Column]:
         """`window`, and the name of windows in rows of their own; or `window_end` of those side by side."""
+        if isinstance(self.window, Counting):
+            return counted_columns(len(self.results()), self.time, self._time_kind)
         if isinstance(self.window, Unbounded):
             kind = f"struct<start:{self._time_kind},end:{self._time_kind}>"
             return [F.lit(None).cast(kind).alias("window", metadata={EMISSION: str(self.emission)})]

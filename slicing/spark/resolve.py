@@ -21,10 +21,12 @@ from slicing.emission.lateness import COUNTS, RECORDS
 from slicing.errors import InvalidType, InvalidValue, RowFailure, SlicingError
 from slicing.explain.costs import number
 from slicing.spark.columns import Key, check_time_type, kind_of_type
+from slicing.spark.counting import ordering, with_span
 from slicing.spark.kinds import check_kind
 from slicing.spark.late import DELAY, LATE
 from slicing.spark.query import EMISSION, Nesting, Query, Time
 from slicing.windows.clock import ProcessingTime
+from slicing.windows.counting import Counting
 from slicing.windows.durations import show
 from slicing.windows.family import Family
 from slicing.windows.several import end_together
@@ -62,22 +64,29 @@ def resolve(
     columns = tuple(dict.fromkeys(c for bound in results.values() for c in bound.inputs if c != EVENT_TIME))
     kinds = {name: kind_of_type(_field(frame, name, "column").dataType, name, "column") for name in columns}
     kernels = tuple(kernel(name, _resolved(bound, kinds)) for name, bound in results.items())
-    shape = Shape(window.family, fields, kernels)
     arguments = tuple(
         tuple(-1 if column == EVENT_TIME else columns.index(column) for column in bound.inputs)
         for bound in results.values()
     )
+    if time is None:
+        _check_untimed(results)
+    if isinstance(window, Counting):
+        columns += ordering(window, streaming)
+        kernels, arguments = with_span(kernels, arguments, time)
+    shape = Shape(window.family, fields, kernels)
     if late == RECORDS:
         _check_columns(columns)
     _check_eager(window, kernels, tree)
     families = window.family.families
     trees = tuple(_tree(each, shape.over(family), tree) for family in families for each in kernels)
+    if isinstance(window, Counting) and EAGER in trees:
+        trees = (EAGER,) * len(trees)
     if len(families) > 1:
         _check_several(window, families, kernels, trees, emission if streaming else ON_CLOSE)
     for name, bound in results.items():
         if isinstance(bound.source, Aggregate) or bound.own:
             trial(kernels[list(results).index(name)], [kinds.get(column, "bigint") for column in bound.columns])
-    if streaming and not isinstance(window, Unbounded):
+    if streaming and window.by_time:
         _check_short(window, grace)
     if streaming:
         _check_limited(window, results)
@@ -144,6 +153,15 @@ def _field(frame: DataFrame, name: str, what: str) -> T.StructField:
     return frame.schema[name]
 
 
+def _check_untimed(results: Mapping[str, Bound]) -> None:
+    for name, bound in results.items():
+        if EVENT_TIME in bound.inputs:
+            raise InvalidValue(
+                f"`{name}` is {bound.label}, which goes by the event time, and no time is given. "
+                'Name its column, for example time="ts".'
+            )
+
+
 def _check_columns(columns: tuple[str, ...]) -> None:
     if LATE in map(str.casefold, columns):
         raise InvalidValue(
@@ -176,7 +194,7 @@ def _check_several(
 
 def _check_names(keys: tuple[str, ...], results: Sequence[str], window: Window, emission: Emission, late: str) -> None:
     more = () if emission.once else ("emission", "revision", *(("old",) if emission.what == WITH_OLD else ()))
-    times = ("window_end",) if window.wide else ("window", *(("windows",) if window.names else ()))
+    times = ("window_end",) if window.wide else (*window.columns, *(("windows",) if window.names else ()))
     reserved = (*times, *more, *(() if late == COUNTS else (LATE,)))
     taken = {*reserved, *map(str.casefold, keys)}
     for name in keys:
@@ -285,7 +303,7 @@ def _check_limited(window: Window, results: Mapping[str, Bound]) -> None:
                 "never closes, that has to be bounded. Say how many a key may have, for example `limit=10_000`: more "
                 "are an error."
             )
-        if bound.unlimited and window.family.ratio > 1:
+        if bound.unlimited and window.by_time and window.family.ratio > 1:
             raise InvalidValue(
                 f"`{name}` is {bound.label}, which keeps {bound.unlimited} of a window; on a stream whose windows "
                 f"overlap, here R = {number(window.family.ratio)}, that has to be bounded. Say how many a "

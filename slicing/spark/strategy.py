@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from slicing.aggregates.fields import Field
 from slicing.aggregates.sharing import Sharing, sharing
 from slicing.assembly.assembling import without_repeats
 from slicing.assembly.choice import EAGER
@@ -23,6 +24,8 @@ from slicing.emission.emission import Emission
 from slicing.emission.lateness import Refused, is_late
 from slicing.engines.bounded import all_frames
 from slicing.engines.bucket import Bucket
+from slicing.engines.counted import Content, content
+from slicing.engines.counting import CountingBucket, all_counted
 from slicing.engines.eager import EagerBucket, all_windows, in_memory
 from slicing.engines.mixed import MixedBucket, Split, join_all
 from slicing.engines.sessions import RefusedSessions, SessionBucket, all_sessions
@@ -34,6 +37,7 @@ from slicing.spark.sub_sessions import PreMerge, of_records, with_own_ends
 from slicing.state.fingerprint import Fingerprint
 from slicing.state.store import Store
 from slicing.watch import DECODE, of_stage
+from slicing.windows.counting import Counting
 from slicing.windows.family import Family
 from slicing.windows.session import SESSION, Session
 from slicing.windows.sliding import Sliding
@@ -252,6 +256,29 @@ class Eager:
 
 
 @dataclass(frozen=True)
+class Counted(Eager):
+    """Records are shipped, in their order, and counted by key; the last value is what orders bounded input."""
+
+    values: tuple[Field, ...] = ()
+    ttl: int | None = None
+
+    @property
+    def content(self) -> Content:
+        """What rows of the state hold."""
+        return content(self.shape, self.trees, self.arguments, self.values)
+
+    def bucket(  # type: ignore[override]  # it is used as that one
+        self, grace: int, fingerprint: Fingerprint, store: Store, emission: Emission
+    ) -> CountingBucket:
+        """The state of a bucket on a stream."""
+        return CountingBucket(self.content, fingerprint, store, emission, self.ttl)
+
+    def all_windows(self, shipped: Sequence[Records]) -> Iterator[Windows]:
+        """All windows of a bucket of bounded input."""
+        return all_counted(self.content, shipped)
+
+
+@dataclass(frozen=True)
 class Mixed:
     """Partials of slices are shipped for some aggregates, and beside them records for those that are eager."""
 
@@ -322,17 +349,34 @@ def _filled(rows: Shipped, column: str) -> Iterator[bytes]:
 
 
 def _merged(
-    shape: Shape, trees: tuple[str, ...], arguments: tuple[tuple[int, ...], ...], session: Session, judges: bool
+    shape: Shape,
+    trees: tuple[str, ...],
+    arguments: tuple[tuple[int, ...], ...],
+    session: Session,
+    judges: bool,
+    *_: Any,
 ) -> Merged:
     ordered = any(kernel.aggregate.ordered for kernel in shape.kernels)
     merges = not ordered and (session.late_by == SESSION or not judges)
     return Merged(shape, trees, arguments, session=session, merges=merges)
 
 
-_OF_KIND: dict[type[Window], Callable[..., Sliced]] = {
+def _counted(
+    shape: Shape,
+    trees: tuple[str, ...],
+    arguments: tuple[tuple[int, ...], ...],
+    counting: Counting,
+    _: bool,
+    values: tuple[Field, ...],
+) -> Counted:
+    return Counted(shape, trees, arguments, values, counting.ttl)
+
+
+_OF_KIND: dict[type[Window], Callable[..., Sliced | Eager]] = {
+    Counting: _counted,
     Session: _merged,
     Sliding: lambda shape, trees, arguments, *_: Placed(shape, trees, arguments),
-    Unbounded: lambda shape, trees, arguments, window, _: Totals(shape, trees, arguments, ttl=window.ttl),
+    Unbounded: lambda shape, trees, arguments, window, *_: Totals(shape, trees, arguments, ttl=window.ttl),
 }
 """The strategies of windows that are not assembled from slices by trees."""
 
@@ -343,13 +387,15 @@ def strategy(
     arguments: tuple[tuple[int, ...], ...],
     window: Window | None = None,
     judges: bool = True,
+    values: tuple[Field, ...] = (),
 ) -> Sliced | Eager | Mixed:
     """The strategy for these trees, of family after family, of the windows of a call.
 
-    Fields are shared where all results are assembled from slices. `judges` says whether records may be late.
+    Fields are shared where all results are assembled from slices. `judges` says whether records may be late, `values`
+    are the columns that they have beside their keys.
     """
     if window is not None and (of_kind := _OF_KIND.get(type(window))):
-        return of_kind(shape, trees, arguments, window, judges)
+        return of_kind(shape, trees, arguments, window, judges, values)
     if EAGER not in trees:
         shares = sharing(shape.kernels, trees, arguments).is_any
         return (Shared if shares else Sliced)(shape, trees, arguments, window is not None and window.wide)

@@ -242,7 +242,7 @@ def build(
 
     `buckets` is the stateful operator, and `wrapped` gets the first stage: both may do more than they must.
     """
-    chosen = strategy(query.shape, query.trees, query.arguments, query.window)
+    chosen = strategy(query.shape, query.trees, query.arguments, query.window, values=query.values)
     stage = wrapped(chosen.first_stage(labels, beside=query.late == RECORDS))
     blocks = query.records().mapInArrow(stage, stage.schema)
     processor = buckets(chosen, query, fingerprint(query, labels, partitions))

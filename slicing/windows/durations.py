@@ -4,53 +4,83 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, datetime, timedelta
+from fractions import Fraction
 
 from slicing.errors import InvalidType, InvalidValue, excerpt
 
 _UNITS = {"microsecond": 1, "millisecond": 10**3, "second": 10**6, "minute": 60 * 10**6, "hour": 3600 * 10**6}
 _UNITS |= {"day": 24 * _UNITS["hour"], "week": 7 * 24 * _UNITS["hour"]}
-_CALENDAR = ("month", "quarter", "year")
-_TERM = re.compile(r"\s*([+-]?\d+)\s*([a-z]+)", re.IGNORECASE)
+_SHORT = {"us": "microsecond", "ms": "millisecond", "s": "second", "sec": "second", "min": "minute"}
+_SHORT |= {"h": "hour", "hr": "hour", "d": "day", "w": "week"}
+DAYS = ("day", "week")
+MONTHS = ("month", "quarter", "year")
+_NUMBER = r"[+-]?\d+(?:\.\d+)?"
+_TERM = re.compile(rf"\s*({_NUMBER})\s*([a-z]+)", re.IGNORECASE)
+_ISO = re.compile(
+    rf"p(?:({_NUMBER})y)?(?:({_NUMBER})m)?(?:({_NUMBER})w)?(?:({_NUMBER})d)?"
+    rf"(?:t(?=[-+\d])(?:({_NUMBER})h)?(?:({_NUMBER})m)?(?:({_NUMBER})s)?)?"
+)
+_ISO_UNITS = ("year", "month", "week", "day", "hour", "minute", "second")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 Duration = str | timedelta
+Term = tuple[Fraction, str]
+"""A number of a unit, as (90, "minute")."""
 
 
 def microseconds(duration: Duration, name: str) -> int:
-    """Microseconds of a duration: a `timedelta`, or text such as "10 minutes" or "1 hour 30 minutes".
+    """Microseconds of a duration: a `timedelta`, or text such as "10 minutes", "1.5 h", "1 hour 30 minutes" or "PT10M".
 
     `name` is the argument's name in messages. Raises InvalidType for bare numbers and other types, InvalidValue for
-    text that is not a duration or names calendar units, whose length varies.
+    text that is not a duration or names calendar units, whose length varies, and for parts of a microsecond.
+
+    >>> microseconds("1.5 hours", "size") == microseconds("PT1H30M", "size") == microseconds("90min", "size")
+    True
     """
     if isinstance(duration, timedelta):
         return (duration.days * 86_400 + duration.seconds) * 10**6 + duration.microseconds
+    total = Fraction(0)
+    for count, unit in _terms(duration, name):
+        if unit in MONTHS:
+            raise InvalidValue(
+                f"`{name}`: months, quarters and years have no fixed length; got {excerpt(duration)}. Use weeks or "
+                "smaller."
+            )
+        total += count * _UNITS[unit]
+    if total.denominator != 1:
+        raise InvalidValue(f"`{name}`: a duration has whole microseconds; got {excerpt(duration)}. Round it.")
+    return int(total)
+
+
+def _terms(duration: str, name: str) -> list[Term]:
+    """The terms of a text, in order. Raises InvalidType, InvalidValue."""
     if not isinstance(duration, str):
         raise InvalidType(
             f"`{name}`: a duration needs a unit; got {excerpt(duration)}. "
             'Write for example "10 minutes", or pass a timedelta.'
         )
     text = duration.strip().lower().removeprefix("interval ")
-    total, position = 0, 0
+    if not text:
+        raise InvalidValue(f'`{name}`: a duration is empty. Write for example "10 minutes".')
+    if (iso := _ISO.fullmatch(text)) and any(iso.groups()):
+        return [(Fraction(count), unit) for count, unit in zip(iso.groups(), _ISO_UNITS, strict=True) if count]
+    terms, position = [], 0
     while position < len(text):
         term = _TERM.match(text, position)
         if term is None:
-            hint = "a duration needs a unit" if re.fullmatch(r"[+-]?\d+(\.\d+)?", text) else "not a duration"
+            hint = "a duration needs a unit" if re.fullmatch(_NUMBER, text) else "not a duration"
             raise InvalidValue(f'`{name}`: {hint}; got {excerpt(duration)}. Write for example "10 minutes".')
-        total += int(term[1]) * _unit(term[2], duration, name)
+        terms.append((Fraction(term[1]), _unit(term[2], duration, name)))
         position = term.end()
-    if not text:
-        raise InvalidValue(f'`{name}`: a duration is empty. Write for example "10 minutes".')
-    return total
+    return terms
 
 
-def _unit(word: str, duration: str, name: str) -> int:
-    singular = word.removesuffix("s")
-    if singular in _CALENDAR:
-        raise InvalidValue(
-            f"`{name}`: months, quarters and years have no fixed length; got {excerpt(duration)}. Use weeks or smaller."
-        )
-    if singular not in _UNITS:
+def _unit(word: str, duration: str, name: str) -> str:
+    if word in ("m", "mo"):
+        raise InvalidValue(f"`{name}`: `{word}` may be minutes or months; got {excerpt(duration)}. Write min or month.")
+    unit = _SHORT.get(word) or _SHORT.get(word.removesuffix("s")) or word.removesuffix("s")
+    if unit not in (*_UNITS, *MONTHS):
         raise InvalidValue(f"`{name}`: unknown unit `{word}` in {excerpt(duration)}. Known are {', '.join(_UNITS)}.")
-    return _UNITS[singular]
+    return unit
 
 
 def show(duration: int) -> str:
@@ -70,12 +100,6 @@ def show_instant(instant: int) -> str:
         return f"{instant} us"
 
 
-DAYS = ("day", "week")
-MONTHS = ("month", "quarter", "year")
-_ONE = re.compile(r"(?:interval\s+)?([+-]?\d+)\s*([a-z]+?)s?", re.IGNORECASE)
-_WORD = re.compile("[a-z]+")
-
-
 def calendar_units(duration: Duration, name: str) -> tuple[str, int]:
     """A duration as a unit and a number: "2 quarters" is ("quarter", 2), a `timedelta` of whole days ("day", n).
 
@@ -93,20 +117,18 @@ def calendar_units(duration: Duration, name: str) -> tuple[str, int]:
 
 
 def _units(duration: Duration, name: str) -> tuple[str, int]:
-    if isinstance(duration, timedelta) and duration % timedelta(days=1) == timedelta(0):
-        return "day", duration.days
-    if isinstance(duration, str):
-        one = _ONE.fullmatch(duration.strip())
-        if one and one[2].lower() in (*DAYS, *MONTHS):
-            return one[2].lower(), int(one[1])
-        if {word.removesuffix("s") for word in _WORD.findall(duration.lower())} & {*DAYS, *MONTHS}:
-            raise InvalidValue(
-                f"`{name}`: a duration of days or longer in a zone has one unit; got {duration!r}. "
-                'Write for example "7 days".'
-            )
-        if one:
-            length = microseconds(f"1 {one[2]}", name)
-            return one[2].lower(), microseconds(duration, name) // length
+    if isinstance(duration, timedelta):
+        whole = duration % timedelta(days=1) == timedelta(0)
+        return ("day", duration.days) if whole else ("microsecond", microseconds(duration, name))
+    terms = _terms(duration, name)
+    count, unit = terms[0]
+    if len(terms) == 1 and count.denominator == 1:
+        return unit, int(count)
+    if {unit for _, unit in terms} & {*DAYS, *MONTHS}:
+        raise InvalidValue(
+            f"`{name}`: a duration of days or longer in a zone has one unit, and a whole number; got {duration!r}. "
+            'Write for example "7 days".'
+        )
     return "microsecond", microseconds(duration, name)
 
 

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slicing.windows.cut import Cut
+from slicing.windows.durations import show_instant
 from slicing.windows.edges import AFTER, BEFORE, Array, Edges, Every, Listed, after, before, elementwise
 from slicing.windows.local import Local
 from slicing.windows.slices import Index, stripe_of
@@ -108,6 +109,9 @@ class Family(Protocol):
     def over(self, cut: Cut) -> Family:
         """These windows as ranges of the slices of a cut that has all their edges."""
 
+    def show(self, bound: int) -> str:
+        """What bounds a slice or a window, as messages show it: an instant, or the number of a record."""
+
     def spec(self) -> list[Any]:
         """This family as plain JSON data, equal for equal families: what a state header stores."""
 
@@ -139,6 +143,7 @@ class OverCut:
 
     cut: Any
     assembled: Any = RUNS
+    show = staticmethod(show_instant)
 
     @property
     def families(self) -> tuple[Any, ...]:
@@ -271,3 +276,12 @@ def windows_of(family: Family, instant: int) -> list[tuple[int, int]]:
     windows = windows[~repeats(family, windows)]
     pairs = zip(family.window_start(windows).tolist(), family.window_end(windows).tolist(), strict=True)
     return [(start, end) for start, end in pairs]
+
+
+def windows_between(family: Family, low: int, high: int, most: int) -> list[tuple[int, int]]:
+    """The first windows that hold an instant of `[low, high)`, `most` of them, in order."""
+    first, last = family.first_window(family.slice_at(low)), family.last_window(family.slice_at(high - 1))
+    windows = np.arange(first, min(last, first + 2 * most) + 1)
+    starts, ends = family.window_start(windows), family.window_end(windows)
+    there = ~repeats(family, windows) & (starts < high) & (ends > low)
+    return [(start, end) for start, end in zip(starts[there].tolist(), ends[there].tolist(), strict=True)][:most]

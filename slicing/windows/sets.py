@@ -38,6 +38,15 @@ class Set(Window):
         """The windows of all kinds that hold an instant, in their order."""
         return [window for member in self.members for window in member.windows_of(instant)]
 
+    @property
+    def parts(self) -> tuple[Window, ...]:
+        """The windows of the set."""
+        return self.members
+
+    def between(self, low: int, high: int, most: int = 1000) -> list[tuple[int, int]]:
+        """Those of all kinds, `most` of each, in their order."""
+        return [window for member in self.members for window in member.between(low, high, most)]
+
     def __repr__(self) -> str:
         if self.names is None:
             return ", ".join(map(repr, self.members))
@@ -53,7 +62,7 @@ def windows_of_call(given: Sequence[object], named: Mapping[str, Window], long: 
     for window in (*given, *named.values()):
         if not isinstance(window, Window):
             raise InvalidType(
-                "`window` must be made with `hopping`, `tumbling`, `cumulating`, `session`, `sliding` or "
+                "`window` must be made with `hopping`, `tumbling`, `cumulating`, `session`, `sliding`, `counting` or "
                 f"`by_edges`; got {excerpt(window)}."
             )
     if given and named:

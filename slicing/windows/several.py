@@ -14,6 +14,7 @@ import numpy as np
 
 from slicing.errors import InvalidValue
 from slicing.windows.cut import Cut, refines
+from slicing.windows.durations import show_instant
 from slicing.windows.edges import Array, Edges, Every, elementwise
 from slicing.windows.family import Family, sample
 from slicing.windows.slices import Index, stripe_of
@@ -30,6 +31,7 @@ class Several:
     cut: Cut
 
     assembled = ""
+    show = staticmethod(show_instant)
     step = size = None
     may_repeat = False
 

@@ -9,6 +9,8 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from slicing.windows.durations import show_instant
+
 Index = TypeVar("Index", int, NDArray[np.int64])
 
 
@@ -27,6 +29,8 @@ class Slicing:
     size: int
     advance: int
     offset: int = 0
+
+    show = staticmethod(show_instant)
 
     @property
     def per_advance(self) -> int:

@@ -71,6 +71,10 @@ class Sliding(Window):
             f"windows of an instant are those that time decides; of {self} records decide. Ask its rows."
         )
 
+    def between(self, low: int, high: int, most: int = 1000) -> list[tuple[int, int]]:
+        """None, as records decide."""
+        return []
+
     def __repr__(self) -> str:
         given = [repr(show(self.difference))]
         given += [f"unit={show(self.unit)!r}"] if self.unit != _usual_unit(self.right) else []

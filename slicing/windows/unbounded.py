@@ -18,6 +18,7 @@ class Unbounded(Window):
 
     ttl: int | None = None
 
+    by_time = False
     alone = "as it never closes"
     keeps = "keeps totals"
 
@@ -41,9 +42,14 @@ def unbounded(ttl: Duration | None = None) -> Unbounded:
     >>> print(unbounded(ttl="30 days"))
     unbounded(ttl='30 days')
     """
+    return Unbounded(ttl_of(ttl))
+
+
+def ttl_of(ttl: Duration | None) -> int | None:
+    """How long keys stay without a record, in microseconds; None for ever. Raises InvalidValue below a millisecond."""
     if ttl is None:
-        return Unbounded()
+        return None
     length = microseconds(ttl, "ttl")
     if length < 1000:
         raise InvalidValue(f"`ttl` must be at least 1 ms, as a trigger's clock counts those; got {excerpt(ttl)}.")
-    return Unbounded(length)
+    return length

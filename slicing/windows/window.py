@@ -10,7 +10,7 @@ from slicing.errors import InvalidValue, excerpt
 from slicing.windows.durations import Duration, microseconds, microseconds_of, show
 from slicing.windows.edges import Edges
 from slicing.windows.even import Even
-from slicing.windows.family import Family, slice_of, windows_of
+from slicing.windows.family import Family, slice_of, windows_between, windows_of
 from slicing.windows.timed import by_edges as edges_family
 from slicing.windows.timed import cumulating_family, hopping_family, of_fixed_length
 
@@ -23,12 +23,20 @@ class Window:
     wide = False
     """Whether these have their results side by side in one row."""
 
+    by_time = True
+    """Whether time closes them: on a stream there must be a time and a watermark then, and records may be late."""
     alone = ""
     """Why they share no slices with other windows, if so."""
     keeps = ""
     """What they do with partials in place of a tree, if so: there must be partials then."""
     finest = 1000
     """Microseconds that edges must be apart at least on a stream, whose watermark counts milliseconds."""
+    columns: tuple[str, ...] = ("window",)
+    """What rows have beside keys and results."""
+    counts = False
+    """Whether its slices are of so many records, so that no instant bounds them."""
+    ttl: int | None = None
+    """Microseconds after which a key without records is forgotten, by the clock; None for what needs no such bound."""
 
     @property
     def family(self) -> Family:
@@ -55,6 +63,27 @@ class Window:
         [(-1000000, 1000000), (0, 2000000)]
         """
         return windows_of(self.family, microseconds_of(instant))
+
+    @property
+    def parts(self) -> tuple[Window, ...]:
+        """The kinds that these windows are of: one, or each of a set."""
+        return (self,)
+
+    def between(self, low: int, high: int, most: int = 1000) -> list[tuple[int, int]]:
+        """The first windows `[start, end)` that hold an instant of `[low, high)`, `most` of them, in microseconds.
+
+        Those that time alone decides: where records decide there are none. Linear in their number.
+
+        >>> tumbling("2 seconds").between(1_000_000, 3_000_000)
+        [(0, 2000000), (2000000, 4000000)]
+        """
+        return windows_between(self.family, low, high, most)
+
+    def _repr_svg_(self) -> str | None:
+        """A picture of some windows, for notebooks; None where records decide or windows have no ends."""
+        from slicing.windows.picture import picture
+
+        return picture(self)
 
 
 @dataclass(frozen=True)

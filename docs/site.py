@@ -1,0 +1,67 @@
+"""What only the site has: reference pages from docstrings, and versions where it is built of a tag."""
+
+import os
+
+from mkdocs.structure.files import File
+
+import combinators
+import slicing
+
+QUERIES = ("group_by", "Grouped", "Windowed")
+WINDOWS = (
+    "hopping",
+    "tumbling",
+    "cumulating",
+    "by_edges",
+    "session",
+    "unbounded",
+    "processing_time",
+    "Window",
+    "Hopping",
+)
+EMISSION = ("on_close", "on_update", "on_change", "early", "Emission")
+AGGREGATES = ("Aggregate", "Bound", "fieldwise", "Fieldwise", "traced", "EVENT_TIME")
+
+
+def names():
+    """The public names of the reference, by page; what is new and has no page yet is on the one about running."""
+    errors = [
+        name for name, value in vars(slicing.errors).items() if name in slicing.__all__ and isinstance(value, type)
+    ]
+    known = {"queries": QUERIES, "windows": WINDOWS, "emission": EMISSION, "aggregates": AGGREGATES, "errors": errors}
+    placed = {name for names in known.values() for name in names}
+    return {**known, "running": [name for name in slicing.__all__ if name not in placed]}
+
+
+def pages():
+    """The pages of the reference as Markdown, by name."""
+    found = {}
+    for name, members in names().items():
+        there = [f"::: {_home(slicing, member)}" for member in members]
+        found[name] = "\n\n".join([f"# {name.capitalize()}", *there])
+    both = [f"::: {_home(combinators, member)}" for member in combinators.__all__]
+    found["combinators"] = "\n\n".join(["# Combinators", *both])
+    return found
+
+
+def _home(package, name):
+    """The full name of what a package exports, as it is written where it is defined."""
+    value = getattr(package, name)
+    module = getattr(value, "__module__", None)
+    if isinstance(value, str) or module is None or not module.startswith(package.__name__):
+        return f"{package.__name__}.{name}"
+    return f"{module}.{value.__name__}"
+
+
+def on_files(files, config):
+    """Add the pages of the reference."""
+    for name, text in pages().items():
+        files.append(File.generated(config, f"reference/{name}.md", content=text))
+    return files
+
+
+def on_config(config):
+    """Offer versions where `mike` builds the site of a tag."""
+    if os.environ.get("MIKE_DOCS_VERSION"):
+        config.extra["version"] = {"provider": "mike"}
+    return config

@@ -1,0 +1,95 @@
+"""What a query over windows of so many records will do: slices of a key's records, rows of a ledger."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from slicing.aggregates.kernel import Kernel
+from slicing.assembly.choice import EAGER, is_additive
+from slicing.explain.costs import MERGING, Cost, counted, number
+from slicing.explain.ledger import LedgerPlan
+from slicing.explain.plan import Assembly, columns, combines, size_of
+from slicing.windows.counting import CountingFamily
+from slicing.windows.family import Family
+
+
+@dataclass(frozen=True)
+class CountingPlan(LedgerPlan):
+    """The plan of counted windows. Figures are of rows of the state: what came of a slice of a key, or a record."""
+
+    marks = False
+
+    @property
+    def keeps_records(self) -> bool:
+        """Whether rows are records, as an aggregate does not combine."""
+        return EAGER in self.trees
+
+    @property
+    def family(self) -> CountingFamily:
+        """The windows over slices, those of single records where these are kept."""
+        assert isinstance(self.shape.slicing, CountingFamily)
+        return self.shape.slicing.by_record if self.keeps_records else self.shape.slicing
+
+    @property
+    def row_bytes(self) -> int:
+        """Bytes of a row before compression."""
+        own = self.record_bytes if self.keeps_records else sum(each.partial_bytes for each in self.assemblies)
+        return own + _ROW_BYTES
+
+    @property
+    def state_bytes_per_key(self) -> int:
+        """An estimate of a stream's state for a key just before a window is full; bounded input 0."""
+        return 2 * self.family.longest * self.row_bytes if self.streaming else 0
+
+    def _reason(self, kernel: Kernel, tree: str, family: Family) -> str:
+        if tree != EAGER:
+            return "slices of so many records"
+        return "no `combine`" if kernel.aggregate.combine is None else "beside one that is"
+
+    def _eager(self) -> str:
+        return f"records are kept, and each window folds its own, {self.family.longest:,} at most"
+
+    def _shape(self) -> list[tuple[str, str]]:
+        slices = f"n = {self.family.longest:,} per window, of {counted(self.family.unit, 'record')}"
+        return [
+            ("ratio", f"R = {number(self.ratio)} windows per record"),
+            ("slices", slices),
+            ("shuffled", f"records in their order, about {self.record_bytes} bytes each"),
+        ]
+
+    def _costs(self) -> str:
+        head = ("rows of a key", "this plan", "eager plan")
+        windows = [(f"per window: {each.name}", self._per_window(each), self._folds) for each in self.assemblies]
+        if not self.streaming:
+            return columns([head, ("per record", "1 through the shuffle", "1 through the shuffle"), *windows])
+        record = ("per record, at most", str(self.per_record), str(self.per_record))
+        held = Cost(0, self.per_record.writes)
+        return columns(
+            [
+                head,
+                record,
+                ("  if small pages are merged, more", str(MERGING), str(MERGING)),
+                ("  rows held by the process", str(held), str(held)),
+                *windows,
+            ]
+        )
+
+    @property
+    def _folds(self) -> str:
+        assert isinstance(self.shape.slicing, CountingFamily)
+        return f"{counted(self.shape.slicing.size_in_records, 'record')} folded"
+
+    def _per_window(self, each: Assembly) -> str:
+        if each.tree == EAGER:
+            return self._folds
+        return "added, without combines" if is_additive(each.kernel) else combines(each)
+
+    def _state(self) -> str:
+        rows, what = counted(2 * self.family.longest, "row"), "records" if self.keeps_records else "partials"
+        size = f"{self.row_bytes} bytes, about"
+        total = f"about {size_of(self.state_bytes_per_key)} per key before compression, just before a window is full"
+        return columns([("state per key", "kept, at most", "size"), (what, rows, size)]) + f"\n{total}"
+
+
+_ROW_BYTES = 36
+"""Number of the slice and of the first one (8 each), the clock (8), code of the key (4), count of records (8)."""

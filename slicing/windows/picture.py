@@ -1,0 +1,122 @@
+"""Windows as rows of a picture: intervals side by side as far as they do not overlap, and the slices below them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from slicing.drawing.svg import svg
+from slicing.drawing.timeline import Bar, Data, Row, Timeline
+from slicing.windows.edges import AFTER, BEFORE
+from slicing.windows.family import Family
+from slicing.windows.local import Local
+
+if TYPE_CHECKING:
+    from slicing.windows.window import Window
+
+Interval = tuple[int, int]
+SHOWN, SLICES, TRIED = 7, 128, 20_000
+"""Windows of each kind in a picture without records; slices in any picture; windows among which those are looked for.
+"""
+
+
+def picture(window: Window) -> str | None:
+    """Some windows of each kind over their slices, as SVG; None where there are none without records, or no ends."""
+    low, high = hull(each for part in window.parts for each in _first(part))
+    if low > high:
+        return None
+    rows: list[Row] = []
+    names = window.calls if len(window.parts) > 1 else [""]
+    shown = []
+    for name, part in zip(names, window.parts, strict=True):
+        mine = [each for each in part.between(low, high, TRIED) if low <= each[0] and each[1] <= high]
+        shown += mine
+        rows += packed(name, mine)
+    rows += slices(window, low, high)
+    return svg(Timeline(repr(window), tuple(rows), low, high, tuple(edges(shown)), zone(window)))
+
+
+def _first(part: Window) -> list[Interval]:
+    """The first windows from 1970 on."""
+    found: list[Interval] = []
+    for bits in range(20, 61, 2):
+        inside = [each for each in part.between(0, 1 << bits, TRIED) if is_finite(each)]
+        found = [each for each in inside if each[0] >= 0] or inside
+        if len(found) >= SHOWN:
+            break
+    return found[:SHOWN]
+
+
+def is_finite(window: Interval) -> bool:
+    """Whether a window begins and ends."""
+    return BEFORE < window[0] and window[1] < AFTER
+
+
+def hull(windows: Iterable[Interval]) -> Interval:
+    """From the first start to the last end of windows; `AFTER, BEFORE` of none."""
+    starts, ends = [AFTER], [BEFORE]
+    for start, end in filter(is_finite, windows):
+        starts.append(start)
+        ends.append(end)
+    return min(starts), max(ends)
+
+
+def edges(windows: Iterable[Interval]) -> list[int]:
+    """All starts and ends of windows that have them, each once."""
+    return sorted({edge for window in windows for edge in window} - {BEFORE, AFTER})
+
+
+def bar(window: Interval, look: str, more: Data | None = None) -> Bar:
+    """A window."""
+    return Bar(*window, look, data={"window": f"{window[0]} {window[1]}", **(more or {})})
+
+
+def packed(name: str, windows: Sequence[Interval]) -> list[Row]:
+    """Windows in as few rows as they need, each in the first that has room for it."""
+    rows: list[list[Bar]] = []
+    for window in sorted(windows):
+        room = next((row for row in rows if row[-1].end <= window[0]), None)
+        if room is None:
+            rows.append([])
+        (rows[-1] if room is None else room).append(bar(window, "window"))
+    return [Row(name if i == 0 else "", bars=tuple(row), is_first=i == 0) for i, row in enumerate(rows)]
+
+
+def slices(window: Window, low: int, high: int, times: Sequence[int] = ()) -> list[Row]:
+    """The slices that lie in `[low, high)` with the number of records in each, as a row; none if they are too many.
+
+    Nor are there any for windows that are counted.
+    """
+    if window.counts:
+        return []
+    family = window.family
+    first, last = family.slice_at(low), family.slice_at(high - 1)
+    if last - first >= SLICES:
+        return []
+    numbers = np.arange(first, last + 1)
+    starts, ends = family.slice_start(numbers), family.slice_start(numbers + 1)
+    inside = np.flatnonzero((starts < ends) & ~np.broadcast_to(family.in_gap(numbers), numbers.shape))
+    held = Counter(family.slice_at(time) for time in times)
+    bars = [
+        Bar(
+            int(starts[i]),
+            int(ends[i]),
+            ("even", "odd")[int(numbers[i]) % 2],
+            str(held[int(numbers[i])] or ""),
+            {"slice": f"{starts[i]} {ends[i]}"},
+        )
+        for i in inside
+    ]
+    return [Row("slices", bars=tuple(bars), is_first=True)]
+
+
+def zone(window: Window) -> str:
+    """The zone by whose clock windows go."""
+    return next((edges.zone.name for part in window.parts for edges in _sequences(part.family)), "UTC")
+
+
+def _sequences(family: Family) -> list[Local]:
+    return [edges for edges in family.cut.sequences if isinstance(edges, Local)]
