@@ -124,7 +124,7 @@ COMPARISONS = (
     ),
     KafkaStreams(
         "KafkaStreamsSliding", "sliding 10 min, 10,000 keys, on close / Kafka Streams, suppressed, both halves",
-        OurSliding(), MILLION, MILLION, "10 minutes", "", "suppress",
+        OurSliding("1 millisecond"), MILLION, MILLION, "10 minutes", "", "suppress",
     ),
     KafkaStreams(
         "KafkaStreamsTumblingUpdate", "day, tumbling (R = 1), on update / Kafka Streams",
