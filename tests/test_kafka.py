@@ -32,6 +32,7 @@ DELAY_SECONDS = 30
 PATIENCE = 300
 START = 1_700_006_400
 SECONDS_PER_FEED, RECORDS_PER_FEED, KEYS = 1_800, 3_000, 20
+TRIGGERS = {"on": {"processingTime": "0 seconds"}, "end": {"availableNow": True}}
 EMISSIONS = {"closed": on_close(), "updated": on_update()}
 RECORD = "user bigint, ts double, amount bigint"
 ROW = "user bigint, window struct<start: timestamp, end: timestamp>, orders bigint, spent bigint, revision bigint"
@@ -61,7 +62,7 @@ def main(address, root, trigger):
         writer = features(spark, address, emission).writeStream.format("kafka").queryName(name)
         writer = writer.option("kafka.bootstrap.servers", address).option("topic", name)
         writer = writer.option("checkpointLocation", str(root / name))
-        queries.append(writer.trigger(**({"availableNow": True} if trigger == "end" else {})).start())
+        queries.append(writer.trigger(**TRIGGERS[trigger]).start())
     while trigger != "end" and not (root / "stop").exists() and all(query.isActive for query in queries):
         time.sleep(0.05)
     for query in queries:
