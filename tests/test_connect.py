@@ -41,7 +41,7 @@ def files():
     for number in range(4):
         at = START + number * 6 * MINUTE
         rows = [record(key, at + each * SECOND, n=each + key) for key in (1, 2) for each in range(0, 300, 10)]
-        yield table(rows + ([record(1, at - 12 * MINUTE, n=7)] if number == 3 else []))
+        yield table(rows + ([record(1, at - 20 * MINUTE, n=7)] if number == 3 else []))
 
 
 def aggregates():
