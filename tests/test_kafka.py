@@ -12,6 +12,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -32,7 +33,7 @@ DELAY_SECONDS = 30
 PATIENCE = 300
 START = 1_700_006_400
 SECONDS_PER_FEED, RECORDS_PER_FEED, KEYS = 1_800, 3_000, 20
-TRIGGERS = {"on": {"processingTime": "0 seconds"}, "end": {"availableNow": True}}
+GO_ON, TO_THE_END = {"processingTime": "0 seconds"}, {"availableNow": True}
 EMISSIONS = {"closed": on_close(), "updated": on_update()}
 RECORD = "user bigint, ts double, amount bigint"
 ROW = "user bigint, window struct<start: timestamp, end: timestamp>, orders bigint, spent bigint, revision bigint"
@@ -52,9 +53,8 @@ def features(spark, address, emission):
     return rows.select(F.to_json(F.struct("user", "window")).alias("key"), F.to_json(F.struct("*")).alias("value"))
 
 
-def main(address, root, trigger):
-    """Run both queries until the file `stop` is there, or with the trigger "end" until all is read."""
-    spark = _session(root / "job")
+def start(spark, address, root, trigger):
+    """Both queries."""
     queries = []
     for name, emission in EMISSIONS.items():
         # Updates have nothing to say in a micro-batch without data: so the last one that is committed has rows.
@@ -62,14 +62,56 @@ def main(address, root, trigger):
         writer = features(spark, address, emission).writeStream.format("kafka").queryName(name)
         writer = writer.option("kafka.bootstrap.servers", address).option("topic", name)
         writer = writer.option("checkpointLocation", str(root / name))
-        queries.append(writer.trigger(**TRIGGERS[trigger]).start())
-    while trigger != "end" and not (root / "stop").exists() and all(query.isActive for query in queries):
-        time.sleep(0.05)
+        queries.append(writer.trigger(**trigger).start())
+    return queries
+
+
+def main(address, root, way):
+    """Run both until this process is "killed", or to the "end": with a stop on the way, and commits that are lost."""
+    spark = _session(root / way)
+    if way == "killed":
+        start(spark, address, root, GO_ON)
+        spark.streams.awaitAnyTermination()
+        raise SystemExit("a query ended by itself")
+    done = committed(root)
+    queries = start(spark, address, root, GO_ON)
+    wait(lambda: committed(root) >= done + 2, lambda: all(query.isActive for query in queries))
     for query in queries:
-        query.stop() if trigger != "end" else query.awaitTermination()
-        if query.exception():
-            raise query.exception()
+        query.stop()
+    _finish(spark, address, root)
+    lose_commits(root)
+    _finish(spark, address, root)
     spark.stop()
+
+
+def _finish(spark, address, root):
+    for query in start(spark, address, root, TO_THE_END):
+        query.awaitTermination()
+
+
+def commits(root, name):
+    return sorted((root / name / "commits").glob("[0-9]*"), key=lambda path: int(path.name))
+
+
+def committed(root):
+    """Micro-batches of the query that has fewest."""
+    return min(len(commits(root, name)) for name in EMISSIONS)
+
+
+def lose_commits(root):
+    """What a kill leaves that comes when rows are in the topic and their micro-batch is not committed yet."""
+    for name in EMISSIONS:
+        last = commits(root, name)[-1]
+        last.unlink()
+        last.with_name(f".{last.name}.crc").unlink(missing_ok=True)
+
+
+def wait(condition, runs):
+    end = time.monotonic() + PATIENCE
+    while not condition():
+        assert runs()
+        assert time.monotonic() < end
+        time.sleep(0.05)
 
 
 def _session(root):
@@ -81,75 +123,34 @@ def _session(root):
 
 @dataclass
 class Job:
-    """The two queries over a broker's topics, as a process that is killed, stopped and started again."""
+    """The two queries over a broker's topics, as a process that is killed and started again."""
 
     address: str
     root: Path
 
-    def committed(self):
-        """Micro-batches of the query that has fewest."""
-        return min(len(self._commits(name)) for name in EMISSIONS)
-
-    def run(self, trigger="on"):
-        """Start it."""
-        environment = {**os.environ, "PYSPARK_PYTHON": sys.executable, "TZ": "UTC"}
-        environment["PYTHONPATH"] = os.pathsep.join([str(TESTS.parent), str(TESTS)])
-        command = [sys.executable, __file__, self.address, str(self.root), trigger]
-        with (self.root / "log").open("a") as log:
-            return subprocess.Popen(command, env=environment, stdout=log, stderr=log, start_new_session=True)
-
-    def until(self, batches, then):
-        """Run it until so many more micro-batches are committed, then end it in this way."""
-        wanted, job = self.committed() + batches, self.run()
-        try:
-            self._wait(job, lambda: self.committed() >= wanted)
-            then(job)
-            job.wait(PATIENCE)
-        finally:
-            self._kill(job)
+    def killed(self, batches):
+        """Run it until so many micro-batches are committed, then end it as a power cut does."""
+        with self._run("killed") as job:
+            wait(lambda: committed(self.root) >= batches, lambda: job.poll() is None)
 
     def finish(self):
         """Run it to the end of what is there."""
-        job = self.run("end")
+        with self._run("end") as job:
+            assert job.wait(PATIENCE) == 0, (self.root / "log").read_text(errors="replace")[-3000:]
+
+    @contextmanager
+    def _run(self, way):
+        environment = {**os.environ, "PYSPARK_PYTHON": sys.executable, "TZ": "UTC"}
+        environment["PYTHONPATH"] = os.pathsep.join([str(TESTS.parent), str(TESTS)])
+        command = [sys.executable, __file__, self.address, str(self.root), way]
+        with (self.root / "log").open("a") as log:
+            job = subprocess.Popen(command, env=environment, stdout=log, stderr=log, start_new_session=True)
         try:
-            assert job.wait(PATIENCE) == 0, self._log()
+            yield job
         finally:
-            self._kill(job)
-
-    def stop(self, job):
-        """End it as an operator does."""
-        (self.root / "stop").touch()
-        assert job.wait(PATIENCE) == 0, self._log()
-        (self.root / "stop").unlink()
-
-    def kill(self, job):
-        """End it as a power cut does."""
-        os.killpg(job.pid, signal.SIGKILL)
-
-    def lose_commits(self):
-        """What a kill leaves that comes when rows are in the topic and their micro-batch is not committed yet."""
-        for name in EMISSIONS:
-            last = self._commits(name)[-1]
-            last.unlink()
-            last.with_name(f".{last.name}.crc").unlink(missing_ok=True)
-
-    def _commits(self, name):
-        return sorted((self.root / name / "commits").glob("[0-9]*"), key=lambda path: int(path.name))
-
-    def _wait(self, job, condition):
-        end = time.monotonic() + PATIENCE
-        while not condition():
-            assert job.poll() is None, self._log()
-            assert time.monotonic() < end, self._log()
-            time.sleep(0.05)
-
-    def _kill(self, job):
-        if job.poll() is None:
-            self.kill(job)
-            job.wait()
-
-    def _log(self):
-        return (self.root / "log").read_text(errors="replace")[-3000:]
+            if job.poll() is None:
+                os.killpg(job.pid, signal.SIGKILL)
+                job.wait()
 
 
 # --- the tests ------------------------------------------------------------------------------------------------------
@@ -214,16 +215,11 @@ def rows_of(frame):
 
 
 def test_windows_from_kafka_to_kafka_over_kills_and_restarts(kafka, server, tmp_path):
-    job, made = Job(server.address, tmp_path), []
-    for number, then in enumerate((job.kill, job.stop, None)):
-        made += records(number)
-        feed(kafka, server.address, records(number))
-        if then:
-            job.until(4, then)
-        else:
-            job.finish()
-            job.lose_commits()
-            job.finish()
+    job, made = Job(server.address, tmp_path), [each for number in range(3) for each in records(number)]
+    feed(kafka, server.address, records(0))
+    job.killed(3)
+    feed(kafka, server.address, made[RECORDS_PER_FEED:])
+    job.finish()
 
     expected = spark_windows(kafka, made)
     closed, updated = (written(kafka, server.address, name).persist() for name in EMISSIONS)
