@@ -21,13 +21,14 @@ from benchmarks.baselines.functions import FourFunctions, Untraceable, Welford
 from benchmarks.baselines.ours import Ours
 from benchmarks.baselines.spark import SparkWindow
 from benchmarks.comparisons import accounting, batch_bytes, comparison, growth, registry, since
-from benchmarks.comparisons.comparison import TIME, Check, Comparison
+from benchmarks.comparisons.comparison import PROCESSOR, TIME, Check, Comparison
 from benchmarks.comparisons.old_commit import LINES, Counted, Timed, lines
 from benchmarks.comparisons.since import Since
 from benchmarks.report import asv, page, plots, ratios, results
 from benchmarks.report.growth import exponent
 from benchmarks.report.tables import markdown
 from benchmarks.running import bounded, session, streams, turns
+from benchmarks.running.processes import processor_seconds
 from benchmarks.running.run import Run
 from benchmarks.running.side import Settings, Side
 from benchmarks.workloads import workload as workloads
@@ -360,11 +361,28 @@ def test_page_shows_what_was_measured_and_what_was_not():
     assert lines[-1] == "Measured on 2 cores, Python 3."
 
 
-def test_page_shows_comparisons_with_flink_if_there_are_any():
-    ratio = replace(FASTER.measured(), name="FlinkDay", title="day / Flink")
-    assert f"## Flink SQL\n\n{page.FLINK}\n\n" in page.text([ratio])
-    assert "| day / Flink |" in page.text([ratio])
-    assert "Flink SQL" not in page.text([])
+@pytest.mark.parametrize(
+    ("name", "heading", "says"),
+    [("FlinkDay", "Flink SQL", page.FLINK), ("KafkaStreamsClose", "Kafka Streams", page.KAFKA_STREAMS)],
+)
+def test_page_shows_comparisons_made_by_hand_if_there_are_any(name, heading, says):
+    ratio = replace(FASTER.measured(), name=name, title="day / peer")
+    assert f"## {heading}\n\n{says}\n\n" in page.text([ratio])
+    assert "| day / peer |" in page.text([ratio])
+    assert heading not in page.text([])
+
+
+def test_processor_seconds_are_compared_per_record_and_without_the_broker():
+    sides = Run(9.0, 100, processor=10.0), Run(9.0, 1_000, processor=5.0)
+    assert PROCESSOR.ratio(*sides) == pytest.approx(20.0)
+    before = processor_seconds()
+    code = "import time; end = time.process_time() + 0.5\nwhile time.process_time() < end: pass\nprint(); input()"
+    with subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as busy:
+        busy.stdout.readline()
+        both, alone = processor_seconds(), processor_seconds(without=busy.pid)
+        busy.communicate(b"\n")
+    assert both - alone > 0.4
+    assert alone - before < 0.4
 
 
 def test_flink_reads_what_ours_reads_in_one_file_per_reader(tmp_path, monkeypatch):

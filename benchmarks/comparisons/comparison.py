@@ -51,6 +51,12 @@ MEMORY = Measure(
     lambda baseline, ours: (ours.worker_mib - ours.idle_mib) / (baseline.worker_mib - baseline.idle_mib),
 )
 """Of the largest Python worker, above one that is idle."""
+PROCESSOR = Measure(
+    "times fewer processor seconds",
+    True,
+    lambda baseline, ours: baseline.processor / baseline.records / (ours.processor / ours.records),
+)
+"""Per record, where the sides use their cores in different ways."""
 BYTES_READ = Measure("x its bytes", False, lambda baseline, ours: ours.read_bytes / baseline.read_bytes)
 """Of the state store, in a micro-batch."""
 

@@ -28,10 +28,13 @@ def workers(root: int | None = None) -> Iterator[dict[int, float]]:
         watcher.join()
 
 
-def processor_seconds(root: int | None = None) -> float:
-    """Processor time of a process, this one by default, and all below it so far, those that have ended included."""
+def processor_seconds(root: int | None = None, without: int | None = None) -> float:
+    """Processor time of a process, this one by default, and all below it so far, those that have ended included.
+
+    `without` is one of them that does not count.
+    """
     ticks, root = 0, root or os.getpid()
-    for process in [root, *_descendants(root)]:
+    for process in {root, *_descendants(root)} - {without}:
         try:
             ticks += sum(map(int, Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[11:15]))
         except OSError:

@@ -14,7 +14,7 @@ class Run:
     or of the query; `each` has seconds and rows of every one. `state_rows` and `state_bytes` are what was there at the
     end, in memory and in files; `checkpoint_bytes` what the stream wrote of state into its checkpoint, per record;
     `worker_mib` is the peak of the largest Python worker, `idle_mib` that of one that has the same imports and next to
-    no records, and `took` the seconds of the whole stream.
+    no records, `took` the seconds of the whole stream, and `processor` its processor seconds where they were looked at.
     """
 
     seconds: float
@@ -36,6 +36,7 @@ class Run:
     worker_mib: float = 0.0
     idle_mib: float = 0.0
     took: float = 0.0
+    processor: float = 0.0
 
     @property
     def per_record(self) -> float:
