@@ -14,13 +14,16 @@ import sys
 import tempfile
 import threading
 import time
-from dataclasses import dataclass, field
+from collections import deque
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import combinators as C
 from benchmarks.workloads.feed import Feed, write
 from slicing import group_by, hopping
 from slicing.cli.session import session
+from slicing.drawing.terminal import Display
+from slicing.spark.progress import REMEMBERED, micro_batch, panel
 
 SIZE, ADVANCE, DELAY = "1 hour", "1 minute", "10 minutes"
 QUICK = Feed(records=200_000, users=1_000, files=10)
@@ -38,6 +41,7 @@ class Engine:
     query: object = None
     newest: list = field(default_factory=list)
     seen: int = -1
+    known: deque = field(default_factory=lambda: deque(maxlen=REMEMBERED))
 
     def feed(self, path):
         """Let the next file arrive."""
@@ -63,6 +67,7 @@ class Engine:
             raise error
         fresh = [p for p in self.query.recentProgress if p["batchId"] > self.seen and "addBatch" in p["durationMs"]]
         self.seen = max((p["batchId"] for p in fresh), default=self.seen)
+        self.known.extend(replace(found, query=self.name) for found in map(micro_batch, fresh) if found)
         return Batch(
             sum(p["numInputRows"] for p in fresh),
             fresh[-1]["eventTime"].get("watermark", "") if fresh else "",
@@ -128,9 +133,13 @@ def start(spark, name, windows_of, schema, root):
 
 
 class Show:
-    """The live table: a line per file, each cell as soon as it is known."""
+    """The live table: a line per file, each cell as soon as it is known.
+
+    In a terminal there is a panel below it, of what our micro-batches did.
+    """
 
     def __init__(self, seconds):
+        self.display, self.line = Display(sys.stdout), ""
         self.left = self.limit = seconds
         self.pairs, self.equal, self.ours = [], True, []
         self.stopped = None
@@ -142,9 +151,22 @@ class Show:
         batch = mine.batch()
         self.ours.append(batch)
         clock = batch.watermark[11:16] or "-"
-        say(f"{number:>4} {batch.records:>8,} {clock:>9} {batch.made[0]:>9,} {batch.seconds:>6.1f} s ")
-        say(self._spark(path, batch, spark) if self.stopped is None else f"{'-':>8} {'':>7}")
-        say(f"   {spender(mine.newest)}\n")
+        self._cell(f"{number:>4} {batch.records:>8,} {clock:>9} {batch.made[0]:>9,} {batch.seconds:>6.1f} s ")
+        if self.display.live and mine.known:
+            self.display.show(mine.name, panel(mine.known))
+        self._cell(self._spark(path, batch, spark) if self.stopped is None else f"{'-':>8} {'':>7}")
+        self._cell(f"   {spender(mine.newest)}\n")
+
+    def _cell(self, text):
+        """Add to the line of a file; when it ends it stays above the panel."""
+        if not self.display.live:
+            say(text)
+            return
+        self.line += text
+        self.display.show("file", self.line.rstrip("\n"))
+        if text.endswith("\n"):
+            self.display.end("file")
+            self.line = ""
 
     def _spark(self, path, batch, spark):
         spark.feed(path)

@@ -316,7 +316,7 @@ def test_odd_names_of_files_and_columns(spark, tmp_path, capsys):
     assert sorted(row["n"] for row in made) == [1, 2]
 
 
-def test_sessions_are_asked_for_by_their_gap(spark, tmp_path, capsys):
+def test_windows_that_records_decide_are_asked_for_by_one_duration(spark, tmp_path, capsys):
     source = tmp_path / "in.csv"
     source.write_text("ts,k\n2024-05-01 12:00:00,a\n2024-05-01 12:30:00,a\n2024-05-01 13:00:01,a\n", encoding="utf-8")
     job = parse([str(source), "--time", "ts", "--keys", "k", "--session", "30 minutes", "--aggregate", "n=count()"])
@@ -325,6 +325,18 @@ def test_sessions_are_asked_for_by_their_gap(spark, tmp_path, capsys):
         ["a", "2024-05-01", "12:00:00", "2024-05-01", "13:00:00", "2"],
         ["a", "2024-05-01", "13:00:01", "2024-05-01", "13:30:01", "1"],
     ]
+    job = parse([str(source), "--time", "ts", "--keys", "k", "--sliding", "31 minutes", "--aggregate", "n=count()"])
+    assert once(job, spark) == 0
+    rows = [line.split() for line in capsys.readouterr().out.splitlines()[2:]]
+    assert [(row[2], row[-1]) for row in rows] == [
+        ("11:29:00", "1"),
+        ("11:59:00", "2"),
+        ("12:00:00.001", "1"),
+        ("12:29:01", "2"),
+        ("12:30:00.001", "1"),
+    ]
+    with pytest.raises(InvalidValue, match="`--session` goes without --sliding"):
+        parse([str(source), "--time", "ts", "--session", "1 hour", "--sliding", "1 hour", "--aggregate", "n=count()"])
     with pytest.raises(InvalidValue, match="`--size` is needed"):
         parse([str(source), "--time", "ts", "--aggregate", "n=count()"])
 

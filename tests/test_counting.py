@@ -5,6 +5,7 @@ import json
 import lzma
 import math
 import random
+import re
 from datetime import UTC, datetime
 from decimal import Decimal
 
@@ -22,6 +23,8 @@ from slicing.blocks.ordering import sorted_by
 from slicing.engines import counted
 from slicing.engines.counting import all_counted
 from slicing.errors import FunctionFailed, InvalidType, InvalidValue, StateMismatch
+from slicing.explain.costs import Cost
+from slicing.explain.counting import CountingPlan
 from slicing.state import memory
 from slicing.state.fingerprint import fingerprint_of
 from slicing.windows.counting import CountingFamily, counting
@@ -251,6 +254,25 @@ def test_state_as_it_was_first_written_goes_on(name):
     made.store.text, made.store.pages = stored["header"], dict(stored["pages"])
     assert made.store.pages
     assert sum(len(made.step(records, now)) for records, now in stored["batches"][golden.SEEN :]) > 10
+
+
+@pytest.mark.parametrize(("names", "rows"), [(("sum", "joined"), 20), (("sum", "alone"), 200)])
+def test_a_plan_counts_rows_of_the_state(names, rows):
+    """Of a key just before a window is full, which the bucket has too."""
+    world = World(counting(100, 10), names)
+    made = world.strategy
+    plan = CountingPlan(world.window, world.shape, made.trees, True, 2, 2, values=made.values)
+    text = str(plan)
+    assert f"{rows} rows" in text
+    assert plan.per_record == Cost(2, 2)
+    assert ("records are kept, and each window folds its own, 100 at most" in text) is (rows == 200)
+    assert bool(re.search(r"per window: result0 +added, without combines", text)) is (rows == 20)
+    world.step([(0, 1, number) for number in range(1099)])
+    assert rows // 2 - 10 <= world.stored() <= rows
+    assert plan.state_bytes_per_key == rows * plan.row_bytes
+    bounded = CountingPlan(world.window, world.shape, made.trees, False, 2, 2, values=made.values)
+    assert bounded.state_bytes_per_key == 0
+    assert "1 through the shuffle" in str(bounded)
 
 
 def test_what_these_windows_are_made_with():

@@ -1,5 +1,6 @@
 """What `explain` prints and the figures behind it, for plans made without Spark."""
 
+import xml.etree.ElementTree as ET
 from dataclasses import replace
 
 import pytest
@@ -259,3 +260,12 @@ def test_totals_are_counted_in_rows_of_a_ledger():
     ticking = replace(plan, emission=early(records=5))
     assert ticking.per_record == Cost(4, 4)
     assert "what has not gone out  2 rows         20 bytes" in str(ticking).splitlines()
+
+
+def test_a_notebook_shows_some_windows_and_the_same_text():
+    plan = plan_of(orders=ADDED)
+    root = ET.fromstring(plan._repr_html_())
+    assert root.find("pre").text == str(plan)
+    drawn = root.find("div/{http://www.w3.org/2000/svg}svg/{http://www.w3.org/2000/svg}title")
+    assert drawn.text == "hopping('1 hour', advance='1 minute')"
+    assert "<svg" not in replace(plan, windows=unbounded())._repr_html_()

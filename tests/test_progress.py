@@ -1,6 +1,7 @@
 """The progress of streams as lines and gauges: from reports of Spark as they are, then on a real stream."""
 
 import io
+import sys
 import time
 import xml.etree.ElementTree as ET
 from datetime import UTC, datetime
@@ -12,6 +13,7 @@ from pyspark.sql.streaming.listener import StreamingQueryProgress
 from streams import SECOND, START, record, source, table, write
 
 import combinators as C
+from benchmarks import demo
 from slicing import ProgressListener, group_by, hopping
 from slicing.cli.working import Work, shown
 from slicing.drawing.terminal import Display
@@ -247,6 +249,7 @@ def test_what_is_printed_beside_a_display_stays_above_it():
     display.show("a", "a 0\nmore")
     with display.aside():
         terminal.write("a row\n")
+    assert terminal.screen() == ["a row", "a 0", "more"]
     display.show("a", "a 1\nmore")
     assert terminal.screen() == ["a row", "a 1", "more"]
 
@@ -292,3 +295,19 @@ def test_a_bounded_run_says_how_far_it_is():
     assert plain.getvalue() == line
     assert line in terminal.getvalue()
     assert not any(terminal.screen()), "in a terminal nothing of it stays"
+
+
+def test_the_demo_keeps_its_table_above_the_panel(monkeypatch):
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stdout", terminal)
+    show = demo.Show(1)
+    for number in (1, 2):
+        show._cell(f"{number}   0.1 s ")
+        show.display.show("slicing", f"micro-batch {number}\nmore")
+        show._cell(" > 1 s stopped\n")
+    assert terminal.screen() == [
+        "1   0.1 s  > 1 s stopped",
+        "2   0.1 s  > 1 s stopped",
+        "micro-batch 2",
+        "more",
+    ]

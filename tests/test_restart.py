@@ -14,7 +14,7 @@ import sys
 import threading
 import time
 from collections import Counter
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
 from itertools import count
@@ -49,6 +49,9 @@ from users import chan, welford
 import combinators as C
 from slicing import (
     Aggregate,
+    Emission,
+    Window,
+    counting,
     early,
     group_by,
     hopping,
@@ -58,14 +61,32 @@ from slicing import (
     on_close,
     on_update,
     results,
+    session,
+    sliding,
 )
 from slicing.emission.emission import ON_CLOSE
 
 FILES = 14
 TIME = "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX"
 WINDOW, DELAY = hopping("10 minutes", "1 minute"), 30 * SECOND
-EMISSIONS = {
-    str(emission): emission
+
+
+@dataclass(frozen=True)
+class Case:
+    """The windows of a query, the way in which they are put out, and the counters that count nothing there."""
+
+    window: Window = WINDOW
+    emission: Emission = ON_CLOSE
+    never: frozenset[str] = frozenset()
+
+    @property
+    def late_parts(self):
+        """The forms in which late rows can be had."""
+        return () if "late" in self.never else ("partials", "records")
+
+
+CASES = {
+    str(emission): Case(emission=emission)
     for emission in (
         ON_CLOSE,
         on_update(),
@@ -74,6 +95,11 @@ EMISSIONS = {
         early(every="1 millisecond"),
         on_close(corrections=True, old=True),
     )
+} | {
+    "sessions, on_update()": Case(session("45 seconds"), on_update(), frozenset(["late_for_some"])),
+    "sliding": Case(sliding("90 seconds")),
+    "sliding, on_update()": Case(sliding("90 seconds"), on_update()),
+    "counting": Case(counting(7, 3), never=frozenset(["late", "late_for_some"])),
 }
 """By the clock every micro-batch is at a tick, so that all runs of a query put out the same, whenever they run."""
 MARK = 777_000
@@ -103,15 +129,15 @@ def grace_of(emission):
     return 10 * MINUTE if emission.corrects else 0
 
 
-def windows_of(spark, files, emission):
+def windows_of(spark, files, case):
     """The windows that are put out, in this or that way."""
-    windowed = group_by(source(spark, files, f"{DELAY} microseconds"), "world").window(WINDOW, time="ts")
-    return windowed.grace(f"{grace_of(emission)} microseconds").emit(emission)
+    windowed = group_by(source(spark, files, f"{DELAY} microseconds"), "world").window(case.window, time="ts")
+    return windowed.grace(f"{grace_of(case.emission)} microseconds").emit(case.emission)
 
 
-def frame_of(spark, files, late="records", wait=None, emission=ON_CLOSE):
-    """The query: both trees of combinators, floats, and functions row by row; and what came late."""
-    windowed = windows_of(spark, files, emission).late(late)
+def frame_of(spark, files, late="records", wait=None, case=CASES[str(ON_CLOSE)]):
+    """The query: both trees of combinators, floats, and functions row by row; and what came late, if anything can."""
+    windowed = windows_of(spark, files, case).late(late if case.late_parts else "counts")
     mine = Aggregate(nothing, partial(tally, wait), join, partial="n long, total long").on("n")
     return windowed.aggregate(
         records=C.count(), total=C.sum("n"), most=C.max("s"), x_total=C.sum("x"), f_last=C.last("f"), mine=mine
@@ -121,11 +147,10 @@ def frame_of(spark, files, late="records", wait=None, emission=ON_CLOSE):
 class Sink:
     """A directory for results and one for each kind of late rows, with a part for every micro-batch."""
 
-    def __init__(self, root, late="records", after_write=lambda: None):
+    def __init__(self, root, late=("partials", "records"), after_write=lambda: None):
         self.root, self.after_write = root, after_write
         self.parts = {"results": results, "partials": late_partials, "records": late_records}
-        if late != "records":
-            del self.parts["records"]
+        self.parts = {name: part for name, part in self.parts.items() if name == "results" or name in late}
 
     def sink(self, batch, number):
         """For foreachBatch."""
@@ -150,10 +175,11 @@ class Sink:
 # --- the process that is killed -------------------------------------------------------------------------------------
 
 
-def main(root, plan, late, emission):
+def main(root, plan, late, name):
     """Run the query until all files are done, or until it kills itself: after so many writes of this process."""
     from conftest import _start
 
+    case = CASES[name]
     (root / "session" / "tmp").mkdir(parents=True, exist_ok=True)
     spark = _start(root / "session")
     writes = count(1)
@@ -162,16 +188,16 @@ def main(root, plan, late, emission):
         if next(writes) == plan:
             os.killpg(0, signal.SIGKILL)
 
-    target = Sink(root / "sink", late, after_write)
+    target = Sink(root / "sink", case.late_parts[: 1 + (late == "records")], after_write)
 
     def sink(batch, number):
         with (root / "seen").open("a") as log:
             log.write(f"{number}\n")
         target.sink(batch, number)
 
-    frame = frame_of(spark, root.parent / "files", late, root / "wait", EMISSIONS[emission])
+    frame = frame_of(spark, root.parent / "files", late, root / "wait", case)
     writer = frame.writeStream.foreachBatch(sink).option("checkpointLocation", str(root / "checkpoint"))
-    with ending(spark, EMISSIONS[emission]):
+    with ending(spark, case.emission):
         query = writer.trigger(availableNow=True).start()
         query.awaitTermination()
     query.stop()
@@ -181,10 +207,10 @@ def main(root, plan, late, emission):
 class Job:
     """The query over the files in `root.parent`, as a process that is started and killed again and again."""
 
-    def __init__(self, root, seed, emission):
-        self.root, self.choice, self.emission = root, random.Random(seed), emission
+    def __init__(self, root, seed, name):
+        self.root, self.choice, self.name = root, random.Random(seed), name
         self.late = "records" if seed % 2 else "partials"
-        self.written = Sink(root / "sink", self.late)
+        self.written = Sink(root / "sink", CASES[name].late_parts[: 1 + (self.late == "records")])
         root.mkdir(parents=True)
         self.kills, self.patience = 0, 12
 
@@ -197,7 +223,7 @@ class Job:
             "PYTHONPATH": os.pathsep.join([str(TESTS.parent), str(TESTS)]),
             "TZ": "UTC",
         }
-        command = [sys.executable, __file__, str(self.root), str(plan), self.late, str(self.emission)]
+        command = [sys.executable, __file__, str(self.root), str(plan), self.late, self.name]
         self.logged = len(self._log())
         with (self.root / "log").open("a") as log:
             return subprocess.Popen(command, env=environment, stdout=log, stderr=log, start_new_session=True)
@@ -251,9 +277,9 @@ class Job:
         assert code == 0, self._log()[-3000:]
 
 
-def story(root, seed, kinds, emission):
+def story(root, seed, kinds, name):
     """Kill a query in these ways, one after the other, then let it finish."""
-    job = Job(root, seed, emission)
+    job = Job(root, seed, name)
     for how in kinds:
         while not job.kill(how) and job.patience:
             job.patience -= 1
@@ -263,12 +289,12 @@ def story(root, seed, kinds, emission):
     return job
 
 
-def stories(root, plans, emission):
+def stories(root, plans, name):
     """Several of them side by side, on the same files."""
     jobs = {}
 
     def one(seed, kinds):
-        jobs[seed] = story(root / f"job{seed}", seed, kinds, emission)
+        jobs[seed] = story(root / f"job{seed}", seed, kinds, name)
 
     threads = [threading.Thread(target=one, args=plan) for plan in plans.items()]
     for thread in threads:
@@ -299,16 +325,18 @@ def refused(found):
             yield number, row["late"]["cause"], watermark // 1000, row["world"], at, row["n"]
 
 
-def check(spark, root, plans, emission=ON_CLOSE, kinds=frozenset([None])):
-    tables = list(files_of("restart"))
+def check(spark, root, plans, name=str(ON_CLOSE), kinds=frozenset([None])):
+    tables, case = list(files_of("restart")), CASES[name]
     write(tables, root / "files")
-    frame = frame_of(spark, root / "files", emission=emission)
-    with ending(spark, emission):
-        whole = Running(frame, root / "whole", {"availableNow": True}, Sink(root / "sink")).finish()
+    frame = frame_of(spark, root / "files", case=case)
+    with ending(spark, case.emission):
+        whole = Running(frame, root / "whole", {"availableNow": True}, Sink(root / "sink", case.late_parts)).finish()
     expected = {name: whole.rows(name) for name in whole.parts}
-    late = [each for each in brute(tables, WINDOW, DELAY, grace_of(emission)).refused if each[1].startswith("late")]
-    assert Counter(refused(expected["records"])) == Counter(late)
-    jobs = stories(root, plans, emission)
+    late = list(refused(expected.get("records", {})))
+    if case.window == WINDOW:
+        known = brute(tables, WINDOW, DELAY, grace_of(case.emission)).refused
+        assert Counter(late) == Counter(each for each in known if each[1].startswith("late"))
+    jobs = stories(root, plans, name)
     for job in jobs.values():
         found = {name: job.written.rows(name) for name in job.written.parts}
         assert found == {name: expected[name] for name in found}, "the same rows in the same micro-batch, late ones too"
@@ -317,7 +345,7 @@ def check(spark, root, plans, emission=ON_CLOSE, kinds=frozenset([None])):
     kept = [json.loads(row) for rows in expected["results"].values() for row in rows]
     assert len(kept) > 200
     assert {row.get("emission") for row in kept} == kinds
-    assert len(late) > 30
+    assert len(late) > 30 or "late" in case.never
     return sum(job.kills for job in jobs.values())
 
 
@@ -339,6 +367,10 @@ def test_more_kills(spark, tmp_path, seed):
 
 
 KINDS = {
+    "sessions, on_update()": {"update", "merged"},
+    "sliding": {None},
+    "sliding, on_update()": {"update"},
+    "counting": {None},
     "on_update()": {"update"},
     "on_change(drained=True)": {"final", "drained"},
     "early(records=4)": {"early", "final"},
@@ -348,9 +380,9 @@ KINDS = {
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("emission", KINDS)
-def test_rows_of_open_windows_are_those_of_an_uninterrupted_query(spark, tmp_path, emission):
-    assert check(spark, tmp_path, FEW, EMISSIONS[emission], KINDS[emission]) == sum(map(len, FEW.values()))
+@pytest.mark.parametrize("name", KINDS)
+def test_rows_of_other_queries_are_those_of_an_uninterrupted_one(spark, tmp_path, name):
+    assert check(spark, tmp_path, FEW, name, KINDS[name]) == sum(map(len, FEW.values()))
 
 
 # --- a checkpoint of another shape ----------------------------------------------------------------------------------

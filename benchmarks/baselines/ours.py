@@ -8,7 +8,19 @@ from pyspark.sql import DataFrame
 
 import combinators as C
 from benchmarks.baselines.query import keys_of
-from slicing import Aggregate, Bound, Emission, counting, cumulating, fieldwise, group_by, hopping, session, tumbling
+from slicing import (
+    Aggregate,
+    Bound,
+    Emission,
+    counting,
+    cumulating,
+    fieldwise,
+    group_by,
+    hopping,
+    session,
+    sliding,
+    tumbling,
+)
 from slicing.emission.emission import ON_CLOSE
 
 
@@ -88,6 +100,19 @@ class OurCounting:
         window = counting(self.records, self.advance, order_by=None if frame.isStreaming else "ts")
         windowed = group_by(frame, *keys_of(frame)).window(window, time="ts")
         return windowed.aggregate(records=C.count(), total=C.sum("v")).drop("first_record", "last_record")
+
+
+@dataclass(frozen=True)
+class OurSliding:
+    """Count and sum of a long in a window for each distinct time of a key; `size` is the difference."""
+
+    unit: str = "1 microsecond"
+
+    def __call__(self, frame: DataFrame, size: str, advance: str) -> DataFrame:
+        """Windows that end with a record, with columns `records` and `total`."""
+        window = sliding(size, unit=self.unit, right=False)
+        windowed = group_by(frame, *keys_of(frame)).window(window, time="ts")
+        return windowed.aggregate(records=C.count(), total=C.sum("v"))
 
 
 def _wide(fields: int) -> Bound:

@@ -51,6 +51,18 @@ class SparkCounting:
 
 
 @dataclass(frozen=True)
+class SparkOver:
+    """Bounded: `OVER (... RANGE BETWEEN size PRECEDING AND CURRENT ROW)`; times of a key are distinct."""
+
+    def __call__(self, frame: DataFrame, size: str, advance: str) -> DataFrame:
+        """A row for each record, with the window that ends with it."""
+        keys, time, length = keys_of(frame), F.unix_micros("ts"), microseconds(size, "size")
+        over = Window.partitionBy(*keys).orderBy(time).rangeBetween(-length, 0)
+        sums = F.count("*").over(over).alias("records"), F.sum("v").over(over).alias("total")
+        return frame.select(*keys, window_struct(time - length, time + 1), *sums)
+
+
+@dataclass(frozen=True)
 class SparkExploded:
     """Bounded: the rows of `groupBy(window(...))` at any R, by a row for each window of a record.
 

@@ -9,7 +9,18 @@ from benchmarks.comparisons.comparison import Benchmark, Comparison
 
 FIRST = (
     *("day", "wide", "dense", "keys", "polars", "kinds", "several", "functions", "fixed_cost", "million_keys"),
-    *("checkpoint", "update", "change", "bounded", "sessions", "floor", "batch_bytes", "memory", "accounting"),
+    *(
+        "checkpoint",
+        "update",
+        "change",
+        "bounded",
+        "sessions",
+        "sliding",
+        "floor",
+        "batch_bytes",
+        "memory",
+        "accounting",
+    ),
 )
 """Files in the order of the page; others follow by name."""
 QUICK = ("ManyKeys", "PolarsBoundedHour", *(f"windows_per_record_R-{ratio}" for ratio in ("1", "60", "1440")))

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from benchmarks.workloads.workload import Workload
 
-SECOND, TEN_SECONDS, MINUTE = "1 second", "10 seconds", "1 minute"
+SECOND, TEN_SECONDS, MINUTE, TEN_MINUTES = "1 second", "10 seconds", "1 minute", "10 minutes"
 HOUR, ONE_DAY, SEVEN_DAYS = "1 hour", "24 hours", "7 days"
 
 DAY = Workload("day", 1_000_000, 10_000, 8_640, 10)
@@ -13,6 +13,7 @@ _WEEK = Workload("seven days", 1_000_000, 1_000, 86_400, 7)
 TWO_WEEKS = replace(_WEEK, name="two weeks", history=_WEEK)
 DENSE = Workload("dense", 200_000, 1_000, 360, 10)
 DENSE_MILLION = Workload("dense million", 1_000_000, 1_000, 360, 6)
+SLIDING = Workload("an hour", 100_000, 10_000, 360, 10)
 SMALL = Workload(
     "dense by 1,000", 1_000, 1_000, 1.8, 40, parts=1, history=Workload("dense", 500_000, 1_000, 1_800, 2, parts=1)
 )

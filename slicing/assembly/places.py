@@ -115,7 +115,7 @@ def portions(shape: Shape, block: Block, at: Places) -> Iterator[Places]:
 
 def assembled(shape: Shape, block: Block, at: Places) -> Windows:
     """The windows of some places, at least one, from the rows that they hold."""
-    first, end = int(at.low[0]), int(at.high.max())
+    first, end = int(at.low[0]), int(at.high[-1])
     held, low, high = block.take(slice(first, end)), at.low - first, at.high - first
     records = before(held.records)
 

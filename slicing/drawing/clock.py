@@ -22,7 +22,7 @@ STEPS = (
 
 
 class Clock:
-    """How instants of `[low, high]` are written, by the clock of a zone: with days, with seconds, only if they differ.
+    """How instants are written by the clock of a zone: as days if all are midnights, with the day if there are several.
 
     `instants` are those that will be shown.
     """
@@ -30,37 +30,46 @@ class Clock:
     def __init__(self, instants: Sequence[int], zone: str = "UTC"):
         self.zone = ZoneInfo(zone)
         known = [self._local(each) for each in instants if _FIRST < each < _LAST]
-        midnight = [(each.hour, each.minute, each.second, each.microsecond) == (0, 0, 0, 0) for each in known]
-        self.by_days = bool(known) and all(midnight) and len(set(known)) > 1
+        self.by_days = len(set(known)) > 1 and not any(map(_since_midnight, known))
         self.by_years = self.by_days and len({each.year for each in known}) > 1
         self.several_days = not self.by_days and len({each.date() for each in known}) > 1
-        self.digits = 6 if any(each.microsecond % 1000 for each in known) else 3
-        self.digits = self.digits if any(each.microsecond for each in known) else 0
-        self.seconds = any(each.second for each in known) or self.digits > 0
+        self.seconds = any(each.second or each.microsecond for each in known)
 
     def text(self, instant: int) -> str:
-        """An instant, with its day where there are several."""
+        """An instant, as short as it can be."""
         if not _FIRST < instant < _LAST:
             return "-∞" if instant < 0 else "∞"
         local = self._local(instant)
         if self.by_days:
             return f"{local.day} {local:%b %Y}" if self.by_years else f"{local.day} {local:%b}"
-        return f"{local.day} {local:%b} {self._time(local)}" if self.several_days else self._time(local)
+        time = _time(local, seconds=False)
+        return f"{local.day} {local:%b} {time}" if self.several_days else time
 
     def tick(self, instant: int, before: int | None) -> str:
-        """An instant under a tick, `before` being that of the tick before: days are said where they begin."""
-        local = self._local(instant)
-        if self.by_days or not self.several_days:
-            return self.text(instant)
-        new = before is None or self._local(before).date() != local.date()
-        return f"{local.day} {local:%b} {self._time(local)}" if new else self._time(local)
+        """An instant under a tick, `before` being that of the tick before: days are said where they begin.
 
-    def _time(self, local: datetime) -> str:
-        text = f"{local:%H:%M:%S}" if self.seconds else f"{local:%H:%M}"
-        return f"{text}.{local.microsecond:06d}"[: len(text) + 1 + self.digits] if self.digits else text
+        All of them with seconds, if one has them.
+        """
+        if self.by_days:
+            return self.text(instant)
+        local = self._local(instant)
+        new = self.several_days and (before is None or self._local(before).date() != local.date())
+        time = _time(local, self.seconds)
+        return f"{local.day} {local:%b} {time}" if new else time
 
     def _local(self, instant: int) -> datetime:
         return (_EPOCH + timedelta(microseconds=instant)).astimezone(self.zone)
+
+
+def _since_midnight(local: datetime) -> bool:
+    return (local.hour, local.minute, local.second, local.microsecond) != (0, 0, 0, 0)
+
+
+def _time(local: datetime, seconds: bool) -> str:
+    """The time of day to the minute, or as exact as it is."""
+    if local.microsecond:
+        return f"{local:%H:%M:%S}.{local.microsecond:06d}".removesuffix("000")
+    return f"{local:%H:%M:%S}" if seconds or local.second else f"{local:%H:%M}"
 
 
 def ticks(low: int, high: int, wanted: Sequence[int], apart: float) -> list[int]:

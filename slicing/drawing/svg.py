@@ -60,7 +60,7 @@ class _Drawing:
         self.right = self.left + PLOT
         texts = [width_of(cell.text) for row in timeline.rows for cell in row.cells]
         self.column = max([26.0, *(text + 12 for text in texts), *(width_of(head) + 12 for head in timeline.heads)])
-        widest = max((width_of(self.clock.text(each), SMALL) for each in self.ticks), default=0)
+        widest = max((width_of(self.clock.tick(each, None), SMALL) for each in self.ticks), default=0)
         self.cells = self.right + max(26, widest / 2 + 12)
         columns = len(timeline.heads) * self.column
         self.width = self.right + 30
@@ -206,7 +206,7 @@ def _ticks(timeline: Timeline) -> tuple[list[int], Clock]:
     """The ticks of the axis and how they are written: what shows more takes more room, and so leaves fewer ticks."""
     clock, per_pixel = Clock(timeline.ticks, timeline.zone), max(1, timeline.high - timeline.low) / PLOT
     for _ in range(3):
-        widest = max((width_of(clock.text(each), SMALL) for each in (timeline.low, *timeline.ticks)), default=0)
+        widest = max((width_of(clock.tick(each, None), SMALL) for each in (timeline.low, *timeline.ticks)), default=0)
         found = ticks(timeline.low, timeline.high, timeline.ticks, (widest + 10) * per_pixel)
         clock = Clock(found, timeline.zone)
     return found, clock

@@ -31,6 +31,11 @@ class CountingPlan(LedgerPlan):
         return self.shape.slicing.by_record if self.keeps_records else self.shape.slicing
 
     @property
+    def per_record(self) -> Cost:
+        """Rows read and written of a key with records, at most: appended, and once more when half of all are void."""
+        return Cost(2, 2)
+
+    @property
     def row_bytes(self) -> int:
         """Bytes of a row before compression."""
         own = self.record_bytes if self.keeps_records else sum(each.partial_bytes for each in self.assemblies)

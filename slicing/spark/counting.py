@@ -15,7 +15,7 @@ from slicing.assembly.choice import EAGER
 from slicing.emission.emission import Emission
 from slicing.errors import InvalidValue
 from slicing.spark import flat
-from slicing.spark.columns import logical
+from slicing.spark.columns import kind_of_type, logical
 from slicing.windows.counting import Counting
 from slicing.windows.slices import FOREVER
 
@@ -69,6 +69,7 @@ def _check_order(frame: DataFrame, window: Counting) -> None:
         raise InvalidValue(f"order column `{name}` does not exist; the columns are {others}.")
     if frame.columns.count(name) > 1:
         raise InvalidValue(f"order column `{name}` is ambiguous: several columns have this name. Rename one.")
+    kind_of_type(frame.schema[name].dataType, name, "order column")
 
 
 def ordering(window: Counting, streaming: bool) -> tuple[str, ...]:

@@ -78,10 +78,6 @@ class Session(Window):
             f"windows of an instant are those that time decides; of {self} records decide. Ask its rows."
         )
 
-    def between(self, low: int, high: int, most: int = 1000) -> list[tuple[int, int]]:
-        """None, as records decide."""
-        return []
-
     def __repr__(self) -> str:
         given = [repr(show(self.gap))] if self.gap is not None else [f"gap_column={self.gap_column!r}"]
         given += [f"late_by={self.late_by!r}"] if self.late_by != RECORD else []

@@ -72,11 +72,16 @@ class Window:
     def between(self, low: int, high: int, most: int = 1000) -> list[tuple[int, int]]:
         """The first windows `[start, end)` that hold an instant of `[low, high)`, `most` of them, in microseconds.
 
-        Those that time alone decides: where records decide there are none. Linear in their number.
+        Those that time alone decides: where records do, and so `windows_of` is refused, there are none. Linear in
+        their number.
 
         >>> tumbling("2 seconds").between(1_000_000, 3_000_000)
         [(0, 2000000), (2000000, 4000000)]
         """
+        try:
+            self.windows_of(low)
+        except InvalidValue:
+            return []
         return windows_between(self.family, low, high, most)
 
     def _repr_svg_(self) -> str | None:

@@ -1,0 +1,22 @@
+#!/usr/bin/env bash
+# What needs more than Python and Java: the site in a browser, and the notebooks. Says in one line for each that it passed,
+# or what is skipped because its packages or the browser cannot be had. Fails, with all that was printed, if a test does.
+set -uo pipefail
+cd "$(dirname "$0")/.."
+
+beside() { # name, the file that stands for its packages, the task
+    local printed
+    if ! make --no-print-directory "$2" >/dev/null 2>&1; then
+        echo "$1: skipped, its packages cannot be had"
+    elif ! printed=$(make --no-print-directory "$3" ARGS="-q -rs" 2>&1); then
+        printf '%s\n' "$printed"
+        exit 1
+    elif grep -q '^SKIPPED' <<<"$printed"; then
+        echo "$1: skipped, $(sed -n 's/^SKIPPED [^:]*:[0-9]*: //p' <<<"$printed" | head -n 1)"
+    else
+        echo "$1: $(tail -n 1 <<<"$printed")"
+    fi
+}
+
+beside site .venv/.stamp-docs test-site
+beside notebooks .venv/.stamp-notebooks test-notebooks

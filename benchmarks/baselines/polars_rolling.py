@@ -1,0 +1,44 @@
+"""Windows that end with each record, by Polars' `rolling` on bounded input; times of a key are distinct."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+import polars as pl
+from pyspark.sql import DataFrame
+
+from benchmarks.running.bounded import warm_seconds
+from benchmarks.running.run import Run
+from benchmarks.workloads.workload import Workload
+from slicing.windows.durations import microseconds
+
+
+@dataclass(frozen=True)
+class PolarsRolling:
+    """The windows of a bounded DataFrame of Parquet files."""
+
+    def __call__(self, frame: DataFrame, size: str, advance: str) -> DataFrame:
+        """The rows of Polars as a DataFrame of Spark."""
+        paths = [Path(unquote(urlsplit(name).path)) for name in sorted(frame.inputFiles())]
+        return frame.sparkSession.createDataFrame(query(paths, size).collect().to_arrow())
+
+
+def query(paths: Sequence[Path], size: str) -> pl.LazyFrame:
+    """Key, window, records and total; both ends of a window count, so its end is a microsecond behind the record."""
+    length = microseconds(size, "size")
+    records = pl.scan_parquet(paths).sort("key", "ts")
+    rolled = records.rolling("ts", period=f"{length}us", group_by="key", closed="both").agg(
+        pl.len().cast(pl.Int64).alias("records"), pl.col("v").sum().alias("total")
+    )
+    start, end = (pl.col("ts") + pl.duration(microseconds=edge) for edge in (-length, 1))
+    return rolled.select("key", pl.struct(start=start, end=end).alias("window"), "records", "total")
+
+
+@cache
+def run(workload: Workload, size: str) -> Run:
+    """Seconds to collect all windows of a workload, after a run that warms up; median of two."""
+    made, rows = query(workload.files(), size), list[int]()
+    seconds = warm_seconds(lambda: rows.append(made.collect().height), repeat=2)
+    return Run(seconds, workload.total, rows[-1], batches=2)
