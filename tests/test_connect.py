@@ -85,7 +85,6 @@ def test_a_stream_has_sparks_rows_and_its_counters(remote, tmp_path):
     assert rows(results(found)) == rows(closed)
     assert [row.late.records for row in late_partials(found).collect()] == [1]
 
-    print([(dict(p["observedMetrics"]), p["durationMs"], p["numInputRows"]) for p in query.recentProgress])
     figures = [each for progress in query.recentProgress if (each := micro_batch(progress))]
     assert sum(each.records for each in figures) == 4 * 60 + 1
     assert sum(each.counts["results"] for each in figures) == results(found).count()
