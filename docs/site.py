@@ -7,7 +7,7 @@ from mkdocs.structure.files import File
 import combinators
 import slicing
 
-QUERIES = ("group_by", "Grouped", "Windowed")
+QUERIES = ("group_by", "Grouped", "Windowed", "FeaturesAt")
 WINDOWS = (
     "hopping",
     "tumbling",

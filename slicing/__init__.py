@@ -25,7 +25,7 @@ if TYPE_CHECKING:
         TooLarge,
         reason,
     )
-    from slicing.grouping import Grouped, Windowed, group_by
+    from slicing.grouping import FeaturesAt, Grouped, Windowed, group_by
     from slicing.spark.advice import advice, configure
     from slicing.spark.late import late_partials, late_records, results
     from slicing.spark.plausible import plausible
@@ -45,6 +45,7 @@ __all__ = [
     "Aggregate",
     "Bound",
     "Emission",
+    "FeaturesAt",
     "Fieldwise",
     "FunctionFailed",
     "Grouped",
@@ -90,7 +91,7 @@ _HOMES = {
     "aggregates.aggregate": ("EVENT_TIME", "Aggregate", "Bound", "Fieldwise", "fieldwise"),
     "aggregates.tracing": ("traced",),
     "emission.emission": ("Emission", "early", "on_change", "on_close", "on_update"),
-    "grouping": ("Grouped", "Windowed", "group_by"),
+    "grouping": ("FeaturesAt", "Grouped", "Windowed", "group_by"),
     "spark.advice": ("advice", "configure"),
     "spark.late": ("late_partials", "late_records", "results"),
     "spark.plausible": ("plausible",),

@@ -14,13 +14,16 @@ from slicing.emission.lateness import COUNTS, LATE_OUTPUTS
 from slicing.errors import InvalidType, InvalidValue, NoSuchMethod, excerpt
 from slicing.windows.clock import ProcessingTime
 from slicing.windows.durations import Duration, microseconds, show
+from slicing.windows.lookback import Lookbacks, lookbacks
 from slicing.windows.sets import windows_of_call
 from slicing.windows.window import Window
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+    from slicing.explain.features import FeaturesPlan
     from slicing.explain.plan import Plan
+    from slicing.spark.features import Asked
     from slicing.spark.query import Query
 
 Time: TypeAlias = Any
@@ -104,6 +107,31 @@ class Grouped:
             )
         return Windowed(self.df, self.keys, found, time)
 
+    def features_at(
+        self,
+        spine: DataFrame,
+        length: Duration | None = None,
+        /,
+        *,
+        time: Input,
+        spine_time: Input | None = None,
+        inclusive: bool = False,
+        **lengths: Duration,
+    ) -> FeaturesAt:
+        """Look up what these records were as of each row of `spine`: a point-in-time join, for training sets.
+
+        `spine` has the key columns, a time, called `spine_time` if not as that of the records, and any others. Each of
+        its rows gets the results of the records of its key in `[t - length, t)`, or with `inclusive=True` in
+        `[t - length, t]`, exact to the microsecond. By name, `features_at(spine, hour="1 hour", day="1 day",
+        time="ts")`, several lengths have a column `<result>_<name>` each. Null keys match null; where there is no
+        record, or no time, results are null. Bounded input only. Raises InvalidType, InvalidValue.
+        """
+        for name, column in (("time", time), ("spine_time", spine_time)):
+            if not (isinstance(column, str) or is_column(column) or (column is None and name == "spine_time")):
+                raise InvalidType(f"`{name}` is the name of a column; got {excerpt(column)}.")
+        found = lookbacks(length, lengths, inclusive)
+        return FeaturesAt(self.df, self.keys, spine, found, time, time if spine_time is None else spine_time)
+
 
 def _is_time(value: Any) -> bool:
     return isinstance(value, (str, ProcessingTime)) or (is_column(value) and not is_window(value))
@@ -171,9 +199,7 @@ class Windowed:
 
     def buckets(self, count: int) -> Windowed:
         """Keep state in `count` buckets instead of one per shuffle partition; fixed for the life of a checkpoint."""
-        if not isinstance(count, int) or isinstance(count, bool) or count < 1:
-            raise InvalidValue(f"`buckets` must be a positive integer; got {excerpt(count)}.")
-        return replace(self, bucket_count=count)
+        return replace(self, bucket_count=_positive(count))
 
     def assemble(self, tree: Tree) -> Windowed:
         """Choose the tree: "auto" (for each aggregate the best), "two_layer", "three_layer" or "recompute".
@@ -226,6 +252,56 @@ class Windowed:
     def explain(self, *functions: Callable[..., Any], **arguments: Any) -> None:
         """Print what `aggregate` with these arguments would do; nothing is run."""
         print(self.plan(*functions, **arguments))
+
+
+@dataclass(frozen=True)
+class FeaturesAt:
+    """Records, their keys, and the rows that ask for them; every method returns a new value."""
+
+    df: DataFrame
+    keys: tuple[Input, ...]
+    spine: DataFrame
+    lookbacks: Lookbacks
+    time: Input
+    spine_time: Input
+    bucket_count: int | None = None
+
+    def buckets(self, count: int) -> FeaturesAt:
+        """Split keys into `count` buckets instead of one per shuffle partition: each is held in memory alone."""
+        return replace(self, bucket_count=_positive(count))
+
+    def aggregate(self, *functions: Callable[..., Any], **arguments: Any) -> DataFrame:
+        """The spine, each row with its results; the arguments are those of `Windowed.aggregate`.
+
+        No order of rows is promised. Cost: one shuffle of the spine's rows and of a partial for each key and time of
+        the records; per row of the spine and length at most 2 log2(m) combines, m being the times with records in it,
+        and none for what is added and subtracted exactly.
+        """
+        from slicing.spark.build import build_features
+
+        return build_features(self._asked(functions, arguments), self.bucket_count)
+
+    def plan(self, *functions: Callable[..., Any], **arguments: Any) -> FeaturesPlan:
+        """What `aggregate` with these arguments would do, as a value."""
+        from slicing.spark.build import plan_features
+
+        return plan_features(self._asked(functions, arguments), self.bucket_count)
+
+    def explain(self, *functions: Callable[..., Any], **arguments: Any) -> None:
+        """Print what `aggregate` with these arguments would do; nothing is run."""
+        print(self.plan(*functions, **arguments))
+
+    def _asked(self, functions: tuple[Any, ...], arguments: dict[str, Any]) -> Asked:
+        from slicing.spark.features import resolve_features
+
+        results = named(functions, arguments)
+        return resolve_features(self.df, self.keys, self.spine, self.lookbacks, self.time, self.spine_time, results)
+
+
+def _positive(count: int) -> int:
+    if not isinstance(count, int) or isinstance(count, bool) or count < 1:
+        raise InvalidValue(f"`buckets` must be a positive integer; got {excerpt(count)}.")
+    return count
 
 
 def named(functions: tuple[Any, ...], arguments: dict[str, Any]) -> dict[str, Bound | Struct]:

@@ -36,10 +36,11 @@ SPARK = (
     },
     {"slicing.spark.late", "slicing.spark.counting", "slicing.spark.names"},
     {"slicing.spark.plausible", "slicing.spark.progress", "slicing.spark.preaggregate", "slicing.spark.query"},
-    {"slicing.spark.sessions", "slicing.spark.sub_sessions", "slicing.spark.sliding"},
+    {"slicing.spark.sessions", "slicing.spark.sub_sessions", "slicing.spark.sliding", "slicing.spark.spine"},
     {"slicing.spark.kinds"},
     {"slicing.spark.resolve", "slicing.spark.output", "slicing.spark.strategy"},
     {"slicing.spark.stream", "slicing.spark.bounded", "slicing.spark.replay"},
+    {"slicing.spark.features"},
     {"slicing.spark.timers"},
     {"slicing.spark.build"},
 )

@@ -246,9 +246,10 @@ def denials(content):
 def public_names():
     """All that users can call, and the names of its arguments."""
     values = [getattr(slicing, name) for name in slicing.__all__]
-    values += [value for owner in (slicing.Grouped, slicing.Windowed) for value in vars(owner).values()]
+    owners = (slicing.Grouped, slicing.Windowed, slicing.FeaturesAt)
+    values += [value for owner in owners for value in vars(owner).values()]
     arguments = {name for value in values if inspect.isfunction(value) for name in inspect.signature(value).parameters}
-    methods = {*vars(slicing.Grouped), *vars(slicing.Windowed)}
+    methods = {name for owner in owners for name in vars(owner)}
     return {*slicing.__all__, *combinators.__all__, *methods, *arguments}
 
 

@@ -7,7 +7,7 @@ import numpy as np
 from pyspark.sql import DataFrame
 
 import combinators as C
-from benchmarks.baselines.query import keys_of
+from benchmarks.baselines.query import keys_of, labels_of
 from slicing import (
     Aggregate,
     Bound,
@@ -113,6 +113,20 @@ class OurSliding:
         window = sliding(size, unit=self.unit, right=False)
         windowed = group_by(frame, *keys_of(frame)).window(window, time="ts")
         return windowed.aggregate(records=C.count(), total=C.sum("v"))
+
+
+@dataclass(frozen=True)
+class OurFeatures:
+    """Count, sum and mean of a column in the last so long, as of each label; `size` is not asked."""
+
+    lengths: tuple[str, ...]
+    column: str = "v"
+
+    def __call__(self, frame: DataFrame, size: str, advance: str) -> DataFrame:
+        """The labels with columns `records`, `total` and `average` for each length."""
+        named = {f"l{number}": length for number, length in enumerate(self.lengths)}
+        grouped = group_by(frame, *keys_of(frame)).features_at(labels_of(frame), **named, time="ts")
+        return grouped.aggregate(records=C.count(), total=C.sum(self.column), average=C.mean(self.column))
 
 
 def _wide(fields: int) -> Bound:

@@ -35,6 +35,15 @@ def keys_of(frame: DataFrame) -> list[str]:
     return [name for name in KEY_COLUMNS["composite"] if name in frame.columns]
 
 
+LABELLED = "v < 100"
+"""Which records are labels too, of which features are asked: one in ten."""
+
+
+def labels_of(frame: DataFrame) -> DataFrame:
+    """The labels of a workload: keys, times, and a number."""
+    return frame.where(LABELLED).select(*keys_of(frame), "ts", F.col("v").alias("label"))
+
+
 def window_struct(start: Column, end: Column) -> Column:
     """`window`, as Spark's own, from microseconds."""
     return F.struct(F.timestamp_micros(start).alias("start"), F.timestamp_micros(end).alias("end")).alias("window")

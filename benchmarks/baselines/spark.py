@@ -6,7 +6,7 @@ from functools import reduce
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
-from benchmarks.baselines.query import keys_of, window_struct
+from benchmarks.baselines.query import keys_of, labels_of, window_struct
 from slicing.windows.durations import microseconds
 
 
@@ -140,6 +140,32 @@ class SparkTwoStep:
         slices = _slices(frame, advance, self.column)
         grouped = slices.groupBy(*keys, F.window("window", size, advance))
         return grouped.agg(F.sum("n").alias("records"), F.sum("s").alias("total"))
+
+
+@dataclass(frozen=True)
+class SparkFeatures:
+    """Bounded: aggregates over ranges of records and labels together, of which those of labels stay."""
+
+    lengths: tuple[str, ...]
+    column: str = "v"
+
+    def __call__(self, frame: DataFrame, size: str, advance: str) -> DataFrame:
+        """The labels with columns `records`, `total` and `average` for each length."""
+        keys = keys_of(frame)
+        records = frame.select(
+            *keys, "ts", F.lit(None).cast("bigint").alias("label"), self.column, F.lit(1).alias("one")
+        )
+        both = records.unionByName(labels_of(frame), allowMissingColumns=True).withColumn("at", F.unix_micros("ts"))
+        made = []
+        for number, length in enumerate(self.lengths):
+            before = microseconds(length, "length")
+            over = Window.partitionBy(*keys).orderBy("at").rangeBetween(-before, -1)
+            made += [
+                F.nullif(F.count("one").over(over), F.lit(0)).alias(f"records_l{number}"),
+                F.sum(self.column).over(over).alias(f"total_l{number}"),
+                F.avg(self.column).over(over).alias(f"average_l{number}"),
+            ]
+        return both.select(*keys, "ts", "label", *made).where("label is not null")
 
 
 @dataclass(frozen=True)

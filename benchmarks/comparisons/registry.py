@@ -15,6 +15,7 @@ FIRST = (
         "change",
         "bounded",
         "sessions",
+        "features",
         "sliding",
         "floor",
         "batch_bytes",

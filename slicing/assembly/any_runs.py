@@ -39,7 +39,7 @@ def of_runs(kernel: Kernel, columns: Partials, low: Array, high: Array, place: C
 
 def _doubled(kernel: Kernel, columns: Partials, low: Array, high: Array, place: Callable[[int], str]) -> Partials:
     """Runs by the bits of their lengths, the lowest first, so that a run is joined from its oldest row on."""
-    reach = _reach(low, high, len(columns[0]))
+    reach = reach_of(low, high, len(columns[0]))
     spans, length = [column.copy() for column in columns], 1
     out, at, left = [column[low] for column in columns], low.copy(), high - low
     while True:
@@ -57,7 +57,7 @@ def _doubled(kernel: Kernel, columns: Partials, low: Array, high: Array, place: 
         length *= 2
 
 
-def _reach(low: Array, high: Array, count: int) -> Array:
+def reach_of(low: Array, high: Array, count: int) -> Array:
     """For each row the greatest end of a run that the row may be in: rows that no run has together are not joined."""
     reach = np.zeros(count, dtype=np.int64)
     np.maximum.at(reach, low, high)

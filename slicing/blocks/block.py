@@ -183,10 +183,22 @@ def order(slices: Array, keys: Array) -> tuple[Array, Array]:
         rows = packed & ((1 << bits) - 1)
         group = packed >> bits
         return rows, np.flatnonzero(np.diff(group, prepend=-1))
-    rows = np.lexsort((keys, slices))
+    rows = _stable(slices, _stable(keys, np.arange(count)))
     change = np.ones(count, dtype=bool)
     change[1:] = (np.diff(slices[rows]) != 0) | (np.diff(keys[rows]) != 0)
     return rows, np.flatnonzero(change)
+
+
+def _stable(values: Array, rows: Array) -> Array:
+    """Rows sorted by their values, those of equal ones as they are; packed with their places if that fits."""
+    bits, least, values = max(1, (len(rows) - 1).bit_length()), int(values.min()), values[rows]
+    if int(values.max()) - least >= 1 << (63 - bits):
+        return rows[np.argsort(values, kind="stable")]
+    packed = (values - least) << bits | np.arange(len(rows))
+    if not _is_sorted(packed):
+        packed.sort()
+    stable: Array = rows[packed & ((1 << bits) - 1)]
+    return stable
 
 
 def _is_sorted(packed: Array) -> bool:

@@ -25,7 +25,7 @@ class AssembleAll:
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """The windows of bucket after bucket."""
-        for _, rows in groupby(_rows(batches), key=lambda row: row["bucket"]):
+        for _, rows in groupby(rows_of(batches), key=lambda row: row["bucket"]):
             shipped: list[Any] = []
             refused = {"no_time": 0, "no_window": 0}
             for row in rows:
@@ -39,7 +39,8 @@ class AssembleAll:
                     yield from self.flat.completed(table).to_batches()
 
 
-def _rows(batches: Iterable[pa.RecordBatch]) -> Iterator[dict[str, Any]]:
+def rows_of(batches: Iterable[pa.RecordBatch]) -> Iterator[dict[str, Any]]:
+    """The rows of a first stage, one by one."""
     for batch in batches:
         yield from batch.to_pylist()
 

@@ -6,11 +6,12 @@ from pyspark.sql import DataFrame
 
 from slicing.errors import InvalidValue
 from slicing.explain.counting import CountingPlan
+from slicing.explain.features import FeaturesPlan
 from slicing.explain.plan import Plan
 from slicing.explain.sessions import SessionPlan
 from slicing.explain.sliding import SlidingPlan
 from slicing.explain.unbounded import TotalsPlan
-from slicing.spark import bounded, stream
+from slicing.spark import bounded, features, stream
 from slicing.spark.labels import labels
 from slicing.spark.query import Query
 from slicing.spark.requirements import check_stream, check_workers
@@ -44,6 +45,20 @@ def build(query: Query, buckets: int | None) -> DataFrame:
         return bounded.build(query, chosen)
     timed = (TimedBuckets, TimedStage) if query.timed else ()
     return stream.build(query, chosen, partitions, *timed)
+
+
+def build_features(asked: features.Asked, buckets: int | None) -> DataFrame:
+    """A spine with its features as a DataFrame."""
+    spark, partitions = asked.query.frame.sparkSession, _partitions(asked.query.frame)
+    return features.build(asked, labels(spark, _buckets(buckets, asked.query, partitions), partitions))
+
+
+def plan_features(asked: features.Asked, buckets: int | None) -> FeaturesPlan:
+    """What `build_features` would make."""
+    query, partitions = asked.query, _partitions(asked.query.frame)
+    count = _buckets(buckets, query, partitions)
+    options = query.emission, query.late, query.values, asked.strategy.sharing
+    return FeaturesPlan(query.window, query.shape, query.trees, False, count, partitions, *options)
 
 
 def plan(query: Query, buckets: int | None) -> Plan:

@@ -59,7 +59,7 @@ def flat_windows(
     start = end if wide else pa.array(own.slicing.window_start(windows.windows))
     columns |= {flat.START: start, flat.STOP: end, flat.FAMILY: _all(len(windows), windows.family)}
     if wide:
-        results = _side_by_side(shape, windows)
+        results = side_by_side(shape, windows)
     else:
         of_rows = _results_of_held if windows.kind == "merged" else _results_of_all
         results = of_rows(own, windows)
@@ -80,7 +80,7 @@ def _window_of(shape: Shape, windows: Windows) -> Callable[[int], str]:
     return lambda row: show_window(shape, windows, row)
 
 
-def _side_by_side(shape: Shape, windows: Windows) -> list[pa.Array]:
+def side_by_side(shape: Shape, windows: Windows) -> list[pa.Array]:
     """The results of all families in their order, null where a window is empty."""
     others = iter(windows.beside)
     found = []
@@ -111,7 +111,7 @@ def _replaced(shape: Shape, windows: Windows, wide: bool) -> dict[str, pa.Array]
     if windows.old is None or not there.any():
         return columns
     own = shape.over(shape.slicing.families[windows.family])
-    old = _side_by_side(shape, windows.old) if wide else _results_of_held(own, windows.old)
+    old = side_by_side(shape, windows.old) if wide else _results_of_held(own, windows.old)
     return columns | numbered(flat.OLD, old)
 
 

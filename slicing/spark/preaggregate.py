@@ -150,12 +150,15 @@ class Ship:
         """Rows for the shuffle, chunk by chunk."""
         refused, part = Refused(), count()
         for chunk in _chunks(batches):
-            records = records_of(self.shape, chunk, refused)
+            records = self._read(chunk, refused)
             if len(records.slices):
                 encoded = _encoded(self.shape, records, lambda names: labels_of(names, self.labels))
                 yield from _shipped(encoded, part, Refused())
         if last := _without_blocks(self.labels, (), refused):
             yield from _shipped(last, part, refused)
+
+    def _read(self, chunk: pa.Table, refused: Refused) -> Records:
+        return records_of(self.shape, chunk, refused)
 
 
 def records_of(shape: Shape, chunk: pa.Table, refused: Refused) -> Records:

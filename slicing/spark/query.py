@@ -172,14 +172,14 @@ class Query:
         rows = rows.where(is_window | (F.col(flat.CAUSE) == flat.LATE_ROW) if self.late_columns else is_window)
         leaves = map(F.col, flat.numbered(flat.KEY, self.shape.keys))
         keys = [key.rebuild(leaves) for key in self.keys]
-        results = self._result_columns(flat.RESULT)
+        results = self.result_columns(flat.RESULT)
         if not self.once:
             marks = {EMISSION: str(self.emission)}
             kind = F.element_at(F.array(*map(F.lit, KINDS)), F.col(flat.KIND) + 1)
             results.append(kind.alias("emission", metadata=marks))
             results.append(F.col(flat.REVISION).alias("revision", metadata=marks))
         if self.with_old:
-            results.append(F.when(F.col(flat.REPLACES), F.struct(*self._result_columns(flat.OLD))).alias("old"))
+            results.append(F.when(F.col(flat.REPLACES), F.struct(*self.result_columns(flat.OLD))).alias("old"))
         return rows.select(*keys, *self._window_columns(), *results, *self._late_tag(keys))
 
     def metrics_name(self) -> str:
@@ -233,7 +233,8 @@ class Query:
             record.setdefault(field.name, logical(F.col(column), field.kind).alias(field.name))
         return [self.late_columns.tag(self._time_kind, F.struct(*record.values()))]
 
-    def _result_columns(self, prefix: str) -> list[Column]:
+    def result_columns(self, prefix: str) -> list[Column]:
+        """The results by their names, from the flat columns that begin so."""
         columns, at = [], 0
         for each in self.widths * self.shape.kernels:
             fields = [

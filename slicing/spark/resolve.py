@@ -62,7 +62,7 @@ def resolve(
     check_kind(names.frame, window, tree, known is Time.CLOCK, emission if streaming else ON_CLOSE)
     resolved = tuple(map(names.key, keys))
     outputs = tuple(key.name for key in resolved)
-    _check_names(outputs, _output_names(named, window), window, emission if streaming else ON_CLOSE, late)
+    _check_names(outputs, output_names(named, window), window, emission if streaming else ON_CLOSE, late)
     results = {name: _named(bound, names) for name, bound in _flat(named).items()}
     frame = names.frame
     fields = tuple(field for key in resolved for _, field in key.leaves()) or (_NO_KEY,)
@@ -167,7 +167,7 @@ def _check_columns(columns: tuple[str, ...], keys: tuple[Key, ...]) -> None:
         )
 
 
-def _output_names(named: Mapping[str, object], window: Window) -> list[str]:
+def output_names(named: Mapping[str, object], window: Window) -> list[str]:
     """The columns of results, of windows side by side one for each."""
     return [f"{name}_{each}" for each in window.names or () for name in named] if window.wide else list(named)
 
@@ -191,8 +191,7 @@ def _check_several(
 
 def _check_names(keys: tuple[str, ...], results: Sequence[str], window: Window, emission: Emission, late: str) -> None:
     more = () if emission.once else ("emission", "revision", *(("old",) if emission.what == WITH_OLD else ()))
-    times = ("window_end",) if window.wide else (*window.columns, *(("windows",) if window.names else ()))
-    reserved = (*times, *more, *(() if late == COUNTS else (LATE,)))
+    reserved = (*window.columns, *more, *(() if late == COUNTS else (LATE,)))
     taken = {*reserved, *map(str.casefold, keys)}
     for name in keys:
         if name.casefold() in more:

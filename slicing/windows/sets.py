@@ -30,6 +30,13 @@ class Set(Window):
         return several([member.family for member in self.members])
 
     @property
+    def columns(self) -> tuple[str, ...]:  # type: ignore[override]
+        """What tells windows apart beside keys and results."""
+        if self.wide:
+            return ("window_end",)
+        return ("window", "windows") if self.names else ("window",)
+
+    @property
     def calls(self) -> list[str]:
         """The names, or the calls that make the windows."""
         return [*(self.names or map(repr, self.members))]

@@ -1,0 +1,70 @@
+"""DuckDB in one process on the same files: features as of labels, by a range join; nothing is distributed."""
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+
+import duckdb
+from pyspark.sql import DataFrame
+
+from benchmarks.baselines.query import LABELLED
+from benchmarks.running.bounded import warm_seconds
+from benchmarks.running.run import Run
+from benchmarks.running.session import session
+from benchmarks.running.side import CORES
+from benchmarks.workloads.workload import Workload, scratch
+from slicing.windows.durations import microseconds
+
+STOP_SECONDS = 480
+"""What takes longer, with the run that warms it up, is stopped."""
+
+
+def features(lengths: tuple[str, ...], column: str = "v") -> str:
+    """The labels with columns `records`, `total` and `average` for each length, of a view `records`."""
+    longest = max(microseconds(length, "length") for length in lengths)
+    made = []
+    for number, length in enumerate(lengths):
+        held = f"filter (r.ts >= l.ts - to_microseconds({microseconds(length, 'length')}))"
+        made += [
+            f"nullif(count(r.ts) {held}, 0) as records_l{number}",
+            f"sum(r.{column}) {held} as total_l{number}",
+            f"avg(r.{column}) {held} as average_l{number}",
+        ]
+    return (
+        f"with labels as (select row_number() over () as id, key, ts, v as label from records where {LABELLED}) "
+        f"select l.key, l.ts, l.label, {', '.join(made)} from labels l left join records r "
+        f"on r.key = l.key and r.ts >= l.ts - to_microseconds({longest}) and r.ts < l.ts "
+        "group by l.id, l.key, l.ts, l.label"
+    )
+
+
+@cache
+def run(workload: Workload, lengths: tuple[str, ...], column: str = "v") -> Run:
+    """Seconds to collect all labels of a workload as Arrow, after a run that warms up."""
+    query, rows = features(lengths, column), []
+    with duckdb.connect(config={"threads": CORES}) as connection:
+        connection.execute("set timezone = 'UTC'")
+        connection.execute(_view(workload))
+        timer = threading.Timer(STOP_SECONDS, connection.interrupt)
+        timer.start()
+        try:
+            seconds = warm_seconds(lambda: rows.append(len(connection.execute(query).fetch_arrow_table())))
+        except duckdb.InterruptException:
+            return Run(STOP_SECONDS, workload.total, stopped=True)
+        finally:
+            timer.cancel()
+    return Run(seconds, workload.total, rows[-1])
+
+
+@contextmanager
+def written(workload: Workload, lengths: tuple[str, ...], column: str = "v") -> Iterator[DataFrame]:
+    """All rows, written into Parquet and read by Spark."""
+    with scratch() as folder, duckdb.connect() as connection:
+        connection.execute(_view(workload))
+        connection.execute(f"copy ({features(lengths, column)}) to '{folder}/rows.parquet' (format parquet)")
+        yield session().read.parquet(str(folder))
+
+
+def _view(workload: Workload) -> str:
+    return f"create view records as select * from read_parquet('{workload.path()}/*.parquet')"

@@ -1,0 +1,141 @@
+"""The windows of one bucket of bounded input as of given instants: point-in-time features.
+
+::
+
+    records of a key     *  *     * *         *
+    instants                    t     t  t          t
+    windows              |-----)                          [t - d, t) of the first one: two records
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+import numpy as np
+import pyarrow as pa
+
+from slicing.aggregates.arrays import Array
+from slicing.assembly.any_range import AnyRange
+from slicing.assembly.any_runs import before, reach_of
+from slicing.assembly.results import Windows, show_window
+from slicing.blocks.block import Block, Shape, encode_keys, order, show_place
+from slicing.blocks.pairs import Pairs
+from slicing.blocks.sizes import memory
+from slicing.windows.lookback import Lookback
+
+PORTION_BYTES = 64 << 20
+"""The partials of so many bytes are made at once."""
+
+
+@dataclass(frozen=True)
+class Instants:
+    """Instants of keys: microseconds, in any order, null where there is none; a row of `names` for each."""
+
+    times: pa.Array
+    names: pa.Table
+
+
+@dataclass(frozen=True)
+class Found:
+    """Windows as of the instants `rows`, by key and time; those of several lengths are beside the first."""
+
+    rows: Array
+    windows: Windows
+
+
+def features(shape: Shape, rows: Block, asked: Sequence[Instants]) -> Iterator[tuple[int, Found]]:
+    """The windows as of all instants, with the number of the batch that these are of.
+
+    `rows` are folded; `shape` has a family for each length. Combines per window of m rows of its key: none for additive
+    aggregates, else at most 2 log2(m); and one for each row. Memory: the rows twice, and PORTION_BYTES.
+    """
+    codes, names = encode_keys(pa.concat_tables([rows.names, *(each.names for each in asked)]))
+    ends = np.cumsum([len(rows.names), *(len(each.names) for each in asked)])
+    keys = [codes[start:end] for start, end in pairwise(ends.tolist())]
+    history = _History(shape, rows, names, list(zip(keys, (each.times for each in asked), strict=True)))
+    for number, (own, each) in enumerate(zip(keys, asked, strict=True)):
+        for some in _by_key_and_time(own, each.times, history.most):
+            yield number, history.found(some, own[some], each.times.take(pa.array(some)))
+
+
+def _by_key_and_time(keys: Array, times: pa.Array, most: int) -> Iterator[Array]:
+    """All rows, sorted, so many at a time: what is near in the history is asked for together."""
+    rows, _ = order(keys, np.asarray(times.fill_null(0)))
+    for start in range(0, len(rows), most):
+        yield rows[start : start + most]
+
+
+def _by_key(block: Block) -> Block:
+    """The rows of a folded block, which are sorted by time, by key and time."""
+    rows, _ = order(block.keys, np.zeros(len(block), dtype=np.int64))
+    return block.take(rows)
+
+
+class _History:
+    """The rows of a bucket by key and time; `names` has their keys first, then those that are only asked for.
+
+    `asked` has keys and times of all instants.
+    """
+
+    def __init__(self, shape: Shape, rows: Block, names: pa.Table, asked: Sequence[tuple[Array, pa.Array]]):
+        self.shape, self.names, self.block = shape, names, _by_key(rows)
+        block = self.block
+        self.families: Sequence[Lookback] = shape.slicing.families  # type: ignore[assignment]
+        self.pairs = Pairs.over(block.slices, len(names))
+        self.at = self.pairs.pack(block.keys, block.slices)
+        self.records = before(block.records)
+        counts = np.bincount(block.keys, minlength=len(names))
+        runs = np.cumsum(counts) - counts, counts, self._reach(asked), self._place
+        kernels = zip(shape.kernels, block.partials, strict=True)
+        self.kernels = [AnyRange(kernel, columns, *runs) for kernel, columns in kernels]
+        width = 16 + (memory(shape, block) - block.names.nbytes) / max(1, len(block))
+        self.most = max(1, int(PORTION_BYTES / width / len(self.families)))
+
+    def _place(self, row: int) -> str:
+        return show_place(self.shape.slicing, self.names, self.block.keys[row], self.block.slices[row])
+
+    def _reach(self, asked: Sequence[tuple[Array, pa.Array]]) -> Array:
+        """For each row the end of the longest window that it is in."""
+        longest = max(self.families, key=lambda family: family.size)
+        lows, highs = [], []
+        for keys, times in asked:
+            known = np.flatnonzero(times.is_valid())
+            windows = longest.as_of(np.asarray(times.drop_null()))
+            lows.append(self._row(keys[known], longest.first_slice(windows)))
+            highs.append(self._row(keys[known], longest.end_slice(windows)))
+        low, high = (np.concatenate(each or [np.zeros(0, dtype=np.int64)]) for each in (lows, highs))
+        held = np.flatnonzero(low < high)
+        return reach_of(low[held], high[held], len(self.block))
+
+    def _row(self, keys: Array, slices: Array) -> Array:
+        """The first row of each key from a slice on."""
+        return np.searchsorted(self.at, self.pairs.pack(keys, slices))
+
+    def found(self, rows: Array, keys: Array, times: pa.Array) -> Found:
+        """The windows of all lengths as of some instants, which are `rows` of those asked for together."""
+        known, instants = np.asarray(times.is_valid()), np.asarray(times.fill_null(0))
+        first = self.families[0]
+        high = self._row(keys, first.end_slice(first.as_of(instants)))
+        frames = [self._frame(number, keys, instants, known, high) for number in range(len(self.families))]
+        return Found(rows, replace(frames[0], beside=tuple(frames[1:])))
+
+    def _frame(self, number: int, keys: Array, instants: Array, known: Array, high: Array) -> Windows:
+        family = self.families[number]
+        windows = family.as_of(instants)
+        low = self._row(keys, family.first_slice(windows))
+        records = np.where(known, self.records[high] - self.records[low], 0)
+        nothing = [kernel.spread(len(keys)) for kernel in self.shape.kernels]
+        frame = Windows(windows, keys, self.names, records, nothing, self.block.dictionaries, family=number)
+        held = np.flatnonzero(records)
+        if len(held):
+            self._fill(frame, held, low[held], high[held])
+        return frame
+
+    def _fill(self, frame: Windows, held: Array, low: Array, high: Array) -> None:
+        own = self.shape.over(self.families[frame.family])
+        for cells, kernel in zip(frame.partials, self.kernels, strict=True):
+            joined = kernel.joined(frame.keys[held], low, high, lambda run: show_window(own, frame, held[run]))
+            for cell, column in zip(cells, joined, strict=True):
+                cell[held] = column

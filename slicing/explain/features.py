@@ -1,0 +1,53 @@
+"""What point-in-time features will cost: the plan of windows as of the rows of a spine."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from slicing.aggregates.kernel import Kernel
+from slicing.assembly.choice import is_additive
+from slicing.explain.plan import Assembly, Plan, columns
+from slicing.windows.family import Family
+
+ADDED, JOINED = "running totals", "ranges"
+"""How the rows of a window become one: by a subtraction, or from nodes of two, four, eight."""
+
+
+@dataclass(frozen=True)
+class FeaturesPlan(Plan):
+    """The plan of `features_at`. Figures are per row of the spine and length, m being the times with records in it."""
+
+    @property
+    def assemblies(self) -> tuple[Assembly, ...]:
+        """How each result is assembled, which is the same for all lengths."""
+        numbers = range(len(self.shape.kernels))
+        return tuple(replace(self._assembly(0, number), windows="") for number in numbers)
+
+    def combines(self, number: int) -> str:
+        """What a row of the spine costs for result `number` of each length."""
+        return "1 subtraction" if is_additive(self.shape.kernels[number]) else "log2(m) combines, 2 log2(m) at worst"
+
+    def _reason(self, kernel: Kernel, tree: str, family: Family) -> str:
+        return "exact `invert`" if is_additive(kernel) else "joined from nodes of 2, 4, 8 ... rows"
+
+    def _tree(self, each: Assembly) -> str:
+        return ADDED if is_additive(each.kernel) else JOINED
+
+    def _shape(self) -> list[tuple[str, str]]:
+        return [
+            ("shuffled", "a partial for each key and microsecond with records, and the rows of the spine"),
+            ("memory", "a bucket at a time: its partials twice, the rows of the spine that ask for them"),
+        ]
+
+    def _costs(self) -> str:
+        head = ("", "this plan", "a join")
+        rows = [
+            (
+                f"per row of the spine: {each.name}",
+                "fields of " + each.host if each.host else self.combines(number),
+                "its records",
+            )
+            for number, each in enumerate(self.assemblies)
+        ]
+        record = ("per record", "1 through the shuffle", "1 through the shuffle, a copy for each row it is in")
+        return columns([head, record, *rows])

@@ -1,0 +1,147 @@
+"""Point-in-time features of bounded input: records and spine meet in one shuffle, bucket by bucket.
+
+::
+
+    records -> pre-aggregate by microsecond --\\
+                                                by bucket -> the windows of each row of the spine -> its row, results
+    spine   -> rows as they are --------------/
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from slicing.aggregates.aggregate import Bound, Struct
+from slicing.assembly.results import Windows
+from slicing.blocks.block import Block
+from slicing.blocks.folding import fold
+from slicing.blocks.records import Records, decode_records
+from slicing.emission.emission import ON_CLOSE
+from slicing.emission.lateness import COUNTS
+from slicing.engines.features import Instants, features
+from slicing.spark import flat
+from slicing.spark.bounded import rows_of
+from slicing.spark.columns import physical
+from slicing.spark.output import side_by_side
+from slicing.spark.query import Query
+from slicing.spark.resolve import output_names, resolve
+from slicing.spark.spine import ShipSpine, check_bounded, resolve_spine
+from slicing.spark.strategy import Shared, Sliced, strategy
+from slicing.windows.lookback import Lookbacks
+
+SPINE = "spine"
+"""The column of rows of the spine beside the blocks of records."""
+HELD = "h"
+"""How columns begin that say whether a window holds a record: of structs the fields alone would be null."""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A query for features: that of the records, that of the spine, its columns, and the names of results."""
+
+    query: Query
+    spine: Query
+    kept: tuple[T.StructField, ...]
+    names: tuple[str, ...]
+
+    @property
+    def strategy(self) -> Sliced:
+        """What is shipped of the records, and how results share fields."""
+        query = self.query
+        chosen = strategy(query.shape, query.trees, query.arguments, query.window, judges=False)
+        assert isinstance(chosen, Sliced), "what is eager is refused"
+        return chosen
+
+    @property
+    def schema(self) -> T.StructType:
+        """What the second stage emits: the columns of the spine, then results, numbered."""
+        kept = [T.StructField(name, field.dataType) for name, field in flat.numbered(flat.VALUE, self.kept).items()]
+        kinds = [physical(field.kind) for _ in range(self.query.widths) for field in self.query.results()]
+        made = flat.numbered(HELD, ["boolean"] * self.query.widths) | flat.numbered(flat.RESULT, kinds)
+        results = T.StructType.fromDDL(", ".join(f"{name} {kind}" for name, kind in made.items()))
+        return T.StructType([*kept, *results])  # type: ignore[misc]
+
+
+def resolve_features(
+    frame: DataFrame,
+    keys: tuple[Any, ...],
+    spine: DataFrame,
+    windows: Lookbacks,
+    time: Any,
+    spine_time: Any,
+    named: Mapping[str, Bound | Struct],
+) -> Asked:
+    """Check everything that the schemas of both sides decide. Raises InvalidValue and InvalidType."""
+    check_bounded(frame, spine)
+    query = resolve(frame, keys, windows, time, named, "auto", 0, ON_CLOSE, COUNTS)
+    names = tuple(output_names(named, windows))
+    rows = resolve_spine(spine, keys, spine_time, query, names)
+    return Asked(query, rows, tuple(spine.schema.fields), names)
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The function for `mapInArrow` behind the shuffle; rows of a bucket come together, in the order of the input.
+
+    Of the columns of the spine `time` is the position of its time, and the first `kept` come back.
+    """
+
+    strategy: Sliced
+    time: int
+    kept: int
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """The rows of the spine with their results, bucket after bucket."""
+        for _, rows in groupby(rows_of(batches), key=lambda row: row["bucket"]):
+            blocks: list[Block] = []
+            asked: list[Records] = []
+            for row in rows:
+                blocks += self.strategy.shipped({"block": (row["block"],)})
+                asked += [] if row[SPINE] is None else [decode_records(self.strategy.shape, row[SPINE])]
+            for table in self._answers(fold(self.strategy.shipping, blocks), asked):
+                yield from table.to_batches()
+
+    def _answers(self, rows: Block, asked: Sequence[Records]) -> Iterator[pa.Table]:
+        instants = [Instants(each.values[self.time].cast(pa.int64()), each.names) for each in asked]
+        for number, found in features(self.strategy.shipping, rows, instants):
+            some = pa.array(found.rows)
+            kept = flat.numbered(flat.VALUE, [value.take(some) for value in asked[number].values[: self.kept]])
+            held = [pa.array(each.records > 0) for each in (found.windows, *found.windows.beside)]
+            results = flat.numbered(flat.RESULT, self._results(found.windows))
+            yield pa.table(kept | flat.numbered(HELD, held) | results)
+
+    def _results(self, windows: Windows) -> list[pa.Array]:
+        if isinstance(self.strategy, Shared):
+            windows = self.strategy.grouped.windows(windows)
+        return side_by_side(self.strategy.shape, windows)
+
+
+def build(asked: Asked, labels: tuple[int, ...]) -> DataFrame:
+    """The spine with its results."""
+    query, spine, chosen = asked.query, asked.spine, asked.strategy
+    stage, ship = chosen.first_stage(labels), ShipSpine(query.shape, labels)
+    blocks = query.records().mapInArrow(stage, stage.schema)
+    blocks = blocks.observe(query.metrics_name(), F.coalesce(F.sum("no_time"), F.lit(0)).alias("no_time"))
+    rows = spine.records().mapInArrow(ship, ship.schema)
+    nothing = F.lit(None).cast("binary")
+    both = blocks.withColumn(SPINE, nothing).union(rows.withColumn(SPINE, F.col("block")).withColumn("block", nothing))
+    grouped = both.repartition("bucket").sortWithinPartitions("bucket", "partition", "part")
+    table = grouped.mapInArrow(Answer(chosen, spine.columns.index(spine.time), len(asked.kept)), asked.schema)
+    columns = flat.numbered(flat.VALUE, asked.kept)
+    kept = [F.col(name).alias(field.name, metadata=field.metadata) for name, field in columns.items()]
+    return table.select(*kept, *_results(asked))
+
+
+def _results(asked: Asked) -> Iterator[Column]:
+    columns = asked.query.result_columns(flat.RESULT)
+    each = len(columns) // asked.query.widths
+    for number, (name, column) in enumerate(zip(asked.names, columns, strict=True)):
+        yield F.when(F.col(f"{HELD}{number // each}"), column).alias(name)

@@ -1,0 +1,107 @@
+"""The spine of `features_at`: the rows that are asked for, checked against the records and shipped to their buckets."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql import types as T
+
+from slicing.blocks.records import Records
+from slicing.errors import InvalidType, InvalidValue, excerpt
+from slicing.spark.columns import Key, check_time_type
+from slicing.spark.names import Names
+from slicing.spark.preaggregate import Refused, Ship, records_of
+from slicing.spark.query import Query
+
+
+class ShipSpine(Ship):
+    """The first stage of a spine: rows as they are, all columns as values; what has no time is shipped as any other."""
+
+    def _read(self, chunk: pa.Table, refused: Refused) -> Records:
+        times = chunk["time"].cast(pa.int64()).fill_null(0)
+        return records_of(self.shape, chunk.set_column(0, "time", times), refused)
+
+
+def check_bounded(frame: DataFrame, spine: DataFrame) -> None:
+    """Refuse streams, which have no history to look up. Raises InvalidType for a spine that is no DataFrame."""
+    if not isinstance(getattr(spine, "schema", None), T.StructType):
+        raise InvalidType(
+            f"the spine is a DataFrame with the keys and a time in each row; got {excerpt(spine)}. "
+            'Write for example `features_at(payments, hour="1 hour", time="ts")`.'
+        )
+    for which, each in (("grouped DataFrame", frame), ("spine", spine)):
+        if each.isStreaming:
+            raise InvalidValue(
+                f"`features_at` is for bounded input, for training sets; the {which} is a stream. Features as of each "
+                'record of a stream are `.window(sliding("10 minutes", right=False, unit="1 microsecond"), time="ts")`.'
+            )
+
+
+def resolve_spine(spine: DataFrame, keys: Sequence[Any], time: Any, of_records: Query, results: Sequence[str]) -> Query:
+    """The query for the rows of a spine, whose values are all of its columns, then its time if that is computed.
+
+    `keys` and `time` are as in the call. Raises InvalidValue and InvalidType.
+    """
+    known = [name.casefold() for name in spine.columns]
+    for name in spine.columns:
+        if known.count(name.casefold()) > 1:
+            raise InvalidValue(f"spine column `{name}` is ambiguous: several columns have this name. Rename one.")
+    for name in results:
+        if name.casefold() in known:
+            raise InvalidValue(f"result name `{name}` collides with a column of the spine. Choose another name.")
+    for field in spine.schema.fields:
+        if _has_calendar_interval(field.dataType):
+            raise InvalidType(
+                f"spine column `{field.name}` has type {field.dataType.simpleString()}, which Arrow cannot carry. "
+                'Drop it, or cast it first, for example `.cast("string")`.'
+            )
+    names = Names(spine)
+    found = tuple(_key(names, *each) for each in zip(keys, of_records.keys, strict=True))
+    timed_by = _time(names, time, of_records.frame.schema[of_records.time].dataType)
+    columns = tuple(dict.fromkeys((*spine.columns, timed_by)))
+    return replace(of_records, frame=names.frame, keys=found, time=timed_by, columns=columns)
+
+
+def _key(names: Names, given: Any, of_records: Key) -> Key:
+    try:
+        names.field(given, "key column of the spine")
+    except InvalidValue as error:
+        remedy = "Keys are called alike on both sides: rename it there, for example with `withColumnRenamed`."
+        raise InvalidValue(f"{error} {remedy}") from None
+    key = names.key(given)
+    own, theirs = key.type.simpleString(), of_records.type.simpleString()
+    if own != theirs:
+        raise InvalidType(
+            f"key column `{key.name}` must be of one type; got {theirs} in the records and {own} in the spine. "
+            f'Cast one, for example `.cast("{theirs}")`.'
+        )
+    return key
+
+
+def _time(names: Names, given: Any, of_records: T.DataType) -> str:
+    try:
+        field = names.field(given, "time column of the spine")
+    except InvalidValue as error:
+        raise InvalidValue(f'{error} Say what it is called there, for example spine_time="at".') from None
+    check_time_type(field.name, field.dataType)
+    if field.dataType != of_records:
+        raise InvalidType(
+            f"times must be of one type; got {of_records.simpleString()} of the records and "
+            f"{field.dataType.simpleString()} in column `{field.name}` of the spine. "
+            f'Cast one, for example `.cast("{of_records.simpleString()}")`.'
+        )
+    return field.name
+
+
+def _has_calendar_interval(kind: T.DataType) -> bool:
+    if isinstance(kind, T.StructType):
+        return any(_has_calendar_interval(field.dataType) for field in kind.fields)
+    if isinstance(kind, T.ArrayType):
+        return _has_calendar_interval(kind.elementType)
+    if isinstance(kind, T.MapType):
+        return _has_calendar_interval(kind.keyType) or _has_calendar_interval(kind.valueType)
+    return isinstance(kind, T.CalendarIntervalType)

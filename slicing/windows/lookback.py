@@ -1,0 +1,98 @@
+"""Windows that end at instants which are asked for: the last 10 minutes as of each row of another table."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cached_property
+
+from slicing.errors import InvalidType, InvalidValue, excerpt
+from slicing.windows.durations import Duration, microseconds, show
+from slicing.windows.even import Even
+from slicing.windows.family import Family
+from slicing.windows.several import several
+from slicing.windows.slices import Index
+from slicing.windows.window import Window
+
+RANGES = "ranges"
+"""How such windows are assembled: each is a run of the rows of its key."""
+MOST_LENGTH = 1 << 60
+"""Microseconds, 36,000 years: instants less a length stay in int64."""
+
+
+@dataclass(frozen=True)
+class Lookback(Even):
+    """Windows of one length that begin at every microsecond: that as of t is `as_of(t)`. A slice is a microsecond."""
+
+    inclusive: bool = False
+
+    assembled = RANGES
+    ratio = 1.0
+
+    def as_of(self, time: Index) -> Index:
+        """The window that ends before an instant, or with it if that is inclusive."""
+        return time + self.inclusive - self.size
+
+
+@dataclass(frozen=True)
+class Lookbacks(Window):
+    """What `features_at` is asked for: lengths in microseconds, by name or one without. Prints as it was called."""
+
+    lengths: tuple[int, ...]
+    names: tuple[str, ...] | None
+    inclusive: bool = False
+
+    keeps = "joins partials"
+    columns = ()
+
+    @property
+    def wide(self) -> bool:  # type: ignore[override]
+        """Whether results are told apart by the names of lengths."""
+        return self.names is not None
+
+    @cached_property
+    def family(self) -> Family:
+        """The windows of all lengths, whose slices are the same."""
+        families = [Lookback(length + self.inclusive, 1, inclusive=self.inclusive) for length in self.lengths]
+        return families[0] if self.names is None else several(families)  # type: ignore[return-value]
+
+    @property
+    def calls(self) -> list[str]:
+        """The names, or the length."""
+        return [*(self.names or map(show, self.lengths))]
+
+    def windows_of(self, instant: int | datetime) -> list[tuple[int, int]]:
+        """Refused: which windows hold an instant is decided by the spine. Raises InvalidValue."""
+        raise InvalidValue(f"windows of an instant are those that time decides; of {self} the spine does.")
+
+    def __repr__(self) -> str:
+        names = (f"{name}=" for name in self.names or ("",))
+        given = [f"{name}{show(length)!r}" for name, length in zip(names, self.lengths, strict=True)]
+        return f"features_at({', '.join([*given, *(['inclusive=True'] if self.inclusive else [])])})"
+
+
+def lookbacks(length: Duration | None, named: Mapping[str, Duration], inclusive: bool) -> Lookbacks:
+    """The lengths of a call. Raises InvalidType and InvalidValue for what is none, for none at all, and for both."""
+    if not isinstance(inclusive, bool):
+        raise InvalidType(
+            f"`inclusive` says whether records at the instant itself count, True or False; got {excerpt(inclusive)}."
+        )
+    if (length is None) == (not named):
+        found = "both" if named else "neither"
+        raise InvalidValue(
+            f"`features_at` takes either one length or several by name; got {found}. Write for example "
+            '`features_at(spine, "1 hour", time="ts")` or `features_at(spine, hour="1 hour", day="1 day", time="ts")`.'
+        )
+    if length is not None:
+        return Lookbacks((_length("length", length),), None, inclusive)
+    return Lookbacks(tuple(_length(*each) for each in named.items()), tuple(named), inclusive)
+
+
+def _length(name: str, duration: Duration) -> int:
+    length = microseconds(duration, name)
+    if length <= 0:
+        raise InvalidValue(f"`{name}` must be positive; got {excerpt(duration)}. It says how far back records count.")
+    if length > MOST_LENGTH:
+        raise InvalidValue(f"`{name}` must be at most 36,000 years; got {excerpt(duration)}.")
+    return length
