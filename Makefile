@@ -6,6 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 DEV := $(VENV)/.stamp-dev
 BENCH := $(VENV)/.stamp-bench
+SERVERS := $(VENV)/.stamp-servers
 DOCS := $(VENV)/.stamp-docs
 NOTEBOOKS := $(VENV)/.stamp-notebooks
 ARGS ?=
@@ -16,8 +17,8 @@ export PYSPARK_PYTHON := $(CURDIR)/$(BIN)/python
 export PYSPARK_DRIVER_PYTHON := $(PYSPARK_PYTHON)
 
 .DEFAULT_GOAL := help
-.PHONY: help requirements venv test test-long test-site test-notebooks lint format wheel demo bench-quick bench docs \
-	docs-written docs-test docs-release clean
+.PHONY: help requirements venv test test-long test-site test-notebooks test-kafka test-postgres \
+	test-connect test-servers lint format wheel demo bench-quick bench docs docs-written docs-test docs-release clean
 
 help: ## list the tasks
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1  \2/p' Makefile | awk '{t = $$1; sub(/^[^ ]+ +/, ""); printf "make %-14s %s\n", t, $$0}'
@@ -36,6 +37,10 @@ $(BENCH): $(DEV)
 	$(BIN)/python -m pip install --quiet --group bench
 	@touch $@
 
+$(SERVERS): $(DEV)
+	$(BIN)/python -m pip install --quiet --group servers
+	@touch $@
+
 $(DOCS): $(DEV)
 	$(BIN)/python -m pip install --quiet --group docs
 	@touch $@
@@ -51,6 +56,18 @@ test: $(DEV) ## all tests but the long ones, in two processes
 
 test-long: $(DEV) ## the long tests only
 	$(BIN)/python -m pytest -m long $(ARGS)
+
+# Each in a process of its own: they need sessions that differ.
+test-kafka: $(SERVERS) ## Kafka to windows to Kafka, on a broker from Maven's artifacts
+	$(BIN)/python -m pytest -m servers -rs tests/test_kafka.py $(ARGS)
+
+test-postgres: $(SERVERS) ## a table in PostgreSQL that a stream keeps up to date
+	$(BIN)/python -m pytest -m servers -rs tests/test_postgres.py $(ARGS)
+
+test-connect: $(SERVERS) ## bounded input and a stream over Spark Connect
+	$(BIN)/python -m pytest -m servers -rs tests/test_connect.py $(ARGS)
+
+test-servers: test-kafka test-postgres test-connect ## all three; what cannot be had is skipped, with the reason
 
 lint: $(DEV) ## ruff and mypy
 	$(BIN)/ruff check .

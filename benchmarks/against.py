@@ -3,13 +3,10 @@
 import argparse
 import signal
 import sys
-from contextlib import ExitStack
 
-from benchmarks import ROOT
-from benchmarks.baselines.old_commit import Process, tree_of
+from benchmarks.baselines.old_commit import both
 from benchmarks.comparisons import old_commit
 from benchmarks.report import tables
-from benchmarks.workloads.workload import scratch
 
 
 def main() -> int:
@@ -25,10 +22,7 @@ def main() -> int:
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # stopped from outside, it still removes the work tree
     print(tables.markdown(old_commit.HEAD), flush=True)
     differs = False
-    with ExitStack() as stack:
-        trees = (ROOT, stack.enter_context(tree_of(options.commit)))
-        local = stack.enter_context(scratch())
-        now, then = (stack.enter_context(Process(tree, local)) for tree in trees)
+    with both(options.commit) as (now, then):
         for cells in old_commit.lines(now.run, then.run, options.only, options.turns, options.share):
             print(tables.line(cells), flush=True)
             differs |= "differ" in cells[3]

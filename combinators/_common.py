@@ -10,7 +10,7 @@ from typing import Any, ParamSpec, TypeAlias, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from slicing.aggregates.aggregate import Bound
+from slicing.aggregates.aggregate import Bound, Struct
 from slicing.aggregates.fields import FLOATS, INTEGERS, decimal_of
 from slicing.aggregates.guesses import written
 from slicing.errors import InvalidType
@@ -71,6 +71,10 @@ def printed(combinator: Callable[P, R]) -> Callable[P, R]:
     def call(*args: P.args, **kwargs: P.kwargs) -> R:
         given = [*map(written, args), *(f"{name}={written(value)}" for name, value in kwargs.items())]
         made = combinator(*args, **kwargs)
-        return replace(made, call=f"C.{combinator.__name__}({', '.join(given)})") if isinstance(made, Bound) else made
+        return (
+            replace(made, call=f"C.{combinator.__name__}({', '.join(given)})")
+            if isinstance(made, (Bound, Struct))
+            else made
+        )
 
     return call

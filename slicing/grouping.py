@@ -159,11 +159,7 @@ class Windowed:
     emission: Emission = ON_CLOSE
 
     def __repr__(self) -> str:
-        calls = (
-            ""
-            if self.windows.names is None
-            else ", ".join(f"{name}={each}" for name, each in zip(self.windows.names, self.windows.calls, strict=True))
-        )
+        windows = f"{self.windows}, long=True" if self.windows.names and not self.windows.wide else repr(self.windows)
         time = "" if self.time is None else f", time={written(self.time)}"
         options = [
             f".grace({show(self.grace_us)!r})" if self.grace_us else "",
@@ -172,7 +168,7 @@ class Windowed:
             f".late({self.late_output!r})" if self.late_output != COUNTS else "",
             f".emit({self.emission})" if self.emission != ON_CLOSE else "",
         ]
-        return f"{Grouped(self.df, self.keys)!r}.window({calls or self.windows}{time}){''.join(options)}"
+        return f"{Grouped(self.df, self.keys)!r}.window({windows}{time}){''.join(options)}"
 
     def __getattr__(self, name: str) -> Any:
         raise _no_method("a windowed grouping", name, OF_WINDOWED)

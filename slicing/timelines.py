@@ -31,9 +31,12 @@ _CELLS = {"final": ("3", "result"), "drained": ("0", "drained"), "merged": (_DAS
 
 
 class Drawing(str):
-    """A picture as SVG text, which notebooks show."""
+    """A picture as SVG text, which notebooks show; elsewhere write it to a file."""
 
     __slots__ = ()
+
+    def __repr__(self) -> str:
+        return f"<{len(self):,} characters of SVG>"
 
     def _repr_svg_(self) -> str:
         return str(self)

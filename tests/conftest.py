@@ -53,18 +53,26 @@ def fresh_workers(spark):
     settings.set("spark.python.worker.reuse", "true")
 
 
-def _start(root):
-    """Start a session that is ready soon rather than fast at last: a test runs little of anything for long.
+def _start(root, more=()):
+    """Start a session; `more` are options of this one."""
+    from pyspark.sql import SparkSession
+
+    builder = SparkSession.builder.master("local[2]").appName("tests")
+    for name, value in {**options(root), **dict(more)}.items():
+        builder = builder.config(name, value)
+    return builder.getOrCreate()
+
+
+def options(root):
+    """Those of a session that is ready soon rather than fast at last: a test runs little of anything for long.
 
     The JVM compiles once, without the second, costly compiler, and keeps all the code that it makes.
     """
-    from pyspark.sql import SparkSession
-
     from slicing.cli.session import LOCAL_CHECKPOINTS
 
     jvm = f"-Djava.io.tmpdir={root / 'tmp'} -XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m"
     state = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
-    options = {
+    return {
         "spark.driver.memory": "3g",
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
@@ -80,10 +88,6 @@ def _start(root):
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
     }
-    builder = SparkSession.builder.master("local[2]").appName("tests")
-    for name, value in options.items():
-        builder = builder.config(name, value)
-    return builder.getOrCreate()
 
 
 @pytest.fixture(autouse=True)

@@ -6,6 +6,7 @@ import math
 import statistics
 import subprocess
 import sys
+from contextlib import nullcontext
 from dataclasses import replace
 
 import pytest
@@ -14,18 +15,20 @@ pytest.importorskip("polars", reason="the packages of the group `bench` are not 
 pytest.importorskip("matplotlib", reason="the packages of the group `bench` are not installed")
 
 from benchmarks import ROOT, run
-from benchmarks.baselines import flink, old_commit, polars, polars_results
+from benchmarks.baselines import flink, old_commit, polars, polars_results, polars_rolling
 from benchmarks.baselines.floor import Floor
 from benchmarks.baselines.functions import FourFunctions, Untraceable, Welford
 from benchmarks.baselines.ours import Ours
 from benchmarks.baselines.spark import SparkWindow
-from benchmarks.comparisons import accounting, batch_bytes, cold_start, comparison, growth, registry
-from benchmarks.comparisons.comparison import TIME, Check, Comparison
+from benchmarks.comparisons import accounting, batch_bytes, comparison, growth, registry, since
+from benchmarks.comparisons.comparison import PROCESSOR, TIME, Check, Comparison
 from benchmarks.comparisons.old_commit import LINES, Counted, Timed, lines
+from benchmarks.comparisons.since import Since
 from benchmarks.report import asv, page, plots, ratios, results
 from benchmarks.report.growth import exponent
 from benchmarks.report.tables import markdown
 from benchmarks.running import bounded, session, streams, turns
+from benchmarks.running.processes import processor_seconds
 from benchmarks.running.run import Run
 from benchmarks.running.side import Settings, Side
 from benchmarks.workloads import workload as workloads
@@ -164,17 +167,19 @@ def without_spark(monkeypatch):
     monkeypatch.setattr(bounded, "run", run)
     monkeypatch.setattr(polars, "run", lambda *window: run("polars", *window))
     monkeypatch.setattr(polars_results, "run", run)
-    monkeypatch.setattr(cold_start, "runs", lambda kind: (MIXED, MIXED))
+    monkeypatch.setattr(polars_rolling, "run", lambda *window: run("polars", *window, ""))
     monkeypatch.setattr(comparison, "_difference", lambda check: ran.append(check))
+    monkeypatch.setattr(since, "_runs", lambda check: ran.append(check) or ((replace(MIXED, worker_mib=9.0),) * 2, ""))
     return ran
 
 
 @OF_ANY
 def test_every_comparison_runs_two_sides_and_checks_rows(compared, without_spark):
     found = compared.measured()
-    checks = [each for each in without_spark if isinstance(each, Check)]
-    assert checks or compared.name.endswith("Floor"), "nothing but the floor has rows of its own"
-    assert all(check.workload.total < 100_000 for check in checks), "rows are compared on a cut"
+    cuts = [each.workload for each in without_spark if isinstance(each, Check)]
+    cuts += [each.cut for each in without_spark if isinstance(each, Since)]
+    assert cuts or compared.name.endswith("Floor"), "nothing but the floor has rows of its own"
+    assert all(cut.total < 100_000 for cut in cuts), "rows are compared on a cut"
     # As long as a run is, so long is the fixed cost that the first one takes off; the other one is per byte.
     others = {"PolarsStream": 0.0, "PercentilesPerByte": 24 / (8 * 351)}
     assert found.ratio == pytest.approx(others.get(compared.name, 1.0), rel=0.01)
@@ -214,6 +219,7 @@ def test_no_ratio_of_any_comparison_whose_runs_were_stopped(compared, without_sp
     for module, name in ((streams, "run"), (streams, "faster"), (bounded, "run")):
         monkeypatch.setattr(module, name, lambda *_: stopped)
     monkeypatch.setattr(turns, "run", lambda *sides: (stopped,) * len(sides))
+    monkeypatch.setattr(since, "_runs", lambda _: ((stopped, stopped), ""))
     assert compared.measured().ratio is None
 
 
@@ -355,11 +361,28 @@ def test_page_shows_what_was_measured_and_what_was_not():
     assert lines[-1] == "Measured on 2 cores, Python 3."
 
 
-def test_page_shows_comparisons_with_flink_if_there_are_any():
-    ratio = replace(FASTER.measured(), name="FlinkDay", title="day / Flink")
-    assert f"## Flink SQL\n\n{page.FLINK}\n\n" in page.text([ratio])
-    assert "| day / Flink |" in page.text([ratio])
-    assert "Flink SQL" not in page.text([])
+@pytest.mark.parametrize(
+    ("name", "heading", "says"),
+    [("FlinkDay", "Flink SQL", page.FLINK), ("KafkaStreamsClose", "Kafka Streams", page.KAFKA_STREAMS)],
+)
+def test_page_shows_comparisons_made_by_hand_if_there_are_any(name, heading, says):
+    ratio = replace(FASTER.measured(), name=name, title="day / peer")
+    assert f"## {heading}\n\n{says}\n\n" in page.text([ratio])
+    assert "| day / peer |" in page.text([ratio])
+    assert heading not in page.text([])
+
+
+def test_processor_seconds_are_compared_per_record_and_without_the_broker():
+    sides = Run(9.0, 100, processor=10.0), Run(9.0, 1_000, processor=5.0)
+    assert PROCESSOR.ratio(*sides) == pytest.approx(20.0)
+    before = processor_seconds()
+    code = "import time; end = time.process_time() + 0.5\nwhile time.process_time() < end: pass\nprint(); input()"
+    with subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as busy:
+        busy.stdout.readline()
+        both, alone = processor_seconds(), processor_seconds(without=busy.pid)
+        busy.communicate(b"\n")
+    assert both - alone > 0.4
+    assert alone - before < 0.4
 
 
 def test_flink_reads_what_ours_reads_in_one_file_per_reader(tmp_path, monkeypatch):
@@ -534,6 +557,40 @@ def test_partials_of_a_key_are_compared_by_count(small):
     cells = line.compared(Tree(partials=(16.0, 8.0)).run, Tree(partials=(24.0, 8.0)).run, 1, 0.01)
     assert cells == ("two-layer", "2.00 / 1.00", "3.00 / 1.00", "0.750", "<= 1 (reached)")
     assert line.compared(Tree().run, Tree(partials=(0.0, 0.0)).run, 1, 0.01)[3] == "not counted then"
+
+
+@pytest.mark.parametrize(("bounded", "records"), [(False, 10), (True, 30)])
+def test_a_query_since_a_commit_is_judged_by_its_best_turn_and_by_memory_above_idle(
+    bounded, records, monkeypatch, tmp_path
+):
+    small = workloads.Workload("small", 10, 2, 60, 3)
+    asked, trees = [], {"now": [(1.0, 9, 40), (4.0, 8, 70), (2.0, 7, 60)], "then": [(1.0, 9, 30), (6.0, 9, 150)] * 2}
+
+    class Tree:
+        def __init__(self, name):
+            self.name = name
+
+        def watched(self, **query):
+            asked.append((self.name, query["path"], query.get("hashed", False), query.get("bounded", False)))
+            seconds, processor, mib = trees[self.name].pop(0)
+            return {"seconds": seconds, "processor": processor, "mib": mib, "rows": 10, "hashes": self.name[hashed:]}
+
+    monkeypatch.setattr(workloads, "FOLDER", tmp_path)
+    monkeypatch.setattr(since, "both", lambda commit: nullcontext((Tree("now"), Tree("then"))))
+    hashed = 4  # equal
+    query = Since("a commit", small, "5 minutes", "1 minute", "rows", bounded)
+    then, now = query.sides()
+    cut, whole = str(query.cut.path()), str(small.path())
+    each = [("now", whole, False, bounded), ("then", whole, False, bounded)]
+    assert asked == [("now", cut, True, bounded), ("then", cut, True, bounded), *each, *each]
+    assert query.difference() is None
+    assert (now.seconds, then.seconds, now.records, then.records) == (2.0, 1.0, records, records)
+    assert comparison.MEMORY.ratio(then, now) == (70 - 40) / (150 - 30)
+    assert now.note == "7 s of processors in all; a worker has 70 MiB at most, an idle one 40"
+    trees |= {"now": [(1.0, 9, 40)] * 3, "then": [(1.0, 9, 30)] * 3}
+    hashed = 0
+    other = replace(query, turns=1)
+    assert other.difference() == "rows differ: their hashes sum to another value"
 
 
 def test_lines_are_chosen_by_a_part_of_their_name(monkeypatch):

@@ -19,6 +19,7 @@ from slicing import (
     on_update,
     processing_time,
     session,
+    sliding,
     tumbling,
     unbounded,
 )
@@ -184,6 +185,12 @@ def test_sessions_and_what_never_closes():
     ordered = draw(counting(3, 2, order_by="ts"), ["12:25", "12:00", "12:08", "12:03"])
     assert [row[0] for row in minutes(rows(ordered))] == [(0, 3), (3, 25)]
     assert counting(2)._repr_svg_() is None
+    near = draw(
+        sliding("10 minutes", unit="1 minute"), [["12:14"], ["12:30"], ["12:31"], ["12:13", "12:16"]], "8 minutes"
+    )
+    assert minutes(rows(near)) == [((4, 15), "2", "1", "final")]
+    assert [each["data-fate"] for each in read(near, "fate")][-2:] == ["late", "partly"]
+    assert sliding("10 minutes")._repr_svg_() is None
     totals = draw(unbounded(), BATCHES, "2 minutes", emit=on_update())
     assert [each["data-records"] for each in read(totals, "out")] == ["3", "5", "7", "9"]
     with pytest.raises(InvalidValue, match="no windows without records"):
@@ -224,6 +231,7 @@ def test_pictures_are_well_formed_and_stand_alone():
     for window in KINDS.values():
         drawn = window._repr_svg_()
         assert draw(window) == drawn == draw(window)._repr_svg_(), "the same picture each time"
+        assert repr(draw(window)) == f"<{len(drawn):,} characters of SVG>"
         assert not re.search(r"url\(|href|@import|<script", drawn)
         assert set(re.findall(r"var\(--(\w+)\)", drawn)) <= COLOURS.keys()
         assert "prefers-color-scheme:dark" in drawn

@@ -109,6 +109,17 @@ def test_times_that_cannot_be_are_beside_the_other_counters_where_they_are_obser
     assert micro_batch(report(observedMetrics={"implausible: ts 1": {"implausible": 3}})) is None
 
 
+def test_reports_over_spark_connect_say_the_same():
+    """What a server of 4.3 sends: metrics with their schema, and no total of the sources."""
+    name = "slicing: n in tumbling('1 hour') of ts"
+    schema = {"type": "struct", "fields": [{"name": each, "type": "long", "nullable": False} for each in COUNTS]}
+    source = {"description": "", "startOffset": "", "endOffset": "", "latestOffset": "", "inputRowsPerSecond": 1.0}
+    sources = [{**source, "processedRowsPerSecond": 1.0, "numInputRows": count} for count in (19_000, 1_000)]
+    connected = report(observedMetrics={name: {"values": list(COUNTS.values()), "schema": schema}}, sources=sources)
+    connected["numInputRows"] = None
+    assert micro_batch(connected) == micro_batch(report())
+
+
 @pytest.mark.parametrize("event_time", [{}, {"watermark": "1970-01-01T00:00:00.000Z"}])
 def test_before_there_is_a_watermark(event_time):
     found = micro_batch(report(eventTime=event_time))

@@ -14,7 +14,7 @@ from oracle import moment
 from test_sharing import EVERYTHING
 
 import combinators as C
-from slicing import cumulating, hopping, tumbling, unbounded
+from slicing import cumulating, hopping, sliding, tumbling, unbounded
 from slicing.aggregates.fields import Field, arrow_type
 from slicing.aggregates.kernels import kernel
 from slicing.assembly.choice import EAGER, choose
@@ -25,8 +25,9 @@ from slicing.emission.emission import early, on_change, on_close, on_update
 from slicing.engines.shared import SharedBucket, UnsharedBucket
 from slicing.errors import StateMismatch
 from slicing.explain.plan import Plan
+from slicing.explain.sliding import SlidingPlan
 from slicing.spark.output import flat_late_partials, flat_windows
-from slicing.spark.strategy import Mixed, Shared, Sliced, Totals, not_before, strategy
+from slicing.spark.strategy import Mixed, Placed, Shared, SharedPlaced, Sliced, Totals, not_before, strategy
 from slicing.state import memory
 from slicing.state.fingerprint import PARTIALS, fingerprint_of
 from slicing.state.store import MemoryStore
@@ -73,7 +74,9 @@ class Windowed(Line):
         shape = Shape(windows.family, (Field("key", "bigint"),), kernels)
         trees = tuple(choose(each, family) for family in windows.family.families for each in kernels)
         made = strategy(shape, trees, arguments, windows)
-        if plain and not isinstance(made, Totals):
+        if plain and isinstance(made, SharedPlaced):
+            made = Placed(shape, trees, arguments)
+        elif plain and not isinstance(made, Totals):
             made = Sliced(shape, trees, arguments, windows.wide)
         columns = [list(bound.inputs) for bound in results.values()]
         self.results, self.strategy, self.emission, self.grace = results, made, emission or on_close(), grace
@@ -149,6 +152,27 @@ def test_rows_and_late_rows_are_those_of_results_with_fields_of_their_own(name, 
     assert sum(len(refused) for _, refused, _ in found) > 5
     assert sum(some for _, _, (_, some) in found) > 0
     assert not shared.store.pages or emission in ("ticks", "counted")
+
+
+@pytest.mark.parametrize("emission", ["close", "update", "newest", "corrections", "discarding"])
+def test_sliding_windows_share_fields_too(emission):
+    """Their rows, late rows and what another process goes on with; and the plan says what is shared."""
+    batches, window = late(micro_batches(7, 12)), sliding("3 seconds", unit="1 second")
+    shared, plain = (Windowed(EVERYTHING, window, EMISSIONS[emission], alone, grace=GRACE) for alone in (False, True))
+    assert isinstance(shared.strategy, SharedPlaced)
+    found = run(shared, batches, held=False)
+    assert found == run(plain, batches, held=False)
+    assert sum(len(rows) for rows, _, _ in found) > 20
+    assert sum(len(refused) for _, refused, _ in found) > 5
+    assert not shared.store.pages
+    shape, trees = shared.strategy.shape, shared.strategy.trees
+    plans = [
+        SlidingPlan(window, shape, trees, True, 1, 1, sharing=each.sharing)
+        for each in (shared.strategy, plain.strategy)
+    ]
+    assert plans[0].state_bytes_per_key < plans[1].state_bytes_per_key
+    assert "fields of" in str(plans[0])
+    assert "fields of" not in str(plans[1])
 
 
 @pytest.mark.parametrize("emission", ["update", "newest", "ticks", "counted"])

@@ -5,15 +5,19 @@ import lzma
 import random
 import time
 
+import numpy as np
 import pytest
 from golden import open_sliding as golden
-from oracle import CASES, CountingStore, block_of, moment, seeds, shape_of
+from oracle import CASES, Case, CountingStore, block_of, moment, seeds, shape_of
 from sliding import World, stream, windows_of
 
+from slicing import Aggregate, group_by, tumbling
 from slicing.assembly import places
-from slicing.emission.emission import on_close, on_update
+from slicing.emission.emission import ON_CLOSE, early, on_change, on_close, on_update
 from slicing.engines.sliding import INSTANTS, SlidingBucket
 from slicing.errors import InvalidType, InvalidValue, StateMismatch
+from slicing.explain.sliding import SlidingPlan
+from slicing.spark.strategy import not_before
 from slicing.state.fingerprint import fingerprint_of
 from slicing.windows.sliding import sliding
 
@@ -247,3 +251,85 @@ def test_a_call_says_what_it_is():
         sliding("1 second", right="no")
     with pytest.raises(InvalidType, match="needs a unit"):
         sliding(10)
+
+
+def plan_of(*names, streaming=True, emission=ON_CLOSE, **options):
+    window = sliding("10 minutes", **options)
+    shape = shape_of(window.family, [CASES[name] for name in names], ("bigint",))
+    return SlidingPlan(window, shape, ("places",) * len(names), streaming, 4, 2, emission)
+
+
+def test_a_plan_says_what_sliding_windows_cost():
+    text = " ".join(str(plan_of("sum", "variance")).split())
+    assert "sliding('10 minutes') on a stream" in text
+    assert "2 for each distinct time of a key at most" in text
+    assert "a partial for each key and time, floored to 1 millisecond" in text
+    assert "places records decide which windows there are" in text
+    assert "per record, at most 1 read, 2 writes 1 read, 1 write for each of its windows" in text
+    assert "rows held by the process 0 reads, 2 writes" in text
+    assert "per window of m times: result0 0 combines" in text
+    assert "per window of m times: result1 2 log2(m) combines at most" in text
+    assert "1 row for each time of the last 10 minutes" in text
+    assert plan_of("sum").state_bytes_per_key == 24 + 20
+    left = str(plan_of("sum", right=False, streaming=False))
+    assert "1 for each time of a key" in left
+    assert "1 through the shuffle" in left
+    assert "floored to 1 microsecond" in left
+    assert plan_of("sum", streaming=False).state_bytes_per_key == 0
+
+
+def test_few_combines_for_a_window():
+    """For each row of what a window may hold, and for each window, log2 of its times, as the plan says."""
+    count, calls = 64, []
+
+    def combine(a, b):
+        calls.append(len(a))
+        return np.maximum(a, b)
+
+    highest = Aggregate(lambda: -1, lambda acc, v: v, combine, columns=True, laws=False)
+    shape = shape_of(sliding("15 milliseconds", right=False).family, [Case(highest, max)])
+    block = block_of(shape, [Case(highest, max)], [(1000 * at, 1, at) for at in range(count)])
+    calls.clear()
+    rows = places.by_key(shape, block)
+    (frame,) = places.assemble_places(shape, rows, places.places(shape.slicing, rows))
+    assert frame.partials[0][0].tolist() == list(range(count))
+    assert sum(calls) <= 2 * 4 * count
+
+
+@pytest.mark.parametrize(
+    ("tree", "emission", "words"),
+    [
+        ("eager", ON_CLOSE, "from the times that are there"),
+        ("two_layer", ON_CLOSE, "got `two_layer`"),
+        ("auto", on_change(), "have none"),
+        ("auto", early(records=3), "also makes sliding windows"),
+        ("auto", early(every="1 second"), "also makes sliding windows"),
+    ],
+)
+def test_what_has_no_meaning_is_refused(tree, emission, words):
+    pytest.importorskip("pyspark")
+    from slicing.spark.kinds import check_kind
+
+    with pytest.raises(InvalidValue, match=words):
+        check_kind(None, sliding("1 second"), tree, False, emission)
+    check_kind(None, sliding("1 second"), "auto", True, on_update(latest_only=True))
+    with pytest.raises(InvalidValue, match="shares no slices with other windows, as records decide which"):
+        group_by(None).window(sliding("1 second"), tumbling("1 minute"), time="ts")
+
+
+def test_by_the_clock_what_comes_is_not_before_what_has_come():
+    """A clock that steps back makes nothing late: its records have the time that the bucket has seen."""
+    window = sliding("5 milliseconds")
+    world = World(window)
+    shown = []
+    for clock, count in ((10, 2), (12, 1), (8, 3), (30, 1)):
+        bucket = world.bucket()
+        blocks = world.shipped([(1000 * clock, 1, 1)] * count)
+        late = bucket.add([not_before(world.shape, block, bucket.head.watermark) for block in blocks])
+        assert (late.all, late.some) == (0, 0)
+        shown += world.rows(bucket.close(moment(clock))).items()
+    assert [(place[2] // 1000, place[3] // 1000, row[0][0]) for place, row in shown] == [
+        (5, 11, 2),
+        (7, 13, 6),
+        (11, 17, 4),
+    ]

@@ -507,6 +507,27 @@ def test_groups_are_folded_by_rows_a_piece_at_a_time(monkeypatch):
             assert_same(*made, records)
 
 
+def test_partials_are_joined_by_rows_a_piece_at_a_time_and_only_where_there_are_several(monkeypatch):
+    """Those that outgrow 64 bits among them, and where `combine` raises in a late piece."""
+    monkeypatch.setattr("slicing.aggregates.tracing.kernel.PIECE", 4)
+    seen = []
+
+    def joining(a, b):
+        seen.append((a, b))
+        return a * LIMIT[0] + b if b != 13 else 1 // 0
+
+    rows, other = both(Aggregate(lambda: 0, lambda acc, v: acc + v, joining))
+    starts = np.array([0, 1, 3, 4, 9, 10, 11, 13, 14, 15, 16])
+    for partials in ([*range(20, 40)], [2**70, *range(17), 2**90, 1], [5] * 11 + [13] * 9, [13] * 20):
+        made = []
+        for kernel in (rows, other):
+            seen.clear()
+            made.append((outcome(_reduced, kernel, partials, starts), list(seen)))
+        assert made[0] == made[1]
+    assert objects(other, other.reduce(held(other, [13, 7, 13]), np.array([0, 1, 2]))) == [13, 7, 13]
+    assert other.reduce(other.spread(0), np.zeros(0, dtype=np.int64))[0].size == 0
+
+
 def test_partials_of_numbers_are_columns_between_calls():
     made = kernels.kernel("mine", Aggregate(lambda: (0, 0.0), lambda acc, v: (acc[0] + LIMIT[0], v), lambda a, b: b))
     partials = made.fold([np.arange(50.0)], np.arange(50), 50)

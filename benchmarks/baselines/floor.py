@@ -1,7 +1,8 @@
 """The floor: the stages of our stream with all work taken out, so that what is left is Spark's and the transport's.
 
 Records go to Python and are dropped there, one small row per bucket goes through the shuffle, a bucket reads and writes
-its header and sets a timer, and rows that were made beforehand come back: as many and of the same columns as ours.
+its header and sets a timer, and rows that were made beforehand come back: as many and of the same columns as ours. The
+floor of bounded input is the same without state.
 """
 
 from collections.abc import Iterable, Iterator
@@ -33,15 +34,37 @@ class Floor:
 
     def __call__(self, frame: DataFrame, size: str, advance: str) -> DataFrame:
         """Rows with the columns of `Ours`."""
-        spark = frame.sparkSession
-        partitions = int(spark.conf.get("spark.sql.shuffle.partitions") or 1)
-        buckets = labels(spark, partitions, partitions)
-        blocks = frame.select("ts", "key", "v").mapInArrow(Drop(buckets), SHIPPED)
+        blocks, buckets = _dropped(frame)
         flat = blocks.groupBy("bucket").transformWithStateInPandas(
-            Idle(self.rows // partitions), FLAT, outputMode="Append", timeMode="EventTime"
+            Idle(self.rows // buckets), FLAT, outputMode="Append", timeMode="EventTime"
         )
-        window = window_struct(F.col("start"), F.col("start") + microseconds(size, "size"))
-        return flat.select("key", window, "records", "total")
+        return _windows(flat, size)
+
+
+@dataclass(frozen=True)
+class BoundedFloor:
+    """A bounded query that puts out `rows` rows, whatever it reads."""
+
+    rows: int
+
+    def __call__(self, frame: DataFrame, size: str, advance: str) -> DataFrame:
+        """Rows with the columns of `Ours`."""
+        blocks, buckets = _dropped(frame)
+        grouped = blocks.repartition("bucket").sortWithinPartitions("bucket")
+        return _windows(grouped.mapInArrow(PutOut(self.rows // buckets), FLAT), size)
+
+
+def _dropped(frame: DataFrame) -> tuple[DataFrame, int]:
+    """What is left of records before the shuffle, and for how many buckets."""
+    spark = frame.sparkSession
+    partitions = int(spark.conf.get("spark.sql.shuffle.partitions") or 1)
+    buckets = labels(spark, partitions, partitions)
+    return frame.select("ts", "key", "v").mapInArrow(Drop(buckets), SHIPPED), partitions
+
+
+def _windows(flat: DataFrame, size: str) -> DataFrame:
+    window = window_struct(F.col("start"), F.col("start") + microseconds(size, "size"))
+    return flat.select("key", window, "records", "total")
 
 
 @dataclass(frozen=True)
@@ -56,6 +79,22 @@ class Drop:
             pass
         columns = [pa.array(self.buckets, pa.int32()), pa.array([b""] * len(self.buckets))]
         yield pa.RecordBatch.from_arrays(columns, ["bucket", "block"])
+
+
+@dataclass(frozen=True)
+class PutOut:
+    """The second stage of bounded input: so many rows for every bucket."""
+
+    rows: int
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Rows that say nothing."""
+        buckets = {bucket for batch in batches for bucket in batch["bucket"].to_pylist()}
+        column = pa.array(np.arange(FRAME_ROWS))
+        frame = pa.RecordBatch.from_arrays([column] * 4, ["key", "start", "records", "total"])
+        for _ in buckets:
+            for start in range(0, self.rows, FRAME_ROWS):
+                yield frame.slice(0, min(FRAME_ROWS, self.rows - start))
 
 
 class Idle(StatefulProcessor):

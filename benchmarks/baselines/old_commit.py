@@ -1,15 +1,18 @@
-"""Ours as it was: a work tree of a commit, and a process for each tree that runs streams when it is told to."""
+"""Ours as it was: a work tree of a commit, and a process for each tree that runs queries when it is told to."""
+
+from __future__ import annotations
 
 import json
 import os
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, Self
 
 from benchmarks import ROOT
+from benchmarks.running.processes import processor_seconds, workers
 from benchmarks.running.session import OPTIONS
 from benchmarks.running.side import CORES
 from benchmarks.workloads.workload import scratch
@@ -35,6 +38,16 @@ def _git(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(["git", *arguments], cwd=ROOT, capture_output=True, text=True)
 
 
+@contextmanager
+def both(commit: str) -> Iterator[tuple[Process, Process]]:
+    """Processes of this tree and of that of a commit. Raises ValueError if there is no such commit."""
+    with ExitStack() as stack:
+        trees = (ROOT, stack.enter_context(tree_of(commit)))
+        local = stack.enter_context(scratch())
+        now, then = (stack.enter_context(Process(tree, local)) for tree in trees)
+        yield now, then
+
+
 class Process:
     """A Spark session over the packages of a tree; it does nothing while it is not asked."""
 
@@ -56,8 +69,16 @@ class Process:
         found = self._answer()["ready"]
         assert Path(found).is_relative_to(tree), f"{found} is not of {tree}"
 
+    def watched(self, **query: Any) -> dict[str, Any]:
+        """As `run`, with `mib`, the peak of the largest Python worker, and the `processor` seconds of all processes."""
+        with workers(self.running.pid) as peaks:
+            before = processor_seconds(self.running.pid)
+            found = self.run(**query)
+            processor = processor_seconds(self.running.pid) - before
+        return found | {"mib": max(peaks.values(), default=0.0), "processor": processor}
+
     def run(self, **stream: Any) -> dict[str, Any]:
-        """What a stream took; the arguments are those of `stream` in the job."""
+        """What a query took; the arguments are those of `stream` in the job, or with `bounded` those of `bounded`."""
         assert self.running.stdin is not None
         self.running.stdin.write(f"{json.dumps(stream)}\n")
         self.running.stdin.flush()

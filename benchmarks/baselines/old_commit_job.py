@@ -1,7 +1,7 @@
-"""Streams of `slicing` as it is in some tree, in a process of its own: `benchmarks.baselines.old_commit` starts it.
+"""Queries of `slicing` as it is in some tree, in a process of its own: `benchmarks.baselines.old_commit` starts it.
 
-`PYTHONPATH=TREE python -P old_commit_job.py`. Each line that it reads is a stream to run to the end, in JSON, and each
-line that it writes what the stream took. It uses nothing but what users use, and nothing of this project's benchmarks:
+`PYTHONPATH=TREE python -P old_commit_job.py`. Each line that it reads is a query to run to the end, in JSON, and each
+line that it writes what the query took. It uses nothing but what users use, and nothing of this project's benchmarks:
 they are of another tree.
 """
 
@@ -9,8 +9,9 @@ import json
 import statistics
 import sys
 import tempfile
+import time
 
-from pyspark.sql import SparkSession
+from pyspark.sql import Observation, SparkSession
 from pyspark.sql import functions as F
 
 import combinators as C
@@ -29,7 +30,8 @@ def main(options):
     spark = builder.getOrCreate()
     answer({"ready": slicing.__file__})
     for line in sys.stdin:
-        answer(stream(spark, **json.loads(line)))
+        query = json.loads(line)
+        answer((bounded if query.pop("bounded", False) else stream)(spark, **query))
     spark.stop()
 
 
@@ -55,16 +57,15 @@ def stream(
 ):
     """Medians of the `last` micro-batches; `hashed` also sums the hashes of all rows, which takes time.
 
-    `functions` are those of combinators, or "rows" for plain ones that cannot be traced.
+    `functions` are those of combinators, or "plain" ones, or "rows" for plain ones that cannot be traced.
     """
     source = (
         spark.readStream.schema(schema).option("maxFilesPerTrigger", files).parquet(path).withWatermark("ts", delay)
     )
     windowed = group_by(source, "key").window(hopping(size, advance), time="ts").assemble(tree).emit(EMISSIONS[mode]())
-    out = windowed.aggregate(records=C.count(), total=C.sum(column)) if functions == "columns" else by_rows(windowed)
+    out = aggregated(windowed, functions, column)
     if hashed:
-        rows = F.xxhash64("key", "window", "records", "total").cast("decimal(38,0)")
-        out = out.observe("made", F.count("*").alias("count"), F.sum(rows).cast("string").alias("hashes"))
+        out = out.observe("made", *made_of())
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as checkpoint:
         writer = out.writeStream.format("noop").outputMode(mode).option("checkpointLocation", checkpoint)
         running = writer.trigger(availableNow=True).start()
@@ -80,17 +81,42 @@ def stream(
     }
 
 
-def by_rows(windowed):
-    """Count and sum by functions that read a list, which may change."""
+def bounded(spark, path, schema, size, advance, hashed=False, functions="columns"):
+    """Seconds of a bounded query; the arguments are those of `stream`."""
+    windowed = group_by(spark.read.schema(schema).parquet(path), "key").window(hopping(size, advance), time="ts")
+    out, made = aggregated(windowed, functions, "v"), Observation("made")
+    if hashed:
+        out = out.observe(made, *made_of())
+    start = time.monotonic()
+    out.write.format("noop").mode("overwrite").save()
+    seconds = time.monotonic() - start
+    found = made.get if hashed else {"count": 0, "hashes": 0}
+    return {"seconds": seconds, "rows": found["count"], "hashes": str(found["hashes"])}
+
+
+def made_of():
+    """How many rows there are, and the sum of their hashes."""
+    rows = F.xxhash64("key", "window", "records", "total").cast("decimal(38,0)")
+    return F.count("*").alias("count"), F.sum(rows).cast("string").alias("hashes")
+
+
+def aggregated(windowed, functions, column):
+    """Count and sum, by some functions; those that are called by rows read a list, which may change."""
+    if functions == "columns":
+        return windowed.aggregate(records=C.count(), total=C.sum(column))
     unit = [1]
-    out = windowed.aggregate(
-        lambda: (0, 0),
+    plain = (
+        lambda acc, v: (acc[0] + 1, acc[1] + v),
+        lambda a, b: (a[0] + b[0], a[1] + b[1]),
+        lambda a, b: (a[0] - b[0], a[1] - b[1]),
+    )
+    untraceable = (
         lambda acc, v: (acc[0] + unit[0], acc[1] + v),
         lambda a, b: (a[0] + b[0] * unit[0], a[1] + b[1]),
         lambda a, b: (a[0] - b[0] * unit[0], a[1] - b[1]),
-        value="v",
-        partial="n long, total long",
     )
+    chosen = {"plain": plain, "rows": untraceable}[functions]
+    out = windowed.aggregate(lambda: (0, 0), *chosen, value=column, partial="n long, total long")
     return out.select("key", "window", F.col("value.n").alias("records"), "value.total")
 
 

@@ -106,9 +106,12 @@ class OurCounting:
 class OurSliding:
     """Count and sum of a long in a window for each distinct time of a key; `size` is the difference."""
 
+    unit: str = "1 microsecond"
+
     def __call__(self, frame: DataFrame, size: str, advance: str) -> DataFrame:
         """Windows that end with a record, with columns `records` and `total`."""
-        windowed = group_by(frame, *keys_of(frame)).window(sliding(size, right=False), time="ts")
+        window = sliding(size, unit=self.unit, right=False)
+        windowed = group_by(frame, *keys_of(frame)).window(window, time="ts")
         return windowed.aggregate(records=C.count(), total=C.sum("v"))
 
 

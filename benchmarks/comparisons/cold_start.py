@@ -14,21 +14,16 @@ import tempfile
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cache
 
 from benchmarks import ROOT
 from benchmarks.baselines.ours import Ours
 from benchmarks.baselines.spark import SparkWindow
-from benchmarks.comparisons.comparison import TIME, Comparison
-from benchmarks.comparisons.shared import dense, hourly
 from benchmarks.running.processes import processor_seconds
-from benchmarks.running.run import Run
 from benchmarks.running.session import configured, stop
 from benchmarks.running.side import Settings
 from benchmarks.workloads.inputs import DENSE, HOUR, MINUTE
 
 KINDS, SIDES = ("stream", "bounded"), ("Spark", "ours")
-TURNS = 3
 
 
 @dataclass(frozen=True)
@@ -78,22 +73,6 @@ def measured(kind: str, side: str, options: Mapping[str, str]) -> Cold:
     return Cold(**json.loads(done.stdout.splitlines()[-1]))
 
 
-@cache
-def runs(kind: str, turns: int = TURNS) -> tuple[Run, Run]:
-    """Spark's and ours: the median of turns."""
-    found: dict[str, list[Cold]] = {side: [] for side in SIDES}
-    for _ in range(turns):
-        for side in SIDES:
-            found[side].append(measured(kind, side, {}))
-    return tuple(_run(found[side]) for side in SIDES)  # type: ignore[return-value]
-
-
-def _run(colds: list[Cold]) -> Run:
-    spent = statistics.median(each.processor for each in colds)
-    seconds = statistics.median(each.seconds for each in colds)
-    return Run(seconds, DENSE.records, note=f"cold, in a process of its own; {spent:.0f} s of processors")
-
-
 def table(options: Mapping[str, str], turns: int = 1) -> list[str]:
     """Lines with seconds and processor seconds of both sides, and their ratios."""
     lines = []
@@ -104,26 +83,6 @@ def table(options: Mapping[str, str], turns: int = 1) -> list[str]:
             ratio = ours[name] / spark[name]
             lines.append(f"{kind:8} {name:10} Spark {spark[name]:6.2f}  ours {ours[name]:6.2f}  ratio {ratio:5.2f}")
     return lines
-
-
-BENCHMARKS = (
-    Comparison(
-        "ColdStream",
-        "first micro-batch of a new program, 200,000 records, R = 60 / Spark window()",
-        sides=lambda: runs("stream"),
-        checks=(hourly(),),
-        goal=1.3,
-        measure=TIME,
-    ),
-    Comparison(
-        "ColdBounded",
-        "first bounded query of a new program, 200,000 records, R = 60 / Spark window()",
-        sides=lambda: runs("bounded"),
-        checks=(dense(),),
-        goal=1.2,
-        measure=TIME,
-    ),
-)
 
 
 def main(arguments: list[str]) -> None:

@@ -45,8 +45,27 @@ class Measure:
 
 FASTER = Measure("times faster", True, lambda baseline, ours: baseline.per_record / ours.per_record)
 TIME = Measure("x its time", False, lambda baseline, ours: ours.per_record / baseline.per_record)
+MEMORY = Measure(
+    "x its memory",
+    False,
+    lambda baseline, ours: (ours.worker_mib - ours.idle_mib) / (baseline.worker_mib - baseline.idle_mib),
+)
+"""Of the largest Python worker, above one that is idle."""
+PROCESSOR = Measure(
+    "times fewer processor seconds",
+    True,
+    lambda baseline, ours: baseline.processor / baseline.records / (ours.processor / ours.records),
+)
+"""Per record, where the sides use their cores in different ways."""
 BYTES_READ = Measure("x its bytes", False, lambda baseline, ours: ours.read_bytes / baseline.read_bytes)
 """Of the state store, in a micro-batch."""
+
+
+class Checked(Protocol):
+    """What must hold for a ratio to mean something."""
+
+    def difference(self) -> str | None:
+        """What differs, or None."""
 
 
 @dataclass(frozen=True)
@@ -90,7 +109,7 @@ class Comparison:
     name: str
     title: str
     sides: Callable[[], tuple[Run, Run]]
-    checks: tuple[Check, ...]
+    checks: tuple[Checked, ...]
     goal: float | None = None
     measure: Measure = FASTER
 

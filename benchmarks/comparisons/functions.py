@@ -4,13 +4,15 @@ import statistics
 import time
 from dataclasses import dataclass
 
+from benchmarks.baselines.floor import BoundedFloor
 from benchmarks.baselines.functions import FourFunctions, Untraceable, Welford
 from benchmarks.baselines.ours import Ours
 from benchmarks.baselines.query import Query
 from benchmarks.baselines.spark import SparkWindow
 from benchmarks.baselines.spark_results import SparkResults
-from benchmarks.comparisons.comparison import BOUNDED, TIME, Check, Comparison
+from benchmarks.comparisons.comparison import BOUNDED, FASTER, MEMORY, TIME, Check, Comparison, Measure
 from benchmarks.comparisons.shared import hourly
+from benchmarks.comparisons.since import Since
 from benchmarks.report import results
 from benchmarks.running import bounded, turns
 from benchmarks.running.run import Run
@@ -18,6 +20,10 @@ from benchmarks.running.side import CORES, WARM, Side
 from benchmarks.workloads.inputs import DAY, DAY_CUT, HOUR, MINUTE
 
 _TIMES = 15
+BEFORE = "1cbd9b4"
+"""The commit before functions were traced; partials of functions by rows were Python's objects between calls too."""
+BY_ROWS = Since(BEFORE, DAY, HOUR, MINUTE, "rows")
+BOUNDED_PLAIN = Since(BEFORE, DAY, HOUR, MINUTE, "plain", bounded=True)
 
 
 def _sides(*queries: Query) -> tuple[Run, Run]:
@@ -25,8 +31,20 @@ def _sides(*queries: Query) -> tuple[Run, Run]:
     return baseline, ours
 
 
+def _bounded(baseline: Query, ours: Query) -> tuple[Run, Run]:
+    return bounded.run(baseline, DAY, HOUR, MINUTE), bounded.run(ours, DAY, HOUR, MINUTE)
+
+
+def _above_floor(ours: Query) -> tuple[Run, Run]:
+    return _bounded(BoundedFloor(bounded.run(ours, DAY, HOUR, MINUTE).rows), ours)
+
+
 def _check(ours: Query, theirs: Query | None = None, how: str = "streams") -> Check:
     return Check(ours, theirs or SparkWindow(), DAY_CUT, HOUR, MINUTE, how)
+
+
+def _since(name: str, title: str, since: Since, goal: float, measure: Measure = FASTER) -> Comparison:
+    return Comparison(name, f"{title} / the same at {BEFORE}", since.sides, (since,), goal, measure)
 
 
 @dataclass(frozen=True)
@@ -79,12 +97,26 @@ BENCHMARKS = (
     Comparison(
         "FourFunctionsBounded",
         "day, bounded, R = 60, four plain functions, traced / row by row",
-        sides=lambda: (
-            bounded.run(FourFunctions(columns=False), DAY, HOUR, MINUTE),
-            bounded.run(FourFunctions(), DAY, HOUR, MINUTE),
-        ),
+        sides=lambda: _bounded(FourFunctions(columns=False), FourFunctions()),
         checks=(_check(FourFunctions(), how=BOUNDED), _check(FourFunctions(columns=False), how=BOUNDED)),
         goal=5.0,
     ),
+    Comparison(
+        "FourFunctionsBoundedSum",
+        "day, bounded, R = 60, four plain functions, traced / columnar sum",
+        sides=lambda: _bounded(Ours(), FourFunctions()),
+        checks=(_check(FourFunctions(), how=BOUNDED), _check(Ours(), how=BOUNDED)),
+        measure=TIME,
+    ),
+    Comparison(
+        "FourFunctionsBoundedFloor",
+        "day, bounded, R = 60, four plain functions, traced / the same stages and as many rows without any work",
+        sides=lambda: _above_floor(FourFunctions()),
+        checks=(),
+        measure=TIME,
+    ),
+    _since("ByRowSince", "day, R = 60, four functions that are not traceable", BY_ROWS, 2.0),
+    _since("ByRowMemory", "day, R = 60, four functions that are not traceable", BY_ROWS, 0.5, MEMORY),
+    _since("BoundedSince", "day, bounded, R = 60, four plain functions, traced", BOUNDED_PLAIN, 5.0),
     Building(FourFunctions(), FourFunctions(columns=False), "Building", "building a query, more by tracing"),
 )

@@ -38,7 +38,7 @@ class Timed:
         files = {"path": str(workload.path()), "files": workload.parts, "schema": workload.schema}
         files["functions"] = self.functions
         window = {"delay": "5 seconds", "size": self.size, "advance": self.advance, "last": workload.batches - 2}
-        if differs := _difference(*(run(**files, **window, hashed=True) for run in (now, then))):
+        if differs := difference(*(run(**files, **window, hashed=True) for run in (now, then))):
             return (self.name, "", "", differs, "")
         taken = [[run(**files, **window)["seconds"] for run in (now, then)] for _ in range(turns)]
         ours, theirs = (min(column) for column in zip(*taken, strict=True))
@@ -66,7 +66,7 @@ class Counted:
             both = [run(path=str(folder), files=1, schema=SCHEMA, **window, **query) for run in (now, then)]
         counts = [[count / keys for count in found["partials"]] for found in both]
         cells = (f"{read:.2f} / {written:.2f}" for read, written in counts)
-        if differs := _difference(*both) or ("" if sum(counts[1]) else "not counted then"):
+        if differs := difference(*both) or ("" if sum(counts[1]) else "not counted then"):
             return (self.name, *cells, differs, "")
         return (self.name, *cells, *_judged(*map(sum, counts), self.goal))
 
@@ -97,8 +97,8 @@ def _judged(ours: float, theirs: float, goal: float) -> tuple[str, str]:
     return f"{ours / theirs:.3f}", f"<= {goal:g} ({verdict})"
 
 
-def _difference(now: dict[str, Any], then: dict[str, Any]) -> str:
-    """How rows differ, or nothing."""
+def difference(now: dict[str, Any], then: dict[str, Any]) -> str:
+    """How the rows of two trees differ, or nothing."""
     if not now["rows"]:
         return "no rows at all"
     if now["rows"] != then["rows"]:

@@ -8,14 +8,15 @@ from pathlib import Path
 
 
 @contextmanager
-def workers() -> Iterator[dict[int, float]]:
-    """MiB that each Python worker of this process has had at most, looked up four times a second."""
+def workers(root: int | None = None) -> Iterator[dict[int, float]]:
+    """MiB that each Python worker of a process, this one by default, has had at most, looked up four times a second."""
+    root = root or os.getpid()
     seen: dict[int, float] = {}
     done = threading.Event()
 
     def watch() -> None:
         while not done.wait(0.25):
-            for process in _descendants(os.getpid()):
+            for process in _descendants(root):
                 _note(process, seen)
 
     watcher = threading.Thread(target=watch, daemon=True)
@@ -27,10 +28,13 @@ def workers() -> Iterator[dict[int, float]]:
         watcher.join()
 
 
-def processor_seconds() -> float:
-    """Processor time of this process and all below it so far, those that have ended included."""
-    ticks = 0
-    for process in [os.getpid(), *_descendants(os.getpid())]:
+def processor_seconds(root: int | None = None, without: int | None = None) -> float:
+    """Processor time of a process, this one by default, and all below it so far, those that have ended included.
+
+    `without` is one of them that does not count.
+    """
+    ticks, root = 0, root or os.getpid()
+    for process in {root, *_descendants(root)} - {without}:
         try:
             ticks += sum(map(int, Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[11:15]))
         except OSError:

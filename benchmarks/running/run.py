@@ -13,7 +13,8 @@ class Run:
     `records`, `rows`, `read_bytes`, `gets`, `puts`, `partials_read` and `partials_written` are those of a micro-batch,
     or of the query; `each` has seconds and rows of every one. `state_rows` and `state_bytes` are what was there at the
     end, in memory and in files; `checkpoint_bytes` what the stream wrote of state into its checkpoint, per record;
-    `worker_mib` is the peak of the largest Python worker, and `took` the seconds of the whole stream.
+    `worker_mib` is the peak of the largest Python worker, `idle_mib` that of one that has the same imports and next to
+    no records, `took` the seconds of the whole stream, and `processor` its processor seconds where they were looked at.
     """
 
     seconds: float
@@ -33,7 +34,9 @@ class Run:
     partials_written: int = 0
     checkpoint_bytes: float = 0.0
     worker_mib: float = 0.0
+    idle_mib: float = 0.0
     took: float = 0.0
+    processor: float = 0.0
 
     @property
     def per_record(self) -> float:

@@ -50,6 +50,11 @@ def session(cores: int = CORES) -> SparkSession:
     return _sessions[cores]
 
 
+def add_jars(jars: str) -> None:
+    """Jars, between commas, of the sessions to come; this process must not have had one."""
+    OPTIONS["spark.jars"] = jars
+
+
 def stop() -> None:
     """End the session, if there is one, also one whose JVM has died."""
     while _sessions:

@@ -291,9 +291,13 @@ class Bound:
 
 @dataclass(frozen=True)
 class Struct:
-    """Several results as one struct; each keeps its own partial and tree. Raises InvalidType for what is no result."""
+    """Several results as one struct; each keeps its own partial and tree. Raises InvalidType for what is no result.
+
+    `call` is what made it, as it prints; without, it prints as `C.struct` of its parts.
+    """
 
     results: Mapping[str, Bound | Struct]
+    call: str = field(default="", compare=False)
 
     def __post_init__(self) -> None:
         if not self.results:
@@ -304,7 +308,8 @@ class Struct:
 
     def where(self, condition: Condition) -> Struct:
         """This, each result of the records in which the condition is true, as `Bound.where`; None is no condition."""
-        return Struct({name: result.where(condition) for name, result in self.results.items()})
+        call = self.call and f"{self.call}.where({written(condition)})" if condition is not None else self.call
+        return Struct({name: result.where(condition) for name, result in self.results.items()}, call)
 
     @property
     def inputs(self) -> tuple[Input, ...]:
@@ -312,4 +317,4 @@ class Struct:
         return tuple(column for result in self.results.values() for column in result.inputs)
 
     def __repr__(self) -> str:
-        return f"C.struct({', '.join(f'{name}={result!r}' for name, result in self.results.items())})"
+        return self.call or f"C.struct({', '.join(f'{name}={result!r}' for name, result in self.results.items())})"

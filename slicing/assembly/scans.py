@@ -81,9 +81,11 @@ class _Totals:
 def _by_place(cells: Cells, of: Array, stretch: Array) -> dict[int, Array]:
     """Which of some cells, of these stretches, are where in them: slices after the start of an advance."""
     place = of - cells.offsets[stretch] + (cells.origins[stretch] - cells.slicing.shift) % cells.slicing.per_advance
-    rows = np.argsort(place, kind="stable")
-    starts = np.flatnonzero(np.diff(place[rows], prepend=-1))
-    return dict(zip(place[rows[starts]].tolist(), np.split(rows, starts)[1:], strict=True))
+    counts = np.bincount(place)
+    # Of narrow integers numpy makes a radix sort.
+    rows = np.argsort(place.astype(np.min_scalar_type(len(counts))), kind="stable")
+    filled = np.flatnonzero(counts)
+    return dict(zip(filled.tolist(), np.split(rows, np.cumsum(counts[filled])[:-1]), strict=len(filled) > 0))
 
 
 def recompute(kernel: Kernel, cells: Partials, at: Array, n: int) -> Partials:

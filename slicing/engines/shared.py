@@ -19,6 +19,7 @@ from slicing.emission.emission import Emission
 from slicing.emission.lateness import Late
 from slicing.engines.bucket import Bucket
 from slicing.engines.engine import Moment
+from slicing.engines.sliding import SlidingBucket
 from slicing.errors import StateMismatch
 from slicing.state.fingerprint import Fingerprint
 from slicing.state.store import Store
@@ -58,6 +59,10 @@ class Grouped:
         dictionaries = self._dictionaries(block.dictionaries)
         return replace(block, partials=self.sharing.partials(block.partials), dictionaries=dictionaries)
 
+    def late(self, late: Late[Block]) -> Late[Block]:
+        """What was refused of groups, as of results."""
+        return replace(late, refused=tuple(replace(each, rows=self.block(each.rows)) for each in late.refused))
+
     def windows(self, windows: Windows) -> Windows:
         """Windows of groups as windows of results."""
         return replace(
@@ -82,12 +87,26 @@ class SharedBucket(Bucket):
 
     def add(self, blocks: Sequence[Block]) -> Late[Block]:
         """`Bucket.add` of blocks of groups."""
-        late = super().add(blocks)
-        refused = tuple(replace(each, rows=self.grouped.block(each.rows)) for each in late.refused)
-        return replace(late, refused=refused)
+        return self.grouped.late(super().add(blocks))
 
     def close(self, moment: Moment) -> Iterator[Windows]:
         """`Bucket.close`."""
+        return map(self.grouped.windows, super().close(moment))
+
+
+class SharedSlidingBucket(SlidingBucket):
+    """The same of sliding windows."""
+
+    def __init__(self, grouped: Grouped, grace: int, fingerprint: Fingerprint, store: Store, emission: Emission):
+        super().__init__(grouped.stored, grace, grouped.fingerprint(fingerprint), store, emission)
+        self.grouped = grouped
+
+    def add(self, blocks: Sequence[Block]) -> Late[Block]:
+        """`SlidingBucket.add` of blocks of groups."""
+        return self.grouped.late(super().add(blocks))
+
+    def close(self, moment: Moment) -> Iterator[Windows]:
+        """`SlidingBucket.close`."""
         return map(self.grouped.windows, super().close(moment))
 
 

@@ -226,8 +226,13 @@ class Plan:
         """Bytes of fields in slices that several groups have, which are stored once."""
         if self.sharing is None:
             return 0
-        fields = [self.stored[group].kernel.fields[field] for group, field in self.sharing.same]
-        return max(each.slices_kept for each in self.stored) * sum(map(_bytes_of, fields))
+        return max(each.slices_kept for each in self.stored) * self._once_in_a_row
+
+    @property
+    def _once_in_a_row(self) -> int:
+        """The same, of one row."""
+        same = self.sharing.same if self.sharing is not None else ()
+        return sum(_bytes_of(self.stored[group].kernel.fields[field]) for group, field in same)
 
     def __str__(self) -> str:
         parts = [self._overview(), self._results(), self._costs()]

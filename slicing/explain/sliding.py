@@ -37,7 +37,9 @@ class SlidingPlan(LedgerPlan):
     @property
     def state_bytes_per_key(self) -> int:
         """An estimate of a stream's state for each distinct time of a key within the difference; bounded input 0."""
-        return sum(each.partial_bytes for each in self.assemblies) + _ROW_BYTES if self.streaming else 0
+        if not self.streaming:
+            return 0
+        return sum(each.partial_bytes for each in self.stored) + _ROW_BYTES - self._once_in_a_row
 
     def _reason(self, kernel: Kernel, tree: str, family: Family) -> str:
         return "asked for" if tree == EAGER else "records decide which windows there are"
@@ -52,7 +54,7 @@ class SlidingPlan(LedgerPlan):
     def _costs(self) -> str:
         head = ("rows of a key", "this plan", "eager plan")
         each = "1 read, 1 write for each of its windows"
-        windows = [(f"per window of m times: {a.name}", _combines(a.kernel), "none") for a in self.assemblies]
+        windows = [(f"per window of m times: {a.name}", _combines(a.kernel), "none") for a in self.stored]
         if not self.streaming:
             return columns([head, ("per record, at most", "1 through the shuffle", each), *windows])
         held = Cost(0, self.per_record.writes)
@@ -67,9 +69,10 @@ class SlidingPlan(LedgerPlan):
         )
 
     def _state(self) -> str:
+        times = f"1 row for each time of the last {show(self.sliding.difference)}"
         rows = [
-            (a.name, f"1 row for each time of the last {show(self.sliding.difference)}", a.size)
-            for a in self.assemblies
+            (each.name, f"fields of {each.host}" if each.host else times, "" if each.host else each.size)
+            for each in self.assemblies
         ]
         total = f"about {size_of(self.state_bytes_per_key)} per key and time, before compression"
         return columns([("state per key", "rows kept, at most", "size"), *rows]) + f"\n{total}"

@@ -66,10 +66,11 @@ class Names:
             found = self.given.select(column)
             if len(found.schema.fields) != 1:
                 raise InvalidValue(f"{what} `{shortened(text)}` is several columns. Name them one by one.")
-            while self._is_taken(text):
-                if self._is(text, found):
-                    return text if text in self._computed else self._called(text)[0]
-                text += "'"  # other functions may have the same text
+            while known := self._known(text):
+                for name, other in known.items():
+                    if self.given.select(other).sameSemantics(found):
+                        return name
+                text += "'"  # another function may have the same text
             computed = self.frame.withColumn(text, column)
             _ = computed.schema
         except AnalysisException as error:
@@ -80,11 +81,7 @@ class Names:
         self.frame, self._computed[text] = computed, column
         return text
 
-    def _is_taken(self, text: str) -> bool:
-        return text.casefold() in {each.casefold() for each in self.frame.columns}
-
-    def _is(self, text: str, found: DataFrame) -> bool:
-        """Whether what has a name is what was found, as Spark compares plans."""
-        if text in self._computed:
-            return self.given.select(self._computed[text]).sameSemantics(found)
-        return len(self._called(text)) == 1 and self.given.select(quoted(self._called(text)[0])).sameSemantics(found)
+    def _known(self, text: str) -> dict[str, Column]:
+        """What has a text for its name already, in whatever case: columns that were given or computed."""
+        every = {name: quoted(name) for name in self.given.columns} | self._computed
+        return {name: column for name, column in every.items() if name.casefold() == text.casefold()}

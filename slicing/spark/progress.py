@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, TextIO
 
+from pyspark.sql import Row
 from pyspark.sql.streaming.listener import (
     QueryIdleEvent,
     QueryProgressEvent,
@@ -121,7 +122,7 @@ REMEMBERED = 40
 
 def micro_batch(progress: Mapping[str, Any]) -> MicroBatch | None:
     """The figures of a progress report of Spark; None if nothing was run, or nothing of ours."""
-    reported = {name: row.asDict() for name, row in progress["observedMetrics"].items()}
+    reported = {name: _observed(row) for name, row in progress["observedMetrics"].items()}
     # Without "addBatch" nothing was run: the query is waiting for records.
     if not any(name.startswith(METRICS) for name in reported) or "addBatch" not in progress["durationMs"]:
         return None
@@ -131,7 +132,7 @@ def micro_batch(progress: Mapping[str, Any]) -> MicroBatch | None:
     return MicroBatch(
         progress["name"] or str(progress["id"]),
         progress["batchId"],
-        progress["numInputRows"] or 0,
+        _records(progress),
         progress["durationMs"].get("triggerExecution", 0) / 1000,
         watermark if known else None,
         (_instant(progress["timestamp"]) - watermark).total_seconds() if known else None,
@@ -143,6 +144,20 @@ def micro_batch(progress: Mapping[str, Any]) -> MicroBatch | None:
         sum(operator["memoryUsedBytes"] for operator in progress["stateOperators"]),
         sum(operator["customMetrics"].get("rocksdbSstFileSize", 0) for operator in progress["stateOperators"]),
     )
+
+
+def _observed(row: Row) -> dict[str, Any]:
+    """Metrics by name: of Spark Connect a row has `values` and `schema`, as it comes in JSON."""
+    found = row.asDict()
+    if found.keys() != {"values", "schema"}:
+        return found
+    return dict(zip((field["name"] for field in found["schema"]["fields"]), found["values"], strict=True))
+
+
+def _records(progress: Mapping[str, Any]) -> int:
+    """Spark Connect leaves the sum over the sources to its client."""
+    found = progress["numInputRows"]
+    return sum(source["numInputRows"] or 0 for source in progress["sources"]) if found is None else int(found)
 
 
 def _instant(text: str) -> datetime:

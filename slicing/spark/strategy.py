@@ -29,7 +29,7 @@ from slicing.engines.counting import CountingBucket, all_counted
 from slicing.engines.eager import EagerBucket, all_windows, in_memory
 from slicing.engines.mixed import MixedBucket, Split, join_all
 from slicing.engines.sessions import RefusedSessions, SessionBucket, all_sessions
-from slicing.engines.shared import Grouped, SharedBucket, UnsharedBucket, shared_bucket
+from slicing.engines.shared import Grouped, SharedBucket, SharedSlidingBucket, UnsharedBucket, shared_bucket
 from slicing.engines.sliding import SlidingBucket
 from slicing.engines.unbounded import UnboundedBucket
 from slicing.spark.preaggregate import PreAggregate, Ship
@@ -209,6 +209,23 @@ class Shared(Sliced):
 
 
 @dataclass(frozen=True)
+class SharedPlaced(Shared):
+    """The same of sliding windows."""
+
+    @cached_property
+    def stored(self) -> Placed:
+        """The strategy of the groups."""
+        grouped = self.grouped
+        return Placed(grouped.stored, grouped.stored_trees, grouped.sharing.select(self.arguments))
+
+    def bucket(  # type: ignore[override]  # it is used as that one
+        self, grace: int, fingerprint: Fingerprint, store: Store, emission: Emission
+    ) -> SharedSlidingBucket:
+        """The state of a bucket on a stream."""
+        return SharedSlidingBucket(self.grouped, grace, fingerprint, store, emission)
+
+
+@dataclass(frozen=True)
 class Eager:
     """Records are shipped and folded into every window that covers them."""
 
@@ -372,10 +389,17 @@ def _counted(
     return Counted(shape, trees, arguments, values, counting.ttl)
 
 
+def _placed(
+    shape: Shape, trees: tuple[str, ...], arguments: tuple[tuple[int, ...], ...], *_: Any
+) -> Placed | SharedPlaced:
+    shares = sharing(shape.kernels, trees, arguments).is_any
+    return (SharedPlaced if shares else Placed)(shape, trees, arguments)
+
+
 _OF_KIND: dict[type[Window], Callable[..., Sliced | Eager]] = {
     Counting: _counted,
     Session: _merged,
-    Sliding: lambda shape, trees, arguments, *_: Placed(shape, trees, arguments),
+    Sliding: _placed,
     Unbounded: lambda shape, trees, arguments, window, *_: Totals(shape, trees, arguments, ttl=window.ttl),
 }
 """The strategies of windows that are not assembled from slices by trees."""

@@ -105,7 +105,7 @@ def sliding(difference: Duration, *, unit: Duration | None = None, right: bool =
     if not isinstance(right, bool):
         raise InvalidType(f"`right` says whether there are right windows, True or False; got {excerpt(right)}.")
     step = _usual_unit(right) if unit is None else microseconds(unit, "unit")
-    if False:
+    if step != 1 and (step < 1000 or step % 1000):
         raise InvalidValue(f"`unit` must be one microsecond or whole milliseconds; got {excerpt(unit)}.")
     length = microseconds(difference, "difference")
     if length < 0:

@@ -32,7 +32,7 @@ from slicing.watch import COMBINE, of_stage
 FEW = 48
 """Up to so many groups are folded sooner by rows, one after another, than by position."""
 PIECE = 20_000
-"""So many groups are folded by rows before their partials become columns."""
+"""So many groups are folded, or partials joined, by rows before they become columns."""
 SMALL = 8
 """Up to so many cells Python is through before numpy has begun."""
 _BOUND = 2**62
@@ -355,9 +355,7 @@ class TracedKernel(Kernel):
                 column[:going] = new
             place += 1
         if going:
-            lengths = ordered[:going] - place
-            heads = np.cumsum(lengths) - lengths
-            items = np.repeat(starts[order[:going]] + place - heads, lengths) + np.arange(int(lengths.sum()))
+            heads, items = _items(starts[order[:going]] + place, ordered[:going] - place)
             made = rest([column[:going] for column in acc], items, heads)
             for column, new in zip(acc, made, strict=True):
                 column[:going] = new
@@ -394,7 +392,20 @@ class TracedKernel(Kernel):
         return self._rows_reduce(together, starts + np.arange(len(starts)))
 
     def _rows_reduce(self, partials: Partials, starts: Array) -> Partials:
-        return self._checked("combine", self.rows.reduced(self.cells.objects(partials), starts), starts)
+        """By rows, in pieces as `_rows_fold`: only runs of several partials become Python's objects."""
+        sizes = np.diff(starts, append=len(partials[0]))
+        several = np.flatnonzero(sizes > 1)
+        joined = [column[starts] for column in partials]
+        for runs in np.split(several, np.flatnonzero(np.diff(np.cumsum(sizes[several]) // PIECE)) + 1):
+            heads, items = _items(starts[runs], sizes[runs])
+            try:
+                made = self.rows.reduced(self.cells.objects([column[items] for column in partials]), heads)
+                columns = self._checked("combine", made, heads)
+            except RowFailure as failure:
+                raise failure.at(int(items[failure.index])) from failure.__cause__
+            for column, new in zip(joined, columns, strict=True):
+                column[runs] = new
+        return joined
 
 
 class _Agg:
@@ -449,6 +460,12 @@ def _reduced(added: Any, each: Step, type_: str, starts: Array, sizes: Array, co
             return added * sizes
         added = np.full(count, added)
     return added if len(starts) == count else each.ufunc(type_).reduceat(added, starts)
+
+
+def _items(starts: Array, sizes: Array) -> tuple[Array, Array]:
+    """The items of some runs, one run after the other, and where each begins among them."""
+    heads = np.cumsum(sizes) - sizes
+    return heads, np.repeat(starts - heads, sizes) + np.arange(int(sizes.sum()))
 
 
 def _own(made: Sequence[Any], given: Sequence[Array]) -> Partials:

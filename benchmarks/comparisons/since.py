@@ -1,0 +1,90 @@
+"""A query of now against the same query of an older commit, each in a process of its own, in turns."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from benchmarks.baselines.old_commit import Process, both
+from benchmarks.comparisons.old_commit import difference
+from benchmarks.running.run import Run
+from benchmarks.workloads.workload import Workload
+
+TINY = 0.002
+"""Of the records and keys: what a worker has of them is nothing beside its imports."""
+
+
+@dataclass(frozen=True)
+class Since:
+    """What `Comparison` wants of two sides: those of a commit, then of now, and how their rows differ.
+
+    `functions` are those that `old_commit_job.aggregated` knows. Both sides run on `TINY` of the records, where their
+    rows are compared and workers are as good as idle; then on all of them, in `turns`, of which the best one counts.
+    """
+
+    commit: str
+    workload: Workload
+    size: str
+    advance: str
+    functions: str
+    bounded: bool = False
+    turns: int = 2
+
+    def sides(self) -> tuple[Run, Run]:
+        """Then, and now."""
+        return _runs(self)[0]
+
+    def difference(self) -> str | None:
+        """How rows differ, or None."""
+        return _runs(self)[1] or None
+
+    @property
+    def cut(self) -> Workload:
+        """On what rows are compared."""
+        return self.workload.cut(TINY)
+
+    def query(self, workload: Workload) -> dict[str, Any]:
+        """What to run, as the job of a tree takes it."""
+        common = {"path": str(workload.path()), "schema": workload.schema, "functions": self.functions}
+        common |= {"size": self.size, "advance": self.advance}
+        if self.bounded:
+            return common | {"bounded": True}
+        return common | {"files": workload.parts, "delay": "5 seconds", "last": workload.batches - 2}
+
+
+@cache
+def _runs(since: Since) -> tuple[tuple[Run, Run], str]:
+    with both(since.commit) as processes:
+        now, then = (_Taken(since, process) for process in processes)
+        differs = difference(now.idle, then.idle)
+        for _ in range(since.turns):
+            for taken in (now, then):
+                taken.turn()
+    return (then.run(), now.run()), differs
+
+
+class _Taken:
+    """What the turns of a tree took."""
+
+    def __init__(self, since: Since, process: Process):
+        self.since, self.process = since, process
+        self.idle = process.watched(**since.query(since.cut), hashed=True)
+        self.turns: list[dict[str, Any]] = []
+
+    def turn(self) -> None:
+        """Run once more, to be timed."""
+        self.turns.append(self.process.watched(**self.since.query(self.since.workload)))
+
+    def run(self) -> Run:
+        """The best turn; the peak is that of all of them."""
+        since, idle = self.since, self.idle["mib"]
+        seconds, processor = (min(each[name] for each in self.turns) for name in ("seconds", "processor"))
+        peak = max(each["mib"] for each in self.turns)
+        return Run(
+            seconds,
+            since.workload.total if since.bounded else since.workload.records,
+            worker_mib=peak,
+            idle_mib=idle,
+            note=f"{processor:.0f} s of processors in all; a worker has {peak:.0f} MiB at most, an idle one {idle:.0f}",
+        )

@@ -1,0 +1,1 @@
+"""Kafka Streams beside ours, by hand: `python -m benchmarks.kafka_streams`."""

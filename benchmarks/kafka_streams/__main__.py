@@ -1,0 +1,189 @@
+"""Ours against windows of Kafka Streams, run by hand.
+
+    python -m benchmarks.kafka_streams [--only NAME]
+
+It needs Java and Maven, which gets Kafka. A broker of one node runs on 127.0.0.1 meanwhile. Both sides read the same
+topic of two partitions to its end, two threads each, with 6 GB of heap, a grace or a watermark 5 seconds behind, and
+durable state in RocksDB: Kafka's goes into changelog topics, and is committed every 10 seconds, ours into checkpoints,
+with every micro-batch. Keys and values are text; keys are where they belong, so that Kafka need not repartition. Kafka
+has a gigabyte of record cache, so that it does not write each update, and its sink drops what comes, as ours does: no
+results go into a topic. A last record in either partition, hours later, makes both close all windows; its own windows
+are not compared.
+
+Each side runs twice. The first run warms up and writes its rows, and if they are not equal there is no ratio: of
+updates, the last of each window. The second is timed. Kafka Streams takes minutes for many windows per record, so it
+reads a part of the records and keys, as dense per key; ours is timed on all of them, and on that part too.
+
+A ratio is of processor seconds per record, of the JVM of Kafka Streams, and of all our processes. The broker's are in
+neither. Results are kept in the tree, where `make bench` finds them, as it does not run this.
+"""
+
+import argparse
+import sys
+import time
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from benchmarks.baselines.ours import Ours, OurSliding
+from benchmarks.baselines.query import Query
+from benchmarks.comparisons.comparison import PROCESSOR, Comparison
+from benchmarks.kafka_streams import streams
+from benchmarks.report import page, results
+from benchmarks.running.processes import processor_seconds
+from benchmarks.running.run import Run
+from benchmarks.running.session import add_jars, session, stop
+from benchmarks.running.side import DELAY
+from benchmarks.workloads.inputs import DAY, DENSE, HOUR, MINUTE, TEN_SECONDS
+from benchmarks.workloads.rows import difference
+from benchmarks.workloads.workload import Workload, scratch
+from servers import maven
+from servers.kafka import CONNECTOR, Broker, broker
+from servers.process import Unavailable
+from slicing import on_update
+
+HOURS = replace(DAY, name="day's first 2 M records", batches=2)
+PART = HOURS.cut(0.04)
+MILLION = replace(DAY, name="day's first million", records=250_000, seconds=2_160, batches=4)
+VERSION = "kafka-streams 4.3.0"
+UPDATES = Ours(emission=on_update())
+
+
+@dataclass(frozen=True)
+class KafkaStreams:
+    """One line of the page: Kafka Streams emits on `emit` and reads `part` of the workload that ours reads."""
+
+    name: str
+    title: str
+    ours: Query
+    workload: Workload
+    part: Workload
+    size: str
+    advance: str
+    emit: str
+
+    def measured(self) -> results.Ratio:
+        """Both sides, Kafka Streams first, and their ratio."""
+        with scratch() as folder, broker(folder) as server:
+            streams.feed(self.part, self.size, server, folder, "part")
+            baseline = streams.run(self.part, self.size, self.advance, self.emit, server, folder, "part")
+            written = folder / "ours"
+            self._run(server, "part", self.part, partial(_append, written), folder / "first")
+            ours = small = self._run(server, "part", self.part, None, folder / "second")
+            if self.workload != self.part:
+                streams.feed(self.workload, self.size, server, folder, "all")
+                ours = self._run(server, "all", self.workload, None, folder / "third")
+                ours = replace(ours, note=f"on the part {1e6 * small.processor / small.records:.1f} us per record")
+            differs = None
+            if not baseline.stopped:
+                found, theirs = _last(session().read.parquet(str(written))), _theirs(self.advance, folder)
+                differs = difference(found, theirs)
+                ours = replace(ours, rows=found.count())
+        comparison = Comparison(self.name, self.title, sides=lambda: (baseline, ours), checks=(), measure=PROCESSOR)
+        found = comparison.judged(_spoken(baseline), _spoken(ours), differs)
+        return replace(found, machine=f"{found.machine}, {VERSION}")
+
+    def _run(self, server: Broker, topic: str, workload: Workload, sink: object, checkpoint: Path) -> Run:
+        """Our stream over a topic, into `sink`, a function of rows and micro-batch, or nowhere."""
+        out = self.ours(_records(server, topic, workload), self.size, self.advance)
+        writer = out.writeStream.foreachBatch(sink) if sink else out.writeStream.format("noop")
+        writer = writer.option("checkpointLocation", str(checkpoint)).trigger(availableNow=True)
+        start, before = time.monotonic(), processor_seconds(without=server.process)
+        writer.start().awaitTermination()
+        seconds, processor = time.monotonic() - start, processor_seconds(without=server.process) - before
+        return Run(seconds, workload.total, store="RocksDB", batches=workload.batches, processor=processor)
+
+
+COMPARISONS = (
+    KafkaStreams(
+        "KafkaStreamsClose", "day, R = 60, on close / Kafka Streams, suppressed, on a 25th",
+        Ours(), HOURS, PART, HOUR, MINUTE, "suppress",
+    ),
+    KafkaStreams(
+        "KafkaStreamsStrategy", "day, R = 60, on close / Kafka Streams, `EmitStrategy.onWindowClose`, on a 25th",
+        Ours(), HOURS, PART, HOUR, MINUTE, "close",
+    ),
+    KafkaStreams(
+        "KafkaStreamsUpdate", "day, R = 60, on update / Kafka Streams, on a 25th",
+        UPDATES, HOURS, PART, HOUR, MINUTE, "update",
+    ),
+    KafkaStreams(
+        "KafkaStreamsFineClose", "half of dense, R = 360, on close / Kafka Streams, suppressed, on a 100th",
+        Ours(), DENSE.cut(0.5), DENSE.cut(0.005), HOUR, TEN_SECONDS, "suppress",
+    ),
+    KafkaStreams(
+        "KafkaStreamsFineUpdate", "half of dense, R = 360, on update / Kafka Streams, on a 100th",
+        UPDATES, DENSE.cut(0.5), DENSE.cut(0.005), HOUR, TEN_SECONDS, "update",
+    ),
+    KafkaStreams(
+        "KafkaStreamsTumbling", "day, tumbling (R = 1), on close / Kafka Streams, suppressed",
+        Ours(), HOURS, HOURS, MINUTE, MINUTE, "suppress",
+    ),
+    KafkaStreams(
+        "KafkaStreamsSliding", "sliding 10 min, 10,000 keys, on close / Kafka Streams, suppressed, both halves",
+        OurSliding("1 millisecond"), MILLION, MILLION, "10 minutes", "", "suppress",
+    ),
+    KafkaStreams(
+        "KafkaStreamsTumblingUpdate", "day, tumbling (R = 1), on update / Kafka Streams",
+        UPDATES, HOURS, HOURS, MINUTE, MINUTE, "update",
+    ),
+)  # fmt: skip
+
+
+def main() -> int:
+    """Measure what is asked for, or all. 1 if rows differed somewhere, 2 if Kafka cannot be had."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--only", action="append", choices=[each.name for each in COMPARISONS], help="repeatable")
+    options = parser.parse_args()
+    try:
+        add_jars(maven.jars(CONNECTOR))
+    except Unavailable as error:
+        print(f"not measured: {error}", file=sys.stderr)
+        return 2
+    wrong = 0
+    for comparison in COMPARISONS:
+        if not options.only or comparison.name in options.only:
+            found = comparison.measured()
+            results.keep(found, results.BY_HAND)
+            print(f"{found.title}: {page.in_short(found)}; {found.machine}", flush=True)
+            wrong += found.differs is not None
+    stop()
+    return min(wrong, 1)
+
+
+def _records(server: Broker, topic: str, workload: Workload) -> DataFrame:
+    """The topic as a stream, in as many micro-batches as the workload has."""
+    reader = session().readStream.format("kafka").option("kafka.bootstrap.servers", server.address)
+    reader = reader.option("subscribe", topic).option("startingOffsets", "earliest")
+    records = reader.option("maxOffsetsPerTrigger", workload.records).load()
+    key, value = (F.col(name).cast("string").cast("bigint") for name in ("key", "value"))
+    return records.select(key.alias("key"), F.col("timestamp").alias("ts"), value.alias("v")).withWatermark("ts", DELAY)
+
+
+def _theirs(advance: str, folder: Path) -> DataFrame:
+    return streams.rows(folder) if advance else streams.left_rows(folder, "part")
+
+
+def _append(path: Path, rows: DataFrame, _: int) -> None:
+    rows.where("key >= 0").write.mode("append").parquet(str(path))
+
+
+def _last(rows: DataFrame) -> DataFrame:
+    """Of updates the last of each window, which has most records."""
+    return rows.groupBy("key", "window").agg(F.max("records").alias("records"), F.max("total").alias("total"))
+
+
+def _spoken(run: Run) -> Run:
+    """With its processor time in the note."""
+    notes = [
+        f"{run.processor:.1f} s of processor time, {1e6 * run.processor / run.records:.1f} us per record",
+        run.note,
+    ]
+    return replace(run, note="; ".join(filter(None, notes)))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
