@@ -47,12 +47,6 @@ SETTINGS = (
         PAYS,
         "a micro-batch saves what changed, not whole snapshots",
     ),
-    Setting(
-        _STORE + "rocksdb.trackTotalNumberOfRows",
-        "false",
-        PAYS,
-        "rows of the state are not counted, for which Spark reads each one before it writes it",
-    ),
     CHECKPOINTS,
     BATCH_BYTES,
 )
