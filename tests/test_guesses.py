@@ -194,7 +194,11 @@ ANSWERED = {
         InvalidType,
         "Use a tuple, and names in `partial`",
     ),
-    "an empty dict": (lambda f: Aggregate(dict, max, partial="n long"), InvalidType, "`C.histogram`"),
+    "an empty dict": (
+        lambda f: group_by(f).window(HOUR, "ts").aggregate(n=Aggregate(dict, max, partial="n long").on("amount")),
+        InvalidType,
+        "`C.histogram`",
+    ),
     "a set": (lambda f: Aggregate(set, max), InvalidType, "`C.collect_set`"),
 }
 

@@ -188,8 +188,8 @@ class Aggregate:
     def fields(self) -> tuple[Field, ...]:
         """The fields of a partial, from `partial` or from the value of `init()`."""
         value = self.init()
-        check_partial(value)
         if self.partial is None:
+            check_partial(value)
             return infer_fields(value)
         fields = parse_fields(self.partial)
         count = len(value) if isinstance(value, tuple) else 1

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from slicing.aggregates import laws
 from slicing.aggregates.claims import broken_law, near
-from slicing.aggregates.fields import arrow_type, decimal_of
+from slicing.aggregates.fields import arrow_type, check_partial, decimal_of
 from slicing.aggregates.kernel import Kernel, locating
 from slicing.aggregates.rows import RowsKernel
 from slicing.aggregates.tracing.kernel import TracedKernel
@@ -62,11 +62,12 @@ _REMEDIES = {
 def trial(kernel: Kernel, kinds: Sequence[str]) -> None:
     """Run every function of a kernel on samples of these kinds of values.
 
-    Raises InvalidType for a wrong number of arguments, a wrong shape or type of what comes back, a null in a partial,
-    and for a function with `columns=True` that disagrees with itself on single values; InvalidValue for functions that
-    break a law, unless the aggregate says `laws=False` or is approximate. A function that raises on a sample proves
-    nothing about the values it is meant for; it is left to the query.
+    Raises InvalidType for a collection as partial, a wrong number of arguments, a wrong shape or type of what comes
+    back, a null in a partial, and for a function with `columns=True` that disagrees with itself on single values;
+    InvalidValue for functions that break a law, unless the aggregate says `laws=False` or is approximate. A function
+    that raises on a sample proves nothing about the values it is meant for; it is left to the query.
     """
+    check_partial(kernel.aggregate.init())
     _check_arity(kernel, len(kinds))
     samples = [_samples(kind) for kind in kinds]
     _try(kernel, _arrays(samples, kinds))

@@ -13,6 +13,9 @@ from slicing.aggregates.guesses import is_column, text_of
 from slicing.errors import InvalidValue, shortened
 from slicing.spark.columns import Key, quoted
 
+_ADDRESSED = "columnnodeexpression("
+"""In the text of a Python function of columns, which then has addresses of this process: the next one has others."""
+
 
 class Names:
     """What a call names. `frame` is its DataFrame, with what has been computed so far in columns called by their texts.
@@ -66,6 +69,8 @@ class Names:
             found = self.given.select(column)
             if len(found.schema.fields) != 1:
                 raise InvalidValue(f"{what} `{shortened(text)}` is several columns. Name them one by one.")
+            if _ADDRESSED in text:
+                text = found.columns[0]
             while known := self._known(text):
                 for name, other in known.items():
                     if self.given.select(other).sameSemantics(found):
