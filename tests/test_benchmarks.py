@@ -13,15 +13,17 @@ import pytest
 
 pytest.importorskip("polars", reason="the packages of the group `bench` are not installed")
 pytest.importorskip("matplotlib", reason="the packages of the group `bench` are not installed")
+pytest.importorskip("duckdb", reason="the packages of the group `bench` are not installed")
 
 from benchmarks import ROOT, run
-from benchmarks.baselines import flink, old_commit, polars, polars_results, polars_rolling
+from benchmarks.baselines import duckdb, flink, old_commit, polars, polars_results, polars_rolling
 from benchmarks.baselines.floor import Floor
 from benchmarks.baselines.functions import FourFunctions, Untraceable, Welford
 from benchmarks.baselines.ours import Ours
 from benchmarks.baselines.spark import SparkWindow
 from benchmarks.comparisons import accounting, batch_bytes, comparison, growth, registry, since
 from benchmarks.comparisons.comparison import PROCESSOR, TIME, Check, Comparison
+from benchmarks.comparisons.features import DuckDBCheck
 from benchmarks.comparisons.old_commit import LINES, Counted, Timed, lines
 from benchmarks.comparisons.since import Since
 from benchmarks.report import asv, page, plots, ratios, results
@@ -146,7 +148,9 @@ def test_the_run_that_warms_up_is_no_point():
     assert all(point.settings != growth.WARM_UP for point in POINTS)
 
 
-MIXED = Run(2.0, 1_000, 10, each=((1.0, 0), (3.0, 20)), store="RocksDB", read_bytes=8, checkpoint_bytes=4.0)
+MIXED = Run(
+    2.0, 1_000, 10, each=((1.0, 0), (3.0, 20)), store="RocksDB", state_bytes=8, read_bytes=8, checkpoint_bytes=4.0
+)
 
 
 @pytest.fixture
@@ -167,6 +171,8 @@ def without_spark(monkeypatch):
     monkeypatch.setattr(bounded, "run", run)
     monkeypatch.setattr(polars, "run", lambda *window: run("polars", *window))
     monkeypatch.setattr(polars_results, "run", run)
+    monkeypatch.setattr(duckdb, "run", lambda *window: run("duckdb", *window, ""))
+    monkeypatch.setattr(DuckDBCheck, "difference", lambda check: ran.append(check))
     monkeypatch.setattr(polars_rolling, "run", lambda *window: run("polars", *window, ""))
     monkeypatch.setattr(comparison, "_difference", lambda check: ran.append(check))
     monkeypatch.setattr(since, "_runs", lambda check: ran.append(check) or ((replace(MIXED, worker_mib=9.0),) * 2, ""))
@@ -178,10 +184,12 @@ def test_every_comparison_runs_two_sides_and_checks_rows(compared, without_spark
     found = compared.measured()
     cuts = [each.workload for each in without_spark if isinstance(each, Check)]
     cuts += [each.cut for each in without_spark if isinstance(each, Since)]
-    assert cuts or compared.name.endswith("Floor"), "nothing but the floor has rows of its own"
+    assert cuts or compared.name.endswith(("Floor", "DuckDB")), "others compare rows"
     assert all(cut.total < 100_000 for cut in cuts), "rows are compared on a cut"
     # As long as a run is, so long is the fixed cost that the first one takes off; the other one is per byte.
     others = {"PolarsStream": 0.0, "PercentilesPerByte": 24 / (8 * 351)}
+    # One query beside three.
+    others |= dict.fromkeys(["SeveralEachLong", "SeveralEachDouble", "SeveralSpark"], 3.0)
     assert found.ratio == pytest.approx(others.get(compared.name, 1.0), rel=0.01)
     assert results.Ratio(**vars(found)) == found
 

@@ -14,7 +14,7 @@ from benchmarks.workloads.inputs import DAY
 RECORDS, ADVANCE = 100, 10
 SIZE, EVERY = "8640 seconds", "864 seconds"
 """A key of this workload has 100 records in so long, so that it has a row at each tenth here too."""
-COUNTED = Check(OurCounting(RECORDS, ADVANCE), SparkCounting(RECORDS, ADVANCE), DAY.cut(0.02), SIZE, EVERY, BOUNDED)
+COUNTED = Check(OurCounting(RECORDS, ADVANCE), SparkCounting(RECORDS, ADVANCE), DAY.cut(0.005), SIZE, EVERY, BOUNDED)
 
 
 def _streams() -> tuple[Run, Run]:

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
-from functools import cache
 
 from benchmarks.baselines.ours import OurCumulating, OurDays, Ours, OurSizes
 from benchmarks.baselines.spark import SparkCumulating, SparkDays, SparkExploded, SparkSizes, SparkWindow
@@ -27,7 +26,6 @@ def _per_row(run: Run) -> float:
     return run.seconds / run.rows
 
 
-@cache
 def _together(column: str) -> dict[str, Run]:
     """All sizes in one query, and each of them alone, in turns."""
     queries = [(OurSizes(SIZES, column), ONE_DAY), *((Ours(column), size) for size in SIZES)]
