@@ -5,6 +5,7 @@ from functools import reduce
 
 import pyarrow as pa
 import pytest
+from pyspark import TaskContext
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 from streams import NO_DATA, Output, Running, write
@@ -81,13 +82,22 @@ def folder(tmp_path_factory):
     return place
 
 
+def placed(batches):
+    """Where each record came: its input partition, and its place there."""
+    at = TaskContext.get().partitionId() << 33
+    for batch in batches:
+        numbers = pa.array(range(at, at + len(batch)))
+        at += len(batch)
+        yield batch.append_column("at", numbers)
+
+
 @pytest.fixture(scope="module")
 def runs(spark, folder):
     """Queries over half of the files, one a micro-batch, some failing after all their work; then over the rest."""
     reader = spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", 1)
     frame = reader.parquet(str(folder / "files"))
     ids = spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", 2).parquet(str(folder / "files"))
-    ids = ids.withColumn("at", F.monotonically_increasing_id())
+    ids = ids.mapInArrow(placed, f"{SCHEMA}, at bigint")
     write(FILES[:4], folder / "files")
     frames = {
         "by key": by_key(frame),

@@ -187,7 +187,7 @@ ANSWERED = {
         InvalidType,
         "F.to_timestamp('user')",
     ),
-    "a list as partial": (lambda f: Aggregate(lambda: [0, 0], max), InvalidType, "Use a tuple: (0, 0)."),
+    "a list as partial": (lambda f: Aggregate(lambda: [0, 0], max), InvalidType, "Use a tuple: (0, 0)"),
     "an empty list": (lambda f: Aggregate(list, max), InvalidType, "`C.collect_list`"),
     "a dict as partial": (
         lambda f: Aggregate(lambda: {"n": 0}, max),

@@ -8,9 +8,11 @@ from pathlib import Path
 
 import pytest
 from oracle import FINGERPRINT, Case, block_of, moment, results, shape_of
+from test_counting_vectors import VECTORS as COUNTING
 from test_families import CASES as SLICES
 from test_families import family_of
 from test_session_vectors import CASES as SESSIONS
+from test_sliding_vectors import CASES as SLIDING
 from test_vectors import AGGREGATES, EMISSIONS, EXCEPTIONS, VECTORS, batches
 
 from slicing.assembly.choice import choose
@@ -57,15 +59,22 @@ def test_flinks_cumulating_windows(name):
 
 
 def test_every_case_runs_somewhere_or_is_an_exception():
-    """Folders of `vectors/`: it in test_vectors, `slices/` in test_families, `sessions/` in test_session_vectors."""
+    """Folders of `vectors/`: it in test_vectors, `slices/` in test_families, each other one in the tests named so."""
     stored = {
         case["name"] for file in HERE.rglob("*.json") for case in json.loads(file.read_text(encoding="utf-8"))["cases"]
     }
-    assert stored == VECTORS.keys() | SLICES.keys() | CASES.keys() | SESSIONS.keys()
+    of_records = SESSIONS.keys() | SLIDING.keys() | COUNTING.keys()
+    assert stored == VECTORS.keys() | SLICES.keys() | CASES.keys() | of_records
     assert not CASES.keys() & (VECTORS.keys() | SLICES.keys())
-    assert {path.name for path in HERE.iterdir() if path.is_dir()} == {"slices", "cumulating", "sessions"}
+    assert {path.name for path in HERE.iterdir() if path.is_dir()} == {
+        "slices",
+        "cumulating",
+        "sessions",
+        "sliding",
+        "counting",
+    }
     run = stored - EXCEPTIONS.keys()
     kinds = {"slices_cumulative", "slices_hopping", "slices_tumbling", "flink_slicing_cumulative", "flink_sliding"}
     assert all(any(name.startswith(kind) for name in run) for kind in kinds)
     assert {"slices_cumulative_daylight_saving", "flink_sliding_processing_time"} <= run
-    assert len(stored) == len(VECTORS.keys() | SESSIONS.keys()) + len(CASES) + len(SLICES.keys() - VECTORS.keys())
+    assert len(stored) == len(VECTORS.keys() | of_records) + len(CASES) + len(SLICES.keys() - VECTORS.keys())

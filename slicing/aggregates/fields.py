@@ -192,16 +192,17 @@ def check_partial(value: Any) -> None:
     if isinstance(value, list):
         instead = f"Use a tuple: {excerpt(tuple(value))}" if value else "For lists of values use `C.collect_list`"
     elif isinstance(value, dict):
-        instead = (
-            f"Use a tuple, and names in `partial`: {excerpt(tuple(value.values()))}"
-            if value
-            else ("For counts by value use `C.histogram`, `C.mode` or `C.top_k`")
-        )
+        instead = "For counts by value use `C.histogram`, `C.mode` or `C.top_k`"
+        if value:
+            instead = f"Use a tuple, and names in `partial`: {excerpt(tuple(value.values()))}"
     elif isinstance(value, (set, frozenset)):
         instead = "For sets use `C.collect_set` or `C.count_distinct`"
     else:
         return
-    raise InvalidType(f"a partial is a plain value or a tuple of them; `init()` returned {excerpt(value)}. {instead}.")
+    raise InvalidType(
+        f"the type of a partial cannot be inferred from `init()`, which returned {excerpt(value)}: a partial is a "
+        f'plain value or a tuple of them. {instead}, or name its type: partial="n long".'
+    )
 
 
 def _infer(value: Any) -> str:

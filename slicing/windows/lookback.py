@@ -67,7 +67,7 @@ class Lookbacks(Window):
         raise InvalidValue(f"windows of an instant are those that time decides; of {self} the spine does.")
 
     def __repr__(self) -> str:
-        names = (f"{name}=" for name in self.names or ("",))
+        names = [f"{name}=" for name in self.names] if self.names else [""]
         given = [f"{name}{show(length)!r}" for name, length in zip(names, self.lengths, strict=True)]
         return f"features_at({', '.join([*given, *(['inclusive=True'] if self.inclusive else [])])})"
 
