@@ -13,8 +13,8 @@ import combinators as C
 from slicing.aggregates.aggregate import Aggregate, fieldwise
 from slicing.aggregates.fields import Field
 from slicing.aggregates.kernels import kernel
-from slicing.assembly.any_range import AnyRange
 from slicing.assembly.choice import choose
+from slicing.assembly.segment_tree import SegmentTree
 from slicing.blocks.block import Shape, empty
 from slicing.engines import features as engine
 from slicing.engines.features import Instants, features
@@ -114,7 +114,7 @@ def test_any_run_is_joined_in_order_and_in_few_steps():
 
     text = Aggregate(lambda: "", lambda acc, v: v, combine, partial="string", columns=True, ordered=True, laws=False)
     ends = np.repeat(starts + counts, counts)
-    rows = AnyRange(kernel("text", text), [letters], starts, counts, ends, str)
+    rows = SegmentTree(kernel("text", text), [letters], starts, counts, ends, str)
     keys = choice.choice(np.flatnonzero(counts), 4000)
     pairs = np.sort(choice.integers(0, counts[keys][:, None] + np.array([0, 0]) + 1, (4000, 2)), axis=1)
     held = pairs[:, 0] < pairs[:, 1]

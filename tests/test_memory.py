@@ -26,6 +26,7 @@ from slicing.blocks import codec
 from slicing.blocks import sizes as blocks_sizes
 from slicing.blocks.folding import fold, from_records
 from slicing.blocks.sizes import memory, parts
+from slicing.emission.emission import NEWEST
 from slicing.engines import closing
 from slicing.engines import slices as engines_slices
 from slicing.engines.bucket import Bucket
@@ -129,7 +130,7 @@ def test_streams_are_right_whatever_fits_into_memory(emission, seed, monkeypatch
         records = [((now - rng.choice([0, 1, 4])) * 1000, rng.randrange(most), rng.randrange(99)) for _ in range(80)]
         stream.step([record for record in records if record[0] >= 0], rng.choice([0, now - 2]))
     stream.drain()
-    assert aside, "something did not fit"
+    assert aside or emission.which == NEWEST, "something did not fit; of the newest windows there may be too few"
 
 
 @pytest.mark.parametrize("emission", [on_update(), on_update(latest_only=True), early(records=3)], ids=str)

@@ -17,9 +17,9 @@ import numpy as np
 import pyarrow as pa
 
 from slicing.aggregates.arrays import Array
-from slicing.assembly.any_range import AnyRange
 from slicing.assembly.any_runs import before, reach_of
 from slicing.assembly.results import Windows, show_window
+from slicing.assembly.segment_tree import SegmentTree
 from slicing.blocks.block import Block, Shape, encode_keys, order, show_place
 from slicing.blocks.pairs import Pairs
 from slicing.blocks.sizes import memory
@@ -89,7 +89,7 @@ class _History:
         counts = np.bincount(block.keys, minlength=len(names))
         runs = np.cumsum(counts) - counts, counts, self._reach(asked), self._place
         kernels = zip(shape.kernels, block.partials, strict=True)
-        self.kernels = [AnyRange(kernel, columns, *runs) for kernel, columns in kernels]
+        self.kernels = [SegmentTree(kernel, columns, *runs) for kernel, columns in kernels]
         width = 16 + (memory(shape, block) - block.names.nbytes) / max(1, len(block))
         self.most = max(1, int(PORTION_BYTES / width / len(self.families)))
 

@@ -1,4 +1,4 @@
-"""Any runs of sorted rows, each joined in order: at most 2 log2(m) combines for a run of m rows, all runs at once.
+"""A segment tree for each key: any runs of its rows, joined in order, at most 2 log2(m) combines for a run of m rows.
 
 Sums that can be subtracted exactly are the difference of two running totals. Everything else is joined from nodes of
 two rows, of four, of eight, each made once however many runs it is a part of::
@@ -9,6 +9,8 @@ two rows, of four, of eight, each made once however many runs it is a part of::
     run 1 up to 6          1   [2    3]  [4    5]            from the oldest on: `combine` need not commute
 
 Nodes are numbered from the first row of their key on, so that a run is joined alike whatever other keys lie beside.
+They are made once for all runs of all lengths, where `slicing.assembly.any_runs` joins each row anew for each length;
+but a stream forgets the first rows of a key, and must not put out other bits for that, so it takes the other way.
 """
 
 from __future__ import annotations
@@ -36,7 +38,7 @@ class Level:
     counts: Array
 
 
-class AnyRange:
+class SegmentTree:
     """The partials of one kernel, row after row; those of key k are `counts[k]` from `starts[k]` on.
 
     `reach` is for each row the end of the longest run that it may be in: rows that no run has together are not joined,
