@@ -635,6 +635,17 @@ def test_what_the_process_keeps_goes_with_its_emission(other, elsewhere, monkeyp
     assert len(stream.step(evenly(stream.slicing, [6, 6]), 0)) == 8
 
 
+@pytest.mark.parametrize("eager", [False, True], ids=["slices", "eager"])
+@pytest.mark.parametrize("before", [on_close(), on_close(corrections=True), on_change()], ids=str)
+def test_the_first_newest_windows_are_those_of_what_another_emission_has_kept(before, eager):
+    """A record in the oldest slice of the window that ends with the newest one of its key, in the first micro-batch."""
+    stream = EmittingStream(hopping(8), cases("most"), before, grace=4_000, eager=eager)
+    stream.step(evenly(stream.slicing, [20, 25]), 0)
+    stream.change(on_update(latest_only=True))
+    assert len(stream.step(evenly(stream.slicing, [18]), 0)) == 1
+    assert len(stream.step(evenly(stream.slicing, [17]), 0)) == 0
+
+
 BY_EVENTS = {name: each for name, each in {"on_close()": on_close(), **MODES}.items() if "every" not in name}
 
 

@@ -227,7 +227,7 @@ class Newest:
 
     def _later(self, window: int, page: Block) -> Block:
         """The keys of a window whose newest slice may be its second one, in that slice."""
-        if window >= self._begins or self.slicing.longest == 1:
+        if window >= self._begins or self.slicing.step == 1:
             return self.later.load(str(window)) or empty(self.shape)
         # Not known: the window that goes out then holds the newest record in any case.
         return replace(page, slices=np.full(len(page), self.slicing.first_slice(window) + 1))
