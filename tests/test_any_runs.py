@@ -90,7 +90,7 @@ def test_a_function_that_fails_says_where():
         return a + b
 
     one = kernel("fails", Aggregate(lambda: 0, lambda acc, v: acc + v, combine, laws=False))
-    columns = [np.array([1, 2, 7, 3], object)]
+    columns = [np.array([1, 2, 7, 3])]
     with pytest.raises(FunctionFailed, match=r"for row [12]"):
         of_runs(one, columns, np.array([0]), np.array([4]), lambda row: f"row {row}")
     assert of_runs(one, columns, np.array([0, 2]), np.array([2, 3]), str)[0].tolist() == [3, 7]
