@@ -16,8 +16,9 @@ from slicing.emission.emission import ON_CLOSE, early, on_change, on_close, on_u
 from slicing.engines.sessions import SessionBucket, all_sessions
 from slicing.errors import InvalidType, InvalidValue, StateMismatch
 from slicing.explain.sessions import SessionPlan
+from slicing.spark.kinds import kind_of
 from slicing.spark.preaggregate import Refused
-from slicing.spark.strategy import not_before, strategy
+from slicing.spark.strategy import not_before
 from slicing.state import memory
 from slicing.state.fingerprint import fingerprint_of
 from slicing.windows.session import session
@@ -249,7 +250,7 @@ def test_bounded_input_has_the_sessions_of_all_records(names):
     world = World(session(gap_column="gap"), names=names)
     records = [r for records, _ in stream(rng, 40, start=-300_000) for r in records]
     records = [(time, key, value, [1, 3000, 10_000][time // 2500 % 3]) for time, key, value, _ in records]
-    chosen = strategy(world.shape, world.strategy.trees, world.strategy.arguments, world.window, judges=False)
+    chosen = kind_of(world.window).strategy(world.shape, world.strategy.trees, world.strategy.arguments, judges=False)
     assert chosen.merges is ("joined" not in names)
     world.strategy = chosen
     half = len(records) // 2
@@ -350,13 +351,16 @@ class Frame:
 
 def test_calls_that_mean_nothing_are_refused():
     types = pytest.importorskip("pyspark.sql.types")
-    from slicing.spark.sessions import check_session
+    from slicing.spark.names import Names
+
+    def check(frame, window, *call):
+        kind_of(window).resolve(Names(frame), *call)
 
     hour, gaps = session("1 hour"), session(gap_column="gap")
     frame = Frame(gap=types.DayTimeIntervalType, n=types.LongType, x=types.DoubleType)
-    check_session(frame, gaps, "auto", False, on_close())
-    check_session(frame, session(gap_column="n"), "auto", False, on_close(corrections=True))
-    check_session(Frame(streaming=False), session("5 microseconds"), "auto", False, on_close())
+    check(frame, gaps, "auto", False, on_close())
+    check(frame, session(gap_column="n"), "auto", False, on_close(corrections=True))
+    check(Frame(streaming=False), session("5 microseconds"), "auto", False, on_close())
     for error, words, call in [
         (InvalidValue, "gap column `g` does not exist; the columns are gap, n, x", (session(gap_column="g"),)),
         (InvalidType, "must be an interval, or microseconds as long; got double", (session(gap_column="x"),)),
@@ -368,10 +372,10 @@ def test_calls_that_mean_nothing_are_refused():
         (InvalidValue, "discarding=True", (hour, "auto", False, on_close(corrections=True, discarding=True))),
     ]:
         with pytest.raises(error, match=words):
-            check_session(frame, *(call + ("auto", False, on_close())[len(call) - 1 :]))
+            check(frame, *(call + ("auto", False, on_close())[len(call) - 1 :]))
     frame.columns.append("gap")
     with pytest.raises(InvalidValue, match="ambiguous"):
-        check_session(frame, gaps, "auto", False, on_close())
+        check(frame, gaps, "auto", False, on_close())
 
 
 @pytest.mark.parametrize("emission", [on_close(), on_update()], ids=str)

@@ -26,8 +26,11 @@ from slicing.engines.shared import SharedBucket, UnsharedBucket
 from slicing.errors import StateMismatch
 from slicing.explain.plan import Plan
 from slicing.explain.sliding import SlidingPlan
+from slicing.spark.kinds import kind_of
 from slicing.spark.output import flat_late_partials, flat_windows
-from slicing.spark.strategy import Mixed, Placed, Shared, SharedPlaced, Sliced, Totals, not_before, strategy
+from slicing.spark.sliding import Placed, SharedPlaced
+from slicing.spark.strategy import Mixed, Shared, Sliced, not_before
+from slicing.spark.unbounded import Totals
 from slicing.state import memory
 from slicing.state.fingerprint import PARTIALS, fingerprint_of
 from slicing.state.store import MemoryStore
@@ -73,7 +76,7 @@ class Windowed(Line):
         )
         shape = Shape(windows.family, (Field("key", "bigint"),), kernels)
         trees = tuple(choose(each, family) for family in windows.family.families for each in kernels)
-        made = strategy(shape, trees, arguments, windows)
+        made = kind_of(windows).strategy(shape, trees, arguments)
         if plain and isinstance(made, SharedPlaced):
             made = Placed(shape, trees, arguments)
         elif plain and not isinstance(made, Totals):

@@ -13,14 +13,14 @@ from pyspark.sql import DataFrame
 from slicing.spark.flat import Flat
 from slicing.spark.output import flat_counts, flat_windows, framed
 from slicing.spark.query import Query
-from slicing.spark.strategy import Eager, Mixed, Sliced, strategy
+from slicing.spark.strategy import Strategy
 
 
 @dataclass(frozen=True)
 class AssembleAll:
     """The function for `mapInArrow` behind the shuffle; rows of a bucket come together, in the order of the input."""
 
-    strategy: Sliced | Eager | Mixed
+    strategy: Strategy
     flat: Flat
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -47,7 +47,7 @@ def rows_of(batches: Iterable[pa.RecordBatch]) -> Iterator[dict[str, Any]]:
 
 def build(query: Query, labels: tuple[int, ...]) -> DataFrame:
     """The windows of a bounded DataFrame."""
-    chosen = strategy(query.shape, query.trees, query.arguments, query.window, judges=False, values=query.values)
+    chosen = query.strategy
     stage = chosen.first_stage(labels)
     blocks = query.records().mapInArrow(stage, stage.schema)
     grouped = blocks.repartition("bucket").sortWithinPartitions("bucket", "partition", "part")

@@ -5,32 +5,16 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 
 from slicing.errors import InvalidValue
-from slicing.explain.counting import CountingPlan
 from slicing.explain.features import FeaturesPlan
 from slicing.explain.plan import Plan
-from slicing.explain.sessions import SessionPlan
-from slicing.explain.sliding import SlidingPlan
-from slicing.explain.unbounded import TotalsPlan
 from slicing.spark import bounded, features, stream
 from slicing.spark.labels import labels
 from slicing.spark.query import Query
 from slicing.spark.requirements import check_stream, check_workers
 from slicing.spark.settings import PARTITIONS
-from slicing.spark.strategy import strategy
 from slicing.spark.timers import TimedBuckets, TimedStage
-from slicing.windows.counting import Counting
-from slicing.windows.session import Session
-from slicing.windows.sliding import Sliding
-from slicing.windows.unbounded import Unbounded
-from slicing.windows.window import Window
 
 BUCKETS_PER_PARTITION = 1
-_PLANS: dict[type[Window], type[Plan]] = {
-    Counting: CountingPlan,
-    Session: SessionPlan,
-    Sliding: SlidingPlan,
-    Unbounded: TotalsPlan,
-}
 
 
 def build(query: Query, buckets: int | None) -> DataFrame:
@@ -65,15 +49,9 @@ def plan(query: Query, buckets: int | None) -> Plan:
     """What `build` would make."""
     partitions = _partitions(query.frame)
     count = _buckets(buckets, query, partitions)
-    chosen = strategy(query.shape, query.trees, query.arguments, query.window, values=query.values)
-    options = query.emission, query.late, query.values, chosen.sharing, query.by_clock
-    return _kind_of_plan(query)(query.window, query.shape, query.trees, query.streaming, count, partitions, *options)
-
-
-def _kind_of_plan(query: Query) -> type[Plan]:
-    if isinstance(query.window, Unbounded) and not query.streaming:
-        return Plan
-    return _PLANS.get(type(query.window), Plan)
+    options = query.emission, query.late, query.values, query.strategy.sharing, query.by_clock
+    made = query.kind.plan(query.streaming)
+    return made(query.window, query.shape, query.trees, query.streaming, count, partitions, *options)
 
 
 def _partitions(df: DataFrame) -> int:

@@ -1,21 +1,37 @@
-"""What windows of so many records ask of a call: refused with the remedy when the query is built."""
+"""Windows of so many records, as Spark sees them: records go to their buckets in order, and are counted there."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from slicing.aggregates.aggregate import Aggregate, fieldwise
+from slicing.aggregates.fields import Field
 from slicing.aggregates.kernel import Kernel
 from slicing.aggregates.kernels import kernel
 from slicing.assembly.choice import EAGER
+from slicing.assembly.results import Windows
+from slicing.blocks.block import Shape
+from slicing.blocks.records import Records
 from slicing.emission.emission import Emission
+from slicing.engines.counted import Content, content
+from slicing.engines.counting import CountingBucket, all_counted
 from slicing.errors import InvalidValue
+from slicing.explain.counting import CountingPlan
+from slicing.explain.plan import Plan
 from slicing.spark import flat
 from slicing.spark.columns import kind_of_type, logical
+from slicing.spark.kind import Kind
+from slicing.spark.names import Names
+from slicing.spark.query import Query
+from slicing.spark.strategy import Arguments, Eager
+from slicing.state.fingerprint import Fingerprint
+from slicing.state.store import Store
 from slicing.windows.counting import Counting
 from slicing.windows.slices import FOREVER
 
@@ -32,63 +48,113 @@ SPAN = kernel("window", Aggregate(_never, _at, fieldwise(np.minimum, np.maximum)
 """The first and the last event time of a window, which no family of counted windows knows."""
 
 
-def check_counting(frame: DataFrame, window: Counting, tree: str, by_clock: bool, emission: Emission) -> None:
-    """Refuse what has no meaning for windows of so many records. Raises InvalidValue."""
-    if by_clock:
-        raise InvalidValue(
-            f"{window} ends where records say, whatever the clock. Leave `time` out, or name a column: "
-            'for the time of the trigger `withColumn("at", F.current_timestamp())`.'
-        )
-    if frame.isStreaming and window.order_by is not None:
-        raise InvalidValue(
-            f"records of a stream are counted as they come, and `order_by` is for bounded input; got {window}. "
-            "Leave it out."
-        )
-    if not frame.isStreaming:
-        _check_order(frame, window)
-    if tree not in ("auto", EAGER):
-        raise InvalidValue(
-            f"windows that are counted are runs of their records, and `{tree}` is a tree of slices in time. "
-            'Leave `.assemble` out, or measure against `.assemble("eager")`.'
-        )
-    if not emission.once:
-        raise InvalidValue(
-            f"{emission} puts out windows that are not full, or a second time; one of {window} goes out once, with its "
-            "last record. Use on_close()."
-        )
+@dataclass(frozen=True)
+class CountingKind(Kind):
+    """The last so many records of a key."""
+
+    window: Counting
+
+    def resolve(self, names: Names, tree: str, by_clock: bool, emission: Emission) -> CountingKind:
+        """The same with the column that orders bounded input; refuses what has no meaning for counted windows.
+
+        Raises InvalidValue and InvalidType.
+        """
+        window, streaming = self.window, names.frame.isStreaming
+        if by_clock:
+            raise InvalidValue(
+                f"{window} ends where records say, whatever the clock. Leave `time` out, or name a column: "
+                'for the time of the trigger `withColumn("at", F.current_timestamp())`.'
+            )
+        if streaming and window.order_by is not None:
+            raise InvalidValue(
+                f"records of a stream are counted as they come, and `order_by` is for bounded input; got {window}. "
+                "Leave it out."
+            )
+        if not streaming:
+            window = replace(window, order_by=_order(names, window))
+        if tree not in ("auto", EAGER):
+            raise InvalidValue(
+                f"windows that are counted are runs of their records, and `{tree}` is a tree of slices in time. "
+                'Leave `.assemble` out, or measure against `.assemble("eager")`.'
+            )
+        if not emission.once:
+            raise InvalidValue(
+                f"{emission} puts out windows that are not full, or a second time; one of {window} goes out once, with "
+                "its last record. Use on_close()."
+            )
+        return CountingKind(window)
+
+    def columns(self, streaming: bool) -> tuple[str, ...]:
+        """The column that orders bounded input, which travels behind all others."""
+        return () if streaming or self.window.order_by is None else (self.window.order_by,)
+
+    def kernels(
+        self, kernels: tuple[Kernel, ...], arguments: Arguments, timed: bool
+    ) -> tuple[tuple[Kernel, ...], Arguments]:
+        """Kernels, and their columns, with `SPAN` as the last one if there is a time."""
+        return ((*kernels, SPAN), (*arguments, (-1,))) if timed else (kernels, arguments)
+
+    def trees(self, trees: tuple[str, ...]) -> tuple[str, ...]:
+        """All are eager if one is: then records are kept, of which the others are made too."""
+        return (EAGER,) * len(trees) if EAGER in trees else trees
+
+    def strategy(
+        self,
+        shape: Shape,
+        trees: tuple[str, ...],
+        arguments: Arguments,
+        judges: bool = True,
+        values: tuple[Field, ...] = (),
+    ) -> Counted:
+        """Records in their order."""
+        return Counted(shape, trees, arguments, values, self.window.ttl)
+
+    def window_columns(self, query: Query) -> list[Column]:
+        """`window`, from the last two results if there is a time, and the numbers of its records."""
+        window = F.lit(None).cast(f"struct<start:{query.time_kind},end:{query.time_kind}>")
+        if query.time:
+            ends = flat.numbered(flat.RESULT, range(2), len(query.results()) - 2)
+            first, last = map(F.col, ends)
+            start, end = (logical(column, query.time_kind) for column in (first, last + 1))
+            window = F.struct(start.alias("start"), end.alias("end"))
+        numbers = F.col(flat.START).alias("first_record"), (F.col(flat.STOP) - 1).alias("last_record")
+        return [window.alias("window"), *numbers]
+
+    def plan(self, streaming: bool) -> type[Plan]:
+        """What `explain` prints."""
+        return CountingPlan
 
 
-def _check_order(frame: DataFrame, window: Counting) -> None:
-    name, others = window.order_by, ", ".join(frame.columns)
-    if name is None:
+def _order(names: Names, window: Counting) -> str:
+    """The column that is meant to order bounded input."""
+    if window.order_by is None:
         raise InvalidValue(
             f"bounded input has no order in which records come; got {window}. Name the column that gives it: "
             f'counting({window.size}, advance={window.advance}, order_by="seq").'
         )
-    if name not in frame.columns:
-        raise InvalidValue(f"order column `{name}` does not exist; the columns are {others}.")
-    if frame.columns.count(name) > 1:
-        raise InvalidValue(f"order column `{name}` is ambiguous: several columns have this name. Rename one.")
-    kind_of_type(frame.schema[name].dataType, name, "order column")
+    found = names.field(window.order_by, "order column")
+    kind_of_type(found.dataType, window.order_by, "order column")
+    return found.name
 
 
-def ordering(window: Counting, streaming: bool) -> tuple[str, ...]:
-    """The column that orders bounded input, which travels behind all others."""
-    return () if streaming or window.order_by is None else (window.order_by,)
+@dataclass(frozen=True)
+class Counted(Eager):
+    """Records are shipped, in their order, and counted by key; the last value is what orders bounded input."""
 
+    values: tuple[Field, ...] = ()
+    ttl: int | None = None
 
-def with_span(
-    kernels: tuple[Kernel, ...], arguments: tuple[tuple[int, ...], ...], time: object
-) -> tuple[tuple[Kernel, ...], tuple[tuple[int, ...], ...]]:
-    """Kernels, and their columns, with `SPAN` as the last one if there is a time."""
-    return ((*kernels, SPAN), (*arguments, (-1,))) if time else (kernels, arguments)
+    @property
+    def content(self) -> Content:
+        """What rows of the state hold."""
+        return content(self.shape, self.trees, self.arguments, self.values)
 
+    def bucket(  # type: ignore[override]  # it is used as that one
+        self, grace: int, fingerprint: Fingerprint, store: Store, emission: Emission
+    ) -> CountingBucket:
+        """The state of a bucket on a stream."""
+        return CountingBucket(self.content, fingerprint, store, emission, self.ttl)
 
-def counted_columns(results: int, time: str, time_kind: str) -> list[Column]:
-    """`window`, from the last two of so many results if there is a time, and the numbers of its records."""
-    window = F.lit(None).cast(f"struct<start:{time_kind},end:{time_kind}>")
-    if time:
-        first, last = (F.col(name) for name in flat.numbered(flat.RESULT, range(2), results - 2))
-        window = F.struct(logical(first, time_kind).alias("start"), logical(last + 1, time_kind).alias("end"))
-    numbers = F.col(flat.START).alias("first_record"), (F.col(flat.STOP) - 1).alias("last_record")
-    return [window.alias("window"), *numbers]
+    def all_windows(self, shipped: Sequence[Records]) -> Iterator[Windows]:
+        """All windows of a bucket of bounded input."""
+        return all_counted(self.content, shipped)

@@ -34,7 +34,7 @@ from slicing.spark.output import side_by_side
 from slicing.spark.query import Query
 from slicing.spark.resolve import output_names, resolve
 from slicing.spark.spine import ShipSpine, check_bounded, resolve_spine
-from slicing.spark.strategy import Shared, Sliced, strategy
+from slicing.spark.strategy import Shared, Sliced
 from slicing.windows.lookback import Lookbacks
 
 SPINE = "spine"
@@ -55,8 +55,7 @@ class Asked:
     @property
     def strategy(self) -> Sliced:
         """What is shipped of the records, and how results share fields."""
-        query = self.query
-        chosen = strategy(query.shape, query.trees, query.arguments, query.window, judges=False)
+        chosen = self.query.strategy
         assert isinstance(chosen, Sliced), "what is eager is refused"
         return chosen
 

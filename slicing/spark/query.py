@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql import types as T
 
 from slicing.aggregates.fields import Field
 from slicing.blocks.block import Shape
@@ -17,15 +16,15 @@ from slicing.emission.emission import KINDS, WITH_OLD, Emission, Every
 from slicing.emission.lateness import COUNTS, RECORDS
 from slicing.spark import flat
 from slicing.spark.columns import Key, kind_of_type, logical, physical, quoted
-from slicing.spark.counting import counted_columns
 from slicing.spark.flat import Flat
 from slicing.spark.late import DELAY, HELD_DELAY, LateColumns, named
 from slicing.spark.metrics import COUNTERS, EXTENT, METRICS, TIMERS
 from slicing.windows.clock import ProcessingTime
-from slicing.windows.counting import Counting
-from slicing.windows.session import Session
-from slicing.windows.unbounded import Unbounded
 from slicing.windows.window import Window
+
+if TYPE_CHECKING:
+    from slicing.spark.kind import Kind
+    from slicing.spark.strategy import Strategy
 
 _WINDOW = "spark.timeWindow"
 EMISSION = "slicing.emission"
@@ -55,7 +54,7 @@ class Query:
 
     frame: DataFrame
     keys: tuple[Key, ...]
-    window: Window
+    kind: Kind
     time: str
     clock: Time
     ntz: bool
@@ -70,33 +69,30 @@ class Query:
     timed: bool
     nesting: Nesting
 
+    @property
+    def window(self) -> Window:
+        """The windows."""
+        window: Window = self.kind.window
+        return window
+
+    @property
+    def strategy(self) -> Strategy:
+        """What is shipped and done behind the shuffle; records may be late on a stream."""
+        return self.kind.strategy(self.shape, self.trees, self.arguments, self.streaming, self.values)
+
     def records(self) -> DataFrame:
         """What the first stage reads: time, leaves of the key, values."""
         leaves = [column for key in self.keys for column, _ in key.leaves()]
-        leaves = (leaves or [F.lit(True)]) + self._gap()
+        leaves = (leaves or [F.lit(True)]) + self.kind.leaves(self)
         named = [leaf.alias(name) for name, leaf in flat.numbered(flat.KEY, leaves).items()]
         values = [quoted(name).alias(as_) for as_, name in flat.numbered(flat.VALUE, self.columns).items()]
-        return self.frame.select(self._time().alias(flat.TIME), *named, *values)
+        return self.frame.select(self.record_time().alias(flat.TIME), *named, *values)
 
-    def _time(self) -> Column:
+    def record_time(self) -> Column:
         """The time of records; Spark's clock is that of the trigger in all of a micro-batch."""
         if self.clock is Time.CLOCK:
             return F.current_timestamp()
         return quoted(self.time) if self.time else F.timestamp_micros(F.lit(0))
-
-    def _gap(self) -> list[Column]:
-        """Where each record brings the gap of its session, that in microseconds, beside its key."""
-        column = self.window.gap_column if isinstance(self.window, Session) else None
-        if column is None:
-            return []
-        if isinstance(self.frame.schema[column].dataType, T.LongType):
-            return [quoted(column)]
-        time = self._time()
-        # Of calendar intervals the length depends on where they begin; that of days on no clock, if time has none.
-        later = time + quoted(column)
-        return [
-            F.timestamp_diff("MICROSECOND", time, later) if self.ntz else F.unix_micros(later) - F.unix_micros(time)
-        ]
 
     @property
     def by_clock(self) -> bool:
@@ -180,7 +176,7 @@ class Query:
             results.append(F.col(flat.REVISION).alias("revision", metadata=marks))
         if self.with_old:
             results.append(F.when(F.col(flat.REPLACES), F.struct(*self.result_columns(flat.OLD))).alias("old"))
-        return rows.select(*keys, *self._window_columns(), *results, *self._late_tag(keys))
+        return rows.select(*keys, *self.kind.window_columns(self), *results, *self._late_tag(keys))
 
     def metrics_name(self) -> str:
         """The name of the observed metrics; Spark wants them to differ between the aggregations of a query."""
@@ -191,21 +187,17 @@ class Query:
         )
 
     @property
-    def _time_kind(self) -> str:
+    def time_kind(self) -> str:
+        """The type of times in rows."""
         return "timestamp_ntz" if self.ntz else "timestamp"
 
-    def _window_columns(self) -> list[Column]:
+    def timed_columns(self) -> list[Column]:
         """`window`, and the name of windows in rows of their own; or `window_end` of those side by side."""
-        if isinstance(self.window, Counting):
-            return counted_columns(len(self.results()), self.time, self._time_kind)
-        if isinstance(self.window, Unbounded):
-            kind = f"struct<start:{self._time_kind},end:{self._time_kind}>"
-            return [F.lit(None).cast(kind).alias("window", metadata={EMISSION: str(self.emission)})]
         if self.window.wide:
-            return [self._time_column(logical(F.col(flat.START), self._time_kind), "window_end", {})]
+            return [self._time_column(logical(F.col(flat.START), self.time_kind), "window_end", {})]
         size = self.window.family.size
         stop = F.col(flat.STOP) if size is None else F.col(flat.START) + F.lit(size)
-        start, end = (logical(column, self._time_kind) for column in (F.col(flat.START), stop))
+        start, end = (logical(column, self.time_kind) for column in (F.col(flat.START), stop))
         window = F.struct(start.alias("start"), end.alias("end"))
         columns = [self._time_column(window, "window", {_WINDOW: True})]
         return [*columns, named(self.window.names).alias("windows")] if self.window.names else columns
@@ -228,10 +220,10 @@ class Query:
         if self.late_columns is None:
             return []
         record = {key.name: column for key, column in zip(self.keys, keys, strict=True)}
-        record.setdefault(self.time, logical(F.col(flat.TIME), self._time_kind).alias(self.time))
+        record.setdefault(self.time, logical(F.col(flat.TIME), self.time_kind).alias(self.time))
         for column, field in flat.numbered(flat.VALUE, self.late_columns.values or ()).items():
             record.setdefault(field.name, logical(F.col(column), field.kind).alias(field.name))
-        return [self.late_columns.tag(self._time_kind, F.struct(*record.values()))]
+        return [self.late_columns.tag(self.time_kind, F.struct(*record.values()))]
 
     def result_columns(self, prefix: str) -> list[Column]:
         """The results by their names, from the flat columns that begin so."""

@@ -23,8 +23,8 @@ from slicing.blocks.block import Shape
 from slicing.emission.emission import ON_CLOSE, Emission
 from slicing.emission.lateness import Late
 from slicing.engines.engine import Moment
-from slicing.spark.counting import with_span
-from slicing.spark.strategy import not_before, strategy
+from slicing.spark.kinds import kind_of
+from slicing.spark.strategy import not_before
 from slicing.state.fingerprint import fingerprint_of
 from slicing.state.store import MemoryStore
 from slicing.windows.window import Window
@@ -117,11 +117,12 @@ class _Run:
         count = Aggregate(
             lambda: 0, _counted, fieldwise(np.add), fieldwise(np.subtract), partial="n bigint", columns=True
         )
-        kernels, arguments = with_span((kernel("records", count),), ((),), window.counts)
+        kind = kind_of(window)
+        kernels, arguments = kind.kernels((kernel("records", count),), ((),), window.counts)
         self.shape, self.counts = Shape(window.family, (_KEY,), kernels), window.counts
         self.families = window.family.families
         trees = tuple(choose(self.shape.kernels[0], family) for family in self.families)
-        self.strategy: Any = strategy(self.shape, trees * len(kernels), arguments, window, judges)
+        self.strategy: Any = kind.strategy(self.shape, trees * len(kernels), arguments, judges, ())
         self.stage = self.strategy.first_stage((0,), beside=True)
         self.fingerprint = fingerprint_of(
             self.shape, ["partials"] * len(kernels), [[]] * len(kernels), "1 over 1 shuffle partition"

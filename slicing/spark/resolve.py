@@ -22,17 +22,14 @@ from slicing.emission.lateness import COUNTS, RECORDS
 from slicing.errors import InvalidType, InvalidValue, RowFailure, SlicingError
 from slicing.explain.costs import number
 from slicing.spark.columns import Key, check_time_type, kind_of_type
-from slicing.spark.counting import ordering, with_span
-from slicing.spark.kinds import check_kind
+from slicing.spark.kinds import kind_of
 from slicing.spark.late import DELAY, LATE
 from slicing.spark.names import Names
 from slicing.spark.query import EMISSION, Nesting, Query, Time
 from slicing.windows.clock import ProcessingTime
-from slicing.windows.counting import Counting
 from slicing.windows.durations import show
 from slicing.windows.family import Family
 from slicing.windows.several import end_together
-from slicing.windows.unbounded import Unbounded
 from slicing.windows.window import Window
 
 _NO_KEY = Field("(all)", "boolean")
@@ -59,7 +56,8 @@ def resolve(
     timed_by = None if time is None or isinstance(time, ProcessingTime) else names.field(time, "time column")
     ntz = timed_by is not None and _check_time(names.frame, timed_by, streaming and known is Time.EVENT)
     _check_clock(known, window, streaming, grace, emission)
-    check_kind(names.frame, window, tree, known is Time.CLOCK, emission if streaming else ON_CLOSE)
+    kind = kind_of(window).resolve(names, tree, known is Time.CLOCK, emission if streaming else ON_CLOSE)
+    window = kind.window
     resolved = tuple(map(names.key, keys))
     outputs = tuple(key.name for key in resolved)
     _check_names(outputs, output_names(named, window), window, emission if streaming else ON_CLOSE, late)
@@ -75,17 +73,14 @@ def resolve(
     )
     if time is None:
         _check_untimed(results)
-    if isinstance(window, Counting):
-        columns += ordering(window, streaming)
-        kernels, arguments = with_span(kernels, arguments, timed_by)
+    columns += kind.columns(streaming)
+    kernels, arguments = kind.kernels(kernels, arguments, timed_by is not None)
     shape = Shape(window.family, fields, kernels)
     if late == RECORDS:
         _check_columns(columns, resolved)
     _check_eager(window, kernels, tree)
     families = window.family.families
-    trees = tuple(_tree(each, shape.over(family), tree) for family in families for each in kernels)
-    if isinstance(window, Counting) and EAGER in trees:
-        trees = (EAGER,) * len(trees)
+    trees = kind.trees(tuple(_tree(each, shape.over(family), tree) for family in families for each in kernels))
     if len(families) > 1:
         _check_several(window, families, kernels, trees, emission if streaming else ON_CLOSE)
     for name, bound in results.items():
@@ -101,7 +96,7 @@ def resolve(
     return Query(
         frame,
         resolved,
-        window,
+        kind,
         "" if timed_by is None else timed_by.name,
         known,
         ntz,
@@ -278,9 +273,9 @@ def _check_clock(time: Time, window: Window, streaming: bool, grace: int, emissi
         )
     if time is Time.EVENT or not streaming:
         return
-    if isinstance(window, Unbounded) and emission.has_trees and not isinstance(emission.when, (Every, Records)):
+    if not window.closes and emission.has_trees and not isinstance(emission.when, (Every, Records)):
         raise InvalidValue(f"{emission} waits for windows to close, and {window} never does. {_OPEN}")
-    if isinstance(window, Unbounded) and emission.which == CHANGED:
+    if not window.closes and emission.which == CHANGED:
         raise InvalidValue(f"{emission} compares a window with the one before, and {window} is the only one. {_OPEN}")
     if grace:
         raise InvalidValue(
@@ -293,7 +288,7 @@ def _check_clock(time: Time, window: Window, streaming: bool, grace: int, emissi
 def _check_limited(window: Window, results: Mapping[str, Bound]) -> None:
     """Refuse what keeps its records without end, where a stream holds several windows at once, or one for ever."""
     for name, bound in results.items():
-        if bound.unlimited and isinstance(window, Unbounded):
+        if bound.unlimited and not window.closes:
             raise InvalidValue(
                 f"`{name}` is {bound.label}, which keeps {bound.unlimited} of a window; on a stream in {window}, which "
                 "never closes, that has to be bounded. Say how many a key may have, for example `limit=10_000`: more "

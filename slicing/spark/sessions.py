@@ -1,52 +1,156 @@
-"""What sessions ask of a call: refused with the remedy when the query is built."""
+"""Sessions, as Spark sees them: rows that overlap or touch become one, and each may bring its own gap."""
 
 from __future__ import annotations
 
-from pyspark.sql import DataFrame
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from pyspark.sql import Column
+from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
+from slicing.aggregates.fields import Field
+from slicing.assembly.results import Windows
+from slicing.blocks.block import Block, Shape
+from slicing.blocks.codec import decode
+from slicing.blocks.intervals import EndingRecords
+from slicing.blocks.records import decode_records
 from slicing.emission.emission import CHANGED, RESULT, Emission
+from slicing.emission.lateness import Refused
+from slicing.engines.sessions import RefusedSessions, SessionBucket, all_sessions
 from slicing.errors import InvalidType, InvalidValue
+from slicing.explain.plan import Plan
+from slicing.explain.sessions import SessionPlan
+from slicing.spark.columns import quoted
+from slicing.spark.kind import Kind
+from slicing.spark.names import Names
+from slicing.spark.query import Query
+from slicing.spark.strategy import Arguments, Sliced
+from slicing.spark.sub_sessions import PreMerge, of_records, with_own_ends
+from slicing.state.fingerprint import Fingerprint
+from slicing.state.store import Store
 from slicing.windows.durations import show
+from slicing.windows.family import Family
 from slicing.windows.session import SESSION, Session
 
 _INTERVALS = (T.DayTimeIntervalType, T.YearMonthIntervalType, T.CalendarIntervalType)
 
 
-def check_session(frame: DataFrame, window: Session, tree: str, by_clock: bool, emission: Emission) -> None:
-    """Check the column of gaps, and refuse what has no meaning for sessions. Raises InvalidValue and InvalidType."""
-    if window.gap_column is not None:
-        _check_gaps(frame, window.gap_column)
-    if tree != "auto":
-        raise InvalidValue(f"sessions are merged, and have no slices to assemble; got `{tree}`. Leave `.assemble` out.")
-    if by_clock and window.late_by == SESSION:
-        raise InvalidValue(
-            f"`late_by` is about late records, and nothing is late by the clock; got {window}. Leave it out."
-        )
-    if frame.isStreaming and window.gap is not None and window.gap < 1000:
-        raise InvalidValue(
-            f"`gap` must be at least 1 ms on a stream, whose watermark counts milliseconds; got {show(window.gap)}."
-        )
-    if emission.which == CHANGED:
-        raise InvalidValue(
-            f"{emission} compares a window with the one before it, and sessions of a key do not follow each other. "
-            "Use on_close() or on_update()."
-        )
-    if emission.corrects and emission.what != RESULT:
-        raise InvalidValue(
-            f"{emission} is about one window again, and a session that late records change is another window: the old "
-            'one goes out as `emission = "merged"` before it. Use on_close(corrections=True).'
-        )
+@dataclass(frozen=True)
+class SessionKind(Kind):
+    """Windows from one pause of a key to the next."""
+
+    window: Session
+
+    def resolve(self, names: Names, tree: str, by_clock: bool, emission: Emission) -> SessionKind:
+        """The same with its column of gaps; refuses what has no meaning for sessions.
+
+        Raises InvalidValue and InvalidType.
+        """
+        window = self.window
+        if window.gap_column is not None:
+            window = replace(window, gap_column=_gaps(names, window.gap_column))
+        if tree != "auto":
+            raise InvalidValue(
+                f"sessions are merged, and have no slices to assemble; got `{tree}`. Leave `.assemble` out."
+            )
+        if by_clock and window.late_by == SESSION:
+            raise InvalidValue(
+                f"`late_by` is about late records, and nothing is late by the clock; got {window}. Leave it out."
+            )
+        if names.frame.isStreaming and window.gap is not None and window.gap < 1000:
+            raise InvalidValue(
+                f"`gap` must be at least 1 ms on a stream, whose watermark counts milliseconds; got {show(window.gap)}."
+            )
+        if emission.which == CHANGED:
+            raise InvalidValue(
+                f"{emission} compares a window with the one before it, and sessions of a key do not follow each other. "
+                "Use on_close() or on_update()."
+            )
+        if emission.corrects and emission.what != RESULT:
+            raise InvalidValue(
+                f"{emission} is about one window again, and a session that late records change is another window: the "
+                'old one goes out as `emission = "merged"` before it. Use on_close(corrections=True).'
+            )
+        return SessionKind(window)
+
+    def leaves(self, query: Query) -> list[Column]:
+        """Where each record brings the gap of its session, that in microseconds."""
+        column = self.window.gap_column
+        if column is None:
+            return []
+        if isinstance(query.frame.schema[column].dataType, T.LongType):
+            return [quoted(column)]
+        time = query.record_time()
+        # Of calendar intervals the length depends on where they begin; that of days on no clock, if time has none.
+        later = time + quoted(column)
+        return [
+            F.timestamp_diff("MICROSECOND", time, later) if query.ntz else F.unix_micros(later) - F.unix_micros(time)
+        ]
+
+    def strategy(
+        self,
+        shape: Shape,
+        trees: tuple[str, ...],
+        arguments: Arguments,
+        judges: bool = True,
+        values: tuple[Field, ...] = (),
+    ) -> Merged:
+        """Rows of single times are shipped where each record is judged by its own, or must stay in order."""
+        ordered = any(kernel.aggregate.ordered for kernel in shape.kernels)
+        merges = not ordered and (self.window.late_by == SESSION or not judges)
+        return Merged(shape, trees, arguments, session=self.window, merges=merges)
+
+    def plan(self, streaming: bool) -> type[Plan]:
+        """What `explain` prints."""
+        return SessionPlan
 
 
-def _check_gaps(frame: DataFrame, name: str) -> None:
-    if name not in frame.columns:
-        raise InvalidValue(f"gap column `{name}` does not exist; the columns are {', '.join(frame.columns)}.")
-    if frame.columns.count(name) > 1:
-        raise InvalidValue(f"gap column `{name}` is ambiguous: several columns have this name. Rename one.")
-    kind = frame.schema[name].dataType
-    if not isinstance(kind, (T.LongType, *_INTERVALS)):
+def _gaps(names: Names, given: str) -> str:
+    """The column of gaps that is meant."""
+    found = names.field(given, "gap column")
+    if not isinstance(found.dataType, (T.LongType, *_INTERVALS)):
         raise InvalidType(
-            f"gap column `{name}` must be an interval, or microseconds as long; got {kind.simpleString()}. "
-            f'Convert it first, for example `withColumn("{name}", F.make_dt_interval(secs=F.col("{name}")))`.'
+            f"gap column `{given}` must be an interval, or microseconds as long; got {found.dataType.simpleString()}. "
+            f'Convert it first, for example `withColumn("{given}", F.make_dt_interval(secs=F.col("{given}")))`.'
         )
+    return found.name
+
+
+@dataclass(frozen=True)
+class Merged(Sliced):
+    """Rows that overlap or touch become sessions: rows of single times are shipped, or, if it `merges`, sub-sessions.
+
+    `shape` is that of results; behind the shuffle rows have their ends beside them.
+    """
+
+    session: Session = field(kw_only=True)
+    merges: bool = field(kw_only=True)
+
+    def first_stage(self, labels: tuple[int, ...], beside: bool = False) -> PreMerge:
+        """The function for `mapInArrow` before the shuffle; with `beside` it ships the records too."""
+        shape = of_records(self.shape, self.session)
+        return PreMerge(shape, self.arguments, labels, beside, session=self.session, merges=self.merges)
+
+    def decode(self, data: bytes) -> Block:
+        """A block that was shipped."""
+        return decode(self.first_stage(()).packed, data)
+
+    def bucket(  # type: ignore[override]  # it is used as that one
+        self, grace: int, fingerprint: Fingerprint, store: Store, emission: Emission
+    ) -> SessionBucket:
+        """The state of a bucket on a stream."""
+        return SessionBucket(self.shape, self.session, grace, fingerprint, store, emission)
+
+    def late_records(self, family: Family, refused: Refused[Any], beside: Iterable[bytes]) -> Iterator[EndingRecords]:
+        """The records of refused intervals, of those that were shipped beside the blocks."""
+        assert isinstance(refused, RefusedSessions), "sessions refuse intervals"
+        for data in beside:
+            records = with_own_ends(self.session, decode_records(of_records(self.shape, self.session), data))
+            yield records.take(np.flatnonzero(refused.holds(records)))
+
+    def all_windows(self, shipped: Sequence[Block]) -> Iterator[Windows]:
+        """All windows of a bucket of bounded input."""
+        return all_sessions(self.shape, self.session, shipped)

@@ -1,28 +1,97 @@
-"""What sliding windows ask of a call: refused with the remedy when the query is built."""
+"""Sliding windows, as Spark sees them: which there are is found from the times of records."""
 
 from __future__ import annotations
 
-from pyspark.sql import DataFrame
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 
+from slicing.aggregates.fields import Field
+from slicing.assembly.places import all_places
+from slicing.assembly.results import Windows
+from slicing.blocks.block import Block, Shape
 from slicing.emission.emission import CHANGED, Emission, Every, Records
+from slicing.engines.shared import SharedSlidingBucket
+from slicing.engines.sliding import SlidingBucket
 from slicing.errors import InvalidValue
+from slicing.explain.plan import Plan
+from slicing.explain.sliding import SlidingPlan
+from slicing.spark.kind import Kind
+from slicing.spark.names import Names
+from slicing.spark.strategy import Arguments, Shared, Sliced, shares_fields
+from slicing.state.fingerprint import Fingerprint
+from slicing.state.store import Store
 from slicing.windows.sliding import Sliding
 
 
-def check_sliding(frame: DataFrame, window: Sliding, tree: str, by_clock: bool, emission: Emission) -> None:
-    """Refuse what has no meaning for windows that exist at the times of records. Raises InvalidValue."""
-    if tree != "auto":
-        raise InvalidValue(
-            f"sliding windows are assembled from the times that are there, in one way; got `{tree}`. "
-            "Leave `.assemble` out."
-        )
-    if emission.which == CHANGED:
-        raise InvalidValue(
-            f"{emission} compares a window with the one before it, and sliding windows of a key have none: "
-            "records decide which there are. Use on_close() or on_update()."
-        )
-    if isinstance(emission.when, (Every, Records)):
-        raise InvalidValue(
-            f"{emission} goes by the windows that records are in, and a record also makes sliding windows that it is "
-            "not in. Use on_update(), which puts out those too."
-        )
+@dataclass(frozen=True)
+class SlidingKind(Kind):
+    """Windows that exist at the times of records."""
+
+    window: Sliding
+
+    def resolve(self, names: Names, tree: str, by_clock: bool, emission: Emission) -> SlidingKind:
+        """Refuse what has no meaning for windows that records decide. Raises InvalidValue."""
+        if tree != "auto":
+            raise InvalidValue(
+                f"sliding windows are assembled from the times that are there, in one way; got `{tree}`. "
+                "Leave `.assemble` out."
+            )
+        if emission.which == CHANGED:
+            raise InvalidValue(
+                f"{emission} compares a window with the one before it, and sliding windows of a key have none: "
+                "records decide which there are. Use on_close() or on_update()."
+            )
+        if isinstance(emission.when, (Every, Records)):
+            raise InvalidValue(
+                f"{emission} goes by the windows that records are in, and a record also makes sliding windows that it "
+                "is not in. Use on_update(), which puts out those too."
+            )
+        return self
+
+    def strategy(
+        self,
+        shape: Shape,
+        trees: tuple[str, ...],
+        arguments: Arguments,
+        judges: bool = True,
+        values: tuple[Field, ...] = (),
+    ) -> Placed | SharedPlaced:
+        """Places, with shared fields where there are any."""
+        return (SharedPlaced if shares_fields(shape, trees, arguments) else Placed)(shape, trees, arguments)
+
+    def plan(self, streaming: bool) -> type[Plan]:
+        """What `explain` prints."""
+        return SlidingPlan
+
+
+@dataclass(frozen=True)
+class Placed(Sliced):
+    """Partials of the times of records are shipped; which windows there are is found from these."""
+
+    def bucket(  # type: ignore[override]  # it is used as that one
+        self, grace: int, fingerprint: Fingerprint, store: Store, emission: Emission
+    ) -> SlidingBucket:
+        """The state of a bucket on a stream."""
+        return SlidingBucket(self.shape, grace, fingerprint, store, emission)
+
+    def all_windows(self, shipped: Sequence[Block]) -> Iterator[Windows]:
+        """All windows of a bucket of bounded input."""
+        return all_places(self.shape, shipped)
+
+
+@dataclass(frozen=True)
+class SharedPlaced(Shared):
+    """The same of sliding windows."""
+
+    @cached_property
+    def stored(self) -> Placed:
+        """The strategy of the groups."""
+        grouped = self.grouped
+        return Placed(grouped.stored, grouped.stored_trees, grouped.sharing.select(self.arguments))
+
+    def bucket(  # type: ignore[override]  # it is used as that one
+        self, grace: int, fingerprint: Fingerprint, store: Store, emission: Emission
+    ) -> SharedSlidingBucket:
+        """The state of a bucket on a stream."""
+        return SharedSlidingBucket(self.grouped, grace, fingerprint, store, emission)

@@ -2,49 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
-from slicing.aggregates.fields import Field
 from slicing.aggregates.sharing import Sharing, sharing
 from slicing.assembly.assembling import without_repeats
-from slicing.assembly.choice import EAGER
-from slicing.assembly.places import all_places
 from slicing.assembly.results import Windows
 from slicing.blocks.block import Block, Shape
 from slicing.blocks.codec import decode
 from slicing.blocks.folding import fold, regroup
-from slicing.blocks.intervals import EndingRecords
 from slicing.blocks.records import Records, decode_records, fold_records
 from slicing.emission.emission import Emission
 from slicing.emission.lateness import Refused, is_late
 from slicing.engines.bounded import all_frames
 from slicing.engines.bucket import Bucket
-from slicing.engines.counted import Content, content
-from slicing.engines.counting import CountingBucket, all_counted
 from slicing.engines.eager import EagerBucket, all_windows, in_memory
 from slicing.engines.mixed import MixedBucket, Split, join_all
-from slicing.engines.sessions import RefusedSessions, SessionBucket, all_sessions
-from slicing.engines.shared import Grouped, SharedBucket, SharedSlidingBucket, UnsharedBucket, shared_bucket
-from slicing.engines.sliding import SlidingBucket
-from slicing.engines.unbounded import UnboundedBucket
+from slicing.engines.shared import Grouped, SharedBucket, UnsharedBucket, shared_bucket
 from slicing.spark.preaggregate import PreAggregate, Ship
-from slicing.spark.sub_sessions import PreMerge, of_records, with_own_ends
 from slicing.state.fingerprint import Fingerprint
 from slicing.state.store import Store
 from slicing.watch import DECODE, of_stage
-from slicing.windows.counting import Counting
 from slicing.windows.family import Family
-from slicing.windows.session import SESSION, Session
-from slicing.windows.sliding import Sliding
-from slicing.windows.unbounded import Unbounded
-from slicing.windows.window import Window
 
-Shipped = Mapping[Any, Iterable[bytes | None]]
+Arguments: TypeAlias = tuple[tuple[int, ...], ...]
+"""For each kernel the places of its columns among those of the records, -1 for their time."""
+Shipped: TypeAlias = Mapping[Any, Iterable[bytes | None]]
 """Columns of the rows of a first stage, by name."""
 
 
@@ -54,7 +41,7 @@ class Sliced:
 
     shape: Shape
     trees: tuple[str, ...]
-    arguments: tuple[tuple[int, ...], ...]
+    arguments: Arguments
     wide: bool = False
 
     @property
@@ -97,71 +84,6 @@ class Sliced:
     def all_windows(self, shipped: Sequence[Block]) -> Iterator[Windows]:
         """All windows of a bucket of bounded input."""
         return all_frames(self.shape, self.trees, fold(self.shape, shipped), self.wide)
-
-
-@dataclass(frozen=True)
-class Totals(Sliced):
-    """Partials of the only slice are shipped, and added to the totals of a window that never closes."""
-
-    ttl: int | None = None
-
-    def bucket(  # type: ignore[override]  # it is used as that one
-        self, grace: int, fingerprint: Fingerprint, store: Store, emission: Emission
-    ) -> UnboundedBucket:
-        """The state of a bucket on a stream."""
-        return UnboundedBucket(self.shape, fingerprint, store, emission, self.ttl)
-
-
-@dataclass(frozen=True)
-class Merged(Sliced):
-    """Rows that overlap or touch become sessions: rows of single times are shipped, or, if it `merges`, sub-sessions.
-
-    `shape` is that of results; behind the shuffle rows have their ends beside them.
-    """
-
-    session: Session = field(kw_only=True)
-    merges: bool = field(kw_only=True)
-
-    def first_stage(self, labels: tuple[int, ...], beside: bool = False) -> PreMerge:
-        """The function for `mapInArrow` before the shuffle; with `beside` it ships the records too."""
-        shape = of_records(self.shape, self.session)
-        return PreMerge(shape, self.arguments, labels, beside, session=self.session, merges=self.merges)
-
-    def decode(self, data: bytes) -> Block:
-        """A block that was shipped."""
-        return decode(self.first_stage(()).packed, data)
-
-    def bucket(  # type: ignore[override]  # it is used as that one
-        self, grace: int, fingerprint: Fingerprint, store: Store, emission: Emission
-    ) -> SessionBucket:
-        """The state of a bucket on a stream."""
-        return SessionBucket(self.shape, self.session, grace, fingerprint, store, emission)
-
-    def late_records(self, family: Family, refused: Refused[Any], beside: Iterable[bytes]) -> Iterator[EndingRecords]:
-        """The records of refused intervals, of those that were shipped beside the blocks."""
-        assert isinstance(refused, RefusedSessions), "sessions refuse intervals"
-        for data in beside:
-            records = with_own_ends(self.session, decode_records(of_records(self.shape, self.session), data))
-            yield records.take(np.flatnonzero(refused.holds(records)))
-
-    def all_windows(self, shipped: Sequence[Block]) -> Iterator[Windows]:
-        """All windows of a bucket of bounded input."""
-        return all_sessions(self.shape, self.session, shipped)
-
-
-@dataclass(frozen=True)
-class Placed(Sliced):
-    """Partials of the times of records are shipped; which windows there are is found from these."""
-
-    def bucket(  # type: ignore[override]  # it is used as that one
-        self, grace: int, fingerprint: Fingerprint, store: Store, emission: Emission
-    ) -> SlidingBucket:
-        """The state of a bucket on a stream."""
-        return SlidingBucket(self.shape, grace, fingerprint, store, emission)
-
-    def all_windows(self, shipped: Sequence[Block]) -> Iterator[Windows]:
-        """All windows of a bucket of bounded input."""
-        return all_places(self.shape, shipped)
 
 
 @dataclass(frozen=True)
@@ -209,29 +131,12 @@ class Shared(Sliced):
 
 
 @dataclass(frozen=True)
-class SharedPlaced(Shared):
-    """The same of sliding windows."""
-
-    @cached_property
-    def stored(self) -> Placed:
-        """The strategy of the groups."""
-        grouped = self.grouped
-        return Placed(grouped.stored, grouped.stored_trees, grouped.sharing.select(self.arguments))
-
-    def bucket(  # type: ignore[override]  # it is used as that one
-        self, grace: int, fingerprint: Fingerprint, store: Store, emission: Emission
-    ) -> SharedSlidingBucket:
-        """The state of a bucket on a stream."""
-        return SharedSlidingBucket(self.grouped, grace, fingerprint, store, emission)
-
-
-@dataclass(frozen=True)
 class Eager:
     """Records are shipped and folded into every window that covers them."""
 
     shape: Shape
     trees: tuple[str, ...]
-    arguments: tuple[tuple[int, ...], ...]
+    arguments: Arguments
     wide = False
     sharing = None
 
@@ -273,35 +178,12 @@ class Eager:
 
 
 @dataclass(frozen=True)
-class Counted(Eager):
-    """Records are shipped, in their order, and counted by key; the last value is what orders bounded input."""
-
-    values: tuple[Field, ...] = ()
-    ttl: int | None = None
-
-    @property
-    def content(self) -> Content:
-        """What rows of the state hold."""
-        return content(self.shape, self.trees, self.arguments, self.values)
-
-    def bucket(  # type: ignore[override]  # it is used as that one
-        self, grace: int, fingerprint: Fingerprint, store: Store, emission: Emission
-    ) -> CountingBucket:
-        """The state of a bucket on a stream."""
-        return CountingBucket(self.content, fingerprint, store, emission, self.ttl)
-
-    def all_windows(self, shipped: Sequence[Records]) -> Iterator[Windows]:
-        """All windows of a bucket of bounded input."""
-        return all_counted(self.content, shipped)
-
-
-@dataclass(frozen=True)
 class Mixed:
     """Partials of slices are shipped for some aggregates, and beside them records for those that are eager."""
 
     shape: Shape
     trees: tuple[str, ...]
-    arguments: tuple[tuple[int, ...], ...]
+    arguments: Arguments
     wide = False
     sharing = None
 
@@ -350,9 +232,17 @@ class Mixed:
     def _split(self) -> Split:
         return Split(self.trees)
 
-    def _some(self, chosen: Sequence[int]) -> tuple[Shape, tuple[str, ...], tuple[tuple[int, ...], ...]]:
+    def _some(self, chosen: Sequence[int]) -> tuple[Shape, tuple[str, ...], Arguments]:
         trees, arguments = tuple(self.trees[i] for i in chosen), tuple(self.arguments[i] for i in chosen)
         return self.shape.select(chosen), trees, arguments
+
+
+Strategy: TypeAlias = Sliced | Eager | Mixed
+
+
+def shares_fields(shape: Shape, trees: tuple[str, ...], arguments: Arguments) -> bool:
+    """Whether any results share fields."""
+    return sharing(shape.kernels, trees, arguments).is_any
 
 
 def not_before(shape: Shape, shipped: Block | Records, time: int) -> Block | Records:
@@ -363,64 +253,3 @@ def not_before(shape: Shape, shipped: Block | Records, time: int) -> Block | Rec
 
 def _filled(rows: Shipped, column: str) -> Iterator[bytes]:
     return (data for data in rows[column] if data is not None)
-
-
-def _merged(
-    shape: Shape,
-    trees: tuple[str, ...],
-    arguments: tuple[tuple[int, ...], ...],
-    session: Session,
-    judges: bool,
-    *_: Any,
-) -> Merged:
-    ordered = any(kernel.aggregate.ordered for kernel in shape.kernels)
-    merges = not ordered and (session.late_by == SESSION or not judges)
-    return Merged(shape, trees, arguments, session=session, merges=merges)
-
-
-def _counted(
-    shape: Shape,
-    trees: tuple[str, ...],
-    arguments: tuple[tuple[int, ...], ...],
-    counting: Counting,
-    _: bool,
-    values: tuple[Field, ...],
-) -> Counted:
-    return Counted(shape, trees, arguments, values, counting.ttl)
-
-
-def _placed(
-    shape: Shape, trees: tuple[str, ...], arguments: tuple[tuple[int, ...], ...], *_: Any
-) -> Placed | SharedPlaced:
-    shares = sharing(shape.kernels, trees, arguments).is_any
-    return (SharedPlaced if shares else Placed)(shape, trees, arguments)
-
-
-_OF_KIND: dict[type[Window], Callable[..., Sliced | Eager]] = {
-    Counting: _counted,
-    Session: _merged,
-    Sliding: _placed,
-    Unbounded: lambda shape, trees, arguments, window, *_: Totals(shape, trees, arguments, ttl=window.ttl),
-}
-"""The strategies of windows that are not assembled from slices by trees."""
-
-
-def strategy(
-    shape: Shape,
-    trees: tuple[str, ...],
-    arguments: tuple[tuple[int, ...], ...],
-    window: Window | None = None,
-    judges: bool = True,
-    values: tuple[Field, ...] = (),
-) -> Sliced | Eager | Mixed:
-    """The strategy for these trees, of family after family, of the windows of a call.
-
-    Fields are shared where all results are assembled from slices. `judges` says whether records may be late, `values`
-    are the columns that they have beside their keys.
-    """
-    if window is not None and (of_kind := _OF_KIND.get(type(window))):
-        return of_kind(shape, trees, arguments, window, judges, values)
-    if EAGER not in trees:
-        shares = sharing(shape.kernels, trees, arguments).is_any
-        return (Shared if shares else Sliced)(shape, trees, arguments, window is not None and window.wide)
-    return (Eager if set(trees) == {EAGER} else Mixed)(shape, trees, arguments)

@@ -32,7 +32,7 @@ from slicing.spark.output import (
     framed,
 )
 from slicing.spark.query import Query, Time
-from slicing.spark.strategy import Eager, Mixed, Sliced, not_before, strategy
+from slicing.spark.strategy import Strategy, not_before
 from slicing.state.fingerprint import PARTIALS, WINDOWS, Fingerprint, fingerprint_of
 from slicing.state.header import RESTORE
 from slicing.watch import OUTPUT, READ, WRITE, of_stage
@@ -83,7 +83,7 @@ class SparkStore:
 class Buckets(StatefulProcessor):
     """Spark's stateful operator over buckets: rows are added, and closing happens in the timer only."""
 
-    def __init__(self, strategy: Sliced | Eager | Mixed, query: Query, fingerprint: Fingerprint):
+    def __init__(self, strategy: Strategy, query: Query, fingerprint: Fingerprint):
         self.strategy, self.fingerprint = strategy, fingerprint
         self.grace, self.emission, self.late_columns = query.grace, query.emission, query.late_columns
         self.flat = query.flat
@@ -242,7 +242,7 @@ def build(
 
     `buckets` is the stateful operator, and `wrapped` gets the first stage: both may do more than they must.
     """
-    chosen = strategy(query.shape, query.trees, query.arguments, query.window, values=query.values)
+    chosen = query.strategy
     stage = wrapped(chosen.first_stage(labels, beside=query.late == RECORDS))
     blocks = query.records().mapInArrow(stage, stage.schema)
     processor = buckets(chosen, query, fingerprint(query, labels, partitions))

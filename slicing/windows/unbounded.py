@@ -18,7 +18,7 @@ class Unbounded(Window):
 
     ttl: int | None = None
 
-    by_time = False
+    by_time = closes = False
     alone = "as it never closes"
     keeps = "keeps totals"
 

@@ -25,6 +25,8 @@ class Window:
 
     by_time = True
     """Whether time closes them: on a stream there must be a time and a watermark then, and records may be late."""
+    closes = True
+    """Whether each of them is complete some time."""
     alone = ""
     """Why they share no slices with other windows, if so."""
     keeps = ""

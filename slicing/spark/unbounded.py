@@ -1,0 +1,61 @@
+"""Windows that never close, as Spark sees them: totals of keys, in rows whose window is null."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+
+from slicing.aggregates.fields import Field
+from slicing.blocks.block import Shape
+from slicing.emission.emission import Emission
+from slicing.engines.unbounded import UnboundedBucket
+from slicing.explain.plan import Plan
+from slicing.explain.unbounded import TotalsPlan
+from slicing.spark.kind import Kind
+from slicing.spark.query import EMISSION, Query
+from slicing.spark.strategy import Arguments, Sliced
+from slicing.state.fingerprint import Fingerprint
+from slicing.state.store import Store
+from slicing.windows.unbounded import Unbounded
+
+
+@dataclass(frozen=True)
+class UnboundedKind(Kind):
+    """One window that never closes."""
+
+    window: Unbounded
+
+    def strategy(
+        self,
+        shape: Shape,
+        trees: tuple[str, ...],
+        arguments: Arguments,
+        judges: bool = True,
+        values: tuple[Field, ...] = (),
+    ) -> Totals:
+        """Totals, without shared fields."""
+        return Totals(shape, trees, arguments, ttl=self.window.ttl)
+
+    def window_columns(self, query: Query) -> list[Column]:
+        """`window`, which is null."""
+        none = F.lit(None).cast(f"struct<start:{query.time_kind},end:{query.time_kind}>")
+        return [none.alias("window", metadata={EMISSION: str(query.emission)})]
+
+    def plan(self, streaming: bool) -> type[Plan]:
+        """Bounded input has one slice and keeps no totals."""
+        return TotalsPlan if streaming else Plan
+
+
+@dataclass(frozen=True)
+class Totals(Sliced):
+    """Partials of the only slice are shipped, and added to the totals of a window that never closes."""
+
+    ttl: int | None = None
+
+    def bucket(  # type: ignore[override]  # it is used as that one
+        self, grace: int, fingerprint: Fingerprint, store: Store, emission: Emission
+    ) -> UnboundedBucket:
+        """The state of a bucket on a stream."""
+        return UnboundedBucket(self.shape, fingerprint, store, emission, self.ttl)
