@@ -178,7 +178,7 @@ def test_bounded_rows_are_those_over_ranges_of_rows(spark, runs, folder):
     mixed = frame.repartition(3, F.hash("seq"))
     ours = by_key(mixed, "seq").toArrow().to_pylist()
     same(ours, theirs(frame, 7, 3, "key"), ("window", "first_record", *RESULTS), "key")
-    ours = of_all(mixed, "seq").toArrow().to_pylist()
+    ours = of_all(mixed.withColumn("place", F.struct("seq")), "place.SEQ").toArrow().to_pylist()
     texts = [row | {"text": row["text"] + "," * (row["text"] != "")} for row in theirs(frame, 6, 4)]
     same(ours, texts, ("window", "first_record", "text", "total"))
     # Floats with NaN, zeros of both signs and nulls, each of its own value but for the zeros, as Spark sorts them.

@@ -90,9 +90,10 @@ def test_sessions_of_gaps_per_record_are_those_of_spark(spark, files):
     assert sum(by_number.counters("no_window").values()) > 20
 
 
-@pytest.mark.parametrize("column", [None, "gap", "interval", "micros"])
+@pytest.mark.parametrize("column", [None, "gap", "interval", "MICROS", "own.Gap"])
 def test_bounded_sessions_are_those_of_spark(spark, files, column):
-    frame = with_gaps(spark.read.parquet(str(files)))
+    """Columns of gaps are found as Spark finds them."""
+    frame = with_gaps(spark.read.parquet(str(files))).withColumn("own", F.struct("gap"))
     window = session("90 seconds") if column is None else session(gap_column=column)
     ours = group_by(frame, "world").window(window, time="ts").aggregate(**OURS).toArrow()
     gap = "90 seconds" if column is None else F.col("gap")

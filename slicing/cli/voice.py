@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import os
 import sys
-import threading
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
+from slicing.cli.beating import beating
 from slicing.cli.wording import worded
 
 BEAT_SECONDS = 5.0
@@ -33,19 +32,16 @@ def visible(text: str) -> str:
 @contextmanager
 def alive(what: str) -> Iterator[None]:
     """Say every few seconds that something still goes on, also while Spark's own noise is redirected to its log."""
-    done, began, terminal = threading.Event(), time.monotonic(), os.dup(2)
+    terminal = os.dup(2)
 
-    def beat() -> None:
-        while not done.wait(BEAT_SECONDS):
-            os.write(terminal, f"{what} for {time.monotonic() - began:.0f} s ...\n".encode())
+    def beat(seconds: float) -> float:
+        os.write(terminal, f"{what} for {seconds:.0f} s ...\n".encode())
+        return BEAT_SECONDS
 
-    heart = threading.Thread(target=beat, daemon=True)
-    heart.start()
     try:
-        yield
+        with beating(beat, BEAT_SECONDS):
+            yield
     finally:
-        done.set()
-        heart.join()
         os.close(terminal)
 
 

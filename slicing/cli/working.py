@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import sys
-import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -12,6 +10,7 @@ from typing import TextIO
 
 from pyspark.sql import SparkSession
 
+from slicing.cli.beating import beating
 from slicing.drawing.terminal import Display
 
 WAIT_SECONDS, LIVE_SECONDS, PLAIN_SECONDS = 3.0, 0.5, 10.0
@@ -44,23 +43,17 @@ def working(spark: SparkSession, stream: TextIO | None = None) -> Iterator[None]
 @contextmanager
 def shown(work: Callable[[], Work | None], display: Display, wait: float = WAIT_SECONDS) -> Iterator[None]:
     """Ask for the work every now and then, from a thread, and show it."""
-    done, began = threading.Event(), time.monotonic()
 
-    def beat() -> None:
-        pause = wait
-        while not done.wait(pause):
-            found = work()
-            if found is not None:
-                display.show("work", found.line(time.monotonic() - began))
-            pause = LIVE_SECONDS if display.live else PLAIN_SECONDS
+    def beat(seconds: float) -> float:
+        found = work()
+        if found is not None:
+            display.show("work", found.line(seconds))
+        return LIVE_SECONDS if display.live else PLAIN_SECONDS
 
-    thread = threading.Thread(target=beat, daemon=True)
-    thread.start()
     try:
-        yield
+        with beating(beat, wait):
+            yield
     finally:
-        done.set()
-        thread.join()
         display.clear()
 
 
