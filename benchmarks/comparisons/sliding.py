@@ -1,9 +1,9 @@
-"""Windows of ten minutes that end with each record: a million records of 10,000 keys in an hour, and as a stream."""
+"""Windows of ten minutes that end with each record, of 10,000 keys in an hour: bounded, and as a stream."""
 
 from dataclasses import replace
 
 from benchmarks.baselines import polars_rolling
-from benchmarks.baselines.floor import Floor
+from benchmarks.baselines.floor import BoundedFloor, Floor
 from benchmarks.baselines.ours import OurSliding
 from benchmarks.baselines.polars_rolling import PolarsRolling
 from benchmarks.baselines.query import Query
@@ -12,42 +12,69 @@ from benchmarks.comparisons.comparison import BOUNDED, TIME, Check, Comparison
 from benchmarks.running import bounded, streams, turns
 from benchmarks.running.run import Run
 from benchmarks.running.side import WARM, Side
-from benchmarks.workloads.inputs import SLIDING, TEN_MINUTES
+from benchmarks.workloads.inputs import SLIDING, SLIDING_MANY, TEN_MINUTES
+from benchmarks.workloads.workload import Workload
 
-_WINDOW = SLIDING, TEN_MINUTES, TEN_MINUTES
-"""There is no advance, and nobody asks for it."""
+
+def _bounded(theirs: Query, workload: Workload) -> tuple[Run, Run]:
+    """There is no advance, and nobody asks for it."""
+    ours = bounded.run(OurSliding(), workload, TEN_MINUTES, TEN_MINUTES)
+    return bounded.run(theirs, workload, TEN_MINUTES, TEN_MINUTES), ours
+
+
+def _polars(workload: Workload) -> tuple[Run, Run]:
+    ours = bounded.run(OurSliding(), workload, TEN_MINUTES, TEN_MINUTES)
+    return polars_rolling.run(workload, TEN_MINUTES), ours
+
+
+def _stream() -> tuple[Run, Run]:
+    """The same stages with as many rows and no work, then ours, by turns."""
+    ours = Side(OurSliding(), SLIDING, TEN_MINUTES, TEN_MINUTES, WARM)
+    rows = streams.run(ours).rows  # which warms ours up too
+    floor, found = turns.run(replace(ours, query=Floor(rows)), ours.but(warm_up=0.0))
+    return floor, found
 
 
 def _check(theirs: Query) -> Check:
     return Check(OurSliding(), theirs, SLIDING.cut(0.02), TEN_MINUTES, TEN_MINUTES, BOUNDED)
 
 
-def _ours() -> Run:
-    return bounded.run(OurSliding(), *_WINDOW)
-
-
-def _stream() -> tuple[Run, Run]:
-    """The same stages with as many rows and no work, then ours, by turns."""
-    ours = Side(OurSliding(), *_WINDOW, WARM)
-    rows = streams.run(ours).rows  # which warms ours up too
-    floor, found = turns.run(replace(ours, query=Floor(rows)), ours.but(warm_up=0.0))
-    return floor, found
-
-
 BENCHMARKS = (
     Comparison(
         "SlidingBounded",
-        "sliding 10 minutes, bounded / Spark `OVER (... RANGE ...)`",
-        sides=lambda: (bounded.run(SparkOver(), *_WINDOW), _ours()),
+        "sliding 10 minutes, bounded, 1 M records / Spark `OVER (... RANGE ...)`",
+        sides=lambda: _bounded(SparkOver(), SLIDING),
+        checks=(_check(SparkOver()),),
+        goal=3.0,
+    ),
+    Comparison(
+        "SlidingMany",
+        "sliding 10 minutes, bounded, 10 M records / Spark `OVER (... RANGE ...)`",
+        sides=lambda: _bounded(SparkOver(), SLIDING_MANY),
         checks=(_check(SparkOver()),),
         goal=3.0,
     ),
     Comparison(
         "SlidingPolars",
-        "sliding 10 minutes, bounded / Polars `rolling` in process",
-        sides=lambda: (polars_rolling.run(SLIDING, TEN_MINUTES), _ours()),
+        "sliding 10 minutes, bounded, 1 M records / Polars `rolling` in process",
+        sides=lambda: _polars(SLIDING),
         checks=(_check(PolarsRolling()),),
         goal=3.0,
+        measure=TIME,
+    ),
+    Comparison(
+        "SlidingManyPolars",
+        "sliding 10 minutes, bounded, 10 M records / Polars `rolling` in process",
+        sides=lambda: _polars(SLIDING_MANY),
+        checks=(_check(PolarsRolling()),),
+        goal=3.0,
+        measure=TIME,
+    ),
+    Comparison(
+        "SlidingBoundedFloor",
+        "sliding 10 minutes, bounded, 1 M records / the same stages and as many rows without any work",
+        sides=lambda: _bounded(BoundedFloor(SLIDING.total), SLIDING),
+        checks=(),
         measure=TIME,
     ),
     Comparison(

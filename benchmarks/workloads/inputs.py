@@ -14,6 +14,7 @@ TWO_WEEKS = replace(_WEEK, name="two weeks", history=_WEEK)
 DENSE = Workload("dense", 200_000, 1_000, 360, 10)
 DENSE_MILLION = Workload("dense million", 1_000_000, 1_000, 360, 6)
 SLIDING = Workload("an hour", 100_000, 10_000, 360, 10)
+SLIDING_MANY = Workload("an hour of ten million", 1_000_000, 10_000, 360, 10)
 SMALL = Workload(
     "dense by 1,000", 1_000, 1_000, 1.8, 40, parts=1, history=Workload("dense", 500_000, 1_000, 1_800, 2, parts=1)
 )
