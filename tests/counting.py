@@ -16,6 +16,7 @@ from slicing.blocks.records import decode_records, encode_records
 from slicing.emission.emission import ON_CLOSE
 from slicing.spark.counting import SPAN
 from slicing.spark.kinds import kind_of
+from slicing.spark.strategy import Aggregation
 from slicing.state import memory
 
 ALONE = Case(Aggregate(lambda: "", lambda acc, v: f"{acc}{v},"), CASES["joined"].truth)
@@ -45,7 +46,7 @@ class World:
         arguments = tuple((-1,) if case.of_time else (at,) for at, case in enumerate(self.cases))
         kinds = [*(_kind(case) for case in self.cases[:-1]), "bigint"]
         values = tuple(Field(f"v{at}", kind) for at, kind in enumerate(kinds))
-        self.strategy = kind_of(window).strategy(self.shape, tuple(trees), arguments, values=values)
+        self.strategy = kind_of(window).strategy(Aggregation(self.shape, tuple(trees), arguments, values=values))
         self.store, self.fingerprint = CountingStore(), FINGERPRINT
         self.came, self.last = defaultdict(list), {}
 

@@ -14,6 +14,7 @@ from slicing.emission.emission import NEWEST, ON_CLOSE, ONLY_NEW, UPDATE, WITH_O
 from slicing.engines.sliding import SlidingBucket
 from slicing.spark.kinds import kind_of
 from slicing.spark.preaggregate import Refused
+from slicing.spark.strategy import Aggregation
 from slicing.state import memory
 
 
@@ -115,7 +116,7 @@ class World:
         self.cases = [CASES[name] for name in names]
         self.shape = shape_of(window.family, self.cases, (key,))
         arguments = tuple((at,) for at in range(len(names)))
-        self.strategy = kind_of(window).strategy(self.shape, ("places",) * len(names), arguments)
+        self.strategy = kind_of(window).strategy(Aggregation(self.shape, ("places",) * len(names), arguments))
         self.store, self.model = CountingStore(), Model(window, emission, grace)
         self.fingerprint, self.read, self.written = FINGERPRINT, 0, 0
 

@@ -16,6 +16,7 @@ from slicing.blocks.records import Records, decode_records, encode_records
 from slicing.emission.emission import on_close
 from slicing.engines.eager import EagerBucket
 from slicing.spark.kinds import kind_of
+from slicing.spark.strategy import Aggregation
 from slicing.state.header import Stripe
 from slicing.windows.slices import Slicing
 
@@ -57,7 +58,7 @@ def arguments(stream):
 
 def chosen_strategy(stream):
     trees = (EAGER,) * len(stream.cases) if isinstance(stream, EagerStream) else tuple(stream.trees)
-    return kind_of(None).strategy(stream.shape, trees, arguments(stream))
+    return kind_of(None).strategy(Aggregation(stream.shape, trees, arguments(stream)))
 
 
 def rows_of(stream, block):

@@ -20,6 +20,7 @@ from slicing.engines.sessions import SessionBucket
 from slicing.errors import InvalidValue
 from slicing.spark.kinds import kind_of
 from slicing.spark.preaggregate import Refused
+from slicing.spark.strategy import Aggregation
 from slicing.state import memory
 from slicing.state.store import MemoryStore
 from slicing.windows.session import session
@@ -56,7 +57,7 @@ class Replayed:
         name = {"pass_through": "sum"}.get(case["aggregate"], case["aggregate"])  # of one record that is the same
         self.cases = [Case(AGGREGATES[name], None), NEWEST]
         self.shape = shape_of(self.window.family, self.cases, ("string",))
-        self.strategy = kind_of(self.window).strategy(self.shape, ("merging",) * 2, ((0,), (-1,)))
+        self.strategy = kind_of(self.window).strategy(Aggregation(self.shape, ("merging",) * 2, ((0,), (-1,))))
         self.store, self.late = MemoryStore(), 0
 
     def gap_of(self, event):

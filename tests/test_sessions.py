@@ -18,7 +18,7 @@ from slicing.errors import InvalidType, InvalidValue, StateMismatch
 from slicing.explain.sessions import SessionPlan
 from slicing.spark.kinds import kind_of
 from slicing.spark.preaggregate import Refused
-from slicing.spark.strategy import not_before
+from slicing.spark.strategy import Aggregation, not_before
 from slicing.state import memory
 from slicing.state.fingerprint import fingerprint_of
 from slicing.windows.session import session
@@ -250,7 +250,9 @@ def test_bounded_input_has_the_sessions_of_all_records(names):
     world = World(session(gap_column="gap"), names=names)
     records = [r for records, _ in stream(rng, 40, start=-300_000) for r in records]
     records = [(time, key, value, [1, 3000, 10_000][time // 2500 % 3]) for time, key, value, _ in records]
-    chosen = kind_of(world.window).strategy(world.shape, world.strategy.trees, world.strategy.arguments, judges=False)
+    chosen = kind_of(world.window).strategy(
+        Aggregation(world.shape, world.strategy.trees, world.strategy.arguments, judges=False)
+    )
     assert chosen.merges is ("joined" not in names)
     world.strategy = chosen
     half = len(records) // 2

@@ -29,7 +29,7 @@ from slicing.explain.sliding import SlidingPlan
 from slicing.spark.kinds import kind_of
 from slicing.spark.output import flat_late_partials, flat_windows
 from slicing.spark.sliding import Placed, SharedPlaced
-from slicing.spark.strategy import Mixed, Shared, Sliced, not_before
+from slicing.spark.strategy import Aggregation, Mixed, Shared, Sliced, not_before
 from slicing.spark.unbounded import Totals
 from slicing.state import memory
 from slicing.state.fingerprint import PARTIALS, fingerprint_of
@@ -76,7 +76,7 @@ class Windowed(Line):
         )
         shape = Shape(windows.family, (Field("key", "bigint"),), kernels)
         trees = tuple(choose(each, family) for family in windows.family.families for each in kernels)
-        made = kind_of(windows).strategy(shape, trees, arguments)
+        made = kind_of(windows).strategy(Aggregation(shape, trees, arguments))
         if plain and isinstance(made, SharedPlaced):
             made = Placed(shape, trees, arguments)
         elif plain and not isinstance(made, Totals):

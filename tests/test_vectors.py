@@ -39,6 +39,7 @@ from slicing.blocks.records import encode_records
 from slicing.emission.emission import on_close, on_update
 from slicing.errors import InvalidValue
 from slicing.spark.kinds import kind_of
+from slicing.spark.strategy import Aggregation
 from slicing.windows import window as windows_window
 from slicing.windows.slices import Slicing
 
@@ -145,7 +146,9 @@ class Replayed(EmittingStream):
         """What `.late("records")` puts out of the records of the last micro-batch; see `late_rows`."""
         columns = records_of(self.shape, self.cases, records, self.value)
         trees = [EAGER] * len(self.cases) if self.eager else self.trees
-        chosen = kind_of(None).strategy(self.shape, tuple(trees), tuple((i,) for i in range(len(self.cases))))
+        chosen = kind_of(None).strategy(
+            Aggregation(self.shape, tuple(trees), tuple((i,) for i in range(len(self.cases))))
+        )
         (late,) = self.refused[-1].refused
         for found in chosen.late_records(self.slicing, late, [encode_records(self.shape, columns)]):
             missed = late.missed(self.slicing, found.slices)

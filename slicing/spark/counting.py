@@ -16,7 +16,6 @@ from slicing.aggregates.kernel import Kernel
 from slicing.aggregates.kernels import kernel
 from slicing.assembly.choice import EAGER
 from slicing.assembly.results import Windows
-from slicing.blocks.block import Shape
 from slicing.blocks.records import Records
 from slicing.emission.emission import Emission
 from slicing.engines.counted import Content, content
@@ -29,7 +28,7 @@ from slicing.spark.columns import kind_of_type, logical
 from slicing.spark.kind import Kind
 from slicing.spark.names import Names
 from slicing.spark.query import Query
-from slicing.spark.strategy import Arguments, Eager
+from slicing.spark.strategy import Aggregation, Arguments, Eager
 from slicing.state.fingerprint import Fingerprint
 from slicing.state.store import Store
 from slicing.windows.counting import Counting
@@ -98,16 +97,9 @@ class CountingKind(Kind):
         """All are eager if one is: then records are kept, of which the others are made too."""
         return (EAGER,) * len(trees) if EAGER in trees else trees
 
-    def strategy(
-        self,
-        shape: Shape,
-        trees: tuple[str, ...],
-        arguments: Arguments,
-        judges: bool = True,
-        values: tuple[Field, ...] = (),
-    ) -> Counted:
+    def strategy(self, asked: Aggregation) -> Counted:
         """Records in their order."""
-        return Counted(shape, trees, arguments, values, self.window.ttl)
+        return Counted(*asked.results, asked.values, self.window.ttl)
 
     def window_columns(self, query: Query) -> list[Column]:
         """`window`, from the last two results if there is a time, and the numbers of its records."""

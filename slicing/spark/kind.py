@@ -7,15 +7,13 @@ from typing import Any, TypeVar
 
 from pyspark.sql import Column
 
-from slicing.aggregates.fields import Field
 from slicing.aggregates.kernel import Kernel
 from slicing.assembly.choice import EAGER
-from slicing.blocks.block import Shape
 from slicing.emission.emission import Emission
 from slicing.explain.plan import Plan
 from slicing.spark.names import Names
 from slicing.spark.query import Query
-from slicing.spark.strategy import Arguments, Eager, Mixed, Shared, Sliced, Strategy, shares_fields
+from slicing.spark.strategy import Aggregation, Arguments, Eager, Mixed, Shared, Sliced, Strategy
 
 Self = TypeVar("Self", bound="Kind")
 
@@ -51,23 +49,12 @@ class Kind:
         """The trees that go together, where each kernel has its best one."""
         return trees
 
-    def strategy(
-        self,
-        shape: Shape,
-        trees: tuple[str, ...],
-        arguments: Arguments,
-        judges: bool = True,
-        values: tuple[Field, ...] = (),
-    ) -> Strategy:
-        """What is shipped and done behind the shuffle.
-
-        Fields are shared where all results are assembled from slices. `judges` says whether records may be late,
-        `values` are the columns that they have beside their keys.
-        """
-        if EAGER not in trees:
+    def strategy(self, asked: Aggregation) -> Strategy:
+        """What is shipped and done behind the shuffle; fields are shared where all results are made from slices."""
+        if EAGER not in asked.trees:
             wide = self.window is not None and self.window.wide
-            return (Shared if shares_fields(shape, trees, arguments) else Sliced)(shape, trees, arguments, wide)
-        return (Eager if set(trees) == {EAGER} else Mixed)(shape, trees, arguments)
+            return (Shared if asked.shares else Sliced)(*asked.results, wide)
+        return (Eager if set(asked.trees) == {EAGER} else Mixed)(*asked.results)
 
     def window_columns(self, query: Query) -> list[Column]:
         """What rows say of their windows, from the flat columns."""

@@ -19,12 +19,12 @@ from slicing.spark.columns import Key, kind_of_type, logical, physical, quoted
 from slicing.spark.flat import Flat
 from slicing.spark.late import DELAY, HELD_DELAY, LateColumns, named
 from slicing.spark.metrics import COUNTERS, EXTENT, METRICS, TIMERS
+from slicing.spark.strategy import Aggregation, Strategy
 from slicing.windows.clock import ProcessingTime
 from slicing.windows.window import Window
 
 if TYPE_CHECKING:
     from slicing.spark.kind import Kind
-    from slicing.spark.strategy import Strategy
 
 _WINDOW = "spark.timeWindow"
 EMISSION = "slicing.emission"
@@ -78,7 +78,8 @@ class Query:
     @property
     def strategy(self) -> Strategy:
         """What is shipped and done behind the shuffle; records may be late on a stream."""
-        return self.kind.strategy(self.shape, self.trees, self.arguments, self.streaming, self.values)
+        asked = Aggregation(self.shape, self.trees, self.arguments, self.streaming, self.values)
+        return self.kind.strategy(asked)
 
     def records(self) -> DataFrame:
         """What the first stage reads: time, leaves of the key, values."""

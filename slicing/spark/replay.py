@@ -24,7 +24,7 @@ from slicing.emission.emission import ON_CLOSE, Emission
 from slicing.emission.lateness import Late
 from slicing.engines.engine import Moment
 from slicing.spark.kinds import kind_of
-from slicing.spark.strategy import not_before
+from slicing.spark.strategy import Aggregation, not_before
 from slicing.state.fingerprint import fingerprint_of
 from slicing.state.store import MemoryStore
 from slicing.windows.window import Window
@@ -122,7 +122,7 @@ class _Run:
         self.shape, self.counts = Shape(window.family, (_KEY,), kernels), window.counts
         self.families = window.family.families
         trees = tuple(choose(self.shape.kernels[0], family) for family in self.families)
-        self.strategy: Any = kind.strategy(self.shape, trees * len(kernels), arguments, judges, ())
+        self.strategy: Any = kind.strategy(Aggregation(self.shape, trees * len(kernels), arguments, judges))
         self.stage = self.strategy.first_stage((0,), beside=True)
         self.fingerprint = fingerprint_of(
             self.shape, ["partials"] * len(kernels), [[]] * len(kernels), "1 over 1 shuffle partition"

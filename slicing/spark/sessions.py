@@ -11,9 +11,8 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from slicing.aggregates.fields import Field
 from slicing.assembly.results import Windows
-from slicing.blocks.block import Block, Shape
+from slicing.blocks.block import Block
 from slicing.blocks.codec import decode
 from slicing.blocks.intervals import EndingRecords
 from slicing.blocks.records import decode_records
@@ -27,7 +26,7 @@ from slicing.spark.columns import quoted
 from slicing.spark.kind import Kind
 from slicing.spark.names import Names
 from slicing.spark.query import Query
-from slicing.spark.strategy import Arguments, Sliced
+from slicing.spark.strategy import Aggregation, Sliced
 from slicing.spark.sub_sessions import PreMerge, of_records, with_own_ends
 from slicing.state.fingerprint import Fingerprint
 from slicing.state.store import Store
@@ -90,18 +89,11 @@ class SessionKind(Kind):
             F.timestamp_diff("MICROSECOND", time, later) if query.ntz else F.unix_micros(later) - F.unix_micros(time)
         ]
 
-    def strategy(
-        self,
-        shape: Shape,
-        trees: tuple[str, ...],
-        arguments: Arguments,
-        judges: bool = True,
-        values: tuple[Field, ...] = (),
-    ) -> Merged:
+    def strategy(self, asked: Aggregation) -> Merged:
         """Rows of single times are shipped where each record is judged by its own, or must stay in order."""
-        ordered = any(kernel.aggregate.ordered for kernel in shape.kernels)
-        merges = not ordered and (self.window.late_by == SESSION or not judges)
-        return Merged(shape, trees, arguments, session=self.window, merges=merges)
+        ordered = any(kernel.aggregate.ordered for kernel in asked.shape.kernels)
+        merges = not ordered and (self.window.late_by == SESSION or not asked.judges)
+        return Merged(*asked.results, session=self.window, merges=merges)
 
     def plan(self, streaming: bool) -> type[Plan]:
         """What `explain` prints."""

@@ -6,10 +6,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from slicing.aggregates.fields import Field
 from slicing.assembly.places import all_places
 from slicing.assembly.results import Windows
-from slicing.blocks.block import Block, Shape
+from slicing.blocks.block import Block
 from slicing.emission.emission import CHANGED, Emission, Every, Records
 from slicing.engines.shared import SharedSlidingBucket
 from slicing.engines.sliding import SlidingBucket
@@ -18,7 +17,7 @@ from slicing.explain.plan import Plan
 from slicing.explain.sliding import SlidingPlan
 from slicing.spark.kind import Kind
 from slicing.spark.names import Names
-from slicing.spark.strategy import Arguments, Shared, Sliced, shares_fields
+from slicing.spark.strategy import Aggregation, Shared, Sliced
 from slicing.state.fingerprint import Fingerprint
 from slicing.state.store import Store
 from slicing.windows.sliding import Sliding
@@ -49,16 +48,9 @@ class SlidingKind(Kind):
             )
         return self
 
-    def strategy(
-        self,
-        shape: Shape,
-        trees: tuple[str, ...],
-        arguments: Arguments,
-        judges: bool = True,
-        values: tuple[Field, ...] = (),
-    ) -> Placed | SharedPlaced:
+    def strategy(self, asked: Aggregation) -> Placed | SharedPlaced:
         """Places, with shared fields where there are any."""
-        return (SharedPlaced if shares_fields(shape, trees, arguments) else Placed)(shape, trees, arguments)
+        return (SharedPlaced if asked.shares else Placed)(*asked.results)
 
     def plan(self, streaming: bool) -> type[Plan]:
         """What `explain` prints."""

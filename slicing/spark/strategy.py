@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from slicing.aggregates.fields import Field
 from slicing.aggregates.sharing import Sharing, sharing
 from slicing.assembly.assembling import without_repeats
 from slicing.assembly.results import Windows
@@ -33,6 +34,30 @@ Arguments: TypeAlias = tuple[tuple[int, ...], ...]
 """For each kernel the places of its columns among those of the records, -1 for their time."""
 Shipped: TypeAlias = Mapping[Any, Iterable[bytes | None]]
 """Columns of the rows of a first stage, by name."""
+
+
+@dataclass(frozen=True)
+class Aggregation:
+    """What is aggregated: kernels over the slices of `shape`, with a tree for each, of family after family.
+
+    `judges` says whether records may be late, `values` are the columns that they have beside their keys.
+    """
+
+    shape: Shape
+    trees: tuple[str, ...]
+    arguments: Arguments
+    judges: bool = True
+    values: tuple[Field, ...] = ()
+
+    @property
+    def results(self) -> tuple[Shape, tuple[str, ...], Arguments]:
+        """What every strategy has."""
+        return self.shape, self.trees, self.arguments
+
+    @property
+    def shares(self) -> bool:
+        """Whether any results share fields."""
+        return sharing(self.shape.kernels, self.trees, self.arguments).is_any
 
 
 @dataclass(frozen=True)
@@ -238,11 +263,6 @@ class Mixed:
 
 
 Strategy: TypeAlias = Sliced | Eager | Mixed
-
-
-def shares_fields(shape: Shape, trees: tuple[str, ...], arguments: Arguments) -> bool:
-    """Whether any results share fields."""
-    return sharing(shape.kernels, trees, arguments).is_any
 
 
 def not_before(shape: Shape, shipped: Block | Records, time: int) -> Block | Records:

@@ -7,15 +7,13 @@ from dataclasses import dataclass
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from slicing.aggregates.fields import Field
-from slicing.blocks.block import Shape
 from slicing.emission.emission import Emission
 from slicing.engines.unbounded import UnboundedBucket
 from slicing.explain.plan import Plan
 from slicing.explain.unbounded import TotalsPlan
 from slicing.spark.kind import Kind
 from slicing.spark.query import EMISSION, Query
-from slicing.spark.strategy import Arguments, Sliced
+from slicing.spark.strategy import Aggregation, Sliced
 from slicing.state.fingerprint import Fingerprint
 from slicing.state.store import Store
 from slicing.windows.unbounded import Unbounded
@@ -27,16 +25,9 @@ class UnboundedKind(Kind):
 
     window: Unbounded
 
-    def strategy(
-        self,
-        shape: Shape,
-        trees: tuple[str, ...],
-        arguments: Arguments,
-        judges: bool = True,
-        values: tuple[Field, ...] = (),
-    ) -> Totals:
+    def strategy(self, asked: Aggregation) -> Totals:
         """Totals, without shared fields."""
-        return Totals(shape, trees, arguments, ttl=self.window.ttl)
+        return Totals(*asked.results, ttl=self.window.ttl)
 
     def window_columns(self, query: Query) -> list[Column]:
         """`window`, which is null."""

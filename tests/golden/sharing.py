@@ -44,7 +44,7 @@ def _strategy(shape, trees, arguments, slices):
     if not hasattr(strategies, "strategy"):
         from slicing.spark.kinds import kind_of
 
-        return kind_of(window).strategy(shape, trees, arguments)
+        return kind_of(window).strategy(strategies.Aggregation(shape, trees, arguments))
     more = (window,) if "window" in signature(strategies.strategy).parameters else ()
     return strategies.strategy(shape, trees, arguments, *more)
 
