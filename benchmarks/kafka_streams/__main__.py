@@ -111,12 +111,12 @@ COMPARISONS = (
         UPDATES, HOURS, PART, HOUR, MINUTE, "update",
     ),
     KafkaStreams(
-        "KafkaStreamsFineClose", "half of dense, R = 360, on close / Kafka Streams, suppressed, on a 100th",
-        Ours(), DENSE.cut(0.5), DENSE.cut(0.005), HOUR, TEN_SECONDS, "suppress",
+        "KafkaStreamsFineClose", "dense, R = 360, on close / Kafka Streams, suppressed, on a 20th",
+        Ours(), DENSE, DENSE.cut(0.05), HOUR, TEN_SECONDS, "suppress",
     ),
     KafkaStreams(
-        "KafkaStreamsFineUpdate", "half of dense, R = 360, on update / Kafka Streams, on a 100th",
-        UPDATES, DENSE.cut(0.5), DENSE.cut(0.005), HOUR, TEN_SECONDS, "update",
+        "KafkaStreamsFineUpdate", "dense, R = 360, on update / Kafka Streams, on a 20th",
+        UPDATES, DENSE, DENSE.cut(0.05), HOUR, TEN_SECONDS, "update",
     ),
     KafkaStreams(
         "KafkaStreamsTumbling", "day, tumbling (R = 1), on close / Kafka Streams, suppressed",

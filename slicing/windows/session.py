@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal, TypeAlias, get_args
 
 from slicing.errors import InvalidType, InvalidValue, excerpt
 from slicing.windows.by_edges import ByEdges
@@ -14,7 +14,8 @@ from slicing.windows.durations import Duration, microseconds, show
 from slicing.windows.edges import Edges, Every
 from slicing.windows.window import Window
 
-RECORD, SESSION = LATE_BY = ("record", "session")
+LateBy: TypeAlias = Literal["record", "session"]
+RECORD, SESSION = LATE_BY = get_args(LateBy)
 """What is late: a record whose own interval is closed, or a session that is, with all that merged into it."""
 MERGING = "merging"
 """How sessions are assembled: what overlaps or touches becomes one."""
@@ -60,7 +61,7 @@ class Session(Window):
 
     gap: int | None = None
     gap_column: str | None = None
-    late_by: str = RECORD
+    late_by: LateBy = "record"
     unit: int = 0
 
     alone = "as records decide where it ends"
@@ -89,7 +90,7 @@ def session(
     gap: Duration | None = None,
     *,
     gap_column: str | None = None,
-    late_by: str = RECORD,
+    late_by: LateBy = "record",
     unit: Duration | None = None,
 ) -> Session:
     """Sessions of each key: records less than `gap` apart, or just `gap`, are in one, which ends `gap` after its last.
