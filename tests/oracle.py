@@ -184,10 +184,7 @@ def results(shape, frames):
     """Results by (key, window): the number of records, then what each aggregate shows."""
     rows = {}
     for frame in frames:
-        columns = [frame.records.tolist()]
-        for kernel_, partials, dictionary in zip(shape.kernels, frame.partials, frame.dictionaries, strict=True):
-            arrays = [array.to_pylist() for array in kernel_.results_to_arrow(partials, dictionary)]
-            columns.append(arrays[0] if len(arrays) == 1 else list(zip(*arrays, strict=True)))
+        columns = [frame.records.tolist(), *columns_of(shape, frame)]
         keys = frame.names["k0"].take(pa.array(frame.keys)).to_pylist()
         for key, window, *row in zip(keys, frame.windows.tolist(), *columns, strict=True):
             assert (key, window) not in rows, "a window goes out once"
@@ -208,11 +205,16 @@ def assert_right(got, held, cases):
     """Exactly the windows that hold records went out, each with the true results."""
     assert got.keys() == held.keys()
     for place, values in held.items():
-        count, *found = got[place]
-        assert count == len(values), place
-        for case, result in zip(cases, found, strict=True):
-            truth, tolerance = case.truth(values), case.tolerance(values)
-            assert result == truth or (tolerance and abs(result - truth) <= tolerance), (place, result, truth)
+        assert_row(got[place], values, cases, place)
+
+
+def assert_row(row, values, cases, place):
+    """The number of records and the results of a row are those of these values."""
+    count, *found = row
+    assert count == len(values), place
+    for case, result in zip(cases, found, strict=True):
+        truth, tolerance = case.truth(values), case.tolerance(values)
+        assert result == truth or (tolerance and abs(result - truth) <= tolerance), (place, result, truth)
 
 
 class CountingStore(MemoryStore):
@@ -346,11 +348,11 @@ def emitted(shape, frames):
     """Results of windows by (kind, key, window), and what each one replaces: None if there was no result."""
     rows = {}
     for frame in frames:
-        columns = _shown(shape, frame)
+        columns = columns_of(shape, frame)
         old = [[None] * len(frame) for _ in shape.kernels]
         if frame.old is not None:
             there = frame.old.records > 0
-            before = _shown(shape, frame.old)
+            before = columns_of(shape, frame.old)
             old = [[value if some else None for value, some in zip(column, there, strict=True)] for column in before]
         keys = frame.names["k0"].take(pa.array(frame.keys)).to_pylist()
         for at, place in enumerate(zip(keys, frame.windows.tolist(), strict=True)):
@@ -359,7 +361,8 @@ def emitted(shape, frames):
     return rows
 
 
-def _shown(shape, frame):
+def columns_of(shape, frame):
+    """What the rows of windows, or of a block, show: a column for each aggregate."""
     columns = []
     for kernel_, partials, dictionary in zip(shape.kernels, frame.partials, frame.dictionaries, strict=True):
         arrays = [array.to_pylist() for array in kernel_.results_to_arrow(partials, dictionary)]

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
-from oracle import CASES, FINGERPRINT, CountingStore, moment, shape_of
+from oracle import CASES, FINGERPRINT, CountingStore, assert_row, columns_of, moment, shape_of
 
 from slicing.emission.emission import NEWEST, ON_CLOSE, UPDATE, Every
 from slicing.engines.sessions import SessionBucket
@@ -209,13 +209,7 @@ class World:
             places = zip(keys, frame.windows.tolist(), frame.ends.tolist(), strict=True)
             taken_back &= frame.kind == "merged"
             assert taken_back or frame.kind != "merged", "what is taken back comes first"
-            columns = [frame.records.tolist()]
-            if frame.kind != "merged":
-                for kernel_, partials, dictionary in zip(
-                    self.shape.kernels, frame.partials, frame.dictionaries, strict=True
-                ):
-                    arrays = [array.to_pylist() for array in kernel_.results_to_arrow(partials, dictionary)]
-                    columns.append(arrays[0] if len(arrays) == 1 else list(zip(*arrays, strict=True)))
+            columns = [frame.records.tolist(), *(() if frame.kind == "merged" else columns_of(self.shape, frame))]
             for place, *row in zip(places, *columns, strict=True):
                 assert (frame.kind, *place) not in found, "a row goes out once"
                 found[frame.kind, *place] = None if frame.kind == "merged" else row
@@ -226,12 +220,8 @@ class World:
         for place, values in wanted.items():
             if values is None:
                 assert got[place] is None
-                continue
-            count, *found = got[place]
-            assert count == len(values), place
-            for case, result in zip(self.cases, found, strict=True):
-                truth, tolerance = case.truth(values), case.tolerance(values)
-                assert result == truth or (tolerance and abs(result - truth) <= tolerance), (place, result, truth)
+            else:
+                assert_row(got[place], values, self.cases, place)
 
     def drain(self):
         """Close all, and assert that nothing is left."""

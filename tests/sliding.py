@@ -8,7 +8,7 @@ import itertools
 from collections import defaultdict
 
 import pyarrow as pa
-from oracle import CASES, FINGERPRINT, CountingStore, moment, shape_of
+from oracle import CASES, FINGERPRINT, CountingStore, assert_row, columns_of, moment, shape_of
 
 from slicing.emission.emission import NEWEST, ON_CLOSE, ONLY_NEW, UPDATE, WITH_OLD
 from slicing.engines.sliding import SlidingBucket
@@ -195,27 +195,16 @@ class World:
         return found
 
     def results(self, frame):
-        columns = [frame.records.tolist()]
-        for kernel_, partials, dictionary in zip(self.shape.kernels, frame.partials, frame.dictionaries, strict=True):
-            arrays = [array.to_pylist() for array in kernel_.results_to_arrow(partials, dictionary)]
-            columns.append(arrays[0] if len(arrays) == 1 else list(zip(*arrays, strict=True)))
-        return list(zip(*columns, strict=True))
+        return list(zip(frame.records.tolist(), *columns_of(self.shape, frame), strict=True))
 
     def compare(self, got, wanted):
         assert got.keys() == wanted.keys(), (sorted(got.keys() - wanted.keys(), key=str), wanted.keys() - got.keys())
         for place, (values, known) in wanted.items():
             row, old = got[place]
-            self.right(row, values, place)
+            assert_row(row, values, self.cases, place)
             assert (old is None) == (known is None), place
             if known is not None:
-                self.right(old, known, place)
-
-    def right(self, row, values, place):
-        count, *found = row
-        assert count == len(values), place
-        for case, result in zip(self.cases, found, strict=True):
-            truth, tolerance = case.truth(values), case.tolerance(values)
-            assert result == truth or (tolerance and abs(result - truth) <= tolerance), (place, result, truth)
+                assert_row(old, known, self.cases, place)
 
     def drain(self):
         """Close all, and assert that nothing is left."""

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from oracle import CASES, block_of, hopping, results, shape_of
+from oracle import CASES, assert_row, block_of, hopping, results, shape_of
 
 from slicing.aggregates.aggregate import Aggregate, fieldwise
 from slicing.aggregates.kernels import kernel
@@ -37,11 +37,8 @@ def test_runs_are_their_rows(name):
         low, high = runs_of(rng, rows, 60)
         partials = of_runs(shape.kernels[0], block.partials[0], low, high, str)
         frame = Windows(np.arange(60), block.keys[low], block.names, high - low, [partials], block.dictionaries)
-        for run, (count, result) in enumerate(results(shape, [frame]).values()):
-            own = values[low[run] : high[run]]
-            assert count == len(own)
-            truth, tolerance = case.truth(own), case.tolerance(own)
-            assert result == truth or (tolerance and abs(result - truth) <= tolerance), (name, run)
+        for run, row in enumerate(results(shape, [frame]).values()):
+            assert_row(row, values[low[run] : high[run]], [case], (name, run))
 
 
 def test_bits_depend_on_the_rows_of_a_run_alone():

@@ -5,7 +5,7 @@ from collections import defaultdict
 import numpy as np
 import pyarrow as pa
 import pytest
-from oracle import CASES, FINGERPRINT, Case, MixedStream, Stream, cases, hopping, last_edge, seeds
+from oracle import CASES, FINGERPRINT, Case, MixedStream, Stream, cases, columns_of, hopping, last_edge, seeds
 from test_state import random_records, random_slicing
 
 from slicing.aggregates.aggregate import Aggregate
@@ -64,10 +64,7 @@ def chosen_strategy(stream):
 def rows_of(stream, block):
     """Partials by (start of the slice, key): the number of records, then what each aggregate shows."""
     block.check(stream.shape)
-    columns = [block.records.tolist()]
-    for kernel, partials, dictionary in zip(stream.shape.kernels, block.partials, block.dictionaries, strict=True):
-        arrays = [array.to_pylist() for array in kernel.results_to_arrow(partials, dictionary)]
-        columns.append(arrays[0] if len(arrays) == 1 else list(zip(*arrays, strict=True)))
+    columns = [block.records.tolist(), *columns_of(stream.shape, block)]
     keys = block.names["k0"].take(pa.array(block.keys)).to_pylist()
     starts = stream.slicing.slice_start(block.slices).tolist()
     return dict(zip(zip(starts, keys, strict=True), zip(*columns, strict=True), strict=True))

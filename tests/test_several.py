@@ -12,7 +12,7 @@ from functools import cache, partial
 import numpy as np
 import pyarrow as pa
 import pytest
-from oracle import CASES, FINGERPRINT, block_of, moment, shape_of
+from oracle import CASES, FINGERPRINT, block_of, columns_of, moment, shape_of
 
 from slicing.assembly.choice import choose
 from slicing.blocks.block import concat
@@ -97,12 +97,8 @@ class Together:
 
 
 def results_of(shape, frame):
-    """What a frame shows, column by column."""
-    found = []
-    for kernel, partials, dictionary in zip(shape.kernels, frame.partials, frame.dictionaries, strict=True):
-        arrays = [array.to_pylist() for array in kernel.results_to_arrow(partials, dictionary)]
-        found.append(arrays[0] if len(arrays) == 1 else list(zip(*arrays, strict=True)))
-    return [list(row) for row in zip(*found, strict=True)]
+    """What a frame shows, row by row."""
+    return [list(row) for row in zip(*columns_of(shape, frame), strict=True)]
 
 
 def rows(shape, frames):
