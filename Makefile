@@ -54,8 +54,8 @@ venv: $(DEV) ## create .venv, or renew it when pyproject.toml has changed
 test: $(DEV) ## all tests but the long ones, in two processes
 	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile $(ARGS)
 
-test-long: $(DEV) ## the long tests only
-	$(BIN)/python -m pytest -m long $(ARGS)
+test-long: $(DEV) ## the long tests only, in two processes
+	$(BIN)/python -m pytest -m long --numprocesses 2 --dist worksteal $(ARGS)
 
 # Each in a process of its own: they need sessions that differ.
 test-kafka: $(SERVERS) ## Kafka to windows to Kafka, on a broker from Maven's artifacts

@@ -47,7 +47,7 @@ from slicing import on_update
 
 HOURS = replace(DAY, name="day's first 2 M records", batches=2)
 PART = HOURS.cut(0.04)
-MILLION = replace(DAY, name="day's first million", records=250_000, seconds=2_160, batches=4)
+MILLION = replace(DAY, name="day's first million", records=500_000, seconds=4_320, batches=2)
 VERSION = "kafka-streams 4.3.0"
 UPDATES = Ours(emission=on_update())
 

@@ -1,0 +1,74 @@
+"""What settings of a session give here: `python -m benchmarks.comparisons.settings [ROUNDS]` prints ratios.
+
+Each measurement has a process, a JVM and workers of its own; in each round, of three unless told otherwise, every
+setting has one, and so has the session as it is advised. A ratio is of the medians of all rounds: with the setting, to
+as advised. Large micro-batches are those of the day workload, small ones have 1,000 records; both emit at R = 60.
+"""
+
+import json
+import statistics
+import subprocess
+import sys
+from collections.abc import Mapping
+
+from benchmarks import ROOT
+from benchmarks.baselines.ours import Ours
+from benchmarks.running import streams
+from benchmarks.running.session import OPTIONS, stop
+from benchmarks.running.side import Settings, Side
+from benchmarks.workloads.inputs import DAY, HOUR, MINUTE, SMALL
+from slicing.cli.session import BATCH_BYTES
+
+_ROCKS = "spark.sql.streaming.stateStore.rocksdb."
+CHANGES: dict[str, dict[str, str]] = {
+    "Unix domain sockets": {"spark.python.unix.domain.socket.enabled": "true"},
+    "pipelined transfer": {"spark.python.udf.pipelined.enabled": "true"},
+    "rows of the state not counted": {_ROCKS + "trackTotalNumberOfRows": "false"},
+    "block cache of 64 MB": {_ROCKS + "blockCacheSizeMB": "64"},
+    "blocks of 32 KB": {_ROCKS + "blockSizeKB": "32"},
+    "snapshots, not changelogs": {_ROCKS + "changelogCheckpointing.enabled": "false"},
+    "Arrow batches of 64 MB at most": {BATCH_BYTES: str(64 << 20)},
+}
+LARGE = Side(Ours(), DAY, HOUR, MINUTE, Settings(steady=6))
+LITTLE = Side(Ours(), SMALL, HOUR, MINUTE, Settings(steady=20))
+
+
+def once(options: Mapping[str, str]) -> list[float]:
+    """Median seconds of a large and of a small micro-batch in this process, which must be new."""
+    OPTIONS.update(options)
+    sides = (side.but(batch_bytes=OPTIONS[BATCH_BYTES]) for side in (LARGE, LITTLE))
+    return [streams.run(side).seconds for side in sides]
+
+
+def measured(options: Mapping[str, str]) -> list[float]:
+    """The same in a process of its own."""
+    command = [sys.executable, "-m", __spec__.name if __spec__ else __name__, "once", json.dumps(dict(options))]
+    done = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True)
+    found: list[float] = json.loads(done.stdout.splitlines()[-1])
+    return found
+
+
+def table(rounds: int) -> list[str]:
+    """A line for the session as advised, and one for each setting."""
+    every: dict[str, Mapping[str, str]] = {"as advised": {}, **CHANGES}
+    found: dict[str, list[list[float]]] = {name: [] for name in every}
+    for _ in range(rounds):
+        for name, options in every.items():
+            found[name].append(measured(options))
+    medians = {name: [statistics.median(column) for column in zip(*runs, strict=True)] for name, runs in found.items()}
+    large, small = medians.pop("as advised")
+    lines = [f"{'as advised':32} large {large:6.3f} s, small {small:6.3f} s"]
+    return lines + [f"{name:32} large {a / large:6.3f}, small {b / small:6.3f}" for name, (a, b) in medians.items()]
+
+
+def main(arguments: list[str]) -> None:
+    """One measurement, `once OPTIONS`, as JSON; or a table of all."""
+    if arguments[:1] == ["once"]:
+        print(json.dumps(once(json.loads(arguments[1]))))
+        stop()
+    else:
+        print("\n".join(table(int(arguments[0]) if arguments else 3)))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
