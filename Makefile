@@ -51,11 +51,12 @@ $(NOTEBOOKS): $(DEV)
 
 venv: $(DEV) ## create .venv, or renew it when pyproject.toml has changed
 
-test: $(DEV) ## all tests but the long ones, in two processes
-	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile $(ARGS)
+# A test on Spark leaves a third of two cores idle: so there is a third process. Files stay in the order of tests/conftest.py.
+test: $(DEV) ## all tests but the long ones, in three processes
+	$(BIN)/python -m pytest --numprocesses 3 --dist loadfile --no-loadscope-reorder $(ARGS)
 
-test-long: $(DEV) ## the long tests only, in two processes
-	$(BIN)/python -m pytest -m long --numprocesses 2 --dist worksteal $(ARGS)
+test-long: $(DEV) ## the long tests only, in three processes
+	$(BIN)/python -m pytest -m long --numprocesses 3 --dist worksteal $(ARGS)
 
 # Each in a process of its own: they need sessions that differ.
 test-kafka: $(SERVERS) ## Kafka to windows to Kafka, on a broker from Maven's artifacts

@@ -10,6 +10,12 @@ import pytest
 TESTS = Path(__file__).resolve().parent
 
 
+def pytest_collection_modifyitems(items):
+    """Files with tests on Spark go first: they take longest, and what needs no JVM fills the processes behind them."""
+    on_spark = {item.path for item in items if "spark" in getattr(item, "fixturenames", ())}
+    items.sort(key=lambda item: item.path not in on_spark)
+
+
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory):
     """A local session with the state store that the stateful operator needs; everything it writes is temporary.
