@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from decimal import Context, Decimal
 from functools import partial
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Any, Final, Literal, TypeAlias
 
 import numpy as np
 
@@ -25,13 +25,14 @@ _BELOW = 1 << 59
 """How far a limb may be below zero: slices leave a running total, of 2^27 at most, whose limbs have been carried."""
 Overflow: TypeAlias = Literal["error", "null"]
 """What a window shows whose result leaves its type."""
-_ERROR, _NULL = get_args(Overflow)
+_ERROR: Final = "error"
+_NULL: Final = "null"
 _MAX_DIGITS = 38
 _ROOMY = Context(prec=80)
 _CAST = 'Cast it first, for example `withColumn("x", F.col("x").cast("double"))`.'
 
 
-def sum(column: Input, *, overflow: Overflow = "error", where: Condition = None) -> Bound:
+def sum(column: Input, *, overflow: Overflow = _ERROR, where: Condition = None) -> Bound:
     """The sum of the values of `column`.
 
     No value gives null. Integers give bigint, float and double give double, decimal(p,s) gives decimal(p+10,s) with at
@@ -47,7 +48,7 @@ def sum(column: Input, *, overflow: Overflow = "error", where: Condition = None)
     return Bound(partial(_sum_of, label, _checked(overflow)), (column,), label).where(where)
 
 
-def mean(column: Input, *, overflow: Overflow = "error", where: Condition = None) -> Bound:
+def mean(column: Input, *, overflow: Overflow = _ERROR, where: Condition = None) -> Bound:
     """The arithmetic mean of the values of `column`.
 
     No value gives null. Integers, float and double give double, decimal(p,s) gives decimal(p+4,s+4), both at most 38,

@@ -15,7 +15,7 @@ from slicing.assembly.choice import EAGER, choose
 from slicing.blocks.records import decode_records, encode_records
 from slicing.emission.emission import ON_CLOSE
 from slicing.spark.counting import SPAN
-from slicing.spark.kinds import kind_of
+from slicing.spark.kinds import kind_of_window
 from slicing.spark.strategy import Aggregation
 from slicing.state import memory
 
@@ -46,7 +46,7 @@ class World:
         arguments = tuple((-1,) if case.of_time else (at,) for at, case in enumerate(self.cases))
         kinds = [*(_kind(case) for case in self.cases[:-1]), "bigint"]
         values = tuple(Field(f"v{at}", kind) for at, kind in enumerate(kinds))
-        self.strategy = kind_of(window).strategy(Aggregation(self.shape, tuple(trees), arguments, values=values))
+        self.strategy = kind_of_window(window).strategy(Aggregation(self.shape, tuple(trees), arguments, values=values))
         self.store, self.fingerprint = CountingStore(), FINGERPRINT
         self.came, self.last = defaultdict(list), {}
 

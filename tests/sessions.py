@@ -14,7 +14,7 @@ from oracle import CASES, FINGERPRINT, CountingStore, assert_row, columns_of, mo
 
 from slicing.emission.emission import NEWEST, ON_CLOSE, UPDATE, Every
 from slicing.engines.sessions import SessionBucket
-from slicing.spark.kinds import kind_of
+from slicing.spark.kinds import kind_of_window
 from slicing.spark.preaggregate import Refused
 from slicing.spark.strategy import Aggregation
 from slicing.state import memory
@@ -147,7 +147,7 @@ class World:
         self.cases = [CASES[name] for name in names]
         self.shape = shape_of(window.family, self.cases, (key,))
         arguments = tuple((at,) for at in range(len(names)))
-        self.strategy = kind_of(window).strategy(Aggregation(self.shape, ("merging",) * len(names), arguments))
+        self.strategy = kind_of_window(window).strategy(Aggregation(self.shape, ("merging",) * len(names), arguments))
         self.store, self.model = CountingStore(), Model(window, emission, grace)
         self.late, self.fingerprint = 0, FINGERPRINT
 

@@ -13,7 +13,7 @@ from oracle import CASES, FINGERPRINT, block_of, moment, records_of, results, sh
 
 from slicing.emission.emission import ON_CLOSE, early
 from slicing.engines.unbounded import UnboundedBucket
-from slicing.spark.kinds import kind_of
+from slicing.spark.kinds import kind_of_window
 from slicing.spark.strategy import Aggregation
 from slicing.state import memory
 from slicing.state.store import MemoryStore
@@ -42,7 +42,9 @@ EXCEPTIONS = {
 def bucket_of(window, shape, store):
     if window == unbounded():
         return UnboundedBucket(shape, FINGERPRINT, store, early(records=2))
-    return kind_of(window).strategy(Aggregation(shape, ("runs",), ((0,),))).bucket(0, FINGERPRINT, store, ON_CLOSE)
+    return (
+        kind_of_window(window).strategy(Aggregation(shape, ("runs",), ((0,),))).bucket(0, FINGERPRINT, store, ON_CLOSE)
+    )
 
 
 def fired(window, events):

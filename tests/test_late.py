@@ -8,6 +8,7 @@ import pytest
 from oracle import CASES, FINGERPRINT, Case, MixedStream, Stream, cases, columns_of, hopping, last_edge, seeds
 from test_state import random_records, random_slicing
 
+from slicing import tumbling
 from slicing.aggregates.aggregate import Aggregate
 from slicing.assembly.choice import EAGER
 from slicing.blocks.codec import decode, encode
@@ -15,7 +16,7 @@ from slicing.blocks.folding import fold
 from slicing.blocks.records import Records, decode_records, encode_records
 from slicing.emission.emission import on_close
 from slicing.engines.eager import EagerBucket
-from slicing.spark.kinds import kind_of
+from slicing.spark.kinds import kind_of_window
 from slicing.spark.strategy import Aggregation
 from slicing.state.header import Stripe
 from slicing.windows.slices import Slicing
@@ -58,7 +59,7 @@ def arguments(stream):
 
 def chosen_strategy(stream):
     trees = (EAGER,) * len(stream.cases) if isinstance(stream, EagerStream) else tuple(stream.trees)
-    return kind_of(None).strategy(Aggregation(stream.shape, trees, arguments(stream)))
+    return kind_of_window(tumbling("1 second")).strategy(Aggregation(stream.shape, trees, arguments(stream)))
 
 
 def rows_of(stream, block):

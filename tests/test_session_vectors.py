@@ -18,7 +18,7 @@ from slicing.blocks.block import encode_keys
 from slicing.emission.emission import on_close, on_update
 from slicing.engines.sessions import SessionBucket
 from slicing.errors import InvalidValue
-from slicing.spark.kinds import kind_of
+from slicing.spark.kinds import kind_of_window
 from slicing.spark.preaggregate import Refused
 from slicing.spark.strategy import Aggregation
 from slicing.state import memory
@@ -57,7 +57,7 @@ class Replayed:
         name = {"pass_through": "sum"}.get(case["aggregate"], case["aggregate"])  # of one record that is the same
         self.cases = [Case(AGGREGATES[name], None), NEWEST]
         self.shape = shape_of(self.window.family, self.cases, ("string",))
-        self.strategy = kind_of(self.window).strategy(Aggregation(self.shape, ("merging",) * 2, ((0,), (-1,))))
+        self.strategy = kind_of_window(self.window).strategy(Aggregation(self.shape, ("merging",) * 2, ((0,), (-1,))))
         self.store, self.late = MemoryStore(), 0
 
     def gap_of(self, event):

@@ -16,7 +16,7 @@ from slicing.emission.emission import ON_CLOSE, early, on_change, on_close, on_u
 from slicing.engines.sessions import SessionBucket, all_sessions
 from slicing.errors import InvalidType, InvalidValue, StateMismatch
 from slicing.explain.sessions import SessionPlan
-from slicing.spark.kinds import kind_of
+from slicing.spark.kinds import kind_of_window
 from slicing.spark.preaggregate import Refused
 from slicing.spark.strategy import Aggregation, not_before
 from slicing.state import memory
@@ -250,7 +250,7 @@ def test_bounded_input_has_the_sessions_of_all_records(names):
     world = World(session(gap_column="gap"), names=names)
     records = [r for records, _ in stream(rng, 40, start=-300_000) for r in records]
     records = [(time, key, value, [1, 3000, 10_000][time // 2500 % 3]) for time, key, value, _ in records]
-    chosen = kind_of(world.window).strategy(
+    chosen = kind_of_window(world.window).strategy(
         Aggregation(world.shape, world.strategy.trees, world.strategy.arguments, judges=False)
     )
     assert chosen.merges is ("joined" not in names)
@@ -356,7 +356,7 @@ def test_calls_that_mean_nothing_are_refused():
     from slicing.spark.names import Names
 
     def check(frame, window, *call):
-        kind_of(window).resolve(Names(frame), *call)
+        kind_of_window(window).resolve(Names(frame), *call)
 
     hour, gaps = session("1 hour"), session(gap_column="gap")
     frame = Frame(gap=types.DayTimeIntervalType, n=types.LongType, x=types.DoubleType)

@@ -30,6 +30,8 @@ import combinators as C
 from slicing import early, group_by, late_partials, late_records, on_update, processing_time, results, session
 from slicing.emission.emission import on_close
 from slicing.errors import InvalidValue
+from slicing.spark.kinds import kind_of_window
+from slicing.spark.names import Names
 
 LOCAL_MERGE = "spark.sql.streaming.sessionWindow.merge.sessions.in.local.partition"
 EXACT_ROWS = (*EXACT, "window")
@@ -103,6 +105,19 @@ def test_bounded_sessions_are_those_of_spark(spark, files, column):
     assert exact_differences(*found, EXACT_ROWS)[:5] == []
     assert float_differences(*found)[:5] == []
     assert len(found[1]) > 250
+
+
+def test_a_checkpoint_knows_its_gaps_however_they_are_spelled(spark):
+    frame = spark.sql("select interval '1' second as gap, named_struct('Gap', 7L, 'n', 1) as own")
+    for given, name in [("GAP", "gap"), ("OWN.gap", "own.Gap"), ("own.Gap", "own.Gap")]:
+        kind = kind_of_window(session(gap_column=given)).resolve(Names(frame), "auto", False, on_close())
+        assert kind.window == session(gap_column=name)
+    with pytest.raises(InvalidValue, match=r"`own.gape` cannot be computed"):
+        Names(frame).named("own.gape", "gap column")
+    with pytest.raises(
+        InvalidValue, match="`n \\+ 1` does not exist.* An expression gets a name first, by `withColumn`"
+    ):
+        Names(frame).named("n + 1", "gap column")
 
 
 def test_sessions_of_times_without_zone_and_no_keys(spark):

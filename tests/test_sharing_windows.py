@@ -26,7 +26,7 @@ from slicing.engines.shared import SharedBucket, UnsharedBucket
 from slicing.errors import StateMismatch
 from slicing.explain.plan import Plan
 from slicing.explain.sliding import SlidingPlan
-from slicing.spark.kinds import kind_of
+from slicing.spark.kinds import kind_of_window
 from slicing.spark.output import flat_late_partials, flat_windows
 from slicing.spark.sliding import Placed, SharedPlaced
 from slicing.spark.strategy import Aggregation, Mixed, Shared, Sliced, not_before
@@ -76,7 +76,7 @@ class Windowed(Line):
         )
         shape = Shape(windows.family, (Field("key", "bigint"),), kernels)
         trees = tuple(choose(each, family) for family in windows.family.families for each in kernels)
-        made = kind_of(windows).strategy(Aggregation(shape, trees, arguments))
+        made = kind_of_window(windows).strategy(Aggregation(shape, trees, arguments))
         if plain and isinstance(made, SharedPlaced):
             made = Placed(shape, trees, arguments)
         elif plain and not isinstance(made, Totals):

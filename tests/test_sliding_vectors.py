@@ -18,7 +18,7 @@ from test_vectors import AGGREGATES, NEWEST, Case, text
 from slicing.aggregates.aggregate import Aggregate
 from slicing.emission.emission import on_close, on_update
 from slicing.engines.sliding import SlidingBucket
-from slicing.spark.kinds import kind_of
+from slicing.spark.kinds import kind_of_window
 from slicing.spark.preaggregate import Refused
 from slicing.spark.strategy import Aggregation
 from slicing.state import memory
@@ -50,7 +50,7 @@ class Replayed:
         self.window = sliding(f"{self.difference} milliseconds")
         self.cases = [Case((AGGREGATES | MORE)[case["aggregate"]], None), NEWEST]
         self.shape = shape_of(self.window.family, self.cases, ("string",))
-        self.strategy = kind_of(self.window).strategy(Aggregation(self.shape, ("places",) * 2, ((0,), (-1,))))
+        self.strategy = kind_of_window(self.window).strategy(Aggregation(self.shape, ("places",) * 2, ((0,), (-1,))))
         self.grace, self.store, self.late, self.watermark = case["window"]["grace"], MemoryStore(), 0, 0
 
     def step(self, event):

@@ -30,7 +30,7 @@ import pytest
 from oracle import Case, EmittingStream, block_of, hopping, records_of, results, shape_of, windows_of
 from streams import Live, Output, micros, record, starts, table
 
-from slicing import group_by, late_records
+from slicing import group_by, late_records, tumbling
 from slicing import results as without_late
 from slicing.aggregates.aggregate import Aggregate
 from slicing.assembly.assembling import assemble
@@ -38,7 +38,7 @@ from slicing.assembly.choice import EAGER
 from slicing.blocks.records import encode_records
 from slicing.emission.emission import on_close, on_update
 from slicing.errors import InvalidValue
-from slicing.spark.kinds import kind_of
+from slicing.spark.kinds import kind_of_window
 from slicing.spark.strategy import Aggregation
 from slicing.windows import window as windows_window
 from slicing.windows.slices import Slicing
@@ -146,7 +146,7 @@ class Replayed(EmittingStream):
         """What `.late("records")` puts out of the records of the last micro-batch; see `late_rows`."""
         columns = records_of(self.shape, self.cases, records, self.value)
         trees = [EAGER] * len(self.cases) if self.eager else self.trees
-        chosen = kind_of(None).strategy(
+        chosen = kind_of_window(tumbling("1 second")).strategy(
             Aggregation(self.shape, tuple(trees), tuple((i,) for i in range(len(self.cases))))
         )
         (late,) = self.refused[-1].refused

@@ -17,7 +17,7 @@ from benchmarks.running import streams
 from benchmarks.running.session import OPTIONS, stop
 from benchmarks.running.side import Settings, Side
 from benchmarks.workloads.inputs import DAY, HOUR, MINUTE, SMALL
-from slicing.cli.session import BATCH_BYTES
+from slicing.spark.settings import CHECKPOINTS, SETTINGS
 
 _ROCKS = "spark.sql.streaming.stateStore.rocksdb."
 CHANGES: dict[str, dict[str, str]] = {
@@ -27,7 +27,7 @@ CHANGES: dict[str, dict[str, str]] = {
     "block cache of 64 MB": {_ROCKS + "blockCacheSizeMB": "64"},
     "blocks of 32 KB": {_ROCKS + "blockSizeKB": "32"},
     "snapshots, not changelogs": {_ROCKS + "changelogCheckpointing.enabled": "false"},
-    "Arrow batches of 64 MB at most": {BATCH_BYTES: str(64 << 20)},
+    "checkpoints by Spark's default manager": {CHECKPOINTS.name: ""},
 }
 LARGE = Side(Ours(), DAY, HOUR, MINUTE, Settings(steady=6))
 LITTLE = Side(Ours(), SMALL, HOUR, MINUTE, Settings(steady=20))
@@ -35,15 +35,15 @@ LITTLE = Side(Ours(), SMALL, HOUR, MINUTE, Settings(steady=20))
 
 def once(options: Mapping[str, str]) -> list[float]:
     """Median seconds of a large and of a small micro-batch in this process, which must be new."""
-    OPTIONS.update(options)
-    sides = (side.but(batch_bytes=OPTIONS[BATCH_BYTES]) for side in (LARGE, LITTLE))
-    return [streams.run(side).seconds for side in sides]
+    wanted = {each.name: each.value for each in SETTINGS} | dict(options)
+    OPTIONS.update({name: value for name, value in wanted.items() if value})
+    return [streams.run(side).seconds for side in (LARGE, LITTLE)]
 
 
 def measured(options: Mapping[str, str]) -> list[float]:
     """The same in a process of its own."""
     command = [sys.executable, "-m", __spec__.name if __spec__ else __name__, "once", json.dumps(dict(options))]
-    done = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True)
+    done = subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True)
     found: list[float] = json.loads(done.stdout.splitlines()[-1])
     return found
 

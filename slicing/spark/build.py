@@ -50,8 +50,8 @@ def plan(query: Query, buckets: int | None) -> Plan:
     partitions = _partitions(query.frame)
     count = _buckets(buckets, query, partitions)
     options = query.emission, query.late, query.values, query.strategy.sharing, query.by_clock
-    made = query.kind.plan(query.streaming)
-    return made(query.window, query.shape, query.trees, query.streaming, count, partitions, *options)
+    plan_type = query.kind.plan_type(query.streaming)
+    return plan_type(query.window, query.shape, query.trees, query.streaming, count, partitions, *options)
 
 
 def _partitions(df: DataFrame) -> int:

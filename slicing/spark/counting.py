@@ -81,17 +81,18 @@ class CountingKind(Kind):
                 f"{emission} puts out windows that are not full, or a second time; one of {window} goes out once, with "
                 "its last record. Use on_close()."
             )
-        return CountingKind(window)
+        return replace(self, window=window)
 
-    def columns(self, streaming: bool) -> tuple[str, ...]:
+    @property
+    def inputs(self) -> tuple[str, ...]:
         """The column that orders bounded input, which travels behind all others."""
-        return () if streaming or self.window.order_by is None else (self.window.order_by,)
+        return () if self.window.order_by is None else (self.window.order_by,)
 
     def kernels(
-        self, kernels: tuple[Kernel, ...], arguments: Arguments, timed: bool
+        self, kernels: tuple[Kernel, ...], arguments: Arguments, has_time: bool
     ) -> tuple[tuple[Kernel, ...], Arguments]:
         """Kernels, and their columns, with `SPAN` as the last one if there is a time."""
-        return ((*kernels, SPAN), (*arguments, (-1,))) if timed else (kernels, arguments)
+        return ((*kernels, SPAN), (*arguments, (-1,))) if has_time else (kernels, arguments)
 
     def trees(self, trees: tuple[str, ...]) -> tuple[str, ...]:
         """All are eager if one is: then records are kept, of which the others are made too."""
@@ -99,11 +100,11 @@ class CountingKind(Kind):
 
     def strategy(self, asked: Aggregation) -> Counted:
         """Records in their order."""
-        return Counted(*asked.results, asked.values, self.window.ttl)
+        return Counted(*asked.common, asked.values, self.window.ttl)
 
     def window_columns(self, query: Query) -> list[Column]:
         """`window`, from the last two results if there is a time, and the numbers of its records."""
-        window = F.lit(None).cast(f"struct<start:{query.time_kind},end:{query.time_kind}>")
+        window = query.no_window
         if query.time:
             ends = flat.numbered(flat.RESULT, range(2), len(query.results()) - 2)
             first, last = map(F.col, ends)
@@ -112,7 +113,7 @@ class CountingKind(Kind):
         numbers = F.col(flat.START).alias("first_record"), (F.col(flat.STOP) - 1).alias("last_record")
         return [window.alias("window"), *numbers]
 
-    def plan(self, streaming: bool) -> type[Plan]:
+    def plan_type(self, streaming: bool) -> type[Plan]:
         """What `explain` prints."""
         return CountingPlan
 
@@ -124,7 +125,7 @@ def _order(names: Names, window: Counting) -> str:
             f"bounded input has no order in which records come; got {window}. Name the column that gives it: "
             f'counting({window.size}, advance={window.advance}, order_by="seq").'
         )
-    found = names.field(window.order_by, "order column")
+    found = names.named(window.order_by, "order column")
     kind_of_type(found.dataType, window.order_by, "order column")
     return found.name
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from pyspark.sql import Column
 
@@ -14,6 +14,7 @@ from slicing.explain.plan import Plan
 from slicing.spark.names import Names
 from slicing.spark.query import Query
 from slicing.spark.strategy import Aggregation, Arguments, Eager, Mixed, Shared, Sliced, Strategy
+from slicing.windows.window import Window
 
 Self = TypeVar("Self", bound="Kind")
 
@@ -22,7 +23,7 @@ Self = TypeVar("Self", bound="Kind")
 class Kind:
     """Windows that are assembled from slices by trees. `window` is what the call got; a subclass knows its type."""
 
-    window: Any
+    window: Window
 
     def resolve(self: Self, names: Names, tree: str, by_clock: bool, emission: Emission) -> Self:
         """The same with the columns that the window names, and nothing that has no meaning for it.
@@ -35,14 +36,15 @@ class Kind:
         """What each record brings behind the leaves of its key."""
         return []
 
-    def columns(self, streaming: bool) -> tuple[str, ...]:
+    @property
+    def inputs(self) -> tuple[str, ...]:
         """The columns that records bring behind those of results."""
         return ()
 
     def kernels(
-        self, kernels: tuple[Kernel, ...], arguments: Arguments, timed: bool
+        self, kernels: tuple[Kernel, ...], arguments: Arguments, has_time: bool
     ) -> tuple[tuple[Kernel, ...], Arguments]:
-        """Kernels, and the columns of each, with those that rows need beside results; `timed` if there is a time."""
+        """Kernels, and the columns of each, with those that rows need beside results."""
         return kernels, arguments
 
     def trees(self, trees: tuple[str, ...]) -> tuple[str, ...]:
@@ -52,14 +54,13 @@ class Kind:
     def strategy(self, asked: Aggregation) -> Strategy:
         """What is shipped and done behind the shuffle; fields are shared where all results are made from slices."""
         if EAGER not in asked.trees:
-            wide = self.window is not None and self.window.wide
-            return (Shared if asked.shares else Sliced)(*asked.results, wide)
-        return (Eager if set(asked.trees) == {EAGER} else Mixed)(*asked.results)
+            return (Shared if asked.shares else Sliced)(*asked.common, self.window.wide)
+        return (Eager if set(asked.trees) == {EAGER} else Mixed)(*asked.common)
 
     def window_columns(self, query: Query) -> list[Column]:
         """What rows say of their windows, from the flat columns."""
-        return query.timed_columns()
+        return query.columns_by_time()
 
-    def plan(self, streaming: bool) -> type[Plan]:
+    def plan_type(self, streaming: bool) -> type[Plan]:
         """What `explain` prints."""
         return Plan

@@ -21,6 +21,6 @@ _KINDS: dict[type[Window], type[Kind]] = {
 }
 
 
-def kind_of(window: Window | None) -> Kind:
-    """What these windows add to a call; those of no kind, of a bare family, are assembled from slices."""
-    return _KINDS.get(type(window), Kind)(window)  # type: ignore[arg-type]
+def kind_of_window(window: Window) -> Kind:
+    """What these windows add to a call."""
+    return _KINDS.get(type(window), Kind)(window)

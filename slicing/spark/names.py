@@ -38,10 +38,32 @@ class Names:
 
     def field(self, given: Any, what: str) -> T.StructField:
         """The column that is meant, which is computed if there is none. Raises InvalidValue, naming `what` it is."""
-        name = self._of_column(given, what) if is_column(given) else self._of_name(given, what)
+        name = (
+            self._of_column(given, what)
+            if is_column(given)
+            else self._of_name(given, what, "is written `F.expr({!r})`.")
+        )
         return self.frame.schema[name]
 
-    def _of_name(self, name: str, what: str) -> str:
+    def named(self, name: str, what: str) -> T.StructField:
+        """The same where only a name will do, and state holds it: so a path is spelled as the schema has it."""
+        spelled = name if self._called(name) else self._spelled(name)
+        return self.frame.schema[self._of_name(spelled, what, "gets a name first, by `withColumn`.")]
+
+    def _spelled(self, path: str) -> str:
+        """A path into structs with the names of its fields, as far as it leads."""
+        found, inside = [], self.given.schema
+        for part in path.split("."):
+            there = [each for each in getattr(inside, "fields", ()) if each.name.casefold() == part.casefold()]
+            exact = [each for each in there if each.name == part]
+            if len(exact or there) != 1:
+                return path
+            (field,) = exact or there
+            found.append(field.name)
+            inside = field.dataType
+        return ".".join(found)
+
+    def _of_name(self, name: str, what: str, remedy: str) -> str:
         found = self._called(name)
         if len(found) > 1:
             raise InvalidValue(f"{what} `{name}` is ambiguous: {len(found)} columns have this name. Rename one.")
@@ -49,7 +71,7 @@ class Names:
             return found[0]
         if self._called(name.partition(".")[0]) and "." in name:
             return self._of_column(F.col(name), what)
-        expression = "" if name.isidentifier() else f" An expression is written `F.expr({name!r})`."
+        expression = "" if name.isidentifier() else f" An expression {remedy.format(name)}"
         raise InvalidValue(
             f"{what} `{shortened(name)}` does not exist; the columns are {', '.join(self.given.columns)}.{expression}"
         )

@@ -19,7 +19,7 @@ from slicing.spark.columns import Key, kind_of_type, logical, physical, quoted
 from slicing.spark.flat import Flat
 from slicing.spark.late import DELAY, HELD_DELAY, LateColumns, named
 from slicing.spark.metrics import COUNTERS, EXTENT, METRICS, TIMERS
-from slicing.spark.strategy import Aggregation, Strategy
+from slicing.spark.strategy import Aggregation, Arguments, Strategy
 from slicing.windows.clock import ProcessingTime
 from slicing.windows.window import Window
 
@@ -61,7 +61,7 @@ class Query:
     shape: Shape
     trees: tuple[str, ...]
     columns: tuple[str, ...]
-    arguments: tuple[tuple[int, ...], ...]
+    arguments: Arguments
     grace: int
     emission: Emission
     streaming: bool
@@ -72,8 +72,7 @@ class Query:
     @property
     def window(self) -> Window:
         """The windows."""
-        window: Window = self.kind.window
-        return window
+        return self.kind.window
 
     @property
     def strategy(self) -> Strategy:
@@ -192,7 +191,12 @@ class Query:
         """The type of times in rows."""
         return "timestamp_ntz" if self.ntz else "timestamp"
 
-    def timed_columns(self) -> list[Column]:
+    @property
+    def no_window(self) -> Column:
+        """A `window` that is null."""
+        return F.lit(None).cast(f"struct<start:{self.time_kind},end:{self.time_kind}>")
+
+    def columns_by_time(self) -> list[Column]:
         """`window`, and the name of windows in rows of their own; or `window_end` of those side by side."""
         if self.window.wide:
             return [self._time_column(logical(F.col(flat.START), self.time_kind), "window_end", {})]

@@ -23,7 +23,7 @@ from slicing.blocks.block import Shape
 from slicing.emission.emission import ON_CLOSE, Emission
 from slicing.emission.lateness import Late
 from slicing.engines.engine import Moment
-from slicing.spark.kinds import kind_of
+from slicing.spark.kinds import kind_of_window
 from slicing.spark.strategy import Aggregation, not_before
 from slicing.state.fingerprint import fingerprint_of
 from slicing.state.store import MemoryStore
@@ -117,8 +117,8 @@ class _Run:
         count = Aggregate(
             lambda: 0, _counted, fieldwise(np.add), fieldwise(np.subtract), partial="n bigint", columns=True
         )
-        kind = kind_of(window)
-        kernels, arguments = kind.kernels((kernel("records", count),), ((),), window.counts)
+        kind = kind_of_window(window)
+        kernels, arguments = kind.kernels((kernel("records", count),), ((),), has_time=True)
         self.shape, self.counts = Shape(window.family, (_KEY,), kernels), window.counts
         self.families = window.family.families
         trees = tuple(choose(self.shape.kernels[0], family) for family in self.families)

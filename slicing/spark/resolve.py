@@ -22,7 +22,7 @@ from slicing.emission.lateness import COUNTS, RECORDS
 from slicing.errors import InvalidType, InvalidValue, RowFailure, SlicingError
 from slicing.explain.costs import number
 from slicing.spark.columns import Key, check_time_type, kind_of_type
-from slicing.spark.kinds import kind_of
+from slicing.spark.kinds import kind_of_window
 from slicing.spark.late import DELAY, LATE
 from slicing.spark.names import Names
 from slicing.spark.query import EMISSION, Nesting, Query, Time
@@ -56,9 +56,9 @@ def resolve(
     timed_by = None if time is None or isinstance(time, ProcessingTime) else names.field(time, "time column")
     ntz = timed_by is not None and _check_time(names.frame, timed_by, streaming and known is Time.EVENT)
     _check_clock(known, window, streaming, grace, emission)
-    kind = kind_of(window).resolve(names, tree, known is Time.CLOCK, emission if streaming else ON_CLOSE)
-    window = kind.window
     resolved = tuple(map(names.key, keys))
+    kind = kind_of_window(window).resolve(names, tree, known is Time.CLOCK, emission if streaming else ON_CLOSE)
+    window = kind.window
     outputs = tuple(key.name for key in resolved)
     _check_names(outputs, output_names(named, window), window, emission if streaming else ON_CLOSE, late)
     results = {name: _named(bound, names) for name, bound in _flat(named).items()}
@@ -73,7 +73,7 @@ def resolve(
     )
     if time is None:
         _check_untimed(results)
-    columns += kind.columns(streaming)
+    columns += kind.inputs
     kernels, arguments = kind.kernels(kernels, arguments, timed_by is not None)
     shape = Shape(window.family, fields, kernels)
     if late == RECORDS:

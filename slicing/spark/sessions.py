@@ -73,7 +73,7 @@ class SessionKind(Kind):
                 f"{emission} is about one window again, and a session that late records change is another window: the "
                 'old one goes out as `emission = "merged"` before it. Use on_close(corrections=True).'
             )
-        return SessionKind(window)
+        return replace(self, window=window)
 
     def leaves(self, query: Query) -> list[Column]:
         """Where each record brings the gap of its session, that in microseconds."""
@@ -93,16 +93,16 @@ class SessionKind(Kind):
         """Rows of single times are shipped where each record is judged by its own, or must stay in order."""
         ordered = any(kernel.aggregate.ordered for kernel in asked.shape.kernels)
         merges = not ordered and (self.window.late_by == SESSION or not asked.judges)
-        return Merged(*asked.results, session=self.window, merges=merges)
+        return Merged(*asked.common, session=self.window, merges=merges)
 
-    def plan(self, streaming: bool) -> type[Plan]:
+    def plan_type(self, streaming: bool) -> type[Plan]:
         """What `explain` prints."""
         return SessionPlan
 
 
 def _gaps(names: Names, given: str) -> str:
     """The column of gaps that is meant."""
-    found = names.field(given, "gap column")
+    found = names.named(given, "gap column")
     if not isinstance(found.dataType, (T.LongType, *_INTERVALS)):
         raise InvalidType(
             f"gap column `{given}` must be an interval, or microseconds as long; got {found.dataType.simpleString()}. "

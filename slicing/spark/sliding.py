@@ -50,9 +50,9 @@ class SlidingKind(Kind):
 
     def strategy(self, asked: Aggregation) -> Placed | SharedPlaced:
         """Places, with shared fields where there are any."""
-        return (SharedPlaced if asked.shares else Placed)(*asked.results)
+        return (SharedPlaced if asked.shares else Placed)(*asked.common)
 
-    def plan(self, streaming: bool) -> type[Plan]:
+    def plan_type(self, streaming: bool) -> type[Plan]:
         """What `explain` prints."""
         return SlidingPlan
 
@@ -74,7 +74,7 @@ class Placed(Sliced):
 
 @dataclass(frozen=True)
 class SharedPlaced(Shared):
-    """The same of sliding windows."""
+    """Groups of fields that results share, in sliding windows."""
 
     @cached_property
     def stored(self) -> Placed:

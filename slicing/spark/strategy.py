@@ -50,7 +50,7 @@ class Aggregation:
     values: tuple[Field, ...] = ()
 
     @property
-    def results(self) -> tuple[Shape, tuple[str, ...], Arguments]:
+    def common(self) -> tuple[Shape, tuple[str, ...], Arguments]:
         """What every strategy has."""
         return self.shape, self.trees, self.arguments
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from pyspark.sql import Column
-from pyspark.sql import functions as F
 
 from slicing.emission.emission import Emission
 from slicing.engines.unbounded import UnboundedBucket
@@ -27,14 +26,13 @@ class UnboundedKind(Kind):
 
     def strategy(self, asked: Aggregation) -> Totals:
         """Totals, without shared fields."""
-        return Totals(*asked.results, ttl=self.window.ttl)
+        return Totals(*asked.common, ttl=self.window.ttl)
 
     def window_columns(self, query: Query) -> list[Column]:
         """`window`, which is null."""
-        none = F.lit(None).cast(f"struct<start:{query.time_kind},end:{query.time_kind}>")
-        return [none.alias("window", metadata={EMISSION: str(query.emission)})]
+        return [query.no_window.alias("window", metadata={EMISSION: str(query.emission)})]
 
-    def plan(self, streaming: bool) -> type[Plan]:
+    def plan_type(self, streaming: bool) -> type[Plan]:
         """Bounded input has one slice and keeps no totals."""
         return TotalsPlan if streaming else Plan
 

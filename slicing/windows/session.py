@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Any, Final, Literal, TypeAlias, get_args
 
 from slicing.errors import InvalidType, InvalidValue, excerpt
 from slicing.windows.by_edges import ByEdges
@@ -15,7 +15,8 @@ from slicing.windows.edges import Edges, Every
 from slicing.windows.window import Window
 
 LateBy: TypeAlias = Literal["record", "session"]
-RECORD, SESSION = LATE_BY = get_args(LateBy)
+RECORD: Final = "record"
+SESSION: Final = "session"
 """What is late: a record whose own interval is closed, or a session that is, with all that merged into it."""
 MERGING = "merging"
 """How sessions are assembled: what overlaps or touches becomes one."""
@@ -61,7 +62,7 @@ class Session(Window):
 
     gap: int | None = None
     gap_column: str | None = None
-    late_by: LateBy = "record"
+    late_by: LateBy = RECORD
     unit: int = 0
 
     alone = "as records decide where it ends"
@@ -90,14 +91,14 @@ def session(
     gap: Duration | None = None,
     *,
     gap_column: str | None = None,
-    late_by: LateBy = "record",
+    late_by: LateBy = RECORD,
     unit: Duration | None = None,
 ) -> Session:
     """Sessions of each key: records less than `gap` apart, or just `gap`, are in one, which ends `gap` after its last.
 
     A record stands for `[t, t + gap)`; intervals that overlap or touch are one session, from the least start to the
-    greatest end. With `gap_column` each record brings its own gap: a column of an interval type, or of microseconds as
-    long; a record whose gap is null or not positive is in no window, and counted as such.
+    greatest end. With `gap_column` each record brings its own gap: a column, or a path such as `s.gap`, of an interval
+    type, or of microseconds as long; a record whose gap is null or not positive is in no window, and counted as such.
 
     On a stream a session closes at the watermark `end + grace`. `late_by` says what is late then: with "record", as in
     Spark, a record whose own interval is closed; with "session", as in Flink and Kafka, a session, after all records of
@@ -116,8 +117,8 @@ def session(
         )
     if gap_column is not None and not isinstance(gap_column, str):
         raise InvalidType(f"`gap_column` is the name of a column; got {excerpt(gap_column)}.")
-    if late_by not in LATE_BY:
-        raise InvalidValue(f"`late_by` takes {', '.join(LATE_BY)}; got {excerpt(late_by)}.")
+    if late_by not in get_args(LateBy):
+        raise InvalidValue(f"`late_by` takes {', '.join(get_args(LateBy))}; got {excerpt(late_by)}.")
     later = 0 if unit is None else microseconds(unit, "unit")
     if later < 0 or later % 1000:
         raise InvalidValue(f"`unit` must be whole milliseconds; got {excerpt(unit)}.")

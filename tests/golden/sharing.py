@@ -42,9 +42,9 @@ def _strategy(shape, trees, arguments, slices):
     """The strategy, as the commit that runs has it."""
     window = hopping(f"{slices} seconds", "1 second")
     if not hasattr(strategies, "strategy"):
-        from slicing.spark.kinds import kind_of
+        from slicing.spark.kinds import kind_of_window
 
-        return kind_of(window).strategy(strategies.Aggregation(shape, trees, arguments))
+        return kind_of_window(window).strategy(strategies.Aggregation(shape, trees, arguments))
     more = (window,) if "window" in signature(strategies.strategy).parameters else ()
     return strategies.strategy(shape, trees, arguments, *more)
 
