@@ -123,7 +123,7 @@ COMPARISONS = (
         Ours(), HOURS, HOURS, MINUTE, MINUTE, "suppress",
     ),
     KafkaStreams(
-        "KafkaStreamsSliding", "sliding 10 min, windows that end with a record / Kafka Streams, suppressed, which makes two for each",
+        "KafkaStreamsSliding", "sliding 10 min, left windows / Kafka Streams, suppressed, left and right ones",
         OurSliding("1 millisecond"), MILLION, MILLION, "10 minutes", "", "suppress",
     ),
     KafkaStreams(
