@@ -115,7 +115,7 @@ def test_a_checkpoint_knows_its_gaps_however_they_are_spelled(spark):
     with pytest.raises(InvalidValue, match=r"`own.gape` cannot be computed"):
         Names(frame).named("own.gape", "gap column")
     with pytest.raises(
-        InvalidValue, match="`n \\+ 1` does not exist.* An expression gets a name first, by `withColumn`"
+        InvalidValue, match=r"`n \+ 1` does not exist.* An expression gets a name first, by `withColumn`"
     ):
         Names(frame).named("n + 1", "gap column")
 
