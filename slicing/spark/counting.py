@@ -20,6 +20,7 @@ from slicing.blocks.records import Records
 from slicing.emission.emission import Emission
 from slicing.engines.counted import Content, content
 from slicing.engines.counting import CountingBucket, all_counted
+from slicing.engines.engine import Engine
 from slicing.errors import InvalidValue
 from slicing.explain.counting import CountingPlan
 from slicing.explain.plan import Plan
@@ -142,9 +143,7 @@ class Counted(Eager):
         """What rows of the state hold."""
         return content(self.shape, self.trees, self.arguments, self.values)
 
-    def bucket(  # type: ignore[override]  # it is used as that one
-        self, grace: int, fingerprint: Fingerprint, store: Store, emission: Emission
-    ) -> CountingBucket:
+    def bucket(self, grace: int, fingerprint: Fingerprint, store: Store, emission: Emission) -> Engine:
         """The state of a bucket on a stream."""
         return CountingBucket(self.content, fingerprint, store, emission, self.ttl)
 

@@ -34,7 +34,7 @@ from slicing.spark.output import side_by_side
 from slicing.spark.query import Query
 from slicing.spark.resolve import output_names, resolve
 from slicing.spark.spine import ShipSpine, check_bounded, resolve_spine
-from slicing.spark.strategy import Shared, Sliced
+from slicing.spark.strategy import Sliced
 from slicing.windows.lookback import Lookbacks
 
 SPINE = "spine"
@@ -118,9 +118,7 @@ class Answer:
             yield pa.table(kept | flat.numbered(HELD, held) | results)
 
     def _results(self, windows: Windows) -> list[pa.Array]:
-        if isinstance(self.strategy, Shared):
-            windows = self.strategy.grouped.windows(windows)
-        return side_by_side(self.strategy.shape, windows)
+        return side_by_side(self.strategy.shape, self.strategy.of_results(windows))
 
 
 def build(asked: Asked, labels: tuple[int, ...]) -> DataFrame:

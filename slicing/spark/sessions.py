@@ -18,6 +18,7 @@ from slicing.blocks.intervals import EndingRecords
 from slicing.blocks.records import decode_records
 from slicing.emission.emission import CHANGED, RESULT, Emission
 from slicing.emission.lateness import Refused
+from slicing.engines.engine import Engine
 from slicing.engines.sessions import RefusedSessions, SessionBucket, all_sessions
 from slicing.errors import InvalidType, InvalidValue
 from slicing.explain.plan import Plan
@@ -130,9 +131,7 @@ class Merged(Sliced):
         """A block that was shipped."""
         return decode(self.first_stage(()).packed, data)
 
-    def bucket(  # type: ignore[override]  # it is used as that one
-        self, grace: int, fingerprint: Fingerprint, store: Store, emission: Emission
-    ) -> SessionBucket:
+    def bucket(self, grace: int, fingerprint: Fingerprint, store: Store, emission: Emission) -> Engine:
         """The state of a bucket on a stream."""
         return SessionBucket(self.shape, self.session, grace, fingerprint, store, emission)
 

@@ -10,6 +10,7 @@ from slicing.assembly.places import all_places
 from slicing.assembly.results import Windows
 from slicing.blocks.block import Block
 from slicing.emission.emission import CHANGED, Emission, Every, Records
+from slicing.engines.engine import Engine
 from slicing.engines.shared import SharedSlidingBucket
 from slicing.engines.sliding import SlidingBucket
 from slicing.errors import InvalidValue
@@ -61,9 +62,7 @@ class SlidingKind(Kind):
 class Placed(Sliced):
     """Partials of the times of records are shipped; which windows there are is found from these."""
 
-    def bucket(  # type: ignore[override]  # it is used as that one
-        self, grace: int, fingerprint: Fingerprint, store: Store, emission: Emission
-    ) -> SlidingBucket:
+    def bucket(self, grace: int, fingerprint: Fingerprint, store: Store, emission: Emission) -> Engine:
         """The state of a bucket on a stream."""
         return SlidingBucket(self.shape, grace, fingerprint, store, emission)
 
@@ -82,8 +81,6 @@ class SharedPlaced(Shared):
         grouped = self.grouped
         return Placed(grouped.stored, grouped.stored_trees, grouped.sharing.select(self.arguments))
 
-    def bucket(  # type: ignore[override]  # it is used as that one
-        self, grace: int, fingerprint: Fingerprint, store: Store, emission: Emission
-    ) -> SharedSlidingBucket:
+    def bucket(self, grace: int, fingerprint: Fingerprint, store: Store, emission: Emission) -> Engine:
         """The state of a bucket on a stream."""
         return SharedSlidingBucket(self.grouped, grace, fingerprint, store, emission)

@@ -22,8 +22,9 @@ from slicing.emission.lateness import Refused, is_late
 from slicing.engines.bounded import all_frames
 from slicing.engines.bucket import Bucket
 from slicing.engines.eager import EagerBucket, all_windows, in_memory
+from slicing.engines.engine import Engine
 from slicing.engines.mixed import MixedBucket, Split, join_all
-from slicing.engines.shared import Grouped, SharedBucket, UnsharedBucket, shared_bucket
+from slicing.engines.shared import Grouped, shared_bucket
 from slicing.spark.preaggregate import PreAggregate, Ship
 from slicing.state.fingerprint import Fingerprint
 from slicing.state.store import Store
@@ -92,7 +93,7 @@ class Sliced:
         """A block that was shipped."""
         return decode(self.shape, data)
 
-    def bucket(self, grace: int, fingerprint: Fingerprint, store: Store, emission: Emission) -> Bucket:
+    def bucket(self, grace: int, fingerprint: Fingerprint, store: Store, emission: Emission) -> Engine:
         """The state of a bucket on a stream."""
         return Bucket(self.shape, self.trees, grace, fingerprint, store, emission, self.wide)
 
@@ -109,6 +110,10 @@ class Sliced:
     def all_windows(self, shipped: Sequence[Block]) -> Iterator[Windows]:
         """All windows of a bucket of bounded input."""
         return all_frames(self.shape, self.trees, fold(self.shape, shipped), self.wide)
+
+    def of_results(self, windows: Windows) -> Windows:
+        """Windows over what is stored, with the partials of each result."""
+        return windows
 
 
 @dataclass(frozen=True)
@@ -144,15 +149,17 @@ class Shared(Sliced):
         """A block of groups that was shipped."""
         return self.stored.decode(data)
 
-    def bucket(
-        self, grace: int, fingerprint: Fingerprint, store: Store, emission: Emission
-    ) -> SharedBucket | UnsharedBucket:
+    def bucket(self, grace: int, fingerprint: Fingerprint, store: Store, emission: Emission) -> Engine:
         """The state of a bucket on a stream."""
         return shared_bucket(self.grouped, grace, fingerprint, store, emission, self.wide)
 
     def all_windows(self, shipped: Sequence[Block]) -> Iterator[Windows]:
         """All windows of a bucket of bounded input."""
-        return map(self.grouped.windows, self.stored.all_windows(shipped))
+        return map(self.of_results, self.stored.all_windows(shipped))
+
+    def of_results(self, windows: Windows) -> Windows:
+        """Windows over what is stored, with the partials of each result."""
+        return self.grouped.windows(windows)
 
 
 @dataclass(frozen=True)
@@ -183,7 +190,7 @@ class Eager:
         """Records that were shipped."""
         return decode_records(self.shape, data)
 
-    def bucket(self, grace: int, fingerprint: Fingerprint, store: Store, emission: Emission) -> EagerBucket:
+    def bucket(self, grace: int, fingerprint: Fingerprint, store: Store, emission: Emission) -> Engine:
         """The state of a bucket on a stream."""
         return EagerBucket(self.shape, self.arguments, grace, fingerprint, store, emission)
 
@@ -232,7 +239,7 @@ class Mixed:
         records = [decode_records(self.shape, data) for data in _filled(rows, "records")]
         return [*self.sliced.shipped(rows), *records]
 
-    def bucket(self, grace: int, fingerprint: Fingerprint, store: Store, emission: Emission) -> MixedBucket:
+    def bucket(self, grace: int, fingerprint: Fingerprint, store: Store, emission: Emission) -> Engine:
         """The state of a bucket on a stream."""
         return MixedBucket(self.shape, self.trees, self.arguments, grace, fingerprint, store, emission)
 

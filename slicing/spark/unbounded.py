@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pyspark.sql import Column
 
 from slicing.emission.emission import Emission
+from slicing.engines.engine import Engine
 from slicing.engines.unbounded import UnboundedBucket
 from slicing.explain.plan import Plan
 from slicing.explain.unbounded import TotalsPlan
@@ -43,8 +44,6 @@ class Totals(Sliced):
 
     ttl: int | None = None
 
-    def bucket(  # type: ignore[override]  # it is used as that one
-        self, grace: int, fingerprint: Fingerprint, store: Store, emission: Emission
-    ) -> UnboundedBucket:
+    def bucket(self, grace: int, fingerprint: Fingerprint, store: Store, emission: Emission) -> Engine:
         """The state of a bucket on a stream."""
         return UnboundedBucket(self.shape, fingerprint, store, emission, self.ttl)
