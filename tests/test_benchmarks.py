@@ -380,6 +380,23 @@ def test_page_shows_comparisons_made_by_hand_if_there_are_any(name, heading, say
     assert heading not in page.text([])
 
 
+def test_sections_of_which_nothing_was_measured_again_stay_as_they_were():
+    counted = results.Table("Accounting", accounting.table([5]), "an old machine")
+    before = page.text([counted, point(1, 2.0), point(10, 20.0)], [("Blocks: encode", "bigint", 0.0015)])
+    assert page.text([], before=before) == before
+    after = page.text(
+        [replace(counted, text="| new |", machine="2 cores, Python 3"), point(1, 7.0), point(10, 8.0)], before=before
+    )
+    assert "| Blocks: encode | bigint | 1.50 |" in after
+    assert "| new |" in after
+    assert "| slices, on close, two-layer |" not in after
+    assert "| 1 | 7 | " in after
+    assert "| 10 | 20 | " in before
+    assert "| 10 | 20 | " not in after
+    assert after.splitlines()[-1] == "Measured on 2 cores, Python 3; an old machine."
+    assert page.text([], before=page.text([])) == page.text([])
+
+
 def test_processor_seconds_are_compared_per_record_and_without_the_broker():
     sides = Run(9.0, 100, processor=10.0), Run(9.0, 1_000, processor=5.0)
     assert PROCESSOR.ratio(*sides) == pytest.approx(20.0)

@@ -1,6 +1,6 @@
 """docs/performance.md with its tables and plots, from results that are kept; nothing on it is written by hand."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from benchmarks import ROOT
@@ -12,6 +12,7 @@ from benchmarks.report.tables import markdown
 from benchmarks.running.run import shown
 
 PAGE = ROOT / "docs" / "performance.md"
+MEASURED_ON = "Measured on "
 
 INTRODUCTION = """\
 # Performance
@@ -30,7 +31,8 @@ printed only if the same two queries, on the workload or on a cut of it, wrote e
 the same sum of hashes over keys, windows and exact columns, and float sums within 1e-12 of the sum of absolute values;
 where ours is compared with ours, each wrote the rows that Spark has for it. Where that is ours of an older commit, each
 has a process of its own; they take turns, a whole run at a time, and the best one of each counts. Goals are what the
-project has set itself, also where it does not reach them."""
+project has set itself, also where it does not reach them. A section of which nothing was measured again stays as it
+was."""
 
 FLINK = """\
 Measured by hand with `python -m benchmarks.comparisons.flink`, which says how; `make bench` does not. It is the
@@ -53,29 +55,40 @@ def write(page: Path = PAGE) -> None:
     folder = page.parent / page.stem
     folder.mkdir(exist_ok=True)
     drawn = plots.draw(_goals(found), [_on(found, axes) for axes in (growth.AXES, growth.CROSSES)], folder)
-    page.write_text(text(found, asv.kernels(), drawn))
+    page.write_text(text(found, asv.kernels(), drawn, page.read_text() if page.exists() else ""))
 
 
-def text(found: Sequence[Kept], kernels: Sequence[tuple[str, str, float]] = (), drawn: Iterable[str] = ()) -> str:
-    """The page; `kernels` are benchmark, parameters and seconds, `drawn` the plots there are, by their paths."""
+def text(
+    found: Sequence[Kept],
+    kernels: Sequence[tuple[str, str, float]] = (),
+    drawn: Iterable[str] = (),
+    before: str = "",
+) -> str:
+    """The page; `kernels` are benchmark, parameters and seconds, `drawn` the plots there are, by their paths.
+
+    `before` is the page as it was, whose sections stay where there is nothing new.
+    """
     measured = _ratios(found)
     with_goal = {each.name: each.title for each in registry.compared() if each.goal}
     others = {each.name: each.title for each in registry.compared() if not each.goal}
     plotted = {Path(path).stem: path for path in drawn}
-    sections = [
-        INTRODUCTION,
-        *_section("Goals", ratios.compared(measured, with_goal), plotted.get("goals")),
-        *_section("Other baselines", ratios.compared(measured, others)),
-        *_section("Flink SQL", _by_hand(measured, "Flink", FLINK)),
-        *_section("Kafka Streams", _by_hand(measured, "KafkaStreams", KAFKA_STREAMS)),
-        *_section("Memory", _figures(each for each in found if isinstance(each, Figure))),
-        *_section("Reads and writes of the state", _accounting(found)),
-        *_section("How it grows", grown(_on(found, growth.AXES)), plotted.get("axes")),
-        *_section("Two axes together", grown(_on(found, growth.CROSSES)), plotted.get("crosses")),
-        *_section("Kernels", asv.kernel_table(kernels)),
-        _measured_on(found),
-    ]
-    return "\n\n".join(sections) + "\n"
+    sections = {
+        "Goals": ratios.compared(measured, with_goal),
+        "Other baselines": ratios.compared(measured, others),
+        "Flink SQL": _by_hand(measured, "Flink", FLINK),
+        "Kafka Streams": _by_hand(measured, "KafkaStreams", KAFKA_STREAMS),
+        "Memory": _figures(each for each in found if isinstance(each, Figure)),
+        "Reads and writes of the state": _accounting(found),
+        "How it grows": grown(_on(found, growth.AXES)),
+        "Two axes together": grown(_on(found, growth.CROSSES)),
+        "Kernels": asv.kernel_table(kernels),
+    }
+    plots_of = {"Goals": "goals", "How it grows": "axes", "Two axes together": "crosses"}
+    shown_in = {title: plotted[name] for title, name in plots_of.items() if name in plotted}
+    known, machines = _before(before)
+    known |= {title: _pictured(title, body, shown_in.get(title)) for title, body in sections.items() if body}
+    titled = [f"## {title}\n\n{known[title]}" for title in sections if title in known]
+    return "\n\n".join([INTRODUCTION, *titled, _measured_on(found, machines)]) + "\n"
 
 
 def in_short(result: Kept) -> str:
@@ -105,11 +118,15 @@ def _on(found: Sequence[Kept], axes: Sequence[growth.AxisPoint]) -> list[Point]:
     return [known[each.name] for each in axes if each.name in known]
 
 
-def _section(title: str, body: str, plot: str | None = None) -> Iterator[str]:
-    if body:
-        yield f"## {title}"
-        yield from [f"![{title}]({plot})"] if plot else []
-        yield body
+def _pictured(title: str, body: str, plot: str | None) -> str:
+    return f"![{title}]({plot})\n\n{body}" if plot else body
+
+
+def _before(page: str) -> tuple[dict[str, str], set[str]]:
+    """The sections of a page by their titles, and the machines that it says they were measured on."""
+    body, _, last = page.partition(f"\n\n{MEASURED_ON}")
+    sections = dict(each.split("\n\n", 1) for each in body.split("\n\n## ")[1:])
+    return sections, set(filter(None, last.strip().removesuffix(".").split("; ")))
 
 
 def _by_hand(measured: dict[str, Ratio], peer: str, says: str) -> str:
@@ -142,6 +159,6 @@ def _accounting(found: Sequence[Kept]) -> str:
     return "\n\n".join(f"{says}\n\n{tables[name]}" for name, says in ACCOUNTING.items() if name in tables)
 
 
-def _measured_on(found: Sequence[Kept]) -> str:
-    machines = sorted({each.machine for each in found})
-    return "Measured on " + "; ".join(machines) + "." if machines else "Nothing is measured yet."
+def _measured_on(found: Sequence[Kept], before: set[str]) -> str:
+    machines = sorted({each.machine for each in found} | before)
+    return MEASURED_ON + "; ".join(machines) + "." if machines else "Nothing is measured yet."
