@@ -69,6 +69,12 @@ def shortened(text: str) -> str:
     return text if len(text) <= MOST_SHOWN else f"{text[:MOST_SHOWN]}... ({len(text):,} characters)"
 
 
+def check_flag(given: object, says: str) -> None:
+    """Refuse what is neither True nor False, as text is always true. Raises InvalidType."""
+    if not isinstance(given, bool):
+        raise InvalidType(f"{says}, True or False; got {excerpt(given)}.")
+
+
 def excerpt(value: Any) -> str:
     """A value as a message shows it: its `repr`, cut."""
     return shortened(repr(value))

@@ -15,7 +15,7 @@ from slicing.drawing.svg import svg
 from slicing.drawing.timeline import Cell, Data, Dot, Row, Timeline
 from slicing.emission.emission import ON_CLOSE, Emission
 from slicing.errors import InvalidType, InvalidValue, excerpt
-from slicing.spark.replay import LATE, LOST, PARTLY, Out, Replay, bounded, stream
+from slicing.spark.replay import LATE, LOST, PARTLY, Out, Replay, bounded, check, stream
 from slicing.windows.clock import ProcessingTime
 from slicing.windows.durations import Duration, microseconds, microseconds_of, show
 from slicing.windows.picture import Interval, bar, edges, hull, is_finite, picture, slices, zone
@@ -74,12 +74,15 @@ def draw(
             f"`windows` must be made with `hopping`, `tumbling` or one of the others; got {excerpt(windows)}."
         )
     batches = _batches(records)
+    # What time does not close needs no watermark.
+    is_stream = not (watermark is None and time is None and clock is None) or (not windows.by_time and len(batches) > 1)
     if not batches and not clock:
         found = picture(windows)
         if found is None:
             raise InvalidValue(f'{windows} has no windows without records. Give some times, for example ["12:03"].')
         return Drawing(found)
-    if watermark is None and time is None and clock is None:
+    check(windows, emit if is_stream else ON_CLOSE, time is not None, is_stream)
+    if not is_stream:
         if len(batches) > 1 or emit != ON_CLOSE:
             raise InvalidValue(
                 f"micro-batches and emissions are those of a stream; got {len(batches)} micro-batches and {emit} "
@@ -88,7 +91,8 @@ def draw(
         return Drawing(_drawn(windows, bounded(windows, batches[0]), repr(windows)))
     if time is not None and clock is None:
         raise InvalidValue('windows by the clock need the time of each trigger: say for example clock=["12:00:02"].')
-    wait, mark = microseconds(grace, "grace"), _watermark(watermark)
+    wait = microseconds(grace, "grace")
+    mark = [None] if watermark is None and not windows.by_time else _watermark(watermark)
     triggers = None if clock is None else [_instant(each) for each in clock]
     replay = stream(windows, batches, mark, emit, wait, triggers, time is not None)
     said = [

@@ -356,7 +356,7 @@ def test_calls_that_mean_nothing_are_refused():
     from slicing.spark.names import Names
 
     def check(frame, window, *call):
-        kind_of_window(window).resolve(Names(frame), *call)
+        kind_of_window(window).named(Names(frame)).check(*call, frame.isStreaming)
 
     hour, gaps = session("1 hour"), session(gap_column="gap")
     frame = Frame(gap=types.DayTimeIntervalType, n=types.LongType, x=types.DoubleType)

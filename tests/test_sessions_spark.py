@@ -110,7 +110,7 @@ def test_bounded_sessions_are_those_of_spark(spark, files, column):
 def test_a_checkpoint_knows_its_gaps_however_they_are_spelled(spark):
     frame = spark.sql("select interval '1' second as gap, named_struct('Gap', 7L, 'n', 1) as own")
     for given, name in [("GAP", "gap"), ("OWN.gap", "own.Gap"), ("own.Gap", "own.Gap")]:
-        kind = kind_of_window(session(gap_column=given)).resolve(Names(frame), "auto", False, on_close())
+        kind = kind_of_window(session(gap_column=given)).named(Names(frame))
         assert kind.window == session(gap_column=name)
     with pytest.raises(InvalidValue, match=r"`own.gape` cannot be computed"):
         Names(frame).named("own.gape", "gap column")

@@ -307,12 +307,11 @@ def test_few_combines_for_a_window():
     ],
 )
 def test_what_has_no_meaning_is_refused(tree, emission, words):
-    pytest.importorskip("pyspark")
     from slicing.spark.kinds import kind_of_window
 
     with pytest.raises(InvalidValue, match=words):
-        kind_of_window(sliding("1 second")).resolve(None, tree, False, emission)
-    kind_of_window(sliding("1 second")).resolve(None, "auto", True, on_update(latest_only=True))
+        kind_of_window(sliding("1 second")).check(tree, False, emission, True)
+    kind_of_window(sliding("1 second")).check("auto", True, on_update(latest_only=True), True)
     with pytest.raises(InvalidValue, match="shares no slices with other windows, as records decide which"):
         group_by(None).window(sliding("1 second"), tumbling("1 minute"), time="ts")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from slicing.errors import InvalidType, InvalidValue, excerpt
+from slicing.errors import InvalidType, InvalidValue, check_flag, excerpt
 from slicing.windows.durations import Duration, microseconds, show
 
 
@@ -115,6 +115,9 @@ def on_close(corrections: bool = False, old: bool = False, discarding: bool = Fa
     >>> print(on_close(corrections=True, old=True))
     on_close(corrections=True, old=True)
     """
+    check_flag(corrections, "`corrections` says whether windows go out again for late records")
+    check_flag(old, "`old` says whether rows have beside them what they replace")
+    check_flag(discarding, "`discarding` says whether a correction is of the new records only")
     if old and discarding:
         raise InvalidValue(
             "`old` and `discarding` exclude each other: with `discarding` a row replaces nothing. Choose one."
@@ -136,6 +139,7 @@ def on_update(latest_only: bool = False) -> Emission:
     >>> print(on_update())
     on_update()
     """
+    check_flag(latest_only, "`latest_only` says whether only the newest window of a key goes out")
     return Emission(UPDATE, NEWEST if latest_only else TOUCHED, RESULT)
 
 
@@ -150,6 +154,7 @@ def on_change(drained: bool = False) -> Emission:
     >>> print(on_change(drained=True))
     on_change(drained=True)
     """
+    check_flag(drained, "`drained` says whether the first empty window goes out")
     return Emission(CLOSE, CHANGED, WITH_DRAINED if drained else RESULT)
 
 

@@ -54,12 +54,9 @@ class CountingKind(Kind):
 
     window: Counting
 
-    def resolve(self, names: Names, tree: str, by_clock: bool, emission: Emission) -> CountingKind:
-        """The same with the column that orders bounded input; refuses what has no meaning for counted windows.
-
-        Raises InvalidValue and InvalidType.
-        """
-        window, streaming = self.window, names.frame.isStreaming
+    def check(self, tree: str, by_clock: bool, emission: Emission, streaming: bool) -> None:
+        """Refuse what has no meaning for counted windows. Raises InvalidValue."""
+        window = self.window
         if by_clock:
             raise InvalidValue(
                 f"{window} ends where records say, whatever the clock. Leave `time` out, or name a column: "
@@ -70,8 +67,6 @@ class CountingKind(Kind):
                 f"records of a stream are counted as they come, and `order_by` is for bounded input; got {window}. "
                 "Leave it out."
             )
-        if not streaming:
-            window = replace(window, order_by=_order(names, window))
         if tree not in ("auto", EAGER):
             raise InvalidValue(
                 f"windows that are counted are runs of their records, and `{tree}` is a tree of slices in time. "
@@ -82,7 +77,12 @@ class CountingKind(Kind):
                 f"{emission} puts out windows that are not full, or a second time; one of {window} goes out once, with "
                 "its last record. Use on_close()."
             )
-        return replace(self, window=window)
+
+    def named(self, names: Names) -> CountingKind:
+        """The same with the column that orders bounded input. Raises InvalidValue and InvalidType."""
+        if names.frame.isStreaming:
+            return self
+        return replace(self, window=replace(self.window, order_by=_order(names, self.window)))
 
     @property
     def inputs(self) -> tuple[str, ...]:

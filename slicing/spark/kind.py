@@ -25,11 +25,11 @@ class Kind:
 
     window: Window
 
-    def resolve(self: Self, names: Names, tree: str, by_clock: bool, emission: Emission) -> Self:
-        """The same with the columns that the window names, and nothing that has no meaning for it.
+    def check(self, tree: str, by_clock: bool, emission: Emission, streaming: bool) -> None:
+        """Refuse what has no meaning for these windows. Raises InvalidValue."""
 
-        Raises InvalidValue and InvalidType.
-        """
+    def named(self: Self, names: Names) -> Self:
+        """The same with the columns that the window names. Raises InvalidValue and InvalidType."""
         return self
 
     def leaves(self, query: Query) -> list[Column]:

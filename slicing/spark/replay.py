@@ -23,6 +23,7 @@ from slicing.blocks.block import Shape
 from slicing.emission.emission import ON_CLOSE, Emission
 from slicing.emission.lateness import Late
 from slicing.engines.engine import Moment
+from slicing.errors import InvalidValue
 from slicing.spark.kinds import kind_of_window
 from slicing.spark.strategy import Aggregation, not_before
 from slicing.state.fingerprint import fingerprint_of
@@ -64,6 +65,13 @@ class Replay:
     batches: list[Batch] = field(default_factory=list)
     rows: list[Out] = field(default_factory=list)
     open: list[Out] = field(default_factory=list)
+
+
+def check(window: Window, emission: Emission, by_clock: bool, streaming: bool) -> None:
+    """Refuse what a query refuses, and gaps of records, which are times alone here. Raises InvalidValue."""
+    if getattr(window, "gap_column", None) is not None:
+        raise InvalidValue(f'records are times alone here, without gaps; got {window}. Draw session("10 minutes").')
+    kind_of_window(window).check("auto", by_clock, emission, streaming)
 
 
 def bounded(window: Window, times: Sequence[int]) -> Replay:

@@ -17,7 +17,7 @@ from slicing.aggregates.kernels import kernel
 from slicing.aggregates.trial import trial
 from slicing.assembly.choice import EAGER, EAGER_RATIO, TREES, choose
 from slicing.blocks.block import Shape
-from slicing.emission.emission import CHANGED, ON_CLOSE, WITH_DRAINED, WITH_OLD, Emission, Every, Records
+from slicing.emission.emission import CHANGED, ON_CLOSE, WITH_DRAINED, WITH_OLD, Emission
 from slicing.emission.lateness import COUNTS, RECORDS
 from slicing.errors import InvalidType, InvalidValue, RowFailure, SlicingError
 from slicing.explain.costs import number
@@ -34,7 +34,6 @@ from slicing.windows.window import Window
 
 _NO_KEY = Field("(all)", "boolean")
 _TIMED = "spark.slicing.timers"
-_OPEN = 'Say `.emit(on_update())`, or for example `.emit(early(every="10 seconds"))`.'
 
 
 def resolve(
@@ -55,9 +54,11 @@ def resolve(
     known, names = Time.of(time, window, streaming), Names(frame)
     timed_by = None if time is None or isinstance(time, ProcessingTime) else names.field(time, "time column")
     ntz = timed_by is not None and _check_time(names.frame, timed_by, streaming and known is Time.EVENT)
-    _check_clock(known, window, streaming, grace, emission)
+    kind = kind_of_window(window)
+    kind.check(tree, known is Time.CLOCK, emission if streaming else ON_CLOSE, streaming)
+    _check_clock(known, streaming, grace, emission)
     resolved = tuple(map(names.key, keys))
-    kind = kind_of_window(window).resolve(names, tree, known is Time.CLOCK, emission if streaming else ON_CLOSE)
+    kind = kind.named(names)
     window = kind.window
     outputs = tuple(key.name for key in resolved)
     _check_names(outputs, output_names(named, window), window, emission if streaming else ON_CLOSE, late)
@@ -264,8 +265,8 @@ def _check_time(frame: DataFrame, field: T.StructField, streaming: bool) -> bool
     return ntz
 
 
-def _check_clock(time: Time, window: Window, streaming: bool, grace: int, emission: Emission) -> None:
-    """Refuse what windows by the clock, and those that never close, cannot do."""
+def _check_clock(time: Time, streaming: bool, grace: int, emission: Emission) -> None:
+    """Refuse what windows by the clock, and those that time does not close, cannot do."""
     if time is Time.CLOCK and not streaming:
         raise InvalidValue(
             "`processing_time()` is for streams: bounded input is read at once, and its clock says nothing about its "
@@ -273,10 +274,6 @@ def _check_clock(time: Time, window: Window, streaming: bool, grace: int, emissi
         )
     if time is Time.EVENT or not streaming:
         return
-    if not window.closes and emission.has_trees and not isinstance(emission.when, (Every, Records)):
-        raise InvalidValue(f"{emission} waits for windows to close, and {window} never does. {_OPEN}")
-    if not window.closes and emission.which == CHANGED:
-        raise InvalidValue(f"{emission} compares a window with the one before, and {window} is the only one. {_OPEN}")
     if grace:
         raise InvalidValue(
             f"`grace` waits for late records, and nothing is late {time.value}; got {show(grace)}. Leave it out."

@@ -44,14 +44,9 @@ class SessionKind(Kind):
 
     window: Session
 
-    def resolve(self, names: Names, tree: str, by_clock: bool, emission: Emission) -> SessionKind:
-        """The same with its column of gaps; refuses what has no meaning for sessions.
-
-        Raises InvalidValue and InvalidType.
-        """
+    def check(self, tree: str, by_clock: bool, emission: Emission, streaming: bool) -> None:
+        """Refuse what has no meaning for sessions. Raises InvalidValue."""
         window = self.window
-        if window.gap_column is not None:
-            window = replace(window, gap_column=_gaps(names, window.gap_column))
         if tree != "auto":
             raise InvalidValue(
                 f"sessions are merged, and have no slices to assemble; got `{tree}`. Leave `.assemble` out."
@@ -60,7 +55,7 @@ class SessionKind(Kind):
             raise InvalidValue(
                 f"`late_by` is about late records, and nothing is late by the clock; got {window}. Leave it out."
             )
-        if names.frame.isStreaming and window.gap is not None and window.gap < 1000:
+        if streaming and window.gap is not None and window.gap < 1000:
             raise InvalidValue(
                 f"`gap` must be at least 1 ms on a stream, whose watermark counts milliseconds; got {show(window.gap)}."
             )
@@ -74,7 +69,12 @@ class SessionKind(Kind):
                 f"{emission} is about one window again, and a session that late records change is another window: the "
                 'old one goes out as `emission = "merged"` before it. Use on_close(corrections=True).'
             )
-        return replace(self, window=window)
+
+    def named(self, names: Names) -> SessionKind:
+        """The same with its column of gaps. Raises InvalidValue and InvalidType."""
+        if self.window.gap_column is None:
+            return self
+        return replace(self, window=replace(self.window, gap_column=_gaps(names, self.window.gap_column)))
 
     def leaves(self, query: Query) -> list[Column]:
         """Where each record brings the gap of its session, that in microseconds."""

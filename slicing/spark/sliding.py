@@ -17,7 +17,6 @@ from slicing.errors import InvalidValue
 from slicing.explain.plan import Plan
 from slicing.explain.sliding import SlidingPlan
 from slicing.spark.kind import Kind
-from slicing.spark.names import Names
 from slicing.spark.strategy import Aggregation, Shared, Sliced
 from slicing.state.fingerprint import Fingerprint
 from slicing.state.store import Store
@@ -30,7 +29,7 @@ class SlidingKind(Kind):
 
     window: Sliding
 
-    def resolve(self, names: Names, tree: str, by_clock: bool, emission: Emission) -> SlidingKind:
+    def check(self, tree: str, by_clock: bool, emission: Emission, streaming: bool) -> None:
         """Refuse what has no meaning for windows that records decide. Raises InvalidValue."""
         if tree != "auto":
             raise InvalidValue(
@@ -47,7 +46,6 @@ class SlidingKind(Kind):
                 f"{emission} goes by the windows that records are in, and a record also makes sliding windows that it "
                 "is not in. Use on_update(), which puts out those too."
             )
-        return self
 
     def strategy(self, asked: Aggregation) -> Placed | SharedPlaced:
         """Places, with shared fields where there are any."""

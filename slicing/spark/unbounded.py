@@ -6,9 +6,10 @@ from dataclasses import dataclass
 
 from pyspark.sql import Column
 
-from slicing.emission.emission import Emission
+from slicing.emission.emission import CHANGED, Emission, Every, Records
 from slicing.engines.engine import Engine
 from slicing.engines.unbounded import UnboundedBucket
+from slicing.errors import InvalidValue
 from slicing.explain.plan import Plan
 from slicing.explain.unbounded import TotalsPlan
 from slicing.spark.kind import Kind
@@ -18,12 +19,23 @@ from slicing.state.fingerprint import Fingerprint
 from slicing.state.store import Store
 from slicing.windows.unbounded import Unbounded
 
+_OPEN = 'Say `.emit(on_update())`, or for example `.emit(early(every="10 seconds"))`.'
+
 
 @dataclass(frozen=True)
 class UnboundedKind(Kind):
     """One window that never closes."""
 
     window: Unbounded
+
+    def check(self, tree: str, by_clock: bool, emission: Emission, streaming: bool) -> None:
+        """Refuse what waits for windows to close, or for another one. Raises InvalidValue."""
+        if streaming and emission.has_trees and not isinstance(emission.when, (Every, Records)):
+            raise InvalidValue(f"{emission} waits for windows to close, and {self.window} never does. {_OPEN}")
+        if streaming and emission.which == CHANGED:
+            raise InvalidValue(
+                f"{emission} compares a window with the one before, and {self.window} is the only one. {_OPEN}"
+            )
 
     def strategy(self, asked: Aggregation) -> Totals:
         """Totals, without shared fields."""

@@ -180,14 +180,18 @@ def counting(
             f"advance={advance}. If they were swapped, write {Counting(step, length)}."
         )
     if not isinstance(order_by, (str, type(None))):
-        raise InvalidType(f"`order_by` is the name of a column; got {excerpt(order_by)}.")
+        raise InvalidType(
+            f'`order_by` is the name of a column; got {excerpt(order_by)}. Write for example order_by="seq"; what has '
+            "no name, or is made of several, gets one first, by `withColumn`."
+        )
     return Counting(length, step, order_by, ttl_of(ttl))
 
 
 def _records(name: str, value: object) -> int:
     if not isinstance(value, int) or isinstance(value, bool):
         raise InvalidType(
-            f"`{name}` is a number of records; got {excerpt(value)}. For windows that time decides use `hopping`."
+            f"`{name}` is a number of records; got {excerpt(value)}. Write for example `counting(100)`; windows of so "
+            "much time are `hopping`."
         )
     if not 0 < value < MOST_RECORDS:
         raise InvalidValue(f"`{name}` must be positive and below {MOST_RECORDS:,} records; got {value}.")

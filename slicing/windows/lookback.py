@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
 
-from slicing.errors import InvalidType, InvalidValue, excerpt
+from slicing.errors import InvalidValue, check_flag, excerpt
 from slicing.windows.durations import Duration, microseconds, show
 from slicing.windows.even import Even
 from slicing.windows.family import Family
@@ -74,10 +74,7 @@ class Lookbacks(Window):
 
 def lookbacks(length: Duration | None, named: Mapping[str, Duration], inclusive: bool) -> Lookbacks:
     """The lengths of a call. Raises InvalidType and InvalidValue for what is none, for none at all, and for both."""
-    if not isinstance(inclusive, bool):
-        raise InvalidType(
-            f"`inclusive` says whether records at the instant itself count, True or False; got {excerpt(inclusive)}."
-        )
+    check_flag(inclusive, "`inclusive` says whether records at the instant itself count")
     if (length is None) == (not named):
         found = "both" if named else "neither"
         raise InvalidValue(

@@ -116,7 +116,10 @@ def session(
             '`session` takes either `gap` or `gap_column`: session("30 minutes") or session(gap_column="gap").'
         )
     if gap_column is not None and not isinstance(gap_column, str):
-        raise InvalidType(f"`gap_column` is the name of a column; got {excerpt(gap_column)}.")
+        raise InvalidType(
+            f'`gap_column` is the name of a column; got {excerpt(gap_column)}. Write for example gap_column="gap"; '
+            "what has no name gets one first, by `withColumn`."
+        )
     if late_by not in get_args(LateBy):
         raise InvalidValue(f"`late_by` takes {', '.join(get_args(LateBy))}; got {excerpt(late_by)}.")
     later = 0 if unit is None else microseconds(unit, "unit")
@@ -126,7 +129,10 @@ def session(
 
 
 def _positive(gap: Duration) -> int:
-    length = microseconds(gap, "gap")
+    try:
+        length = microseconds(gap, "gap")
+    except (InvalidValue, InvalidType) as error:
+        raise type(error)(f'{error} A column of gaps is named: session(gap_column="gap").') from None
     if length <= 0:
         raise InvalidValue(f"`gap` must be positive; got {excerpt(gap)}.")
     if length > MOST_GAP:

@@ -69,8 +69,8 @@ def windows_of_call(given: Sequence[object], named: Mapping[str, Window], long: 
     for window in (*given, *named.values()):
         if not isinstance(window, Window):
             raise InvalidType(
-                "`window` must be made with `hopping`, `tumbling`, `cumulating`, `session`, `sliding`, `counting` or "
-                f"`by_edges`; got {excerpt(window)}."
+                "`window` must be made with `hopping`, `tumbling`, `cumulating`, `session`, `sliding`, `counting`, "
+                f"`unbounded` or `by_edges`; got {excerpt(window)}."
             )
     if given and named:
         raise InvalidValue(

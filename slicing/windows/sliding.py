@@ -7,7 +7,7 @@ from datetime import datetime
 from functools import cached_property
 from typing import Any
 
-from slicing.errors import InvalidType, InvalidValue, excerpt
+from slicing.errors import InvalidValue, check_flag, excerpt
 from slicing.windows.durations import Duration, microseconds, show
 from slicing.windows.even import Even
 from slicing.windows.window import Window
@@ -102,8 +102,7 @@ def sliding(difference: Duration, *, unit: Duration | None = None, right: bool =
     >>> print(sliding("10 minutes"))
     sliding('10 minutes')
     """
-    if not isinstance(right, bool):
-        raise InvalidType(f"`right` says whether there are right windows, True or False; got {excerpt(right)}.")
+    check_flag(right, "`right` says whether there are right windows")
     step = _usual_unit(right) if unit is None else microseconds(unit, "unit")
     if step != 1 and (step < 1000 or step % 1000):
         raise InvalidValue(f"`unit` must be one microsecond or whole milliseconds; got {excerpt(unit)}.")

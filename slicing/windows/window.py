@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from slicing.errors import InvalidValue, excerpt
+from slicing.errors import InvalidValue, check_flag, excerpt
 from slicing.windows.durations import Duration, microseconds, microseconds_of, show
 from slicing.windows.edges import Edges
 from slicing.windows.even import Even
@@ -159,6 +159,7 @@ def hopping(
     >>> print(hopping("1 hour", advance="1 minute"))
     hopping('1 hour', advance='1 minute')
     """
+    check_flag(gaps, "`gaps` says whether there may be gaps between windows")
     if zone is not None:
         call = f"hopping({_written(size)}, advance={_written(advance)}, zone={zone!r})"
         return Timed(hopping_family(size, advance, offset, zone), call)
