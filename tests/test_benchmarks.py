@@ -397,6 +397,22 @@ def test_sections_of_which_nothing_was_measured_again_stay_as_they_were():
     assert page.text([], before=page.text([])) == page.text([])
 
 
+def test_lines_that_were_not_measured_again_stay_as_they_were():
+    day, week = (
+        replace(FASTER.measured(), name=name, title=COMPARED[name].title) for name in ("DayLong", "WideDayLong")
+    )
+    before = page.text([day, replace(week, baseline=replace(SLOW, note="cold"))])
+    assert page.text([], before=before) == before
+    after = page.text([replace(day, ratio=3.0)], before=before)
+    assert f"| {day.title} | >= 10 | 3 (missed) |" in after
+    assert f"| {week.title} | >= 10 | 15 (reached) |" in after
+    assert f"- {week.title}: baseline: cold" in after
+    assert [(each.title, each.goal, each.ratio) for each in ratios.goals(after)] == [
+        (day.title, 10.0, 3.0),
+        (week.title, 10.0, 15.0),
+    ]
+
+
 def test_processor_seconds_are_compared_per_record_and_without_the_broker():
     sides = Run(9.0, 100, processor=10.0), Run(9.0, 1_000, processor=5.0)
     assert PROCESSOR.ratio(*sides) == pytest.approx(20.0)

@@ -286,7 +286,7 @@ def test_what_these_windows_are_made_with():
         (5, 0, InvalidValue, "`advance` must be positive"),
         (1 << 31, 1, InvalidValue, "below 2,147,483,648"),
         (5, 6, InvalidValue, r"If they were swapped, write counting\(6, advance=5\)"),
-        ("1 hour", None, InvalidType, "For windows that time decides use `hopping`"),
+        ("1 hour", None, InvalidType, "windows of so much time are `hopping`"),
         (5, True, InvalidType, "`advance` is a number of records"),
         (2.0, None, InvalidType, "got 2.0"),
     ):

@@ -1,6 +1,6 @@
 """docs/performance.md with its tables and plots, from results that are kept; nothing on it is written by hand."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from benchmarks import ROOT
@@ -31,8 +31,8 @@ printed only if the same two queries, on the workload or on a cut of it, wrote e
 the same sum of hashes over keys, windows and exact columns, and float sums within 1e-12 of the sum of absolute values;
 where ours is compared with ours, each wrote the rows that Spark has for it. Where that is ours of an older commit, each
 has a process of its own; they take turns, a whole run at a time, and the best one of each counts. Goals are what the
-project has set itself, also where it does not reach them. A section of which nothing was measured again stays as it
-was."""
+project has set itself, also where it does not reach them. Lines and sections that were not measured again stay as they
+were."""
 
 FLINK = """\
 Measured by hand with `python -m benchmarks.comparisons.flink`, which says how; `make bench` does not. It is the
@@ -54,8 +54,10 @@ def write(page: Path = PAGE) -> None:
     found = [*results.kept(), *results.kept(results.BY_HAND)]
     folder = page.parent / page.stem
     folder.mkdir(exist_ok=True)
-    drawn = plots.draw(_goals(found), [_on(found, axes) for axes in (growth.AXES, growth.CROSSES)], folder)
-    page.write_text(text(found, asv.kernels(), drawn, page.read_text() if page.exists() else ""))
+    before = page.read_text() if page.exists() else ""
+    goals = ratios.goals(_comparisons(found, _before(before)[0])["Goals"])
+    drawn = plots.draw(goals, [_on(found, axes) for axes in (growth.AXES, growth.CROSSES)], folder)
+    page.write_text(text(found, asv.kernels(), drawn, before))
 
 
 def text(
@@ -66,29 +68,35 @@ def text(
 ) -> str:
     """The page; `kernels` are benchmark, parameters and seconds, `drawn` the plots there are, by their paths.
 
-    `before` is the page as it was, whose sections stay where there is nothing new.
+    `before` is the page as it was, whose lines of comparisons, and other sections, stay where there is nothing new.
     """
-    measured = _ratios(found)
-    with_goal = {each.name: each.title for each in registry.compared() if each.goal}
-    others = {each.name: each.title for each in registry.compared() if not each.goal}
-    plotted = {Path(path).stem: path for path in drawn}
+    known, machines = _before(before)
     sections = {
-        "Goals": ratios.compared(measured, with_goal),
-        "Other baselines": ratios.compared(measured, others),
-        "Flink SQL": _by_hand(measured, "Flink", FLINK),
-        "Kafka Streams": _by_hand(measured, "KafkaStreams", KAFKA_STREAMS),
+        **_comparisons(found, known),
+        "Flink SQL": _by_hand(found, "Flink", FLINK),
+        "Kafka Streams": _by_hand(found, "KafkaStreams", KAFKA_STREAMS),
         "Memory": _figures(each for each in found if isinstance(each, Figure)),
         "Reads and writes of the state": _accounting(found),
         "How it grows": grown(_on(found, growth.AXES)),
         "Two axes together": grown(_on(found, growth.CROSSES)),
         "Kernels": asv.kernel_table(kernels),
     }
+    plotted = {Path(path).stem: path for path in drawn}
     plots_of = {"Goals": "goals", "How it grows": "axes", "Two axes together": "crosses"}
     shown_in = {title: plotted[name] for title, name in plots_of.items() if name in plotted}
-    known, machines = _before(before)
     known |= {title: _pictured(title, body, shown_in.get(title)) for title, body in sections.items() if body}
     titled = [f"## {title}\n\n{known[title]}" for title in sections if title in known]
     return "\n\n".join([INTRODUCTION, *titled, _measured_on(found, machines)]) + "\n"
+
+
+def _comparisons(found: Sequence[Kept], before: Mapping[str, str]) -> dict[str, str]:
+    """The sections of comparisons: those with a goal, and others."""
+    measured, every = _ratios(found), registry.compared()
+    titles = {
+        "Goals": {each.name: each.title for each in every if each.goal},
+        "Other baselines": {each.name: each.title for each in every if not each.goal},
+    }
+    return {title: ratios.compared(measured, of, before.get(title, "")) for title, of in titles.items()}
 
 
 def in_short(result: Kept) -> str:
@@ -104,12 +112,6 @@ def in_short(result: Kept) -> str:
 
 def _ratios(found: Sequence[Kept]) -> dict[str, Ratio]:
     return {each.name: each for each in found if isinstance(each, Ratio)}
-
-
-def _goals(found: Sequence[Kept]) -> list[Ratio]:
-    """The ratios that have a goal, in the order of the page."""
-    measured = _ratios(found)
-    return [measured[each.name] for each in registry.compared() if each.goal and each.name in measured]
 
 
 def _on(found: Sequence[Kept], axes: Sequence[growth.AxisPoint]) -> list[Point]:
@@ -129,7 +131,8 @@ def _before(page: str) -> tuple[dict[str, str], set[str]]:
     return sections, set(filter(None, last.strip().removesuffix(".").split("; ")))
 
 
-def _by_hand(measured: dict[str, Ratio], peer: str, says: str) -> str:
+def _by_hand(found: Sequence[Kept], peer: str, says: str) -> str:
+    measured = _ratios(found)
     titles = {name: each.title for name, each in measured.items() if name.startswith(peer)}
     return f"{says}\n\n{ratios.compared(measured, titles)}" if titles else ""
 

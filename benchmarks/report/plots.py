@@ -10,7 +10,8 @@ import matplotlib as mpl
 mpl.use("svg")
 import matplotlib.pyplot as plt
 
-from benchmarks.report.results import Point, Ratio
+from benchmarks.report.ratios import Goal
+from benchmarks.report.results import Point
 
 # Text stays text, and the same figures give the same file.
 STYLE = {"svg.fonttype": "none", "svg.hashsalt": "slicing", "font.size": 8, "axes.spines.top": False}
@@ -18,7 +19,7 @@ PLOTS = ("goals", "axes", "crosses")
 OURS, GOAL = "#2b6cb0", "#c05621"
 
 
-def draw(goals: Sequence[Ratio], axes: Sequence[Sequence[Point]], folder: Path) -> list[str]:
+def draw(goals: Sequence[Goal], axes: Sequence[Sequence[Point]], folder: Path) -> list[str]:
     """Draw what there are results for; returns the paths as the page in the folder above links them."""
     drawn = []
     with mpl.rc_context(STYLE):
@@ -30,9 +31,9 @@ def draw(goals: Sequence[Ratio], axes: Sequence[Sequence[Point]], folder: Path) 
     return drawn
 
 
-def _goals(ratios: Sequence[Ratio]) -> Any:
+def _goals(goals: Sequence[Goal]) -> Any:
     """How far each goal is reached: 1 is the goal, more is better."""
-    reached = [(each.title, _reached(each)) for each in reversed(ratios) if each.goal and each.ratio is not None]
+    reached = [(each.title, _reached(each)) for each in reversed(goals)]
     if not reached:
         return None
     figure, axis = plt.subplots(figsize=(7.5, 0.6 + 0.22 * len(reached)))
@@ -44,9 +45,7 @@ def _goals(ratios: Sequence[Ratio]) -> Any:
     return figure
 
 
-def _reached(each: Ratio) -> float:
-    assert each.goal is not None
-    assert each.ratio is not None
+def _reached(each: Goal) -> float:
     return each.ratio / each.goal if each.more_is_better else each.goal / each.ratio
 
 

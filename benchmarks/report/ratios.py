@@ -1,21 +1,61 @@
 """The tables of comparisons, those not measured yet included."""
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 from benchmarks.report.results import Ratio
+from benchmarks.report.tables import line as markdown_line
 from benchmarks.report.tables import markdown
 from benchmarks.running.run import shown
 
 COLUMNS = ("workload / baseline", "goal", "ratio", "", "baseline", "ours", "records", "rows")
 
 
-def compared(ratios: Mapping[str, Ratio], titles: Mapping[str, str]) -> str:
-    """The comparisons of these names and titles in this order, and their notes; nothing if none is measured."""
-    chosen = [(title, ratios.get(name)) for name, title in titles.items()]
-    if not any(each for _, each in chosen):
+@dataclass(frozen=True)
+class Goal:
+    """A goal and what was measured, as a line says it."""
+
+    title: str
+    goal: float
+    ratio: float
+    more_is_better: bool
+
+
+_GOAL = re.compile(r"^\| (?P<title>[^|]+) \| (?P<sign>[<>])= (?P<goal>\S+) \| (?P<ratio>[\d.e+]+) \(", re.MULTILINE)
+
+
+def goals(section: str) -> list[Goal]:
+    """The lines with a goal and a ratio, in their order."""
+    return [
+        Goal(each["title"], float(each["goal"]), float(each["ratio"]), each["sign"] == ">")
+        for each in _GOAL.finditer(section)
+    ]
+
+
+def compared(ratios: Mapping[str, Ratio], titles: Mapping[str, str], before: str = "") -> str:
+    """The comparisons of these names and titles in this order, and their notes; nothing if none is measured.
+
+    What was not measured has the line and the note that it has in `before`, the section as it was.
+    """
+    lines = {title: line for line in before.splitlines() if line.startswith("| ") for title in [_title(line)]}
+    noted = [line for line in before.splitlines() if line.startswith("- ")]
+    rows, notes = [], []
+    for name, title in titles.items():
+        each = ratios.get(name)
+        rows.append(lines.get(title, "") if each is None else "")
+        rows[-1] = rows[-1] or markdown_line(_row(title, each))
+        if each is None:
+            notes += [line for line in noted if line.startswith(f"- {title}: ")]
+        elif note := _note(each):
+            notes.append(f"- {each.title}: {note}")
+    if not any(name in ratios for name in titles) and not any(title in lines for title in titles.values()):
         return ""
-    notes = [f"- {each.title}: {note}" for _, each in chosen if each and (note := _note(each))]
-    return "\n".join([markdown(COLUMNS, (_row(*each) for each in chosen)), *([""] if notes else []), *notes])
+    return "\n".join([markdown(COLUMNS), *rows, *([""] if notes else []), *notes])
+
+
+def _title(line: str) -> str:
+    return line.split(" | ", 1)[0].removeprefix("| ")
 
 
 def short(each: Ratio) -> str:
