@@ -191,7 +191,8 @@ def test_sessions_and_what_never_closes():
     assert minutes(rows(near)) == [((4, 15), "2", "1", "final")]
     assert [each["data-fate"] for each in read(near, "fate")][-2:] == ["late", "partly"]
     assert sliding("10 minutes")._repr_svg_() is None
-    totals = draw(unbounded(), BATCHES, "2 minutes", emit=on_update())
+    totals = draw(unbounded(), BATCHES, emit=on_update())  # no watermark is needed, nor shown
+    assert "watermark" not in totals
     assert [each["data-records"] for each in read(totals, "out")] == ["3", "5", "7", "9"]
     with pytest.raises(InvalidValue, match="no windows without records"):
         draw(unbounded())
@@ -284,10 +285,14 @@ def test_ticks_and_their_texts():
         ((HOP, ["noon"]), InvalidValue, "ISO text"),
         ((HOP, [1.5]), InvalidType, "a time is a datetime"),
         ((HOP, [["12:00"], ["12:01"]]), InvalidValue, 'watermark="2 minutes"'),
+        ((session(gap_column="gap"), ["12:00"]), InvalidValue, "times alone here, without gaps"),
+        ((unbounded(), [["12:00"], ["12:01"]]), InvalidValue, "waits for windows to close"),
     ],
 )
 def test_bad_input_is_told(arguments, error, said):
     with pytest.raises(error, match=said):
         draw(*arguments)
+    with pytest.raises(InvalidValue, match="compares a window with the one before"):
+        draw(sliding("10 minutes"), [["12:00"], ["12:05"]], "2 minutes", emit=on_change())
     with pytest.raises(InvalidValue, match="the time of each trigger"):
         draw(HOP, ["12:00"], time=processing_time())

@@ -90,4 +90,8 @@ OF_GROUPED = dict.fromkeys(
     ("agg", "aggregate", "count", "sum", "avg", "mean", "min", "max", "apply", "emit", "grace", "late", "explain"),
     'Windows come first: `.window(tumbling("1 hour"), time="ts").aggregate(orders=C.count())`.',
 )
+OF_GROUPED |= {
+    name: f'Windows are values: `from slicing import {name}`, then `.window({name}(...), time="ts")`.'
+    for name in ("hopping", "tumbling", "cumulating", "session", "sliding", "counting", "unbounded")
+}
 """Methods that do not exist, by the names that others give them, and what to write."""
