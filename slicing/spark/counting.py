@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from pyspark.sql import Column
@@ -22,8 +22,6 @@ from slicing.engines.counted import Content, content
 from slicing.engines.counting import CountingBucket, all_counted
 from slicing.engines.engine import Engine
 from slicing.errors import InvalidValue
-from slicing.explain.counting import CountingPlan
-from slicing.explain.plan import Plan
 from slicing.spark import flat
 from slicing.spark.columns import kind_of_type, logical
 from slicing.spark.kind import Kind
@@ -34,6 +32,9 @@ from slicing.state.fingerprint import Fingerprint
 from slicing.state.store import Store
 from slicing.windows.counting import Counting
 from slicing.windows.slices import FOREVER
+
+if TYPE_CHECKING:
+    from slicing.explain.plan import Plan
 
 
 def _never() -> tuple[int, int]:
@@ -116,6 +117,8 @@ class CountingKind(Kind):
 
     def plan_type(self, streaming: bool) -> type[Plan]:
         """What `explain` prints."""
+        from slicing.explain.counting import CountingPlan
+
         return CountingPlan
 
 

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from pyspark.sql import Column
 
 from slicing.aggregates.kernel import Kernel
 from slicing.assembly.choice import EAGER
 from slicing.emission.emission import Emission
-from slicing.explain.plan import Plan
 from slicing.spark.names import Names
 from slicing.spark.query import Query
 from slicing.spark.strategy import Aggregation, Arguments, Eager, Mixed, Shared, Sliced, Strategy
 from slicing.windows.window import Window
+
+if TYPE_CHECKING:
+    from slicing.explain.plan import Plan
 
 Self = TypeVar("Self", bound="Kind")
 
@@ -62,5 +64,7 @@ class Kind:
         return query.columns_by_time()
 
     def plan_type(self, streaming: bool) -> type[Plan]:
-        """What `explain` prints."""
+        """What `explain` prints. Workers import files of kinds with their strategies: plans are left to the driver."""
+        from slicing.explain.plan import Plan
+
         return Plan

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from pyspark.sql import Column
@@ -21,8 +21,6 @@ from slicing.emission.lateness import Refused
 from slicing.engines.engine import Engine
 from slicing.engines.sessions import RefusedSessions, SessionBucket, all_sessions
 from slicing.errors import InvalidType, InvalidValue
-from slicing.explain.plan import Plan
-from slicing.explain.sessions import SessionPlan
 from slicing.spark.columns import quoted
 from slicing.spark.kind import Kind
 from slicing.spark.names import Names
@@ -34,6 +32,9 @@ from slicing.state.store import Store
 from slicing.windows.durations import show
 from slicing.windows.family import Family
 from slicing.windows.session import SESSION, Session
+
+if TYPE_CHECKING:
+    from slicing.explain.plan import Plan
 
 _INTERVALS = (T.DayTimeIntervalType, T.YearMonthIntervalType, T.CalendarIntervalType)
 
@@ -98,6 +99,8 @@ class SessionKind(Kind):
 
     def plan_type(self, streaming: bool) -> type[Plan]:
         """What `explain` prints."""
+        from slicing.explain.sessions import SessionPlan
+
         return SessionPlan
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 from slicing.assembly.places import all_places
 from slicing.assembly.results import Windows
@@ -14,13 +15,14 @@ from slicing.engines.engine import Engine
 from slicing.engines.shared import SharedSlidingBucket
 from slicing.engines.sliding import SlidingBucket
 from slicing.errors import InvalidValue
-from slicing.explain.plan import Plan
-from slicing.explain.sliding import SlidingPlan
 from slicing.spark.kind import Kind
 from slicing.spark.strategy import Aggregation, Shared, Sliced
 from slicing.state.fingerprint import Fingerprint
 from slicing.state.store import Store
 from slicing.windows.sliding import Sliding
+
+if TYPE_CHECKING:
+    from slicing.explain.plan import Plan
 
 
 @dataclass(frozen=True)
@@ -53,6 +55,8 @@ class SlidingKind(Kind):
 
     def plan_type(self, streaming: bool) -> type[Plan]:
         """What `explain` prints."""
+        from slicing.explain.sliding import SlidingPlan
+
         return SlidingPlan
 
 

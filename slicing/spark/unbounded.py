@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from pyspark.sql import Column
 
@@ -10,14 +11,15 @@ from slicing.emission.emission import CHANGED, Emission, Every, Records
 from slicing.engines.engine import Engine
 from slicing.engines.unbounded import UnboundedBucket
 from slicing.errors import InvalidValue
-from slicing.explain.plan import Plan
-from slicing.explain.unbounded import TotalsPlan
 from slicing.spark.kind import Kind
 from slicing.spark.query import EMISSION, Query
 from slicing.spark.strategy import Aggregation, Sliced
 from slicing.state.fingerprint import Fingerprint
 from slicing.state.store import Store
 from slicing.windows.unbounded import Unbounded
+
+if TYPE_CHECKING:
+    from slicing.explain.plan import Plan
 
 _OPEN = 'Say `.emit(on_update())`, or for example `.emit(early(every="10 seconds"))`.'
 
@@ -47,7 +49,9 @@ class UnboundedKind(Kind):
 
     def plan_type(self, streaming: bool) -> type[Plan]:
         """Bounded input has one slice and keeps no totals."""
-        return TotalsPlan if streaming else Plan
+        from slicing.explain.unbounded import TotalsPlan
+
+        return TotalsPlan if streaming else super().plan_type(streaming)
 
 
 @dataclass(frozen=True)
