@@ -41,7 +41,7 @@ def _above_floor() -> tuple[Run, Run]:
 
 
 def _check(theirs: Query, workload: Workload = SLIDING) -> Check:
-    return Check(OurSliding(), theirs, workload.cut(0.02), TEN_MINUTES, TEN_MINUTES, BOUNDED)
+    return Check(OurSliding(), theirs, workload.cut(20_000 / workload.total), TEN_MINUTES, TEN_MINUTES, BOUNDED)
 
 
 BENCHMARKS = (

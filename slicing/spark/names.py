@@ -48,7 +48,8 @@ class Names:
     def named(self, name: str, what: str) -> T.StructField:
         """The same where only a name will do, and state holds it: so a path is spelled as the schema has it."""
         spelled = name if self._called(name) else self._spelled(name)
-        return self.frame.schema[self._of_name(spelled, what, "gets a name first, by `withColumn`.")]
+        found = self._of_name(spelled, what, "gets a name first, by `withColumn`.")
+        return self.frame.schema[found]
 
     def _spelled(self, path: str) -> str:
         """A path into structs with the names of its fields, as far as it leads."""
