@@ -118,6 +118,13 @@ def test_a_checkpoint_knows_its_gaps_however_they_are_spelled(spark):
         InvalidValue, match=r"`n \+ 1` does not exist.* An expression gets a name first, by `withColumn`"
     ):
         Names(frame).named("n + 1", "gap column")
+    spark.conf.set("spark.sql.caseSensitive", "true")
+    try:
+        assert Names(frame).named("own.Gap", "gap column").name == "own.Gap"
+        with pytest.raises(InvalidValue, match="cannot be computed"):
+            Names(frame).named("own.gap", "gap column")
+    finally:
+        spark.conf.unset("spark.sql.caseSensitive")
 
 
 def test_sessions_of_times_without_zone_and_no_keys(spark):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from pyspark.sql import Column
@@ -79,7 +79,7 @@ class CountingKind(Kind):
                 "its last record. Use on_close()."
             )
 
-    def named(self, names: Names) -> CountingKind:
+    def named(self, names: Names) -> Self:
         """The same with the column that orders bounded input. Raises InvalidValue and InvalidType."""
         if names.frame.isStreaming:
             return self

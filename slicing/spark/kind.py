@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Self
 
 from pyspark.sql import Column
 
@@ -18,8 +18,6 @@ from slicing.windows.window import Window
 if TYPE_CHECKING:
     from slicing.explain.plan import Plan
 
-Self = TypeVar("Self", bound="Kind")
-
 
 @dataclass(frozen=True)
 class Kind:
@@ -30,7 +28,7 @@ class Kind:
     def check(self, tree: str, by_clock: bool, emission: Emission, streaming: bool) -> None:
         """Refuse what has no meaning for these windows. Raises InvalidValue."""
 
-    def named(self: Self, names: Names) -> Self:
+    def named(self, names: Names) -> Self:
         """The same with the columns that the window names. Raises InvalidValue and InvalidType."""
         return self
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from pyspark.errors import AnalysisException
@@ -53,15 +54,15 @@ class Names:
 
     def _spelled(self, path: str) -> str:
         """A path into structs with the names of its fields, as far as it leads."""
-        found, inside = [], self.given.schema
+        found: list[str] = []
+        inside: T.DataType = self.given.schema
         for part in path.split("."):
-            there = [each for each in getattr(inside, "fields", ()) if each.name.casefold() == part.casefold()]
-            exact = [each for each in there if each.name == part]
-            if len(exact or there) != 1:
+            kinds = {each.name: each.dataType for each in inside.fields} if isinstance(inside, T.StructType) else {}
+            there = self._alike(tuple(kinds), part)
+            if len(there) != 1:
                 return path
-            (field,) = exact or there
-            found.append(field.name)
-            inside = field.dataType
+            found += there
+            inside = kinds[there[0]]
         return ".".join(found)
 
     def _of_name(self, name: str, what: str, remedy: str) -> str:
@@ -79,8 +80,12 @@ class Names:
 
     def _called(self, name: str) -> list[str]:
         """The columns of the call's DataFrame that have a name."""
-        exact = [each for each in self.given.columns if each == name]
-        folded = [each for each in self.given.columns if each.casefold() == name.casefold()]
+        return self._alike(self.given.columns, name)
+
+    def _alike(self, names: Sequence[str], name: str) -> list[str]:
+        """Those that Spark takes for the same name."""
+        exact = [each for each in names if each == name]
+        folded = [each for each in names if each.casefold() == name.casefold()]
         if len(folded) == len(exact):
             return exact
         sensitive = str(self.given.sparkSession.conf.get("spark.sql.caseSensitive", "false")).lower() == "true"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from pyspark.sql import Column
@@ -71,7 +71,7 @@ class SessionKind(Kind):
                 'old one goes out as `emission = "merged"` before it. Use on_close(corrections=True).'
             )
 
-    def named(self, names: Names) -> SessionKind:
+    def named(self, names: Names) -> Self:
         """The same with its column of gaps. Raises InvalidValue and InvalidType."""
         if self.window.gap_column is None:
             return self
