@@ -397,6 +397,11 @@ def test_sections_of_which_nothing_was_measured_again_stay_as_they_were():
     assert page.text([], before=page.text([])) == page.text([])
 
 
+def test_titles_tell_comparisons_apart():
+    """Lines that stay on the page are found by them."""
+    assert len({each.title for each in COMPARED.values()}) == len(COMPARED)
+
+
 def test_lines_that_were_not_measured_again_stay_as_they_were():
     day, week = (
         replace(FASTER.measured(), name=name, title=COMPARED[name].title) for name in ("DayLong", "WideDayLong")

@@ -116,7 +116,9 @@ BENCHMARKS = (
         measure=TIME,
     ),
     _since("ByRowSince", "day, R = 60, four functions that are not traceable", BY_ROWS, 2.0),
-    _since("ByRowMemory", "day, R = 60, four functions that are not traceable", BY_ROWS, 0.5, MEMORY),
+    _since(
+        "ByRowMemory", "memory of a worker: day, R = 60, four functions that are not traceable", BY_ROWS, 0.5, MEMORY
+    ),
     _since("BoundedSince", "day, bounded, R = 60, four plain functions, traced", BOUNDED_PLAIN, 5.0),
     Building(FourFunctions(), FourFunctions(columns=False), "Building", "building a query, more by tracing"),
 )

@@ -38,16 +38,17 @@ def compared(ratios: Mapping[str, Ratio], titles: Mapping[str, str], before: str
 
     What was not measured has the line and the note that it has in `before`, the section as it was.
     """
-    lines = {title: line for line in before.splitlines() if line.startswith("| ") for title in [_title(line)]}
+    lines = {_title(line): line for line in before.splitlines() if line.startswith("| ")}
     noted = [line for line in before.splitlines() if line.startswith("- ")]
     rows, notes = [], []
     for name, title in titles.items():
         each = ratios.get(name)
-        rows.append(lines.get(title, "") if each is None else "")
-        rows[-1] = rows[-1] or markdown_line(_row(title, each))
-        if each is None:
+        if each is None and title in lines:
+            rows.append(lines[title])
             notes += [line for line in noted if line.startswith(f"- {title}: ")]
-        elif note := _note(each):
+            continue
+        rows.append(markdown_line(_row(title, each)))
+        if each is not None and (note := _note(each)):
             notes.append(f"- {each.title}: {note}")
     if not any(name in ratios for name in titles) and not any(title in lines for title in titles.values()):
         return ""
