@@ -6,14 +6,29 @@ import time
 from pathlib import Path
 
 import pytest
+from home import compiled
 
 TESTS = Path(__file__).resolve().parent
+QUICK = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m"
+"""For a JVM that is ready soon rather than fast at last, as a test runs little of anything for long.
+
+It compiles once, without the second, costly compiler, and keeps all the code that it makes.
+"""
+os.environ.setdefault("SPARK_SUBMIT_OPTS", QUICK)  # of all drivers, also those that tests start in other processes
 
 
 def pytest_collection_modifyitems(items):
     """Files with tests on Spark go first: they take longest, and what needs no JVM fills the processes behind them."""
     on_spark = {item.path for item in items if "spark" in getattr(item, "fixturenames", ())}
     items.sort(key=lambda item: item.path not in on_spark)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _spark_home(tmp_path_factory):
+    """Also of the processes that tests start."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SPARK_HOME", str(compiled(tmp_path_factory.mktemp("home"))))
+        yield
 
 
 @pytest.fixture(scope="session")
@@ -70,19 +85,15 @@ def _start(root, more=()):
 
 
 def options(root):
-    """Those of a session that is ready soon rather than fast at last: a test runs little of anything for long.
-
-    The JVM compiles once, without the second, costly compiler, and keeps all the code that it makes.
-    """
+    """Those of a local session; all that it writes is below `root`."""
     from slicing.cli.session import LOCAL_CHECKPOINTS
 
-    jvm = f"-Djava.io.tmpdir={root / 'tmp'} -XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m"
     state = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
     return {
         "spark.driver.memory": "3g",
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
-        "spark.driver.extraJavaOptions": jvm,
+        "spark.driver.extraJavaOptions": f"-Djava.io.tmpdir={root / 'tmp'}",
         "spark.local.dir": str(root / "local"),
         "spark.log.level": "ERROR",
         "spark.sql.session.timeZone": "UTC",

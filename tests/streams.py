@@ -344,7 +344,7 @@ def run(*frames, checkpoint=None):
 
 
 class Live:
-    """Queries that keep running (or are restarted at every step) while files arrive.
+    """Queries that keep running (or are restarted before every further step) while files arrive.
 
     A step's files appear at once, so its micro-batches with data follow one another; then a micro-batch without data
     runs if the watermark has moved.
@@ -370,12 +370,13 @@ class Live:
     def step(self, *tables):
         """Let files arrive and wait until nothing is left to do; returns the micro-batches of the first query."""
         before = set(self.running[0].output.tables)
+        if self.steps:
+            self.restart(self.restarted)
         write(tables, self.root / "staged", self.files)
         (self.root / "staged").rename(self.root / f"step{self.steps:03d}")
         self.files, self.steps = self.files + len(tables), self.steps + 1
         for each in self.running:
             each.finish()
-        self.restart(self.restarted)
         return sorted(set(self.running[0].output.tables) - before)
 
     def restart(self, queries=None):

@@ -14,6 +14,9 @@ import sysconfig
 from pathlib import Path
 
 import pytest
+from conftest import QUICK
+
+from slicing.cli.session import LOCAL_CHECKPOINTS
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -77,12 +80,14 @@ CLUSTER = {
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.memory": "1g",
+    "spark.executor.extraJavaOptions": QUICK,
     "spark.log.level": "ERROR",
     # No task before both executors are there.
     "spark.scheduler.minRegisteredResourcesRatio": "1.0",
     "spark.scheduler.maxRegisteredResourcesWaitingTime": "120s",
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.shuffle.partitions": "2",
+    "spark.sql.streaming.checkpointFileManagerClass": LOCAL_CHECKPOINTS,
     "spark.sql.streaming.stateStore.providerClass": (
         "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
     ),
@@ -116,15 +121,13 @@ def submit(root, shipped):
     events(root / "events")
     zipped = shutil.make_archive(str(root / "spark-slicing"), "zip", _packages(root))
     (root / "job.py").write_text(JOB.format(artifact=repr(zipped if shipped == "addArtifacts" else None)))
-    import pyspark
-
-    home = Path(pyspark.__file__).parent
-    command = [str(home / "bin" / "spark-submit"), "--master", "local-cluster[2,1,1024]"]
+    home = os.environ["SPARK_HOME"]
+    command = [f"{home}/bin/spark-submit", "--master", "local-cluster[2,1,1024]"]
     for name, value in (CLUSTER | {"spark.local.dir": str(root / "local")}).items():
         command += ["--conf", f"{name}={value}"]
     command += ["--py-files", zipped] if shipped == "py-files" else []
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "PYSPARK"))}
-    environment |= {"SPARK_HOME": str(home), "TZ": "UTC", **_isolated(root)}
+    environment |= {"TZ": "UTC", **_isolated(root)}
     ran = subprocess.run(
         [*command, "job.py"], cwd=root, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=240
     )

@@ -17,7 +17,6 @@ from contextlib import ExitStack, contextmanager
 from functools import cache, partial
 from pathlib import Path
 
-import pyspark
 import pytest
 from pyspark import TaskContext
 from streams import Output, Running, ending, worlds, write
@@ -26,10 +25,8 @@ from test_restart import CASES, KINDS, join, nothing, windows_of
 
 import combinators as C
 from slicing import Aggregate
-from slicing.cli.session import LOCAL_CHECKPOINTS
 
 TESTS = Path(__file__).resolve().parent
-SPARK = Path(pyspark.__file__).parent
 RAISED = ["fail lower", "fail agg"]
 LOST = ["lose lower", "lose agg"]
 COPIED = ["lag lower", "lag agg", "overtake lower", "overtake agg"]
@@ -40,11 +37,6 @@ in "overtake" the copy never ends, and the attempt goes on when the copy has com
 """
 FILES = 9
 """One a micro-batch, more than there are faults: not every micro-batch has a task that fits."""
-SETTINGS = CLUSTER | {
-    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1",
-    "spark.executor.extraJavaOptions": "-XX:TieredStopAtLevel=1",
-    "spark.sql.streaming.checkpointFileManagerClass": LOCAL_CHECKPOINTS,
-}
 HOSTS = "127.0.0.1", "127.0.0.2"
 """All of 127.0.0.0/8 is this machine, on Linux."""
 SPECULATION = {
@@ -198,9 +190,9 @@ def standalone(root):
     """The address of a master with two workers on two hosts: Spark makes copies of a task on other hosts only."""
 
     def deployed(name, what, host, *arguments):
-        command = [SPARK / "bin" / "spark-class", f"org.apache.spark.deploy.{what}", "--host", host]
-        more = {"SPARK_HOME": str(SPARK), "SPARK_DAEMON_MEMORY": "256m"}
-        stack.enter_context(started([*command, "--webui-port", "0", *arguments], root / name, root, **more))
+        command = [f"{os.environ['SPARK_HOME']}/bin/spark-class", f"org.apache.spark.deploy.{what}", "--host", host]
+        command += ["--webui-port", "0", *arguments]
+        stack.enter_context(started(command, root / name, root, SPARK_DAEMON_MEMORY="256m"))
 
     with ExitStack() as stack:
         deployed("master", "master.Master", "127.0.0.1", "--port", "0")
@@ -227,12 +219,12 @@ def write_files(root, count):
 def submitted(root, master, name, faults, files=FILES, settings=None):
     """Run the driver; what it found."""
     write_files(root, files)
-    command = [str(SPARK / "bin" / "spark-submit"), "--master", master]
+    command = [f"{os.environ['SPARK_HOME']}/bin/spark-submit", "--master", master]
     paths = os.pathsep.join([str(ROOT), str(TESTS), sysconfig.get_path("purelib"), os.environ.get("PYTHONPATH", "")])
     more = {"spark.local.dir": str(root / "local"), "spark.executorEnv.PYTHONPATH": paths}
-    for option, value in (SETTINGS | more | (settings or {})).items():
+    for option, value in (CLUSTER | more | (settings or {})).items():
         command += ["--conf", f"{option}={value}"]
-    environment = {"SPARK_HOME": str(SPARK), "TZ": "UTC", "PYTHONPATH": paths}
+    environment = {"TZ": "UTC", "PYTHONPATH": paths}
     environment |= {"PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable}
     arguments = [__file__, str(root), name, json.dumps(faults)]
     with started(command + arguments, root / "log", root, **environment) as driver:

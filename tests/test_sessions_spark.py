@@ -180,7 +180,7 @@ def test_what_has_gone_out_and_is_no_session_any_more_is_taken_back_first(spark,
     once = live.add(windowed.emit(on_update()).aggregate(records=C.count()))
     cut = Output(cuts={1, 2, 3})  # they fail after all their work, and run again
     again = live.add(windowed.emit(on_update()).aggregate(records=C.count()), restart=True, output=cut)
-    counted = live.add(windowed.emit(early(records=2)).aggregate(records=C.count()), restart=True)
+    counted = live.add(windowed.emit(early(records=2)).aggregate(records=C.count()))
     for step in (at(0, 25), at(8), at(17), at(200)):
         live.step(step)
     live.stop()

@@ -1,6 +1,7 @@
 """What a bucket reads, writes and keeps over many window lengths, with late records and keys that come and go."""
 
 from dataclasses import dataclass, field
+from fractions import Fraction
 
 import numpy as np
 import pyarrow as pa
@@ -45,7 +46,7 @@ def run(slicing, slices, micro_batches, count):
     shape, store, rng, figures = shape_of(slicing, chosen), CountingStore(), np.random.default_rng(0), Figures()
     trees = [choose(kernel, slicing) for kernel in shape.kernels]
     assert set(trees) == {"two_layer", "three_layer"}
-    for step in range(slices * micro_batches):
+    for step in range(int(slices * micro_batches)):
         now = slicing.size + step * slicing.advance // micro_batches
         times, keys, values = records_of(rng, slicing, now, count)
         codes, names = encode_keys(pa.table({"k0": keys}))
@@ -158,9 +159,10 @@ def test_an_hour_by_the_minute_for_ten_hours():
 
 @pytest.mark.long
 def test_a_week_by_the_minute_for_ten_weeks():
-    """One micro-batch per slice, or it would be six million."""
-    figures, shape, store, head = run(hopping(10_080, 60_000), slices=105_840, micro_batches=1, count=20)
-    check_flat(figures, 10_080)
+    """One micro-batch for ten slices: with sixty for each slice it would be six million."""
+    window, tenth = hopping(10_080, 60_000), Fraction(1, 10)
+    figures, shape, store, head = run(window, slices=105_840, micro_batches=tenth, count=200)
+    check_flat(figures, 1_008)
     check_idle(shape, store, head)
     assert max(figures.header) <= 16 << 10
 

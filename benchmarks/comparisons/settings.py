@@ -2,7 +2,8 @@
 
 Each measurement has a process, a JVM and workers of its own; in each round, of three unless told otherwise, every
 setting has one, and so has the session as it is advised. A ratio is of the medians of all rounds: with the setting, to
-as advised. Large micro-batches are those of the day workload, small ones have 1,000 records; both emit at R = 60.
+as advised. What each process measured goes to the standard error as it comes. Large micro-batches are those of the day
+workload, small ones have 1,000 records; both emit at R = 60.
 """
 
 import json
@@ -17,7 +18,7 @@ from benchmarks.running import streams
 from benchmarks.running.session import OPTIONS, stop
 from benchmarks.running.side import Settings, Side
 from benchmarks.workloads.inputs import DAY, HOUR, MINUTE, SMALL
-from slicing.spark.settings import CHECKPOINTS, SETTINGS
+from slicing.spark.settings import BATCH_BYTES, CHECKPOINTS, SETTINGS
 
 _ROCKS = "spark.sql.streaming.stateStore.rocksdb."
 CHANGES: dict[str, dict[str, str]] = {
@@ -28,6 +29,7 @@ CHANGES: dict[str, dict[str, str]] = {
     "blocks of 32 KB": {_ROCKS + "blockSizeKB": "32"},
     "snapshots, not changelogs": {_ROCKS + "changelogCheckpointing.enabled": "false"},
     "checkpoints by Spark's default manager": {CHECKPOINTS.name: ""},
+    "Arrow batches of at most 64 MB": {BATCH_BYTES.name: str(64 * 2**20)},
 }
 LARGE = Side(Ours(), DAY, HOUR, MINUTE, Settings(steady=6))
 LITTLE = Side(Ours(), SMALL, HOUR, MINUTE, Settings(steady=20))
@@ -37,7 +39,7 @@ def once(options: Mapping[str, str]) -> list[float]:
     """Median seconds of a large and of a small micro-batch in this process, which must be new."""
     wanted = {each.name: each.value for each in SETTINGS} | dict(options)
     OPTIONS.update({name: value for name, value in wanted.items() if value})
-    return [streams.run(side).seconds for side in (LARGE, LITTLE)]
+    return [streams.run(side.but(batch_bytes=wanted[BATCH_BYTES.name])).seconds for side in (LARGE, LITTLE)]
 
 
 def measured(options: Mapping[str, str]) -> list[float]:
@@ -55,6 +57,7 @@ def table(rounds: int) -> list[str]:
     for _ in range(rounds):
         for name, options in every.items():
             found[name].append(measured(options))
+            print(name, *found[name][-1], file=sys.stderr, flush=True)
     medians = {name: [statistics.median(column) for column in zip(*runs, strict=True)] for name, runs in found.items()}
     large, small = medians.pop("as advised")
     lines = [f"{'as advised':32} large {large:6.3f} s, small {small:6.3f} s"]
