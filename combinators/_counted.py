@@ -49,6 +49,30 @@ def _counted(limit: Limit, kinds: tuple[str, ...], remedy: str, lower: Lower, re
     )
 
 
+def timed(
+    joined: Joined,
+    gather: Callable[..., Array],
+    lower: Callable[[Tables], Any],
+    returns: str,
+    meaning: str,
+    most: int | None,
+) -> Aggregate:
+    """An aggregate of tables of values with their times, at most `most`; inverted, unless `joined` keeps some only."""
+    return Aggregate(
+        constant(b""),
+        Gathered(gather),
+        joined,
+        joined.inverse if joined.reduced is None else None,
+        partial(lowered, joined.layout, joined.limit, Tables.totals, lower),
+        partial="timed binary",
+        returns=returns,
+        columns=True,
+        view="limbs",
+        meanings=(meaning,),
+        growth=joined.layout.growth("record", most),
+    )
+
+
 def by_time(joined: Joined, items: Items, starts: Array, value: Any, time: Array) -> Array:
     """The partials of runs of values with their times, for `Gathered`."""
     return parted(joined, items, starts, value, time)

@@ -8,11 +8,11 @@ from functools import partial
 
 import numpy as np
 
-from combinators._common import ATOMIC, Array, constant, require, shown
-from combinators._counted import by_time, checked_limit, counted, lowered
+from combinators._common import ATOMIC, Array, require, shown
+from combinators._counted import by_time, checked_limit, counted, timed
 from combinators._items import Items
 from combinators._tables import Joined, Layout, Limit, Tables, lists
-from slicing.aggregates.aggregate import EVENT_TIME, Aggregate, Bound, Condition, Gathered, Input
+from slicing.aggregates.aggregate import EVENT_TIME, Aggregate, Bound, Condition, Input
 from slicing.errors import InvalidType, InvalidValue, excerpt
 
 _CAST = "Choose or compute an atomic column first."
@@ -121,19 +121,8 @@ def _timed(
     require(limit.label, kinds, kind, remedy)
     items = Items(kind, equal_zeros=False)
     joined = Joined(Layout(1 + items.width, items.varied), f"timed {kind}", limit=limit, measure=Tables.totals)
-    return Aggregate(
-        constant(b""),
-        Gathered(partial(by_time, joined, items)),
-        joined,
-        joined.inverse,
-        partial(lowered, joined.layout, limit, Tables.totals, partial(lower, items)),
-        partial="timed binary",
-        returns=returns.replace("{kind}", kind),
-        columns=True,
-        view="limbs",
-        meanings=(joined.meaning,),
-        growth=joined.layout.growth("record", limit.most),
-    )
+    gather, shown_as = partial(by_time, joined, items), returns.replace("{kind}", kind)
+    return timed(joined, gather, partial(lower, items), shown_as, joined.meaning, limit.most)
 
 
 def _in_order(items: Items, tables: Tables) -> Array:
@@ -161,18 +150,8 @@ def _ends(
     require(label, ATOMIC, kind, _CAST)
     items = Items(kind, equal_zeros=False)
     joined = Joined(Layout(1 + items.width, items.varied), f"{name} {n} {kind}", reduced=partial(reduced, n))
-    return Aggregate(
-        constant(b""),
-        Gathered(partial(by_time, joined, items)),
-        joined,
-        lower=partial(lowered, joined.layout, None, Tables.totals, partial(_in_order, items)),
-        partial="timed binary",
-        returns=f"array<{kind}>",
-        columns=True,
-        view="limbs",
-        meanings=(joined.stored_as,),
-        growth=joined.layout.growth("record", n),
-    )
+    gather = partial(by_time, joined, items)
+    return timed(joined, gather, partial(_in_order, items), f"array<{kind}>", joined.stored_as, n)
 
 
 def _earliest(n: int, tables: Tables) -> Tables:

@@ -12,14 +12,14 @@ from typing import Any
 import numpy as np
 
 from combinators._common import ATOMIC, NUMBERS, Array, constant, require, shown, unless_empty
-from combinators._counted import by_time, checked_limit, lowered
+from combinators._counted import by_time, checked_limit, timed
 from combinators._items import Items, as_doubles, floats
 from combinators._tables import Joined, Layout, Limit, Tables, lists
 from combinators.ends import first, last
 from combinators.extremes import max, min
 from combinators.own import struct
 from combinators.sums import sum
-from slicing.aggregates.aggregate import EVENT_TIME, Aggregate, Bound, Condition, Gathered, Input, Struct
+from slicing.aggregates.aggregate import EVENT_TIME, Aggregate, Bound, Condition, Input, Struct
 from slicing.errors import InvalidValue, excerpt
 from slicing.windows.durations import Duration, microseconds
 
@@ -190,19 +190,8 @@ def _timed(
     items = Items(kind) if kinds is ATOMIC else Items("double", equal_zeros=False)
     joined = Joined(Layout(1 + items.width, items.varied), f"points {items.kind}", limit=limit, measure=Tables.totals)
     gather = partial(by_time, joined, items) if kinds is ATOMIC else partial(_gather_doubles, joined, items, kind)
-    return Aggregate(
-        constant(b""),
-        Gathered(gather),
-        joined,
-        joined.inverse,
-        partial(lowered, joined.layout, limit, Tables.totals, partial(lower, items)),
-        partial="timed binary",
-        returns=returns.replace("{kind}", kind),
-        columns=True,
-        view="limbs",
-        meanings=(f"{joined.meaning} {items.equal_zeros}",),
-        growth=joined.layout.growth("record", limit.most),
-    )
+    meaning = f"{joined.meaning} {items.equal_zeros}"
+    return timed(joined, gather, partial(lower, items), returns.replace("{kind}", kind), meaning, limit.most)
 
 
 def _gather_doubles(joined: Joined, items: Items, kind: str, starts: Array, value: Any, time: Array) -> Array:
