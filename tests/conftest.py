@@ -2,6 +2,7 @@
 
 import os
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -87,6 +88,7 @@ def _start(root, more=()):
 def options(root):
     """Those of a local session; all that it writes is below `root`."""
     from slicing.cli.session import LOCAL_CHECKPOINTS
+    from slicing.spark.settings import SOCKETS
 
     state = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
     return {
@@ -95,6 +97,9 @@ def options(root):
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.extraJavaOptions": f"-Djava.io.tmpdir={root / 'tmp'}",
         "spark.local.dir": str(root / "local"),
+        # Beside `java.io.tmpdir`, as the name of such a socket may have 107 characters.
+        "spark.python.unix.domain.socket.dir": tempfile.gettempdir(),
+        SOCKETS.name: SOCKETS.value,
         "spark.log.level": "ERROR",
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.shuffle.partitions": "2",

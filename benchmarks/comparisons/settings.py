@@ -18,17 +18,18 @@ from benchmarks.running import streams
 from benchmarks.running.session import OPTIONS, stop
 from benchmarks.running.side import Settings, Side
 from benchmarks.workloads.inputs import DAY, HOUR, MINUTE, SMALL
-from slicing.spark.settings import BATCH_BYTES, CHECKPOINTS, SETTINGS
+from slicing.spark.settings import BATCH_BYTES, CHECKPOINTS, SETTINGS, SOCKETS
 
 _ROCKS = "spark.sql.streaming.stateStore.rocksdb."
 CHANGES: dict[str, dict[str, str]] = {
-    "Unix domain sockets": {"spark.python.unix.domain.socket.enabled": "true"},
+    "ports, not sockets of the file system": {SOCKETS.name: "false"},
     "pipelined transfer": {"spark.python.udf.pipelined.enabled": "true"},
     "rows of the state not counted": {_ROCKS + "trackTotalNumberOfRows": "false"},
     "block cache of 64 MB": {_ROCKS + "blockCacheSizeMB": "64"},
     "blocks of 32 KB": {_ROCKS + "blockSizeKB": "32"},
     "snapshots, not changelogs": {_ROCKS + "changelogCheckpointing.enabled": "false"},
     "checkpoints by Spark's default manager": {CHECKPOINTS.name: ""},
+    "checkpoint files without checksums": {"spark.sql.streaming.checkpoint.fileChecksum.enabled": "false"},
     "Arrow batches of at most 64 MB": {BATCH_BYTES.name: str(64 * 2**20)},
 }
 LARGE = Side(Ours(), DAY, HOUR, MINUTE, Settings(steady=6))

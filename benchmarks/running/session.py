@@ -13,6 +13,7 @@ from benchmarks import ROOT
 from benchmarks.running.side import CORES, Settings
 from benchmarks.workloads import workload
 from slicing.cli.session import BATCH_BYTES, UNLIMITED
+from slicing.spark.settings import SOCKETS
 
 _STORE = "spark.sql.streaming.stateStore."
 _PROVIDERS = "org.apache.spark.sql.execution.streaming.state."
@@ -26,6 +27,7 @@ OPTIONS = {
     "spark.log.level": "ERROR",
     "spark.sql.session.timeZone": "UTC",
     BATCH_BYTES: UNLIMITED,
+    SOCKETS.name: SOCKETS.value,
     _STORE + "rocksdb.changelogCheckpointing.enabled": "true",
     _STORE + "providerClass": _PROVIDERS + STORES["RocksDB"],
 }

@@ -37,6 +37,12 @@ BATCH_BYTES = Setting(
     "with any other value Spark measures all columns of an Arrow batch after every record",
 )
 """A fifth of a large micro-batch. Behind the shuffle all blocks of a partition are one batch: not beyond a machine."""
+SOCKETS = Setting(
+    "spark.python.unix.domain.socket.enabled",
+    "true",
+    LOCAL,
+    "Python workers are reached through files instead of ports: a small micro-batch takes a seventh less",
+)
 PARTITIONS = "spark.sql.shuffle.partitions"
 
 SETTINGS = (
@@ -49,4 +55,5 @@ SETTINGS = (
     ),
     CHECKPOINTS,
     BATCH_BYTES,
+    SOCKETS,
 )
