@@ -110,7 +110,7 @@ def interrupted(frames, path, tables):
     return outputs
 
 
-@pytest.mark.parametrize("wide", [False, True])
+@pytest.mark.parametrize("wide", [False, pytest.param(True, marks=pytest.mark.long)])
 def test_results_that_share_fields_in_several_windows_are_those_of_spark(spark, tmp_path, wide):
     """Each window as Spark has it alone, over a restart; what is late for a window is put out for that window."""
     tables = files()

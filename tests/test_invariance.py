@@ -81,7 +81,7 @@ def test_streams_do_not_depend_on_shuffle_partitions(spark, files, partitions, s
     assert len(found) > 300
 
 
-@pytest.mark.parametrize("count", [1, pytest.param(8, marks=pytest.mark.long), 64])
+@pytest.mark.parametrize("count", [*(pytest.param(count, marks=pytest.mark.long) for count in (1, 8)), 64])
 def test_streams_do_not_depend_on_buckets(spark, files, streamed_by_two, count):
     """A file is one input partition, so not even the floats may differ."""
     found = streamed(spark, files, count)

@@ -400,7 +400,6 @@ def test_every_case_cites_its_source():
 ON_SPARK = {
     "flink_side_output_tumbling",
     "flink_slicing_expired_slice_restore",
-    "hopping_expired_window_on_close",
     "hopping_final_resumes_after_restart_on_update",
 }
 
