@@ -18,7 +18,7 @@ from benchmarks.running import streams
 from benchmarks.running.session import OPTIONS, stop
 from benchmarks.running.side import Settings, Side
 from benchmarks.workloads.inputs import DAY, HOUR, MINUTE, SMALL
-from slicing.spark.settings import BATCH_BYTES, CHECKPOINTS, SETTINGS, SOCKETS
+from slicing.spark.settings import BATCH_BYTES, CHECKPOINTS, SOCKETS
 
 _ROCKS = "spark.sql.streaming.stateStore.rocksdb."
 CHANGES: dict[str, dict[str, str]] = {
@@ -28,7 +28,9 @@ CHANGES: dict[str, dict[str, str]] = {
     "block cache of 64 MB": {_ROCKS + "blockCacheSizeMB": "64"},
     "blocks of 32 KB": {_ROCKS + "blockSizeKB": "32"},
     "snapshots, not changelogs": {_ROCKS + "changelogCheckpointing.enabled": "false"},
-    "checkpoints by Spark's default manager": {CHECKPOINTS.name: ""},
+    "checkpoints by Spark's default manager": {
+        CHECKPOINTS.name: "org.apache.spark.sql.execution.streaming.checkpointing.FileContextBasedCheckpointFileManager"
+    },
     "checkpoint files without checksums": {"spark.sql.streaming.checkpoint.fileChecksum.enabled": "false"},
     "Arrow batches of at most 64 MB": {BATCH_BYTES.name: str(64 * 2**20)},
 }
@@ -38,9 +40,8 @@ LITTLE = Side(Ours(), SMALL, HOUR, MINUTE, Settings(steady=20))
 
 def once(options: Mapping[str, str]) -> list[float]:
     """Median seconds of a large and of a small micro-batch in this process, which must be new."""
-    wanted = {each.name: each.value for each in SETTINGS} | dict(options)
-    OPTIONS.update({name: value for name, value in wanted.items() if value})
-    return [streams.run(side.but(batch_bytes=wanted[BATCH_BYTES.name])).seconds for side in (LARGE, LITTLE)]
+    OPTIONS.update(options)
+    return [streams.run(side.but(batch_bytes=OPTIONS[BATCH_BYTES.name])).seconds for side in (LARGE, LITTLE)]
 
 
 def measured(options: Mapping[str, str]) -> list[float]:

@@ -25,14 +25,15 @@ micro-batch, so that a machine that changes its speed does so for both, unless o
 collect; elsewhere one runs after the other. Where a micro-batch takes Spark many seconds, the one that is not counted
 warms it up more than the tenth does. Seconds are medians of steady micro-batches, or of the bounded query; records and
 result rows are those of a micro-batch, or of the query. Streams go into a noop sink. Spark runs on RocksDB with
-changelog checkpoints and on its default state store, and the faster one counts. Arrow batches have no limit of bytes
-([deploy](deploy.md#arrow-batches-without-a-limit-of-bytes)); what Spark's own limit costs is a line below. A ratio is
-printed only if the same two queries, on the workload or on a cut of it, wrote equal rows into Parquet: as many, with
-the same sum of hashes over keys, windows and exact columns, and float sums within 1e-12 of the sum of absolute values;
-where ours is compared with ours, each wrote the rows that Spark has for it. Where that is ours of an older commit, each
-has a process of its own; they take turns, a whole run at a time, and the best one of each counts. Goals are what the
-project has set itself, also where it does not reach them. Lines and sections that were not measured again stay as they
-were."""
+changelog checkpoints and on its default state store, and the faster one counts. The session of both is set as
+[`configure(builder, local=True)`](deploy.md#settings-of-the-session) has it; what Spark's own limit of Arrow batches
+costs is a line below. A ratio is printed only if the same two queries, on the workload or on a cut of it, wrote equal
+rows into Parquet: as many, with the same sum of hashes over keys, windows and exact columns, and float sums within
+1e-12 of the sum of absolute values; where ours is compared with ours, each wrote the rows that Spark has for it. Where
+that is ours of an older commit, each has a process of its own; they take turns, a whole run at a time, and the best one
+of each counts. Goals are what the project has set itself, also where it does not reach them. Lines and sections that
+were not measured again stay as they were; some of them are from before the session's checkpoint files and sockets were
+set so, which took both sides about a tenth of a second in a micro-batch."""
 
 FLINK = """\
 Measured by hand with `python -m benchmarks.comparisons.flink`, which says how; `make bench` does not. It is the

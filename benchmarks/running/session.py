@@ -12,12 +12,12 @@ from pyspark.sql import SparkSession
 from benchmarks import ROOT
 from benchmarks.running.side import CORES, Settings
 from benchmarks.workloads import workload
-from slicing.cli.session import BATCH_BYTES, UNLIMITED
-from slicing.spark.settings import SOCKETS
+from slicing.spark.settings import BATCH_BYTES, PARTITIONS, SETTINGS, STATE_STORE
 
-_STORE = "spark.sql.streaming.stateStore."
-_PROVIDERS = "org.apache.spark.sql.execution.streaming.state."
-STORES = {"RocksDB": "RocksDBStateStoreProvider", "default store": "HDFSBackedStateStoreProvider"}
+STORES = {
+    "RocksDB": STATE_STORE.value,
+    "default store": "org.apache.spark.sql.execution.streaming.state.HDFSBackedStateStoreProvider",
+}
 OPTIONS = {
     "spark.driver.memory": "6g",
     "spark.driver.host": "127.0.0.1",
@@ -26,11 +26,9 @@ OPTIONS = {
     "spark.ui.showConsoleProgress": "false",
     "spark.log.level": "ERROR",
     "spark.sql.session.timeZone": "UTC",
-    BATCH_BYTES: UNLIMITED,
-    SOCKETS.name: SOCKETS.value,
-    _STORE + "rocksdb.changelogCheckpointing.enabled": "true",
-    _STORE + "providerClass": _PROVIDERS + STORES["RocksDB"],
+    **{setting.name: setting.value for setting in SETTINGS},
 }
+"""Those of `slicing.configure(builder, local=True)`, and what a quiet process on one machine needs."""
 
 _sessions: dict[int, SparkSession] = {}
 
@@ -46,7 +44,7 @@ def session(cores: int = CORES) -> SparkSession:
         local = workload.FOLDER / "spark"
         local.mkdir(parents=True, exist_ok=True)
         builder = SparkSession.builder.master(f"local[{cores}]")
-        for name, value in {**OPTIONS, "spark.local.dir": local, "spark.sql.shuffle.partitions": cores}.items():
+        for name, value in {**OPTIONS, "spark.local.dir": local, PARTITIONS: cores}.items():
             builder = builder.config(name, str(value))
         _sessions[cores] = builder.getOrCreate()
     return _sessions[cores]
@@ -81,9 +79,9 @@ def configured(settings: Settings, more: Mapping[str, str] | None = None) -> Ite
     """The session, set up for streams that are started meanwhile, with `more` settings, and as it was again."""
     spark = session(settings.cores)
     wanted = {
-        _STORE + "providerClass": _PROVIDERS + STORES[settings.store],
-        "spark.sql.shuffle.partitions": str(settings.partitions or settings.cores),
-        BATCH_BYTES: settings.batch_bytes,
+        STATE_STORE.name: STORES[settings.store],
+        PARTITIONS: str(settings.partitions or settings.cores),
+        BATCH_BYTES.name: settings.batch_bytes,
         **(more or {}),
     }
     before = {name: spark.conf.get(name, None) for name in wanted}
