@@ -121,8 +121,8 @@ def _timed(
     require(limit.label, kinds, kind, remedy)
     items = Items(kind, equal_zeros=False)
     joined = Joined(Layout(1 + items.width, items.varied), f"timed {kind}", limit=limit, measure=Tables.totals)
-    gather, shown_as = partial(by_time, joined, items), returns.replace("{kind}", kind)
-    return timed(joined, gather, partial(lower, items), shown_as, joined.meaning, limit.most)
+    gather, returned = partial(by_time, joined, items), returns.replace("{kind}", kind)
+    return timed(joined, gather, partial(lower, items), returned, joined.meaning, limit.most)
 
 
 def _in_order(items: Items, tables: Tables) -> Array:

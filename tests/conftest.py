@@ -1,19 +1,21 @@
 """One Spark session per test process, started by the first test that asks for it. Other tests need no JVM."""
 
+import atexit
 import os
+import shutil
 import sys
 import tempfile
 import time
 from pathlib import Path
 
 import pytest
-from home import compiled
+from home import with_bytecode
 
 TESTS = Path(__file__).resolve().parent
-QUICK = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m"
+QUICK = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -XX:+UseSerialGC"
 """For a JVM that is ready soon rather than fast at last, as a test runs little of anything for long.
 
-It compiles once, without the second, costly compiler, and keeps all the code that it makes.
+It compiles once, without the second, costly compiler, keeps all the code that it makes, and collects in one thread.
 """
 os.environ.setdefault("SPARK_SUBMIT_OPTS", QUICK)  # of all drivers, also those that tests start in other processes
 
@@ -28,7 +30,7 @@ def pytest_collection_modifyitems(items):
 def _spark_home(tmp_path_factory):
     """Also of the processes that tests start."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("SPARK_HOME", str(compiled(tmp_path_factory.mktemp("home"))))
+        patch.setenv("SPARK_HOME", str(with_bytecode(tmp_path_factory.mktemp("home"))))
         yield
 
 
@@ -86,7 +88,7 @@ def _start(root, more=()):
 
 
 def options(root):
-    """Those of a local session; all that it writes is below `root`."""
+    """Those of a local session; all that it writes is below `root`, but for the sockets of its workers."""
     from slicing.cli.session import LOCAL_CHECKPOINTS
     from slicing.spark.settings import SOCKETS
 
@@ -97,8 +99,7 @@ def options(root):
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.extraJavaOptions": f"-Djava.io.tmpdir={root / 'tmp'}",
         "spark.local.dir": str(root / "local"),
-        # Beside `java.io.tmpdir`, as the name of such a socket may have 107 characters.
-        "spark.python.unix.domain.socket.dir": tempfile.gettempdir(),
+        "spark.python.unix.domain.socket.dir": _short_directory(),
         SOCKETS.name: SOCKETS.value,
         "spark.log.level": "ERROR",
         "spark.sql.session.timeZone": "UTC",
@@ -110,6 +111,13 @@ def options(root):
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
     }
+
+
+def _short_directory():
+    """For sockets, whose names may have 107 characters; it goes with this process."""
+    made = tempfile.mkdtemp()
+    atexit.register(shutil.rmtree, made, ignore_errors=True)
+    return made
 
 
 @pytest.fixture(autouse=True)

@@ -1,30 +1,23 @@
-"""A `SPARK_HOME` like that of the installed PySpark, with bytecode in the archive that Python workers import from.
+"""A `SPARK_HOME` like that of the installed PySpark, whose Python processes start sooner, as docs/deploy has it."""
 
-Spark puts `pyspark.zip` before everything else on the path of its Python processes. It holds sources only, so that each
-worker, and the process beside the driver of each query, compiles them anew: nearly half of what its start takes.
-docs/deploy tells users of it.
-"""
-
-import zipfile
 from pathlib import Path
 
 import pyspark
 
+from slicing.spark.bytecode import compiled
+
 INSTALLED = Path(pyspark.__file__).parent
-ARCHIVE = Path("python", "lib", "pyspark.zip")
+LIB = Path("python", "lib")
+LOGS = "work"
+"""Where executors of a `local-cluster` write: each home has its own."""
 
 
-def compiled(home):
-    """Make it in a new directory: links, but for the archive."""
-    lib = home / ARCHIVE.parent
-    lib.mkdir(parents=True)
-    for directory, here in ((INSTALLED, home), (INSTALLED / ARCHIVE.parent, lib)):
-        for each in directory.iterdir():
-            if each.name not in (ARCHIVE.parts[0], ARCHIVE.name):
-                (here / each.name).symlink_to(each)
-    with zipfile.ZipFile(INSTALLED / ARCHIVE) as sources, zipfile.PyZipFile(home / ARCHIVE, "w") as made:
-        for name in sources.namelist():
-            if not name.endswith(".py"):
-                made.writestr(name, sources.read(name))
-        made.writepy(str(INSTALLED))
+def with_bytecode(home):
+    """Make it in a new directory: links, but for the archives."""
+    for each in INSTALLED.iterdir():
+        if each.name not in (LIB.parts[0], LOGS):
+            (home / each.name).symlink_to(each)
+    (home / LIB).mkdir(parents=True)
+    for archive in (INSTALLED / LIB).iterdir():
+        compiled(archive, home / LIB / archive.name)
     return home

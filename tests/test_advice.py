@@ -10,9 +10,9 @@ import pytest
 
 import combinators as C
 from slicing import MissingRequirement, advice, configure, group_by, tumbling
-from slicing.spark import requirements
+from slicing.spark import bytecode, requirements
 from slicing.spark.advice import lines
-from slicing.spark.settings import LOCAL, NEEDED, PARTITIONS, SETTINGS, STATE_STORE
+from slicing.spark.settings import LOCAL, NEEDED, PARTITIONS, SETTINGS, SOCKETS, STATE_STORE
 
 
 class Builder:
@@ -55,6 +55,23 @@ def test_advice_says_what_is_and_what_should_be(spark, capsys):
     assert printed[0].startswith(f"{NEEDED}: {STATE_STORE.name} = {STATE_STORE.value}, now another: Spark's stateful")
     assert printed[len(SETTINGS)].startswith(f"pays: {PARTITIONS}, now 200: about the cores")
     assert lines(spark)[len(SETTINGS)] == f"ok: {PARTITIONS} = 2"
+
+
+def test_advice_says_whether_workers_import_bytecode(spark, monkeypatch):
+    said = lines(spark)[len(SETTINGS) + 1 :]
+    assert [line.startswith("ok: Python workers import bytecode, from ") for line in said] == [True, True]
+    monkeypatch.delenv("SPARK_HOME")
+    archives, made = bytecode.archives(), lines(spark)[len(SETTINGS) + 1]
+    assert made.startswith("ok: " if all(map(bytecode.has_bytecode, archives)) else f"pays: `{bytecode.COMMAND}`, once")
+
+
+def test_of_settings_that_are_fixed_when_spark_starts_advice_says_how_it_was_started(spark):
+    assert f"ok: {SOCKETS.name} = true" in lines(spark)
+    type(spark).builder.config(SOCKETS.name, "false").getOrCreate()
+    told = spark._jsparkSession.sessionState().conf()
+    assert told.getConfString(SOCKETS.name) == "false", "so would `spark.conf` say"
+    assert f"ok: {SOCKETS.name} = true" in lines(spark)
+    told.unsetConf(SOCKETS.name)
 
 
 def bare(folder):

@@ -25,7 +25,7 @@ ROOMS = (
 )
 # Inside `slicing.spark`; modules of a line may import each other.
 SPARK = (
-    {"slicing.spark", "slicing.spark.settings"},
+    {"slicing.spark", "slicing.spark.bytecode", "slicing.spark.settings"},
     {"slicing.spark.requirements"},
     {"slicing.spark.advice"},
     {

@@ -31,9 +31,13 @@ class Figures:
     written: int = 0
 
 
-def records_of(rng, slicing, now, count):
-    """Times, keys and values: 5 % late by 5 slices on average; half the keys live for one window length only."""
-    delay = np.where(rng.random(count) < LATE, rng.exponential(5 * slicing.advance, count), 0)
+def records_of(rng, slicing, now, count, span=1):
+    """Times, keys and values: 5 % late by 5 slices on average; half the keys live for one window length only.
+
+    Those on time came in the last `span` milliseconds.
+    """
+    on_time = rng.integers(0, span, count)
+    delay = np.where(rng.random(count) < LATE, rng.exponential(5 * slicing.advance, count), on_time)
     times = (now - delay).astype(np.int64)
     keys = rng.integers(0, KEYS, count)
     lives = times // slicing.size
@@ -46,9 +50,10 @@ def run(slicing, slices, micro_batches, count):
     shape, store, rng, figures = shape_of(slicing, chosen), CountingStore(), np.random.default_rng(0), Figures()
     trees = [choose(kernel, slicing) for kernel in shape.kernels]
     assert set(trees) == {"two_layer", "three_layer"}
+    span = 1 if micro_batches >= 1 else int(slicing.advance / micro_batches)  # all slices have records
     for step in range(int(slices * micro_batches)):
         now = slicing.size + step * slicing.advance // micro_batches
-        times, keys, values = records_of(rng, slicing, now, count)
+        times, keys, values = records_of(rng, slicing, now, count, span)
         codes, names = encode_keys(pa.table({"k0": keys}))
         arguments = [[case.argument(pa.array(values))] for case in chosen]
         block = from_records(shape, slicing.slice_at(times), codes, names, arguments)

@@ -1,4 +1,4 @@
-"""Messages of Spark that docs/errors answers: they are provoked here, and the remedies are tried."""
+"""Messages of Spark that docs/errors answers: provoked here, with the remedies tried, where no other test does so."""
 
 import re
 from pathlib import Path
@@ -39,6 +39,7 @@ def test_names_that_collide_downstream(spark, folder, tmp_path):
         with pytest.raises(AnalysisException) as error:
             twice.write.parquet(str(tmp_path / str(number)))
         assert condition(error) == "COLUMN_ALREADY_EXISTS"
+    one.select("window.*", one["window.start"].alias("begin")).write.parquet(str(tmp_path / "renamed"))
     by_names = one.join(other, ["world", "window"])
     assert by_names.columns == ["world", "window", "records", "total"]
     assert by_names.count() == 3

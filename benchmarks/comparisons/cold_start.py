@@ -3,7 +3,7 @@
 Each measurement has a process, a JVM and workers of its own, in turns, and nothing is warm. The clock starts when the
 session and the driver's imports are there; it stops when the first micro-batch is done, or the bounded query. Beside
 seconds there are processor seconds of all processes. The baseline is Spark's `window()` on its default store. Options
-of the session may be given: `spark.python.unix.domain.socket.enabled=true`.
+of the session may be given: `spark.python.unix.domain.socket.enabled=false`.
 """
 
 import json

@@ -7,7 +7,8 @@ import sys
 
 from pyspark.sql import SparkSession
 
-from slicing.spark.requirements import missing
+from slicing.spark import bytecode
+from slicing.spark.requirements import missing, on_connect
 from slicing.spark.settings import LOCAL, PARTITIONS, SETTINGS, Setting
 
 MOST = 100
@@ -42,14 +43,21 @@ def advice(spark: SparkSession) -> None:
 def lines(spark: SparkSession) -> list[str]:
     """What `advice` prints: a line for each setting, with the reason where it is not as advised."""
     found = [_line(spark, setting) for setting in SETTINGS]
-    return [*found, *_partitions(spark), *missing(spark)]
+    return [*found, *_partitions(spark), *_bytecode(spark), *missing(spark)]
 
 
 def _line(spark: SparkSession, setting: Setting) -> str:
-    value = str(spark.conf.get(setting.name, None) or "not set")
+    value = _value(spark, setting.name) or "not set"
     if value == setting.value:
         return f"ok: {setting.name} = {value}"
     return f"{setting.kind}: {setting.name} = {setting.value}, now {value}: {setting.why}"
+
+
+def _value(spark: SparkSession, name: str) -> str | None:
+    """What Spark goes by: of settings that are not SQL's, those it was started with, whatever a builder says later."""
+    if name.startswith("spark.sql.") or on_connect(spark):
+        return spark.conf.get(name, None)
+    return spark.sparkContext.getConf().get(name)
 
 
 def _partitions(spark: SparkSession) -> list[str]:
@@ -57,3 +65,10 @@ def _partitions(spark: SparkSession) -> list[str]:
     if value.isdecimal() and int(value) <= MOST:
         return [f"ok: {PARTITIONS} = {value}"]
     return [f"pays: {PARTITIONS}, now {value}: about the cores of all executors; fixed for a checkpoint's life"]
+
+
+def _bytecode(spark: SparkSession) -> list[str]:
+    found = [] if on_connect(spark) else bytecode.archives()
+    if all(map(bytecode.has_bytecode, found)):
+        return [f"ok: Python workers import bytecode, from {each}" for each in found]
+    return [f"pays: `{bytecode.COMMAND}`, once and while nothing of Spark runs: workers start with half the work"]

@@ -52,9 +52,13 @@ def check_workers(spark: SparkSession) -> None:
         raise MissingRequirement(lacking[0])
 
 
+def on_connect(spark: SparkSession) -> bool:
+    """Whether Spark runs elsewhere, with settings and workers of its own."""
+    return type(spark).__module__.startswith("pyspark.sql.connect")
+
+
 def _of_workers(spark: SparkSession) -> list[str]:
-    elsewhere = type(spark).__module__.startswith("pyspark.sql.connect")
-    if elsewhere or sys.prefix == sys.base_prefix or os.environ.get(_PYTHON):
+    if on_connect(spark) or sys.prefix == sys.base_prefix or os.environ.get(_PYTHON):
         return []
     path = shutil.which("python3")
     if path is not None and Path(path).parent.samefile(Path(sys.executable).parent):

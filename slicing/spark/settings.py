@@ -43,6 +43,7 @@ SOCKETS = Setting(
     LOCAL,
     "Python workers are reached through files instead of ports: a small micro-batch takes a seventh less",
 )
+"""Where directories of temporary files have short names, as on a machine of one's own; containers' may be too long."""
 PARTITIONS = "spark.sql.shuffle.partitions"
 
 SETTINGS = (
