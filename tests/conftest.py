@@ -103,6 +103,8 @@ def options(root):
         SOCKETS.name: SOCKETS.value,
         "spark.log.level": "ERROR",
         "spark.sql.session.timeZone": "UTC",
+        # Compiling whole stages takes longer than it saves on few rows; other sessions that tests start do it.
+        "spark.sql.codegen.wholeStage": "false",
         "spark.sql.shuffle.partitions": "2",
         "spark.sql.streaming.checkpointFileManagerClass": LOCAL_CHECKPOINTS,
         "spark.sql.streaming.stateStore.providerClass": state,

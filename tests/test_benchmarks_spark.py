@@ -112,6 +112,7 @@ def test_a_stream_has_the_limit_of_batches_that_its_settings_say(in_session, spa
     assert spark.conf.get("spark.sql.slicing.test", None) is None
 
 
+@pytest.mark.long
 def test_streams_in_turns_count_the_micro_batches_of_streams_alone(in_session):
     history = workloads.Workload("tiny before", 100, 3, 600, 2)
     workload = replace(TINY, name="tiny with history", history=history)
@@ -153,6 +154,7 @@ def test_a_stream_that_fails_in_its_turn_says_why(in_session):
         turns.run(Side(fails, *WINDOW, Settings(steady=3, warm_up=0.0)))
 
 
+@pytest.mark.long
 def test_a_stream_of_another_tree_is_the_same_stream(in_session, spark):
     """Its rows and their hashes, those of the windows that the last micro-batch closes included."""
     files = {"path": str(TINY.path()), "files": TINY.parts, "schema": TINY.schema}

@@ -380,7 +380,7 @@ KINDS = {
 
 
 @pytest.mark.long
-@pytest.mark.parametrize(("seed", "name"), enumerate(KINDS, 1))
+@pytest.mark.parametrize(("seed", "name"), list(enumerate(KINDS, 1)))
 def test_rows_of_other_queries_are_those_of_an_uninterrupted_one(spark, tmp_path, seed, name):
     """In turns with late records and late partials, as the seed has it."""
     assert check(spark, tmp_path, {seed: ["sink", "agg", "random"]}, name, KINDS[name]) == 3
