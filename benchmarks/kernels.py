@@ -21,15 +21,15 @@ from slicing.aggregates.fields import Field, arrow_type
 from slicing.aggregates.kernels import kernel
 from slicing.assembly.assembling import assemble
 from slicing.assembly.choice import choose
-from slicing.blocks.block import Shape, encode_keys
-from slicing.blocks.codec import decode_text, encode_text
-from slicing.blocks.folding import fold, from_records
-from slicing.engines.bucket import Bucket
+from slicing.content.block import Shape, encode_keys
+from slicing.content.codec import decode_text, encode_text
+from slicing.content.folding import fold, from_records
 from slicing.engines.engine import Moment
-from slicing.state import memory
-from slicing.state.fingerprint import Fingerprint
+from slicing.engines.sliced.bucket import Bucket
+from slicing.state import bucket_cache as memory
+from slicing.state.format.fingerprint import Fingerprint
 from slicing.state.store import MemoryStore
-from slicing.windows.slices import Slicing
+from slicing.windows.time.slices import Slicing
 
 MINUTE = 60 * 10**6
 KINDS = ("bigint", "double", "string")

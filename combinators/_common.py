@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from slicing.aggregates.aggregate import Bound, Struct
 from slicing.aggregates.fields import FLOATS, INTEGERS, decimal_of
-from slicing.aggregates.guesses import written
+from slicing.aggregates.migration_hints import written
 from slicing.errors import InvalidType
 
 Array: TypeAlias = npt.NDArray[Any]

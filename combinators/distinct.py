@@ -20,7 +20,7 @@ from combinators._items import Items
 from combinators._packed import packed, unpacked
 from combinators._tables import Limit, Tables
 from slicing.aggregates.aggregate import Aggregate, Bound, Condition, Gathered, Input
-from slicing.blocks.hashing import hashes, mixed
+from slicing.content.hashing import hashes, mixed
 from slicing.errors import InvalidValue, excerpt
 
 _CAST = "Choose or compute an atomic column first."

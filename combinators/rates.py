@@ -21,7 +21,7 @@ from combinators.own import struct
 from combinators.sums import sum
 from slicing.aggregates.aggregate import EVENT_TIME, Aggregate, Bound, Condition, Input, Struct
 from slicing.errors import InvalidValue, excerpt
-from slicing.windows.durations import Duration, microseconds
+from slicing.windows.time.durations import Duration, microseconds
 
 _CAST = 'Cast it first, for example `withColumn("x", F.col("x").cast("double"))`.'
 _ATOMIC = "Choose or compute an atomic column first."

@@ -20,11 +20,11 @@ from slicing.aggregates.aggregate import EVENT_TIME, Aggregate
 from slicing.aggregates.fields import arrow_type, decimal_of, width_of
 from slicing.aggregates.kernels import kernel
 from slicing.assembly.choice import choose
-from slicing.emission.emission import ON_CLOSE
 from slicing.errors import InvalidType
 from slicing.explain.costs import Costs
 from slicing.explain.plan import Assembly
-from slicing.windows.even import Even
+from slicing.triggers.emission import ON_CLOSE
+from slicing.windows.families.even import Even
 
 PAGE = Path(__file__).with_name("combinators.md")
 _OF_COLUMNS = ("column", "x", "y", "by", "price", "volume")

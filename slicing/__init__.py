@@ -12,7 +12,6 @@ if TYPE_CHECKING:
     from slicing import laws as laws
     from slicing.aggregates.aggregate import EVENT_TIME, Aggregate, Bound, Fieldwise, fieldwise
     from slicing.aggregates.tracing import traced
-    from slicing.emission.emission import Emission, early, on_change, on_close, on_update
     from slicing.errors import (
         FunctionFailed,
         InvalidType,
@@ -31,6 +30,7 @@ if TYPE_CHECKING:
     from slicing.spark.plausible import plausible
     from slicing.spark.progress import ProgressListener
     from slicing.timelines import draw
+    from slicing.triggers.emission import Emission, early, on_change, on_close, on_update
     from slicing.windows.clock import processing_time
     from slicing.windows.counting import counting
     from slicing.windows.session import session
@@ -90,7 +90,7 @@ __all__ = [
 _HOMES = {
     "aggregates.aggregate": ("EVENT_TIME", "Aggregate", "Bound", "Fieldwise", "fieldwise"),
     "aggregates.tracing": ("traced",),
-    "emission.emission": ("Emission", "early", "on_change", "on_close", "on_update"),
+    "triggers.emission": ("Emission", "early", "on_change", "on_close", "on_update"),
     "grouping": ("FeaturesAt", "Grouped", "Windowed", "group_by"),
     "spark.advice": ("advice", "configure"),
     "spark.late": ("late_partials", "late_records", "results"),

@@ -7,15 +7,15 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from slicing.aggregates.aggregate import Aggregate, Bound, Input, Struct
-from slicing.aggregates.guesses import OF_GROUPED, OF_WINDOWED, is_column, is_window, refusal, remedy, written
+from slicing.aggregates.migration_hints import OF_GROUPED, OF_WINDOWED, is_column, is_window, refusal, remedy, written
 from slicing.assembly.choice import EAGER, TREES
-from slicing.emission.emission import ON_CLOSE, Emission
-from slicing.emission.lateness import COUNTS, LATE_OUTPUTS
 from slicing.errors import InvalidType, InvalidValue, NoSuchMethod, excerpt
+from slicing.triggers.emission import ON_CLOSE, Emission
+from slicing.triggers.lateness import COUNTS, LATE_OUTPUTS
 from slicing.windows.clock import ProcessingTime
-from slicing.windows.durations import Duration, microseconds, show
 from slicing.windows.lookback import Lookbacks, lookbacks
 from slicing.windows.sets import windows_of_call
+from slicing.windows.time.durations import Duration, microseconds, show
 from slicing.windows.window import Window
 
 if TYPE_CHECKING:

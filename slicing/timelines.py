@@ -13,12 +13,12 @@ from slicing.drawing.clock import Clock
 from slicing.drawing.style import CELLS
 from slicing.drawing.svg import svg
 from slicing.drawing.timeline import Cell, Data, Dot, Row, Timeline
-from slicing.emission.emission import ON_CLOSE, Emission
 from slicing.errors import InvalidType, InvalidValue, excerpt
-from slicing.spark.replay import LATE, LOST, PARTLY, Out, Replay, bounded, check, stream
+from slicing.stages.local_runner import LATE, LOST, PARTLY, Out, Replay, bounded, check, stream
+from slicing.triggers.emission import ON_CLOSE, Emission
 from slicing.windows.clock import ProcessingTime
-from slicing.windows.durations import Duration, microseconds, microseconds_of, show
 from slicing.windows.picture import Interval, bar, edges, hull, is_finite, picture, slices, zone
+from slicing.windows.time.durations import Duration, microseconds, microseconds_of, show
 from slicing.windows.window import Window
 
 Instant = int | str | datetime

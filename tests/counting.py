@@ -12,12 +12,12 @@ from oracle import CASES, FINGERPRINT, Case, CountingStore, moment, records_of, 
 from slicing.aggregates.aggregate import Aggregate
 from slicing.aggregates.fields import Field
 from slicing.assembly.choice import EAGER, choose
-from slicing.blocks.records import decode_records, encode_records
-from slicing.emission.emission import ON_CLOSE
-from slicing.spark.counting import SPAN
-from slicing.spark.kinds import kind_of_window
-from slicing.spark.strategy import Aggregation
-from slicing.state import memory
+from slicing.content.records import decode_records, encode_records
+from slicing.stages.counting import SPAN
+from slicing.stages.execution_plan import Aggregation
+from slicing.stages.support_of import support_of
+from slicing.state import bucket_cache as memory
+from slicing.triggers.emission import ON_CLOSE
 
 ALONE = Case(Aggregate(lambda: "", lambda acc, v: f"{acc}{v},"), CASES["joined"].truth)
 """Records in their order, by an aggregate that cannot combine."""
@@ -46,7 +46,7 @@ class World:
         arguments = tuple((-1,) if case.of_time else (at,) for at, case in enumerate(self.cases))
         kinds = [*(_kind(case) for case in self.cases[:-1]), "bigint"]
         values = tuple(Field(f"v{at}", kind) for at, kind in enumerate(kinds))
-        self.strategy = kind_of_window(window).strategy(Aggregation(self.shape, tuple(trees), arguments, values=values))
+        self.strategy = support_of(window).strategy(Aggregation(self.shape, tuple(trees), arguments, values=values))
         self.store, self.fingerprint = CountingStore(), FINGERPRINT
         self.came, self.last = defaultdict(list), {}
 

@@ -19,18 +19,18 @@ from slicing.aggregates.aggregate import Aggregate, fieldwise
 from slicing.aggregates.fields import Field
 from slicing.aggregates.kernels import kernel
 from slicing.assembly.choice import EAGER, choose
-from slicing.blocks.block import Shape, encode_keys
-from slicing.blocks.codec import decode, encode
-from slicing.blocks.folding import from_records
-from slicing.blocks.records import Records, decode_records, encode_records
-from slicing.emission.emission import Every
-from slicing.engines.bucket import Bucket
-from slicing.engines.eager import EagerBucket
+from slicing.content.block import Shape, encode_keys
+from slicing.content.codec import decode, encode
+from slicing.content.folding import from_records
+from slicing.content.records import Records, decode_records, encode_records
+from slicing.engines.eager.bucket import EagerBucket
 from slicing.engines.engine import Moment
 from slicing.engines.mixed import MixedBucket, Split
-from slicing.state.fingerprint import Fingerprint
+from slicing.engines.sliced.bucket import Bucket
+from slicing.state.format.fingerprint import Fingerprint
 from slicing.state.store import MemoryStore
-from slicing.windows.slices import Slicing
+from slicing.triggers.emission import Every
+from slicing.windows.time.slices import Slicing
 
 INT = pa.int64()
 FINGERPRINT = Fingerprint({"keys": ["key0 bigint"]})

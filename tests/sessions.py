@@ -12,12 +12,12 @@ import numpy as np
 import pyarrow as pa
 from oracle import CASES, FINGERPRINT, CountingStore, assert_row, columns_of, moment, shape_of
 
-from slicing.emission.emission import NEWEST, ON_CLOSE, UPDATE, Every
-from slicing.engines.sessions import SessionBucket
-from slicing.spark.kinds import kind_of_window
-from slicing.spark.preaggregate import Refused
-from slicing.spark.strategy import Aggregation
-from slicing.state import memory
+from slicing.engines.sessions.bucket import SessionBucket
+from slicing.stages.execution_plan import Aggregation
+from slicing.stages.preaggregate import Refused
+from slicing.stages.support_of import support_of
+from slicing.state import bucket_cache as memory
+from slicing.triggers.emission import NEWEST, ON_CLOSE, UPDATE, Every
 from slicing.windows.session import SESSION
 
 
@@ -147,7 +147,7 @@ class World:
         self.cases = [CASES[name] for name in names]
         self.shape = shape_of(window.family, self.cases, (key,))
         arguments = tuple((at,) for at in range(len(names)))
-        self.strategy = kind_of_window(window).strategy(Aggregation(self.shape, ("merging",) * len(names), arguments))
+        self.strategy = support_of(window).strategy(Aggregation(self.shape, ("merging",) * len(names), arguments))
         self.store, self.model = CountingStore(), Model(window, emission, grace)
         self.late, self.fingerprint = 0, FINGERPRINT
 

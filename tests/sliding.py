@@ -10,12 +10,12 @@ from collections import defaultdict
 import pyarrow as pa
 from oracle import CASES, FINGERPRINT, CountingStore, assert_row, columns_of, moment, shape_of
 
-from slicing.emission.emission import NEWEST, ON_CLOSE, ONLY_NEW, UPDATE, WITH_OLD
-from slicing.engines.sliding import SlidingBucket
-from slicing.spark.kinds import kind_of_window
-from slicing.spark.preaggregate import Refused
-from slicing.spark.strategy import Aggregation
-from slicing.state import memory
+from slicing.engines.sliding.bucket import SlidingBucket
+from slicing.stages.execution_plan import Aggregation
+from slicing.stages.preaggregate import Refused
+from slicing.stages.support_of import support_of
+from slicing.state import bucket_cache as memory
+from slicing.triggers.emission import NEWEST, ON_CLOSE, ONLY_NEW, UPDATE, WITH_OLD
 
 
 def windows_of(window, times):
@@ -116,7 +116,7 @@ class World:
         self.cases = [CASES[name] for name in names]
         self.shape = shape_of(window.family, self.cases, (key,))
         arguments = tuple((at,) for at in range(len(names)))
-        self.strategy = kind_of_window(window).strategy(Aggregation(self.shape, ("places",) * len(names), arguments))
+        self.strategy = support_of(window).strategy(Aggregation(self.shape, ("places",) * len(names), arguments))
         self.store, self.model = CountingStore(), Model(window, emission, grace)
         self.fingerprint, self.read, self.written = FINGERPRINT, 0, 0
 

@@ -20,7 +20,7 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import functions as F
 
 import combinators as C
-from slicing.emission.emission import Every
+from slicing.triggers.emission import Every
 
 SECOND = 1_000_000
 MINUTE = 60 * SECOND

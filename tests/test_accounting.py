@@ -10,10 +10,10 @@ from dataclasses import replace
 import pytest
 
 from benchmarks.comparisons.accounting import KEYS, STRATEGIES, Feed, Strategy, count, rows, table
-from slicing.blocks import folding
-from slicing.emission.emission import early, on_change, on_close, on_update
+from slicing.content import folding
 from slicing.explain.costs import MERGING, Cost
-from slicing.windows.slices import Slicing
+from slicing.triggers.emission import early, on_change, on_close, on_update
+from slicing.windows.time.slices import Slicing
 
 SECOND = 1_000_000
 NAMED = {strategy.name: strategy for strategy in STRATEGIES}
@@ -97,7 +97,7 @@ def test_combines_of_newest_windows(held, ratio, monkeypatch):
         counted.append((len(block) - len(grouped)) / feed.keys)
         return grouped
 
-    monkeypatch.setattr("slicing.engines.latest.regroup", regroup)
+    monkeypatch.setattr("slicing.engines.sliced.latest.regroup", regroup)
     feed.step(range(ratio), 0)
     for index, total in ((ratio - 1, held), (ratio, False)):
         counted.clear()

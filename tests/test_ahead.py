@@ -4,11 +4,13 @@ import numpy as np
 import pytest
 from oracle import EmittingStream, cases, evenly, hopping, moment, seeds
 
-from slicing.emission.emission import early, on_change, on_close, on_update
-from slicing.engines.ahead import newest_ordinary, newest_reached
-from slicing.engines.bucket import Bucket
-from slicing.state import memory, pages, stripes
-from slicing.windows.slices import Slicing
+from slicing.engines.sliced.ahead import newest_ordinary, newest_reached
+from slicing.engines.sliced.bucket import Bucket
+from slicing.state import bucket_cache as memory
+from slicing.state import pages
+from slicing.state import slice_groups as stripes
+from slicing.triggers.emission import early, on_change, on_close, on_update
+from slicing.windows.time.slices import Slicing
 
 EMISSIONS = {
     str(emission): emission

@@ -8,8 +8,8 @@ from oracle import CASES, assert_row, block_of, hopping, results, shape_of
 
 from slicing.aggregates.aggregate import Aggregate, fieldwise
 from slicing.aggregates.kernels import kernel
-from slicing.assembly.any_runs import of_runs
 from slicing.assembly.choice import is_additive
+from slicing.assembly.ranges.range_aggregates import of_runs
 from slicing.assembly.results import Windows
 from slicing.errors import FunctionFailed
 

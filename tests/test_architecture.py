@@ -1,4 +1,4 @@
-"""Imports point down, between rooms and inside `slicing.spark`. A new room must be given its place here."""
+"""Imports point down, between rooms and inside them. A new room, or a new file in one, must be given its place here."""
 
 import ast
 import tomllib
@@ -11,46 +11,100 @@ ROOT = Path(__file__).resolve().parent.parent
 
 # Each room may import those of the lines above its own, and itself; not its neighbours of the same line.
 ROOMS = (
-    {"slicing.errors", "slicing.watch", "slicing.drawing"},
+    {"slicing.errors", "slicing.profiling", "slicing.drawing"},
     {"slicing.windows", "slicing.aggregates"},
-    {"slicing.emission"},
-    {"slicing.blocks"},
+    {"slicing.triggers"},
+    {"slicing.content"},
     {"slicing.assembly", "slicing.state"},
     {"slicing.engines"},
+    {"slicing.stages"},
     {"slicing.explain"},
     {"slicing.spark"},
     {"slicing.grouping", "slicing.timelines"},
     {"slicing.cli"},
     {"slicing.laws", "slicing", "slicing.__main__"},
 )
-# Inside `slicing.spark`; modules of a line may import each other.
-SPARK = (
-    {"slicing.spark", "slicing.spark.bytecode", "slicing.spark.settings"},
-    {"slicing.spark.requirements"},
-    {"slicing.spark.advice"},
-    {
-        "slicing.spark.columns",
-        "slicing.spark.flat",
-        "slicing.spark.metrics",
-        "slicing.spark.labels",
-    },
-    {"slicing.spark.late", "slicing.spark.names"},
-    {"slicing.spark.plausible", "slicing.spark.progress", "slicing.spark.preaggregate"},
-    {"slicing.spark.sub_sessions", "slicing.spark.strategy"},
-    {"slicing.spark.query"},
-    {"slicing.spark.spine"},
-    {"slicing.spark.kind"},
-    {"slicing.spark.counting", "slicing.spark.sessions", "slicing.spark.sliding", "slicing.spark.unbounded"},
-    {"slicing.spark.kinds"},
-    {"slicing.spark.resolve", "slicing.spark.output"},
-    {"slicing.spark.stream", "slicing.spark.bounded", "slicing.spark.replay"},
-    {"slicing.spark.features"},
-    {"slicing.spark.timers"},
-    {"slicing.spark.build"},
-)
+# Inside a room: a name is a module, or a folder with all that is in it. Names of a line may not import each other,
+# modules of one folder may.
+INSIDE = {
+    "slicing.windows": (
+        {"slicing.windows.time"},
+        {"slicing.windows.families"},
+        {"slicing.windows.picture", "slicing.windows.clock"},
+        {"slicing.windows.window"},
+        {
+            "slicing.windows.lookback",
+            "slicing.windows.session",
+            "slicing.windows.sets",
+            "slicing.windows.sliding",
+            "slicing.windows.unbounded",
+        },
+        {"slicing.windows.counting"},
+    ),
+    "slicing.assembly": (
+        {"slicing.assembly.results", "slicing.assembly.choice", "slicing.assembly.partitions"},
+        {"slicing.assembly.comparing", "slicing.assembly.trees", "slicing.assembly.ranges"},
+        {"slicing.assembly.assembling"},
+    ),
+    "slicing.state": (
+        {"slicing.state.store", "slicing.state.bucket_cache", "slicing.state.format"},
+        {"slicing.state.pages"},
+        {"slicing.state.lists", "slicing.state.slice_groups"},
+        {"slicing.state.ledger"},
+    ),
+    "slicing.engines": (
+        {
+            "slicing.engines.engine",
+            "slicing.engines.lateness",
+            "slicing.engines.dirty_set",
+            "slicing.engines.bounded",
+            "slicing.engines.features",
+        },
+        {
+            "slicing.engines.sliced",
+            "slicing.engines.sessions",
+            "slicing.engines.sliding",
+            "slicing.engines.counting",
+            "slicing.engines.unbounded",
+            "slicing.engines.eager",
+        },
+        {"slicing.engines.mixed", "slicing.engines.shared"},
+    ),
+    "slicing.stages": (
+        {"slicing.stages.labels", "slicing.stages.flat", "slicing.stages.metrics"},
+        {"slicing.stages.preaggregate", "slicing.stages.output"},
+        {"slicing.stages.sub_sessions", "slicing.stages.execution_plan"},
+        {"slicing.stages.support"},
+        {
+            "slicing.stages.sessions",
+            "slicing.stages.sliding",
+            "slicing.stages.counting",
+            "slicing.stages.unbounded",
+        },
+        {"slicing.stages.support_of"},
+        {"slicing.stages.local_runner"},
+    ),
+    "slicing.spark": (
+        {"slicing.spark.bytecode", "slicing.spark.settings", "slicing.spark.task"},
+        {"slicing.spark.requirements"},
+        {"slicing.spark.advice"},
+        {"slicing.spark.columns", "slicing.spark.labels"},
+        {"slicing.spark.late", "slicing.spark.names"},
+        {"slicing.spark.plausible", "slicing.spark.progress"},
+        {"slicing.spark.query"},
+        {"slicing.spark.spine", "slicing.spark.window_columns"},
+        {"slicing.spark.count_columns", "slicing.spark.session_columns", "slicing.spark.unbounded_columns"},
+        {"slicing.spark.columns_of"},
+        {"slicing.spark.resolve"},
+        {"slicing.spark.stream", "slicing.spark.bounded"},
+        {"slicing.spark.features"},
+        {"slicing.spark.profiling"},
+        {"slicing.spark.build"},
+    ),
+}
 ALONE = {
     "slicing.errors",
-    "slicing.watch",
+    "slicing.profiling",
     "slicing.laws",
     "slicing.grouping",
     "slicing.timelines",
@@ -59,11 +113,11 @@ ALONE = {
 }
 ON_SPARK = ("slicing.spark", "slicing.cli")
 COMBINATORS_MAY_IMPORT = {
-    "slicing.windows.durations",
+    "slicing.windows.time.durations",
     "slicing.aggregates.aggregate",
     "slicing.aggregates.fields",
-    "slicing.aggregates.guesses",
-    "slicing.blocks.hashing",
+    "slicing.aggregates.migration_hints",
+    "slicing.content.hashing",
     "slicing.errors",
 }
 
@@ -74,6 +128,14 @@ def module_name(path):
 
 
 FILES = {module_name(path): path for package in ("slicing", "combinators") for path in (ROOT / package).rglob("*.py")}
+
+
+# What a folder's `__init__` says is a paragraph; these three also give names.
+PARAGRAPHS = {name for name, path in FILES.items() if path.name == "__init__.py"} - {
+    "combinators",
+    "slicing",
+    "slicing.aggregates.tracing",
+}
 
 
 class _RunTime(ast.NodeTransformer):
@@ -140,21 +202,28 @@ def between(name, imported):
         return "no such room in ROOMS"
     if room(imported) != room(name):
         return None if to < here else f"{room(name)} must not import {room(imported)}"
-    if within(name, "slicing.spark"):
-        to, here = level(SPARK, imported), level(SPARK, name)
-        if to is None:
-            return "no such module in SPARK"
-        if to > here:
-            return f"line {here} of SPARK must not import line {to}"
-    return None
+    lines = INSIDE.get(room(name), ())
+    if not lines or imported == room(name) or name == room(name):
+        return None
+    if (there := place(lines, imported)) is None:
+        return f"{imported} has no place in INSIDE"
+    if there == (own := place(lines, name)):
+        return None
+    to, here = level(lines, there), level(lines, own)
+    return None if to < here else f"{own} must not import {there}"
+
+
+def place(lines, name):
+    """The name in `lines` that a module is, or is inside of, or None."""
+    return next((each for names in lines for each in names if within(name, each)), None)
 
 
 @pytest.mark.parametrize("name", sorted(FILES))
 def test_imports_point_down(name):
     if within(name, "slicing"):
         assert level(ROOMS, room(name)) is not None, f"{name} has no room: give it its place in ROOMS"
-    if within(name, "slicing.spark"):
-        assert level(SPARK, name) is not None, f"{name} has no place in SPARK: give it one"
+    if (lines := INSIDE.get(room(name))) and name != room(name):
+        assert place(lines, name), f"{name} has no place in INSIDE: give it one"
     faults = {imported: why for imported in imports_of(name) if (why := fault(name, imported))}
     assert not faults
 
@@ -168,13 +237,14 @@ def test_no_cycles():
 
 
 def test_every_file_is_seen():
-    assert {"slicing", "slicing.errors", "slicing.windows.slices", "slicing.spark.stream"} <= FILES.keys()
+    assert {"slicing", "slicing.errors", "slicing.windows.time.slices", "slicing.spark.stream"} <= FILES.keys()
 
 
 def test_every_place_has_its_files():
     there = {room(name) for name in FILES if within(name, "slicing")}
     assert set().union(*ROOMS) == there
-    assert set().union(*SPARK) == {name for name in FILES if within(name, "slicing.spark")}
+    for inside, lines in INSIDE.items():
+        assert set().union(*lines) == {place(lines, name) for name in FILES if within(name, inside) and name != inside}
 
 
 def test_the_wheel_has_every_package():
@@ -182,7 +252,7 @@ def test_the_wheel_has_every_package():
     assert sorted(packages) == sorted(name for name, path in FILES.items() if path.name == "__init__.py")
 
 
-@pytest.mark.parametrize("name", sorted(set().union(*ROOMS) - ALONE))
+@pytest.mark.parametrize("name", sorted(PARAGRAPHS))
 def test_a_room_begins_with_a_paragraph_and_no_code(name):
     (paragraph,) = ast.parse(FILES[name].read_text(encoding="utf-8")).body
     assert isinstance(paragraph, ast.Expr)
@@ -192,15 +262,20 @@ def test_a_room_begins_with_a_paragraph_and_no_code(name):
 @pytest.mark.parametrize(
     ("name", "imported"),
     [
-        ("slicing.errors", "slicing.windows.slices"),
-        ("slicing.windows.slices", "slicing.aggregates.fields"),
-        ("slicing.aggregates.laws", "slicing.windows.slices"),
+        ("slicing.errors", "slicing.windows.time.slices"),
+        ("slicing.windows.time.slices", "slicing.aggregates.fields"),
+        ("slicing.aggregates.laws", "slicing.windows.time.slices"),
         ("slicing.aggregates.aggregate", "slicing"),
         ("slicing.aggregates.laws", "slicing.spark.stream"),
-        ("slicing.assembly.picking", "slicing.state.pages"),
-        ("slicing.state.stripes", "slicing.assembly.results"),
-        ("slicing.blocks.block", "slicing.engines.bucket"),
-        ("slicing.engines.bucket", "slicing.explain.plan"),
+        ("slicing.assembly.ranges.point_lookups", "slicing.state.pages"),
+        ("slicing.state.slice_groups", "slicing.assembly.results"),
+        ("slicing.content.block", "slicing.engines.sliced.bucket"),
+        ("slicing.engines.sliced.bucket", "slicing.explain.plan"),
+        ("slicing.engines.sliced.bucket", "slicing.engines.eager.bucket"),
+        ("slicing.engines.lateness", "slicing.engines.sliced.slices"),
+        ("slicing.windows.time.edges", "slicing.windows.families.even"),
+        ("slicing.assembly.trees.nodes", "slicing.assembly.ranges.row_runs"),
+        ("slicing.stages.preaggregate", "pyspark"),
         ("slicing.spark.stream", "slicing.grouping"),
         ("slicing.spark.columns", "slicing.spark.query"),
         ("slicing.spark.stream", "slicing.spark.unknown"),
@@ -210,7 +285,7 @@ def test_a_room_begins_with_a_paragraph_and_no_code(name):
         ("slicing.grouping", "combinators"),
         ("slicing.spark.resolve", "combinators"),
         ("slicing.aggregates.laws", "slicing.unknown"),
-        ("combinators.sums", "slicing.blocks.block"),
+        ("combinators.sums", "slicing.content.block"),
         ("combinators.sums", "slicing.aggregates.laws"),
         ("combinators.sums", "slicing"),
         ("combinators.sums", "pyspark"),
@@ -225,12 +300,12 @@ def test_upward_imports_are_faults(name, imported):
     [
         ("slicing.aggregates.aggregate", "slicing.errors"),
         ("slicing.aggregates.aggregate", "slicing.aggregates.fields"),
-        ("slicing.engines.bucket", "slicing.assembly.matrix"),
-        ("slicing.engines.bucket", "slicing.state.pages"),
-        ("slicing.emission.lateness", "slicing.windows.slices"),
+        ("slicing.engines.sliced.bucket", "slicing.assembly.trees.matrix"),
+        ("slicing.engines.sliced.bucket", "slicing.state.pages"),
+        ("slicing.triggers.lateness", "slicing.windows.time.slices"),
         ("slicing.spark.stream", "pyspark.sql"),
         ("slicing.spark.stream", "slicing.spark.query"),
-        ("slicing.spark.stream", "slicing.engines.bucket"),
+        ("slicing.spark.stream", "slicing.engines.sliced.bucket"),
         ("slicing", "slicing.grouping"),
         ("slicing.__main__", "slicing.cli.main"),
         ("slicing.cli.job", "pyspark.sql"),

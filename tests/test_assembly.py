@@ -19,11 +19,11 @@ from oracle import (
 )
 
 from slicing.aggregates.aggregate import Aggregate, fieldwise
-from slicing.assembly import matrix
 from slicing.assembly.assembling import assemble
 from slicing.assembly.choice import choose, is_additive
-from slicing.blocks.block import Block
-from slicing.windows.slices import Slicing
+from slicing.assembly.trees import matrix
+from slicing.content.block import Block
+from slicing.windows.time.slices import Slicing
 
 ALL = cases(*CASES)
 TREES = {

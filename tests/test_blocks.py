@@ -17,11 +17,11 @@ from slicing.aggregates.kernel import locating
 from slicing.aggregates.kernels import kernel
 from slicing.assembly.assembling import assemble
 from slicing.assembly.results import Windows, show_window
-from slicing.blocks import folding, sizes
-from slicing.blocks.block import concat, empty, encode_keys, order
-from slicing.blocks.codec import decode, decode_text, encode, encode_text
-from slicing.blocks.folding import fold, from_records, regroup
-from slicing.engines.eager import all_windows
+from slicing.content import folding, sizes
+from slicing.content.block import concat, empty, encode_keys, order
+from slicing.content.codec import decode, decode_text, encode, encode_text
+from slicing.content.folding import fold, from_records, regroup
+from slicing.engines.eager.bucket import all_windows
 from slicing.errors import FunctionFailed, InvalidType
 
 HOUR = hopping(1)  # tumbling: a slice is a window, so that `results` shows blocks too

@@ -6,9 +6,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from slicing.blocks import hashing
-from slicing.blocks.hashing import _hashed_bytes
-from slicing.spark.labels import labels_of
+from slicing.content import hashing
+from slicing.content.hashing import _hashed_bytes
+from slicing.stages.labels import labels_of
 
 BASE = 0x9E3779B97F4A7C15
 

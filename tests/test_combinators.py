@@ -19,14 +19,15 @@ from oracle import FINGERPRINT, Case, Stream, block_of, evenly, hopping, moment,
 
 import combinators
 from combinators.catalogue import CATALOGUE, COMPOSED, MORE, sample_kinds, samples
-from slicing.aggregates import claims, laws
+from slicing.aggregates import law_checks as claims
+from slicing.aggregates import laws
 from slicing.aggregates.aggregate import EVENT_TIME, Bound
-from slicing.aggregates.claims import broken_law
+from slicing.aggregates.dry_run import _law_samples
 from slicing.aggregates.fields import FLOATS, INTEGERS, arrow_type, decimal_of, kind_of
 from slicing.aggregates.kernels import kernel
-from slicing.aggregates.trial import _law_samples
+from slicing.aggregates.law_checks import broken_law
 from slicing.assembly.assembling import assemble
-from slicing.engines.bucket import Bucket
+from slicing.engines.sliced.bucket import Bucket
 from slicing.errors import InvalidType, InvalidValue, ResultOverflow
 from slicing.state.store import MemoryStore
 

@@ -17,13 +17,13 @@ import pytest
 from pyspark.sql import Row
 
 from slicing import group_by, hopping, tumbling
-from slicing.cli import voice
+from slicing.cli import console as voice
 from slicing.cli.job import Tally, figures, keep_log, once
 from slicing.cli.main import main
+from slicing.cli.messages import worded
 from slicing.cli.parsing import format_of_input, parse
 from slicing.cli.results import result_of
 from slicing.cli.session import BATCH_BYTES, _local_options
-from slicing.cli.wording import worded
 from slicing.errors import InvalidType, InvalidValue, reason
 from slicing.spark.columns import kind_of_type
 from slicing.spark.progress import micro_batch

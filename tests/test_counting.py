@@ -18,15 +18,15 @@ from oracle import moment, results
 
 from slicing.aggregates.aggregate import Aggregate
 from slicing.aggregates.fields import Field, arrow_type
-from slicing.assembly import ranges
-from slicing.blocks.ordering import sorted_by
-from slicing.engines import counted
-from slicing.engines.counting import all_counted
+from slicing.assembly.ranges import row_runs as ranges
+from slicing.content.ordering import sorted_by
+from slicing.engines.counting import contents as counted
+from slicing.engines.counting.bucket import all_counted
 from slicing.errors import FunctionFailed, InvalidType, InvalidValue, StateMismatch
 from slicing.explain.costs import Cost
 from slicing.explain.counting import CountingPlan
-from slicing.state import memory
-from slicing.state.fingerprint import fingerprint_of
+from slicing.state import bucket_cache as memory
+from slicing.state.format.fingerprint import fingerprint_of
 from slicing.windows.counting import CountingFamily, counting
 from slicing.windows.sets import windows_of_call
 

@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 from oracle import CASES, FINGERPRINT, block_of, moment, records_of, results, shape_of
 
-from slicing.emission.emission import ON_CLOSE, early
-from slicing.engines.unbounded import UnboundedBucket
-from slicing.spark.kinds import kind_of_window
-from slicing.spark.strategy import Aggregation
-from slicing.state import memory
+from slicing.engines.unbounded.bucket import UnboundedBucket
+from slicing.stages.execution_plan import Aggregation
+from slicing.stages.support_of import support_of
+from slicing.state import bucket_cache as memory
 from slicing.state.store import MemoryStore
+from slicing.triggers.emission import ON_CLOSE, early
 from slicing.windows.counting import counting
 from slicing.windows.unbounded import unbounded
 
@@ -42,9 +42,7 @@ EXCEPTIONS = {
 def bucket_of(window, shape, store):
     if window == unbounded():
         return UnboundedBucket(shape, FINGERPRINT, store, early(records=2))
-    return (
-        kind_of_window(window).strategy(Aggregation(shape, ("runs",), ((0,),))).bucket(0, FINGERPRINT, store, ON_CLOSE)
-    )
+    return support_of(window).strategy(Aggregation(shape, ("runs",), ((0,),))).bucket(0, FINGERPRINT, store, ON_CLOSE)
 
 
 def fired(window, events):

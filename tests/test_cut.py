@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 
 from slicing.errors import InvalidValue
-from slicing.windows.cut import Cut
-from slicing.windows.edges import AFTER, BEFORE, Every, Listed
-from slicing.windows.local import Local
-from slicing.windows.own import YEAR_1, YEAR_9999, Own
-from slicing.windows.slices import Slicing
-from slicing.windows.specs import from_spec
-from slicing.windows.zones import Zone
+from slicing.windows.families.specs import from_spec
+from slicing.windows.time.cut import Cut
+from slicing.windows.time.edges import AFTER, BEFORE, Every, Listed
+from slicing.windows.time.local import Local
+from slicing.windows.time.own_edges import YEAR_1, YEAR_9999, Own
+from slicing.windows.time.slices import Slicing
+from slicing.windows.time.zones import Zone
 
 HOUR = 3_600_000_000
 DAY = 24 * HOUR

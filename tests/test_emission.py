@@ -33,18 +33,20 @@ from slicing.aggregates.aggregate import Aggregate, fieldwise
 from slicing.assembly.assembling import assemble
 from slicing.assembly.choice import choose
 from slicing.assembly.comparing import result_codes
-from slicing.assembly.picking import pick
-from slicing.blocks import block as blocks_block
-from slicing.blocks import marks as blocks_marks
-from slicing.blocks import sizes
-from slicing.emission.emission import TABLE, Emission, Every, Records, early, on_change, on_close, on_update
-from slicing.engines import latest
-from slicing.engines.pending import PENDING, Pending
+from slicing.assembly.ranges.point_lookups import pick
+from slicing.content import block as blocks_block
+from slicing.content import marks as blocks_marks
+from slicing.content import sizes
+from slicing.engines.dirty_set import PENDING, Pending
+from slicing.engines.sliced import latest
 from slicing.errors import InvalidType, InvalidValue
 from slicing.explain.costs import MERGING
-from slicing.state import lists, memory, pages, stripes
-from slicing.windows import slices as windows_slices
-from slicing.windows.slices import Slicing
+from slicing.state import bucket_cache as memory
+from slicing.state import lists, pages
+from slicing.state import slice_groups as stripes
+from slicing.triggers.emission import TABLE, Emission, Every, Records, early, on_change, on_close, on_update
+from slicing.windows.time import slices as windows_slices
+from slicing.windows.time.slices import Slicing
 
 EXACT = cases("sum", "rows", "highest", "most", "joined")
 CHANGING = cases("most", "parity")

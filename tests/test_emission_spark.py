@@ -34,7 +34,7 @@ from streams import (
 
 import combinators as C
 from slicing import InvalidType, InvalidValue, early, group_by, hopping, on_change, on_close, on_update, tumbling
-from slicing.windows.durations import microseconds
+from slicing.windows.time.durations import microseconds
 
 WINDOW = hopping("10 minutes", "2 minutes")
 DELAY, GRACE = "90 seconds", "4 minutes"

@@ -11,20 +11,14 @@ import numpy as np
 import pytest
 
 from slicing.errors import InvalidType, InvalidValue, SlicingError, StateMismatch
-from slicing.windows.by_edges import ByEdges, Shared
-from slicing.windows.cumulating import Cumulating
-from slicing.windows.cut import Cut
-from slicing.windows.durations import calendar_units
-from slicing.windows.edges import AFTER, BEFORE, Every
-from slicing.windows.even import Even
-from slicing.windows.family import repeats, slice_of, windows_of
-from slicing.windows.local import Local
-from slicing.windows.own import YEAR_1, YEAR_9999, Own
-from slicing.windows.several import several
-from slicing.windows.slices import Slicing
-from slicing.windows.specs import from_spec
-from slicing.windows.stepped import Stepped
-from slicing.windows.timed import (
+from slicing.windows.families.by_edges import ByEdges, Shared
+from slicing.windows.families.cumulating import Cumulating
+from slicing.windows.families.even import Even
+from slicing.windows.families.family import repeats, slice_of, windows_of
+from slicing.windows.families.several import several
+from slicing.windows.families.specs import from_spec
+from slicing.windows.families.stepped import Stepped
+from slicing.windows.families.timed import (
     by_edges,
     calendar_cumulating,
     calendar_hopping,
@@ -32,8 +26,14 @@ from slicing.windows.timed import (
     cumulating_family,
     hopping_family,
 )
+from slicing.windows.time.cut import Cut
+from slicing.windows.time.durations import calendar_units
+from slicing.windows.time.edges import AFTER, BEFORE, Every
+from slicing.windows.time.local import Local
+from slicing.windows.time.own_edges import YEAR_1, YEAR_9999, Own
+from slicing.windows.time.slices import Slicing
+from slicing.windows.time.zones import Zone
 from slicing.windows.window import hopping
-from slicing.windows.zones import Zone
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 MINUTE = 60 * 10**6

@@ -14,16 +14,16 @@ from slicing.aggregates.aggregate import Aggregate, fieldwise
 from slicing.aggregates.fields import Field
 from slicing.aggregates.kernels import kernel
 from slicing.assembly.choice import choose
-from slicing.assembly.segment_tree import SegmentTree
-from slicing.blocks.block import Shape, empty
+from slicing.assembly.ranges.segment_tree import SegmentTree
+from slicing.content.block import Shape, empty
 from slicing.engines import features as engine
 from slicing.engines.features import Instants, features
 from slicing.errors import FunctionFailed, InvalidType, InvalidValue
-from slicing.spark import preaggregate
 from slicing.spark.features import SPINE, Answer
-from slicing.spark.kinds import kind_of_window
 from slicing.spark.spine import ShipSpine
-from slicing.spark.strategy import Aggregation
+from slicing.stages import preaggregate
+from slicing.stages.execution_plan import Aggregation
+from slicing.stages.support_of import support_of
 from slicing.windows.lookback import lookbacks
 
 KEYS = [None, 0, 1, 2, 3, 7]
@@ -183,7 +183,7 @@ def test_stages_bring_every_row_of_the_spine_back_with_its_results(buckets, monk
     kernels = tuple(kernel(name, each.resolve(("bigint",) * len(each.columns))) for name, each in bound.items())
     shape = Shape(windows.family, (Field("k", "bigint"),), kernels)
     trees = tuple(choose(each, family) for family in windows.family.families for each in kernels)
-    chosen = kind_of_window(windows).strategy(Aggregation(shape, trees, ((), (0,), (0,), (0,)), judges=False))
+    chosen = support_of(windows).strategy(Aggregation(shape, trees, ((), (0,), (0,), (0,)), judges=False))
     assert chosen.sharing.is_any
     labels = tuple(range(buckets))
     times, keys, values = (list(column) for column in zip(*records, strict=True))

@@ -16,10 +16,10 @@ from streams import MINUTE, SECOND, START, brute, exact_differences, record, run
 import combinators as C
 from slicing import Aggregate, group_by
 from slicing import hopping as hopping_window
-from slicing.blocks.codec import decode
-from slicing.blocks.records import decode_records
-from slicing.spark import preaggregate
-from slicing.spark.preaggregate import PreAggregate, Ship
+from slicing.content.codec import decode
+from slicing.content.records import decode_records
+from slicing.stages import preaggregate
+from slicing.stages.preaggregate import PreAggregate, Ship
 
 WINDOW = hopping_window("60 seconds", "30 seconds")
 SHAPE = shape_of(hopping(60, 100), cases("sum"))

@@ -15,14 +15,14 @@ from test_state import WITH_ORDER, warm, watermark_of
 from combinators.catalogue import CATALOGUE, sample_kinds
 from slicing.aggregates.aggregate import Aggregate
 from slicing.aggregates.kernels import kernel
-from slicing.blocks import block
-from slicing.blocks.packing import sealed, unsealed
+from slicing.content import block
+from slicing.content.packing import sealed, unsealed
 from slicing.errors import InvalidType, StateMismatch
-from slicing.state import stripes
-from slicing.state.fingerprint import Fingerprint, fingerprint_of
-from slicing.state.header import Header, Stripe, Walk, from_runs, to_runs
-from slicing.state.stripes import page_stripe
-from slicing.windows.slices import Slicing
+from slicing.state import slice_groups as stripes
+from slicing.state.format.fingerprint import Fingerprint, fingerprint_of
+from slicing.state.format.header import Header, Stripe, Walk, from_runs, to_runs
+from slicing.state.slice_groups import page_stripe
+from slicing.windows.time.slices import Slicing
 
 
 def rewritten(text, change):

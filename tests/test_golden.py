@@ -8,9 +8,9 @@ import pyarrow as pa
 import pytest
 from golden.make import SCENARIOS, fingerprint_of, load, stream_of
 
-from slicing.blocks.codec import encode
-from slicing.blocks.packing import from_text, is_sealed, unsealed
-from slicing.state.header import FORMAT, OLDER
+from slicing.content.codec import encode
+from slicing.content.packing import from_text, is_sealed, unsealed
+from slicing.state.format.header import FORMAT, OLDER
 from slicing.state.pages import Pages
 
 STREAMS = load("streams")

@@ -5,7 +5,7 @@ import tarfile
 
 from golden.checkpoint import FILES, HERE, SEEN, expected, query, ran, write
 
-from slicing.state.header import FORMAT
+from slicing.state.format.header import FORMAT
 
 
 def test_a_checkpoint_of_format_6_goes_on(spark, tmp_path):

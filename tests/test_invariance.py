@@ -26,7 +26,8 @@ from streams import (
 )
 
 from slicing import Aggregate, group_by, hopping
-from slicing.spark.labels import labels, labels_of
+from slicing.spark.labels import labels
+from slicing.stages.labels import labels_of
 
 WINDOW = hopping("30 minutes", "2 minutes", "-30 seconds")
 PARTITIONS = "spark.sql.shuffle.partitions"

@@ -15,18 +15,18 @@ from oracle import CASES, FINGERPRINT, assert_right, block_of, moment, results, 
 
 from slicing.assembly.assembling import assemble, without_repeats
 from slicing.assembly.choice import choose
-from slicing.blocks.folding import fold
-from slicing.emission.emission import ON_CLOSE, on_change, on_update
-from slicing.engines.bucket import Bucket
+from slicing.content.folding import fold
+from slicing.engines.sliced.bucket import Bucket
 from slicing.state.store import MemoryStore
-from slicing.windows.by_edges import ByEdges, Shared
-from slicing.windows.cumulating import Cumulating
-from slicing.windows.cut import Cut
-from slicing.windows.edges import Every, Listed
-from slicing.windows.even import Even
-from slicing.windows.local import Local
-from slicing.windows.stepped import Stepped
-from slicing.windows.zones import Zone
+from slicing.triggers.emission import ON_CLOSE, on_change, on_update
+from slicing.windows.families.by_edges import ByEdges, Shared
+from slicing.windows.families.cumulating import Cumulating
+from slicing.windows.families.even import Even
+from slicing.windows.families.stepped import Stepped
+from slicing.windows.time.cut import Cut
+from slicing.windows.time.edges import Every, Listed
+from slicing.windows.time.local import Local
+from slicing.windows.time.zones import Zone
 
 MS, HOUR = 10**3, 3600 * 10**6
 

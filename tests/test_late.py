@@ -11,15 +11,15 @@ from test_state import random_records, random_slicing
 from slicing import tumbling
 from slicing.aggregates.aggregate import Aggregate
 from slicing.assembly.choice import EAGER
-from slicing.blocks.codec import decode, encode
-from slicing.blocks.folding import fold
-from slicing.blocks.records import Records, decode_records, encode_records
-from slicing.emission.emission import on_close
-from slicing.engines.eager import EagerBucket
-from slicing.spark.kinds import kind_of_window
-from slicing.spark.strategy import Aggregation
-from slicing.state.header import Stripe
-from slicing.windows.slices import Slicing
+from slicing.content.codec import decode, encode
+from slicing.content.folding import fold
+from slicing.content.records import Records, decode_records, encode_records
+from slicing.engines.eager.bucket import EagerBucket
+from slicing.stages.execution_plan import Aggregation
+from slicing.stages.support_of import support_of
+from slicing.state.format.header import Stripe
+from slicing.triggers.emission import on_close
+from slicing.windows.time.slices import Slicing
 
 COMMUTATIVE = cases("sum", "rows", "floats", "variance", "highest")
 SQUARES = Case(Aggregate(lambda: 0, lambda acc, v: acc + v * v), lambda values: sum(v * v for v in values))
@@ -59,7 +59,7 @@ def arguments(stream):
 
 def chosen_strategy(stream):
     trees = (EAGER,) * len(stream.cases) if isinstance(stream, EagerStream) else tuple(stream.trees)
-    return kind_of_window(tumbling("1 second")).strategy(Aggregation(stream.shape, trees, arguments(stream)))
+    return support_of(tumbling("1 second")).strategy(Aggregation(stream.shape, trees, arguments(stream)))
 
 
 def rows_of(stream, block):

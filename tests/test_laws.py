@@ -12,12 +12,13 @@ import pyarrow as pa
 import pytest
 
 from slicing import group_by, tumbling
-from slicing.aggregates import claims, laws
+from slicing.aggregates import law_checks as claims
+from slicing.aggregates import laws
 from slicing.aggregates.aggregate import EVENT_TIME, Aggregate, Bound, fieldwise
-from slicing.aggregates.claims import MOST_CALLS, broken_law
+from slicing.aggregates.dry_run import _law_samples, trial
 from slicing.aggregates.fields import arrow_type
 from slicing.aggregates.kernels import kernel
-from slicing.aggregates.trial import _law_samples, trial
+from slicing.aggregates.law_checks import MOST_CALLS, broken_law
 from slicing.errors import InvalidType, InvalidValue
 
 NUMBERS = [0, 1, 2, -3, 7, 2**40]

@@ -19,23 +19,24 @@ from oracle import FINGERPRINT, Case, EmittingStream, block_of, cases, evenly, h
 
 from slicing import early, on_change, on_close, on_update
 from slicing.aggregates.aggregate import Aggregate
-from slicing.assembly import matrix, portions
+from slicing.assembly import partitions as portions
 from slicing.assembly.assembling import assemble
-from slicing.assembly.portions import InOrder
-from slicing.blocks import codec
-from slicing.blocks import sizes as blocks_sizes
-from slicing.blocks.folding import fold, from_records
-from slicing.blocks.sizes import memory, parts
-from slicing.emission.emission import NEWEST
-from slicing.engines import closing
-from slicing.engines import slices as engines_slices
-from slicing.engines.bucket import Bucket
+from slicing.assembly.partitions import InOrder
+from slicing.assembly.trees import matrix
+from slicing.content import codec
+from slicing.content import sizes as blocks_sizes
+from slicing.content.folding import fold, from_records
+from slicing.content.sizes import memory, parts
+from slicing.engines.sliced import closing
+from slicing.engines.sliced import slices as engines_slices
+from slicing.engines.sliced.bucket import Bucket
 from slicing.errors import TooLarge
-from slicing.spark import output, preaggregate
-from slicing.state import memory as state_memory
-from slicing.state import stripes
+from slicing.stages import output, preaggregate
+from slicing.state import bucket_cache as state_memory
+from slicing.state import slice_groups as stripes
 from slicing.state.store import MemoryStore
-from slicing.windows.slices import Slicing
+from slicing.triggers.emission import NEWEST
+from slicing.windows.time.slices import Slicing
 
 SOURCES = cases("rows", "floats", "highest", "joined")
 
@@ -292,12 +293,13 @@ import resource, sys, tempfile
 import numpy as np, pyarrow as pa
 from oracle import FINGERPRINT, cases, hopping, moment, shape_of
 from slicing import on_change, on_close, on_update
-from slicing.assembly import matrix, portions
-from slicing.blocks import sizes
-from slicing.engines import closing
-from slicing.state import memory
-from slicing.blocks.block import Block
-from slicing.engines.bucket import Bucket
+from slicing.assembly.trees import matrix
+from slicing.assembly import partitions as portions
+from slicing.content import sizes
+from slicing.engines.sliced import closing
+from slicing.state import bucket_cache as memory
+from slicing.content.block import Block
+from slicing.engines.sliced.bucket import Bucket
 from test_memory import DiskStore
 
 emission, tree, keys, n, ahead, bound = eval(sys.argv[1]), *sys.argv[2:3], *map(int, sys.argv[3:7])

@@ -12,8 +12,8 @@ from slicing import Aggregate, FunctionFailed, InvalidValue, StateMismatch, grou
 from slicing import hopping as hopping_of
 from slicing.explain.costs import Cost
 from slicing.spark.stream import fingerprint
-from slicing.state import memory
-from slicing.state.header import Header, Walk
+from slicing.state import bucket_cache as memory
+from slicing.state.format.header import Header, Walk
 
 BALANCE = Aggregate(lambda: 0, lambda acc, v: max(0, acc + v - 10))
 """What a record does depends on all records before it, in the order in which they arrive."""

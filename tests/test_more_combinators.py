@@ -30,19 +30,20 @@ import combinators as C
 from combinators._tables import Tables
 from combinators.catalogue import CATALOGUE, COMPOSED, MORE, sample_kinds, samples
 from combinators.frequent import _by_count
-from slicing.aggregates import claims, laws
+from slicing.aggregates import law_checks as claims
+from slicing.aggregates import laws
 from slicing.aggregates.aggregate import EVENT_TIME, Bound, Struct
-from slicing.aggregates.claims import broken_law
+from slicing.aggregates.dry_run import _law_samples
 from slicing.aggregates.fields import arrow_type
 from slicing.aggregates.kernels import kernel
-from slicing.aggregates.trial import _law_samples
+from slicing.aggregates.law_checks import broken_law
 from slicing.assembly.assembling import assemble
 from slicing.assembly.choice import choose
-from slicing.blocks.folding import fold_arrays
-from slicing.emission.emission import early, on_change, on_close, on_update
-from slicing.engines.bucket import Bucket
+from slicing.content.folding import fold_arrays
+from slicing.engines.sliced.bucket import Bucket
 from slicing.errors import InvalidType, InvalidValue, MissingRequirement, RowFailure, TooLarge
 from slicing.state.store import MemoryStore
+from slicing.triggers.emission import early, on_change, on_close, on_update
 
 CASES = [
     pytest.param(entry, kind, id=f"{entry.name}-{kind}")

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from slicing.blocks.packing import from_text, pack, to_text, unpack
+from slicing.content.packing import from_text, pack, to_text, unpack
 
 LEAST, MOST = -(2**63), 2**63 - 1
 COLUMNS = {

@@ -6,13 +6,13 @@ from oracle import EmittingStream, assert_right, block_of, brute_force, cases, h
 
 from slicing.assembly.assembling import assemble
 from slicing.assembly.choice import choose
-from slicing.assembly.picking import pick
-from slicing.blocks.block import order
-from slicing.blocks.codec import decode, encode
-from slicing.blocks.folding import fold
-from slicing.blocks.pairs import Pairs
-from slicing.emission.emission import on_change, on_close, on_update
-from slicing.engines.touching import as_before
+from slicing.assembly.ranges.point_lookups import pick
+from slicing.content.block import order
+from slicing.content.codec import decode, encode
+from slicing.content.folding import fold
+from slicing.content.pairs import Pairs
+from slicing.engines.sliced.touching import as_before
+from slicing.triggers.emission import on_change, on_close, on_update
 
 NOW, YEAR_9999, FAR = 1_790_000_000_000_000, 253_370_764_800_000_000, 1 << 62
 KEYS = 80  # times the microseconds up to then: 2e19

@@ -7,17 +7,17 @@ import pytest
 
 import combinators as C
 from slicing import Aggregate, hopping, tumbling, unbounded
+from slicing.aggregates.dry_run import trial
 from slicing.aggregates.fields import Field
 from slicing.aggregates.kernels import kernel
 from slicing.aggregates.sharing import sharing
-from slicing.aggregates.trial import trial
 from slicing.assembly.choice import choose
-from slicing.blocks.block import Shape
-from slicing.emission.emission import early, on_update
+from slicing.content.block import Shape
 from slicing.explain.costs import Cost, Costs
 from slicing.explain.plan import Plan
 from slicing.explain.unbounded import TotalsPlan
-from slicing.windows.family import RUNS
+from slicing.triggers.emission import early, on_update
+from slicing.windows.families.family import RUNS
 
 HOUR = hopping("1 hour", "1 minute")
 ADDED = Aggregate(lambda: (0, 0), lambda acc, v: (acc[0] + 1, acc[1] + v), lambda a, b: (a[0] + b[0], a[1] + b[1]))

@@ -15,7 +15,7 @@ from streams import SECOND, START, record, source, table, write
 import combinators as C
 from benchmarks import demo
 from slicing import ProgressListener, group_by, hopping
-from slicing.cli.working import Work, shown
+from slicing.cli.progress import Work, shown
 from slicing.drawing.terminal import Display
 from slicing.spark.progress import duration, micro_batch, panel, size
 

@@ -8,11 +8,11 @@ import pytest
 from oracle import FINGERPRINT, block_of, cases, hopping, moment, shape_of
 
 from slicing.assembly.choice import choose
-from slicing.blocks.codec import decode, encode
-from slicing.emission.emission import on_update
-from slicing.engines.bucket import Bucket
-from slicing.state import memory
+from slicing.content.codec import decode, encode
+from slicing.engines.sliced.bucket import Bucket
+from slicing.state import bucket_cache as memory
 from slicing.state.store import MemoryStore
+from slicing.triggers.emission import on_update
 
 SLICES, KEYS = 4, 400
 

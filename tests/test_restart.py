@@ -64,7 +64,7 @@ from slicing import (
     session,
     sliding,
 )
-from slicing.emission.emission import ON_CLOSE
+from slicing.triggers.emission import ON_CLOSE
 
 FILES = 10
 TIME = "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX"

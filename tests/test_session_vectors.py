@@ -13,16 +13,16 @@ import pytest
 from oracle import FINGERPRINT, moment, shape_of
 from test_vectors import AGGREGATES, NEWEST, TRIGGER, Case
 
-from slicing.assembly.merging import chains
-from slicing.blocks.block import encode_keys
-from slicing.emission.emission import on_close, on_update
-from slicing.engines.sessions import SessionBucket
+from slicing.assembly.ranges.merging import chains
+from slicing.content.block import encode_keys
+from slicing.engines.sessions.bucket import SessionBucket
 from slicing.errors import InvalidValue
-from slicing.spark.kinds import kind_of_window
-from slicing.spark.preaggregate import Refused
-from slicing.spark.strategy import Aggregation
-from slicing.state import memory
+from slicing.stages.execution_plan import Aggregation
+from slicing.stages.preaggregate import Refused
+from slicing.stages.support_of import support_of
+from slicing.state import bucket_cache as memory
 from slicing.state.store import MemoryStore
+from slicing.triggers.emission import on_close, on_update
 from slicing.windows.session import session
 
 FILES = sorted((Path(__file__).parent / "vectors" / "sessions").glob("*.json"))
@@ -57,7 +57,7 @@ class Replayed:
         name = {"pass_through": "sum"}.get(case["aggregate"], case["aggregate"])  # of one record that is the same
         self.cases = [Case(AGGREGATES[name], None), NEWEST]
         self.shape = shape_of(self.window.family, self.cases, ("string",))
-        self.strategy = kind_of_window(self.window).strategy(Aggregation(self.shape, ("merging",) * 2, ((0,), (-1,))))
+        self.strategy = support_of(self.window).strategy(Aggregation(self.shape, ("merging",) * 2, ((0,), (-1,))))
         self.store, self.late = MemoryStore(), 0
 
     def gap_of(self, event):

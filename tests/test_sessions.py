@@ -12,15 +12,15 @@ from oracle import CASES, CountingStore, moment, shape_of
 from sessions import Model, World, stream
 
 from slicing import group_by, tumbling
-from slicing.emission.emission import ON_CLOSE, early, on_change, on_close, on_update
-from slicing.engines.sessions import SessionBucket, all_sessions
+from slicing.engines.sessions.bucket import SessionBucket, all_sessions
 from slicing.errors import InvalidType, InvalidValue, StateMismatch
 from slicing.explain.sessions import SessionPlan
-from slicing.spark.kinds import kind_of_window
-from slicing.spark.preaggregate import Refused
-from slicing.spark.strategy import Aggregation, not_before
-from slicing.state import memory
-from slicing.state.fingerprint import fingerprint_of
+from slicing.stages.execution_plan import Aggregation, not_before
+from slicing.stages.preaggregate import Refused
+from slicing.stages.support_of import support_of
+from slicing.state import bucket_cache as memory
+from slicing.state.format.fingerprint import fingerprint_of
+from slicing.triggers.emission import ON_CLOSE, early, on_change, on_close, on_update
 from slicing.windows.session import session
 
 EMISSIONS = [
@@ -250,7 +250,7 @@ def test_bounded_input_has_the_sessions_of_all_records(names):
     world = World(session(gap_column="gap"), names=names)
     records = [r for records, _ in stream(rng, 40, start=-300_000) for r in records]
     records = [(time, key, value, [1, 3000, 10_000][time // 2500 % 3]) for time, key, value, _ in records]
-    chosen = kind_of_window(world.window).strategy(
+    chosen = support_of(world.window).strategy(
         Aggregation(world.shape, world.strategy.trees, world.strategy.arguments, judges=False)
     )
     assert chosen.merges is ("joined" not in names)
@@ -353,10 +353,11 @@ class Frame:
 
 def test_calls_that_mean_nothing_are_refused():
     types = pytest.importorskip("pyspark.sql.types")
+    from slicing.spark.columns_of import columns_of
     from slicing.spark.names import Names
 
     def check(frame, window, *call):
-        kind_of_window(window).named(Names(frame)).check(*call, frame.isStreaming)
+        support_of(columns_of(window).resolved(Names(frame))).check(*call, frame.isStreaming)
 
     hour, gaps = session("1 hour"), session(gap_column="gap")
     frame = Frame(gap=types.DayTimeIntervalType, n=types.LongType, x=types.DoubleType)

@@ -28,10 +28,10 @@ from streams import (
 
 import combinators as C
 from slicing import early, group_by, late_partials, late_records, on_update, processing_time, results, session
-from slicing.emission.emission import on_close
 from slicing.errors import InvalidValue
-from slicing.spark.kinds import kind_of_window
+from slicing.spark.columns_of import columns_of
 from slicing.spark.names import Names
+from slicing.triggers.emission import on_close
 
 LOCAL_MERGE = "spark.sql.streaming.sessionWindow.merge.sessions.in.local.partition"
 EXACT_ROWS = (*EXACT, "window")
@@ -110,8 +110,8 @@ def test_bounded_sessions_are_those_of_spark(spark, files, column):
 def test_a_checkpoint_knows_its_gaps_however_they_are_spelled(spark):
     frame = spark.sql("select interval '1' second as gap, named_struct('Gap', 7L, 'n', 1) as own")
     for given, name in [("GAP", "gap"), ("OWN.gap", "own.Gap"), ("own.Gap", "own.Gap")]:
-        kind = kind_of_window(session(gap_column=given)).named(Names(frame))
-        assert kind.window == session(gap_column=name)
+        found = columns_of(session(gap_column=given)).resolved(Names(frame))
+        assert found == session(gap_column=name)
     with pytest.raises(InvalidValue, match=r"`own.gape` cannot be computed"):
         Names(frame).named("own.gape", "gap column")
     with pytest.raises(

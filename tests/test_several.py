@@ -15,27 +15,27 @@ import pytest
 from oracle import CASES, FINGERPRINT, block_of, columns_of, moment, shape_of
 
 from slicing.assembly.choice import choose
-from slicing.blocks.block import concat
-from slicing.blocks.folding import fold
-from slicing.blocks.marks import of_keys
-from slicing.emission.emission import early, on_change, on_close, on_update
+from slicing.content.block import concat
+from slicing.content.folding import fold
+from slicing.content.marks import of_keys
 from slicing.engines.bounded import all_frames
-from slicing.engines.bucket import Bucket
+from slicing.engines.sliced.bucket import Bucket
 from slicing.errors import InvalidType, InvalidValue
 from slicing.grouping import group_by
-from slicing.state import stripes
+from slicing.state import slice_groups as stripes
 from slicing.state.lists import Nodes
 from slicing.state.store import MemoryStore
-from slicing.windows.by_edges import ByEdges
-from slicing.windows.cumulating import Cumulating
-from slicing.windows.edges import Every, Listed
-from slicing.windows.even import Even
-from slicing.windows.local import Local
+from slicing.triggers.emission import early, on_change, on_close, on_update
+from slicing.windows.families.by_edges import ByEdges
+from slicing.windows.families.cumulating import Cumulating
+from slicing.windows.families.even import Even
+from slicing.windows.families.several import several
+from slicing.windows.families.stepped import Stepped
 from slicing.windows.sets import windows_of_call
-from slicing.windows.several import several
-from slicing.windows.stepped import Stepped
+from slicing.windows.time.edges import Every, Listed
+from slicing.windows.time.local import Local
+from slicing.windows.time.zones import Zone
 from slicing.windows.window import cumulating, hopping, tumbling
-from slicing.windows.zones import Zone
 
 MS, HOUR = 1000, 3600 * 10**6
 

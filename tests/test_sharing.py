@@ -11,11 +11,11 @@ import combinators as C
 from slicing import Aggregate
 from slicing.aggregates.kernels import kernel
 from slicing.aggregates.sharing import sharing
-from slicing.emission.emission import early, on_change, on_close, on_update
-from slicing.engines.bucket import Bucket
 from slicing.engines.shared import SharedBucket, UnsharedBucket
+from slicing.engines.sliced.bucket import Bucket
 from slicing.errors import StateMismatch
-from slicing.spark.strategy import Shared
+from slicing.stages.execution_plan import Shared
+from slicing.triggers.emission import early, on_change, on_close, on_update
 
 EVERYTHING = {
     **five(),

@@ -18,22 +18,22 @@ from slicing import cumulating, hopping, sliding, tumbling, unbounded
 from slicing.aggregates.fields import Field, arrow_type
 from slicing.aggregates.kernels import kernel
 from slicing.assembly.choice import EAGER, choose
-from slicing.blocks.block import Shape
-from slicing.blocks.codec import encode
-from slicing.blocks.records import Records
-from slicing.emission.emission import early, on_change, on_close, on_update
+from slicing.content.block import Shape
+from slicing.content.codec import encode
+from slicing.content.records import Records
 from slicing.engines.shared import SharedBucket, UnsharedBucket
 from slicing.errors import StateMismatch
 from slicing.explain.plan import Plan
 from slicing.explain.sliding import SlidingPlan
-from slicing.spark.kinds import kind_of_window
-from slicing.spark.output import flat_late_partials, flat_windows
-from slicing.spark.sliding import Placed, SharedPlaced
-from slicing.spark.strategy import Aggregation, Mixed, Shared, Sliced, not_before
-from slicing.spark.unbounded import Totals
-from slicing.state import memory
-from slicing.state.fingerprint import PARTIALS, fingerprint_of
+from slicing.stages.execution_plan import Aggregation, Mixed, Shared, Sliced, not_before
+from slicing.stages.output import flat_late_partials, flat_windows
+from slicing.stages.sliding import Placed, SharedPlaced
+from slicing.stages.support_of import support_of
+from slicing.stages.unbounded import Totals
+from slicing.state import bucket_cache as memory
+from slicing.state.format.fingerprint import PARTIALS, fingerprint_of
 from slicing.state.store import MemoryStore
+from slicing.triggers.emission import early, on_change, on_close, on_update
 from slicing.windows.sets import windows_of_call
 
 SHORT, LONG = hopping("3 seconds", "1 second"), hopping("20 seconds", "1 second")
@@ -76,7 +76,7 @@ class Windowed(Line):
         )
         shape = Shape(windows.family, (Field("key", "bigint"),), kernels)
         trees = tuple(choose(each, family) for family in windows.family.families for each in kernels)
-        made = kind_of_window(windows).strategy(Aggregation(shape, trees, arguments))
+        made = support_of(windows).strategy(Aggregation(shape, trees, arguments))
         if plain and isinstance(made, SharedPlaced):
             made = Placed(shape, trees, arguments)
         elif plain and not isinstance(made, Totals):

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from slicing.windows.slices import Slicing
+from slicing.windows.time.slices import Slicing
 
 SMALL = [
     Slicing(size, advance, offset) for size in range(1, 9) for advance in range(1, 9) for offset in (-13, -1, 0, 5)

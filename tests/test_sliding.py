@@ -12,13 +12,13 @@ from oracle import CASES, Case, CountingStore, block_of, moment, seeds, shape_of
 from sliding import World, stream, windows_of
 
 from slicing import Aggregate, group_by, tumbling
-from slicing.assembly import places
-from slicing.emission.emission import ON_CLOSE, early, on_change, on_close, on_update
-from slicing.engines.sliding import INSTANTS, SlidingBucket
+from slicing.assembly.ranges import window_references as places
+from slicing.engines.sliding.bucket import INSTANTS, SlidingBucket
 from slicing.errors import InvalidType, InvalidValue, StateMismatch
 from slicing.explain.sliding import SlidingPlan
-from slicing.spark.strategy import not_before
-from slicing.state.fingerprint import fingerprint_of
+from slicing.stages.execution_plan import not_before
+from slicing.state.format.fingerprint import fingerprint_of
+from slicing.triggers.emission import ON_CLOSE, early, on_change, on_close, on_update
 from slicing.windows.sliding import sliding
 
 EMISSIONS = [
@@ -307,11 +307,11 @@ def test_few_combines_for_a_window():
     ],
 )
 def test_what_has_no_meaning_is_refused(tree, emission, words):
-    from slicing.spark.kinds import kind_of_window
+    from slicing.stages.support_of import support_of
 
     with pytest.raises(InvalidValue, match=words):
-        kind_of_window(sliding("1 second")).check(tree, False, emission, True)
-    kind_of_window(sliding("1 second")).check("auto", True, on_update(latest_only=True), True)
+        support_of(sliding("1 second")).check(tree, False, emission, True)
+    support_of(sliding("1 second")).check("auto", True, on_update(latest_only=True), True)
     with pytest.raises(InvalidValue, match="shares no slices with other windows, as records decide which"):
         group_by(None).window(sliding("1 second"), tumbling("1 minute"), time="ts")
 

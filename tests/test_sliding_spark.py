@@ -28,7 +28,7 @@ from streams import (
 
 import combinators as C
 from slicing import group_by, late_records, on_update, processing_time, results, sliding
-from slicing.emission.emission import on_close
+from slicing.triggers.emission import on_close
 
 RESULTS = {"records": C.count(), "total": C.sum("n"), "newest": C.last("n")}
 

@@ -16,13 +16,13 @@ from oracle import FINGERPRINT, moment, shape_of
 from test_vectors import AGGREGATES, NEWEST, Case, text
 
 from slicing.aggregates.aggregate import Aggregate
-from slicing.emission.emission import on_close, on_update
-from slicing.engines.sliding import SlidingBucket
-from slicing.spark.kinds import kind_of_window
-from slicing.spark.preaggregate import Refused
-from slicing.spark.strategy import Aggregation
-from slicing.state import memory
+from slicing.engines.sliding.bucket import SlidingBucket
+from slicing.stages.execution_plan import Aggregation
+from slicing.stages.preaggregate import Refused
+from slicing.stages.support_of import support_of
+from slicing.state import bucket_cache as memory
 from slicing.state.store import MemoryStore
+from slicing.triggers.emission import on_close, on_update
 from slicing.windows.sliding import sliding
 
 FILES = sorted((Path(__file__).parent / "vectors" / "sliding").glob("*.json"))
@@ -50,7 +50,7 @@ class Replayed:
         self.window = sliding(f"{self.difference} milliseconds")
         self.cases = [Case((AGGREGATES | MORE)[case["aggregate"]], None), NEWEST]
         self.shape = shape_of(self.window.family, self.cases, ("string",))
-        self.strategy = kind_of_window(self.window).strategy(Aggregation(self.shape, ("places",) * 2, ((0,), (-1,))))
+        self.strategy = support_of(self.window).strategy(Aggregation(self.shape, ("places",) * 2, ((0,), (-1,))))
         self.grace, self.store, self.late, self.watermark = case["window"]["grace"], MemoryStore(), 0, 0
 
     def step(self, event):

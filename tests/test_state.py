@@ -12,14 +12,15 @@ import pytest
 from oracle import CASES, Case, Stream, block_of, cases, evenly, hopping, moment, results, seeds, shape_of
 
 from slicing.aggregates.aggregate import Aggregate
-from slicing.assembly import nodes, three_layer
 from slicing.assembly.assembling import assemble
 from slicing.assembly.choice import FEW_SLICES
-from slicing.blocks import sizes as blocks_sizes
-from slicing.engines import closing
+from slicing.assembly.trees import nodes, three_layer
+from slicing.content import sizes as blocks_sizes
+from slicing.engines.sliced import closing
 from slicing.errors import FunctionFailed, InvalidType, StateMismatch
-from slicing.state import pages, stripes
-from slicing.windows.slices import Slicing
+from slicing.state import pages
+from slicing.state import slice_groups as stripes
+from slicing.windows.time.slices import Slicing
 
 COMMUTATIVE = cases("sum", "rows", "floats", "variance", "highest")
 WITH_ORDER = cases(*CASES)

@@ -9,11 +9,11 @@ import pytest
 from oracle import FINGERPRINT, CountingStore, cases, hopping, moment, shape_of
 
 from slicing.assembly.choice import choose
-from slicing.blocks.block import encode_keys
-from slicing.blocks.codec import decode_text, encode_text
-from slicing.blocks.folding import from_records
-from slicing.blocks.packing import unsealed
-from slicing.engines.bucket import Bucket
+from slicing.content.block import encode_keys
+from slicing.content.codec import decode_text, encode_text
+from slicing.content.folding import from_records
+from slicing.content.packing import unsealed
+from slicing.engines.sliced.bucket import Bucket
 
 LATE = 0.05
 KEYS = 200

@@ -32,7 +32,7 @@ from streams import (
 
 import combinators as C
 from slicing import Aggregate, Hopping, group_by, hopping, tumbling
-from slicing.spark.labels import labels_of
+from slicing.stages.labels import labels_of
 
 
 @dataclass(frozen=True)

@@ -7,10 +7,10 @@ from streams import SECOND, START, record, source, table, write
 
 import combinators as C
 from slicing import group_by, hopping, on_close
-from slicing import watch as module
-from slicing.spark.metrics import COUNTERS, TIMERS
+from slicing import profiling as module
+from slicing.profiling import ASSEMBLE, COMBINE, ENCODE, Stopwatch, of_stage, watched
 from slicing.spark.progress import micro_batch
-from slicing.watch import ASSEMBLE, COMBINE, ENCODE, Stopwatch, of_stage, watched
+from slicing.stages.metrics import COUNTERS, TIMERS
 
 
 @pytest.fixture

@@ -17,6 +17,7 @@ from pyspark import cloudpickle
 
 from slicing import Aggregate, traced
 from slicing.aggregates import kernels
+from slicing.aggregates.dry_run import trial
 from slicing.aggregates.fields import Field, arrow_type
 from slicing.aggregates.rows import RowsKernel
 from slicing.aggregates.tracing import verify
@@ -24,13 +25,12 @@ from slicing.aggregates.tracing.exact import Calculation
 from slicing.aggregates.tracing.formulas import TYPES
 from slicing.aggregates.tracing.kernel import TracedKernel
 from slicing.aggregates.tracing.showing import NAMES, by_rows, mode
-from slicing.aggregates.trial import trial
 from slicing.assembly.choice import choose
-from slicing.blocks.block import Shape, encode_keys
-from slicing.blocks.codec import decode, encode
-from slicing.blocks.folding import fold, from_records
+from slicing.content.block import Shape, encode_keys
+from slicing.content.codec import decode, encode
+from slicing.content.folding import fold, from_records
 from slicing.engines.bounded import all_frames
-from slicing.engines.bucket import Bucket
+from slicing.engines.sliced.bucket import Bucket
 from slicing.errors import FunctionFailed, InvalidType, InvalidValue
 from slicing.state.store import MemoryStore
 from tests.oracle import FINGERPRINT, hopping, moment, results, windows_of

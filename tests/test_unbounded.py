@@ -10,22 +10,22 @@ from oracle import CASES, FINGERPRINT, block_of, moment, results, shape_of
 from slicing import processing_time, unbounded
 from slicing.aggregates.aggregate import Aggregate
 from slicing.assembly.choice import choose
-from slicing.blocks.folding import fold
-from slicing.emission.emission import early, on_close, on_update
+from slicing.content.folding import fold
 from slicing.engines.bounded import all_frames
-from slicing.engines.bucket import Bucket
-from slicing.engines.unbounded import TOTALS, UnboundedBucket
+from slicing.engines.sliced.bucket import Bucket
+from slicing.engines.unbounded.bucket import TOTALS, UnboundedBucket
 from slicing.errors import InvalidType, InvalidValue
 from slicing.grouping import group_by
-from slicing.spark.strategy import not_before
-from slicing.state import memory
-from slicing.state.header import Header
+from slicing.stages.execution_plan import not_before
+from slicing.state import bucket_cache as memory
+from slicing.state.format.header import Header
 from slicing.state.lists import Nodes
 from slicing.state.pages import Pages
 from slicing.state.store import MemoryStore
-from slicing.windows.cumulating import Cumulating
-from slicing.windows.edges import Every
-from slicing.windows.even import Even
+from slicing.triggers.emission import early, on_close, on_update
+from slicing.windows.families.cumulating import Cumulating
+from slicing.windows.families.even import Even
+from slicing.windows.time.edges import Every
 
 FAMILY = unbounded().family
 NAMES = ("sum", "joined", "rows")

@@ -35,13 +35,13 @@ from slicing import results as without_late
 from slicing.aggregates.aggregate import Aggregate
 from slicing.assembly.assembling import assemble
 from slicing.assembly.choice import EAGER
-from slicing.blocks.records import encode_records
-from slicing.emission.emission import on_close, on_update
+from slicing.content.records import encode_records
 from slicing.errors import InvalidValue
-from slicing.spark.kinds import kind_of_window
-from slicing.spark.strategy import Aggregation
+from slicing.stages.execution_plan import Aggregation
+from slicing.stages.support_of import support_of
+from slicing.triggers.emission import on_close, on_update
 from slicing.windows import window as windows_window
-from slicing.windows.slices import Slicing
+from slicing.windows.time.slices import Slicing
 
 
 def cases_of(file):
@@ -146,7 +146,7 @@ class Replayed(EmittingStream):
         """What `.late("records")` puts out of the records of the last micro-batch; see `late_rows`."""
         columns = records_of(self.shape, self.cases, records, self.value)
         trees = [EAGER] * len(self.cases) if self.eager else self.trees
-        chosen = kind_of_window(tumbling("1 second")).strategy(
+        chosen = support_of(tumbling("1 second")).strategy(
             Aggregation(self.shape, tuple(trees), tuple((i,) for i in range(len(self.cases))))
         )
         (late,) = self.refused[-1].refused

@@ -16,9 +16,9 @@ from test_sliding_vectors import CASES as SLIDING
 from test_vectors import AGGREGATES, EMISSIONS, EXCEPTIONS, VECTORS, batches
 
 from slicing.assembly.choice import choose
-from slicing.engines.bucket import Bucket
+from slicing.engines.sliced.bucket import Bucket
 from slicing.state.store import MemoryStore
-from slicing.windows.family import RUNNING
+from slicing.windows.families.family import RUNNING
 
 HERE = Path(__file__).parent / "vectors"
 FILES = sorted((HERE / "cumulating").glob("*.json"))

@@ -7,7 +7,7 @@ import pytest
 
 from slicing import errors
 from slicing.errors import InvalidType, InvalidValue, SlicingError
-from slicing.windows.durations import microseconds, show, show_instant
+from slicing.windows.time.durations import microseconds, show, show_instant
 from slicing.windows.window import Hopping, hopping, tumbling
 
 SECOND = 10**6

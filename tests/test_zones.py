@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 
 from slicing.errors import InvalidType, InvalidValue, StateMismatch
-from slicing.windows.edges import AFTER, BEFORE
-from slicing.windows.local import Local
-from slicing.windows.own import YEAR_9999
-from slicing.windows.specs import from_spec
-from slicing.windows.zones import Zone
+from slicing.windows.families.specs import from_spec
+from slicing.windows.time.edges import AFTER, BEFORE
+from slicing.windows.time.local import Local
+from slicing.windows.time.own_edges import YEAR_9999
+from slicing.windows.time.zones import Zone
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 MINUTE = 60 * 10**6

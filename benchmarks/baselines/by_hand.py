@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
 from benchmarks.baselines.query import window_struct
-from slicing.windows.durations import microseconds
+from slicing.windows.time.durations import microseconds
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from benchmarks.running.run import Run
 from benchmarks.running.session import session
 from benchmarks.running.side import CORES
 from benchmarks.workloads.workload import Workload, scratch
-from slicing.windows.durations import microseconds
+from slicing.windows.time.durations import microseconds
 
 STOP_SECONDS = 480
 """What takes longer, with the run that warms it up, is stopped."""

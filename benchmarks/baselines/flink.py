@@ -16,7 +16,7 @@ from pyspark.sql import functions as F
 from benchmarks.running.run import Run
 from benchmarks.running.session import session
 from benchmarks.workloads.workload import START, Workload
-from slicing.windows.durations import microseconds
+from slicing.windows.time.durations import microseconds
 
 JOB = Path(__file__).with_name("flink_job.py")
 LIMIT_SECONDS = 600.0

@@ -19,7 +19,7 @@ from pyspark.sql.types import StructType
 
 from benchmarks.baselines.query import window_struct
 from slicing.spark.labels import labels
-from slicing.windows.durations import microseconds
+from slicing.windows.time.durations import microseconds
 
 FRAME_ROWS = 250_000
 SHIPPED = "bucket int, block binary"

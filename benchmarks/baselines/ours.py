@@ -21,7 +21,7 @@ from slicing import (
     sliding,
     tumbling,
 )
-from slicing.emission.emission import ON_CLOSE
+from slicing.triggers.emission import ON_CLOSE
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from benchmarks.running.bounded import warm_seconds
 from benchmarks.running.run import Run
 from benchmarks.running.session import session
 from benchmarks.workloads.workload import Workload, scratch
-from slicing.windows.durations import microseconds
+from slicing.windows.time.durations import microseconds
 
 
 def windows(paths: list[Path], size: str, advance: str, column: str = "v") -> pl.LazyFrame:

@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame
 from benchmarks.running.bounded import warm_seconds
 from benchmarks.running.run import Run
 from benchmarks.workloads.workload import Workload
-from slicing.windows.durations import microseconds
+from slicing.windows.time.durations import microseconds
 
 V = pl.col("v")
 PERCENTAGES = (0.5, 0.95, 0.99)

@@ -7,7 +7,7 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
 from benchmarks.baselines.query import keys_of, labels_of, window_struct
-from slicing.windows.durations import microseconds
+from slicing.windows.time.durations import microseconds
 
 
 @dataclass(frozen=True)

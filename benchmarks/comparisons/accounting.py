@@ -22,19 +22,20 @@ from slicing.aggregates.aggregate import Aggregate
 from slicing.aggregates.fields import Field
 from slicing.aggregates.kernels import kernel
 from slicing.assembly.choice import group_length
-from slicing.blocks.block import Shape, encode_keys
-from slicing.blocks.folding import from_records
-from slicing.blocks.records import Records
-from slicing.emission.emission import ON_CLOSE
-from slicing.engines.bucket import Bucket
-from slicing.engines.eager import EagerBucket
+from slicing.content.block import Shape, encode_keys
+from slicing.content.folding import from_records
+from slicing.content.records import Records
+from slicing.engines.eager.bucket import EagerBucket
 from slicing.engines.engine import Moment
+from slicing.engines.sliced.bucket import Bucket
 from slicing.explain.costs import Cost, Costs, number
-from slicing.state import memory, stripes
-from slicing.state.fingerprint import Fingerprint
+from slicing.state import bucket_cache as memory
+from slicing.state import slice_groups as stripes
+from slicing.state.format.fingerprint import Fingerprint
 from slicing.state.pages import Pages
 from slicing.state.store import MemoryStore
-from slicing.windows.slices import Slicing
+from slicing.triggers.emission import ON_CLOSE
+from slicing.windows.time.slices import Slicing
 
 SECOND = 1_000_000
 KEYS = 400

@@ -26,9 +26,9 @@ from benchmarks.running.side import CORES, Settings
 from benchmarks.running.streams import noop
 from slicing import group_by, hopping
 from slicing.assembly.choice import group_length
-from slicing.emission.emission import ON_CLOSE
 from slicing.explain.costs import Cost
-from slicing.windows.slices import Slicing
+from slicing.triggers.emission import ON_CLOSE
+from slicing.windows.time.slices import Slicing
 
 SCHEMA = "key bigint, ts timestamp, v bigint, d double"
 START = 1_700_000_000

@@ -13,7 +13,7 @@ from benchmarks.comparisons.accounting import SECOND
 from benchmarks.comparisons.accounting_on_spark import SCHEMA, micro_batches, write
 from benchmarks.workloads.inputs import DAY, DENSE, HOUR, KEYS, MINUTE, SMALL, TEN_SECONDS
 from benchmarks.workloads.workload import Workload, scratch
-from slicing.windows.slices import Slicing
+from slicing.windows.time.slices import Slicing
 
 Run = Callable[..., dict[str, Any]]
 """Runs a stream in the process of a tree."""

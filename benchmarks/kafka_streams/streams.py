@@ -14,7 +14,7 @@ from benchmarks.running.session import session
 from benchmarks.workloads.workload import Workload
 from servers import maven
 from servers.kafka import Broker
-from slicing.windows.durations import microseconds
+from slicing.windows.time.durations import microseconds
 
 PROJECT = Path(__file__).parent
 HEAP = "-Xmx6g"

@@ -10,7 +10,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 
 from slicing.aggregates.fields import Field, check_partial, infer_fields, is_exact, parse_fields, parse_results
-from slicing.aggregates.guesses import is_column, refusal, text_of, written
+from slicing.aggregates.migration_hints import is_column, refusal, text_of, written
 from slicing.errors import InvalidType, InvalidValue, excerpt
 
 EVENT_TIME = "\0event time"

@@ -32,7 +32,7 @@ from slicing.aggregates.fields import (
 from slicing.aggregates.kernel import RETURN, Kernel, as_given
 from slicing.aggregates.ranks import limbs, ranks, ranks_from_arrow, ranks_to_arrow, sorted_dictionary
 from slicing.errors import FunctionFailed, InvalidType, RowFailure, SlicingError, raised
-from slicing.watch import COMBINE, of_stage
+from slicing.profiling import COMBINE, of_stage
 
 _FILL = (
     "Fill it there, for example with `np.ma.filled(value, ...)` or `np.where(np.ma.getmaskarray(value), ...)`; "

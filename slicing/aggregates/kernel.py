@@ -21,7 +21,7 @@ from slicing.aggregates.fields import (
     width_of,
 )
 from slicing.errors import FunctionFailed, RowFailure, raised
-from slicing.watch import COMBINE, of_stage
+from slicing.profiling import COMBINE, of_stage
 
 _HANDLE = "Handle such values in the function, or filter them out before the aggregation."
 RETURN = "Return a value there, such as that of `init()`; only `lower` may return None."

@@ -31,7 +31,7 @@ from slicing.aggregates.fields import (
 )
 from slicing.aggregates.kernel import RETURN, Kernel
 from slicing.errors import InvalidType, RowFailure, excerpt
-from slicing.watch import COMBINE, of_stage
+from slicing.profiling import COMBINE, of_stage
 
 
 class RowsKernel(Kernel):

@@ -6,11 +6,11 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 
-from slicing.assembly.matrix import assemble_cells
-from slicing.assembly.ranges import assemble_ranges
+from slicing.assembly.ranges.row_runs import assemble_ranges
 from slicing.assembly.results import Windows
-from slicing.blocks.block import Block, Shape
-from slicing.windows.family import Family, repeats
+from slicing.assembly.trees.matrix import assemble_cells
+from slicing.content.block import Block, Shape
+from slicing.windows.families.family import Family, repeats
 
 
 def without_repeats(family: Family, frames: Iterable[Windows]) -> Iterator[Windows]:

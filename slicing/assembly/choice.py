@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from slicing.aggregates.kernel import Kernel
-from slicing.windows.family import Family, Regular
+from slicing.windows.families.family import Family, Regular
 
 FEW_SLICES = 4
 """Up to this many slices per window recomputing is never slower than a tree."""

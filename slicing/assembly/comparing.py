@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from slicing.aggregates.arrays import Array
 from slicing.aggregates.kernel import locating
 from slicing.assembly.results import Windows, show_window
-from slicing.blocks.block import Shape, encode_keys
+from slicing.content.block import Shape, encode_keys
 
 
 def differing(there: Windows, now: Array, previous: Array, drained: bool) -> Iterator[Windows]:

@@ -8,8 +8,11 @@ import numpy as np
 import pyarrow as pa
 
 from slicing.aggregates.arrays import Array, Partials
-from slicing.blocks.block import Block, Shape, show_key
-from slicing.windows.family import Family
+from slicing.content.block import Block, Shape, show_key
+from slicing.windows.families.family import Family
+
+FRAME_ROWS = 250_000
+"""About the most rows of a frame; frames also end at `partitions.PORTION_BYTES`."""
 
 
 @dataclass(frozen=True)

@@ -25,12 +25,12 @@ from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from slicing.cli.command import FAILED, UNREADABLE, Job
+from slicing.cli.console import alive, complain, print_table, say, visible
 from slicing.cli.csv_files import CSV
 from slicing.cli.loading import BAD
+from slicing.cli.progress import working
 from slicing.cli.reading import bounded, stream
 from slicing.cli.session import session
-from slicing.cli.voice import alive, complain, print_table, say, visible
-from slicing.cli.working import working
 from slicing.drawing.terminal import Display
 from slicing.errors import reason
 from slicing.spark.columns import quoted

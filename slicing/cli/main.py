@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from slicing.cli.command import INTERRUPTED, REFUSED, UNREADABLE, Job, NothingReadable
+from slicing.cli.console import complain, say
 from slicing.cli.parsing import parse
-from slicing.cli.voice import complain, say
 from slicing.errors import MissingRequirement, SlicingError
 
 

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, NoReturn
 
 from slicing.aggregates.aggregate import EVENT_TIME
 from slicing.cli.command import REFUSED, Job, check_writable, data_files
-from slicing.cli.voice import complain
+from slicing.cli.console import complain
 from slicing.errors import InvalidValue
 from slicing.grouping import group_by
-from slicing.windows.durations import microseconds
 from slicing.windows.session import session
 from slicing.windows.sets import windows_of_call
 from slicing.windows.sliding import sliding
+from slicing.windows.time.durations import microseconds
 from slicing.windows.window import Window, cumulating, hopping
 
 if TYPE_CHECKING:

@@ -7,12 +7,12 @@ from dataclasses import replace
 
 from slicing.aggregates.arrays import Array
 from slicing.assembly.assembling import assemble, without_repeats
-from slicing.assembly.picking import by_key, picked
+from slicing.assembly.ranges.point_lookups import by_key, picked
 from slicing.assembly.results import Windows
-from slicing.blocks.block import Block, Shape
-from slicing.blocks.marks import under
-from slicing.windows.family import Family
-from slicing.windows.several import leader
+from slicing.content.block import Block, Shape
+from slicing.content.marks import under
+from slicing.windows.families.family import Family
+from slicing.windows.families.several import leader
 
 
 def all_frames(shape: Shape, trees: Sequence[str], rows: Block, wide: bool = False) -> Iterator[Windows]:

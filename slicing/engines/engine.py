@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from slicing.assembly.results import Windows
-from slicing.emission.emission import Emission, Every
-from slicing.emission.lateness import Late
-from slicing.state.header import Header
+from slicing.state.format.header import Header
 from slicing.state.pages import Pages
+from slicing.triggers.emission import Emission, Every
+from slicing.triggers.lateness import Late
 
 
 @dataclass(frozen=True)

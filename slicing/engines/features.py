@@ -17,12 +17,12 @@ import numpy as np
 import pyarrow as pa
 
 from slicing.aggregates.arrays import Array
-from slicing.assembly.any_runs import before, reach_of
+from slicing.assembly.ranges.range_aggregates import before, reach_of
+from slicing.assembly.ranges.segment_tree import SegmentTree
 from slicing.assembly.results import Windows, show_window
-from slicing.assembly.segment_tree import SegmentTree
-from slicing.blocks.block import Block, Shape, encode_keys, order, show_place
-from slicing.blocks.pairs import Pairs
-from slicing.blocks.sizes import memory
+from slicing.content.block import Block, Shape, encode_keys, order, show_place
+from slicing.content.pairs import Pairs
+from slicing.content.sizes import memory
 from slicing.windows.lookback import Lookback
 
 PORTION_BYTES = 64 << 20

@@ -17,17 +17,17 @@ from typing import TypeVar
 
 from slicing.assembly.choice import EAGER
 from slicing.assembly.results import Windows
-from slicing.blocks.block import Block, Shape
-from slicing.blocks.records import Records
-from slicing.emission.emission import CHANGED, ON_CLOSE, Emission
-from slicing.emission.lateness import Late, Refused
-from slicing.engines.bucket import Bucket
-from slicing.engines.eager import late_records
+from slicing.content.block import Block, Shape
+from slicing.content.records import Records
+from slicing.engines.eager.bucket import late_records
+from slicing.engines.eager.window_pages import WINDOW, WindowPages
 from slicing.engines.engine import Moment
-from slicing.engines.window_pages import WINDOW, WindowPages
-from slicing.state.fingerprint import Fingerprint
+from slicing.engines.sliced.bucket import Bucket
+from slicing.profiling import ASSEMBLE, of_stage
+from slicing.state.format.fingerprint import Fingerprint
 from slicing.state.store import Store
-from slicing.watch import ASSEMBLE, of_stage
+from slicing.triggers.emission import CHANGED, ON_CLOSE, Emission
+from slicing.triggers.lateness import Late, Refused
 
 Item = TypeVar("Item")
 
@@ -68,7 +68,7 @@ def join_all(split: Split, frames: Iterable[Windows], pages: WindowPages) -> Ite
 
 
 class MixedBucket(Bucket):
-    """One bucket of a call of which some aggregates are eager, used as `slicing.engines.bucket.Bucket` is.
+    """One bucket of a call of which some aggregates are eager, used as `sliced.bucket.Bucket` is.
 
     `trees` has EAGER for those, and `arguments` of each aggregate the positions of its columns among the values.
     """

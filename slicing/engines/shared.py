@@ -14,15 +14,15 @@ from typing import Any
 
 from slicing.aggregates.sharing import Sharing
 from slicing.assembly.results import Windows
-from slicing.blocks.block import Block, Shape
-from slicing.emission.emission import Emission
-from slicing.emission.lateness import Late
-from slicing.engines.bucket import Bucket
+from slicing.content.block import Block, Shape
 from slicing.engines.engine import Moment
-from slicing.engines.sliding import SlidingBucket
+from slicing.engines.sliced.bucket import Bucket
+from slicing.engines.sliding.bucket import SlidingBucket
 from slicing.errors import StateMismatch
-from slicing.state.fingerprint import Fingerprint
+from slicing.state.format.fingerprint import Fingerprint
 from slicing.state.store import Store
+from slicing.triggers.emission import Emission
+from slicing.triggers.lateness import Late
 
 
 @dataclass(frozen=True)

@@ -12,9 +12,9 @@ import math
 from dataclasses import dataclass
 
 from slicing.assembly.choice import EAGER, group_length
-from slicing.emission.emission import CHANGED, NEWEST, ON_CLOSE, TOUCHED, UPDATE, Emission, Records
 from slicing.state.pages import FAN_IN
-from slicing.windows.family import RUNNING, Family, Regular, regular
+from slicing.triggers.emission import CHANGED, NEWEST, ON_CLOSE, TOUCHED, UPDATE, Emission, Records
+from slicing.windows.families.family import RUNNING, Family, Regular, regular
 
 
 @dataclass(frozen=True)

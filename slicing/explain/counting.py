@@ -10,7 +10,7 @@ from slicing.explain.costs import MERGING, Cost, counted, number
 from slicing.explain.ledger import LedgerPlan
 from slicing.explain.plan import Assembly, columns, combines, size_of
 from slicing.windows.counting import CountingFamily
-from slicing.windows.family import Family
+from slicing.windows.families.family import Family
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from slicing.aggregates.kernel import Kernel
 from slicing.assembly.choice import is_additive
 from slicing.explain.plan import Assembly, Plan, columns
-from slicing.windows.family import Family
+from slicing.windows.families.family import Family
 
 ADDED, JOINED = "running totals", "ranges"
 """How the rows of a window become one: by a subtraction, or from nodes of two, four, eight."""

@@ -11,12 +11,12 @@ from slicing.aggregates.kernel import Kernel
 from slicing.aggregates.sharing import Sharing
 from slicing.aggregates.tracing.showing import by_rows, mode
 from slicing.assembly.choice import EAGER, choose, few_slices
-from slicing.blocks.block import Shape
+from slicing.content.block import Shape
 from slicing.drawing.html import pictured
-from slicing.emission.emission import NEWEST, ON_CLOSE, Emission
-from slicing.emission.lateness import COUNTS, PARTIALS
 from slicing.explain.costs import MERGING, Cost, Costs, counted, number
-from slicing.windows.family import RUNNING, RUNS, Family
+from slicing.triggers.emission import NEWEST, ON_CLOSE, Emission
+from slicing.triggers.lateness import COUNTS, PARTIALS
+from slicing.windows.families.family import RUNNING, RUNS, Family
 from slicing.windows.session import MERGING as MERGED
 from slicing.windows.window import Window
 

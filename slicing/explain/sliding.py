@@ -9,9 +9,9 @@ from slicing.assembly.choice import EAGER, is_additive
 from slicing.explain.costs import MERGING, Cost
 from slicing.explain.ledger import LedgerPlan
 from slicing.explain.plan import columns, size_of
-from slicing.windows.durations import show
-from slicing.windows.family import Family
+from slicing.windows.families.family import Family
 from slicing.windows.sliding import Sliding
+from slicing.windows.time.durations import show
 
 
 @dataclass(frozen=True)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from slicing.aggregates.kernel import Kernel
-from slicing.emission.emission import UPDATE
 from slicing.explain.costs import MERGING, Cost
 from slicing.explain.ledger import LedgerPlan
 from slicing.explain.plan import Assembly, columns, size_of
-from slicing.windows.family import Family
+from slicing.triggers.emission import UPDATE
+from slicing.windows.families.family import Family
 
 
 @dataclass(frozen=True)

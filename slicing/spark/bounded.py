@@ -10,10 +10,11 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
-from slicing.spark.flat import Flat
-from slicing.spark.output import flat_counts, flat_windows, framed
 from slicing.spark.query import Query
-from slicing.spark.strategy import Strategy
+from slicing.spark.task import InTask
+from slicing.stages.execution_plan import Strategy
+from slicing.stages.flat import Flat
+from slicing.stages.output import flat_counts, flat_windows, framed
 
 
 @dataclass(frozen=True)
@@ -49,6 +50,6 @@ def build(query: Query, labels: tuple[int, ...]) -> DataFrame:
     """The windows of a bounded DataFrame."""
     chosen = query.strategy
     stage = chosen.first_stage(labels)
-    blocks = query.records().mapInArrow(stage, stage.schema)
+    blocks = query.records().mapInArrow(InTask(stage), stage.schema)
     grouped = blocks.repartition("bucket").sortWithinPartitions("bucket", "partition", "part")
     return query.finish(grouped.mapInArrow(AssembleAll(chosen, query.flat), query.flat.schema))

@@ -7,12 +7,13 @@ from pyspark.sql import DataFrame
 from slicing.errors import InvalidValue
 from slicing.explain.features import FeaturesPlan
 from slicing.explain.plan import Plan
+from slicing.explain.plan_of import plan_type_of
 from slicing.spark import bounded, features, stream
 from slicing.spark.labels import labels
+from slicing.spark.profiling import TimedBuckets, TimedStage
 from slicing.spark.query import Query
 from slicing.spark.requirements import check_stream, check_workers
 from slicing.spark.settings import PARTITIONS
-from slicing.spark.timers import TimedBuckets, TimedStage
 
 BUCKETS_PER_PARTITION = 1
 
@@ -50,7 +51,7 @@ def plan(query: Query, buckets: int | None) -> Plan:
     partitions = _partitions(query.frame)
     count = _buckets(buckets, query, partitions)
     options = query.emission, query.late, query.values, query.strategy.sharing, query.by_clock
-    plan_type = query.kind.plan_type(query.streaming)
+    plan_type = plan_type_of(query.window, query.streaming)
     return plan_type(query.window, query.shape, query.trees, query.streaming, count, partitions, *options)
 
 

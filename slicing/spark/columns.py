@@ -14,10 +14,9 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from slicing.aggregates.fields import FLOATS, Field, element_of, kind_of, members_of, width_of
+from slicing.aggregates.fields import FLOATS, Field, element_of, kind_of, members_of
 from slicing.errors import InvalidType
 
-_PHYSICAL = {"date": "int", "timestamp": "bigint", "timestamp_ntz": "bigint"}
 _NTZ_EPOCH = "timestamp_ntz'1970-01-01 00:00:00'"
 
 
@@ -65,15 +64,6 @@ def _as_time(name: str, data_type: T.DataType) -> str:
     if isinstance(data_type, T.DateType):
         return f'Write `withColumn({name!r}, F.col({name!r}).cast("timestamp"))`'
     return f"Write for example `withColumn({name!r}, F.to_timestamp({name!r}))`"
-
-
-def physical(kind: str) -> str:
-    """The kind in which a kind travels to the JVM."""
-    if element := element_of(kind):
-        return f"array<{physical(element)}>"
-    if members := members_of(kind):
-        return f"struct<{','.join(f'{member.name}:{physical(member.kind)}' for member in members)}>"
-    return "binary" if width_of(kind) else _PHYSICAL.get(kind, kind)
 
 
 def kind_of_type(data_type: T.DataType, name: str, what: str) -> str:

@@ -21,20 +21,21 @@ from pyspark.sql import types as T
 
 from slicing.aggregates.aggregate import Bound, Struct
 from slicing.assembly.results import Windows
-from slicing.blocks.block import Block
-from slicing.blocks.folding import fold
-from slicing.blocks.records import Records, decode_records
-from slicing.emission.emission import ON_CLOSE
-from slicing.emission.lateness import COUNTS
+from slicing.content.block import Block
+from slicing.content.folding import fold
+from slicing.content.records import Records, decode_records
 from slicing.engines.features import Instants, features
-from slicing.spark import flat
 from slicing.spark.bounded import rows_of
-from slicing.spark.columns import physical
-from slicing.spark.output import side_by_side
 from slicing.spark.query import Query
 from slicing.spark.resolve import output_names, resolve
 from slicing.spark.spine import ShipSpine, check_bounded, resolve_spine
-from slicing.spark.strategy import Sliced
+from slicing.spark.task import InTask
+from slicing.stages import flat
+from slicing.stages.execution_plan import Sliced
+from slicing.stages.flat import physical
+from slicing.stages.output import side_by_side
+from slicing.triggers.emission import ON_CLOSE
+from slicing.triggers.lateness import COUNTS
 from slicing.windows.lookback import Lookbacks
 
 SPINE = "spine"
@@ -125,9 +126,9 @@ def build(asked: Asked, labels: tuple[int, ...]) -> DataFrame:
     """The spine with its results."""
     query, spine, chosen = asked.query, asked.spine, asked.strategy
     stage, ship = chosen.first_stage(labels), ShipSpine(query.shape, labels)
-    blocks = query.records().mapInArrow(stage, stage.schema)
+    blocks = query.records().mapInArrow(InTask(stage), stage.schema)
     blocks = blocks.observe(query.metrics_name(), F.coalesce(F.sum("no_time"), F.lit(0)).alias("no_time"))
-    rows = spine.records().mapInArrow(ship, ship.schema)
+    rows = spine.records().mapInArrow(InTask(ship), ship.schema)
     nothing = F.lit(None).cast("binary")
     both = blocks.withColumn(SPINE, nothing).union(rows.withColumn(SPINE, F.col("block")).withColumn("block", nothing))
     grouped = both.repartition("bucket").sortWithinPartitions("bucket", "partition", "part")

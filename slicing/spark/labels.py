@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-import numpy as np
-import pyarrow as pa
 from pyspark.sql import SparkSession
-
-from slicing.aggregates.arrays import Array
-from slicing.blocks.hashing import hashes
 
 
 def labels(spark: SparkSession, count: int, partitions: int) -> tuple[int, ...]:
@@ -42,14 +37,3 @@ def _spread(placed: list[int], count: int, partitions: int) -> list[int]:
             free[partition] -= 1
             chosen.append(label)
     return chosen
-
-
-def labels_of(names: pa.Table, chosen: tuple[int, ...]) -> Array:
-    """The label of the bucket of each key, a key being a row of its leaves.
-
-    State depends on it, so the hash is ours: the same on every machine and with every version of Spark and Arrow. It is
-    taken of distinct keys, in Python; a hash column made by the JVM for every record cost a fifth of the transfer.
-    """
-    if len(chosen) == 1:
-        return np.full(len(names), chosen[0])
-    return np.array(chosen)[(hashes(names) >> np.uint64(33)).astype(np.int64) % len(chosen)]

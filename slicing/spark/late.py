@@ -10,8 +10,9 @@ from pyspark.sql import types as T
 
 from slicing.aggregates.fields import Field
 from slicing.errors import InvalidValue
-from slicing.spark import flat
-from slicing.spark.columns import logical, physical, quoted
+from slicing.spark.columns import logical, quoted
+from slicing.stages import flat
+from slicing.stages.flat import physical
 
 LATE = "late"
 """The column that tags late rows; null in results."""

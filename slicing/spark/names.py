@@ -10,7 +10,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from slicing.aggregates.guesses import is_column, text_of
+from slicing.aggregates.migration_hints import is_column, text_of
 from slicing.errors import InvalidValue, shortened
 from slicing.spark.columns import Key, quoted
 

@@ -11,8 +11,8 @@ from pyspark.sql import types as T
 from slicing.errors import InvalidType, InvalidValue
 from slicing.spark.columns import check_time_type, quoted
 from slicing.spark.late import DELAY
-from slicing.spark.metrics import IMPLAUSIBLE
-from slicing.windows.durations import Duration, microseconds
+from slicing.stages.metrics import IMPLAUSIBLE
+from slicing.windows.time.durations import Duration, microseconds
 
 _LONGEST = 1 << 62
 _calls = count(1)

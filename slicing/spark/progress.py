@@ -21,7 +21,7 @@ from pyspark.sql.streaming.listener import (
 from slicing.drawing.html import bars, table
 from slicing.drawing.terminal import Display
 from slicing.errors import reason
-from slicing.spark.metrics import COUNTERS, EXTENT, IMPLAUSIBLE, METRICS, REFUSED, TIMERS
+from slicing.stages.metrics import COUNTERS, EXTENT, IMPLAUSIBLE, METRICS, REFUSED, TIMERS
 
 Gauges = dict[str, float]
 

@@ -11,20 +11,21 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from slicing.aggregates.fields import Field
-from slicing.blocks.block import Shape
-from slicing.emission.emission import KINDS, WITH_OLD, Emission, Every
-from slicing.emission.lateness import COUNTS, RECORDS
-from slicing.spark import flat
-from slicing.spark.columns import Key, kind_of_type, logical, physical, quoted
-from slicing.spark.flat import Flat
+from slicing.content.block import Shape
+from slicing.spark.columns import Key, kind_of_type, logical, quoted
 from slicing.spark.late import DELAY, HELD_DELAY, LateColumns, named
-from slicing.spark.metrics import COUNTERS, EXTENT, METRICS, TIMERS
-from slicing.spark.strategy import Aggregation, Arguments, Strategy
+from slicing.stages import flat
+from slicing.stages.execution_plan import Aggregation, Arguments, Strategy
+from slicing.stages.flat import Flat, physical
+from slicing.stages.metrics import COUNTERS, EXTENT, METRICS, TIMERS
+from slicing.stages.support import WindowSupport
+from slicing.triggers.emission import KINDS, WITH_OLD, Emission, Every
+from slicing.triggers.lateness import COUNTS, RECORDS
 from slicing.windows.clock import ProcessingTime
 from slicing.windows.window import Window
 
 if TYPE_CHECKING:
-    from slicing.spark.kind import Kind
+    from slicing.spark.window_columns import WindowColumns
 
 _WINDOW = "spark.timeWindow"
 EMISSION = "slicing.emission"
@@ -54,7 +55,8 @@ class Query:
 
     frame: DataFrame
     keys: tuple[Key, ...]
-    kind: Kind
+    support: WindowSupport
+    window_columns: WindowColumns
     time: str
     clock: Time
     ntz: bool
@@ -72,18 +74,18 @@ class Query:
     @property
     def window(self) -> Window:
         """The windows."""
-        return self.kind.window
+        return self.support.window
 
     @property
     def strategy(self) -> Strategy:
         """What is shipped and done behind the shuffle; records may be late on a stream."""
         asked = Aggregation(self.shape, self.trees, self.arguments, self.streaming, self.values)
-        return self.kind.strategy(asked)
+        return self.support.strategy(asked)
 
     def records(self) -> DataFrame:
         """What the first stage reads: time, leaves of the key, values."""
         leaves = [column for key in self.keys for column, _ in key.leaves()]
-        leaves = (leaves or [F.lit(True)]) + self.kind.leaves(self)
+        leaves = (leaves or [F.lit(True)]) + self.window_columns.leaves(self)
         named = [leaf.alias(name) for name, leaf in flat.numbered(flat.KEY, leaves).items()]
         values = [quoted(name).alias(as_) for as_, name in flat.numbered(flat.VALUE, self.columns).items()]
         return self.frame.select(self.record_time().alias(flat.TIME), *named, *values)
@@ -176,7 +178,7 @@ class Query:
             results.append(F.col(flat.REVISION).alias("revision", metadata=marks))
         if self.with_old:
             results.append(F.when(F.col(flat.REPLACES), F.struct(*self.result_columns(flat.OLD))).alias("old"))
-        return rows.select(*keys, *self.kind.window_columns(self), *results, *self._late_tag(keys))
+        return rows.select(*keys, *self.window_columns.of_rows(self), *results, *self._late_tag(keys))
 
     def metrics_name(self) -> str:
         """The name of the observed metrics; Spark wants them to differ between the aggregations of a query."""

@@ -11,25 +11,26 @@ from pyspark.sql import DataFrame
 from pyspark.sql import types as T
 
 from slicing.aggregates.aggregate import EVENT_TIME, Aggregate, Bound, Struct
+from slicing.aggregates.dry_run import trial
 from slicing.aggregates.fields import Field
 from slicing.aggregates.kernel import Kernel
 from slicing.aggregates.kernels import kernel
-from slicing.aggregates.trial import trial
 from slicing.assembly.choice import EAGER, EAGER_RATIO, TREES, choose
-from slicing.blocks.block import Shape
-from slicing.emission.emission import CHANGED, ON_CLOSE, WITH_DRAINED, WITH_OLD, Emission
-from slicing.emission.lateness import COUNTS, RECORDS
+from slicing.content.block import Shape
 from slicing.errors import InvalidType, InvalidValue, RowFailure, SlicingError
 from slicing.explain.costs import number
 from slicing.spark.columns import Key, check_time_type, kind_of_type
-from slicing.spark.kinds import kind_of_window
+from slicing.spark.columns_of import columns_of
 from slicing.spark.late import DELAY, LATE
 from slicing.spark.names import Names
 from slicing.spark.query import EMISSION, Nesting, Query, Time
+from slicing.stages.support_of import support_of
+from slicing.triggers.emission import CHANGED, ON_CLOSE, WITH_DRAINED, WITH_OLD, Emission
+from slicing.triggers.lateness import COUNTS, RECORDS
 from slicing.windows.clock import ProcessingTime
-from slicing.windows.durations import show
-from slicing.windows.family import Family
-from slicing.windows.several import end_together
+from slicing.windows.families.family import Family
+from slicing.windows.families.several import end_together
+from slicing.windows.time.durations import show
 from slicing.windows.window import Window
 
 _NO_KEY = Field("(all)", "boolean")
@@ -54,12 +55,11 @@ def resolve(
     known, names = Time.of(time, window, streaming), Names(frame)
     timed_by = None if time is None or isinstance(time, ProcessingTime) else names.field(time, "time column")
     ntz = timed_by is not None and _check_time(names.frame, timed_by, streaming and known is Time.EVENT)
-    kind = kind_of_window(window)
-    kind.check(tree, known is Time.CLOCK, emission if streaming else ON_CLOSE, streaming)
+    support_of(window).check(tree, known is Time.CLOCK, emission if streaming else ON_CLOSE, streaming)
     _check_clock(known, streaming, grace, emission)
     resolved = tuple(map(names.key, keys))
-    kind = kind.named(names)
-    window = kind.window
+    window = columns_of(window).resolved(names)
+    support = support_of(window)
     outputs = tuple(key.name for key in resolved)
     _check_names(outputs, output_names(named, window), window, emission if streaming else ON_CLOSE, late)
     results = {name: _named(bound, names) for name, bound in _flat(named).items()}
@@ -74,14 +74,14 @@ def resolve(
     )
     if time is None:
         _check_untimed(results)
-    columns += kind.inputs
-    kernels, arguments = kind.kernels(kernels, arguments, timed_by is not None)
+    columns += support.inputs
+    kernels, arguments = support.kernels(kernels, arguments, timed_by is not None)
     shape = Shape(window.family, fields, kernels)
     if late == RECORDS:
         _check_columns(columns, resolved)
     _check_eager(window, kernels, tree)
     families = window.family.families
-    trees = kind.trees(tuple(_tree(each, shape.over(family), tree) for family in families for each in kernels))
+    trees = support.trees(tuple(_tree(each, shape.over(family), tree) for family in families for each in kernels))
     if len(families) > 1:
         _check_several(window, families, kernels, trees, emission if streaming else ON_CLOSE)
     for name, bound in results.items():
@@ -97,7 +97,8 @@ def resolve(
     return Query(
         frame,
         resolved,
-        kind,
+        support,
+        columns_of(window),
         "" if timed_by is None else timed_by.name,
         known,
         ntz,

@@ -10,12 +10,12 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import types as T
 
-from slicing.blocks.records import Records
+from slicing.content.records import Records
 from slicing.errors import InvalidType, InvalidValue, excerpt
 from slicing.spark.columns import Key, check_time_type
 from slicing.spark.names import Names
-from slicing.spark.preaggregate import Refused, Ship, records_of
 from slicing.spark.query import Query
+from slicing.stages.preaggregate import Refused, Ship, records_of
 
 
 class ShipSpine(Ship):

@@ -16,14 +16,15 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor, Stateful
 from pyspark.sql.types import StructType
 
 from slicing.assembly.choice import EAGER
-from slicing.assembly.results import Windows
-from slicing.emission.emission import Every
-from slicing.emission.lateness import RECORDS, Late, Refused
-from slicing.engines.closing import FRAME_ROWS
+from slicing.assembly.results import FRAME_ROWS, Windows
 from slicing.engines.engine import Engine, Moment
 from slicing.errors import StateMismatch
+from slicing.profiling import OUTPUT, READ, WRITE, of_stage
 from slicing.spark.late import LateColumns
-from slicing.spark.output import (
+from slicing.spark.query import Query, Time
+from slicing.spark.task import InTask
+from slicing.stages.execution_plan import Strategy, not_before
+from slicing.stages.output import (
     FRAME_BYTES,
     flat_counts,
     flat_late_partials,
@@ -31,11 +32,10 @@ from slicing.spark.output import (
     flat_windows,
     framed,
 )
-from slicing.spark.query import Query, Time
-from slicing.spark.strategy import Strategy, not_before
-from slicing.state.fingerprint import PARTIALS, WINDOWS, Fingerprint, fingerprint_of
-from slicing.state.header import RESTORE
-from slicing.watch import OUTPUT, READ, WRITE, of_stage
+from slicing.state.format.fingerprint import PARTIALS, WINDOWS, Fingerprint, fingerprint_of
+from slicing.state.format.header import RESTORE
+from slicing.triggers.emission import Every
+from slicing.triggers.lateness import RECORDS, Late, Refused
 
 _TIMES = {Time.EVENT: "event", Time.CLOCK: "clock", Time.NONE: "none"}
 # Not as text: in every micro-batch each task would ask the JVM twice what it means.
@@ -244,7 +244,7 @@ def build(
     """
     chosen = query.strategy
     stage = wrapped(chosen.first_stage(labels, beside=query.late == RECORDS))
-    blocks = query.records().mapInArrow(stage, stage.schema)
+    blocks = query.records().mapInArrow(InTask(stage), stage.schema)
     processor = buckets(chosen, query, fingerprint(query, labels, partitions))
     flat = blocks.groupBy("bucket").transformWithStateInPandas(
         # Always Append, also for rows that replace others: Spark refuses a checkpoint of another mode.

@@ -7,7 +7,7 @@ those that are void, once more.
 
 from __future__ import annotations
 
-from slicing.blocks.block import Block, concat
+from slicing.content.block import Block, concat
 from slicing.state.lists import Nodes
 
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from slicing.blocks.block import Block, Shape
-from slicing.blocks.folding import fold
-from slicing.state.header import Entry
+from slicing.content.block import Block, Shape
+from slicing.content.folding import fold
+from slicing.state.format.header import Entry
 from slicing.state.pages import Pages
 
 
 class Nodes:
-    """The nodes of one tree as lists of pages; `slicing.assembly.cache.Cache`."""
+    """The nodes of one tree as lists of pages; `slicing.assembly.trees.cache.Cache`."""
 
     def __init__(self, pages: Pages, tree: str, shape: Shape):
         self.pages, self.prefix, self.shape = pages, f"{tree} ", shape

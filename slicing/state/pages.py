@@ -6,16 +6,16 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import takewhile
 
-from slicing.blocks.block import Block, Shape
-from slicing.blocks.codec import decode_text, encode_text
-from slicing.blocks.folding import fold
-from slicing.blocks.packing import is_sealed, sealed, unsealed
-from slicing.blocks.sizes import parts
+from slicing.content.block import Block, Shape
+from slicing.content.codec import decode_text, encode_text
+from slicing.content.folding import fold
+from slicing.content.packing import is_sealed, sealed, unsealed
+from slicing.content.sizes import parts
 from slicing.errors import SlicingError, StateMismatch, raised
-from slicing.state.fingerprint import Fingerprint
-from slicing.state.header import FORMAT, OLDER, RESTORE, Entry, Header, Walk
+from slicing.profiling import DECODE, ENCODE, of_stage
+from slicing.state.format.fingerprint import Fingerprint
+from slicing.state.format.header import FORMAT, OLDER, RESTORE, Entry, Header, Walk
 from slicing.state.store import Store
-from slicing.watch import DECODE, ENCODE, of_stage
 
 FAN_IN = 5
 """So many small pages are merged into one."""

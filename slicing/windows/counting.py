@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 
 from slicing.errors import InvalidType, InvalidValue, excerpt
-from slicing.windows.by_edges import ByEdges
-from slicing.windows.cut import Cut
-from slicing.windows.durations import Duration, show
-from slicing.windows.edges import Array, Edges, Every, elementwise
+from slicing.windows.families.by_edges import ByEdges
+from slicing.windows.time.cut import Cut
+from slicing.windows.time.durations import Duration, show
+from slicing.windows.time.edges import Array, Edges, Every, elementwise
 from slicing.windows.unbounded import ttl_of
 from slicing.windows.window import Window
 

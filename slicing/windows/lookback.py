@@ -8,11 +8,11 @@ from datetime import datetime
 from functools import cached_property
 
 from slicing.errors import InvalidValue, check_flag, excerpt
-from slicing.windows.durations import Duration, microseconds, show
-from slicing.windows.even import Even
-from slicing.windows.family import Family
-from slicing.windows.several import several
-from slicing.windows.slices import Index
+from slicing.windows.families.even import Even
+from slicing.windows.families.family import Family
+from slicing.windows.families.several import several
+from slicing.windows.time.durations import Duration, microseconds, show
+from slicing.windows.time.slices import Index
 from slicing.windows.window import Window
 
 RANGES = "ranges"

@@ -10,9 +10,9 @@ import numpy as np
 
 from slicing.drawing.svg import svg
 from slicing.drawing.timeline import Bar, Data, Row, Timeline
-from slicing.windows.edges import AFTER, BEFORE
-from slicing.windows.family import Family
-from slicing.windows.local import Local
+from slicing.windows.families.family import Family
+from slicing.windows.time.edges import AFTER, BEFORE
+from slicing.windows.time.local import Local
 
 if TYPE_CHECKING:
     from slicing.windows.window import Window

@@ -8,10 +8,10 @@ from functools import cached_property
 from typing import Any, Final, Literal, TypeAlias, get_args
 
 from slicing.errors import InvalidType, InvalidValue, excerpt
-from slicing.windows.by_edges import ByEdges
-from slicing.windows.cut import Cut
-from slicing.windows.durations import Duration, microseconds, show
-from slicing.windows.edges import Edges, Every
+from slicing.windows.families.by_edges import ByEdges
+from slicing.windows.time.cut import Cut
+from slicing.windows.time.durations import Duration, microseconds, show
+from slicing.windows.time.edges import Edges, Every
 from slicing.windows.window import Window
 
 LateBy: TypeAlias = Literal["record", "session"]

@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import cast
 
 from slicing.errors import InvalidType, InvalidValue, excerpt
-from slicing.windows.several import Several, end_together, leader, several, share_windows
+from slicing.windows.families.several import Several, end_together, leader, several, share_windows
 from slicing.windows.window import Window
 
 

@@ -8,8 +8,8 @@ from functools import cached_property
 from typing import Any
 
 from slicing.errors import InvalidValue, check_flag, excerpt
-from slicing.windows.durations import Duration, microseconds, show
-from slicing.windows.even import Even
+from slicing.windows.families.even import Even
+from slicing.windows.time.durations import Duration, microseconds, show
 from slicing.windows.window import Window
 
 PLACES = "places"

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from slicing.errors import InvalidValue, excerpt
-from slicing.windows.by_edges import ByEdges
-from slicing.windows.durations import Duration, microseconds, show
-from slicing.windows.edges import AFTER, BEFORE, Listed
+from slicing.windows.families.by_edges import ByEdges
+from slicing.windows.time.durations import Duration, microseconds, show
+from slicing.windows.time.edges import AFTER, BEFORE, Listed
 from slicing.windows.window import Window
 
 

@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from slicing.errors import InvalidValue, check_flag, excerpt
-from slicing.windows.durations import Duration, microseconds, microseconds_of, show
-from slicing.windows.edges import Edges
-from slicing.windows.even import Even
-from slicing.windows.family import Family, slice_of, windows_between, windows_of
-from slicing.windows.timed import by_edges as edges_family
-from slicing.windows.timed import cumulating_family, hopping_family, of_fixed_length
+from slicing.windows.families.even import Even
+from slicing.windows.families.family import Family, slice_of, windows_between, windows_of
+from slicing.windows.families.timed import by_edges as edges_family
+from slicing.windows.families.timed import cumulating_family, hopping_family, of_fixed_length
+from slicing.windows.time.durations import Duration, microseconds, microseconds_of, show
+from slicing.windows.time.edges import Edges
 
 
 class Window:
@@ -227,7 +227,7 @@ def by_edges(
     """Windows of your own: window i is `[starts(i), ends(i))`.
 
     Each is a list of instants, in microseconds since the epoch or datetimes (naive ones are read as UTC), or an object
-    with `edge(number)`, `count(instant)` and `spec()`, see `slicing.windows.edges.Edges`. Tried here: edges must not
+    with `edge(number)`, `count(instant)` and `spec()`, see `windows.time.edges.Edges`. Tried here: edges must not
     step back, and arrays give what integers give. Windows may overlap and leave gaps. Cost: a slice between any two
     edges; each window is made of its slices when it closes. Raises InvalidValue, InvalidType, FunctionFailed.
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from counting import World, stream
 
-from slicing.state.fingerprint import PARTIALS, WINDOWS, fingerprint_of
+from slicing.state.format.fingerprint import PARTIALS, WINDOWS, fingerprint_of
 from slicing.windows.counting import counting
 
 FILE = Path(__file__).parent / "counted.json.xz"

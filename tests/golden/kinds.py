@@ -17,11 +17,11 @@ from test_several import Together, sets, stream
 from test_unbounded import FAMILY, records
 
 from slicing.assembly.choice import choose
-from slicing.emission.emission import early, on_change, on_close, on_update
-from slicing.engines.bucket import Bucket
-from slicing.engines.unbounded import UnboundedBucket
-from slicing.state.fingerprint import PARTIALS, fingerprint_of
+from slicing.engines.sliced.bucket import Bucket
+from slicing.engines.unbounded.bucket import UnboundedBucket
+from slicing.state.format.fingerprint import PARTIALS, fingerprint_of
 from slicing.state.store import MemoryStore
+from slicing.triggers.emission import early, on_change, on_close, on_update
 
 HERE = Path(__file__).parent
 CORRECTED = on_close(corrections=True, old=True)

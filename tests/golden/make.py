@@ -26,9 +26,10 @@ import oracle
 from oracle import EmittingStream, cases
 
 from slicing.aggregates.aggregate import Bound
-from slicing.emission import emission
-from slicing.state import header, stripes
-from slicing.windows.slices import Slicing
+from slicing.state import slice_groups as stripes
+from slicing.state.format import header
+from slicing.triggers import emission
+from slicing.windows.time.slices import Slicing
 from slicing.windows.window import Hopping
 
 HERE = Path(__file__).parent

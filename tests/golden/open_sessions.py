@@ -12,8 +12,8 @@ from pathlib import Path
 
 from sessions import World, stream
 
-from slicing.emission.emission import early
-from slicing.state.fingerprint import fingerprint_of
+from slicing.state.format.fingerprint import fingerprint_of
+from slicing.triggers.emission import early
 from slicing.windows.session import session
 
 FILE = Path(__file__).parent / "open_sessions.json.xz"

@@ -12,8 +12,8 @@ from pathlib import Path
 
 from sliding import World, stream
 
-from slicing.emission.emission import on_close
-from slicing.state.fingerprint import fingerprint_of
+from slicing.state.format.fingerprint import fingerprint_of
+from slicing.triggers.emission import on_close
 from slicing.windows.sliding import sliding
 
 FILE = Path(__file__).parent / "open_sliding.json.xz"

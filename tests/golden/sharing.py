@@ -23,14 +23,14 @@ from slicing import hopping
 from slicing.aggregates.fields import Field, arrow_type
 from slicing.aggregates.kernels import kernel
 from slicing.assembly.choice import choose
-from slicing.blocks.block import Shape
-from slicing.blocks.codec import encode
-from slicing.blocks.records import Records
-from slicing.emission.emission import on_close
-from slicing.spark import strategy as strategies
-from slicing.spark.output import flat_windows
-from slicing.state.fingerprint import PARTIALS, fingerprint_of
-from slicing.windows.even import Even
+from slicing.content.block import Shape
+from slicing.content.codec import encode
+from slicing.content.records import Records
+from slicing.stages import execution_plan as strategies
+from slicing.stages.output import flat_windows
+from slicing.state.format.fingerprint import PARTIALS, fingerprint_of
+from slicing.triggers.emission import on_close
+from slicing.windows.families.even import Even
 
 HERE = Path(__file__).parent
 SEED, SEEN = 11, 15
@@ -42,9 +42,9 @@ def _strategy(shape, trees, arguments, slices):
     """The strategy, as the commit that runs has it."""
     window = hopping(f"{slices} seconds", "1 second")
     if not hasattr(strategies, "strategy"):
-        from slicing.spark.kinds import kind_of_window
+        from slicing.stages.support_of import support_of
 
-        return kind_of_window(window).strategy(strategies.Aggregation(shape, trees, arguments))
+        return support_of(window).strategy(strategies.Aggregation(shape, trees, arguments))
     more = (window,) if "window" in signature(strategies.strategy).parameters else ()
     return strategies.strategy(shape, trees, arguments, *more)
 

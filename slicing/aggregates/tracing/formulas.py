@@ -10,11 +10,11 @@ import numpy as np
 
 from slicing.aggregates.aggregate import Aggregate
 from slicing.aggregates.fields import FLOATS, INTEGERS, Field
-from slicing.aggregates.tracing.copies import Check, checked, copied
 from slicing.aggregates.tracing.exact import DTYPES, Calculation, Column, Mask, is_static, nulls
 from slicing.aggregates.tracing.expressions import Expr, Graph, Untraceable
 from slicing.aggregates.tracing.paths import Path, Tree, explore, merged
-from slicing.aggregates.tracing.standins import Opaque, StandIn, expr_of, is_number
+from slicing.aggregates.tracing.rebound import Check, checked, copied
+from slicing.aggregates.tracing.tracers import Opaque, StandIn, expr_of, is_number
 
 TYPES = {"boolean": "bool", **dict.fromkeys(INTEGERS, "int"), **dict.fromkeys(FLOATS, "float")}
 """The types of Python's numbers for kinds; other kinds have none here."""

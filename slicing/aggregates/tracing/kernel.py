@@ -27,7 +27,7 @@ from slicing.aggregates.tracing.expressions import Expr, Graph, Untraceable
 from slicing.aggregates.tracing.folds import Step, steps, without
 from slicing.aggregates.tracing.formulas import Formula, Signature, of_agg, of_lower, of_two, unfit
 from slicing.errors import RowFailure
-from slicing.watch import COMBINE, of_stage
+from slicing.profiling import COMBINE, of_stage
 
 FEW = 48
 """Up to so many groups are folded sooner by rows, one after another, than by position."""

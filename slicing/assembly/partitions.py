@@ -1,0 +1,278 @@
+"""Portions: more rows than fit into memory, a few at a time, each with all that it is combined with.
+
+Blocks are read one after another. As long as they fit together nothing else is done: they are one portion. Else their
+rows are put aside, and come back either in the order of slices (`InOrder`: what enters the trees, and is stored by
+slice) or key after key (`portions`: what windows are assembled from). Every window needs only rows of its own key, so
+that keys may be taken a few at a time, by ranges of a hash::
+
+    pages       1            2            3                    blocks as they are stored, every key in each
+    aside       1a 1b .. 1z  2a 2b .. 2z  3a 3b .. 3z          their rows apart by hash, in one file
+    portions    1a 2a 3a 1b 2b 3b | 1c 2c 3c | ...             folded, as much as fits
+
+A key with more rows than fit is cut once more, into ranges of windows. What is folded does not depend on any of this,
+so neither do results, to the last bit.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from slicing.content.block import Block, Shape, concat, show_key
+from slicing.content.folding import fold, regroup
+from slicing.content.hashing import hashes, mixed
+from slicing.content.sizes import memory, runs
+from slicing.content.spill import Aside, Piece
+from slicing.errors import TooLarge
+from slicing.windows.time.slices import FOREVER
+
+PORTION_BYTES = 56 << 20
+"""So many bytes of rows are worked on at once; folding and assembling them takes a few times as many."""
+WINDOW_BYTES = 64 << 20
+"""The slices of one window of a key must not take more: they are needed at once."""
+RANGES = 256
+"""How many ranges of hashes rows are put aside in; one that does not fit is put aside once more."""
+
+
+@dataclass(frozen=True)
+class Portion:
+    """Folded rows of some keys, a block for each source, and the windows that may be made of them."""
+
+    blocks: list[Block]
+    first: int
+    end: int
+    is_all: bool = False
+
+
+class InOrder:
+    """Rows in the order of slices: one folded block if they fit into memory, else aside, and `block` is None."""
+
+    def __init__(self, shape: Shape, blocks: Iterable[Block]):
+        self.shape, self._aside = shape, Aside(shape)
+        self._pieces: list[Piece] = []
+        held: list[Block] = []
+        for _, block, is_full in _filling(shape, [blocks]):
+            held.append(block)
+            if is_full:
+                self._put(held)
+        if self._pieces:
+            self._put(held)
+        self.block = None if self._pieces else fold(shape, held)
+        self._edges = _edges(self._pieces)
+
+    def _put(self, held: list[Block]) -> None:
+        block = concat(self.shape, held)
+        held.clear()
+        self._pieces += self._aside.put(block)
+
+    def parts(self, first: int = -FOREVER, end: int = FOREVER) -> Iterator[Block]:
+        """The rows of slices `first` up to `end`, folded, in blocks of consecutive slices that fit into memory."""
+        if self.block is not None:
+            if len(found := self.block.between(first, end)):
+                yield found
+            return
+        low = max(first, self._edges[0])
+        while low < min(end, self._edges[-1]):
+            high = min(end, self.reach(low))
+            if rows := self._read(low, high):
+                yield _together(self.shape, rows)
+            low = high
+
+    def between(self, first: int, end: int) -> Block:
+        """The same as one block."""
+        return fold(self.shape, list(self.parts(first, end)))
+
+    def reach(self, first: int) -> int:
+        """The end of slices from `first` on that fit into memory together, or of that one alone."""
+        if self.block is not None:
+            return FOREVER
+        found = _fitting(self._pieces, self._edges, first)
+        return max(found, first + 1) if found < self._edges[-1] else FOREVER
+
+    def _read(self, first: int, end: int) -> list[Block]:
+        inside = [piece for piece in self._pieces if piece.first < end and piece.end > first]
+        found = (self._aside.read(piece).between(first, end) for piece in inside)
+        return [rows for rows in found if len(rows)]
+
+    def close(self) -> None:
+        """Give back the file, if there is one."""
+        self._aside.close()
+
+
+def portions(
+    shape: Shape,
+    sources: Sequence[Iterable[Block]],
+    first: int = -FOREVER,
+    end: int = FOREVER,
+    before: int = 0,
+    level: int = 0,
+) -> Iterator[Portion]:
+    """Portions of whole keys for windows `first` up to `end`, of blocks in which the rows of a slice are in order.
+
+    The rows of a key may be cut into ranges of windows, so many windows `before` included. With `first` left out they
+    stay together. Raises TooLarge if the slices of one window of a key do not fit.
+    """
+    with closing(_Apart(shape, len(sources), level)) as apart:
+        held: list[list[Block]] = [[] for _ in sources]
+        for number, block, is_full in _filling(shape, sources):
+            held[number].append(block)
+            if is_full:
+                apart.put(held)
+        if not apart.ranges:
+            yield Portion([fold(shape, rows) for rows in held], first, end, is_all=True)
+            return
+        apart.put(held)
+        yield from apart.portions(first, end, before)
+
+
+def in_memory(
+    shape: Shape, sources: Sequence[Iterable[Block]], first: int = -FOREVER, end: int = FOREVER
+) -> Iterator[Portion]:
+    """`portions` of blocks over the same keys that a process holds in any case: none of them is put aside."""
+    blocks = [concat(shape, list(source)) for source in sources]
+    size = sum(memory(shape, block) for block in blocks)
+    if size <= PORTION_BYTES:
+        yield Portion([regroup(shape, block) for block in blocks], first, end, is_all=True)
+        return
+    keys = max(len(block.names) for block in blocks)
+    rows = np.sum([np.bincount(block.keys, minlength=keys) for block in blocks], axis=0)
+    for low, high in runs(rows * (size / rows.sum()), PORTION_BYTES):
+        some = (block.take(np.flatnonzero((low <= block.keys) & (block.keys < high))) for block in blocks)
+        yield Portion([regroup(shape, block) for block in some], first, end)
+
+
+@dataclass
+class _Range:
+    """What is aside of one range of hashes: pieces by source, their bytes, the least and the greatest hash."""
+
+    pieces: list[list[Piece]]
+    size: int = 0
+    least: int = 1 << 64
+    most: int = -1
+
+
+class _Apart:
+    """Rows put aside by ranges of the hash of their keys."""
+
+    def __init__(self, shape: Shape, sources: int, level: int):
+        self.shape, self.sources, self.level, self.aside = shape, sources, level, Aside(shape)
+        self.ranges: dict[int, _Range] = {}
+
+    def put(self, held: Sequence[list[Block]]) -> None:
+        """Put the blocks of each source aside, and forget them."""
+        for source, blocks in enumerate(held):
+            if blocks:
+                block = concat(self.shape, blocks)
+                blocks.clear()
+                self._put(source, block)
+
+    def _put(self, source: int, block: Block) -> None:
+        # Another hash for each level, and none that buckets are chosen by.
+        bits = mixed(hashes(block.names) + np.uint64(self.level + 1))
+        ranges = (bits % np.uint64(RANGES)).astype(np.int16)[block.keys]
+        order = np.argsort(ranges, kind="stable")
+        starts = np.flatnonzero(np.diff(ranges[order], prepend=-1))
+        for number, rows in zip(ranges[order[starts]].tolist(), np.split(order, starts)[1:], strict=True):
+            found, some = self.ranges.setdefault(number, self._range()), bits[block.keys[rows]]
+            found.least, found.most = min(found.least, int(some.min())), max(found.most, int(some.max()))
+            pieces = self.aside.put(block.take(rows))
+            found.pieces[source] += pieces
+            found.size += sum(piece.size for piece in pieces)
+
+    def _range(self) -> _Range:
+        return _Range([[] for _ in range(self.sources)])
+
+    def portions(self, first: int, end: int, before: int) -> Iterator[Portion]:
+        """As many ranges at a time as fit; one that does not fit is taken apart by another hash, or by windows."""
+        ranges = list(self.ranges.values())
+        for low, high in runs(np.array([each.size for each in ranges]), PORTION_BYTES):
+            some = ranges[low:high]
+            if some[0].size > PORTION_BYTES and some[0].least < some[0].most:
+                again = [map(self.aside.read, pieces) for pieces in some[0].pieces]
+                yield from portions(self.shape, again, first, end, before, self.level + 1)
+            elif some[0].size > PORTION_BYTES and first > -FOREVER:
+                yield from self._by_window(some[0], first, end, before)
+            else:
+                pieces = [[piece for each in some for piece in each.pieces[i]] for i in range(self.sources)]
+                yield Portion([self._folded(each) for each in pieces], first, end)
+
+    def _by_window(self, key: _Range, first: int, end: int, before: int) -> Iterator[Portion]:
+        """Ranges of windows of one key."""
+        slicing, pieces = self.shape.slicing, [piece for source in key.pieces for piece in source]
+        low = max(first, slicing.first_window(min(piece.first for piece in pieces)))
+        end = min(end, slicing.last_window(max(piece.end for piece in pieces) - 1) + 1 + before)
+        edges = _edges(pieces)
+        while low < end:
+            start = slicing.first_slice(low - before)
+            reach = _fitting(pieces, edges, start)
+            high = end if reach == edges[-1] else min(end, max(low + 1, slicing.first_window(reach)))
+            stop = slicing.end_slice(high - 1)
+            if high == low + 1:
+                self._check_window(pieces, low)
+            yield Portion([self._folded(source, start, stop) for source in key.pieces], low, high)
+            low = high
+
+    def _check_window(self, pieces: Sequence[Piece], window: int) -> None:
+        start, stop = self.shape.slicing.first_slice(window), self.shape.slicing.end_slice(window)
+        inside = [piece for piece in pieces if start <= piece.first and piece.end <= stop]
+        size = sum(piece.size for piece in inside)
+        if size > WINDOW_BYTES:
+            key = show_key(self.aside.read(inside[0]).names, 0)
+            raise TooLarge(
+                f"the slices of one window of a key must take at most {_shown(WINDOW_BYTES)} together; got "
+                f"{_shown(size)} for {key}. Keep less in the partial, or take fewer slices with a longer `advance`."
+            )
+
+    def _folded(self, pieces: Sequence[Piece], first: int = -FOREVER, end: int = FOREVER) -> Block:
+        inside = (self.aside.read(piece) for piece in pieces if piece.first < end and piece.end > first)
+        return _together(self.shape, [block.between(first, end) for block in inside])
+
+    def close(self) -> None:
+        """Give back the file."""
+        self.aside.close()
+
+
+def _filling(shape: Shape, sources: Sequence[Iterable[Block]]) -> Iterator[tuple[int, Block, bool]]:
+    """The blocks of sources by their number, and whether those since the last such one are more than a portion."""
+    size, names = 0, pa.table({})
+    for number, source in enumerate(sources):
+        for block in source:
+            if len(block):
+                size += memory(shape, block) - (block.names.nbytes if block.names is names else 0)
+                names = block.names
+                is_full = size > PORTION_BYTES
+                yield number, block, is_full
+                if is_full:
+                    size, names = 0, pa.table({})
+
+
+def _shown(size: int) -> str:
+    return f"{size / (1 << 20):.3g} MiB"
+
+
+def _together(shape: Shape, rows: list[Block]) -> Block:
+    """Rows that are not folded yet as one folded block; the list is emptied, so that they are in memory once less."""
+    block = concat(shape, rows)
+    rows.clear()
+    return regroup(shape, block)
+
+
+def _edges(pieces: Sequence[Piece]) -> list[int]:
+    return sorted({edge for piece in pieces for edge in (piece.first, piece.end)})
+
+
+def _fitting(pieces: Sequence[Piece], edges: Sequence[int], first: int) -> int:
+    """The last edge up to which the pieces that reach beyond slice `first` fit; the first one after it at least."""
+    low, high = bisect_right(edges, first), len(edges) - 1
+    if low >= high:
+        return edges[-1]
+
+    def size(end: int) -> int:
+        return sum(piece.size for piece in pieces if piece.first < end and piece.end > first)
+
+    return edges[max(low, bisect_right(range(low, high + 1), PORTION_BYTES, key=lambda at: size(edges[at])) + low - 1)]

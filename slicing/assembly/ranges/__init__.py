@@ -1,0 +1,1 @@
+"""Chosen windows from the rows that are present: point lookups, range aggregates, merged intervals."""

@@ -1,0 +1,146 @@
+"""Chosen windows of chosen keys, from the slices that are present: what sparse keys cost is their slices, not R.
+
+A window of a key is a run of the key's rows. Its partial depends on these rows only, not on where in the window they
+lie, so that windows over the same slices have the same result to the last bit: rows of one stripe are joined from the
+oldest on; of several, the rest of the first stripe, the stripes between, the start of the last, from the oldest on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+
+from slicing.aggregates.arrays import Array, Partials
+from slicing.aggregates.kernel import Kernel, locating
+from slicing.assembly.choice import is_additive
+from slicing.assembly.ranges.range_aggregates import before
+from slicing.assembly.results import Windows
+from slicing.content.block import Block, Shape, order, show_place
+from slicing.content.pairs import Pairs
+from slicing.windows.families.family import RUNNING, Family
+
+
+@dataclass(frozen=True)
+class _Runs:
+    """Rows sorted by (key, slice); run i is rows `low[i]` up to `high[i]`, none of which may be missing."""
+
+    low: Array
+    high: Array
+    segment: Array  # of each row: its (key, stripe)
+    starts: Array  # first row of each segment
+    place: Callable[[int], str]  # the key and the slice of a row, for messages
+
+
+def pick(shape: Shape, block: Block, keys: Array, windows: Array) -> Windows:
+    """Window `windows[i]` of the key with code `keys[i]`, for every i, from a folded block; empty ones hold `init()`.
+
+    Combines per window: none for additive aggregates, else at most 2 sqrt(n), and 2 for each row of the block.
+    """
+    return picked(shape, by_key(block), keys, windows)
+
+
+def by_key(block: Block) -> Block:
+    """The rows sorted by key and slice."""
+    rows, _ = order(block.keys, block.slices)
+    return block.take(rows)
+
+
+def picked(shape: Shape, block: Block, keys: Array, windows: Array) -> Windows:
+    """`pick` from rows that are sorted by key and slice."""
+    slicing = shape.slicing
+    pairs = Pairs.over(block.slices, len(block.names))
+    at, edges = pairs.pack(block.keys, block.slices), (slicing.first_slice(windows), slicing.end_slice(windows))
+    low, high = (np.searchsorted(at, pairs.pack(keys, edge)) for edge in edges)
+    total = before(block.records)
+    records = total[high] - total[low]
+    held = np.flatnonzero(records)
+    stripes = _stripes(slicing, block.slices)
+    heads = (np.diff(block.keys, prepend=-1) != 0) | (np.diff(stripes, prepend=stripes[:1]) != 0)
+
+    def place(row: int) -> str:
+        return show_place(slicing, block.names, block.keys[row], block.slices[row])
+
+    runs = _Runs(low[held], high[held], np.cumsum(heads) - 1, np.flatnonzero(heads), place)
+    partials = []
+    for kernel, columns in zip(shape.kernels, block.partials, strict=True):
+        cells = kernel.spread(len(windows))
+        if len(held):
+            for cell, column in zip(cells, _run_partials(kernel, columns, runs), strict=True):
+                cell[held] = column
+        partials.append(cells)
+    return Windows(windows, keys, block.names, records, partials, block.dictionaries)
+
+
+def _stripes(family: Family, slices: Array) -> Array:
+    """What rows are scanned by: the stripe of a slice; where windows begin alike, the slice at which its windows do."""
+    if family.assembled == RUNNING:
+        return family.first_slice(family.first_window(slices))
+    return slices // family.stripe
+
+
+def _run_partials(kernel: Kernel, columns: Partials, runs: _Runs) -> Partials:
+    if is_additive(kernel) and kernel.sums_fit(columns):
+        totals = [before(column) for column in columns]
+        return [total[runs.high] - total[runs.low] for total in totals]
+    return _joined(kernel, columns, runs)
+
+
+def _joined(kernel: Kernel, columns: Partials, runs: _Runs) -> Partials:
+    first, last = runs.segment[runs.low], runs.segment[runs.high - 1]
+    ends = np.append(runs.starts[1:], len(runs.segment))
+    rest = _scan(kernel, columns, runs, backwards=True)
+    start = _scan(kernel, columns, runs, backwards=False)
+    whole = runs.low == runs.starts[first]
+    within, across = np.flatnonzero((first == last) & ~whole), np.flatnonzero(first < last)
+    out = [column[runs.low] for column in rest]
+    begun = np.flatnonzero((first == last) & whole)
+    for target, column, scanned in zip(out, columns, start, strict=True):
+        target[within] = column[runs.low[within]]
+        target[begun] = scanned[runs.high[begun] - 1]
+    _walk(kernel, out, within, columns, runs.low[within] + 1, runs.high[within], runs.place)
+    totals = [column[ends - 1] for column in start]
+    _walk(kernel, out, across, totals, first[across] + 1, last[across], lambda i: runs.place(runs.starts[i]))
+    _walk(kernel, out, across, start, runs.high[across] - 1, runs.high[across], runs.place)
+    return out
+
+
+def _walk(
+    kernel: Kernel,
+    out: Partials,
+    target: Array,
+    items: Partials,
+    position: Array,
+    end: Array,
+    place: Callable[[int], str],
+) -> None:
+    """Join items `position` up to `end` to the targets, one after another, all targets at once."""
+    while len(target):
+        going = position < end
+        target, position, end = target[going], position[going], end[going]
+        with locating(lambda index, at=position: place(int(at[index]))):  # type: ignore[misc]
+            joined = kernel.combine([c[target] for c in out], [c[position] for c in items])
+        for column, new in zip(out, joined, strict=True):
+            column[target] = new
+        position = position + 1
+
+
+def _scan(kernel: Kernel, columns: Partials, runs: _Runs, backwards: bool) -> Partials:
+    """Running combination within every segment, in time order whichever way it runs."""
+    out = [column.copy() for column in columns]
+    count = len(runs.segment)
+    position = np.arange(count) - runs.starts[runs.segment]
+    if backwards:
+        position = np.append(runs.starts[1:], count)[runs.segment] - 1 - np.arange(count)
+    rows = np.argsort(position, kind="stable")
+    for low, high in pairwise(np.cumsum(np.bincount(position)).tolist()):
+        here = rows[low:high]
+        neighbour = [column[here + 1 if backwards else here - 1] for column in out]
+        own = [column[here] for column in columns]
+        with locating(lambda index, at=here: runs.place(int(at[index]))):  # type: ignore[misc]
+            joined = kernel.combine(own, neighbour) if backwards else kernel.combine(neighbour, own)
+        for column, new in zip(out, joined, strict=True):
+            column[here] = new
+    return out

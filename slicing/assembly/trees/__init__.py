@@ -1,0 +1,1 @@
+"""The two-layer and the three-layer tree: over a whole matrix, and as caches that move forward with each close."""

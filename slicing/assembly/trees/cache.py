@@ -1,0 +1,47 @@
+"""A tree as a cache that moves forward from close to close: what the trees share."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from slicing.assembly.trees.nodes import Live, Node
+from slicing.content.block import Block
+
+NODES = ("two ", "three ", "running ")
+"""How the names of nodes begin, by tree."""
+
+
+class Cache(Protocol):
+    """Where a tree keeps its nodes between two closes: blocks by name. Blocks are of the tree's kernels."""
+
+    def load(self, name: str) -> Block | None:
+        """The block of that name, None if there is none."""
+
+    def save(self, name: str, block: Block) -> None:
+        """Write or replace a block."""
+
+    def drop(self, name: str) -> None:
+        """Forget a block, if it is there."""
+
+    def clear(self) -> None:
+        """Forget all blocks."""
+
+    def names(self) -> list[str]:
+        """The names of all blocks."""
+
+    def append(self, name: str, block: Block) -> None:
+        """Add rows to a list of blocks, which `load` gives folded into one."""
+
+
+def load_node(live: Live, chosen: tuple[int, ...], cache: Cache, name: str) -> Node:
+    """The node that a cache has under a name, one of no records if it has none."""
+    block = cache.load(name)
+    return live.node(chosen) if block is None else node_of(live, chosen, block)
+
+
+def node_of(live: Live, chosen: tuple[int, ...], block: Block) -> Node:
+    """A node of the partials of a block."""
+    rows = live.place(block, chosen)
+    node = live.node(chosen)
+    node.append(rows)
+    return node

@@ -1,0 +1,108 @@
+"""Assembly: from slices to windows, all windows of a range at once. Matrices in, results out; no state, no Spark.
+
+Bounded input is assembled here, and so is a stream whose watermark jumps over a whole window. Windows that close one
+after another are assembled from caches (`slicing.assembly.trees.cache`), with the same tree: every window's partial is
+combined in the same order in both, so that floats agree to the last bit.
+
+Partials are laid out in *cells*: one per slice, key after key, each key's stretches of slices with gaps of a window or
+more left out. Cells therefore number about as many as result rows, however sparse the keys are. Three kernels work on
+cells: a running total (aggregates that add and subtract exactly), the aligned three-layer tree, and recomputing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from slicing.aggregates.arrays import Array, Partials
+from slicing.aggregates.kernel import Kernel, locating
+from slicing.assembly.choice import FEW_SLICES, is_additive
+from slicing.assembly.results import Windows
+from slicing.assembly.trees.cells import Cells, Spans, layout, portions
+from slicing.assembly.trees.scans import recompute, three_layer, two_layer
+from slicing.content.block import Block, Shape, order
+from slicing.content.sizes import memory
+from slicing.windows.families.family import regular
+
+PORTION_BYTES = 64 << 20
+WIDE = 1 << 10
+"""From so many bytes of a cell on it is better to assemble more cells twice than to have many at once."""
+
+
+def assemble_cells(
+    shape: Shape, trees: Sequence[str], block: Block, first: int | None = None, end: int | None = None
+) -> Iterator[Windows]:
+    """The windows `first` up to but not including `end` (all, if left out) that hold a record of a folded block.
+
+    Yields portions whose cells take at most about PORTION_BYTES, each sorted by key and window. Cost in combines per
+    window: none for additive aggregates, about 4 for the three-layer tree, n - 1 for recompute.
+    """
+    slicing = regular(shape.slicing)
+    if not len(block):
+        return
+    low, high = int(slicing.first_window(block.slices[0])), int(slicing.last_window(block.slices[-1])) + 1
+    first, end = (low if first is None else max(low, first)), (high if end is None else min(high, end))
+    block = block.between(slicing.first_slice(first), slicing.end_slice(end - 1))
+    if first >= end or not len(block):
+        return
+    rows, _ = order(block.keys, block.slices)
+    block = block.take(rows)
+    aligned = slicing.per_window > 1 and not all(map(_running, shape.kernels, trees, block.partials))
+    # A cell, and in either scan and in the windows, a partial like those of the rows.
+    width = 16 + 4 * (memory(shape, block) - block.names.nbytes - 24 * len(block)) / len(block)
+    limit = max(1, int(PORTION_BYTES / width))
+    for portion, cells in portions(block, layout(block, slicing, aligned, first, end), limit):
+        if cells.count <= limit:
+            yield _assemble_cells(shape, trees, portion, cells, first, end)
+            continue
+        step = max(limit, (4 if width < WIDE else 1) * slicing.per_window)
+        start = max(first, int(slicing.first_window(portion.slices[0])))
+        stop = min(end, int(slicing.last_window(portion.slices[-1])) + 1)
+        for low in range(start, stop, step):
+            high = min(low + step, stop)
+            part = portion.between(slicing.first_slice(low), slicing.end_slice(high - 1))
+            if len(part):
+                yield _assemble_cells(shape, trees, part, layout(part, slicing, aligned, low, high), low, high)
+
+
+def _running(kernel: Kernel, tree: str, columns: Partials) -> bool:
+    return tree == "two_layer" and is_additive(kernel) and kernel.sums_fit(columns)
+
+
+def _assemble_cells(shape: Shape, trees: Sequence[str], block: Block, cells: Cells, first: int, end: int) -> Windows:
+    at, windows, keys = cells.ends(first, end)
+    spans = Spans.of(cells, at)
+    records = spans.total(block.records)
+    if not records.all():
+        live = np.flatnonzero(records)
+        at, windows, keys, spans, records = at[live], windows[live], keys[live], spans.take(live), records[live]
+    partials = [
+        _totals(columns, spans, block.records, records)
+        if _running(kernel, tree, columns)
+        else _kernel_windows(kernel, tree, columns, cells, spans, at)
+        for kernel, tree, columns in zip(shape.kernels, trees, block.partials, strict=True)
+    ]
+    return Windows(windows, keys, block.names, records, partials, block.dictionaries)
+
+
+def _totals(columns: Partials, spans: Spans, counted: Array, records: Array) -> Partials:
+    """Running totals; what counts every record, as a count and a sum without nulls do, is known from `records`."""
+    # A copy, of the column's own type: what changes it in place must not change the counts.
+    return [records.astype(c.dtype) if np.array_equal(c, counted) else spans.total(c) for c in columns]
+
+
+def _kernel_windows(kernel: Kernel, tree: str, columns: Partials, cells: Cells, spans: Spans, at: Array) -> Partials:
+    n = cells.slicing.per_window
+    if n == 1:
+        # A window is a slice: cells with records are the rows themselves.
+        return [column[spans.first] for column in columns]
+    if tree == "two_layer":
+        return two_layer(kernel, columns, cells, at)
+    spread = kernel.spread(cells.count)
+    for cell, column in zip(spread, columns, strict=True):
+        cell[cells.position] = column
+    if tree == "recompute" or n <= FEW_SLICES:
+        with locating(lambda index: cells.place(int(at[index]))):
+            return recompute(kernel, spread, at, n)
+    return three_layer(kernel, spread, cells, at)

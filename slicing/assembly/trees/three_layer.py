@@ -1,0 +1,386 @@
+"""The two trees as caches that move forward from close to close; what a stream uses while its windows close in turn.
+
+`TwoLayer` keeps one node, the total of a window. `ThreeLayer` keeps, for the window that closed last::
+
+                oldest stripe p                 whole stripes            newest stripe q
+    slices   |  .  .  a [-----) |  p+1   |  p+2   |   ...   |  q-1   |----) .  .  .  |
+    nodes         suffix(a)      [ rest of a group | start of the next ] run
+
+`suffix(a)` is there for every start in p, made when p becomes the oldest, or when it is missing; `rest` for every
+stripe of a group, made from the stripes' totals when the window leaves the group before; `start` and `run` grow. A
+window is `(suffix(a) + (rest + start)) + run`, the association of `assembly.trees.matrix`, so both give the same
+floats. Windows of the same p and q are combined in two calls, as nodes on end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from itertools import islice, pairwise
+
+import numpy as np
+
+from slicing.assembly.choice import group_length
+from slicing.assembly.trees.cache import Cache, load_node, node_of
+from slicing.assembly.trees.deferred_writes import Deferring
+from slicing.assembly.trees.nodes import FILLED_CELLS, Live, Node, Rows, on_end
+from slicing.content.block import Block, empty
+from slicing.content.folding import regroup
+from slicing.windows.families.family import regular
+
+FEW_KEYS = 1000
+"""Up to so many keys whole stripes move together: of more, the calls of each slice cost less than their cells."""
+
+
+class ThreeLayer:
+    """The nodes of the three-layer tree for the window before `window`, moved forward slice by slice.
+
+    `slices(first, end)` gives the folded rows of slices that have entered, `in_steps` as many at a time as fit. Slices
+    up to `until` start windows in this close: the suffixes of later ones are written for the next, at once. But where a
+    close moves over a whole stripe, so may the next one, for which it costs less to read the rest of that stripe again
+    than one suffix after another.
+    """
+
+    def __init__(
+        self,
+        live: Live,
+        chosen: Sequence[int],
+        cache: Cache,
+        slices: Callable[[int, int], Rows],
+        in_steps: Callable[[int, int], Iterator[Rows]],
+        window: int,
+        until: int,
+    ):
+        self._shape = live.shape.select(chosen)
+        self.live, self.chosen, self.cache, self.until = live, tuple(chosen), Deferring(cache, self._shape), until
+        self.slices, self.in_steps = slices, in_steps
+        slicing = regular(live.shape.slicing)
+        self.n, self.stripe, self.step = slicing.per_window, slicing.stripe, slicing.per_advance
+        self.shift = slicing.shift
+        self.group = group_length(slicing)
+        self.leaves_suffixes = until - slicing.first_slice(window) < self.stripe
+        oldest = slicing.first_slice(window - 1)
+        self.p, self.q = oldest // self.stripe, (oldest + self.n - 1) // self.stripe
+        self.run = load_node(live, self.chosen, cache, "run")
+        self._nodes: dict[str, Node] = {}
+        self._between: Node | None = None
+        self._late_suffix: Block | None = None
+        self._between_changed = False
+
+    def late(self, rows: Rows, oldest: int) -> None:
+        """Count rows of slices from `oldest` on that have entered before.
+
+        Those of the newest stripe join its node. The others are kept beside the tree until their stripe becomes the
+        oldest, when its suffixes are made from all its slices. If `combine` is not commutative, all is made anew.
+        """
+        if any(self.live.shape.kernels[i].aggregate.ordered for i in self.chosen):
+            self.rebuild(oldest)
+            return
+        newest, second = self.q * self.stripe, (self.p + 1) * self.stripe
+        ends = (-(1 << 62), second, newest, 1 << 62)
+        suffix, between, run = (rows.between(a, b) for a, b in pairwise(ends))
+        self.run.append_slices(run)
+        if len(suffix):
+            self._late_suffix = None
+            self.cache.append("late suffix", regroup(self._shape, self.live.block(suffix, self.chosen)))
+        if len(between):
+            self._middle()
+            by_stripe = replace(between, slices=between.slices // self.stripe * self.stripe)
+            folded = regroup(self._shape, self.live.block(by_stripe, self.chosen))
+            self.cache.append("late between", folded)
+            self._add_late(self._middle(), folded)
+            self._between_changed = True
+
+    def learn_keys(self) -> None:
+        """Read the node between, so that the keys are known by which many windows are portioned."""
+        self._middle()
+
+    def together(self, window: int, end: int) -> int:
+        """The end of the windows from `window` on, before `end`, that go out in one call.
+
+        Of few keys those of several whole oldest stripes; else those that have the same oldest and newest stripe.
+        """
+        oldest = self._start(window)
+        first, keys = oldest // self.stripe, len(self.live.names)
+        stripes = min(self._start(end) // self.stripe - first, FILLED_CELLS // max(1, self.stripe * keys))
+        if first > self.p and stripes > 1 and keys <= FEW_KEYS:
+            return -((self.shift - (first + stripes) * self.stripe) // self.step)
+        newest = oldest + self.n - 1
+        room = self.stripe - 1 - max(oldest % self.stripe, newest % self.stripe)
+        return min(end, window + room // self.step + 1)
+
+    def windows(self, first: int, end: int, entering: Rows) -> Node:
+        """Windows that close next, on end, `together`: `first` up to `end`, of the rows that enter for them."""
+        oldest, last = self._start(first), self._start(end - 1)
+        if last // self.stripe > max(self.p, oldest // self.stripe):
+            return self._of_stripes(oldest, last, entering)
+        newest = oldest + self.n - 1
+        enter = iter(entering.filled(self.live, newest - self.step + 1, last + self.n))
+        runs: list[Node] = []
+        for rows in enter:
+            newest = oldest + len(runs) * self.step + self.n - 1
+            for index, part in enumerate((rows, *islice(enter, self.step - 1)), newest - self.step + 1):
+                self._enter(index, part)
+            if not runs:
+                self._advance(oldest)
+            runs.append(self.run)
+        suffixes = [self._suffix(oldest + self.step * at) for at in range(len(runs))]
+        middle = self._middle()  # all that may bring new keys is read before nodes are put on end
+        total = on_end(suffixes)
+        total.join(on_end([middle] * len(runs)))
+        total.join(on_end(runs))
+        return total
+
+    def _start(self, window: int) -> int:
+        """The first slice of a window."""
+        return window * self.step + self.shift
+
+    def _of_stripes(self, first: int, last: int, entering: Rows) -> Node:
+        """The windows that start at slice `first` up to `last`, all those of several oldest stripes.
+
+        Slices in the same place of their stripes are combined in one call. The nodes, and the order in which parts are
+        combined, are those of windows that go out one after another.
+        """
+        starts = np.arange(first, last + 1, self.step)
+        old, new = starts // self.stripe, (starts + self.n - 1) // self.stripe
+        p, q, end = int(old[0]), self.q, int(old[-1]) + 1
+        self._read_nodes(end)
+        leaving = self.live.refresh(self.slices(first, end * self.stripe).only(self.chosen))
+        entering = self.live.refresh(entering)
+        keys = len(self.live.names)
+        none = self.live.node(self.chosen)
+        suffixes, suffix = [], on_end([none] * (end - p))
+        for part in reversed(leaving.in_lanes(self.stripe, p, keys).by_slice(0, self.stripe)):
+            suffix = suffix.with_older(part)
+            suffixes.append(suffix)
+        runs, run = [], on_end([self.run, *[none] * (int(new[-1]) - q)])
+        for part in entering.in_lanes(self.stripe, q, keys).by_slice(0, self.stripe):
+            run = run.with_newer(part)
+            runs.append(run)
+        totals, middles = run.apart(int(new[-1]) - q + 1), []
+        changes = (np.diff(old, prepend=old[0] - 1) != 0) | (np.diff(new, prepend=new[0] - 1) != 0)
+        for at in np.flatnonzero(changes).tolist():
+            while self.q < new[at]:
+                self.run = totals[self.q - q]
+                self._complete_stripe()
+            if old[at] > self.p:
+                self._leave_stripe()
+            middles.append(self._middle())
+        place = (starts[-1] + self.n - 1) % self.stripe
+        self.run = runs[place].apart(len(totals))[-1]
+        assert keys == len(self.live.names), "nodes on end do not grow"
+        total = on_end(suffixes).pick((self.stripe - 1 - starts % self.stripe) * (end - p) + old - p)
+        total.join(on_end(middles).pick(np.cumsum(changes) - 1))
+        total.join(on_end(runs).pick((starts + self.n - 1) % self.stripe * len(totals) + new - q))
+        return total
+
+    def _read_nodes(self, end: int) -> None:
+        """Read all nodes that are needed until stripe `end` is the oldest: nodes on end do not grow with the keys."""
+        until = {"rest": end + 1, "stripe": (end // self.group + 1) * self.group}
+        for name in self.cache.names():
+            kind, _, stripe = name.partition(" ")
+            if name == "start" or (kind in until and self.p + 1 < int(stripe) < until[kind]):
+                self._node(name)
+        late = self.cache.load("late between")
+        if late is not None:
+            self.live.place(late, self.chosen)
+
+    def _enter(self, index: int, rows: Rows) -> None:
+        """Count the rows of the next slice, `index`."""
+        if index // self.stripe > self.q:
+            self._complete_stripe()
+        self.run = self.run.with_newer(rows)
+
+    def _complete_stripe(self) -> None:
+        """The newest stripe is whole: it joins the start of its group, and waits for the group to become the oldest."""
+        done, self.q = self.q, self.q + 1
+        self.cache.save(f"stripe {done}", self.run.block())
+        if done % self.group == 0:
+            start = self.run
+        else:
+            start = self._node("start")
+            start.join(self.run)
+        self._nodes["start"] = start
+        self.run = self.live.node(self.chosen)
+        self._forget_between()
+
+    def reach(self, oldest: int) -> int:
+        """The end of the slices that are read on the way to `oldest`; `oldest` itself if none are."""
+        changes = oldest // self.stripe > self.p or not self._has_suffix(oldest)
+        return (oldest // self.stripe + 1) * self.stripe if changes else oldest
+
+    def _has_suffix(self, oldest: int) -> bool:
+        name = f"suffix {oldest}"
+        return name in self._nodes or name in self.cache.names()
+
+    def _advance(self, oldest: int) -> None:
+        """Let `oldest` be the first slice of the window."""
+        if oldest // self.stripe > self.p:
+            self._leave_stripe()
+            assert oldest // self.stripe == self.p, "windows close one after another"
+            self._begin_stripe(oldest)
+        elif not self._has_suffix(oldest):
+            self._begin_stripe(oldest)
+
+    def _leave_stripe(self) -> None:
+        """The oldest stripe has no window's start any more, the next one is the oldest."""
+        for name in [*self.cache.names(), *self._nodes]:
+            if name.startswith("suffix "):
+                self._drop(name)
+        self.cache.drop("late suffix")
+        self._late_suffix = None
+        self.p += 1
+        self._drop(f"rest {self.p}")
+        if (self.p + 1) % self.group == 0:
+            self._begin_group()
+        self._leave_late_between()
+        self._forget_between()
+
+    def _begin_group(self) -> None:
+        """From the totals of the group that is now the oldest: the rest of the group, from each of its stripes."""
+        rest = self.live.node(self.chosen)
+        for stripe in range(self.p + self.group, self.p, -1):
+            total = self._node(f"stripe {stripe}")
+            self._drop(f"stripe {stripe}")
+            total.join(rest)
+            rest = total
+            self.cache.save(f"rest {stripe}", rest.block())
+
+    def _begin_stripe(self, oldest: int) -> None:
+        """From the slices of the stripe that is now the oldest: its rest, from each start of a window in it."""
+        self.cache.drop("late suffix")
+        self._late_suffix = None
+        end = (self.p + 1) * self.stripe
+        rows = self.slices(oldest, end).only(self.chosen)
+        if not len(rows):
+            return  # a node that is not there is one of no records
+        suffix = self.live.node(self.chosen)
+        for index, part in zip(
+            reversed(range(oldest, end)), rows.filled_backwards(self.live, oldest, end), strict=True
+        ):
+            suffix = suffix.with_older(part)
+            if (index - self.shift) % self.step == 0:
+                if index <= self.until:
+                    self._nodes[f"suffix {index}"] = suffix
+                elif self.leaves_suffixes:
+                    self.cache.save(f"suffix {index}", suffix.block())
+
+    def _suffix(self, oldest: int) -> Node:
+        """What the window that starts at slice `oldest` has of the oldest stripe."""
+        node = self._node(f"suffix {oldest}")
+        self._drop(f"suffix {oldest}")
+        if self._late_suffix is None:
+            self._late_suffix = self.cache.load("late suffix") or empty(self._shape)
+        if len(self._late_suffix):
+            self._add_late(node, self._late_suffix.between(oldest, 1 << 62))
+        return node
+
+    def _middle(self) -> Node:
+        """The whole stripes between p and q."""
+        if self._between is None:
+            saved = self.cache.load("between")
+            if saved is not None:
+                self._between = node_of(self.live, self.chosen, saved)
+            else:
+                self._between = self._node(f"rest {self.p + 1}").copy()
+                if (self.q - 1) // self.group > (self.p + 1) // self.group:
+                    self._between.join(self._node("start"))
+                late = self.cache.load("late between")
+                if late is not None:
+                    self._add_late(self._between, late.between((self.p + 1) * self.stripe, 1 << 62))
+                self._between_changed = True
+        return self._between
+
+    def _add_late(self, node: Node, late: Block) -> None:
+        """Combine rows that came late: several slices of a key count once each, in time order."""
+        once = regroup(self._shape, replace(late, slices=np.zeros_like(late.slices)))
+        if len(once):
+            node.append(self.live.place(once, self.chosen))
+
+    def _leave_late_between(self) -> None:
+        late = self.cache.load("late between")
+        if late is not None:
+            self.cache.drop("late between")
+            rest = late.between((self.p + 1) * self.stripe, 1 << 62)
+            if len(rest):
+                self.cache.append("late between", rest)
+
+    def rebuild(self, oldest: int) -> None:
+        """Make all nodes anew from the slices of the window before the one that starts at `oldest`."""
+        self.cache.clear()
+        self._nodes.clear()
+        self._late_suffix = None
+        self._forget_between()
+        before = oldest - self.step
+        self.p, self.q = before // self.stripe, (before + self.n - 1) // self.stripe
+        front = (self.p + 1) // self.group
+        for stripe, total in self._totals(self.p + 1, self.q):
+            if stripe // self.group == front:
+                self._nodes[f"stripe {stripe}"] = total
+                continue
+            self.cache.save(f"stripe {stripe}", total.block())
+            start = total if stripe % self.group == 0 else self._node("start")
+            if start is not total:
+                start.join(total)
+            self._nodes["start"] = start
+        self._rebuild_rest(front)
+        self.run = self._prefix(self.q, before + self.n)
+        needed = oldest <= self.until or self.leaves_suffixes  # by this close or by the next
+        if needed and oldest // self.stripe == self.p:
+            self._begin_stripe(oldest)
+
+    def _rebuild_rest(self, front: int) -> None:
+        rest = self.live.node(self.chosen)
+        for stripe in range(min(front * self.group + self.group, self.q) - 1, self.p, -1):
+            total = self._nodes.pop(f"stripe {stripe}")
+            total.join(rest)
+            rest = total
+            self.cache.save(f"rest {stripe}", rest.block())
+
+    def _totals(self, first: int, end: int) -> Iterator[tuple[int, Node]]:
+        """Stripes `first` up to but not including `end`, each combined from its oldest slice on."""
+        at_once = 1  # how many keys there are is known when slices have been read
+        while first < end:
+            stop = min(end, first + at_once)
+            if stop == first + 1:
+                yield first, self._prefix(first, stop * self.stripe)
+            else:
+                rows = self.slices(first * self.stripe, stop * self.stripe).only(self.chosen)
+                yield from enumerate(self._combined(rows, first, stop), first)
+            first, at_once = stop, max(1, FILLED_CELLS // max(1, self.stripe * len(self.live.names)))
+
+    def _prefix(self, stripe: int, end: int) -> Node:
+        """The slices of a stripe before `end`, combined from the oldest on."""
+        first = stripe * self.stripe
+        node = self.live.node(self.chosen)
+        for rows in self.in_steps(first, min(first + self.stripe, end)):
+            node.append_slices(rows)
+        return node
+
+    def _combined(self, rows: Rows, first: int, end: int) -> list[Node]:
+        """The slices of some stripes; those in the same place of their stripes in one call."""
+        nodes = on_end([self.live.node(self.chosen) for _ in range(first, end)])
+        nodes.append_slices(rows.in_lanes(self.stripe, first, len(self.live.names)))
+        return nodes.apart(end - first)
+
+    def save(self) -> None:
+        """Write what changed and the next close needs."""
+        self.cache.save("run", self.run.block())
+        if "start" in self._nodes:
+            self.cache.save("start", self._nodes["start"].block())
+        if self._between is not None and self._between_changed:
+            self.cache.save("between", self._between.block())
+        self.cache.flush()
+
+    def _node(self, name: str) -> Node:
+        if name not in self._nodes:
+            self._nodes[name] = load_node(self.live, self.chosen, self.cache, name)
+        return self._nodes[name]
+
+    def _drop(self, name: str) -> None:
+        self._nodes.pop(name, None)
+        self.cache.drop(name)
+
+    def _forget_between(self) -> None:
+        self._between = None
+        self.cache.drop("between")

@@ -1,0 +1,86 @@
+"""The two-layer tree: a running total that slices enter and leave."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import islice
+
+import numpy as np
+
+from slicing.aggregates.arrays import Array
+from slicing.assembly.choice import is_additive
+from slicing.assembly.trees.cache import Cache, load_node
+from slicing.assembly.trees.nodes import Live, Node, Rows, on_end
+from slicing.windows.families.family import regular
+
+
+class TwoLayer:
+    """The running total: slices enter, the window is read off, slices leave. 2 combines per window and key.
+
+    Where all partials are added and subtracted field by field, the windows of one call are a single cumulative sum.
+    """
+
+    def __init__(self, live: Live, chosen: Sequence[int], cache: Cache):
+        self.cache = cache
+        self.live, self.chosen = live, tuple(chosen)
+        self.step = regular(live.shape.slicing).per_advance
+        self.additive = all(is_additive(live.shape.kernels[i]) for i in self.chosen)
+        self.total = load_node(live, self.chosen, cache, "total")
+
+    def late(self, rows: Rows) -> None:
+        """Count rows of slices that have entered before."""
+        self.total.append_slices(rows)
+
+    def windows(self, fresh: Rows, entering: range, old: Rows, leaving: range) -> Node:
+        """The windows that close next, on end: the slices that enter for them, of `fresh`, and leave after them."""
+        if self.additive:
+            came, gone = fresh.between(*_ends(entering)), old.between(*_ends(leaving))
+            if all(self._sums_fit(i, came, gone) for i in self.chosen):
+                return self._summed(came, entering, gone, leaving)
+        enter, leave, totals = iter(fresh.by_slice(*_ends(entering))), iter(old.by_slice(*_ends(leaving))), []
+        for rows in enter:
+            for part in (rows, *islice(enter, self.step - 1)):
+                self.total.append(part)
+            totals.append(self.total.copy())
+            for part in islice(leave, self.step):
+                self.total.remove(part)
+        return on_end(totals)
+
+    def _sums_fit(self, i: int, *rows: Rows) -> bool:
+        return self.live.shape.kernels[i].sums_fit(self.total.partials[i], *(part.partials[i] for part in rows))
+
+    def _summed(self, came: Rows, entering: range, gone: Rows, leaving: range) -> Node:
+        """Of every window what it has more than the one before, summed up; the last sum is that of the next close."""
+        keys, windows = len(self.live.names), len(entering) // self.step
+        plus = (came.slices - entering.start) // self.step * keys + came.codes
+        minus = ((gone.slices - leaving.start) // self.step + 1) * keys + gone.codes
+        last = windows * keys
+
+        def sums(total: Array, more: Array, less: Array) -> Array:
+            grid = np.zeros((windows + 1) * keys, dtype=total.dtype)
+            grid[:keys] = total
+            np.add.at(grid, plus, more)
+            np.subtract.at(grid, minus, less)
+            rows = grid.reshape(windows + 1, keys)
+            np.cumsum(rows, axis=0, out=rows)
+            total[:] = grid[last:]
+            return grid[:last]
+
+        records = sums(self.total.records, came.records, gone.records)
+        partials = {
+            i: [sums(*of) for of in zip(self.total.partials[i], came.partials[i], gone.partials[i], strict=True)]
+            for i in self.chosen
+        }
+        return Node(self.live, self.chosen, records, partials)
+
+    def reset(self, total: Node) -> None:
+        """Start again from a total that was assembled from slices."""
+        self.total = total
+
+    def save(self) -> None:
+        """Write what the next close needs: one node."""
+        self.cache.save("total", self.total.block())
+
+
+def _ends(slices: range) -> tuple[int, int]:
+    return slices.start, slices.stop

@@ -1,0 +1,57 @@
+"""How the command line speaks: progress and errors on stderr, tables on stdout, all of it safe for a terminal."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from slicing.cli.heartbeat import beating
+from slicing.cli.messages import worded
+
+BEAT_SECONDS = 5.0
+
+
+def complain(message: str, code: int) -> int:
+    """Print an error as one line, in the words of the command line, and return the exit code."""
+    print("error: " + visible(" ".join(worded(message).split())), file=sys.stderr)
+    return code
+
+
+def say(text: str) -> None:
+    """Print progress."""
+    print(visible(text), file=sys.stderr, flush=True)
+
+
+def visible(text: str) -> str:
+    """Text as a terminal may have it: control characters are written out, such as \\x1b."""
+    return text if text.isprintable() else "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
+
+
+@contextmanager
+def alive(what: str) -> Iterator[None]:
+    """Say every few seconds that something still goes on, also while Spark's own noise is redirected to its log."""
+    terminal = os.dup(2)
+
+    def beat(seconds: float) -> float:
+        os.write(terminal, f"{what} for {seconds:.0f} s ...\n".encode())
+        return BEAT_SECONDS
+
+    try:
+        with beating(beat, BEAT_SECONDS):
+            yield
+    finally:
+        os.close(terminal)
+
+
+def print_table(names: Sequence[str], rows: Sequence[Sequence[str]], numeric: Sequence[bool]) -> None:
+    """Print rows in columns, numbers to the right."""
+    table = [[visible(cell) for cell in row] for row in (names, *rows)]
+    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
+    for cells in [table[0], ["-" * width for width in widths], *table[1:]]:
+        aligned = (
+            cell.rjust(width) if right else cell.ljust(width)
+            for cell, width, right in zip(cells, widths, numeric, strict=True)
+        )
+        print("  ".join(aligned).rstrip(), flush=True)

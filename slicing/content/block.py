@@ -1,0 +1,222 @@
+"""Blocks: batches of partials as columns sorted by slice; the unit that is shuffled and stored."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TypeAlias
+
+import numpy as np
+import pyarrow as pa
+
+from slicing.aggregates.arrays import Array, Partials
+from slicing.aggregates.fields import Field, arrow_type
+from slicing.aggregates.kernel import Kernel
+from slicing.aggregates.ranks import union
+from slicing.errors import excerpt
+from slicing.windows.families.family import Family
+
+Slot: TypeAlias = tuple[int, int]
+"""A field: the place of its kernel, and its own in the partial."""
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What a block's rows are: slices of what length, keys of which fields, partials of which kernels.
+
+    There is at least one key field; a query without key columns has a constant one. `same` has fields that are in every
+    row what a field of a kernel before is: those are encoded once.
+    """
+
+    slicing: Family
+    keys: tuple[Field, ...]
+    kernels: tuple[Kernel, ...]
+    same: Mapping[Slot, Slot] = field(default_factory=dict)
+
+    @property
+    def key_schema(self) -> pa.Schema:
+        """Arrow schema of the distinct keys."""
+        return pa.schema([(f"k{i}", arrow_type(field.kind)) for i, field in enumerate(self.keys)])
+
+    @property
+    def row_schema(self) -> pa.Schema:
+        """Arrow schema of the rows: slice, step to the key, records, then all partials' fields."""
+        columns = [(f"p{i}", arrow_type(self.kernels[k].fields[f].kind)) for i, (k, f) in enumerate(self.slots)]
+        return pa.schema([("slice", pa.int64()), ("key", pa.int64()), ("records", pa.int64()), *columns])
+
+    @property
+    def slots(self) -> list[Slot]:
+        """The fields that are encoded, in order."""
+        slots = [(number, field) for number, kernel in enumerate(self.kernels) for field in range(len(kernel.fields))]
+        return [slot for slot in slots if slot not in self.same]
+
+    def over(self, family: Family) -> Shape:
+        """The shape of the windows of another family."""
+        return replace(self, slicing=family)
+
+    def select(self, chosen: Sequence[int]) -> Shape:
+        """The shape with only some of the kernels."""
+        at = {number: place for place, number in enumerate(chosen)}
+        same = {
+            (at[number], field): (at[other], source)
+            for (number, field), (other, source) in self.same.items()
+            if number in at and other in at
+        }
+        return replace(self, kernels=tuple(self.kernels[i] for i in chosen), same=same)
+
+
+@dataclass(frozen=True)
+class Block:
+    """Partials of (slice, key): row i belongs to `slices[i]` and to row `keys[i]` of `names`."""
+
+    slices: Array
+    keys: Array
+    names: pa.Table
+    records: Array
+    partials: list[Partials]
+    dictionaries: list[pa.Array | None]
+
+    def __len__(self) -> int:
+        return len(self.slices)
+
+    def check(self, shape: Shape) -> None:
+        """Assert every invariant: sorted by slice, one row per (slice, key), columns of one length."""
+        assert np.all(self.slices[1:] >= self.slices[:-1])
+        assert len(set(zip(self.slices.tolist(), self.keys.tolist(), strict=True))) == len(self)
+        assert not len(self) or (0 <= self.keys.min() and self.keys.max() < len(self.names))
+        assert len(self.names) == len(encode_keys(self.names)[1]), "a key is stored once"
+        assert all(len(column) == len(self) for partials in self.partials for column in partials)
+        assert len(self.partials) == len(shape.kernels) == len(self.dictionaries)
+        assert np.all(self.records > 0)
+
+    def take(self, rows: Array | slice) -> Block:
+        """Some of the rows; `names` stays as it is."""
+        return replace(
+            self,
+            slices=self.slices[rows],
+            keys=self.keys[rows],
+            records=self.records[rows],
+            partials=[[column[rows] for column in partials] for partials in self.partials],
+        )
+
+    def between(self, first: int, end: int) -> Block:
+        """The rows of slices `first` up to but not including `end`."""
+        return self.take(slice(*np.searchsorted(self.slices, (first, end))))
+
+
+def empty(shape: Shape) -> Block:
+    """A block without rows."""
+    none = np.zeros(0, dtype=np.int64)
+    partials = [kernel.spread(0) for kernel in shape.kernels]
+    dictionaries = [kernel.no_dictionary for kernel in shape.kernels]
+    return Block(none, none, shape.key_schema.empty_table(), none, partials, dictionaries)
+
+
+def encode_keys(table: pa.Table) -> tuple[Array, pa.Table]:
+    """Codes 0, 1, ... of equal rows, and the distinct rows by code. Nulls are equal, and so are NaNs."""
+    codes = np.zeros(len(table), dtype=np.int64)
+    for column in table.columns:
+        encoded = column.combine_chunks().dictionary_encode(null_encoding="encode")
+        codes = codes * len(encoded.dictionary) + np.asarray(encoded.indices)
+        if table.num_columns > 1:
+            codes = np.asarray(pa.array(codes).dictionary_encode().indices).astype(np.int64)
+    if table.num_columns == 1:
+        return codes, pa.table([encoded.dictionary], names=table.column_names)
+    first = np.full(int(codes.max(initial=-1)) + 1, -1, dtype=np.int64)
+    first[codes[::-1]] = np.arange(len(codes))[::-1]
+    return codes, table.take(pa.array(first))
+
+
+def concat(shape: Shape, blocks: Sequence[Block]) -> Block:
+    """All rows of the blocks, in their order, over one set of keys and dictionaries. Not folded."""
+    blocks = [block for block in blocks if len(block)] or [empty(shape)]
+    if len(blocks) == 1:
+        return blocks[0]
+    codes, names = _unify_names(blocks)
+    partials, dictionaries = [], []
+    for index, kernel in enumerate(shape.kernels):
+        parts, dictionary = _unify_ranks(kernel, blocks, index)
+        partials.append([np.concatenate([part[c] for part in parts]) for c in range(kernel.width)])
+        dictionaries.append(dictionary)
+    slices = np.concatenate([block.slices for block in blocks])
+    return Block(slices, codes, names, np.concatenate([b.records for b in blocks]), partials, dictionaries)
+
+
+def _unify_names(blocks: Sequence[Block]) -> tuple[Array, pa.Table]:
+    names = blocks[0].names
+    if all(block.names is names for block in blocks):
+        return np.concatenate([block.keys for block in blocks]), names
+    codes, names = encode_keys(pa.concat_tables([block.names for block in blocks]))
+    offsets = np.cumsum([0] + [len(block.names) for block in blocks])
+    return np.concatenate([codes[at + b.keys] for at, b in zip(offsets, blocks, strict=False)]), names
+
+
+def _unify_ranks(kernel: Kernel, blocks: Sequence[Block], index: int) -> tuple[list[Partials], pa.Array | None]:
+    old = [block.dictionaries[index] for block in blocks]
+    dictionary = union(old)
+    return [rerank(kernel, b.partials[index], own, dictionary) for b, own in zip(blocks, old, strict=True)], dictionary
+
+
+def rerank(kernel: Kernel, partials: Partials, old: pa.Array | None, new: pa.Array | None) -> Partials:
+    """Partials with ranks in one dictionary, with ranks in another that holds its values."""
+    if old is None or new is None or old is new:
+        return partials
+    return kernel.rerank(partials, old, new)
+
+
+def order(slices: Array, keys: Array) -> tuple[Array, Array]:
+    """Rows sorted by (slice, key), stable, and where each run of equal (slice, key) starts in that order.
+
+    Both may be any integers, also the other way round. Packing (slice, key, row) into one int64 lets numpy sort plain
+    values, several times faster than a stable argsort.
+    """
+    count = len(slices)
+    if count == 0:
+        return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
+    first, least = int(slices.min()), int(keys.min())
+    width, bits = int(keys.max()) + 1 - least, max(1, (count - 1).bit_length())
+    if (int(slices.max()) - first + 1) * width < 1 << (63 - bits):
+        packed = ((slices - first) * width + (keys - least if least else keys)) << bits
+        packed |= np.arange(count)
+        if not _is_sorted(packed):
+            packed.sort()
+        rows = packed & ((1 << bits) - 1)
+        group = packed >> bits
+        return rows, np.flatnonzero(np.diff(group, prepend=-1))
+    rows = _stable(slices, _stable(keys, np.arange(count)))
+    change = np.ones(count, dtype=bool)
+    change[1:] = (np.diff(slices[rows]) != 0) | (np.diff(keys[rows]) != 0)
+    return rows, np.flatnonzero(change)
+
+
+def _stable(values: Array, rows: Array) -> Array:
+    """Rows sorted by their values, those of equal ones as they are; packed with their places if that fits."""
+    bits, least, values = max(1, (len(rows) - 1).bit_length()), int(values.min()), values[rows]
+    if int(values.max()) - least >= 1 << (63 - bits):
+        return rows[np.argsort(values, kind="stable")]
+    packed = (values - least) << bits | np.arange(len(rows))
+    if not _is_sorted(packed):
+        packed.sort()
+    stable: Array = rows[packed & ((1 << bits) - 1)]
+    return stable
+
+
+def _is_sorted(packed: Array) -> bool:
+    """Whether distinct numbers are sorted; most that are not show it at once."""
+    return all(bool((part[1:] > part[:-1]).all()) for part in (packed[:1000], packed))
+
+
+def place(shape: Shape, names: pa.Table, key: int, index: int) -> str:
+    """A key and a slice as messages show them."""
+    return show_place(shape.slicing, names, key, index)
+
+
+def show_place(slicing: Family, names: pa.Table, key: int, index: int) -> str:
+    """`place` where there is no shape."""
+    start, end = (slicing.slice_start(int(i)) for i in (index, index + 1))
+    return f"{show_key(names, key)} in slice [{slicing.show(start)}, {slicing.show(end)})"
+
+
+def show_key(names: pa.Table, key: int) -> str:
+    """A key as messages show it, by its code."""
+    return f"key {excerpt(tuple(names.slice(int(key), 1).to_pylist()[0].values()))}"

@@ -1,0 +1,72 @@
+"""Blocks as bytes and as text: how they are shuffled and stored."""
+
+from __future__ import annotations
+
+import struct
+
+import numpy as np
+import pyarrow as pa
+
+from slicing.aggregates.arrays import Array
+from slicing.aggregates.kernel import locating
+from slicing.content.block import Block, Shape, place
+from slicing.content.packing import from_text, pack, to_text, unpack
+
+MOST_BYTES = 1 << 31
+"""A block never has so many: lengths from damaged bytes are not to ask for memory."""
+_CODEC = pa.Codec("zstd", compression_level=1)
+_HEAD = struct.Struct("<qq")
+
+
+def encode(shape: Shape, block: Block) -> bytes:
+    """The block as bytes: two lengths, then, compressed, the packed columns of keys and of rows.
+
+    Rows are numbered, slice after slice and key after key, and the steps from one to the next take the place of the
+    codes of their keys: small numbers where rows are sorted, which they need not be.
+    """
+    used = np.zeros(len(block.names), dtype=bool)
+    used[block.keys] = True
+    codes, width = np.cumsum(used)[block.keys] - 1, int(np.count_nonzero(used))
+    keys = pack([column.combine_chunks() for column in block.names.filter(pa.array(used)).columns])
+    steps = np.diff(_since_first(block.slices) * width + codes, prepend=0)
+    columns = [pa.array(block.slices), pa.array(steps), pa.array(block.records)]
+    with locating(lambda row: place(shape, block.names, block.keys[row], block.slices[row])):
+        triples = zip(shape.kernels, block.partials, block.dictionaries, strict=True)
+        fields = [kernel.to_arrow(partials, dictionary) for kernel, partials, dictionary in triples]
+    columns += [fields[number][field] for number, field in shape.slots]
+    body = keys + pack(columns)
+    return _HEAD.pack(len(keys), len(body)) + bytes(_CODEC.compress(body, asbytes=True))
+
+
+def decode(shape: Shape, data: bytes) -> Block:
+    """The inverse of `encode`."""
+    size, length = _HEAD.unpack_from(data)
+    if not 0 <= size <= length < MOST_BYTES:
+        raise ValueError(f"no block has {size:,} bytes of keys in {length:,}")
+    body = _CODEC.decompress(pa.py_buffer(data).slice(_HEAD.size), length)
+    names = pa.table(unpack(body.slice(0, size), shape.key_schema), schema=shape.key_schema)
+    rows = unpack(body.slice(size), shape.row_schema)
+    slices, steps, records = (np.array(column, dtype=np.int64) for column in rows[:3])
+    keys = np.cumsum(steps) - _since_first(slices) * len(names)
+    columns = dict(zip(shape.slots, rows[3:], strict=True))
+    columns |= {slot: columns[source] for slot, source in shape.same.items()}
+    partials, dictionaries = [], []
+    for number, kernel in enumerate(shape.kernels):
+        found, dictionary = kernel.from_arrow([columns[number, field] for field in range(len(kernel.fields))])
+        partials.append(found)
+        dictionaries.append(dictionary)
+    return Block(slices, keys, names, records, partials, dictionaries)
+
+
+def _since_first(slices: Array) -> Array:
+    return slices - slices[0] if len(slices) else slices
+
+
+def encode_text(shape: Shape, block: Block) -> str:
+    """`encode` as text, which Spark moves between Python and the state store faster than binary values."""
+    return to_text(encode(shape, block))
+
+
+def decode_text(shape: Shape, text: str) -> Block:
+    """The inverse of `encode_text`."""
+    return decode(shape, from_text(text))

@@ -1,0 +1,154 @@
+"""Rows of one slice and key folded into one partial: of records, or of partials."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import pairwise
+
+import numpy as np
+import pyarrow as pa
+
+from slicing.aggregates.arrays import Array, Partials
+from slicing.aggregates.kernel import Kernel, locating
+from slicing.content.block import Block, Shape, concat, order, place
+from slicing.errors import RowFailure
+
+PIECE_ROWS = 20_000
+"""Below so many rows per block, taking blocks apart costs more than sorting all of their rows."""
+
+
+def fold(shape: Shape, blocks: Sequence[Block]) -> Block:
+    """One block from folded ones: equal (slice, key) are combined in the order of the blocks.
+
+    Slices that only one block has are only put together, which costs a third of sorting them.
+    """
+    blocks = [block for block in blocks if len(block)]
+    together = concat(shape, blocks)
+    if all(a.slices[-1] < b.slices[0] for a, b in pairwise(blocks)):
+        return together
+    if len(together) < PIECE_ROWS * len(blocks):
+        return regroup(shape, together)
+    stretches = list(_stretches(blocks))
+    alone = sum(rows[0].stop - rows[0].start for rows in stretches if len(rows) == 1)
+    if 2 * alone < len(together):
+        return regroup(shape, together)
+    pieces = [
+        together.take(rows[0]) if len(rows) == 1 else regroup(shape, together.take(np.r_[tuple(rows)]))
+        for rows in stretches
+    ]
+    return concat(shape, pieces)
+
+
+def _stretches(blocks: Sequence[Block]) -> Iterator[list[slice]]:
+    """Ranges of slices, in order, as the rows that each block has of them in a concatenation.
+
+    A range is of one block only, or of several that overlap.
+    """
+    firsts, ends = (np.array([int(block.slices[i]) for block in blocks]) for i in (0, -1))
+    ends += 1
+    offsets = np.cumsum([0] + [len(block) for block in blocks])
+    edges = np.unique(np.concatenate([firsts, ends]))
+    cover = (firsts <= edges[:, None]) & (edges[:, None] < ends)
+    several = cover.sum(axis=1) > 1
+    edges = edges[np.append(True, ~(several[1:] & several[:-1]))]
+    for low, high in pairwise(edges.tolist()):
+        found = []
+        for offset, block, first, end in zip(offsets, blocks, firsts, ends, strict=False):
+            if first < high and low < end:
+                start, stop = offset + np.searchsorted(block.slices, (low, high))
+                if start < stop:
+                    found.append(slice(int(start), int(stop)))
+        if found:
+            yield found
+
+
+def regroup(shape: Shape, block: Block) -> Block:
+    """The block folded, whatever its order: one row per (slice, key), in the order of the rows."""
+    return reduced(shape, block, *order(block.slices, block.keys))
+
+
+def reduced(shape: Shape, block: Block, rows: Array, starts: Array) -> Block:
+    """A row for each run of `rows`, which are all rows in some order: with the slice and the key of its first one."""
+    if len(starts) == len(block):
+        return block.take(rows)
+    heads = rows[starts]
+    with locating(lambda index: place(shape, block.names, block.keys[rows[index]], block.slices[rows[index]])):
+        partials = [
+            kernel.reduce([column[rows] for column in columns], starts)
+            for kernel, columns in zip(shape.kernels, block.partials, strict=True)
+        ]
+    records = np.add.reduceat(block.records[rows], starts)
+    return replace(block, slices=block.slices[heads], keys=block.keys[heads], records=records, partials=partials)
+
+
+def from_records(
+    shape: Shape, slices: Array, keys: Array, names: pa.Table, arguments: Sequence[Sequence[pa.Array]]
+) -> Block:
+    """A folded block from records: their slices, the codes of their keys, and for each kernel its columns of values."""
+    return from_runs(shape, slices, keys, names, arguments, *order(slices, keys))
+
+
+def from_runs(
+    shape: Shape,
+    slices: Array,
+    keys: Array,
+    names: pa.Table,
+    arguments: Sequence[Sequence[pa.Array]],
+    rows: Array,
+    starts: Array,
+) -> Block:
+    """A row for each run of records: run g begins at `starts[g]` of the order `rows`, and is of its first slice."""
+    heads = rows[starts]
+    partials, dictionaries = [], []
+    for kernel, arrays in zip(shape.kernels, arguments, strict=True):
+        with locating(lambda index, rows=rows: place(shape, names, keys[rows[index]], slices[rows[index]])):  # type: ignore[misc]
+            columns, dictionary = fold_arrays(kernel, arrays, rows, starts)
+        partials.append(columns)
+        dictionaries.append(dictionary)
+    records = np.diff(np.append(starts, len(rows)))
+    return Block(slices[heads], keys[heads], names, records, partials, dictionaries)
+
+
+def fold_arrays(
+    kernel: Kernel, arrays: Sequence[pa.Array], rows: Array, starts: Array, onto: Partials | None = None
+) -> tuple[Partials, pa.Array | None]:
+    """Fold records, taken in the order `rows`, into one partial per group; group g begins at `starts[g]` of that order.
+
+    `onto` has the partials to go on from, `init()` if left out. Also returns the dictionary of the ranks.
+    """
+    condition = None
+    if kernel.aggregate.filtered:
+        *arrays, condition = arrays
+    values, dictionary = kernel.values(arrays)
+    known = _known(kernel, arrays, condition)
+    if known is None:
+        return kernel.fold(_permuted(values, rows), starts, len(rows), onto), dictionary
+    # Records with a null are left out: fold the groups that have others, the rest keep `init()`.
+    kept = known[rows]
+    sizes = np.add.reduceat(kept, starts, dtype=np.int64) if len(starts) else starts
+    folded = kernel.spread(len(starts)) if onto is None else onto
+    if kept.any():
+        filled = np.flatnonzero(sizes)
+        within = np.cumsum(sizes[filled]) - sizes[filled]
+        positions = np.flatnonzero(kept)
+        begun = None if onto is None else [column[filled] for column in onto]
+        try:
+            some = kernel.fold(_permuted(values, rows[kept]), within, len(positions), begun)
+        except RowFailure as failure:
+            raise failure.at(int(positions[failure.index])) from failure.__cause__
+        for column, new in zip(folded, some, strict=True):
+            column[filled] = new
+    return folded, dictionary
+
+
+def _known(kernel: Kernel, arrays: Sequence[pa.Array], condition: pa.Array | None) -> Array | None:
+    """Of which records `agg` is to know, None for all."""
+    valid = [] if kernel.aggregate.nulls else [np.asarray(array.is_valid()) for array in arrays if array.null_count]
+    if condition is not None:
+        valid.append(np.asarray(condition.fill_null(False)))
+    return np.logical_and.reduce(valid) if valid else None
+
+
+def _permuted(values: Sequence[object], rows: Array) -> list[object]:
+    return [tuple(v[rows] for v in value) if isinstance(value, tuple) else value[rows] for value in values]  # type: ignore[index]

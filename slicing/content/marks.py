@@ -1,0 +1,47 @@
+"""Marks: blocks of places without partials, which say that something is there."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+
+from slicing.content.block import Block, encode_keys
+from slicing.windows.time.slices import FOREVER
+
+
+def without_partials(block: Block) -> Block:
+    """Only which slices of which keys a block has, and how many records: a block of no kernels."""
+    return replace(block, partials=[], dictionaries=[])
+
+
+def all_of(names: pa.Table) -> Block:
+    """A block without partials that has a row of every key."""
+    every = np.arange(len(names))
+    return Block(every, every, names, np.ones(len(names), dtype=np.int64), [], [])
+
+
+def newest_slices(block: Block) -> Block:
+    """Of a block without partials, the row of each key in its newest slice."""
+    newest = np.full(len(block.names), -FOREVER)
+    np.maximum.at(newest, block.keys, block.slices)
+    return block.take(np.flatnonzero(block.slices == newest[block.keys]))
+
+
+def of_keys(block: Block, marks: Block) -> Block:
+    """The rows of a block whose keys have rows in another, with the codes of that one."""
+    codes, _ = encode_keys(pa.concat_tables([marks.names, block.names]))
+    codes = codes[len(marks.names) :]
+    used = np.zeros(max(len(marks.names), int(codes.max(initial=-1)) + 1), dtype=bool)
+    used[marks.keys] = True
+    chosen = block.take(np.flatnonzero(used[codes][block.keys]))
+    return replace(chosen, keys=codes[chosen.keys], names=marks.names)
+
+
+def under(block: Block, names: pa.Table) -> Block:
+    """A block with the codes of other names, which have all of its keys."""
+    if block.names is names:
+        return block
+    codes, _ = encode_keys(pa.concat_tables([names, block.names]))
+    return replace(block, keys=codes[len(names) :][block.keys], names=names)

@@ -1,0 +1,120 @@
+"""Records that travel as they are, for what no partial of a slice can stand for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from slicing.aggregates.arrays import Array
+from slicing.aggregates.kernel import locating
+from slicing.aggregates.ranks import union
+from slicing.content.block import Block, Shape, empty, encode_keys, order, place, rerank
+from slicing.content.folding import fold_arrays, from_records
+from slicing.errors import RowFailure
+
+
+@dataclass(frozen=True)
+class Records:
+    """Records in the order of the input: slices, event times, the leaves of their keys, and columns of values."""
+
+    slices: Array
+    times: Array
+    names: pa.Table
+    values: list[pa.Array]
+
+    def take(self, rows: Array) -> Records:
+        """Some of the records."""
+        chosen = pa.array(rows)
+        return Records(
+            self.slices[rows], self.times[rows], self.names.take(chosen), [value.take(chosen) for value in self.values]
+        )
+
+    def slice(self, start: int, count: int) -> Records:
+        """So many records from one on, not copied."""
+        rows = slice(start, start + count)
+        values = [value.slice(start, count) for value in self.values]
+        return Records(self.slices[rows], self.times[rows], self.names.slice(start, count), values)
+
+
+def fold_records(shape: Shape, batches: Sequence[Records], arguments: Sequence[Sequence[int]]) -> Block:
+    """One folded block of the partials of records, in their order."""
+    batches = [records for records in batches if len(records.slices)]
+    if not batches:
+        return empty(shape)
+    records = joined(batches)
+    codes, names = encode_keys(records.names)
+    return from_records(shape, records.slices, codes, names, columns_of(records, arguments))
+
+
+def joined(batches: Sequence[Records]) -> Records:
+    """All records of the batches, of which there is one at least, in their order."""
+    slices, times = (np.concatenate([getattr(r, name) for r in batches]) for name in ("slices", "times"))
+    values = [pa.concat_arrays(arrays) for arrays in zip(*(records.values for records in batches), strict=True)]
+    return Records(slices, times, pa.concat_tables([records.names for records in batches]), values)
+
+
+def columns_of(records: Records, arguments: Sequence[Sequence[int]]) -> list[list[pa.Array]]:
+    """For each kernel the columns that it sees, by their positions among the values, -1 being the event time."""
+    times = pa.array(records.times)
+    return [[times if i < 0 else records.values[i] for i in positions] for positions in arguments]
+
+
+def fold_onto(shape: Shape, page: Block, window: int, records: Records, arguments: Sequence[Sequence[int]]) -> Block:
+    """A page of one window with records added in their order: `agg` goes on from the partial that is there."""
+    codes, names = encode_keys(pa.concat_tables([page.names, records.names]))
+    known, codes = codes[page.keys], codes[len(page.names) :]
+    rows, starts = order(np.zeros_like(codes), codes)
+    heads = codes[rows[starts]]
+    counts = np.zeros(len(names), dtype=np.int64)
+    counts[known] = page.records
+    counts[heads] += np.diff(np.append(starts, len(rows)))
+    partials, dictionaries = [], []
+    times = pa.array(records.times)
+    with locating(lambda index: place(shape, names, codes[rows[index]], records.slices[rows[index]])):
+        for kernel, old, old_dictionary, positions in zip(
+            shape.kernels, page.partials, page.dictionaries, arguments, strict=True
+        ):
+            arrays = [times if i < 0 else records.values[i] for i in positions]
+            columns = kernel.spread(len(names))
+            for column, there in zip(columns, old, strict=True):
+                column[known] = there
+            if kernel.aggregate.combine is None:
+                added, dictionary = fold_arrays(kernel, arrays, rows, starts, onto=[c[heads] for c in columns])
+            else:
+                new, new_dictionary = fold_arrays(kernel, arrays, rows, starts)
+                dictionary = union([old_dictionary, new_dictionary])
+                columns = rerank(kernel, columns, old_dictionary, dictionary)
+                new = rerank(kernel, new, new_dictionary, dictionary)
+                try:
+                    added = kernel.combine([c[heads] for c in columns], new)
+                except RowFailure as failure:
+                    raise failure.at(int(starts[failure.index])) from failure.__cause__
+            for column, item in zip(columns, added, strict=True):
+                column[heads] = item
+            partials.append(columns)
+            dictionaries.append(dictionary)
+    return Block(np.full(len(names), window), np.arange(len(names)), names, counts, partials, dictionaries)
+
+
+def encode_records(shape: Shape, records: Records) -> bytes:
+    """Records as an Arrow stream: slice, event time, the key's leaves, values."""
+    columns = {"slice": pa.array(records.slices), "time": pa.array(records.times)}
+    columns |= dict(zip(shape.key_schema.names, records.names.columns, strict=True))
+    columns |= {f"v{i}": value for i, value in enumerate(records.values)}
+    table = pa.table(columns).combine_chunks()
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema, options=pa.ipc.IpcWriteOptions(compression="lz4")) as writer:
+        writer.write_table(table)
+    return bytes(sink.getvalue().to_pybytes())
+
+
+def decode_records(shape: Shape, data: bytes) -> Records:
+    """The inverse of `encode_records`."""
+    table = pa.ipc.open_stream(data).read_all()
+    first = 2 + len(shape.keys)
+    slices, times = (np.asarray(table[name].combine_chunks()) for name in ("slice", "time"))
+    values = [column.combine_chunks() for column in table.columns[first:]]
+    return Records(slices, times, table.select(range(2, first)), values)

@@ -1,0 +1,101 @@
+"""What blocks take: bytes of rows in a page and in memory, and blocks cut into pages."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from slicing.aggregates.arrays import Array
+from slicing.content.block import Block, Shape, place
+from slicing.errors import TooLarge
+
+PAGE_BYTES = 4 << 20
+ROW_BYTES = 3 << 29
+"""A row must be smaller: values end at 2 GiB in Arrow and in the JVM, and as text a page is a seventh longer."""
+
+
+def parts(shape: Shape, block: Block) -> Iterator[Block]:
+    """The block in consecutive parts of at most about `PAGE_BYTES` each, or of one row. Raises TooLarge for a row."""
+    sizes = row_sizes(shape, block)
+    if isinstance(sizes, float):
+        rows = max(1, int(PAGE_BYTES / sizes))
+        for start in range(0, max(1, len(block)), rows):
+            yield block.take(slice(start, start + rows))
+        return
+    _check_rows(shape, block, sizes)
+    for start, end in runs(sizes, PAGE_BYTES):
+        yield block.take(slice(start, end))
+
+
+def runs(sizes: Array, most: float) -> Iterator[tuple[int, int]]:
+    """Consecutive rows of these sizes, from and up to, of at most `most` together or one alone; (0, 0) if none."""
+    totals, start = np.cumsum(sizes), 0
+    while True:
+        before = totals[start - 1] if start else 0.0
+        end = max(start + 1, int(np.searchsorted(totals, before + most, side="right")))
+        yield start, min(end, len(sizes))
+        if end >= len(sizes):
+            return
+        start = end
+
+
+def _check_rows(shape: Shape, block: Block, sizes: Array) -> None:
+    if len(block) and sizes.max() > ROW_BYTES:
+        row = int(sizes.argmax())
+        found = place(shape, block.names, block.keys[row], block.slices[row])
+        raise TooLarge(
+            f"a partial, with its key, must take less than {ROW_BYTES / (1 << 30):.3g} GiB; got "
+            f"{int(sizes[row]):,} bytes for {found}, "
+            f"{_shares(shape, block, row)}. Keep less in the partial, or make slices shorter with a shorter `advance`."
+        )
+
+
+def _shares(shape: Shape, block: Block, row: int) -> str:
+    """How many bytes of a row are the partial of each result."""
+    one = block.take(slice(row, row + 1))
+    pairs = zip(shape.kernels, one.partials, one.dictionaries, strict=True)
+    shares = [f"{int(np.sum(kernel.sizes(columns, own)))} of them `{kernel.label}`" for kernel, columns, own in pairs]
+    return ", ".join(shares)
+
+
+def row_sizes(shape: Shape, block: Block) -> Array | float:
+    """About how many bytes each row takes when it is encoded, one number where all take the same.
+
+    By the kinds of keys and fields, and by the real lengths of text and binaries: a sample would miss the long ones.
+    """
+    sizes = 20.0 + _key_sizes(block)
+    for kernel, columns, dictionary in zip(shape.kernels, block.partials, block.dictionaries, strict=True):
+        sizes = sizes + kernel.sizes(columns, dictionary)
+    return sizes
+
+
+def row_bytes(shape: Shape, block: Block) -> float:
+    """The mean of `row_sizes`."""
+    sizes = row_sizes(shape, block)
+    return sizes if isinstance(sizes, float) else float(sizes.mean()) if len(sizes) else 20.0
+
+
+def memory(shape: Shape, block: Block) -> int:
+    """About how many bytes a block takes in memory, as arrays or as Python objects, its distinct keys counted once."""
+    size = 24.0 * len(block) + block.names.nbytes
+    for kernel, columns, dictionary in zip(shape.kernels, block.partials, block.dictionaries, strict=True):
+        held = sum(column.itemsize for column in columns) + kernel.object_bytes
+        lengths = kernel.lengths(columns, None)
+        size += held * len(block) + (0.0 if isinstance(lengths, float) else lengths.sum())
+        size += 0 if dictionary is None else dictionary.nbytes
+    return int(size)
+
+
+def _key_sizes(block: Block) -> Array | float:
+    """Of each row the size of its key, which rows of a page share."""
+    found: Array | float = 0.0
+    for column in block.names.columns:
+        if pa.types.is_string(column.type) or pa.types.is_binary(column.type):
+            lengths = np.asarray(pc.binary_length(column.combine_chunks()).fill_null(0), dtype=np.float64)
+            found = found + 4.0 + lengths[block.keys]
+        else:
+            found = found + column.type.bit_width / 8
+    return found

@@ -1,0 +1,64 @@
+"""Rows put aside in a temporary file, where they are more than fit into memory: written once, read as needed."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from dataclasses import dataclass
+from typing import IO
+
+import numpy as np
+
+from slicing.content.block import Block, Shape
+from slicing.content.codec import decode, encode
+from slicing.content.sizes import memory, parts
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Some of the rows, of slices `first` up to but not including `end`, and where in the file they are."""
+
+    first: int
+    end: int
+    size: int  # bytes in memory
+    at: int
+    length: int
+
+
+class Aside:
+    """A file of pieces of at most about a page each, gone when it is closed. Raises TooLarge for a row."""
+
+    def __init__(self, shape: Shape):
+        self.shape = shape
+        self._file: IO[bytes] | None = None
+
+    def put(self, block: Block) -> list[Piece]:
+        """Write rows in any order; those of one slice and key keep theirs."""
+        if not len(block):
+            return []
+        in_order = block.take(np.argsort(block.slices, kind="stable"))
+        return [self._write(page) for page in parts(self.shape, in_order)]
+
+    def _write(self, page: Block) -> Piece:
+        self._file = self._file or _temporary()
+        data = encode(self.shape, page)
+        at = self._file.seek(0, os.SEEK_END)
+        self._file.write(data)
+        return Piece(int(page.slices[0]), int(page.slices[-1]) + 1, memory(self.shape, page), at, len(data))
+
+    def read(self, piece: Piece) -> Block:
+        """The rows of a piece."""
+        assert self._file is not None
+        self._file.seek(piece.at)
+        return decode(self.shape, self._file.read(piece.length))
+
+    def close(self) -> None:
+        """Remove the file."""
+        if self._file:
+            self._file.close()
+
+
+def _temporary() -> IO[bytes]:
+    # Spark's workers have directories of their own for what does not fit; `/tmp` may be memory.
+    directory = os.environ.get("SPARK_LOCAL_DIRS", "").split(",")[0]
+    return tempfile.TemporaryFile(dir=directory or None)

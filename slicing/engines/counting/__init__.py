@@ -1,0 +1,1 @@
+"""Count windows: the last records of a key, after every so many."""

@@ -1,0 +1,161 @@
+"""One bucket of windows of so many records: what came is counted, windows that are full go out, the rest is appended.
+
+::
+
+    counting(6, advance=4), in slices of 2 records; a key has had 7:
+
+    stored     | 3 4 | 5 6 | 7            rows of slices that a window to come holds, and the newest one
+    came                    8 9           the 8th fills a window: it goes out, with records 3 to 8
+    appended               | 8 | 9        parts of slices; those of 3 and 4 are void from now on, and nobody says so
+
+How many records a key has had is told by its newest slice, which is kept for that even where no window needs it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+
+from slicing.aggregates.arrays import Array
+from slicing.assembly.ranges.merging import by_code, by_start, sorted_rows
+from slicing.assembly.results import Windows
+from slicing.content.block import Block, concat, empty, encode_keys
+from slicing.content.folding import reduced
+from slicing.content.ordering import sorted_by
+from slicing.content.records import Records, joined
+from slicing.engines.counting.contents import Content
+from slicing.engines.counting.record_counts import Tally, heads, put_begun, with_begun, without_begun
+from slicing.engines.engine import Moment, begin
+from slicing.profiling import ASSEMBLE, of_stage
+from slicing.state.bucket_cache import Recent
+from slicing.state.format.fingerprint import Fingerprint
+from slicing.state.ledger import Ledger
+from slicing.state.lists import Nodes
+from slicing.state.pages import Pages
+from slicing.state.store import Store
+from slicing.triggers.emission import Emission
+from slicing.triggers.lateness import Late
+
+COUNTED = "counted"
+
+
+class Counter:
+    """What micro-batches and bounded input share. `now` and `ttl` are in milliseconds; rows are by key and slice."""
+
+    def __init__(self, content: Content, now: int = 0, ttl: int | None = None):
+        self.content, self.now, self.ttl = content, now, ttl
+        self.family, self.shape = content.family, with_begun(content.stored)
+
+    def folded(self, rows: Block) -> Block:
+        """One row for each key and slice of rows in any order, older ones of a slice first."""
+        by_key = sorted_rows(rows.keys, rows.slices)
+        return reduced(self.shape, rows, by_key, heads(rows.keys[by_key], rows.slices[by_key]))
+
+    def tally(self, rows: Block) -> Tally:
+        """What is known of their keys."""
+        return Tally.of(rows, self.family.unit, self.now, self.ttl)
+
+    def lifted(self, records: Records, codes: Array, names: pa.Table, tally: Tally) -> Block:
+        """Rows of records that have come, in their order, of keys with these codes."""
+        rows = by_code(codes)
+        of_key, each = codes[rows], np.bincount(codes)
+        numbers = np.arange(len(rows)) - (np.cumsum(each) - each)[of_key] + tally.counts[of_key]
+        slices = np.empty_like(codes)
+        slices[rows] = tally.begins[of_key] + numbers // self.family.unit
+        block = self.content.lifted(records, slices, codes, names, rows)
+        return put_begun(block, tally.begins[block.keys], self.now)
+
+    def full(self, rows: Block, before: Tally, after: Tally) -> Iterator[Windows]:
+        """The windows whose last records have come between two tallies."""
+        first, end = (tally.counts // self.family.advance for tally in (before, after))
+        rows = rows.take(np.flatnonzero((end > first)[rows.keys]))
+        if len(rows):
+            lows, counts = np.zeros_like(rows.keys), np.zeros_like(rows.keys)
+            begins = np.flatnonzero(np.diff(rows.keys, prepend=-1))
+            keys = rows.keys[begins]
+            lows[begins], counts[begins] = first[keys], (end - first)[keys]
+            yield from self.content.windows(without_begun(rows), lows, counts)
+
+
+class CountingBucket:
+    """One bucket of windows of so many records, used as `sliced.bucket.Bucket` is; `ttl` in microseconds.
+
+    Raises StateMismatch.
+    """
+
+    def __init__(
+        self, content: Content, fingerprint: Fingerprint, store: Store, emission: Emission, ttl: int | None = None
+    ):
+        self.content, self.emission = content, emission
+        self.ttl = None if ttl is None else ttl // 1000
+        self.shape = with_begun(content.stored)
+        self.pages = Pages(store, fingerprint, [0])
+        self.head = self.pages.head
+        self.recent = Recent(self.shape, self.head.nonce, str(emission), lambda first, end: ())
+        nodes, held = Nodes(self.pages, COUNTED, self.shape), self.recent.beside
+        known = held.get(COUNTED) if COUNTED in held or nodes.entries(COUNTED) else empty(self.shape)
+        self.ledger = Ledger(nodes, COUNTED, known)
+        self._came: list[Records] = []
+        self.open_count = 0
+
+    @of_stage(ASSEMBLE)
+    def add(self, batches: Sequence[Records]) -> Late[list[Records]]:
+        """Take the records of a micro-batch; nothing is late."""
+        self._came = [records for records in batches if len(records.slices)]
+        return Late(0, 0, ())
+
+    @of_stage(ASSEMBLE)
+    def close(self, moment: Moment) -> Iterator[Windows]:
+        """Yield the windows that are full, then write what is left."""
+        now = begin(self.head, self.emission, moment).clock // 1000
+        counter = Counter(self.content, now, self.ttl)
+        stored, came = counter.folded(self.ledger.rows()), empty(self.shape)
+        if not self._came:
+            live = counter.tally(stored).live(stored, counter.family)
+        else:
+            records = joined(self._came)
+            codes, names = encode_keys(pa.concat_tables([stored.names, records.names]))
+            # Codes are given in the order of the names, so that those of stored rows are still theirs.
+            stored, codes = replace(stored, names=names), codes[len(stored.names) :]
+            before = counter.tally(stored)
+            after, known = before.add(codes), before.live(stored, counter.family)
+            came = counter.lifted(records, codes, names, before)
+            touched = (after.counts > before.counts)[known.keys]
+            rows = counter.folded(concat(self.shape, [known.take(touched), came]))
+            yield from counter.full(rows, before, after)
+            live = concat(self.shape, [known.take(~touched), after.live(rows, counter.family)])
+        self.ledger.put(by_start(came), by_start(live))
+        self.open_count = len(np.unique(live.keys))
+        kept = {COUNTED: self.ledger.kept} if self.ledger.kept else {}
+        self.head.nonce = self.recent.keep(0, kept)
+        self.pages.save_header()
+
+    def extent(self) -> dict[str, int]:
+        """How many keys have a window to come, and how many rows they are stored in."""
+        return {"open_windows": self.open_count, "slices": len(self.ledger.rows())}
+
+    def check(self) -> None:
+        """Assert that every page is there, that rows do not pile up, and that no slice has more records than it may."""
+        entries = [entry for entries in self.head.caches.values() for entry in entries]
+        assert all(self.pages.store.get(f"p{entry[0]}") for entry in entries)
+        counter = Counter(self.content, self.head.clock // 1000, self.ttl)
+        rows = counter.folded(self.ledger.rows())
+        live = counter.tally(rows).live(rows, counter.family)
+        assert len(self.ledger.rows()) <= 2 * len(live)
+        assert np.all(live.records <= counter.family.unit)
+
+
+def all_counted(content: Content, batches: Sequence[Records]) -> Iterator[Windows]:
+    """All windows of a bucket of bounded input, whose last value is what orders it."""
+    batches = [records for records in batches if len(records.slices)]
+    if batches:
+        records, counter = joined(batches), Counter(content)
+        records = records.take(sorted_by(records.values[-1]))
+        codes, names = encode_keys(records.names)
+        none = replace(empty(counter.shape), names=names)
+        before = counter.tally(none)
+        rows = counter.lifted(records, codes, names, before)
+        yield from counter.full(rows, before, before.add(codes))

@@ -1,0 +1,126 @@
+"""What rows of counted records hold, and how windows are made of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Protocol
+
+import numpy as np
+import pyarrow as pa
+
+from slicing.aggregates.aggregate import Aggregate
+from slicing.aggregates.arrays import Array
+from slicing.aggregates.fields import Field
+from slicing.aggregates.kernel import Kernel, locating
+from slicing.aggregates.rows import RowsKernel
+from slicing.assembly.choice import EAGER
+from slicing.assembly.ranges.row_runs import assemble_rows
+from slicing.assembly.results import Windows
+from slicing.content.block import Block, Shape, place
+from slicing.content.folding import fold_arrays, from_runs
+from slicing.content.records import Records, columns_of
+from slicing.engines.counting.record_counts import heads
+from slicing.windows.counting import CountingFamily
+
+FOLDED_RECORDS = 1 << 20
+"""Windows of about so many records, each counted for all windows that hold it, are folded at once."""
+
+
+class Content(Protocol):
+    """What a row of a key and a slice holds. Rows are by key and slice."""
+
+    family: CountingFamily
+    stored: Shape
+
+    def lifted(self, records: Records, slices: Array, codes: Array, names: pa.Table, rows: Array) -> Block:
+        """The rows of records, by key and slice; `rows` puts records in the order of their keys, and of these."""
+
+    def windows(self, block: Block, lows: Array, counts: Array) -> Iterator[Windows]:
+        """For each row of a block `counts` windows of its key, from `lows` on."""
+
+
+def content(shape: Shape, trees: Sequence[str], arguments: Sequence[Sequence[int]], values: Sequence[Field]) -> Content:
+    """The content of rows for results of this shape; `values` are the columns that records have beside their keys."""
+    assert isinstance(shape.slicing, CountingFamily)
+    if EAGER in trees:
+        return Whole(shape, shape.slicing.by_record, arguments, values)
+    return Partials(shape, shape.slicing, arguments)
+
+
+class Partials:
+    """Partials of slices, for aggregates that combine. `stored` is the shape of the results too."""
+
+    def __init__(self, stored: Shape, family: CountingFamily, arguments: Sequence[Sequence[int]]):
+        self.stored, self.family, self.arguments = stored, family, arguments
+
+    def lifted(self, records: Records, slices: Array, codes: Array, names: pa.Table, rows: Array) -> Block:
+        """A row for each slice."""
+        starts = heads(codes[rows], slices[rows])
+        return from_runs(self.stored, slices, codes, names, columns_of(records, self.arguments), rows, starts)
+
+    def windows(self, block: Block, lows: Array, counts: Array) -> Iterator[Windows]:
+        """As runs of rows, see `slicing.assembly.ranges.point_lookups`."""
+        return assemble_rows(self.stored, block, lows, counts)
+
+
+class Whole:
+    """Records as they came, for aggregates that do not combine: each window folds its own. `shape` is that of results.
+
+    A row is a record: the only partial has all its values, and its time.
+    """
+
+    def __init__(
+        self,
+        shape: Shape,
+        family: CountingFamily,
+        arguments: Sequence[Sequence[int]],
+        values: Sequence[Field],
+    ):
+        self.shape, self.family, self.arguments = shape, family, arguments
+        self.stored = replace(shape, slicing=family, kernels=(record_kernel(values),), same={})
+
+    def lifted(self, records: Records, slices: Array, codes: Array, names: pa.Table, rows: Array) -> Block:
+        """A row for each record."""
+        (kernel,), chosen = self.stored.kernels, pa.array(rows)
+        columns = [column.take(chosen) for column in (*records.values, pa.array(records.times))]
+        partials, dictionary = kernel.from_arrow(columns)
+        ones = np.ones(len(rows), dtype=np.int64)
+        return Block(slices[rows], codes[rows], names, ones, [partials], [dictionary])
+
+    def windows(self, block: Block, lows: Array, counts: Array) -> Iterator[Windows]:
+        """Each folded from its records, some at a time."""
+        (kernel,) = self.stored.kernels
+        *values, times = kernel.to_arrow(block.partials[0], block.dictionaries[0])
+        records = Records(block.slices, np.asarray(times), block.names, values)
+        numbers = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
+        begins, windows = np.repeat(np.arange(len(block)), counts), np.repeat(lows, counts) + numbers
+        most = max(1, FOLDED_RECORDS // self.family.longest)
+        for start in range(0, len(windows), most):
+            some = slice(start, start + most)
+            yield self._folded(block, columns_of(records, self.arguments), begins[some], windows[some])
+
+    def _folded(self, block: Block, columns: Sequence[Sequence[pa.Array]], begins: Array, windows: Array) -> Windows:
+        """Windows whose keys begin at these rows."""
+        first = np.maximum(self.family.first_slice(windows), block.slices[begins])
+        each = self.family.end_slice(windows) - first
+        starts = np.cumsum(each) - each
+        rows = np.arange(each.sum()) + np.repeat(begins + first - block.slices[begins] - starts, each)
+        partials, dictionaries = [], []
+        with locating(lambda at: place(self.stored, block.names, block.keys[rows[at]], block.slices[rows[at]])):
+            for kernel, arrays in zip(self.shape.kernels, columns, strict=True):
+                folded, dictionary = fold_arrays(kernel, arrays, rows, starts)
+                partials.append(folded)
+                dictionaries.append(dictionary)
+        return Windows(windows, block.keys[begins], block.names, each, partials, dictionaries)
+
+
+def record_kernel(values: Sequence[Field]) -> Kernel:
+    """The kernel of records as they came: a field for each value, which may be null, and one for the time."""
+    fields = (*(Field(f"v{at}", field.kind) for at, field in enumerate(values)), Field("time", "bigint"))
+    none = (None,) * len(fields)
+    return RowsKernel("record", Aggregate(lambda: none, _never, partial=", ".join(map(str, fields)), laws=False))
+
+
+def _never(*_: object) -> None:
+    raise AssertionError("records are not folded where they are stored")

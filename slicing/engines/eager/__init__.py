@@ -1,0 +1,1 @@
+"""The eager strategy: every record is folded into every window that covers it."""

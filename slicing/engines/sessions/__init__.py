@@ -1,0 +1,1 @@
+"""Session windows: open sessions are merged with new records."""

@@ -1,0 +1,258 @@
+"""One close of a bucket: the trees move over the slices that enter and leave, and windows are read off."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from slicing.assembly.assembling import assemble
+from slicing.assembly.partitions import PORTION_BYTES, InOrder, portions
+from slicing.assembly.results import FRAME_ROWS, Windows
+from slicing.assembly.trees.nodes import Live, Node, Rows
+from slicing.assembly.trees.three_layer import ThreeLayer
+from slicing.assembly.trees.two_layer import TwoLayer
+from slicing.content.block import Block, Shape, concat, empty
+from slicing.content.folding import fold
+from slicing.content.sizes import memory
+from slicing.state.lists import Nodes
+from slicing.state.slice_groups import Stripes
+from slicing.windows.families.family import regular
+from slicing.windows.time.slices import FOREVER
+
+
+@dataclass(frozen=True)
+class Due:
+    """What one close is of: windows `first` up to `until` go out of a bucket, `end` is the next to close after that.
+
+    `entered` is the first slice that had not entered before the micro-batch; a close may go on where another one of the
+    same micro-batch ended. `fresh` holds what came to slices before it since the last close, all rows of slices that
+    enter now, wherever they are stored, and some of later ones. `late` are what the caches do not hold yet of slices
+    that have entered before: it was late for some windows. `cache` gives the place of the nodes of some kernels by the
+    name of their tree, and `cached` says whether they are there for window `first`.
+    """
+
+    shape: Shape
+    trees: Sequence[str]
+    stripes: Stripes
+    fresh: InOrder
+    late: Sequence[InOrder]
+    cache: Callable[[str, Shape], Nodes]
+    cached: bool
+    first: int
+    until: int
+    end: int
+    entered: int
+
+    def late_rows(self, oldest: int) -> Iterator[Block]:
+        """What came late for some windows, from slice `oldest` on."""
+        entered = self.shape.slicing.entered(self.first)
+        return (part for rows in self.late for part in rows.parts(oldest, entered))
+
+
+def at_once(due: Due) -> Iterator[tuple[Windows, Block | None]]:
+    """The windows of a close from their slices, and these slices, folded, if they all fit into memory."""
+    shape, slicing = due.shape, due.shape.slicing
+    oldest, end = slicing.first_slice(due.first), slicing.entered(due.until)
+    sources = due.stripes.read(oldest, min(end, due.entered)), due.fresh.parts(oldest, end)
+    for portion in portions(shape, sources, due.first, due.until):
+        rows = fold(shape, portion.blocks)
+        portion.blocks.clear()  # or they were in memory twice
+        for frame in assemble(shape, due.trees, rows, portion.first, portion.end):
+            yield frame, rows if portion.is_all else None
+
+
+class Closing:
+    """One close of windows of as many slices each. Nothing is written but the trees' nodes.
+
+    `leaves_nodes` says whether they will be there for window `end`. However much came or is stored: slices are read
+    together as long as they fit, see `portions`.
+    """
+
+    def __init__(self, due: Due):
+        self.due, self.shape, self.slicing, self.trees = due, due.shape, due.shape.slicing, due.trees
+        self.stripes, self.fresh = due.stripes, due.fresh
+        self.first, self.until, self.end, self.cached = due.first, due.until, due.end, due.cached
+        self.live = Live(self.shape)
+        self._frame = Frame(self.live, self.fresh.block)
+        self._held, self._held_until = empty(self.shape), -FOREVER
+        self.two = tuple(i for i, tree in enumerate(self.trees) if tree == "two_layer")
+        self.three = tuple(i for i, tree in enumerate(self.trees) if tree == "three_layer")
+        chosen = {"two": self.two, "three": self.three}
+        self.nodes = {name: due.cache(name, self.shape.select(kernels)) for name, kernels in chosen.items()}
+        # Over a whole window the caches are useless.
+        step = regular(self.slicing).per_advance
+        self.jumps = (self.until - self.first) * step >= self.slicing.longest
+
+    @property
+    def leaves_nodes(self) -> bool:
+        """Not behind a jump: the next close may be another, which would not use them."""
+        return self.until == self.end and not self.jumps
+
+    def windows(self) -> Iterator[Windows]:
+        """All windows that hold a record, in frames of bounded size."""
+        if self.jumps or not self.cached or not (self.two or self.three):
+            return self._at_once()
+        return self._one_by_one()
+
+    def _slices(self, first: int, end: int) -> Block:
+        """The folded rows of entered slices, stored ones and those that enter in this close."""
+        if end <= self._held_until:
+            return self._held.between(first, end)
+        before = min(end, self.due.entered)
+        entered = fold(self.shape, [*self.stripes.read(first, before), self.fresh.between(first, before)])
+        return fold(self.shape, [entered, self.fresh.between(max(first, before), end)])
+
+    def _hold(self, first: int, end: int) -> None:
+        """Keep the slices from `first` on, those up to `end` read once: both trees look at what is about to leave."""
+        if end > max(first, self._held_until):
+            known = max(first, self._held_until)
+            self._held = fold(self.shape, [self._held.between(first, known), self._slices(known, end)])
+            self._held_until = end
+
+    def _rows(self, first: int, end: int) -> Rows:
+        return self._placed(self._slices(first, end))
+
+    def _placed(self, block: Block) -> Rows:
+        return self.live.place(block, range(len(self.shape.kernels)))
+
+    def _in_steps(self, first: int, end: int) -> Iterator[Rows]:
+        """The rows of entered slices; of those that are not in memory a few slices at a time."""
+        while first < end:
+            high = end if end <= self._held_until else min(end, first + self._frame.at_once)
+            yield self._rows(first, high)
+            first = high
+
+    def _at_once(self) -> Iterator[Windows]:
+        """From slices: a jump over a whole window makes the caches useless, and recomputing has none."""
+        end = self.slicing.entered(self.until)
+        for frame, rows in at_once(self.due):
+            if rows is not None:
+                self._held, self._held_until = rows, end
+            yield frame
+        if self.leaves_nodes:
+            self._rebuild()
+        else:
+            for nodes in self.nodes.values():
+                nodes.clear()
+
+    def _rebuild(self) -> None:
+        """Caches for the window before `end`, less the slices that have left since."""
+        oldest = self.slicing.first_slice(self.end)
+        if self.two:
+            two = TwoLayer(self.live, self.two, self.nodes["two"])
+            two.reset(self.live.node(self.two))
+            for rows in self._in_steps(oldest, self.slicing.entered(self.end)):
+                two.late(rows)
+            two.save()
+        if self.three:
+            three = self._three_layer()
+            three.rebuild(oldest)
+            three.save()
+
+    def _three_layer(self) -> ThreeLayer:
+        until = self.slicing.first_slice(self.until - 1)
+        reading = self._rows, self._in_steps
+        return ThreeLayer(self.live, self.three, self.nodes["three"], *reading, self.first, until)
+
+    def _one_by_one(self) -> Iterator[Windows]:
+        """From caches: slices enter, a window is read off, slices leave."""
+        two = TwoLayer(self.live, self.two, self.nodes["two"]) if self.two else None
+        three = self._three_layer() if self.three else None
+        oldest = self.slicing.first_slice(self.first)
+        for late in map(self._placed, self.due.late_rows(oldest)):
+            if two:
+                two.late(late)
+            if three:
+                three.late(late, oldest)
+        if three and self.until > self.first + 1:
+            three.learn_keys()
+        frame, ahead, low = self._frame, self.first, self.first
+        while low < self.until:
+            oldest = self.slicing.first_slice(low)
+            if low == ahead:
+                # Read together what enters and leaves in the next windows: about as many rows as they put out.
+                ahead = self._ahead(low)
+                fresh = self._placed(self.fresh.between(self.slicing.entered(low), self.slicing.entered(ahead)))
+                end = self.slicing.first_slice(ahead)
+                reach = three.reach(self.slicing.first_slice(ahead - 1)) if three else oldest
+                self._hold(oldest, max(end, reach) if two else reach)
+                if two:
+                    leaving = self._rows(oldest, end).only(self.two)
+            fresh = self.live.refresh(fresh)
+            high = min(ahead, low + frame.at_once)
+            if three:
+                high = three.together(low, high)
+            entering, nodes = range(self.slicing.entered(low), self.slicing.entered(high)), []
+            if three:  # first, as it may read keys that are new here
+                nodes.append(three.windows(low, high, fresh.only(self.three).between(entering.start, entering.stop)))
+            if two:
+                leave = range(oldest, self.slicing.first_slice(high))
+                nodes.append(two.windows(fresh.only(self.two), entering, leaving, leave))
+            frame.add(low, nodes)
+            low = high
+            if frame.is_full:
+                yield frame.take()
+        if self.leaves_nodes:
+            for tree in (two, three):
+                if tree:
+                    tree.save()
+        if frame.rows:
+            yield frame.take()
+
+    def _ahead(self, low: int) -> int:
+        """The end of the windows from `low` on that are a frame, and of which the slices that enter fit."""
+        fits = self.slicing.first_window(self.fresh.reach(self.slicing.entered(low)))
+        return min(self.until, low + self._frame.at_once, max(low + 1, fits))
+
+
+class Frame:
+    """Windows collected until they are worth a frame; `sample` has rows that may take as many bytes as theirs."""
+
+    def __init__(self, live: Live, sample: Block | None):
+        self.live = live
+        self.rows = self.size = 0
+        self._row = _row_memory(live.shape, sample) if sample is not None and len(sample) else 24.0
+        self._windows: list[Rows] = []
+
+    @property
+    def at_once(self) -> int:
+        """How many windows of all keys are a frame, one at least."""
+        rows = min(FRAME_ROWS, int(PORTION_BYTES / self._row))
+        return max(1, rows // max(1, len(self.live.names)))
+
+    @property
+    def is_full(self) -> bool:
+        """Whether it is worth a frame."""
+        return self.rows >= FRAME_ROWS or self.size >= PORTION_BYTES
+
+    def add(self, first: int, nodes: Sequence[Node]) -> None:
+        """Take windows, from the one that is `first` on, of nodes on end that hold all kernels between them."""
+        all_rows = [node.rows() for node in nodes]
+        rows = all_rows[0]
+        if not len(rows):
+            return
+        partials = {i: columns for some in all_rows for i, columns in some.partials.items()}
+        dictionaries = {i: dictionary for some in all_rows for i, dictionary in some.dictionaries.items()}
+        windows, codes = np.divmod(np.asarray(rows.codes), len(self.live.names))
+        together = Rows(first + windows, codes, rows.records, partials, dictionaries)
+        self._windows.append(together)
+        self._row = _row_memory(self.live.shape, self._block(together))
+        self.rows += len(rows)
+        self.size += int(self._row * len(rows))
+
+    def _block(self, rows: Rows) -> Block:
+        return self.live.block(rows, range(len(self.live.shape.kernels)))
+
+    def take(self) -> Windows:
+        """The windows collected so far."""
+        blocks = [self._block(rows) for rows in self._windows]
+        self._windows, self.rows, self.size = [], 0, 0
+        block = concat(self.live.shape, blocks)
+        return Windows(block.slices, block.keys, block.names, block.records, block.partials, block.dictionaries)
+
+
+def _row_memory(shape: Shape, block: Block) -> float:
+    """Bytes of a row in memory, without its key."""
+    return (memory(shape, block) - int(block.names.nbytes)) / len(block)

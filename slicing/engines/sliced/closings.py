@@ -1,0 +1,44 @@
+"""Which close a family has: the kind of the family decides, and nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Protocol
+
+from slicing.assembly.results import Windows
+from slicing.engines.sliced.closing import Closing, Due, at_once
+from slicing.engines.sliced.running_totals import RunningClose
+from slicing.windows.families.family import RUNNING, RUNS
+
+
+class Close(Protocol):
+    """One close of a bucket."""
+
+    @property
+    def leaves_nodes(self) -> bool:
+        """Whether what it caches is that of the next window to close."""
+
+    def windows(self) -> Iterator[Windows]:
+        """All windows that hold a record, in frames of bounded size."""
+
+
+class FromSlices:
+    """The close of windows that differ in slices: each is made of its slices, which are read once."""
+
+    leaves_nodes = False
+
+    def __init__(self, due: Due):
+        self.due = due
+
+    def windows(self) -> Iterator[Windows]:
+        """All windows that hold a record, in frames of bounded size."""
+        return (frame for frame, _ in at_once(self.due))
+
+
+CLOSES: dict[str, type[Closing | RunningClose | FromSlices]] = {"": Closing, RUNNING: RunningClose, RUNS: FromSlices}
+"""By the way in which the windows of a family are assembled."""
+
+
+def close_of(due: Due) -> Close:
+    """The close of a family's windows."""
+    return CLOSES[due.shape.slicing.assembled](due)

@@ -1,0 +1,234 @@
+"""One family of a bucket: which of its windows are open, and what goes out of them as they close.
+
+Families of a bucket share its slices, and walk over them apart: each has its own marks in the header (`Walk`), its own
+nodes, and closes when its own windows end. What came late for a family that does not close with the others is kept for
+it, as the slices take it in at once::
+
+    slices     | 0 | 1 | 2 | 3 | 4 | 5 |
+    minutes        entered up to 5 ----^   takes in slices 3 and 4, and a late row of slice 1
+    hours      entered up to 2 ^           its next close reads 2, 3 and 4 from stripes; its nodes hold 0 and 1, and
+                                           the late row waits for them in a list
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, closing
+from dataclasses import replace
+from functools import partial
+from itertools import chain
+
+import numpy as np
+
+from slicing.aggregates.arrays import Array
+from slicing.assembly.assembling import without_repeats
+from slicing.assembly.partitions import InOrder
+from slicing.assembly.ranges.point_lookups import pick
+from slicing.assembly.results import FRAME_ROWS, Windows
+from slicing.assembly.trees.cache import NODES
+from slicing.content.block import Block, Shape
+from slicing.content.marks import of_keys, under
+from slicing.engines.lateness import Judging
+from slicing.engines.sliced.aligned import beside_all
+from slicing.engines.sliced.closing import Due
+from slicing.engines.sliced.closings import close_of
+from slicing.engines.sliced.slices import Slices
+from slicing.engines.sliced.touching import as_marks, touched
+from slicing.state.bucket_cache import around
+from slicing.state.lists import Nodes
+from slicing.triggers.emission import Emission
+from slicing.windows.families.family import Family
+from slicing.windows.time.slices import FOREVER
+
+LATE, ROWS = "late", "rows"
+"""The list of what the nodes of a family do not hold yet of slices that have entered."""
+
+
+class Walker(Judging):
+    """One family over the slices of its bucket. `trees` has one for each kernel; `number` tells families apart.
+
+    `beside` are families whose windows end as those of this one do, and are not longer: their results go out beside
+    its own, in one row.
+    """
+
+    def __init__(
+        self,
+        number: int,
+        shape: Shape,
+        trees: Sequence[str],
+        slices: Slices,
+        emission: Emission,
+        grace: int,
+    ):
+        super().__init__(shape.slicing, slices.head.families[number], emission, grace, slices.pages.is_new)
+        self.number, self.shape, self.trees, self.slices = number, shape, trees, slices
+        self.prefix = f"{number} " if number else ""
+        self.beside: Sequence[Walker] = ()
+        self.leads: Family | None = None  # the family that it is beside of
+        self.compared, self.whole = shape, self.complete  # by `on_change`: of what results, and how to get all of them
+        self._late = self.cache(LATE, shape)
+
+    def cache(self, tree: str, shape: Shape) -> Nodes:
+        """Where the nodes of a tree are kept."""
+        return Nodes(self.slices.pages, self.prefix + tree, shape)
+
+    @property
+    def own(self) -> tuple[str, ...]:
+        """How the names of its lists of pages begin."""
+        return tuple(self.prefix + name for name in (*NODES, f"{LATE} "))
+
+    def fit_trees(self) -> None:
+        """Nodes of other trees are dropped, and made anew from the slices."""
+        walk = self.walk
+        if walk.trees != list(self.trees) and not self.slices.pages.is_new:
+            self.forget()
+        walk.trees = list(self.trees)
+
+    def forget(self) -> None:
+        """Drop all nodes."""
+        self.walk.nodes = None
+        for name in [name for name in self.slices.head.caches if name.startswith(self.own)]:
+            self.slices.pages.remove(self.slices.head.caches.pop(name))
+
+    @property
+    def last(self) -> int:
+        """The last window that may hold a record."""
+        assert self.slices.head.newest is not None
+        return self.family.last_window(self.slices.head.newest)
+
+    def held(self, first: int, end: int) -> int:
+        """How many open windows hold one of some slices."""
+        low = max(self.walk.done, self.family.first_window(first))
+        return max(0, self.family.last_window(end - 1) + 1 - low)
+
+    def step(self, is_empty: bool) -> None:
+        """Nothing goes out, as nothing closes, or there is nothing."""
+        if is_empty:
+            self.walk.nodes = self.end
+        self.walk.done = self.end
+
+    def passed(self, fresh: InOrder, is_left: bool) -> None:
+        """What goes out has; `fresh` is about to be stored, unless nothing is left to be stored."""
+        if self.end == self.first and self.emission.has_trees and self.walk.nodes is not None:
+            for part in fresh.parts(self.family.first_slice(self.first), self.family.entered(self.first)):
+                self._late.append(ROWS, part)
+        self.walk.done, self.walk.kept = self.end, max(self.walk.kept, self.keep)
+        if not is_left:
+            self.walk.nodes = self.end
+
+    def close(self, fresh: InOrder) -> Iterator[Windows]:
+        """The windows `first` up to `end` that hold a record, from the trees."""
+        until, known = min(self.end, self.last + 1), [self, *self.beside]
+        if until <= self.first:
+            for walker in known:
+                walker.forget()
+            return
+        with ExitStack() as stack:
+            news = stack.enter_context(closing(self.news(fresh)))
+            late = {walker.number: [news, stack.enter_context(closing(walker.take_late()))] for walker in known}
+            yield from self._together(news, late, until) if self.beside else self._closed(news, late, until)
+
+    def _closed(self, news: InOrder, late: dict[int, list[InOrder]], until: int) -> Iterator[Windows]:
+        return self._close(news, late[self.number], (self.first, until, self.end), self.family.entered(self.first))
+
+    def _together(self, news: InOrder, late: dict[int, list[InOrder]], until: int) -> Iterator[Windows]:
+        """Windows with those beside them, so many at once as make about a frame."""
+        low, count, entered = self.first, 1, self.family.entered(self.first)
+        while low < until:
+            high = min(until, low + count)
+            windows = low, high, self.end if high == until else high
+            own = list(self._close(news, late[self.number], windows, entered))
+            others = [
+                list(walker._close(news, late[walker.number], walker.aligned(np.array(windows)).tolist(), entered))
+                for walker in self.beside
+            ]
+            yield from beside_all(own, [(walker.shape, walker.aligned) for walker in self.beside], others)
+            late = {number: [] for number in late}
+            rows = sum(map(len, own))
+            low, count = high, max(1, FRAME_ROWS * (high - low) // max(1, rows))
+
+    def _close(self, news: InOrder, late: Sequence[InOrder], windows: Sequence[int], entered: int) -> Iterator[Windows]:
+        first, until, end = windows
+        cached, self.walk.nodes = self.walk.nodes == first, None
+        stripes = self.slices.stripes
+        of_close = Due(self.shape, self.trees, stripes, news, late, self.cache, cached, first, until, end, entered)
+        close = close_of(of_close)
+        yield from close.windows()
+        self.walk.nodes = end if close.leaves_nodes else None
+
+    def take_late(self) -> InOrder:
+        """What the nodes do not hold yet of slices that had entered before this micro-batch."""
+        entries = self._late.entries(ROWS)
+        rows = InOrder(self.shape, self.slices.pages.take(entries, self.shape))
+        self._late.drop(ROWS)
+        return rows
+
+    def news(self, fresh: InOrder) -> InOrder:
+        """What came since the last close, with the slices that enter now and are in stripes already."""
+        entering = self.family.entered(self.first), self.family.entered(self.end)
+        return InOrder(self.shape, chain(self.slices.stripes.read(*entering), fresh.parts()))
+
+    def aligned(self, windows: Array) -> Array:
+        """The windows of this family that end as some windows of the one that it is beside of do."""
+        assert self.leads is not None
+        return self.family.first_open(self.leads.window_end(windows) - 1)
+
+    def put_beside(self, others: Sequence[Walker]) -> None:
+        """Let the results of other families go out in the rows of this one."""
+        self.beside = others
+        for walker in others:
+            walker.leads = self.family
+
+    @property
+    def left(self) -> list[Callable[[Array], Array]]:
+        """For slices, the windows here that end with the first that does not hold them, for each family beside."""
+        return [partial(self._left, walker.family) for walker in self.beside]
+
+    def _left(self, family: Family, slices: Array) -> Array:
+        return self.family.first_open(family.window_end(family.last_window(slices) + 1) - 1)
+
+    def complete(self, frame: Windows, rows: Block) -> Windows:
+        """A frame with the windows beside it, from the folded rows of all their slices."""
+        if not self.beside:
+            return frame
+        rows = under(rows, frame.names)
+        found = (pick(each.shape, rows, frame.keys, each.aligned(frame.windows)) for each in self.beside)
+        return replace(frame, beside=tuple(found))
+
+    def inside(self, block: Block) -> Block:
+        """The rows that lie in windows: where this family has a gap another one may have none."""
+        if not self.family.has_gaps:
+            return block
+        return block.take(np.flatnonzero(~np.asarray(self.family.in_gap(block.slices))))
+
+    def look(self, marks: Block, first: int) -> Iterator[Block]:
+        """All rows of the keys of `marks` from slice `first` on, some keys in each block."""
+        rows = (self.inside(of_keys(part, marks)) for part in self.slices.recent.since(first))
+        for portion in self.slices.portions(first)(self.shape, [rows]):
+            yield portion.blocks[0] if portion.is_all else of_keys(portion.blocks[0], marks)
+
+    def touched(self, marks: Block, first: int) -> Iterator[Windows]:
+        """The windows from `first` on that hold a row of `marks`."""
+        ranges = self.around(marks)
+        if not ranges:
+            return
+        newest, recent = self.slices.newest(), self.slices.recent
+        keep = next((low for low, high in ranges if high > newest), None)
+        rows = (of_keys(part, marks) for part in recent.slices(ranges, keep))
+        sources = [rows, [as_marks(self.shape, marks)]]
+        for portion in self.slices.portions(ranges[0][0])(self.shape, sources, first, FOREVER):
+            slices, some = portion.blocks
+            for frame in touched(self.shape, self.trees, slices, some, portion.first, portion.end):
+                yield self.complete(frame, slices)
+
+    def around(self, marks: Block) -> list[tuple[int, int]]:
+        """The slices of all windows of some slices that take records: 2n - 1 at most for each."""
+        return around(self.family, np.unique(marks.slices), self.family.first_slice(self.walk.taking))
+
+    def shown(self, frames: Iterator[Windows]) -> Iterator[Windows]:
+        """The frames of this family as they leave the bucket."""
+        for frame in without_repeats(self.family, frames):
+            yield self._numbered(frame) if self.number else frame
+
+    def _numbered(self, frame: Windows) -> Windows:
+        return replace(frame, family=self.number, old=frame.old and replace(frame.old, family=self.number))

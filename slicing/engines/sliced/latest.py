@@ -1,0 +1,150 @@
+"""The newest window of each key, kept combined: a record in it costs one combine, whatever the slices of the window.
+
+A *total* is a row of a key in its newest slice, with the partials and the records of its window up to there:
+
+    window 4        [=================)
+    slices      | 1 | 0 | 2 | 1 | 1 | |    total 4 in the newest slice: the older ones and that one, combined
+    a record in the newest slice           total + record; in an older one too, unless partials have an order
+    a record in a slice after it           another window, whose total is made from its slices
+
+The window of a total is the first one that holds its slice. Once that window takes no records the total is of no use.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from slicing.aggregates.arrays import Array
+from slicing.assembly.partitions import InOrder
+from slicing.assembly.results import Windows, as_block
+from slicing.content.block import Block, Shape, concat, empty
+from slicing.content.folding import fold, regroup
+from slicing.engines.sliced.emitting import Emitting
+from slicing.engines.sliced.family_windows import Walker
+from slicing.engines.sliced.slices import Slices
+from slicing.triggers.emission import Emission
+from slicing.windows.time.slices import FOREVER
+
+TOTALS = "totals"
+
+
+class Latest(Emitting):
+    """`on_update(latest_only=True)`: in every micro-batch the newest window of each key that got a record."""
+
+    def __init__(self, emission: Emission, walkers: Sequence[Walker], slices: Slices):
+        super().__init__(emission, walkers, slices)
+        held = slices.recent.beside
+        self.totals = {w.number: held.get(self._name(w), empty(w.shape)) for w in walkers}
+
+    def before(self, came: Block) -> Iterator[Windows]:
+        """The newest windows that records have touched."""
+        if len(came):
+            for walker in self.walkers:
+                yield from walker.shown(self._newest(walker, came))
+
+    def _newest(self, walker: Walker, came: Block) -> Iterator[Windows]:
+        totals, taking, came = self.totals[walker.number], walker.walk.taking, walker.inside(came)
+        frame, self.totals[walker.number] = newest_windows(walker.shape, totals, came, taking, walker.look)
+        if len(frame) and walker.beside:
+            yield from self._completed(walker, frame)
+        elif len(frame):
+            yield frame
+
+    def _completed(self, walker: Walker, frame: Windows) -> Iterator[Windows]:
+        """With the windows beside, for which the slices of all their keys are looked at."""
+        for rows in walker.look(as_block(frame), int(walker.family.first_slice(frame.windows).min())):
+            some = frame.take(np.flatnonzero(np.isin(frame.keys, rows.keys)))
+            if len(some):
+                yield walker.complete(some, rows)
+
+    def closed(self, walker: Walker, fresh: InOrder) -> Iterator[Windows]:
+        """Nothing: it has gone out."""
+        return iter(())
+
+    def kept(self) -> Mapping[str, Block]:
+        """The totals of each family."""
+        return {self._name(walker): self.totals[walker.number] for walker in self.walkers}
+
+    def _name(self, walker: Walker) -> str:
+        return f"{walker.prefix}{TOTALS}"
+
+
+def newest_windows(
+    shape: Shape, totals: Block, came: Block, taking: int, look: Callable[[Block, int], Iterable[Block]]
+) -> tuple[Windows, Block]:
+    """For each key with rows in `came`: the window `taking` or the first later one that holds its newest row.
+
+    Left out where that window holds no row of `came`. Also returns the totals that hold now. `look(marks, first)` gives
+    the folded rows of the keys of `marks`, under its codes, from slice `first` on, some keys in each block. It is asked
+    only for keys that have no total, or whose window is another one now, or whose order forbids to add what came.
+
+    Combines of a key: one for each of its rows in `came`; m - 1 if its window is looked at and has m slices.
+    """
+    both = concat(shape, [_open(shape, totals, taking), came])
+    split = len(both) - len(came)
+    totals, came = both.take(slice(split)), both.take(slice(split, None))
+    newest = _newest(both)
+    came = _inside(shape, came, newest, taking)
+    moved = _moved(shape, totals, came, newest)
+    marks = came.take(moved[came.keys])
+    looked: list[Block] = []
+    if len(marks):
+        for rows in look(marks, int(_first_slices(shape, marks, newest, taking).min())):
+            np.maximum.at(newest, rows.keys, rows.slices)
+            touched = _has_rows(_inside(shape, came, newest, taking))
+            window = _inside(shape, rows.take(touched[rows.keys]), newest, taking)
+            looked.append(_at(shape, window, newest))
+        came = _inside(shape, came, newest, taking)
+    touched = _has_rows(came)
+    added = concat(shape, [totals.take((touched & ~moved)[totals.keys]), came.take(~moved[came.keys])])
+    made = fold(shape, [_at(shape, added, newest), *looked])
+    windows = np.maximum(shape.slicing.first_window(made.slices), taking)
+    out = Windows(windows, made.keys, made.names, made.records, made.partials, made.dictionaries, kind="update")
+    return out, fold(shape, [totals.take(~touched[totals.keys]), _open(shape, made, taking)])
+
+
+def _at(shape: Shape, rows: Block, newest: Array) -> Block:
+    """All rows of a key combined, in its newest slice."""
+    return regroup(shape, replace(rows, slices=newest[rows.keys]))
+
+
+def _has_rows(block: Block) -> Array:
+    """Which keys a block has rows of."""
+    found = np.zeros(len(block.names), dtype=bool)
+    found[block.keys] = True
+    return found
+
+
+def _open(shape: Shape, totals: Block, taking: int) -> Block:
+    """The totals whose window is `taking` or a later one."""
+    return totals.between(shape.slicing.entered(taking), FOREVER)
+
+
+def _newest(block: Block) -> Array:
+    """The newest slice of each key, far in the past for one without rows."""
+    newest = np.full(len(block.names), -FOREVER)
+    np.maximum.at(newest, block.keys, block.slices)
+    return newest
+
+
+def _moved(shape: Shape, totals: Block, came: Block, newest: Array) -> Array:
+    """Whether the total of a key, if it has one, is not what its rows in `came` can be added to."""
+    held, first_window = _newest(totals), shape.slicing.first_window
+    moved: Array = first_window(held) != first_window(newest)
+    if any(kernel.aggregate.ordered for kernel in shape.kernels):
+        moved[came.keys[came.slices < held[came.keys]]] = True
+    return moved
+
+
+def _inside(shape: Shape, block: Block, newest: Array, taking: int) -> Block:
+    """The rows that lie in the window of their key's newest slice."""
+    return block.take(block.slices >= _first_slices(shape, block, newest, taking))
+
+
+def _first_slices(shape: Shape, block: Block, newest: Array, taking: int) -> Array:
+    """For each row the first slice of that window."""
+    slicing = shape.slicing
+    return slicing.first_slice(np.maximum(slicing.first_window(newest[block.keys]), taking))

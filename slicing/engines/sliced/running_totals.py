@@ -1,0 +1,146 @@
+"""Closes of windows that begin alike, as cumulating ones: a running total that is read off at each end.
+
+::
+
+    slices    | 0 | 1 | 2 | 3 | 4 | 5 |
+    windows   [=0=)
+              [===1===)
+              [=====2=====)
+                          [=3=)               here the total begins anew
+                          [===4===)
+
+Per window and key: one combine, and what entered since the window before; no slice is read again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import pairwise
+
+import numpy as np
+
+from slicing.aggregates.arrays import Array
+from slicing.assembly.choice import is_additive
+from slicing.assembly.results import Windows
+from slicing.assembly.trees.cache import load_node
+from slicing.assembly.trees.nodes import Live, Node, Rows, on_end
+from slicing.content.block import Block
+from slicing.content.folding import fold
+from slicing.engines.sliced.closing import Due, Frame, at_once
+
+TOTAL = "total"
+
+
+class RunningClose:
+    """One close.
+
+    Behind a jump over more windows than begin alike, and where no total is kept, windows are assembled from slices.
+    """
+
+    def __init__(self, due: Due):
+        self.due, self.shape, self.family, self.fresh = due, due.shape, due.shape.slicing, due.fresh
+        self.first, self.until, self.end = due.first, due.until, due.end
+        self.live, self.chosen = Live(self.shape), tuple(range(len(self.shape.kernels)))
+        self.cache = due.cache("running", self.shape)
+        self.additive = all(map(is_additive, self.shape.kernels))
+        self.jumps = not due.cached or self.until - self.first > self.family.longest
+
+    @property
+    def leaves_nodes(self) -> bool:
+        """Whether the total is that of the window before `end`."""
+        return self.until == self.end
+
+    def windows(self) -> Iterator[Windows]:
+        """All windows that hold a record, in frames of bounded size."""
+        if self.jumps:
+            for frame, _ in at_once(self.due):
+                yield frame
+            self._save(self._from_slices(self.end) if self.leaves_nodes else self.live.node(self.chosen))
+        else:
+            yield from self._one_by_one(self._with_late())
+
+    def _with_late(self) -> Node:
+        """The total for the window before `first`, with what came late for it; made anew if that has an order."""
+        late = list(self.due.late_rows(self.family.first_slice(self.first)))
+        if late and any(kernel.aggregate.ordered for kernel in self.shape.kernels):
+            return self._from_slices(self.first)
+        total = load_node(self.live, self.chosen, self.cache, TOTAL)
+        for part in late:
+            total.append_slices(self._placed(part))
+        return total
+
+    def _one_by_one(self, total: Node) -> Iterator[Windows]:
+        block = self.fresh.block
+        if block is not None:
+            self._placed(block.take(slice(0)))  # how many windows are worked on together depends on how many keys
+        frame, low = Frame(self.live, block), self.first
+        while low < self.until:
+            if self._begins(low):
+                total = self.live.node(self.chosen)
+            high = self._together(low, frame.at_once)
+            rows = self._placed(self.fresh.between(self.family.entered(low), self.family.entered(high)))
+            frame.add(low, [self._windows(total, rows, low, high)])
+            low = high
+            if frame.is_full:
+                yield frame.take()
+        self._save(total)
+        if frame.rows:
+            yield frame.take()
+
+    def _begins(self, window: int) -> bool:
+        """Whether a window begins later than the one before it."""
+        return self.family.first_slice(window) > self.family.first_slice(window - 1)
+
+    def _together(self, low: int, most: int) -> int:
+        """The end of the windows from `low` on that begin alike, so many of them that what enters fits."""
+        alike = self.family.last_window(self.family.first_slice(low)) + 1
+        fits = self.family.first_window(self.fresh.reach(self.family.entered(low)))
+        return min(self.until, alike, low + most, max(low + 1, fits))
+
+    def _windows(self, total: Node, rows: Rows, low: int, high: int) -> Node:
+        """Windows `low` up to `high`, on end; `total` is then that of the last one."""
+        if self.additive:
+            return self._summed(total, rows, low, high)
+        ends = [self.family.entered(low), *self.family.end_slice(np.arange(low, high)).tolist()]
+        totals = []
+        for first, end in pairwise(ends):
+            total.append_slices(rows.between(first, end))
+            totals.append(total.copy())
+        return on_end(totals)
+
+    def _summed(self, total: Node, rows: Rows, low: int, high: int) -> Node:
+        keys = len(self.live.names)
+        at = (self.family.first_window(rows.slices) - low) * keys + np.asarray(rows.codes)
+
+        def sums(held: Array, more: Array) -> Array:
+            grid = np.zeros((high - low) * keys, dtype=held.dtype)
+            grid[:keys] = held
+            np.add.at(grid, at, more)
+            table = grid.reshape(high - low, keys)
+            np.cumsum(table, axis=0, out=table)
+            held[:] = table[-1]
+            return grid
+
+        records = sums(total.records, rows.records)
+        partials = {i: [sums(*of) for of in zip(total.partials[i], rows.partials[i], strict=True)] for i in self.chosen}
+        return Node(self.live, self.chosen, records, partials)
+
+    def _from_slices(self, window: int) -> Node:
+        """The total for the window before one, from the slices that both have."""
+        total = self.live.node(self.chosen)
+        first, end = self.family.first_slice(window), self.family.entered(window)
+        stored, step = self.due.entered, Frame(self.live, self.fresh.block).at_once
+        for low in range(first, end, step):
+            high = min(end, low + step)
+            parts = [*self.due.stripes.read(low, min(high, stored)), self.fresh.between(low, high)]
+            total.append_slices(self._placed(fold(self.shape, parts)))
+        return total
+
+    def _save(self, total: Node) -> None:
+        if self.leaves_nodes and not self._begins(self.end):
+            self.cache.save(TOTAL, total.block())
+        else:
+            self.cache.clear()
+
+    def _placed(self, block: Block) -> Rows:
+        return self.live.place(block, self.chosen)

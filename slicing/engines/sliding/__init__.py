@@ -1,0 +1,1 @@
+"""Sliding windows: a window for each distinct set of records."""

@@ -1,0 +1,1 @@
+"""The window that never closes: one total for each key."""

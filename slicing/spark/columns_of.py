@@ -1,0 +1,23 @@
+"""The columns of each kind of windows that are not those of time alone."""
+
+from __future__ import annotations
+
+from slicing.spark.count_columns import CountColumns
+from slicing.spark.session_columns import SessionColumns
+from slicing.spark.unbounded_columns import UnboundedColumns
+from slicing.spark.window_columns import WindowColumns
+from slicing.windows.counting import Counting
+from slicing.windows.session import Session
+from slicing.windows.unbounded import Unbounded
+from slicing.windows.window import Window
+
+_COLUMNS: dict[type[Window], type[WindowColumns]] = {
+    Counting: CountColumns,
+    Session: SessionColumns,
+    Unbounded: UnboundedColumns,
+}
+
+
+def columns_of(window: Window) -> WindowColumns:
+    """Return the columns of a kind of windows."""
+    return _COLUMNS.get(type(window), WindowColumns)(window)

@@ -1,0 +1,52 @@
+"""Columns of count windows: what orders bounded input, and the numbers of a window's records."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+
+from slicing.errors import InvalidValue
+from slicing.spark.columns import kind_of_type, logical
+from slicing.spark.names import Names
+from slicing.spark.query import Query
+from slicing.spark.window_columns import WindowColumns
+from slicing.stages import flat
+from slicing.windows.counting import Counting
+
+
+@dataclass(frozen=True)
+class CountColumns(WindowColumns):
+    """Columns of windows of a number of records."""
+
+    window: Counting
+
+    def resolved(self, names: Names) -> Counting:
+        """Return the window with its order column as the schema spells it. Raises InvalidValue and InvalidType."""
+        if names.frame.isStreaming:
+            return self.window
+        return replace(self.window, order_by=_order(names, self.window))
+
+    def of_rows(self, query: Query) -> list[Column]:
+        """Return `window`, from the last two results if there is a time, and the numbers of its records."""
+        window = query.no_window
+        if query.time:
+            ends = flat.numbered(flat.RESULT, range(2), len(query.results()) - 2)
+            first, last = map(F.col, ends)
+            start, end = (logical(column, query.time_kind) for column in (first, last + 1))
+            window = F.struct(start.alias("start"), end.alias("end"))
+        numbers = F.col(flat.START).alias("first_record"), (F.col(flat.STOP) - 1).alias("last_record")
+        return [window.alias("window"), *numbers]
+
+
+def _order(names: Names, window: Counting) -> str:
+    """The name of the column that orders bounded input."""
+    if window.order_by is None:
+        raise InvalidValue(
+            f"bounded input has no order in which records come; got {window}. Name the column that gives it: "
+            f'counting({window.size}, advance={window.advance}, order_by="seq").'
+        )
+    found = names.named(window.order_by, "order column")
+    kind_of_type(found.dataType, window.order_by, "order column")
+    return found.name

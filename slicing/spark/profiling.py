@@ -1,0 +1,65 @@
+"""Where the time of a stream goes in Python, for those who look for it: with `spark.slicing.timers` set to true.
+
+A watch is set for as long as a partition runs, and only if the query was built to be timed. What is in no stage is
+Spark's: reading the source, the shuffle, the way to Python and back, the commit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+import pyarrow as pa
+
+from slicing.profiling import Stopwatch, watched
+from slicing.spark import stream
+from slicing.stages.metrics import PREAGGREGATE, timer
+from slicing.stages.preaggregate import PreAggregate, Ship
+
+
+class TimedBuckets(stream.Buckets):
+    """The stateful operator with its stages timed; the first stage's time comes with the rows."""
+
+    def init(self, handle: Any) -> None:
+        """Called once per partition and micro-batch."""
+        super().init(handle)
+        self.watch, self.shipped = Stopwatch(), 0
+        self._watched = watched(self.watch)
+        self._watched.__enter__()
+
+    def handleInputRows(self, key: Any, rows: Any, timerValues: Any) -> Iterator[pd.DataFrame]:  # noqa: N802, N803
+        """As without timers."""
+        tables = list(rows)
+        self.shipped = sum(int(table[PREAGGREGATE].sum()) for table in tables)
+        yield from super().handleInputRows(key, iter(tables), timerValues)
+
+    def _counted(self, counts: dict[str, int]) -> Iterator[pd.DataFrame]:
+        counts |= {timer(stage): micros for stage, micros in self.watch.take().items()}
+        counts[PREAGGREGATE], self.shipped = self.shipped, 0
+        yield from super()._counted(counts)
+
+    def close(self) -> None:
+        """Called once per partition and micro-batch."""
+        self._watched.__exit__(None, None, None)
+        super().close()
+
+
+@dataclass(frozen=True)
+class TimedStage:
+    """The first stage, with a column of how long it took, in the first row of every batch. Waiting for input is not."""
+
+    stage: PreAggregate | Ship
+
+    @property
+    def schema(self) -> str:
+        """The columns of its rows."""
+        return f"{self.stage.schema}, {PREAGGREGATE} bigint"
+
+    def __call__(self, batches: Iterator[pa.RecordBatch], partition: int = 0) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of the stage."""
+        watch = Stopwatch()
+        for rows in watch.each(PREAGGREGATE, self.stage(watch.each("", batches), partition)):
+            micros = [watch.take().get(PREAGGREGATE, 0), *[0] * (rows.num_rows - 1)]
+            yield rows.append_column(PREAGGREGATE, pa.array(micros, pa.int64()))

@@ -1,0 +1,56 @@
+"""Columns of sessions: each record may carry a gap of its own."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from slicing.errors import InvalidType
+from slicing.spark.columns import quoted
+from slicing.spark.names import Names
+from slicing.spark.query import Query
+from slicing.spark.window_columns import WindowColumns
+from slicing.windows.session import Session
+
+_INTERVALS = (T.DayTimeIntervalType, T.YearMonthIntervalType, T.CalendarIntervalType)
+
+
+@dataclass(frozen=True)
+class SessionColumns(WindowColumns):
+    """Columns of windows from one pause of a key to the next."""
+
+    window: Session
+
+    def resolved(self, names: Names) -> Session:
+        """Return the session with its gap column as the schema spells it. Raises InvalidValue and InvalidType."""
+        if self.window.gap_column is None:
+            return self.window
+        return replace(self.window, gap_column=_gaps(names, self.window.gap_column))
+
+    def leaves(self, query: Query) -> list[Column]:
+        """Return the gap of each record in microseconds, if records carry one."""
+        column = self.window.gap_column
+        if column is None:
+            return []
+        if isinstance(query.frame.schema[column].dataType, T.LongType):
+            return [quoted(column)]
+        time = query.record_time()
+        # The length of a calendar interval depends on where it begins; that of days on no clock, if time has no zone.
+        later = time + quoted(column)
+        return [
+            F.timestamp_diff("MICROSECOND", time, later) if query.ntz else F.unix_micros(later) - F.unix_micros(time)
+        ]
+
+
+def _gaps(names: Names, given: str) -> str:
+    """The name of the gap column."""
+    found = names.named(given, "gap column")
+    if not isinstance(found.dataType, (T.LongType, *_INTERVALS)):
+        raise InvalidType(
+            f"gap column `{given}` must be an interval, or microseconds as long; got {found.dataType.simpleString()}. "
+            f'Convert it first, for example `withColumn("{given}", F.make_dt_interval(secs=F.col("{given}")))`.'
+        )
+    return found.name

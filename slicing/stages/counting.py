@@ -1,0 +1,111 @@
+"""Count windows: how records are shipped in their order, and counted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from slicing.aggregates.aggregate import Aggregate, fieldwise
+from slicing.aggregates.fields import Field
+from slicing.aggregates.kernel import Kernel
+from slicing.aggregates.kernels import kernel
+from slicing.assembly.choice import EAGER
+from slicing.assembly.results import Windows
+from slicing.content.records import Records
+from slicing.engines.counting.bucket import CountingBucket, all_counted
+from slicing.engines.counting.contents import Content, content
+from slicing.engines.engine import Engine
+from slicing.errors import InvalidValue
+from slicing.stages.execution_plan import Aggregation, Arguments, Eager
+from slicing.stages.support import WindowSupport
+from slicing.state.format.fingerprint import Fingerprint
+from slicing.state.store import Store
+from slicing.triggers.emission import Emission
+from slicing.windows.counting import Counting
+from slicing.windows.time.slices import FOREVER
+
+
+def _never() -> tuple[int, int]:
+    return FOREVER, -FOREVER
+
+
+def _at(_: Any, time: Any) -> Any:
+    return time, time
+
+
+SPAN = kernel("window", Aggregate(_never, _at, fieldwise(np.minimum, np.maximum), columns=True, laws=False))
+"""The first and the last event time of a window, which no family of counted windows knows."""
+
+
+@dataclass(frozen=True)
+class CountingSupport(WindowSupport):
+    """The last so many records of a key."""
+
+    window: Counting
+
+    def check(self, tree: str, by_clock: bool, emission: Emission, streaming: bool) -> None:
+        """Refuse what has no meaning for counted windows. Raises InvalidValue."""
+        window = self.window
+        if by_clock:
+            raise InvalidValue(
+                f"{window} ends where records say, whatever the clock. Leave `time` out, or name a column: "
+                'for the time of the trigger `withColumn("at", F.current_timestamp())`.'
+            )
+        if streaming and window.order_by is not None:
+            raise InvalidValue(
+                f"records of a stream are counted as they come, and `order_by` is for bounded input; got {window}. "
+                "Leave it out."
+            )
+        if tree not in ("auto", EAGER):
+            raise InvalidValue(
+                f"windows that are counted are runs of their records, and `{tree}` is a tree of slices in time. "
+                'Leave `.assemble` out, or measure against `.assemble("eager")`.'
+            )
+        if not emission.once:
+            raise InvalidValue(
+                f"{emission} puts out windows that are not full, or a second time; one of {window} goes out once, with "
+                "its last record. Use on_close()."
+            )
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """The column that orders bounded input, which travels behind all others."""
+        return () if self.window.order_by is None else (self.window.order_by,)
+
+    def kernels(
+        self, kernels: tuple[Kernel, ...], arguments: Arguments, has_time: bool
+    ) -> tuple[tuple[Kernel, ...], Arguments]:
+        """Kernels, and their columns, with `SPAN` as the last one if there is a time."""
+        return ((*kernels, SPAN), (*arguments, (-1,))) if has_time else (kernels, arguments)
+
+    def trees(self, trees: tuple[str, ...]) -> tuple[str, ...]:
+        """All are eager if one is: then records are kept, of which the others are made too."""
+        return (EAGER,) * len(trees) if EAGER in trees else trees
+
+    def strategy(self, asked: Aggregation) -> Counted:
+        """Records in their order."""
+        return Counted(*asked.common, asked.values, self.window.ttl)
+
+
+@dataclass(frozen=True)
+class Counted(Eager):
+    """Records are shipped, in their order, and counted by key; the last value is what orders bounded input."""
+
+    values: tuple[Field, ...] = ()
+    ttl: int | None = None
+
+    @property
+    def content(self) -> Content:
+        """What rows of the state hold."""
+        return content(self.shape, self.trees, self.arguments, self.values)
+
+    def bucket(self, grace: int, fingerprint: Fingerprint, store: Store, emission: Emission) -> Engine:
+        """The state of a bucket on a stream."""
+        return CountingBucket(self.content, fingerprint, store, emission, self.ttl)
+
+    def all_windows(self, shipped: Sequence[Records]) -> Iterator[Windows]:
+        """All windows of a bucket of bounded input."""
+        return all_counted(self.content, shipped)

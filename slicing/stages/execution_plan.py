@@ -1,0 +1,282 @@
+"""The strategies: what the first stage ships, and what is done with it behind the shuffle."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from slicing.aggregates.fields import Field
+from slicing.aggregates.sharing import Sharing, sharing
+from slicing.assembly.assembling import without_repeats
+from slicing.assembly.results import Windows
+from slicing.content.block import Block, Shape
+from slicing.content.codec import decode
+from slicing.content.folding import fold, regroup
+from slicing.content.records import Records, decode_records, fold_records
+from slicing.engines.bounded import all_frames
+from slicing.engines.eager.bucket import EagerBucket, all_windows, in_memory
+from slicing.engines.engine import Engine
+from slicing.engines.mixed import MixedBucket, Split, join_all
+from slicing.engines.shared import Grouped, shared_bucket
+from slicing.engines.sliced.bucket import Bucket
+from slicing.profiling import DECODE, of_stage
+from slicing.stages.preaggregate import PreAggregate, Ship
+from slicing.state.format.fingerprint import Fingerprint
+from slicing.state.store import Store
+from slicing.triggers.emission import Emission
+from slicing.triggers.lateness import Refused, is_late
+from slicing.windows.families.family import Family
+
+Arguments: TypeAlias = tuple[tuple[int, ...], ...]
+"""For each kernel the places of its columns among those of the records, -1 for their time."""
+Shipped: TypeAlias = Mapping[Any, Iterable[bytes | None]]
+"""Columns of the rows of a first stage, by name."""
+
+
+@dataclass(frozen=True)
+class Aggregation:
+    """What is aggregated: kernels over the slices of `shape`, with a tree for each, of family after family.
+
+    `judges` says whether records may be late, `values` are the columns that they have beside their keys.
+    """
+
+    shape: Shape
+    trees: tuple[str, ...]
+    arguments: Arguments
+    judges: bool = True
+    values: tuple[Field, ...] = ()
+
+    @property
+    def common(self) -> tuple[Shape, tuple[str, ...], Arguments]:
+        """What every strategy has."""
+        return self.shape, self.trees, self.arguments
+
+    @property
+    def shares(self) -> bool:
+        """Whether any results share fields."""
+        return sharing(self.shape.kernels, self.trees, self.arguments).is_any
+
+
+@dataclass(frozen=True)
+class Sliced:
+    """Partials of slices are shipped, windows are assembled from them."""
+
+    shape: Shape
+    trees: tuple[str, ...]
+    arguments: Arguments
+    wide: bool = False
+
+    @property
+    def sharing(self) -> Sharing | None:
+        """How results share fields, None if none does."""
+        return None
+
+    @property
+    def shipping(self) -> Shape:
+        """The shape of blocks that are shipped."""
+        return self.shape
+
+    def first_stage(self, labels: tuple[int, ...], beside: bool = False) -> PreAggregate:
+        """The function for `mapInArrow` before the shuffle; with `beside` it ships the records too."""
+        return PreAggregate(self.shape, self.arguments, labels, beside)
+
+    @of_stage(DECODE)
+    def shipped(self, rows: Shipped) -> list[Block]:
+        """What the first stage shipped, from the columns of its rows."""
+        return [self.decode(data) for data in _filled(rows, "block")]
+
+    def decode(self, data: bytes) -> Block:
+        """A block that was shipped."""
+        return decode(self.shape, data)
+
+    def bucket(self, grace: int, fingerprint: Fingerprint, store: Store, emission: Emission) -> Engine:
+        """The state of a bucket on a stream."""
+        return Bucket(self.shape, self.trees, grace, fingerprint, store, emission, self.wide)
+
+    def late_partials(self, refused: Refused[Block]) -> Block:
+        """The partials that a bucket refused."""
+        return refused.rows
+
+    def late_records(self, family: Family, refused: Refused[Block], beside: Iterable[bytes]) -> Iterator[Records]:
+        """The records of refused slices, of those that were shipped beside the blocks."""
+        for data in beside:
+            records = decode_records(self.shape, data)
+            yield records.take(np.flatnonzero(is_late(family, records.slices, refused.taking)))
+
+    def all_windows(self, shipped: Sequence[Block]) -> Iterator[Windows]:
+        """All windows of a bucket of bounded input."""
+        return all_frames(self.shape, self.trees, fold(self.shape, shipped), self.wide)
+
+    def of_results(self, windows: Windows) -> Windows:
+        """Windows over what is stored, with the partials of each result."""
+        return windows
+
+
+@dataclass(frozen=True)
+class Shared(Sliced):
+    """The same, of groups of fields that results share; windows and late partials have those of each result."""
+
+    @property
+    def sharing(self) -> Sharing:
+        """How results share fields."""
+        return sharing(self.shape.kernels, self.trees, self.arguments)
+
+    @cached_property
+    def grouped(self) -> Grouped:
+        """The results and what they share."""
+        return Grouped(self.shape, self.trees, self.sharing)
+
+    @cached_property
+    def stored(self) -> Sliced:
+        """The strategy of the groups."""
+        grouped = self.grouped
+        return Sliced(grouped.stored, grouped.stored_trees, grouped.sharing.select(self.arguments), self.wide)
+
+    @property
+    def shipping(self) -> Shape:
+        """The shape of blocks of groups."""
+        return self.stored.shape
+
+    def first_stage(self, labels: tuple[int, ...], beside: bool = False) -> PreAggregate:
+        """The function for `mapInArrow` before the shuffle, which ships groups."""
+        return self.stored.first_stage(labels, beside)
+
+    def decode(self, data: bytes) -> Block:
+        """A block of groups that was shipped."""
+        return self.stored.decode(data)
+
+    def bucket(self, grace: int, fingerprint: Fingerprint, store: Store, emission: Emission) -> Engine:
+        """The state of a bucket on a stream."""
+        return shared_bucket(self.grouped, grace, fingerprint, store, emission, self.wide)
+
+    def all_windows(self, shipped: Sequence[Block]) -> Iterator[Windows]:
+        """All windows of a bucket of bounded input."""
+        return map(self.of_results, self.stored.all_windows(shipped))
+
+    def of_results(self, windows: Windows) -> Windows:
+        """Windows over what is stored, with the partials of each result."""
+        return self.grouped.windows(windows)
+
+
+@dataclass(frozen=True)
+class Eager:
+    """Records are shipped and folded into every window that covers them."""
+
+    shape: Shape
+    trees: tuple[str, ...]
+    arguments: Arguments
+    wide = False
+    sharing = None
+
+    @property
+    def shipping(self) -> Shape:
+        """The shape of records that are shipped."""
+        return self.shape
+
+    def first_stage(self, labels: tuple[int, ...], beside: bool = False) -> Ship:
+        """The function for `mapInArrow` before the shuffle, which ships records anyway."""
+        return Ship(self.shape, labels)
+
+    @of_stage(DECODE)
+    def shipped(self, rows: Shipped) -> list[Records]:
+        """What the first stage shipped, from the columns of its rows."""
+        return [self.decode(data) for data in _filled(rows, "block")]
+
+    def decode(self, data: bytes) -> Records:
+        """Records that were shipped."""
+        return decode_records(self.shape, data)
+
+    def bucket(self, grace: int, fingerprint: Fingerprint, store: Store, emission: Emission) -> Engine:
+        """The state of a bucket on a stream."""
+        return EagerBucket(self.shape, self.arguments, grace, fingerprint, store, emission)
+
+    def late_partials(self, refused: Refused[list[Records]]) -> Block:
+        """The partials that a bucket refused, which nobody has made yet."""
+        return fold_records(self.shape, refused.rows, self.arguments)
+
+    def late_records(
+        self, family: Family, refused: Refused[list[Records]], beside: Iterable[bytes]
+    ) -> Iterator[Records]:
+        """The records that a bucket refused; none come beside others."""
+        return iter(refused.rows)
+
+    def all_windows(self, shipped: Sequence[Records]) -> Iterator[Windows]:
+        """All windows of a bucket of bounded input."""
+        return without_repeats(self.shape.slicing, all_windows(self.shape, self.arguments, shipped))
+
+
+@dataclass(frozen=True)
+class Mixed:
+    """Partials of slices are shipped for some aggregates, and beside them records for those that are eager."""
+
+    shape: Shape
+    trees: tuple[str, ...]
+    arguments: Arguments
+    wide = False
+    sharing = None
+
+    @property
+    def sliced(self) -> Sliced:
+        """The strategy of the aggregates that are assembled from slices."""
+        return Sliced(*self._some(self._split.sliced))
+
+    @property
+    def shipping(self) -> Shape:
+        """The shape of blocks that are shipped; that of the records has the same slices."""
+        return self.sliced.shape
+
+    def first_stage(self, labels: tuple[int, ...], beside: bool = False) -> PreAggregate:
+        """The function for `mapInArrow` before the shuffle, which ships records anyway."""
+        return self.sliced.first_stage(labels, beside=True)
+
+    @of_stage(DECODE)
+    def shipped(self, rows: Shipped) -> list[Block | Records]:
+        """What the first stage shipped, from the columns of its rows."""
+        records = [decode_records(self.shape, data) for data in _filled(rows, "records")]
+        return [*self.sliced.shipped(rows), *records]
+
+    def bucket(self, grace: int, fingerprint: Fingerprint, store: Store, emission: Emission) -> Engine:
+        """The state of a bucket on a stream."""
+        return MixedBucket(self.shape, self.trees, self.arguments, grace, fingerprint, store, emission)
+
+    def late_partials(self, refused: Refused[list[Records]]) -> Block:
+        """The partials that a bucket refused, of all aggregates from the records."""
+        return fold_records(self.shape, refused.rows, self.arguments)
+
+    def late_records(
+        self, family: Family, refused: Refused[list[Records]], beside: Iterable[bytes]
+    ) -> Iterator[Records]:
+        """The records that a bucket refused, which it has found among those beside the blocks."""
+        return iter(refused.rows)
+
+    def all_windows(self, shipped: Sequence[Block | Records]) -> Iterator[Windows]:
+        """All windows of a bucket of bounded input."""
+        frames = self.sliced.all_windows([each for each in shipped if isinstance(each, Block)])
+        shape, _, arguments = self._some(self._split.eager)
+        pages = in_memory(shape, arguments, [each for each in shipped if isinstance(each, Records)])
+        return join_all(self._split, frames, pages)
+
+    @property
+    def _split(self) -> Split:
+        return Split(self.trees)
+
+    def _some(self, chosen: Sequence[int]) -> tuple[Shape, tuple[str, ...], Arguments]:
+        trees, arguments = tuple(self.trees[i] for i in chosen), tuple(self.arguments[i] for i in chosen)
+        return self.shape.select(chosen), trees, arguments
+
+
+Strategy: TypeAlias = Sliced | Eager | Mixed
+
+
+def not_before(shape: Shape, shipped: Block | Records, time: int) -> Block | Records:
+    """What was shipped in this shape, with no record in a slice before that of an instant."""
+    moved = replace(shipped, slices=np.maximum(shipped.slices, shape.slicing.slice_at(time)))
+    return regroup(shape, moved) if isinstance(moved, Block) else moved
+
+
+def _filled(rows: Shipped, column: str) -> Iterator[bytes]:
+    return (data for data in rows[column] if data is not None)

@@ -1,0 +1,218 @@
+"""Micro-batches of one key run in this process, without Spark: the first stage, the state of a bucket, what goes out.
+
+The same objects carry queries out; only the source, the shuffle and the watermark, which are Spark's, are played here:
+in each micro-batch the watermark is the greatest time of those before, less the delay.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from copy import deepcopy
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from slicing.aggregates.aggregate import Aggregate, fieldwise
+from slicing.aggregates.fields import Field
+from slicing.aggregates.kernels import kernel
+from slicing.assembly.choice import choose
+from slicing.assembly.results import Windows
+from slicing.content.block import Shape
+from slicing.engines.engine import Moment
+from slicing.errors import InvalidValue
+from slicing.stages.execution_plan import Aggregation, not_before
+from slicing.stages.support_of import support_of
+from slicing.state.format.fingerprint import fingerprint_of
+from slicing.state.store import MemoryStore
+from slicing.triggers.emission import ON_CLOSE, Emission
+from slicing.triggers.lateness import Late
+from slicing.windows.window import Window
+
+TAKEN, PARTLY, LATE, LOST = "taken", "partly", "late", "lost"
+"""What becomes of a record: it counts, is late for some of its windows, for all of them, or is in none."""
+_KEY = Field("(all)", "boolean")
+_END = 1 << 62
+"""A watermark that closes everything."""
+
+
+@dataclass(frozen=True)
+class Out:
+    """A row that went out: the window `[start, end)` of kind `part`, with so many records, in a micro-batch."""
+
+    part: int
+    start: int
+    end: int
+    records: int
+    emission: str
+    batch: int | None
+
+
+@dataclass(frozen=True)
+class Batch:
+    """A micro-batch: the times of its records, what became of each, and its watermark, None before there is one."""
+
+    times: tuple[int, ...]
+    fates: tuple[str, ...]
+    watermark: int | None
+
+
+@dataclass
+class Replay:
+    """What happened: micro-batches, rows in their order, and the rows that would go out if all windows closed now."""
+
+    batches: list[Batch] = field(default_factory=list)
+    rows: list[Out] = field(default_factory=list)
+    open: list[Out] = field(default_factory=list)
+
+
+def check(window: Window, emission: Emission, by_clock: bool, streaming: bool) -> None:
+    """Refuse what a query refuses, and gaps of records, which are times alone here. Raises InvalidValue."""
+    if getattr(window, "gap_column", None) is not None:
+        raise InvalidValue(f'records are times alone here, without gaps; got {window}. Draw session("10 minutes").')
+    support_of(window).check("auto", by_clock, emission, streaming)
+
+
+def bounded(window: Window, times: Sequence[int]) -> Replay:
+    """All windows of bounded input."""
+    run = _Run(window, ON_CLOSE, 0, judges=False)
+    shipped = run.ship(times)
+    rows = [out for windows in run.strategy.all_windows(shipped[0]) for out in run.out(windows, None)]
+    return Replay([Batch(tuple(times), run.fates(times, None, shipped[1]), None)], rows)
+
+
+def stream(
+    window: Window,
+    batches: Sequence[Sequence[int]],
+    watermark: int | Sequence[int | None],
+    emission: Emission = ON_CLOSE,
+    grace: int = 0,
+    clock: Sequence[int] | None = None,
+    by_clock: bool = False,
+) -> Replay:
+    """A stream of micro-batches, all in microseconds; `watermark` is the delay, or that of each micro-batch.
+
+    With a delay one without data follows if the watermark has moved, as Spark has it. `clock` has the time of each
+    trigger; with `by_clock` it is that of the records too, and the watermark.
+    """
+    run, found, greatest = _Run(window, emission, grace), Replay(), None
+    given = None if isinstance(watermark, int) else list(watermark)
+    delay = watermark if isinstance(watermark, int) else 0
+    moments = [_moment(clock, number) for number in range(max(len(batches), len(clock or ()), len(given or ())))]
+    for number, now in enumerate(moments):
+        times = batches[number] if number < len(batches) else ()
+        times = [now] * len(times) if by_clock else times
+        reached = now if by_clock else None if greatest is None else greatest - delay
+        reached = reached if given is None else given[min(number, len(given) - 1)]
+        found.batches.append(run.step(times, reached, now, number, found.rows, by_clock))
+        greatest = max([*times, *([] if greatest is None else [greatest])], default=None)
+    last = found.batches[-1].watermark if found.batches else None
+    if not by_clock and given is None and greatest is not None and (last is None or last < greatest - delay):
+        found.batches.append(run.step((), greatest - delay, moments[-1], len(moments), found.rows))
+    found.open = run.rest()
+    return found
+
+
+def _moment(clock: Sequence[int] | None, number: int) -> int:
+    return clock[min(number, len(clock) - 1)] if clock else 0
+
+
+class _Run:
+    """The objects of one query and the state of its only bucket."""
+
+    def __init__(self, window: Window, emission: Emission, grace: int, judges: bool = True):
+        count = Aggregate(
+            lambda: 0, _counted, fieldwise(np.add), fieldwise(np.subtract), partial="n bigint", columns=True
+        )
+        support = support_of(window)
+        kernels, arguments = support.kernels((kernel("records", count),), ((),), has_time=True)
+        self.shape, self.counts = Shape(window.family, (_KEY,), kernels), window.counts
+        self.families = window.family.families
+        trees = tuple(choose(self.shape.kernels[0], family) for family in self.families)
+        self.strategy: Any = support.strategy(Aggregation(self.shape, trees * len(kernels), arguments, judges))
+        self.stage = self.strategy.first_stage((0,), beside=True)
+        self.fingerprint = fingerprint_of(
+            self.shape, ["partials"] * len(kernels), [[]] * len(kernels), "1 over 1 shuffle partition"
+        )
+        self.store, self.emission, self.grace = MemoryStore(), emission, grace
+
+    def ship(self, times: Sequence[int]) -> tuple[list[Any], list[bytes]]:
+        """What the first stage ships of records: as the second stage has it, and the records beside it."""
+        key = pa.nulls(len(times), pa.bool_())
+        columns = {"time": pa.array(times, pa.int64()), _KEY.name: key}
+        # Behind them what orders bounded input that is counted.
+        columns |= {"order": columns["time"]} if self.counts else {}
+        batch = pa.RecordBatch.from_pydict(columns)
+        rows = pa.Table.from_batches(self.stage([batch])).to_pydict()
+        return self.strategy.shipped(rows), [data for data in rows.get("records", ()) if data is not None]
+
+    def bucket(self, emission: Emission) -> Any:
+        """The bucket over the state that is there."""
+        return self.strategy.bucket(self.grace, self.fingerprint, self.store, emission)
+
+    def step(
+        self,
+        times: Sequence[int],
+        watermark: int | None,
+        now: int,
+        number: int,
+        rows: list[Out],
+        by_clock: bool = False,
+    ) -> Batch:
+        """One micro-batch; what goes out is appended to `rows`."""
+        bucket = self.bucket(self.emission)
+        shipped, beside = self.ship(times)
+        if by_clock:
+            shipped = [not_before(self.strategy.shipping, each, bucket.head.watermark) for each in shipped]
+        late = bucket.add(shipped)
+        fates = self.fates(times, late, beside)
+        for windows in bucket.close(Moment(max(0, watermark or 0), now)):
+            rows += self.out(windows, number)
+        return Batch(tuple(times), fates, watermark)
+
+    def rest(self) -> list[Out]:
+        """What would go out if all windows closed now."""
+        self.store = deepcopy(self.store)
+        closed = self.bucket(ON_CLOSE).close(Moment(_END))
+        return [out for windows in closed for out in self.out(windows, None)]
+
+    def out(self, windows: Windows, batch: int | None) -> Iterator[Out]:
+        """Rows, those beside one another each for itself."""
+        family = self.families[windows.family]
+        starts, ends = family.window_start(windows.windows), windows.ends_by(family)
+        if self.counts:
+            # To the last record, not a microsecond further, which nobody would see.
+            starts, ends = windows.partials[1][0], np.maximum(windows.partials[1][1], windows.partials[1][0] + 1)
+        counts = windows.partials[0][0].tolist()
+        for start, end, records in zip(starts.tolist(), ends.tolist(), counts, strict=True):
+            yield Out(windows.family, start, end, records, windows.kind, batch)
+        for other in windows.beside:
+            yield from self.out(other.take(np.flatnonzero(other.records)), batch)
+
+    def fates(self, times: Sequence[int], late: Late[Any] | None, beside: list[bytes]) -> tuple[str, ...]:
+        """What became of each record."""
+        slicing = self.shape.slicing
+        slices = slicing.slice_at(np.array(times, np.int64))
+        lost = np.broadcast_to(slicing.in_gap(slices), slices.shape)
+        fates = {time: LOST if is_lost else TAKEN for time, is_lost in zip(times, lost, strict=True)}
+        if late is None or not (late.all or late.some):
+            return tuple(fates[time] for time in times)
+        refused = [self._refused(number, each, beside) for number, each in enumerate(late.refused)]
+        for time in {time for each in refused for time in each}:
+            place = np.array([slicing.slice_at(time)])
+            holding = [i for i, family in enumerate(self.families[: len(refused)]) if not np.any(family.in_gap(place))]
+            fates[time] = LATE if all(refused[i].get(time, False) for i in holding) else PARTLY
+        return tuple(fates[time] for time in times)
+
+    def _refused(self, number: int, refused: Any, beside: list[bytes]) -> dict[int, bool]:
+        """The times that one kind refused, and whether by all of its windows."""
+        found: dict[int, bool] = {}
+        for records in self.strategy.late_records(self.families[number], refused, beside):
+            by_all = refused.missed_by(self.families[number], records).by_all
+            found |= dict(zip(records.times.tolist(), by_all.tolist(), strict=True))
+        return found
+
+
+def _counted(n: Any, *_: Any) -> Any:
+    return n + 1

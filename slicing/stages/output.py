@@ -1,0 +1,197 @@
+"""Windows and late rows as flat Arrow tables, the form in which streams and bounded input hand them to the JVM."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, TypeVar
+
+import numpy as np
+import pyarrow as pa
+
+from slicing.aggregates.arrays import Partials
+from slicing.aggregates.fields import Field, arrow_type
+from slicing.aggregates.kernel import Kernel, locating
+from slicing.assembly.results import Windows, as_block, show_window
+from slicing.content.block import Block, Shape, place
+from slicing.content.intervals import Ending, EndingRecords
+from slicing.content.records import Records
+from slicing.content.sizes import row_sizes, runs
+from slicing.errors import ResultOverflow
+from slicing.stages import flat
+from slicing.stages.flat import numbered, physical
+from slicing.stages.metrics import COUNTERS, TIMERS
+from slicing.triggers.emission import KINDS, ON_CLOSE, WITH_OLD, Emission
+from slicing.triggers.lateness import Refused
+from slicing.windows.families.family import Family
+
+FRAME_BYTES = 64 << 20
+"""So many bytes of keys and partials are the rows of at most, for columns of Arrow hold 2 GiB."""
+
+ENDING = Ending, EndingRecords
+"""Rows that say themselves where their interval ends."""
+Rows = TypeVar("Rows", Windows, Block)
+
+
+def framed(shape: Shape, rows: Rows) -> Iterator[Rows]:
+    """The rows, those whose keys and partials are long a few at a time."""
+    block = rows if isinstance(rows, Block) else as_block(rows)
+    sizes = row_sizes(shape, block)
+    total = sizes * len(rows) if isinstance(sizes, float) else sizes.sum()
+    if total <= FRAME_BYTES:
+        yield rows
+        return
+    for start, end in runs(sizes + np.zeros(len(rows)), FRAME_BYTES):
+        yield rows.take(np.arange(start, end))
+
+
+def flat_windows(
+    shape: Shape, windows: Windows, emission: Emission = ON_CLOSE, revision: int = 0, wide: bool = False
+) -> pa.Table:
+    """One row per window: leaves of the key, `start` in microseconds, results; `wide` with the windows beside, by ends.
+
+    `shape` is that of all families. Where windows go out more than once also why, the revision, and the results that
+    are replaced.
+    """
+    own = shape.over(shape.slicing.families[windows.family])
+    columns = _keys(shape, windows.names.take(pa.array(windows.keys)))
+    end = pa.array(windows.ends_by(own.slicing))
+    start = end if wide else pa.array(own.slicing.window_start(windows.windows))
+    columns |= {flat.START: start, flat.STOP: end, flat.FAMILY: _all(len(windows), windows.family)}
+    if wide:
+        results = side_by_side(shape, windows)
+    else:
+        of_rows = _results_of_held if windows.kind == "merged" else _results_of_all
+        results = of_rows(own, windows)
+    columns |= numbered(flat.RESULT, results)
+    if not emission.once:
+        kind = pa.repeat(pa.scalar(KINDS.index(windows.kind), pa.int8()), len(windows))
+        columns |= {flat.KIND: kind, flat.REVISION: pa.repeat(revision, len(windows))}
+    if emission.what == WITH_OLD:
+        columns |= _replaced(shape, windows, wide)
+    return pa.table(columns)
+
+
+def _all(count: int, family: int) -> pa.Array:
+    return pa.array(np.full(count, family, np.int32))
+
+
+def _window_of(shape: Shape, windows: Windows) -> Callable[[int], str]:
+    return lambda row: show_window(shape, windows, row)
+
+
+def side_by_side(shape: Shape, windows: Windows) -> list[pa.Array]:
+    """The results of all families in their order, null where a window is empty."""
+    others = iter(windows.beside)
+    found = []
+    for number, family in enumerate(shape.slicing.families):
+        own = shape.over(family)
+        found += _results_of_held(own, windows if number == windows.family else next(others))
+    return found
+
+
+def _results_of_all(shape: Shape, windows: Windows) -> list[pa.Array]:
+    return _all_results(shape, windows, _window_of(shape, windows))
+
+
+def _results_of_held(shape: Shape, windows: Windows) -> list[pa.Array]:
+    """The results of windows, null where they hold no record; `lower` is not asked for the result of none."""
+    there = windows.records > 0
+    if there.all():
+        return _results_of_all(shape, windows)
+    held = windows.take(np.flatnonzero(there))
+    rows = pa.array(np.where(there, np.cumsum(there) - 1, 0), mask=~there)
+    return [array.take(rows) for array in _all_results(shape, held, _window_of(shape, held))]
+
+
+def _replaced(shape: Shape, windows: Windows, wide: bool) -> dict[str, pa.Array]:
+    """Whether there was a result before, and what it was."""
+    there = np.zeros(len(windows), dtype=bool) if windows.old is None else windows.old.records > 0
+    columns = {flat.REPLACES: pa.array(there)}
+    if windows.old is None or not there.any():
+        return columns
+    own = shape.over(shape.slicing.families[windows.family])
+    old = side_by_side(shape, windows.old) if wide else _results_of_held(own, windows.old)
+    return columns | numbered(flat.OLD, old)
+
+
+def flat_late_partials(
+    shape: Shape, refused: Refused[Any], block: Block, family: int = 0, wide: bool = False
+) -> pa.Table:
+    """One row per partial of a folded block that was refused, with what `block.records` records would have given.
+
+    `shape` is that of the family which refused them, whose number is `family`.
+    """
+    columns = _keys(shape, block.names.take(pa.array(block.keys)))
+    results = _all_results(shape, block, lambda row: place(shape, block.names, block.keys[row], block.slices[row]))
+    columns |= numbered(flat.RESULT, results, family * len(results) if wide else 0)
+    columns |= _met(shape.slicing, refused, block, family)
+    return pa.table(columns | {flat.RECORDS: pa.array(block.records)})
+
+
+def flat_late_records(
+    shape: Shape, refused: Refused[Any], records: Records, values: Sequence[Field], family: int = 0
+) -> pa.Table:
+    """One row per refused record, without results. `values` are the columns of values."""
+    columns = _keys(shape, records.names) | _met(shape.slicing, refused, records, family)
+    columns[flat.TIME] = pa.array(records.times)
+    pairs = zip(records.values, values, strict=True)
+    return pa.table(columns | numbered(flat.VALUE, [_travelling(array, field.kind) for array, field in pairs]))
+
+
+def _met(slicing: Family, refused: Refused[Any], rows: Block | Records, family: int) -> dict[str, pa.Array]:
+    slices = rows.slices
+    missed, count = refused.missed_by(slicing, rows), len(slices)
+    return {
+        flat.CAUSE: pa.array(np.full(count, flat.LATE_ROW, np.int32)),
+        flat.FAMILY: _all(count, family),
+        flat.START: pa.array(slicing.slice_start(slices)),
+        flat.END: pa.array(rows.ends if isinstance(rows, ENDING) else slicing.slice_start(slices + 1)),
+        flat.WATERMARK: pa.array(np.full(count, refused.watermark)),
+        flat.TAKEN: pa.array(slicing.window_start(missed.taken), mask=missed.by_all),
+        flat.UNTIL: pa.array(slicing.window_end(missed.taken), mask=missed.by_all),
+        flat.MISSED: pa.array(missed.windows),
+    }
+
+
+def _all_results(shape: Shape, rows: Windows | Block, where: Callable[[int], str]) -> list[pa.Array]:
+    with locating(where):
+        return [
+            _travelling(array, field.kind)
+            for kernel, partials, dictionary in zip(shape.kernels, rows.partials, rows.dictionaries, strict=True)
+            for array, field in zip(_results(kernel, partials, dictionary, where), kernel.results, strict=True)
+        ]
+
+
+def _keys(shape: Shape, names: pa.Table) -> dict[str, pa.Array]:
+    pairs = zip(names.columns, shape.keys, strict=True)
+    return numbered(flat.KEY, [_travelling(column, field.kind) for column, field in pairs])
+
+
+def _results(
+    kernel: Kernel, partials: Partials, dictionary: pa.Array | None, where: Callable[[int], str]
+) -> list[pa.Array]:
+    try:
+        return kernel.results_to_arrow(partials, dictionary)
+    except ResultOverflow as error:
+        # Rare, so the way of the many pays nothing for it: halve the rows until one is left.
+        low, high = 0, len(partials[0])
+        while high - low > 1:
+            middle = (low + high) // 2
+            try:
+                kernel.results_to_arrow([column[low:middle] for column in partials], dictionary)
+                low = middle
+            except ResultOverflow:
+                high = middle
+        raise ResultOverflow(f"{error} Found for {where(low)}.") from None
+
+
+def flat_counts(counts: dict[str, int]) -> pa.Table:
+    """One row per count that is not zero: its position among the counters, and the number as `start`."""
+    found = [(cause, counts[name]) for cause, name in enumerate((*COUNTERS, *TIMERS)) if counts.get(name)]
+    causes, numbers = zip(*found, strict=True) if found else ((), ())
+    return pa.table({flat.START: pa.array(numbers, pa.int64()), flat.CAUSE: pa.array(causes, pa.int32())})
+
+
+def _travelling(array: pa.Array | pa.ChunkedArray, kind: str) -> pa.Array | pa.ChunkedArray:
+    target = arrow_type(physical(kind))
+    return array if array.type == target else array.cast(target)

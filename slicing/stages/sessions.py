@@ -1,0 +1,102 @@
+"""Sessions: how rows that overlap or touch are shipped and become one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from slicing.assembly.results import Windows
+from slicing.content.block import Block
+from slicing.content.codec import decode
+from slicing.content.intervals import EndingRecords
+from slicing.content.records import decode_records
+from slicing.engines.engine import Engine
+from slicing.engines.sessions.bucket import RefusedSessions, SessionBucket, all_sessions
+from slicing.errors import InvalidValue
+from slicing.stages.execution_plan import Aggregation, Sliced
+from slicing.stages.sub_sessions import PreMerge, of_records, with_own_ends
+from slicing.stages.support import WindowSupport
+from slicing.state.format.fingerprint import Fingerprint
+from slicing.state.store import Store
+from slicing.triggers.emission import CHANGED, RESULT, Emission
+from slicing.triggers.lateness import Refused
+from slicing.windows.families.family import Family
+from slicing.windows.session import SESSION, Session
+from slicing.windows.time.durations import show
+
+
+@dataclass(frozen=True)
+class SessionSupport(WindowSupport):
+    """Windows from one pause of a key to the next."""
+
+    window: Session
+
+    def check(self, tree: str, by_clock: bool, emission: Emission, streaming: bool) -> None:
+        """Refuse what has no meaning for sessions. Raises InvalidValue."""
+        window = self.window
+        if tree != "auto":
+            raise InvalidValue(
+                f"sessions are merged, and have no slices to assemble; got `{tree}`. Leave `.assemble` out."
+            )
+        if by_clock and window.late_by == SESSION:
+            raise InvalidValue(
+                f"`late_by` is about late records, and nothing is late by the clock; got {window}. Leave it out."
+            )
+        if streaming and window.gap is not None and window.gap < 1000:
+            raise InvalidValue(
+                f"`gap` must be at least 1 ms on a stream, whose watermark counts milliseconds; got {show(window.gap)}."
+            )
+        if emission.which == CHANGED:
+            raise InvalidValue(
+                f"{emission} compares a window with the one before it, and sessions of a key do not follow each other. "
+                "Use on_close() or on_update()."
+            )
+        if emission.corrects and emission.what != RESULT:
+            raise InvalidValue(
+                f"{emission} is about one window again, and a session that late records change is another window: the "
+                'old one goes out as `emission = "merged"` before it. Use on_close(corrections=True).'
+            )
+
+    def strategy(self, asked: Aggregation) -> Merged:
+        """Rows of single times are shipped where each record is judged by its own, or must stay in order."""
+        ordered = any(kernel.aggregate.ordered for kernel in asked.shape.kernels)
+        merges = not ordered and (self.window.late_by == SESSION or not asked.judges)
+        return Merged(*asked.common, session=self.window, merges=merges)
+
+
+@dataclass(frozen=True)
+class Merged(Sliced):
+    """Rows that overlap or touch become sessions: rows of single times are shipped, or, if it `merges`, sub-sessions.
+
+    `shape` is that of results; behind the shuffle rows have their ends beside them.
+    """
+
+    session: Session = field(kw_only=True)
+    merges: bool = field(kw_only=True)
+
+    def first_stage(self, labels: tuple[int, ...], beside: bool = False) -> PreMerge:
+        """The function for `mapInArrow` before the shuffle; with `beside` it ships the records too."""
+        shape = of_records(self.shape, self.session)
+        return PreMerge(shape, self.arguments, labels, beside, session=self.session, merges=self.merges)
+
+    def decode(self, data: bytes) -> Block:
+        """A block that was shipped."""
+        return decode(self.first_stage(()).packed, data)
+
+    def bucket(self, grace: int, fingerprint: Fingerprint, store: Store, emission: Emission) -> Engine:
+        """The state of a bucket on a stream."""
+        return SessionBucket(self.shape, self.session, grace, fingerprint, store, emission)
+
+    def late_records(self, family: Family, refused: Refused[Any], beside: Iterable[bytes]) -> Iterator[EndingRecords]:
+        """The records of refused intervals, of those that were shipped beside the blocks."""
+        assert isinstance(refused, RefusedSessions), "sessions refuse intervals"
+        for data in beside:
+            records = with_own_ends(self.session, decode_records(of_records(self.shape, self.session), data))
+            yield records.take(np.flatnonzero(refused.holds(records)))
+
+    def all_windows(self, shipped: Sequence[Block]) -> Iterator[Windows]:
+        """All windows of a bucket of bounded input."""
+        return all_sessions(self.shape, self.session, shipped)

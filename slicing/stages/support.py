@@ -1,0 +1,42 @@
+"""What a kind of windows supports, and how it runs; the base class is for windows assembled from slices by trees."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from slicing.aggregates.kernel import Kernel
+from slicing.assembly.choice import EAGER
+from slicing.stages.execution_plan import Aggregation, Arguments, Eager, Mixed, Shared, Sliced, Strategy
+from slicing.triggers.emission import Emission
+from slicing.windows.window import Window
+
+
+@dataclass(frozen=True)
+class WindowSupport:
+    """Support for windows that are assembled from slices; a subclass knows the type of its `window`."""
+
+    window: Window
+
+    def check(self, tree: str, by_clock: bool, emission: Emission, streaming: bool) -> None:
+        """Refuse what has no meaning for these windows. Raises InvalidValue."""
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """The columns that records bring behind those of results."""
+        return ()
+
+    def kernels(
+        self, kernels: tuple[Kernel, ...], arguments: Arguments, has_time: bool
+    ) -> tuple[tuple[Kernel, ...], Arguments]:
+        """Kernels, and the columns of each, with those that rows need beside results."""
+        return kernels, arguments
+
+    def trees(self, trees: tuple[str, ...]) -> tuple[str, ...]:
+        """The trees that go together, where each kernel has its best one."""
+        return trees
+
+    def strategy(self, asked: Aggregation) -> Strategy:
+        """What is shipped and done behind the shuffle; fields are shared where all results are made from slices."""
+        if EAGER not in asked.trees:
+            return (Shared if asked.shares else Sliced)(*asked.common, self.window.wide)
+        return (Eager if set(asked.trees) == {EAGER} else Mixed)(*asked.common)

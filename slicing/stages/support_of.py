@@ -1,0 +1,26 @@
+"""The support of each kind of windows that is not assembled from slices by trees."""
+
+from __future__ import annotations
+
+from slicing.stages.counting import CountingSupport
+from slicing.stages.sessions import SessionSupport
+from slicing.stages.sliding import SlidingSupport
+from slicing.stages.support import WindowSupport
+from slicing.stages.unbounded import UnboundedSupport
+from slicing.windows.counting import Counting
+from slicing.windows.session import Session
+from slicing.windows.sliding import Sliding
+from slicing.windows.unbounded import Unbounded
+from slicing.windows.window import Window
+
+_SUPPORT: dict[type[Window], type[WindowSupport]] = {
+    Counting: CountingSupport,
+    Session: SessionSupport,
+    Sliding: SlidingSupport,
+    Unbounded: UnboundedSupport,
+}
+
+
+def support_of(window: Window) -> WindowSupport:
+    """Return the support of a kind of windows."""
+    return _SUPPORT.get(type(window), WindowSupport)(window)

@@ -1,0 +1,174 @@
+"""What state depends on, so that a query of another shape is refused by name instead of reading it as its own.
+
+The *identity* is what state is of, and must be equal: keys, buckets, and of each result its columns, its partial and
+the `version` of its aggregate. The *layout* is how it is laid out: cut, families of windows, content and time. Trees
+are in neither, as nodes are caches: those of other trees are dropped. Functions are in neither, as they cannot be seen:
+the text of a function is not what it does, and its name still less.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from slicing.aggregates.aggregate import Aggregate
+from slicing.content.block import Shape
+from slicing.errors import StateMismatch
+from slicing.state.format.header import Header, OldHeader
+from slicing.windows.families.even import Even
+from slicing.windows.families.family import Family
+from slicing.windows.families.several import Several
+from slicing.windows.time.cut import Cut
+from slicing.windows.time.slices import Slicing
+from slicing.windows.window import Hopping
+
+PARTIALS, WINDOWS = "partials", "windows"
+"""What pages hold of a result: partials of slices, or, of an eager one, those of windows."""
+
+LONG = 1000
+"""Specs of more characters are stored as their digests."""
+
+_EAGER = "eager"
+_TREE = re.compile(r": (two_layer|three_layer|recompute|eager)(?=; |$)")
+"""How the partials of each result end in the fingerprints of formats 4 to 6."""
+
+
+@dataclass(frozen=True)
+class Fingerprint:
+    """Identity and layout as JSON has them, and `older`: the texts that formats 4 to 6 are compared by."""
+
+    identity: Mapping[str, Any] = field(default_factory=dict)
+    layout: Mapping[str, Any] = field(default_factory=dict)
+    older: Mapping[str, str] = field(default_factory=dict)
+
+    def header_of(self, stored: Header | OldHeader) -> Header:
+        """The header that was stored, if it is of such a query. Raises StateMismatch that names every difference."""
+        if isinstance(stored, Header):
+            compare({**_flat(stored.identity), **_laid(stored.layout)}, {**_flat(self.identity), **_laid(self.layout)})
+            return stored
+        compare(_older(stored.fingerprint), self.older)
+        stripe = int(stored.fingerprint["stripe"])
+        trees = [tree for tree in _TREE.findall(stored.fingerprint["partials"]) if tree != _EAGER]
+        return stored.renewed(dict(self.identity), {**self.layout, "stripe": stripe}, trees)
+
+
+def fingerprint_of(
+    shape: Shape,
+    contents: Sequence[str],
+    columns: Sequence[Sequence[str | None]],
+    buckets: str,
+    time: str = "event",
+) -> Fingerprint:
+    """The fingerprint of a query: what pages hold of each result, and the columns it is bound to, None the event time.
+
+    `buckets` is a text that says how keys are spread over them, `time` one that says what windows go by.
+    """
+    members = [_spelled(family) for family in _members(shape.slicing)]
+    keys = [str(key) for key in shape.keys]
+    partials = [[str(each) for each in kernel.fields] for kernel in shape.kernels]
+    results = [
+        {"columns": [*bound], "version": _version(kernel.aggregate), "partial": partial}
+        for bound, kernel, partial in zip(columns, shape.kernels, partials, strict=True)
+    ]
+    return Fingerprint(
+        {"keys": keys, "results": results, "buckets": buckets},
+        {
+            "cut": _short(_cut(shape.slicing).spec()),
+            "families": [_short(family.spec()) for family in members],
+            "content": contents[0] if len(set(contents)) == 1 else ", ".join(contents),
+            "time": time,
+        },
+        {
+            "windows": "; ".join(_family(_short(family.spec())) for family in members),
+            "keys": ", ".join(keys),
+            "partials": "; ".join(f"{', '.join(p)}: {held}" for p, held in zip(partials, contents, strict=True)),
+            "buckets": buckets,
+        },
+    )
+
+
+def _version(aggregate: Aggregate) -> str:
+    """The version that was given; else what `combine` says that its partials are of, as those of the catalogue do."""
+    stored_as = getattr(aggregate.combine, "stored_as", None)
+    return aggregate.version if stored_as is None else f"{stored_as} {aggregate.version}"
+
+
+def _members(family: Family) -> tuple[Family, ...]:
+    """The families of a set as they would be alone, or the one there is."""
+    return family.members if isinstance(family, Several) else (family,)
+
+
+def _cut(family: Family) -> Cut:
+    return _spelled(family).cut
+
+
+def _spelled(family: Family) -> Family:
+    """A family with a spec: that of hopping windows, if these are given by their arithmetic alone."""
+    if isinstance(family, Slicing) and not isinstance(family, Even):
+        return Even(family.size, family.advance, family.offset)
+    return family
+
+
+def _short(spec: list[Any]) -> list[Any]:
+    """A spec, or, of one that lists many instants, its kind and a digest."""
+    text = json.dumps(spec, separators=(",", ":"))
+    return spec if len(text) <= LONG else [spec[0], "digest", hashlib.sha256(text.encode()).hexdigest()[:32]]
+
+
+def compare(stored: Mapping[str, str], wanted: Mapping[str, str]) -> None:
+    """Raise StateMismatch that names every difference between a checkpoint's query and this one."""
+    different = [
+        f"{name}: checkpoint `{stored.get(name)}`, query `{wanted.get(name)}`"
+        for name in sorted({*stored, *wanted})
+        if stored.get(name) != wanted.get(name)
+    ]
+    if different:
+        raise StateMismatch(
+            "the checkpoint was written by a query of another shape; its state cannot be read as this one's. "
+            f"Different: {'; '.join(different)}. Start with a new checkpoint, or change the query back."
+        )
+
+
+def _flat(identity: Mapping[str, Any]) -> dict[str, str]:
+    """An identity as names and values that a message can show."""
+    found = {name: _shown(value) for name, value in identity.items() if name != "results"}
+    for number, result in enumerate(identity.get("results", ()), 1):
+        found |= {f"{name} of result {number}": _shown(value) for name, value in result.items()}
+    return found
+
+
+def _laid(layout: Mapping[str, Any]) -> dict[str, str]:
+    """A layout likewise. The stripe is not the query's, but that of the pages; a cut goes without saying."""
+    found = {name: _shown(value) for name, value in layout.items() if name not in ("stripe", "families", "cut")}
+    families = [_family(spec) for spec in layout.get("families", ())]
+    if families:
+        found["windows"] = "; ".join(families)
+    if "cut" in layout and layout["cut"] != _usual_cut(layout.get("families", ())):
+        found["cut"] = _shown(layout["cut"])
+    return found
+
+
+def _family(spec: Sequence[Any]) -> str:
+    return Hopping(*spec[1:]).stored if spec[0] == "hopping" else json.dumps(spec)
+
+
+def _usual_cut(families: Sequence[Sequence[Any]]) -> Any:
+    """The cut of one family of hopping windows."""
+    return Even(*families[0][1:]).cut.spec() if len(families) == 1 and families[0][0] == "hopping" else None
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, list) and all(isinstance(item, str | None) for item in value):
+        return ", ".join("event time" if item is None else item for item in value)
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+def _older(fingerprint: Mapping[str, str]) -> dict[str, str]:
+    """What is compared of a fingerprint of formats 4 to 6; of the trees, only which of them were eager."""
+    found = {name: fingerprint[name] for name in ("windows", "keys", "partials", "buckets")}
+    found["partials"] = _TREE.sub(lambda each: f": {WINDOWS if each[1] == _EAGER else PARTIALS}", found["partials"])
+    return found

@@ -1,0 +1,119 @@
+"""Cumulating windows: they begin alike, and each is one step longer than the one before."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from slicing.errors import InvalidValue
+from slicing.windows.families.by_edges import Shared
+from slicing.windows.families.family import RUNNING, Family, OverCut
+from slicing.windows.time.cut import Cut, refines
+from slicing.windows.time.edges import Array, Edges, Every, after, before, elementwise
+from slicing.windows.time.local import Local
+from slicing.windows.time.zones import Zone
+
+
+@dataclass(frozen=True)
+class Cumulating(OverCut):
+    """Windows that start at an edge of `periods` and end at each edge of `steps` up to the next of them.
+
+    Window i ends with slice i. All edges of `periods` are edges of `steps`. Raises InvalidValue if they are not known
+    to be.
+    """
+
+    periods: Edges
+    steps: Edges
+    assembled = RUNNING
+
+    def __post_init__(self) -> None:
+        if not refines(self.steps, self.periods):
+            raise InvalidValue(
+                f"`size` of cumulating windows must begin and end where a `step` does; got steps "
+                f"{self.steps.spec()} in periods {self.periods.spec()}."
+            )
+
+    @cached_property
+    def cut(self) -> Cut:
+        """The edges of steps."""
+        return Cut([self.steps])
+
+    @property
+    def ratio(self) -> float:
+        """Windows that a record is in, on average of the longest period."""
+        return (self.longest + 1) / 2
+
+    @property
+    def has_gaps(self) -> bool:
+        """Periods follow one another."""
+        return False
+
+    @property
+    def step(self) -> None:
+        """Windows differ in length."""
+        return None
+
+    @cached_property
+    def longest(self) -> int:
+        """The steps of the longest period: 31 for the days of months."""
+        if isinstance(self.periods, Every) and isinstance(self.steps, Every):
+            return self.periods.length // self.steps.length
+        if isinstance(self.periods, Local) and isinstance(self.steps, Local):
+            return _most_steps(self.periods, self.steps)
+        return 1
+
+    @elementwise
+    def window_start(self, window: Array) -> Array:
+        """First microsecond of a window."""
+        return self.periods.edge(self.periods.count(self.steps.edge(window)))
+
+    @elementwise
+    def window_end(self, window: Array) -> Array:
+        """First microsecond after a window."""
+        return self.steps.edge(after(window))
+
+    @elementwise
+    def first_slice(self, window: Array) -> Array:
+        """First slice of a window."""
+        return self.steps.count(self.window_start(window))
+
+    @elementwise
+    def end_slice(self, window: Array) -> Array:
+        """The slice after the last one of a window."""
+        return after(window)
+
+    @elementwise
+    def first_window(self, index: Array) -> Array:
+        """First window that covers a slice: the one that it ends."""
+        return index.copy()
+
+    @elementwise
+    def last_window(self, index: Array) -> Array:
+        """Last window that covers a slice: that of the whole period."""
+        period = self.periods.count(before(self.steps.edge(after(index))))
+        return self.steps.count(before(self.periods.edge(period + 1)))
+
+    @elementwise
+    def _first_after(self, time: Array) -> Array:
+        return self.steps.count(time)
+
+    def over(self, cut: Cut) -> Family:
+        """Over other edges too, more slices enter with each step."""
+        return self if cut == self.cut else Shared(self, cut)
+
+    def spec(self) -> list[Any]:
+        """`["cumulating", periods, steps]`."""
+        return ["cumulating", self.periods.spec(), self.steps.spec()]
+
+
+def _most_steps(periods: Local, steps: Local) -> int:
+    """The most steps in a period of a calendar whose clock never changes: 400 years, then they repeat."""
+    utc = Zone("UTC", (), (0,))
+    periods, steps = (Local(edges.unit, edges.each, utc) for edges in (periods, steps))
+    cycle = 4800 // math.gcd(4800, periods.each) if periods.unit == "month" else 1
+    numbers = steps.count(periods.edge(np.arange(cycle + 1)))
+    return int(np.diff(numbers).max())

@@ -1,0 +1,152 @@
+"""Families as users ask for them, by durations, units of a calendar or edges, and what of these is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from slicing.errors import InvalidValue
+from slicing.windows.families.by_edges import ByEdges
+from slicing.windows.families.cumulating import Cumulating
+from slicing.windows.families.stepped import Stepped
+from slicing.windows.time.durations import MONTHS, Duration, calendar_units, microseconds, show
+from slicing.windows.time.edges import Edges, Every, Listed
+from slicing.windows.time.local import Local, show_units
+from slicing.windows.time.own_edges import Own
+from slicing.windows.time.zones import Zone
+
+Units = tuple[str, int]
+"""A duration on a wall clock, as ("month", 1)."""
+
+
+_DAYS = {"day": 1, "week": 7}
+_MONTHS = {"month": 1, "quarter": 3, "year": 12}
+
+
+def hopping_family(size: Duration, advance: Duration, offset: Duration | int, zone: Zone | str) -> Stepped:
+    """Windows of `size` that start every `advance` by a zone's wall clock; equal ones tumble.
+
+    Raises InvalidValue for `offset` with `zone`, and whatever `calendar_hopping` refuses.
+    """
+    _no_offset(offset)
+    return calendar_hopping(calendar_units(size, "size"), calendar_units(advance, "advance"), _zone(zone))
+
+
+def cumulating_family(
+    size: Duration, step: Duration, offset: Duration | int = 0, zone: Zone | str | None = None
+) -> Cumulating:
+    """Windows from each multiple of `size` to each multiple of `step` up to the next, by a zone's wall clock if any.
+
+    Raises InvalidValue for `offset` with `zone` or not shorter than `size`, for months and longer without a zone, and
+    unless every edge of `size` is one of `step`.
+    """
+    if zone is not None:
+        _no_offset(offset)
+        return calendar_cumulating(calendar_units(size, "size"), calendar_units(step, "step"), _zone(zone))
+    of_fixed_length(size=size, step=step)
+    whole, part = microseconds(size, "size"), microseconds(step, "step")
+    for name, length, given in (("size", whole, size), ("step", part, step)):
+        if length <= 0:
+            raise InvalidValue(f"`{name}` must be positive; got {given!r}.")
+    if whole % part:
+        raise InvalidValue(f"`size` must be a multiple of `step`; got {show(whole)} and {show(part)}.")
+    shift = 0 if offset == 0 and isinstance(offset, int) else microseconds(offset, "offset")  # type: ignore[arg-type]
+    if abs(shift) >= whole:
+        raise InvalidValue(
+            f"`offset` must be shorter than `size`, {show(whole)}; got {offset!r}. Edges repeat every `size`: "
+            f"offset={show(shift % whole)!r} makes the same windows."
+        )
+    return cumulating(whole, part, shift)
+
+
+def cumulating(size: int, step: int, offset: int = 0) -> Cumulating:
+    """Windows `[offset + k * size, offset + k * size + i * step)` for i = 1 .. size / step; in microseconds.
+
+    Raises InvalidValue when `size` is not a multiple of `step`, or one is not positive.
+    """
+    if min(size, step) <= 0 or size % step:
+        raise InvalidValue(f"`size` must be a multiple of `step`, both positive; got {size} us and {step} us.")
+    return Cumulating(Every(size, offset), Every(step, offset))
+
+
+def calendar_hopping(size: Units, advance: Units, zone: Zone) -> Stepped:
+    """Windows of `size` that start every `advance` on a zone's wall clock; equal durations make them tumble.
+
+    Raises InvalidValue unless both are in days and weeks, or both in months, quarters and years, and `size` is a
+    multiple of `advance`; clock units can only tumble.
+    """
+    edges = Local(*advance, zone)
+    ratio = _ratio(size, advance)
+    if ratio is None:
+        raise InvalidValue(
+            "`size` and `advance` in a zone are both in days or weeks, or both in months, quarters or years, the first "
+            f"a multiple of the second; got {show_units(*size)} and {show_units(*advance)}. For example "
+            '"7 days" with advance="1 day".'
+        )
+    return Stepped(edges, 1, ratio)
+
+
+def _ratio(size: Units, advance: Units) -> int | None:
+    """How many advances a size has, or None where the calendar does not say."""
+    if size == advance:
+        return 1
+    for lengths in (_DAYS, _MONTHS):
+        if size[0] in lengths and advance[0] in lengths:
+            whole, rest = divmod(size[1] * lengths[size[0]], advance[1] * lengths[advance[0]])
+            return whole if not rest else None
+    return None
+
+
+def calendar_cumulating(size: Units, step: Units, zone: Zone) -> Cumulating:
+    """Windows from an edge of `size` on a zone's wall clock to each edge of `step` up to the next: month to date.
+
+    Raises InvalidValue unless every edge of `size` is an edge of `step`.
+    """
+    periods, steps = Local(*size, zone), Local(*step, zone)
+    if not steps.refines(periods):
+        raise InvalidValue(
+            f"Every edge of `size` must be an edge of `step`; got {show_units(*size)} and {show_units(*step)}, which "
+            'differ in some period. For example "1 month" with step="1 day".'
+        )
+    return Cumulating(periods, steps)
+
+
+def by_edges(starts: Edges | Sequence[int], ends: Edges | Sequence[int]) -> ByEdges:
+    """Windows `[starts(i), ends(i))` of a user's own: each an `Edges`, or a list of instants in microseconds.
+
+    Tried here. Raises InvalidValue when edges step back, windows end before they start, or what arrays give differs
+    from what integers give; InvalidType and FunctionFailed as `Own`.
+    """
+    return ByEdges(_edges(starts), _edges(ends))
+
+
+def _edges(given: Edges | Sequence[int]) -> Edges:
+    if isinstance(given, Every | Listed | Local | Own):
+        return given
+    if isinstance(given, Sequence | np.ndarray):
+        return Listed(given)
+    return Own(given)
+
+
+def _zone(zone: Zone | str) -> Zone:
+    return zone if isinstance(zone, Zone) else Zone.of(zone)
+
+
+def _no_offset(offset: Duration | int) -> None:
+    if isinstance(offset, int) and offset == 0:
+        return
+    raise InvalidValue(
+        f"`offset` and `zone` exclude each other: in a zone windows begin at its midnight; got offset={offset!r}. "
+        "Leave out one of them."
+    )
+
+
+def of_fixed_length(**durations: Duration) -> None:
+    """Raise InvalidValue for months and longer, which have a length in a zone only."""
+    for name, duration in durations.items():
+        if isinstance(duration, str) and any(unit in duration.lower() for unit in MONTHS):
+            raise InvalidValue(
+                f"`{name}`: months, quarters and years need a zone, which says when they begin; got {duration!r}. "
+                'Write for example zone="Europe/Berlin" or zone="UTC".'
+            )

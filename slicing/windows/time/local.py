@@ -1,0 +1,148 @@
+"""Edges on a wall clock: days, weeks, months and hours as a zone's clock shows them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from slicing.errors import InvalidValue
+from slicing.windows.time.edges import AFTER, BEFORE, Array, Edges, elementwise, saturated, within
+from slicing.windows.time.zones import DAY, SECOND, Zone
+
+# Instants, wall times and distances from the first edge differ by five days at most: so far from the ends of int64 none
+# of them wraps. Edges are numbered up to `_LIMIT`, instants are told apart beyond it.
+_MARGIN = 8 * DAY
+_LIMIT = AFTER - 16 * DAY
+_MONTHS = {"month": 1, "quarter": 3, "year": 12}
+_LENGTHS = {"microsecond": 1, "millisecond": 10**3, "second": SECOND, "minute": 60 * SECOND, "hour": 3600 * SECOND}
+_LENGTHS |= {"day": DAY, "week": 7 * DAY}
+_MONDAY = 4 * DAY
+"""1970-01-05, from which weeks are counted."""
+
+
+@dataclass(frozen=True)
+class Local:
+    """Edges every `count` units of a zone's wall clock, counted from 1970-01-01 there, weeks from Monday 1970-01-05.
+
+    `unit` is day, week, month, quarter or year, or a clock unit down to microsecond; clock units divide the day, so
+    that its i-th edge is midnight + i x length by the clock. Equal are those that must be: 60 minutes are an hour, 12
+    months a year, 24 hours a day; 7 days are no week, for they are counted from a Thursday. Raises InvalidValue.
+    """
+
+    unit: str
+    each: int
+    zone: Zone
+
+    def __init__(self, unit: str, count: int, zone: Zone) -> None:
+        if unit not in _MONTHS and unit not in _LENGTHS:
+            raise InvalidValue(f"`unit` must be one of {', '.join([*_LENGTHS, *_MONTHS])}; got {unit!r}.")
+        longest = 100_000 * 366 * DAY // (_LENGTHS.get(unit) or _MONTHS[unit] * 31 * DAY)
+        if isinstance(count, bool) or not isinstance(count, int) or not 0 < count <= longest:
+            raise InvalidValue(
+                f"`count` of units must be a positive integer, of 100,000 years at most; got {count!r} of {unit!r}."
+            )
+        unit, count = _plain(unit, count)
+        for name, value in (("unit", unit), ("each", count), ("zone", zone)):
+            object.__setattr__(self, name, value)
+
+    @elementwise
+    def edge(self, number: Array) -> Array:
+        """Instant of an edge."""
+        return saturated(number, *self._numbers, lambda known: self.zone.first(self._wall(known)))
+
+    @elementwise
+    def count(self, time: Array) -> Array:
+        """Number of the last edge at or before an instant."""
+        if within(time, -(1 << 62), 1 << 62):
+            return self._number(self.zone.reached(time))
+        low, high = self._numbers
+        clipped = np.clip(time, BEFORE + _MARGIN, AFTER - _MARGIN)
+        return np.clip(self._number(self.zone.reached(clipped)), low - 1, high)
+
+    def _wall(self, number: Array) -> Array:
+        """The wall time of an edge."""
+        if self.unit != "month":
+            return number * self._length + self._origin
+        return _converted(number * self.each, "M", "D") * DAY
+
+    def _number(self, wall: Array) -> Array:
+        """The number of the last edge at or before a wall time."""
+        if self.unit != "month":
+            return (wall - self._origin) // self._length
+        return _converted(wall // DAY, "D", "M") // self.each
+
+    @cached_property
+    def _numbers(self) -> tuple[int, int]:
+        """First and last number whose edge an int64 holds."""
+        low, high = self._number(np.array([-_LIMIT, _LIMIT]))
+        return int(low) + 1, int(high)
+
+    @property
+    def least(self) -> int:
+        """Microseconds of the shortest of these units, where no clock changes."""
+        return 28 * self.each * DAY if self.unit == "month" else self._length
+
+    @property
+    def _length(self) -> int:
+        return self.each * _LENGTHS[self.unit]
+
+    @property
+    def _origin(self) -> int:
+        return _MONDAY if self.unit == "week" else 0
+
+    def refines(self, other: Edges) -> bool:
+        """Whether all edges of `other` are edges here, by the calendar: true whatever the zone's clock does."""
+        if not isinstance(other, Local) or other.zone != self.zone:
+            return False
+        if other.unit == "month":
+            unit = self.each if self.unit == "month" else 0
+            return other.each % unit == 0 if unit else DAY % self._length == 0
+        if self.unit == "month":
+            return False
+        return other._length % self._length == 0 and (other._origin - self._origin) % self._length == 0
+
+    def spec(self) -> list[Any]:
+        """`["local", unit, count, name of the zone, its digest]`."""
+        return ["local", self.unit, self.each, self.zone.name, self.zone.digest]
+
+    def __str__(self) -> str:
+        return f"{show_units(self.unit, self.each)} in {self.zone.name}"
+
+
+def _plain(unit: str, count: int) -> tuple[str, int]:
+    """The one way in which equal edges are written: microsecond, day, week or month."""
+    if unit in _MONTHS:
+        return "month", count * _MONTHS[unit]
+    if unit in ("day", "week"):
+        return unit, count
+    length = count * _LENGTHS[unit]
+    if DAY % length:
+        raise InvalidValue(
+            "Clock units in a zone start again at each midnight and must divide the day; "
+            f'got {show_units(unit, count)}. Use whole days, or for example "6 hours".'
+        )
+    return ("day", 1) if length == DAY else ("microsecond", length)
+
+
+def _converted(values: Array, unit: str, to: str) -> Array:
+    """Months since 1970 of days since 1970-01-01, or days of months."""
+
+    def calendar(values: Array) -> Array:
+        return values.astype(f"datetime64[{unit}]").astype(f"datetime64[{to}]").astype(np.int64)
+
+    low, high = int(values.min()), int(values.max())
+    if high - low >= values.size:
+        return calendar(values)
+    # As a rule there are far fewer dates than values: each is converted once.
+    return calendar(np.arange(low, high + 1))[values - low]
+
+
+def show_units(unit: str, count: int) -> str:
+    """A number of units as messages show it: "1 month", "7 days"; clock time in its largest whole unit."""
+    if unit == "microsecond":
+        unit, length = next((u, n) for u, n in reversed(_LENGTHS.items()) if count % n == 0)
+        count //= length
+    return f"{count} {unit}" if count == 1 else f"{count} {unit}s"

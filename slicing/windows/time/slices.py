@@ -1,0 +1,147 @@
+"""Integer arithmetic of slices, windows and closing. No clocks, no keys, no Spark."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from slicing.windows.time.durations import show_instant
+
+Index = TypeVar("Index", int, NDArray[np.int64])
+
+
+def stripe_of(slices: int) -> int:
+    """Consecutive slices in a stripe, for windows of so many: the square root, at least 1."""
+    return max(1, round(math.sqrt(slices)))
+
+
+@dataclass(frozen=True)
+class Slicing:
+    """How one hopping window cuts time into slices; all arguments in microseconds.
+
+    `size` and `advance` are positive, `offset` is any integer. Every method takes a Python int or an int64 array.
+    """
+
+    size: int
+    advance: int
+    offset: int = 0
+
+    show = staticmethod(show_instant)
+
+    @property
+    def per_advance(self) -> int:
+        """Slices per advance: 1 when `size` is a multiple of `advance`, else 2."""
+        return 1 if self.size % self.advance == 0 else 2
+
+    @property
+    def per_window(self) -> int:
+        """Slices per window, `n` in every cost that the docs state."""
+        whole, rest = divmod(self.size, self.advance)
+        return whole if rest == 0 else 2 * whole + 1
+
+    @property
+    def families(self) -> tuple[Any, ...]:
+        """These windows alone."""
+        return (self,)
+
+    @property
+    def longest(self) -> int:
+        """The slices of each window."""
+        return self.per_window
+
+    @property
+    def step(self) -> int:
+        """Slices per advance, 1 or 2."""
+        return self.per_advance
+
+    @property
+    def assembled(self) -> str:
+        """Each aggregate has a tree of its own."""
+        return ""
+
+    @property
+    def may_repeat(self) -> bool:
+        """No window is empty, none has the interval of another."""
+        return False
+
+    @property
+    def shift(self) -> int:
+        """First slice of window 0."""
+        return 0
+
+    @property
+    def stripe(self) -> int:
+        """Consecutive slices in a stripe: `round(sqrt(n))`, at least 1."""
+        return stripe_of(self.per_window)
+
+    @property
+    def ratio(self) -> float:
+        """Windows that a record is in, on average."""
+        return self.size / self.advance
+
+    @property
+    def shortest(self) -> int:
+        """The least distance, in microseconds, between two ends of windows or the ends of one."""
+        return min(self.size, self.advance)
+
+    @property
+    def has_gaps(self) -> bool:
+        """Whether there are instants in no window."""
+        return self.advance > self.size
+
+    def slice_at(self, time: Index) -> Index:
+        """Index of the slice that holds `time`."""
+        since = time - self.offset
+        index = since // self.advance
+        if self.per_advance == 1:
+            return index
+        return 2 * index + (since % self.advance >= self.size % self.advance)
+
+    def slice_start(self, index: Index) -> Index:
+        """First microsecond of a slice, which is also the end of the slice before it."""
+        if self.per_advance == 1:
+            return self.offset + index * self.advance
+        return self.offset + index // 2 * self.advance + index % 2 * (self.size % self.advance)
+
+    def window_start(self, window: Index) -> Index:
+        """First microsecond of a window."""
+        return self.offset + window * self.advance
+
+    def window_end(self, window: Index) -> Index:
+        """First microsecond after a window."""
+        return self.window_start(window) + self.size
+
+    def first_slice(self, window: Index) -> Index:
+        """First slice of a window; it covers `per_window` slices from there."""
+        return window * self.per_advance
+
+    def end_slice(self, window: Index) -> Index:
+        """The slice after the last one of a window."""
+        return self.first_slice(window) + self.per_window
+
+    def entered(self, window: Index) -> Index:
+        """End of the slices of the windows before `window`: those that have entered when it is the next to close."""
+        return self.end_slice(window - 1)
+
+    def first_window(self, index: Index) -> Index:
+        """First window that covers a slice; greater than `last_window` for a slice in a gap."""
+        return (index - self.per_window) // self.per_advance + 1
+
+    def last_window(self, index: Index) -> Index:
+        """Last window that covers a slice, or, for a slice in a gap, the last one that starts before it."""
+        return index // self.per_advance
+
+    def in_gap(self, index: Index) -> NDArray[np.bool_] | bool:
+        """Whether a slice belongs to no window, which happens when `advance > size`."""
+        return self.first_window(index) > self.last_window(index)
+
+    def first_open(self, watermark: int, grace: int = 0) -> int:
+        """First window with `end + grace > watermark`: all before it are closed."""
+        return (watermark - grace - self.size - self.offset) // self.advance + 1
+
+
+FOREVER = 1 << 62
