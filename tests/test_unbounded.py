@@ -37,15 +37,19 @@ class Forever:
     def __init__(self, emission, ttl=None, held=True):
         self.cases, self.emission, self.ttl, self.held = [CASES[name] for name in NAMES], emission, ttl, held
         self.shape, self.store = shape_of(FAMILY, self.cases), MemoryStore()
-        self.values, self.last = defaultdict(list), {}
+        self.values, self.last, self.since = defaultdict(list), {}, Counter()
 
     def step(self, records, now):
         if not self.held:
             memory._kept.clear()  # another process has the bucket now
+        # A clock that was ahead has been corrected: what it stamped is of now, what was idle by it is forgotten.
+        self.last = {key: min(last, now) for key, last in self.last.items()}
+        for key in [key for key, last in self.last.items() if self.ttl is not None and last < now - self.ttl]:
+            del self.values[key], self.last[key]
+            self.since.pop(key, None)
         for _, key, value in records:
-            if self.ttl is not None and self.last.get(key, now) < now - self.ttl:
-                del self.values[key]
             self.values[key].append(value)
+            self.since[key] += 1
             self.last[key] = now
         bucket = UnboundedBucket(
             self.shape, FINGERPRINT, self.store, self.emission, None if self.ttl is None else 1000 * self.ttl
@@ -121,6 +125,68 @@ def test_early_by_the_clock_is_at_ticks():
             since = set()
         else:
             assert not got or not since
+
+
+@pytest.mark.parametrize("held", [True, False])
+def test_a_clock_that_was_ahead_by_more_than_the_ttl_loses_no_record(held):
+    """Under `early(every=)` the clock may be corrected; records stamped before and after it are of one key."""
+    rng, world, now, fired = random.Random(11), Forever(early(every="2 milliseconds"), ttl=20, held=held), 100, 0
+    for step in range(120):
+        now += rng.choice([1, 2, 3])
+        if step in (20, 70):
+            now += 5000  # the clock is wrong ...
+        if step in (25, 72):
+            now -= 5000  # ... and set right
+        got = world.step(records(rng), now)
+        assert got == world.truth(got)
+        fired += len(got)
+    assert fired > 100
+    world.step([], now + 21)
+    assert not world.stored(), "a key that was stamped ahead is idle when all others are"
+
+
+def test_a_key_is_forgotten_one_millisecond_after_its_ttl():
+    for idle, begins_anew in [(7, False), (8, True)]:
+        world = Forever(on_update(), ttl=7)
+        world.step([(0, 1, 5)], 100)
+        assert world.step([(0, 1, 6)], 100 + idle)[1][0] == (1 if begins_anew else 2)
+    for idle in range(1, 12):
+        world = Forever(on_update(), ttl=7)
+        world.step([(0, 1, 5)], 100)
+        world.step([], 100 + idle)
+        assert world.stored() == (idle <= 7)
+
+
+@pytest.mark.parametrize("held", [True, False])
+def test_records_that_count_towards_early_are_forgotten_with_their_key(held):
+    rng, world, now, anew = random.Random(12), Forever(early(records=5), ttl=7, held=held), 50, 0
+    for _ in range(300):
+        now += rng.choice([0, 1, 2, 9])
+        came = records(rng, keys=9)
+        anew += sum(world.last.get(key, now) < now - 7 for key in {key for _, key, _ in came})
+        got = world.step(came, now)
+        due = {key for key in {key for _, key, _ in came} if world.since[key] >= 5}
+        assert got == world.truth(due)
+        for key in due:
+            del world.since[key]
+    assert anew > 30
+
+
+def test_marks_of_forgotten_keys_do_not_pile_up():
+    world, live = Forever(early(records=5), ttl=7), 20
+    for now in range(100, 300):
+        world.step([(0, now * live + key, 1) for key in range(live)], now)
+    marks = sum(map(len, Nodes(Pages(world.store, FINGERPRINT, [0]), "early", world.shape.select(())).read("pending")))
+    assert marks <= 2 * 8 * live, "twice the keys of the last 8 ms"
+
+
+def test_a_smaller_count_is_seen_without_a_record():
+    """Keys that are ready by the count of the query that goes on are emitted in its first micro-batch."""
+    world = Forever(early(records=7), held=False)
+    assert world.step([(0, key, 1) for key in (1, 1, 1, 1, 2)], 10) == {}
+    world.emission = early(records=3)
+    assert world.step([], 11) == world.truth({1})
+    assert world.step([(0, 2, 1), (0, 2, 1)], 12) == world.truth({2})
 
 
 def test_rows_do_not_pile_up():

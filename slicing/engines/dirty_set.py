@@ -7,7 +7,9 @@ writes about as much as comes and goes in it, however much is pending.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
+from typing import TypeAlias
 
 import numpy as np
 
@@ -19,8 +21,13 @@ from slicing.state.lists import Nodes
 from slicing.triggers.emission import Emission, Every, Records
 from slicing.windows.time.slices import FOREVER
 
+Chosen: TypeAlias = Callable[[Block], Block]
 PENDING = "pending"
 """The name of the marks in the store, and of what the process keeps of them."""
+
+
+def _all(marks: Block) -> Block:
+    return marks
 
 
 class Pending:
@@ -29,19 +36,20 @@ class Pending:
     `kept` has all rows that are stored, in any order and not folded, if the process still has them; else they are read.
     """
 
-    def __init__(self, when: Every | Records, head: Header, nodes: Nodes, kept: Block | None):
-        self.when, self.head, self.nodes, self.kept = when, head, nodes, kept
+    def __init__(self, when: Every | Records, head: Header, nodes: Nodes, kept: Block | None, chosen: Chosen = _all):
+        self.when, self.head, self.nodes, self.kept, self._chosen = when, head, nodes, kept, chosen
 
     def due(self, came: Block, first: int, now: int) -> Block:
-        """Count what came; returns what is to go out now, which is then no longer pending.
+        """Count the new records; return what is to be emitted now, which is then no longer pending.
 
         `first` is the first slice that an open window covers, `now` the time of the trigger in microseconds. Slices
-        before it are forgotten, with their records.
+        before it are forgotten, with their records, and so are marks that `chosen` leaves out.
         """
         came = without_partials(came).between(first, FOREVER)
         if isinstance(self.when, Every):
             return self._at_tick(came, first, now // self.when.microseconds)
-        return self._by_count(came, first, self.when.count) if len(came) else came
+        # Marks that the process does not hold may be those of another count, which was greater.
+        return self._by_count(came, first, self.when.count) if len(came) or self.kept is None else came
 
     def _at_tick(self, came: Block, first: int, tick: int) -> Block:
         due = self.head.tick is not None and tick > self.head.tick
@@ -89,17 +97,19 @@ class Pending:
     def _live(self, rows: Block, first: int) -> Block:
         """The marks that rows come to, from slice `first` on."""
         marks = regroup(self.nodes.shape, rows).between(first, FOREVER)
-        return marks.take(marks.records > 0)
+        return self._chosen(marks.take(marks.records > 0))
 
     def _stored(self) -> Block:
         return concat(self.nodes.shape, self.nodes.read(PENDING))
 
 
-def pending(emission: Emission, head: Header, nodes: Nodes, kept: Block | None = None) -> Pending | None:
+def pending(
+    emission: Emission, head: Header, nodes: Nodes, kept: Block | None = None, chosen: Chosen = _all
+) -> Pending | None:
     """What an emission has to remember between micro-batches, None if nothing; `nodes` are of a shape of no kernels.
 
-    `kept` are the marks that the process still has, see `recent`.
+    `kept` are the marks that the process still has, see `recent`; `chosen` returns those that still count.
     """
     if not isinstance(emission.when, (Every, Records)):
         return None
-    return Pending(emission.when, head, nodes, kept)
+    return Pending(emission.when, head, nodes, kept, chosen)

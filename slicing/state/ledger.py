@@ -27,8 +27,12 @@ class Ledger:
         """Append rows; `live` is what all rows come to, and replaces them when they are more than twice as many."""
         rows = self.rows()
         if len(rows) + len(came) > 2 * len(live):
-            self.nodes.save(self.name, live)
-            self.kept = live
+            self.rewrite(live)
         elif len(came):
             self.nodes.append(self.name, came)
             self.kept = concat(self.nodes.shape, [rows, came])
+
+    def rewrite(self, rows: Block) -> None:
+        """Replace all rows."""
+        self.nodes.save(self.name, rows)
+        self.kept = rows

@@ -14,13 +14,13 @@ from dataclasses import replace
 
 import numpy as np
 
-from slicing.aggregates.arrays import Array
 from slicing.assembly.results import Windows
 from slicing.content.block import Block, Shape, concat, empty
 from slicing.content.folding import fold, regroup
 from slicing.content.marks import of_keys
 from slicing.engines.dirty_set import PENDING, pending
 from slicing.engines.engine import Moment, begin
+from slicing.engines.unbounded.idleness import corrected, live
 from slicing.profiling import ASSEMBLE, of_stage
 from slicing.state.bucket_cache import Recent
 from slicing.state.format.fingerprint import Fingerprint
@@ -44,7 +44,7 @@ class UnboundedBucket:
     def __init__(
         self, shape: Shape, fingerprint: Fingerprint, store: Store, emission: Emission, ttl: int | None = None
     ):
-        self.shape, self.emission, self.ttl = shape, emission, ttl
+        self.shape, self.emission, self.ttl = shape, emission, None if ttl is None else ttl // 1000
         self.pages = Pages(store, fingerprint, [0])
         self.head = self.pages.head
         self.recent = Recent(shape, self.head.nonce, str(emission), lambda first, end: ())
@@ -52,7 +52,7 @@ class UnboundedBucket:
         totals, self.marks = Nodes(self.pages, TOTALS, shape), Nodes(self.pages, "early", shape.select(()))
         known = held.get(TOTALS) if TOTALS in held or self._has(totals) else empty(shape)
         self.ledger = Ledger(totals, TOTALS, known)
-        self.pending = pending(emission, self.head, self.marks, held.get(PENDING))
+        self.pending = pending(emission, self.head, self.marks, held.get(PENDING), self._live_marks)
         self._came = empty(shape)
 
     def _has(self, nodes: Nodes) -> bool:
@@ -67,13 +67,17 @@ class UnboundedBucket:
     @of_stage(ASSEMBLE)
     def close(self, moment: Moment) -> Iterator[Windows]:
         """Yield what goes out in a micro-batch, then write the totals."""
-        now = begin(self.head, self.emission, moment).clock
-        marks = self._came
+        before = self.head.clock // 1000
+        clock = begin(self.head, self.emission, moment).clock
+        now = clock // 1000
+        if now < before:
+            self.ledger.rewrite(corrected(self.ledger.rows(), before, now, self.ttl))
         totals = self._totals(now)
         if self.emission.when == UPDATE:
-            yield from self._out(totals, marks, "update")
+            yield from self._out(totals, self._came, "update")
         if self.pending is not None:
-            yield from self._out(totals, self.pending.due(marks, -FOREVER, now), "early")
+            marks = replace(self._came, slices=np.full(len(self._came), max(now, 1)))
+            yield from self._out(totals, self.pending.due(marks, -FOREVER, clock), "early")
         else:
             self.marks.clear()
         kept = {TOTALS: self.ledger.kept, PENDING: self.pending.kept if self.pending else None}
@@ -81,19 +85,23 @@ class UnboundedBucket:
         self.pages.save_header()
 
     def _totals(self, now: int) -> Block:
-        """What each key has, by the clock of its last record; what came is appended to the ledger.
+        """Return the total of each key, by the clock of its last record; the new records are appended to the ledger.
 
         Rows have the clock in milliseconds, in place of a slice.
         """
-        now //= 1000
         stored, came = self.ledger.rows(), replace(self._came, slices=np.full(len(self._came), now))
         both = concat(self.shape, [stored, came])
-        live = both if self.ttl is None else both.take(_live(both, now, self.ttl // 1000))
-        newest = np.full(len(live.names), -FOREVER)
-        np.maximum.at(newest, live.keys, live.slices)
-        totals = regroup(self.shape, replace(live, slices=newest[live.keys]))
+        rows = live(both, now, self.ttl)
+        newest = np.full(len(rows.names), -FOREVER)
+        np.maximum.at(newest, rows.keys, rows.slices)
+        totals = regroup(self.shape, replace(rows, slices=newest[rows.keys]))
         self.ledger.put(both.take(slice(len(stored), None)), totals)
         return totals
+
+    def _live_marks(self, marks: Block) -> Block:
+        """Return the marks of keys that are not idle; a stamp of 0, as older checkpoints have it, is of now."""
+        now = self.head.clock // 1000
+        return live(marks, now, self.ttl, np.where(marks.slices == 0, now, marks.slices))
 
     def _out(self, totals: Block, marks: Block, kind: str) -> Iterator[Windows]:
         """The totals of the keys of some marks."""
@@ -111,21 +119,3 @@ class UnboundedBucket:
         """Assert that every page is there, and that rows do not pile up."""
         entries = [entry for entries in self.head.caches.values() for entry in entries]
         assert all(self.pages.store.get(f"p{entry[0]}") for entry in entries)
-
-
-def _live(rows: Block, now: int, ttl: int) -> Array:
-    """The rows, in their order, of keys that are not idle, since each was idle last: for more than `ttl`.
-
-    ::
-
-        time     3   4       9        20      25    ttl 10, now 26
-        key a    *       *   |        *       *     begins anew at 20
-        key b        *                              idle
-    """
-    by_key = np.lexsort((rows.slices, rows.keys))
-    keys, times = rows.keys[by_key], rows.slices[by_key]
-    begins = (np.diff(keys, prepend=-1) != 0) | (np.diff(times, prepend=now) > ttl)
-    stretch = np.cumsum(begins)
-    is_last = np.append(np.diff(keys) != 0, True)[: len(keys)]
-    last = np.where(is_last & (times >= now - ttl), stretch, -1)
-    return np.sort(by_key[np.isin(stretch, last)])
