@@ -18,6 +18,7 @@ from slicing.aggregates.fields import arrow_type, check_partial, decimal_of
 from slicing.aggregates.kernel import Kernel, locating
 from slicing.aggregates.law_checks import broken_law, near
 from slicing.aggregates.rows import RowsKernel
+from slicing.aggregates.spill import spilling
 from slicing.aggregates.tracing.kernel import TracedKernel
 from slicing.aggregates.tracing.verify import verify, verify_law
 from slicing.errors import FunctionFailed, InvalidType, InvalidValue, RowFailure, excerpt
@@ -69,6 +70,11 @@ def trial(kernel: Kernel, kinds: Sequence[str]) -> None:
     """
     check_partial(kernel.aggregate.init())
     _check_arity(kernel, len(kinds))
+    with spilling():
+        _tried(kernel, kinds)
+
+
+def _tried(kernel: Kernel, kinds: Sequence[str]) -> None:
     samples = [_samples(kind) for kind in kinds]
     _try(kernel, _arrays(samples, kinds))
     if kernel.aggregate.nulls and kinds:
@@ -130,8 +136,10 @@ def _check_laws(kernel: Kernel, kinds: Sequence[str]) -> None:
     turned = [values[at % 6 :] + values[: at % 6] for at, values in enumerate(columns)]
     arrays = _arrays([(*values, None) for values in turned] if kernel.aggregate.nulls else turned, kinds)
     found = broken_law(kernel, arrays)
-    if found is None and isinstance(kernel, TracedKernel):
-        verify_law(kernel, broken_law(kernel.in_columns(), arrays))
+    if found is None and isinstance(kernel, TracedKernel) and (other := broken_law(kernel.in_columns(), arrays)):
+        # More cells than `broken_law` tries by rows may break it by rows too: then the functions are at fault.
+        found = broken_law(RowsKernel(kernel.label, replace(kernel.aggregate, columns=False)), arrays)
+        verify_law(kernel, other if found is None else None)
     if found is not None:
         raise InvalidValue(
             f"the functions of `{kernel.label}` break a law that windows made of slices rest on: {found}\n"

@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
+from slicing.aggregates.spill import spilling
 from slicing.spark.query import Query
 from slicing.spark.task import InTask
 from slicing.stages.execution_plan import Strategy
@@ -27,17 +28,21 @@ class AssembleAll:
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """The windows of bucket after bucket."""
         for _, rows in groupby(rows_of(batches), key=lambda row: row["bucket"]):
-            shipped: list[Any] = []
-            refused = {"no_time": 0, "no_window": 0}
-            for row in rows:
-                shipped += self.strategy.shipped({name: (value,) for name, value in row.items()})
-                refused = {cause: count + row[cause] for cause, count in refused.items()}
-            if any(refused.values()):
-                yield from self.flat.completed(flat_counts(refused)).to_batches()
-            for windows in self.strategy.all_windows(shipped):
-                for some in framed(self.strategy.shape, windows):
-                    table = flat_windows(self.strategy.shape, some, wide=self.strategy.wide)
-                    yield from self.flat.completed(table).to_batches()
+            with spilling():
+                yield from self._bucket(rows)
+
+    def _bucket(self, rows: Iterable[dict[str, Any]]) -> Iterator[pa.RecordBatch]:
+        shipped: list[Any] = []
+        refused = {"no_time": 0, "no_window": 0}
+        for row in rows:
+            shipped += self.strategy.shipped({name: (value,) for name, value in row.items()})
+            refused = {cause: count + row[cause] for cause, count in refused.items()}
+        if any(refused.values()):
+            yield from self.flat.completed(flat_counts(refused)).to_batches()
+        for windows in self.strategy.all_windows(shipped):
+            for some in framed(self.strategy.shape, windows):
+                table = flat_windows(self.strategy.shape, some, wide=self.strategy.wide)
+                yield from self.flat.completed(table).to_batches()
 
 
 def rows_of(batches: Iterable[pa.RecordBatch]) -> Iterator[dict[str, Any]]:

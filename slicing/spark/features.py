@@ -20,6 +20,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from slicing.aggregates.aggregate import Bound, Struct
+from slicing.aggregates.spill import spilling
 from slicing.assembly.results import Windows
 from slicing.content.block import Block
 from slicing.content.folding import fold
@@ -103,11 +104,12 @@ class Answer:
         for _, rows in groupby(rows_of(batches), key=lambda row: row["bucket"]):
             blocks: list[Block] = []
             asked: list[Records] = []
-            for row in rows:
-                blocks += self.strategy.shipped({"block": (row["block"],)})
-                asked += [] if row[SPINE] is None else [decode_records(self.strategy.shape, row[SPINE])]
-            for table in self._answers(fold(self.strategy.shipping, blocks), asked):
-                yield from table.to_batches()
+            with spilling():
+                for row in rows:
+                    blocks += self.strategy.shipped({"block": (row["block"],)})
+                    asked += [] if row[SPINE] is None else [decode_records(self.strategy.shape, row[SPINE])]
+                for table in self._answers(fold(self.strategy.shipping, blocks), asked):
+                    yield from table.to_batches()
 
     def _answers(self, rows: Block, asked: Sequence[Records]) -> Iterator[pa.Table]:
         instants = [Instants(each.values[self.time].cast(pa.int64()), each.names) for each in asked]

@@ -15,6 +15,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 from pyspark.sql.types import StructType
 
+from slicing.aggregates.spill import spilling
 from slicing.assembly.choice import EAGER
 from slicing.assembly.results import FRAME_ROWS, Windows
 from slicing.engines.engine import Engine, Moment
@@ -105,6 +106,8 @@ class Buckets(StatefulProcessor):
         """Called once per partition and micro-batch."""
         self.handle = handle
         self.store = SparkStore(handle)
+        self.spilling = spilling()
+        self.spilling.__enter__()
         self.waiting: dict[Any, Engine] = {}
 
     def handleInputRows(self, key: Any, rows: Any, timerValues: Any) -> Iterator[pd.DataFrame]:  # noqa: N802, N803
@@ -151,6 +154,7 @@ class Buckets(StatefulProcessor):
 
     def close(self) -> None:
         """Called once per partition and micro-batch."""
+        self.spilling.__exit__(None, None, None)
         if self.waiting:
             raise RuntimeError("no standing timer fired, so what came would be lost; please report this")
 

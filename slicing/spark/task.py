@@ -8,6 +8,8 @@ from dataclasses import dataclass
 import pyarrow as pa
 from pyspark import TaskContext
 
+from slicing.aggregates.spill import spilling
+
 
 @dataclass(frozen=True)
 class InTask:
@@ -18,4 +20,5 @@ class InTask:
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Run the stage; without a task all input is one partition."""
         task = TaskContext.get()
-        return self.stage(batches, int(task.partitionId()) if task else 0)
+        with spilling():
+            yield from self.stage(batches, int(task.partitionId()) if task else 0)

@@ -18,6 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 from slicing.aggregates.arrays import Array
+from slicing.aggregates.spill import SPILL
 from slicing.content.block import Block, Shape
 from slicing.content.folding import fold
 from slicing.windows.families.family import Family
@@ -113,6 +114,8 @@ class Recent:
         _kept.pop(self.nonce, None)
         if self.first == FOREVER and not beside:
             return ""
+        if any(SPILL.refers(chain.from_iterable(block.partials)) for block in (*self._parts, *beside.values())):
+            return ""  # what cells refer to is released with the micro-batch; pages have it
         nonce = f"{self.what}{secrets.token_hex(8)}"
         oldest = self.first if self.first == FOREVER else max(first, self.first)
         parts = _stacked(self.shape, [_since(self.shape, part, oldest) for part in self._parts])

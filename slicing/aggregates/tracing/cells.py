@@ -1,8 +1,7 @@
 """Cells: partials made of numbers as one numpy array per field, and those that do not fit as Python has them.
 
-An integer may outgrow 64 bits in memory, where Python goes on with it, and a function may return what is no number at
-all, which is refused where it is stored. Such a partial is put aside, and its cell holds the place as a number of a
-range that is kept free for it. So whatever moves cells moves it too, and it is found again by looking at one field.
+A partial that does not fit is spilled (`aggregates.spill`), and its cell holds the reference. So whatever moves cells
+moves it too, and it is found again by looking at one field.
 """
 
 from __future__ import annotations
@@ -10,7 +9,6 @@ from __future__ import annotations
 from array import array
 from collections.abc import Sequence
 from itertools import takewhile
-from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -18,55 +16,21 @@ from numpy.typing import NDArray
 
 from slicing.aggregates.aggregate import Aggregate
 from slicing.aggregates.calls import unzipped
+from slicing.aggregates.spill import COUNT, FIRST, SPILL
 from slicing.aggregates.tracing.formulas import TYPES
 
 Array = NDArray[Any]
 Partials = list[Array]
 
-FIRST = 0x7FFC_5E1F_0000_0000
-"""Of the places, as integers or as the bits of floats, which are a NaN then."""
-COUNT = 1 << 31
-FULL = 1 << 20
-"""From so many partials put aside in a process on, its next kernels work by rows."""
 _EXACT_FLOAT = 2**53
-_PLAIN = {bool, int, float}
 
 
-class Aside:
-    """What a process has put aside; places are never used again, since nobody knows which cells are left."""
+class Unfit(Exception):
+    """A partial that fits into no column, where no field can hold a reference to it; `index` is its place."""
 
-    def __init__(self) -> None:
-        self.partials: list[Any] = []
-        self._known: dict[Any, int] = {}
-        self._lock = Lock()
-
-    @property
-    def is_full(self) -> bool:
-        """Whether tracing costs more memory than it is worth."""
-        return len(self.partials) >= FULL
-
-    def put(self, partial: Any) -> int:
-        """The place of a partial, as a cell holds it; equal numbers share one."""
-        key = _key(partial)
-        with self._lock:
-            if key is not None and key in self._known:
-                return self._known[key]
-            place = FIRST + len(self.partials)
-            self.partials.append(partial)
-            if key is not None:
-                self._known[key] = place
-            return place
-
-
-def _key(partial: Any) -> Any:
-    """The same for partials that are the same to the bit; None for what is not made of plain numbers."""
-    if type(partial) is tuple:
-        keys = tuple(map(_key, partial))
-        return None if None in keys else keys
-    return (type(partial), repr(partial) if type(partial) is float else partial) if type(partial) in _PLAIN else None
-
-
-ASIDE = Aside()
+    def __init__(self, index: int):
+        super().__init__(index)
+        self.index = index
 
 
 class Cells:
@@ -89,18 +53,11 @@ class Cells:
         return [np.full(shape, item, dtype=dtype) for item, dtype in zip(self.init, self.dtypes, strict=True)]
 
     def places(self, columns: Sequence[Array]) -> Array | None:
-        """The places of the cells whose partials are put aside, others being negative; None if there are none."""
-        if self.carrier is None or not ASIDE.partials:
-            return None
-        marks = columns[self.carrier].view(np.int64)
-        if not marks.size or int(marks.max()) < FIRST:
-            return None
-        found = marks - FIRST
-        found[(marks < FIRST) | (found >= len(ASIDE.partials))] = -1
-        return found if (found >= 0).any() else None
+        """The references of the cells whose partials are spilled, others being negative; None if there are none."""
+        return None if self.carrier is None else SPILL.found(columns[self.carrier])
 
     def reserved(self, columns: Sequence[Array]) -> Array | None:
-        """Cells with a number of the range that is kept free, which must be put aside themselves."""
+        """Cells with a number of the range that is kept free, which must be spilled themselves."""
         if self._checked is None:
             return None
         column = columns[self._checked]
@@ -116,7 +73,7 @@ class Cells:
         places = self.places(columns)
         if places is not None:
             for at in np.flatnonzero(places >= 0).tolist():
-                items[at] = ASIDE.partials[places[at]]
+                items[at] = SPILL.partials[int(places[at])]
         return items
 
     def columns(self, items: list[Any]) -> Partials:
@@ -127,7 +84,7 @@ class Cells:
     def fitting(self, items: list[Any]) -> Partials | None:
         """As `columns`, None if a partial does not fit into them."""
         lists = [items] if self.is_single else unzipped(items, len(self.types))
-        if lists is None or (not self.is_single and not set(map(type, items)) <= {tuple}):
+        if lists is None or (not self.is_single and not set(map(type, items)) <= {tuple, list}):
             return None
         made = (_column(column, type_) for column, type_ in zip(lists, self.types, strict=True))
         found = list(takewhile(lambda column: column is not None, made))
@@ -145,26 +102,27 @@ class Cells:
         return all(type(part) in kinds[type_] for part, type_ in zip(parts, self.types, strict=True))
 
     def put_reserved(self, columns: Partials) -> None:
-        """Put aside what would be taken for a place; the columns are changed."""
+        """Spill what would be taken for a reference; the columns are changed."""
         reserved = self.reserved(columns)
         if reserved is None or self.carrier is None:
             return
         for at in np.flatnonzero(reserved).tolist():
             items = tuple(column[at].item() for column in columns)
-            columns[self.carrier][at] = ASIDE.put(items[0] if self.is_single else items)
+            columns[self.carrier][at] = SPILL.put(items[0] if self.is_single else items)
 
     def _mixed(self, items: list[Any]) -> Partials:
-        """Columns of partials of which some do not fit: those are put aside."""
-        assert self.carrier is not None
+        """Columns of partials of which some do not fit: those are spilled. Raises Unfit."""
         columns = self.spread(len(items))
-        marks = columns[self.carrier].view(np.int64)
+        marks = None if self.carrier is None else columns[self.carrier].view(np.int64)
         for at, item in enumerate(items):
             parts = (item,) if self.is_single else item
-            if type(parts) is tuple and len(parts) == len(self.types) and all(map(_fits, parts, self.types)):
+            if type(parts) in (tuple, list) and len(parts) == len(self.types) and all(map(_fits, parts, self.types)):
                 for column, part in zip(columns, parts, strict=True):
                     column[at] = part
+            elif marks is None:
+                raise Unfit(at)
             else:
-                marks[at] = ASIDE.put(item)
+                marks[at] = SPILL.put(item)
         self.put_reserved_but(columns, items)
         return columns
 
@@ -177,17 +135,20 @@ class Cells:
             marks = columns[self.carrier]  # type: ignore[index]
             part = items[at] if self.is_single else items[at][self.carrier] if type(items[at]) is tuple else None
             if type(part) is int and part == int(marks[at]):
-                marks[at] = ASIDE.put(items[at])
+                marks[at] = SPILL.put(items[at])
 
 
 def _column(items: Sequence[Any], type_: str) -> Array | None:
     """Python's numbers as an array, None if one of them does not fit."""
     kinds = set(map(type, items))
+    if any(issubclass(kind, np.generic) for kind in kinds):
+        items = [item.item() if isinstance(item, np.generic) else item for item in items]
+        kinds = set(map(type, items))
     if type_ == "float":
         if kinds <= {float}:
-            return np.frombuffer(array("d", items), dtype=np.float64)
+            return plain_nans(np.frombuffer(array("d", items), dtype=np.float64))
         if kinds <= {float, int} and all(abs(i) <= _EXACT_FLOAT for i in items if type(i) is int):
-            return np.array(items, dtype=np.float64)
+            return plain_nans(np.array(items, dtype=np.float64))
         return None
     if type_ == "bool":
         return np.array(items, dtype=np.bool_) if kinds <= {bool} else None
@@ -197,6 +158,14 @@ def _column(items: Sequence[Any], type_: str) -> Array | None:
         return np.frombuffer(array("q", items), dtype=np.int64)  # in half the time of `np.array`
     except OverflowError:
         return None
+
+
+def plain_nans(column: Array) -> Array:
+    """Return the column without NaNs whose bits could be references; no other number is changed."""
+    if column.dtype != np.float64 or not column.size:
+        return column
+    bits = column.view(np.int64)
+    return column if int(bits.max()) < FIRST else np.where(bits < FIRST, column, np.nan)
 
 
 def _fits(part: Any, type_: str) -> bool:

@@ -7,7 +7,7 @@ fields are so, a fold is one `reduceat` for each. Of any other `agg`, the k-th r
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -170,6 +170,17 @@ def _can_fail(tree: Tree, sums: set[Expr]) -> bool:
     if not sums.issuperset(tree.checks) or _raises(tree):
         return True
     return isinstance(tree, Branch) and any(_can_fail(side, sums) for side in (tree.yes, tree.no))
+
+
+def only_sums_fail(tree: Tree, sums: Iterable[Expr]) -> bool:
+    """Return whether no path raises, and nothing but these sums can fail, by becoming too large."""
+    return not _can_fail(tree, set(sums))
+
+
+def joined(formula: Formula, accs: Sequence[Expr]) -> list[Step] | None:
+    """`steps` of a function of two partials, None also if it can fail in another way than by too large a sum."""
+    found = steps(formula, accs)
+    return found if found and only_sums_fail(formula.tree, _sums(formula.outputs, accs)) else None
 
 
 def _raises(tree: Tree) -> bool:

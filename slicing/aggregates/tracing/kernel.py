@@ -16,15 +16,15 @@ import numpy as np
 import pyarrow as pa
 
 from slicing.aggregates.aggregate import Aggregate, Fieldwise
-from slicing.aggregates.arrays import Partials
+from slicing.aggregates.arrays import Partials, object_array
 from slicing.aggregates.arrow import to_numpy
 from slicing.aggregates.fields import arrow_type
 from slicing.aggregates.kernel import Kernel
 from slicing.aggregates.rows import RowsKernel
-from slicing.aggregates.tracing.cells import ASIDE, Cells
+from slicing.aggregates.tracing.cells import Cells, Unfit, plain_nans
 from slicing.aggregates.tracing.exact import DTYPES, Array, Calculation, Column, Mask, either
 from slicing.aggregates.tracing.expressions import Expr, Graph, Untraceable
-from slicing.aggregates.tracing.folds import Step, steps, without
+from slicing.aggregates.tracing.folds import Step, joined, only_sums_fail, steps, without
 from slicing.aggregates.tracing.formulas import Formula, Signature, of_agg, of_lower, of_two, unfit
 from slicing.errors import RowFailure
 from slicing.profiling import COMBINE, of_stage
@@ -76,7 +76,7 @@ class TracedKernel(Kernel):
         """`combine` as one operation for each field, of the same fields of both partials."""
         if formula is None:
             return None
-        found = steps(formula, self._inputs(formula.graph, old))
+        found = joined(formula, self._inputs(formula.graph, old))
         others = self._inputs(formula.graph, new)
         if found is None or any(each.added is not other for each, other in zip(found, others, strict=True)):
             return None
@@ -93,7 +93,8 @@ class TracedKernel(Kernel):
             return
         pairs = zip(self._inputs(invert.graph, "ab"), self._inputs(invert.graph, "a"), strict=True)
         wanted = [invert.graph.binary("sub", ab, a) for ab, a in pairs]
-        if list(invert.outputs) == wanted and all(each.op == "add" for each in self.joins):
+        certain = only_sums_fail(invert.tree, wanted)
+        if certain and list(invert.outputs) == wanted and all(each.op == "add" for each in self.joins):
             self.combine_ufuncs = (np.add,) * self.width
             self.invert_ufuncs = (np.subtract,) * self.width
 
@@ -106,8 +107,12 @@ class TracedKernel(Kernel):
             self._aggs[key] = _Agg(formula, accs) if formula else None
         return self._aggs[key]
 
+    def __reduce__(self) -> tuple[type[Kernel], tuple[str, Aggregate]]:
+        # What is not traced is no business of columns: a worker has the kernel of rows itself.
+        return (TracedKernel if self.aggregate.columns is None else RowsKernel), (self.label, self.aggregate)
+
     def distrust(self, why: str) -> None:
-        """Run all functions by rows, here and where the kernel is sent."""
+        """Run all functions by rows; where the kernel is sent, it is one of rows."""
         self.aggregate = replace(self.aggregate, columns=False)
         self.by_rows = {name: why for name in ("agg", "combine", "invert", "lower") if getattr(self.aggregate, name)}
         self.formulas = dict.fromkeys(self.formulas)
@@ -225,7 +230,8 @@ class TracedKernel(Kernel):
     def from_arrow(
         self, arrays: Sequence[pa.Array], dictionary: pa.Array | None = None
     ) -> tuple[Partials, pa.Array | None]:
-        columns = [to_numpy(array, dtype) for array, dtype in zip(arrays, self.cells.dtypes, strict=True)]
+        found = [to_numpy(array, dtype) for array, dtype in zip(arrays, self.cells.dtypes, strict=True)]
+        columns = [plain_nans(column) for column in found]
         self.cells.put_reserved(columns)
         return columns, None
 
@@ -251,17 +257,34 @@ class TracedKernel(Kernel):
             flat = self._two(name, formula, names, [c.ravel() for c in a], [c.ravel() for c in b])
             return [column.reshape(shape) for column in flat]
         if formula is None or len(a[0]) <= self.small or not formula.holds():
-            return self.cells.columns(self._called(name, a, b))
+            return self._columns(name, self._called(name, a, b))
         apart = either(*(None if places is None else places >= 0 for places in map(self.cells.places, (a, b))))
         made, bad = formula.run({**self._named(names[0], a), **self._named(names[1], b)}, len(a[0]))
         made = _own(made, [*a, *b])
-        return self._mended(made, bad, apart, lambda at: self._called(name, *([c[at] for c in p] for p in (a, b))))
+        return self._mended(
+            name, made, bad, apart, lambda at: self._called(name, *([c[at] for c in p] for p in (a, b)))
+        )
 
     def _called(self, name: str, a: Partials, b: Partials) -> list[Any]:
         """`combine` or `invert` by rows."""
         return self.rows.applied(name, getattr(self.aggregate, name), *map(self.cells.objects, (a, b)))
 
-    def _mended(self, made: Partials, bad: Mask | bool, apart: Mask, by_rows: Callable[[Array], list[Any]]) -> Partials:
+    def _columns(self, name: str, items: list[Any]) -> Partials:
+        """The columns of what function `name` returned. Raises RowFailure for what fits into none, as rows do."""
+        try:
+            return self.cells.columns(items)
+        except Unfit as unfit:
+            item = items[unfit.index]
+            try:
+                self.rows.check(name, [item])
+                self.rows.to_arrow([object_array([item], (1,))], None)
+            except RowFailure as failure:
+                raise failure.at(unfit.index) from failure.__cause__
+            raise
+
+    def _mended(
+        self, name: str, made: Partials, bad: Mask | bool, apart: Mask, by_rows: Callable[[Array], list[Any]]
+    ) -> Partials:
         """What a formula made, with the cells at fault made again by rows."""
         if bad is True:
             bad = np.ones(len(made[0]), dtype=bool)
@@ -270,10 +293,9 @@ class TracedKernel(Kernel):
             return made
         at = np.flatnonzero(wrong)
         try:
-            items = by_rows(at)
+            again = self._columns(name, by_rows(at))
         except RowFailure as failure:
             raise failure.at(int(at[failure.index])) from failure.__cause__
-        again = self.cells.columns(items)
         made = [np.array(column) for column in made]
         for column, new in zip(made, again, strict=True):
             column[at] = new
@@ -314,6 +336,7 @@ class TracedKernel(Kernel):
             here = [value[at] for value in values]
             made, bad = formula.run({**self._named("acc", acc), **_value_inputs(here, self.aggregate.nulls)}, len(at))
             return self._mended(
+                "agg",
                 _own(made, [*acc, *map(np.ma.getdata, here)]),
                 bad,
                 None if apart is None else apart >= 0,
@@ -383,7 +406,10 @@ class TracedKernel(Kernel):
         columns = self.cells.fitting(made)
         if columns is None:
             self.rows.check(name, made, lambda group: int(starts[group]))
-            columns = self.cells.columns(made)
+            try:
+                columns = self._columns(name, made)
+            except RowFailure as failure:
+                raise failure.at(int(starts[failure.index])) from failure.__cause__
         return columns
 
     def _rows_joined(self, acc: Partials, partials: Partials, starts: Array) -> Partials:
@@ -422,7 +448,7 @@ def _values(array: pa.Array, nulls: bool) -> Any:
     kind = next(known, None)
     if kind is None:
         return to_numpy(array, np.dtype(np.object_))
-    value = to_numpy(array, DTYPES[kind])
+    value = plain_nans(to_numpy(array, DTYPES[kind]))
     return np.ma.MaskedArray(value, np.asarray(array.is_null())) if nulls and array.null_count else value
 
 
@@ -496,8 +522,6 @@ def numbers(label: str, aggregate: Aggregate) -> Kernel | None:
 
 def reason(aggregate: Aggregate) -> str:
     """Why an aggregate is by rows as a whole; empty if it is not."""
-    if ASIDE.is_full:
-        return "the process has put aside too many partials that outgrew 64 bits"
     functions = (aggregate.agg, aggregate.combine, aggregate.invert, aggregate.lower)
     if any(isinstance(function, np.ufunc | Fieldwise) for function in functions):
         return "its functions give numpy's numbers"

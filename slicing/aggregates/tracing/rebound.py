@@ -7,7 +7,7 @@ doubles; a function that sees anything else, or writes anywhere but to its own v
 from __future__ import annotations
 
 import dis
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from types import BuiltinFunctionType, CellType, CodeType, FunctionType
 from typing import Any
@@ -25,6 +25,7 @@ _REFUSED = {
     "LOAD_BUILD_CLASS": "it makes a class",
     "GET_AWAITABLE": "it waits",
     "LOAD_CLASSDEREF": "it makes a class",
+    "MATCH_CLASS": "it matches by class",
 }
 _CONSTANTS = (bool, int, float, str, bytes, type(None))
 _GENERATOR = 0x20 | 0x80 | 0x100 | 0x200
@@ -55,13 +56,17 @@ def _check(function: Any, found: list[Check], seen: set[int]) -> None:
     if type(function) is partial:
         for value in (*function.args, *function.keywords.values()):
             _check_value(value, "an argument of `partial`", found, seen)
+        keywords = dict(function.keywords)
+        found.append(lambda: _is_same(function.keywords, keywords))
         _check(function.func, found, seen)
         return
     if type(function) is not FunctionType:
         _check_known(function)
         return
     code, defaults, options = function.__code__, function.__defaults__, function.__kwdefaults__
+    known = dict(options or {})
     found.append(lambda: function.__code__ is code and function.__defaults__ is defaults)
+    found.append(lambda: _is_same(function.__kwdefaults__ or {}, known))
     for value in (*(defaults or ()), *(options or {}).values()):
         _check_value(value, "a default", found, seen)
     if code.co_flags & _GENERATOR:
@@ -70,12 +75,16 @@ def _check(function: Any, found: list[Check], seen: set[int]) -> None:
         _check_code(each, each is code)
     for name, value in _globals(function):
         _check_value(value, f"the global `{name}`", found, seen)
-        if name in function.__globals__:
-            found.append(lambda name=name, value=value: function.__globals__.get(name, _MISSING) is value)  # type: ignore[misc]
+        own = function.__globals__.get(name, _MISSING)  # none for a builtin, which a global may shadow later
+        found.append(lambda name=name, own=own: function.__globals__.get(name, _MISSING) is own)  # type: ignore[misc]
     for name, cell in zip(code.co_freevars, function.__closure__ or (), strict=True):
         value = _content(cell)
         _check_value(value, f"`{name}` of the function around it", found, seen)
         found.append(lambda cell=cell, value=value: _content(cell) is value)  # type: ignore[misc]
+
+
+def _is_same(values: Mapping[str, Any], known: Mapping[str, Any]) -> bool:
+    return values.keys() == known.keys() and all(values[name] is known[name] for name in known)
 
 
 def _check_known(function: Any) -> None:

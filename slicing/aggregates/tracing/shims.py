@@ -7,6 +7,7 @@ import math
 import operator
 import sys
 from collections.abc import Callable
+from inspect import signature
 from typing import Any, NoReturn
 
 from slicing.aggregates.tracing.expressions import Expr
@@ -113,6 +114,26 @@ class _Module:
         raise self._path.refuse(f"it calls `{self._name}.{name}`")
 
 
+class Double:
+    """A function in place of one of Python's. A call that it does not know ends the trial, whatever is caught."""
+
+    def __init__(self, path: Path, name: str, function: Callable[..., Any]):
+        self._path, self._name, self._function = path, name, function
+
+    def __call__(self, *values: Any, **options: Any) -> Any:
+        try:
+            return self._function(*values, **options)
+        except TypeError:
+            try:
+                signature(self._function).bind(*values, **options)
+            except TypeError:
+                self._path.refuse(f"it calls `{self._name}` in a way that is not known")
+            raise
+
+    def __getattr__(self, name: str) -> NoReturn:
+        raise self._path.refuse(f"it uses `{self._name}.{name}`")
+
+
 class Doubles:
     """The doubles of one path."""
 
@@ -120,22 +141,23 @@ class Doubles:
         self.path = path
         made = {name: getattr(builtins, name) for name in _AS_THEY_ARE}
         for name in ("min", "max", "round", "int", "float", "bool", "sum", "divmod", "pow", "isinstance"):
-            made[name] = getattr(self, f"_{name}")
+            made[name] = Double(path, name, getattr(self, f"_{name}"))
         made["abs"] = abs
         self.builtins: dict[str, Any] = made
         self.math = _Module(path, "math", {name: getattr(math, name) for name in _CONSTANTS})
-        functions = {
+        functions: dict[str, Any] = {
             "sqrt": self._sqrt,
             "copysign": self._copysign,
-            "fabs": lambda x: abs(self._float(x)),
-            "floor": lambda x: self._rounded(x, "floor", math.floor),
-            "ceil": lambda x: self._rounded(x, "ceil", math.ceil),
-            "trunc": lambda x: self._rounded(x, "trunc", math.trunc),
+            "fabs": lambda x, /: abs(self._float(x)),
+            "floor": lambda x, /: self._rounded(x, "floor", math.floor),
+            "ceil": lambda x, /: self._rounded(x, "ceil", math.ceil),
+            "trunc": lambda x, /: self._rounded(x, "trunc", math.trunc),
             **{name: self._exact(name) for name in _EXACT},
             **{name: self._each(name) for name in {*_ONE, *_TWO} if hasattr(math, name)},
         }
-        for name, double in functions.items():
-            setattr(self.math, name, double)
+        functions = {name: Double(path, f"math.{name}", double) for name, double in functions.items()}
+        self.math.__dict__.update(functions)
+        self._types = {id(made[name]): kind for name, kind in (("int", int), ("float", float), ("bool", bool))}
         self.operator = _Module(path, "operator", {name: getattr(operator, name) for name in _OPERATORS})
         self._of: dict[int, Any] = {id(math): self.math, id(operator): self.operator}
         self._of |= {id(getattr(builtins, name)): double for name, double in made.items()}
@@ -176,10 +198,11 @@ class Doubles:
             return False
         return expr_of(self.path, x).type == expr_of(self.path, y).type
 
-    def _round(self, x: Any, digits: Any = None) -> Any:
+    def _round(self, number: Any, ndigits: Any = None) -> Any:
         """Half to even; with digits Python's own for each item."""
+        x, digits = number, ndigits
         if type(x) is not StandIn:
-            return round(x, digits)
+            return self._plain(round, x, digits)
         if digits is None:
             return noted(self.path, self.path.graph.rounded("round", x.expr))
         if type(digits) is not int:
@@ -188,25 +211,25 @@ class Doubles:
             return self.path.refuse("it rounds an integer to digits")
         return noted(self.path, self.path.graph.called(round, (x.expr, expr_of(self.path, digits)), "float"))
 
-    def _int(self, x: Any = 0, *base: Any) -> Any:
+    def _int(self, x: Any = 0, /, *base: Any, **options: Any) -> Any:
         """An int of a number."""
-        if type(x) is not StandIn or base:
-            return self._plain(int, x, *base)
+        if type(x) is not StandIn or base or options:
+            return self._plain(int, x, *base, **options)
         return noted(self.path, self.path.graph.rounded("trunc", x.expr))
 
-    def _float(self, x: Any = 0.0) -> Any:
+    def _float(self, x: Any = 0.0, /) -> Any:
         """A float of a number; of a float it is the same object, as Python's."""
         if type(x) is not StandIn:
             return self._plain(float, x)
         return x if x.expr.type == "float" else noted(self.path, self.path.graph.as_float(x.expr))
 
-    def _bool(self, x: Any = False) -> Any:
+    def _bool(self, x: Any = False, /) -> Any:
         """The truth of a number."""
         if type(x) is not StandIn:
             return self._plain(bool, x)
         return noted(self.path, self.path.graph.truth(x.expr))
 
-    def _sum(self, values: Any, start: Any = 0) -> Any:
+    def _sum(self, values: Any, /, start: Any = 0) -> Any:
         """Of integers; of floats some versions of Python compensate for rounding."""
         items = [start, *values]
         floats = [item for item in items if is_number(item) and expr_of(self.path, item).type == "float"]
@@ -217,17 +240,15 @@ class Doubles:
             total = total + item
         return total
 
-    def _divmod(self, x: Any, y: Any) -> Any:
+    def _divmod(self, x: Any, y: Any, /) -> Any:
         """Quotient and remainder."""
         return (x // y, x % y)
 
-    def _pow(self, x: Any, y: Any, *modulo: Any) -> Any:
+    def _pow(self, base: Any, exp: Any, mod: Any = None) -> Any:
         """A power, as the operator."""
-        if modulo and modulo[0] is not None:
-            return self._plain(pow, x, y, *modulo)
-        return x**y
+        return base**exp if mod is None else self._plain(pow, base, exp, mod)
 
-    def _isinstance(self, x: Any, kinds: Any) -> bool:
+    def _isinstance(self, x: Any, kinds: Any, /) -> bool:
         """Of which type a number is, which is known."""
         if type(x) is Opaque:
             return bool(self.path.refuse(f"it asks for the type of a value of type {x.kind}"))
@@ -237,21 +258,20 @@ class Doubles:
     def _kinds(self, kinds: Any) -> Any:
         if isinstance(kinds, tuple):
             return tuple(map(self._kinds, kinds))
-        by_double = {self._int: int, self._float: float, self._bool: bool}
-        found = by_double.get(kinds, kinds)
+        found = self._types.get(id(kinds), kinds)
         return found if isinstance(found, type) else self.path.refuse("it asks for a type that is not known")
 
-    def _plain(self, original: Callable[..., Any], *values: Any) -> Any:
-        if any(type(value) in (StandIn, Opaque) for value in values):
+    def _plain(self, original: Callable[..., Any], *values: Any, **options: Any) -> Any:
+        if any(type(value) in (StandIn, Opaque) for value in (*values, *options.values())):
             return self.path.refuse(f"it calls `{original.__name__}` of a value")
-        return original(*values)
+        return original(*values, **options)
 
-    def _sqrt(self, x: Any) -> Any:
+    def _sqrt(self, x: Any, /) -> Any:
         if type(x) is not StandIn:
             return self._plain(math.sqrt, x)
         return noted(self.path, self.path.graph.make("sqrt", (self._float_expr(x),), "float"))
 
-    def _copysign(self, x: Any, y: Any) -> Any:
+    def _copysign(self, x: Any, y: Any, /) -> Any:
         if StandIn not in (type(x), type(y)):
             return self._plain(math.copysign, x, y)
         return noted(self.path, self.path.graph.make("copysign", (self._float_expr(x), self._float_expr(y)), "float"))
@@ -262,7 +282,7 @@ class Doubles:
         return noted(self.path, self.path.graph.rounded(op, x.expr))
 
     def _exact(self, name: str) -> Callable[[Any], Any]:
-        def double(x: Any) -> Any:
+        def double(x: Any, /) -> Any:
             if type(x) is not StandIn:
                 return self._plain(getattr(math, name), x)
             return noted(self.path, self.path.graph.make(name, (self._float_expr(x),), "bool"))
