@@ -96,6 +96,7 @@ CASES = {
         on_close(corrections=True, old=True),
     )
 } | {
+    "sessions": Case(session("10 seconds"), never=frozenset(["late_for_some"])),
     "sessions, on_update()": Case(session("45 seconds"), on_update(), frozenset(["late_for_some"])),
     "sliding": Case(sliding("90 seconds")),
     "sliding, on_update()": Case(sliding("90 seconds"), on_update()),
@@ -376,6 +377,7 @@ KINDS = {
     "early(records=4)": {"early", "final"},
     "early(every='1 millisecond')": {"early", "final"},
     "on_close(corrections=True, old=True)": {"final", "correction"},
+    "sessions": {None},
 }
 
 
