@@ -13,6 +13,7 @@ from streams import MINUTE, SECOND, START, record, source, table, write
 import combinators as C
 from slicing import Aggregate, ProgressListener, group_by, hopping, late_partials, on_close, results
 from slicing.spark.progress import micro_batch
+from slicing.state.format.column_texts import renumbered
 
 pytest.importorskip("grpc", reason="it is in the group `servers`")
 pytestmark = pytest.mark.servers
@@ -96,3 +97,15 @@ def test_a_stream_has_sparks_rows_and_its_counters(remote, tmp_path):
         time.sleep(0.1)
     remote.streams.removeListener(listener)
     assert [gauges["results"] for gauges in exported] == [each.counts["results"] for each in figures]
+
+
+def test_the_variables_of_lambdas_are_numbered_anew(remote):
+    """A Column has other ones each time it is built; state holds a text that is always the same."""
+
+    def built():
+        return str(F.aggregate("items", F.lit(0), lambda total, item: total + item))
+
+    first, second = built(), built()
+    assert first != second
+    assert renumbered(first) == renumbered(second)
+    assert renumbered(first) != first

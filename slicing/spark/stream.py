@@ -227,7 +227,7 @@ def fingerprint(query: Query, labels: tuple[int, ...], partitions: int) -> Finge
     contents = [WINDOWS if tree == EAGER else PARTIALS for tree in query.trees[: len(query.shape.kernels)]]
     columns = [[None if at < 0 else query.columns[at] for at in places] for places in query.arguments]
     buckets = f"{len(labels)} over {partitions} shuffle partitions"
-    return fingerprint_of(query.shape, contents, columns, buckets, _TIMES[query.clock])
+    return fingerprint_of(query.shape, contents, columns, buckets, _TIMES[query.clock], query.time or None)
 
 
 def _pandas_type(type_: pa.DataType) -> pd.ArrowDtype | None:

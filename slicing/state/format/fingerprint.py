@@ -18,6 +18,7 @@ from typing import Any
 from slicing.aggregates.aggregate import Aggregate
 from slicing.content.block import Shape
 from slicing.errors import StateMismatch
+from slicing.state.format.column_texts import renumbered
 from slicing.state.format.header import Header, OldHeader
 from slicing.windows.families.even import Even
 from slicing.windows.families.family import Family
@@ -32,6 +33,7 @@ PARTIALS, WINDOWS = "partials", "windows"
 LONG = 1000
 """Specs of more characters are stored as their digests."""
 
+_TIME_COLUMN = "time column"
 _EAGER = "eager"
 _TREE = re.compile(r": (two_layer|three_layer|recompute|eager)(?=; |$)")
 """How the partials of each result end in the fingerprints of formats 4 to 6."""
@@ -48,6 +50,9 @@ class Fingerprint:
     def header_of(self, stored: Header | OldHeader) -> Header:
         """The header that was stored, if it is of such a query. Raises StateMismatch that names every difference."""
         if isinstance(stored, Header):
+            if _TIME_COLUMN in self.layout:
+                # Checkpoints of version 0.1 do not say; this start does.
+                stored.layout.setdefault(_TIME_COLUMN, self.layout[_TIME_COLUMN])
             compare({**_flat(stored.identity), **_laid(stored.layout)}, {**_flat(self.identity), **_laid(self.layout)})
             return stored
         compare(_older(stored.fingerprint), self.older)
@@ -62,16 +67,19 @@ def fingerprint_of(
     columns: Sequence[Sequence[str | None]],
     buckets: str,
     time: str = "event",
+    time_column: str | None = None,
 ) -> Fingerprint:
     """The fingerprint of a query: what pages hold of each result, and the columns it is bound to, None the event time.
 
-    `buckets` is a text that says how keys are spread over them, `time` one that says what windows go by.
+    `buckets` is a text that says how keys are spread over them, `time` one that says what windows go by, and
+    `time_column` the column of event time, if there is one.
     """
+    named = {} if time_column is None else {_TIME_COLUMN: renumbered(time_column)}
     members = [_spelled(family) for family in _members(shape.slicing)]
     keys = [str(key) for key in shape.keys]
     partials = [[str(each) for each in kernel.fields] for kernel in shape.kernels]
     results = [
-        {"columns": [*bound], "version": _version(kernel.aggregate), "partial": partial}
+        {"columns": _texts(bound), "version": _version(kernel.aggregate), "partial": partial}
         for bound, kernel, partial in zip(columns, shape.kernels, partials, strict=True)
     ]
     return Fingerprint(
@@ -81,6 +89,7 @@ def fingerprint_of(
             "families": [_short(family.spec()) for family in members],
             "content": contents[0] if len(set(contents)) == 1 else ", ".join(contents),
             "time": time,
+            **named,
         },
         {
             "windows": "; ".join(_family(_short(family.spec())) for family in members),
@@ -137,8 +146,14 @@ def _flat(identity: Mapping[str, Any]) -> dict[str, str]:
     """An identity as names and values that a message can show."""
     found = {name: _shown(value) for name, value in identity.items() if name != "results"}
     for number, result in enumerate(identity.get("results", ()), 1):
-        found |= {f"{name} of result {number}": _shown(value) for name, value in result.items()}
+        # Older checkpoints have the variables of lambdas as a process happened to number them.
+        texts = {**result, "columns": _texts(result["columns"])}
+        found |= {f"{name} of result {number}": _shown(value) for name, value in texts.items()}
     return found
+
+
+def _texts(columns: Sequence[str | None]) -> list[str | None]:
+    return [None if column is None else renumbered(column) for column in columns]
 
 
 def _laid(layout: Mapping[str, Any]) -> dict[str, str]:
