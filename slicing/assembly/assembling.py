@@ -13,14 +13,17 @@ from slicing.content.block import Block, Shape
 from slicing.windows.families.family import Family, repeats
 
 
-def without_repeats(family: Family, frames: Iterable[Windows]) -> Iterator[Windows]:
-    """The windows that may go out: a clock that leaves out an hour or a day makes empty windows and equal ones."""
+def without_repeats(family: Family, frames: Iterable[Windows], by_end: bool = False) -> Iterator[Windows]:
+    """The windows that may be emitted: a clock that leaves out an hour or a day makes empty windows and equal ones.
+
+    Wide rows tell windows apart `by_end`.
+    """
     if not family.may_repeat:
         yield from frames
         return
     for frame in frames:
         windows, at = np.unique(frame.windows, return_inverse=True)
-        left = ~repeats(family, windows)[at]
+        left = ~repeats(family, windows, by_end)[at]
         yield frame if left.all() else frame.take(np.flatnonzero(left))
 
 

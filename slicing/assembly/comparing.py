@@ -29,10 +29,11 @@ def differing(there: Windows, now: Array, previous: Array, drained: bool) -> Ite
 def result_codes(shape: Shape, frames: Sequence[Windows]) -> list[Array]:
     """For every window of some frames a number that equal results share, over all frames; -1 if it is empty.
 
-    Null equals null, NaN equals NaN, and other floats are compared by their bits. Windows beside count too.
+    Null equals null, NaN equals NaN whatever its bits, other floats are compared by their bits. Windows beside count
+    too: an empty one is shown as nulls, so it equals one whose results are all null.
     """
     own = _codes(shape, frames)
-    sides = [_codes(shape, sides) for sides in zip(*(frame.beside for frame in frames), strict=True)]
+    sides = [_codes(shape, sides, shows_nulls=True) for sides in zip(*(frame.beside for frame in frames), strict=True)]
     if not sides:
         return own
     rows = [np.column_stack([mine, *others]) for mine, *others in zip(own, *sides, strict=True)]
@@ -41,8 +42,8 @@ def result_codes(shape: Shape, frames: Sequence[Windows]) -> list[Array]:
     return [np.where(mine < 0, -1, code) for mine, code in zip(own, split, strict=True)]
 
 
-def _codes(shape: Shape, frames: Sequence[Windows]) -> list[Array]:
-    """The numbers of the results of frames of one family."""
+def _codes(shape: Shape, frames: Sequence[Windows], shows_nulls: bool = False) -> list[Array]:
+    """The numbers of the results of frames of one family, -1 for empty windows, and for what is shown as they are."""
     held = [np.flatnonzero(frame.records) for frame in frames]
     columns: list[list[pa.Array]] = []
     for frame, rows in zip(frames, held, strict=True):
@@ -56,6 +57,9 @@ def _codes(shape: Shape, frames: Sequence[Windows]) -> list[Array]:
         columns.append(results)
     table = pa.table({f"r{i}": pa.chunked_array(arrays) for i, arrays in enumerate(zip(*columns, strict=True))})
     codes, _ = encode_keys(table)
+    if shows_nulls:
+        nulls = [column.is_null().to_numpy() for column in table.columns]
+        codes = np.where(np.logical_and.reduce(nulls), -1, codes) if nulls else codes
     found, at = [], 0
     for frame, rows in zip(frames, held, strict=True):
         mine = np.full(len(frame), -1)

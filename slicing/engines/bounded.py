@@ -27,7 +27,7 @@ def all_frames(shape: Shape, trees: Sequence[str], rows: Block, wide: bool = Fal
         frames = assemble(own, trees[number * count : (number + 1) * count], rows)
         if wide:
             frames = _side_by_side(shape, number, rows, frames)
-        for frame in without_repeats(families[number], frames):
+        for frame in without_repeats(families[number], frames, by_end=wide):
             yield replace(frame, family=number) if number else frame
 
 

@@ -17,7 +17,7 @@ from slicing.aggregates.arrays import Array
 from slicing.state.format.header import Walk
 from slicing.triggers.emission import CHANGED, Emission
 from slicing.triggers.lateness import is_late
-from slicing.windows.families.family import Family
+from slicing.windows.families.family import Family, emitted_before
 
 
 class Judging:
@@ -28,6 +28,7 @@ class Judging:
 
     def __init__(self, family: Family, walk: Walk, emission: Emission, grace: int, is_new: bool):
         self.family, self.walk, self.emission, self.grace = family, walk, emission, grace
+        self.by_end = False  # whether windows are told apart by their ends alone
         self.wait = waits(emission, grace)
         self.first = self.end = walk.done
         self._fit_emission(is_new)
@@ -58,8 +59,10 @@ class Judging:
 
     @property
     def keep(self) -> int:
-        """The first window that is still looked at: changes compare with the window that went out last."""
-        return self.end - 1 if self.emission.which == CHANGED else min(self.end, self.walk.taking)
+        """The first window that is still looked at: changes compare with the window that was emitted last."""
+        if self.emission.which == CHANGED:
+            return emitted_before(self.family, self.end, self.by_end)
+        return min(self.end, self.walk.taking)
 
     @property
     def oldest(self) -> int:

@@ -30,7 +30,7 @@ from slicing.state.pages import Pages, page_name
 from slicing.state.store import MemoryStore, Store
 from slicing.triggers.emission import CHANGED, NEWEST, ON_CLOSE, ONLY_NEW, UPDATE, WITH_DRAINED, WITH_OLD, Emission
 from slicing.triggers.lateness import Late, Refused, is_late
-from slicing.windows.families.family import Family
+from slicing.windows.families.family import Family, emitted_before, emitted_from
 from slicing.windows.time.slices import FOREVER
 
 MARKED = "marked "
@@ -110,7 +110,8 @@ class EagerBucket:
         first, end = self.judging.first, self.judging.end
         held = self.windows.held()
         if self.emission.which == CHANGED:
-            for window in sorted({w for each in held for w in (each, each + 1) if first <= w < end}):
+            after = emitted_from(self.shape.slicing, np.array(held, dtype=np.int64) + 1).tolist()
+            for window in sorted({w for w in (*held, *after) if first <= w < end}):
                 yield from self._changes(window)
         elif self.emission.has_trees:
             for window in held:
@@ -124,7 +125,7 @@ class EagerBucket:
 
     def _changes(self, window: int) -> Iterator[Windows]:
         """The rows of a window that closes, for the keys whose result is not that of the window before."""
-        pages = {at: self.windows.page(at) for at in (window - 1, window)}
+        pages = {at: self.windows.page(at) for at in (emitted_before(self.shape.slicing, window), window)}
         _, names = encode_keys(pa.concat_tables([page.names for page in pages.values()]))
         before, there = (self.windows.filled(_places(names, at), pages.__getitem__) for at in pages)
         now, previous = result_codes(self.shape, [there, before])

@@ -21,6 +21,7 @@ from slicing.content.sizes import memory
 from slicing.engines.sliced.emitting import Emitting
 from slicing.engines.sliced.family_windows import Walker
 from slicing.triggers.emission import WITH_DRAINED
+from slicing.windows.families.family import emitted_before, emitted_from, repeats
 from slicing.windows.time.slices import FOREVER
 
 STEP_BYTES = 8 << 20
@@ -34,11 +35,12 @@ class Changes(Emitting):
         """The changes among windows that close; what entered with them is kept to be compared with."""
         with closing(walker.news(fresh)) as news:
             first, until = walker.first, self._until(walker)
-            known, oldest = walker.walk.kept < first, walker.family.first_slice(first - 1)
+            known, oldest = walker.walk.kept < first, self._oldest(walker)
             entering = oldest, walker.family.entered(until)
             drained = self.emission.what == WITH_DRAINED
             sources = [self.slices.recent.slices([(oldest, FOREVER)], keep=oldest), news.parts(*entering)]
-            for portion in portions(walker.shape, sources, first, until, before=1):
+            before = _distance(walker, first, until)
+            for portion in portions(walker.shape, sources, first, until, before):
                 (kept, came), inside = portion.blocks, portion.first > first
                 some = portion.first, portion.end, known or inside, drained
                 yield from changes(walker.shape, kept, came, *some, walker.compared, walker.whole, inside, walker.left)
@@ -46,15 +48,29 @@ class Changes(Emitting):
                 self._remember(news)
 
     def _until(self, walker: Walker) -> int:
-        return min(walker.end, walker.last + 2)
+        after = np.array([walker.last + 1])
+        return min(walker.end, int(emitted_from(walker.family, after, walker.by_end)[0]) + 1)
+
+    def _oldest(self, walker: Walker) -> int:
+        """The first slice of the window that the first one is compared with."""
+        return walker.family.first_slice(emitted_before(walker.family, walker.first, walker.by_end))
 
     def _remember(self, news: InOrder) -> None:
         if news.block is None:
             self.slices.recent.drop()
             return
-        oldest = min(walker.family.first_slice(walker.first - 1) for walker in self.walkers)
+        oldest = min(map(self._oldest, self.walkers))
         entered = max(walker.family.entered(self._until(walker)) for walker in self.walkers)
         self.slices.recent.add(news.block.between(oldest, entered))
+
+
+def _distance(walker: Walker, first: int, until: int) -> int:
+    """The most windows that one of a range is after the one that it is compared with."""
+    if not walker.family.may_repeat:
+        return 1
+    windows = np.arange(emitted_before(walker.family, first, walker.by_end), until)
+    emitted = windows[~repeats(walker.family, windows, walker.by_end)]
+    return int(np.diff(emitted, append=until).max(initial=1))
 
 
 def changes(
@@ -72,13 +88,15 @@ def changes(
 ) -> Iterator[Windows]:
     """The windows `first` up to `until` that differ from the one before, of every key.
 
-    `stored` has the folded slices that window `first` - 1 saw, and `fresh` what came since. Without `known` the window
+    The one before is the last that may be emitted: windows without an instant are passed over. `stored` has the folded
+    slices that it saw of `first`, and `fresh` what came since. Without `known` the window
     before `first` is not, and every key with records in `first` has a row. With `seen` it saw what is fresh too. The
     last result of a key is not kept: it is that of the window before, which is made from slices too. `whole` completes
     windows of `shape`, made of some rows, to those of `shown`, which are compared and yielded. `left` give, for slices,
     the first windows that what is beside no longer sees them in.
     """
-    slicing = shape.slicing
+    slicing, by_end = shape.slicing, bool(left)
+    before_first = emitted_before(slicing, first, by_end)
     everything = fold(shape, [stored, fresh])
     before, news = (everything if seen else stored), (fresh if known and not seen else everything)
     before, news = (under(block, everything.names) for block in (before, news))
@@ -92,14 +110,14 @@ def changes(
         entering = np.maximum(slicing.first_window(new.slices), first)
         leaving = [slicing.last_window(rows.slices) + 1, *(of(rows.slices) for of in left)]
         keys = np.concatenate([new.keys, *[rows.keys] * len(leaving)])
-        windows = np.concatenate([entering, *leaving])
+        windows = emitted_from(slicing, np.concatenate([entering, *leaving]), by_end)
         inside = (windows >= first) & (windows < until)
         pairs = Pairs.over(windows[inside], len(everything.names))
         keys, windows = pairs.unpack(np.unique(pairs.pack(keys[inside], windows[inside])))
         some = np.unique(keys)
         old = old if known else old.take(slice(0))
         there = whole(pick(shape, rows, keys, windows), rows)
-        last_one = whole(pick(shape, old, some, np.full(len(some), first - 1)), old)
+        last_one = whole(pick(shape, old, some, np.full(len(some), before_first)), old)
         now, last = result_codes(shown, [there, last_one])
         heads = np.diff(keys, prepend=-1) != 0
         previous = np.append(-1, now[:-1])

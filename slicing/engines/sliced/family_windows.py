@@ -175,7 +175,7 @@ class Walker(Judging):
 
     def put_beside(self, others: Sequence[Walker]) -> None:
         """Let the results of other families go out in the rows of this one."""
-        self.beside = others
+        self.beside, self.by_end = others, True
         for walker in others:
             walker.leads = self.family
 
@@ -227,7 +227,7 @@ class Walker(Judging):
 
     def shown(self, frames: Iterator[Windows]) -> Iterator[Windows]:
         """The frames of this family as they leave the bucket."""
-        for frame in without_repeats(self.family, frames):
+        for frame in without_repeats(self.family, frames, by_end=self.by_end):
             yield self._numbered(frame) if self.number else frame
 
     def _numbered(self, frame: Windows) -> Windows:

@@ -252,15 +252,46 @@ def most_slices(family: Family, windows: Array) -> int:
     return max(1, int((family.end_slice(windows) - family.first_slice(windows)).max()))
 
 
-def repeats(family: Family, window: Array) -> NDArray[np.bool_]:
-    """Whether a window holds no instant, or has the interval of the window before it: such windows never go out.
+def repeats(family: Family, window: Array, by_end: bool = False) -> NDArray[np.bool_]:
+    """Whether a window holds no instant, or has the interval of the window before it: such windows are never emitted.
 
     Both come of hours and days that a zone leaves out. Month to date by days has, on a day left out, the window of the
-    day before once more.
+    day before once more. With `by_end` windows are told apart by their ends alone, as wide rows tell them.
     """
     start, end = family.window_start(window), family.window_end(window)
-    again = (start == family.window_start(window - 1)) & (end == family.window_end(window - 1))
+    again = end == family.window_end(window - 1)
+    if not by_end:
+        again &= start == family.window_start(window - 1)
     return np.asarray((start == end) | again)
+
+
+MOST_REPEATS = 1024
+"""Runs of this many windows that are never emitted are looked through for one that is."""
+
+
+def emitted_before(family: Family, window: int, by_end: bool = False) -> int:
+    """Return the last window before one that may be emitted."""
+    if not family.may_repeat:
+        return window - 1
+    for count in (2, MOST_REPEATS):
+        before = np.arange(window - count, window)
+        left = before[~repeats(family, before, by_end)]
+        if len(left):
+            return int(left[-1])
+    return window - 1
+
+
+def emitted_from(family: Family, windows: Array, by_end: bool = False) -> Array:
+    """Return for each window itself, or the next one that may be emitted."""
+    if not family.may_repeat:
+        return windows
+    known, at = np.unique(windows, return_inverse=True)
+    for _ in range(MOST_REPEATS):
+        again = repeats(family, known, by_end)
+        if not again.any():
+            break
+        known = known + again
+    return known[at]
 
 
 def slice_of(family: Family, instant: int) -> tuple[int, int]:
