@@ -3,13 +3,12 @@
 import hashlib
 import os
 import shutil
+import stat
 import subprocess
-import tempfile
 from pathlib import Path
 
 from servers.process import Unavailable
 
-CACHE = Path(tempfile.gettempdir()) / "slicing-servers"
 LIMIT_SECONDS = 300
 LINE = 300
 DEPENDENCY = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1"
@@ -22,12 +21,32 @@ def classpath(project: Path) -> str:
     """
     if shutil.which("mvn") is None:
         raise Unavailable("Maven (`mvn`) is not installed")
-    built = CACHE / f"{project.name}-{_digest(project)}"
+    built = private(cache()) / f"{project.name}-{_digest(project)}"
     listed = built / "classpath"
     if not listed.exists() or not all(map(os.path.exists, listed.read_text().split(os.pathsep))):
         built.mkdir(parents=True, exist_ok=True)
         _build(project, built, listed)
     return os.pathsep.join([str(built / "classes"), listed.read_text()])
+
+
+def cache() -> Path:
+    """Where what was built is kept: in the user's own cache."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "slicing-servers"
+
+
+def private(folder: Path) -> Path:
+    """The folder, made if it is not there; others must not be able to put classes there, which Java would run.
+
+    Raises Unavailable if it belongs to somebody else, or others may write into it.
+    """
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    found = folder.lstat()
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o022:
+        raise Unavailable(
+            f"`{folder}` must be a directory that only its owner, who runs this, may write into. Remove it, or name "
+            "another cache by `XDG_CACHE_HOME`."
+        )
+    return folder
 
 
 def jars(project: Path) -> str:

@@ -122,6 +122,8 @@ def test_follow_prints_progress_and_ends_on_ctrl_c(tmp_path):
         write_csv(frame.iloc[200 * i : 200 * (i + 1)], source / f"{i}.csv", columns)
     with (source / "2.csv").open("a") as file:
         file.write("a,5,11/14/2023\nbroken\n")
+    with (source / "1.csv").open("a") as file:
+        file.write("9999-12-31T00:00:00Z,1,a\n")  # it would end all windows, and with them the stream
     for i in range(3):
         os.utime(source / f"{i}.csv", (1000 + i, 1000 + i))
     out = tmp_path / "out.json"
@@ -131,13 +133,14 @@ def test_follow_prints_progress_and_ends_on_ctrl_c(tmp_path):
     _, rest = process.communicate(timeout=PATIENCE)
     assert process.returncode == 3, "".join(lines) + rest
     assert "stopped; windows still open are kept in the checkpoint" in rest
-    assert "error: 2 of 602 records could not be read and are in no window, for example " in rest
+    assert "error: 2 of 603 records could not be read and are in no window, for example " in rest
     assert "Traceback" not in "".join(lines) + rest
     assert (tmp_path / "out.json.checkpoint").is_dir()
 
     progress = [line for line in lines if line.startswith("micro-batch")]
-    assert [re.search(r"([\d,]+) records", line)[1] for line in progress] == ["200", "200", "202", "0"]
+    assert [re.search(r"([\d,]+) records", line)[1] for line in progress] == ["200", "201", "202", "0"]
     assert [line.endswith(", 2 unreadable\n") for line in progress] == [False, False, True, False]
+    assert ["1 implausible" in line for line in progress] == [False, True, False, False]
     closed = expected(frame, "30min", "10min")
     closed = closed[closed.index.get_level_values("start") + pd.Timedelta("30min") <= frame["ts"].max()]
     rows = [json.loads(line) for part in out.glob("part-*.json") for line in part.read_text().splitlines()]

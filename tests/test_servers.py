@@ -62,7 +62,7 @@ def test_a_server_does_not_outlive_who_started_it(tmp_path):
 
 
 def test_what_cannot_be_had_is_said_in_a_line(tmp_path, monkeypatch):
-    monkeypatch.setattr(maven, "CACHE", tmp_path / "cache")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     project = tmp_path / "mine"
     project.mkdir()
     (project / "pom.xml").write_text("<project/>")
@@ -78,3 +78,20 @@ def test_what_cannot_be_had_is_said_in_a_line(tmp_path, monkeypatch):
     monkeypatch.setattr(postgres, "DEBIAN", tmp_path)
     with pytest.raises(Unavailable, match="apt-get install postgresql"), postgres.postgres():
         pass
+
+
+def test_nobody_else_can_put_classes_where_java_looks(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    made = maven.private(maven.cache())
+    assert made == tmp_path / "cache" / "slicing-servers"
+    assert made.stat().st_mode & 0o777 == 0o700
+    assert maven.private(made) == made, "it stays"
+    made.chmod(0o770)
+    with pytest.raises(Unavailable, match="only its owner, who runs this, may write into"):
+        maven.private(made)
+    other = tmp_path / "other"
+    other.mkdir(mode=0o700)
+    link = tmp_path / "link"
+    link.symlink_to(other)
+    with pytest.raises(Unavailable, match="only its owner"):
+        maven.private(link)

@@ -50,7 +50,8 @@ def cases_of(file):
         clock, events = 0, []
         for event in case["events"] if case["window"].get("clock") else []:
             clock = event.get("clock", clock)
-            events.append({"watermark": clock - 1} if "clock" in event else event | {"time": clock})
+            timed = event | {"time": clock} if "key" in event else event
+            events.append({"watermark": clock - 1} if "clock" in event else timed)
         yield case | {"events": events} if events else case
 
 
@@ -428,6 +429,19 @@ class Apart(Output):
             (micros(row["ts"]), row["world"], row[2], (taken := row["late"]["first_window"]) and micros(taken["start"]))
             for row in late_records(frame).collect()
         ]
+
+
+def test_a_case_by_the_clock_may_restart(tmp_path):
+    """None of the data does; so one is made of a case that they have."""
+    (file,) = [file for file in FILES if any(c["window"].get("clock") for c in json.loads(file.read_text())["cases"])]
+    case = next(c for c in json.loads(file.read_text())["cases"] if c["window"].get("clock"))
+    events = [each for event in case["events"] for each in (event, {"restart": True})]
+    made = tmp_path / "made.json"
+    made.write_text(json.dumps({"cases": [case | {"events": events}]}))
+    (restarting,) = cases_of(made)
+    plain, again = (replay(each, "slices") for each in (VECTORS[case["name"]], restarting))
+    assert [row[1:] for row in again[0]] == [row[1:] for row in plain[0]]
+    assert plain[0]
 
 
 def replay_on_spark(spark, tmp_path, name):

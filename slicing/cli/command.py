@@ -38,6 +38,7 @@ class Job:
     aggregate: Callable[[DataFrame], DataFrame]
     grace: int
     delay: int
+    ahead: int
     follow: bool
     output: Path | None
     output_format: str

@@ -34,6 +34,7 @@ from slicing.cli.session import session
 from slicing.drawing.terminal import Display
 from slicing.errors import reason
 from slicing.spark.columns import quoted
+from slicing.spark.plausible import plausible
 from slicing.spark.progress import REMEMBERED, MicroBatch, counted, micro_batch, panel
 
 POLL_SECONDS = 0.2
@@ -169,7 +170,10 @@ def follow(job: Job, spark: SparkSession, scratch: Path) -> int:
     """The files of a directory as a stream, until a signal: one line of progress per micro-batch."""
     with stopping() as stop, ExitStack() as first:
         first.enter_context(alive("the first micro-batch has been under way"))
-        frame = accounted(job, stream(job, spark), INPUT)
+        # One record of the year 9999 would take the watermark with it, and no later one would count.
+        frame = plausible(
+            accounted(job, stream(job, spark), INPUT), f"`{job.time.replace('`', '``')}`", f"{job.ahead} microseconds"
+        )
         frame = frame.withWatermark(f"`{job.time.replace('`', '``')}`", f"{job.delay} microseconds")
         display = Display(sys.stderr)
         query = sink(job, job.aggregate(frame), job.checkpoint or scratch / "checkpoint", display).start()

@@ -87,6 +87,11 @@ def parser() -> argparse.ArgumentParser:
         metavar="DURATION",
         help="with --follow: the delay of the watermark (10 minutes)",
     )
+    add(
+        "--ahead",
+        metavar="DURATION",
+        help="with --follow: a time further ahead of now than this counts as none, and moves no watermark (1 day)",
+    )
     add("--grace", default="0 seconds", metavar="DURATION", help="with --follow: keep windows open so much longer")
     add(
         "--checkpoint", metavar="DIR", help="with --follow: where to remember what is done (default: beside the output)"
@@ -120,6 +125,7 @@ def parse(arguments: Sequence[str] | None) -> Job:
         aggregate,
         microseconds(given.grace, "--grace"),
         microseconds(given.delay or "10 minutes", "--delay"),
+        microseconds(given.ahead or "1 day", "--ahead"),
         given.follow,
         output,
         format_of_output(output) if output else "",
@@ -131,6 +137,8 @@ def parse(arguments: Sequence[str] | None) -> Job:
     _check(job)
     if given.delay and not job.follow:
         raise InvalidValue("`--delay` is for streams: without --follow no record is late. Leave it out.")
+    if given.ahead and not job.follow:
+        raise InvalidValue("`--ahead` is for streams: without --follow there is no watermark to move. Leave it out.")
     _check_written(job)
     return job
 
@@ -190,6 +198,8 @@ def _check(job: Job) -> None:
     for name, duration in (("--grace", job.grace), ("--delay", job.delay)):
         if duration < 0:
             raise InvalidValue(f"`{name}` must not be negative. Leave it out for the default.")
+    if job.ahead <= 0:
+        raise InvalidValue("`--ahead` must be positive. Leave it out for the default, 1 day.")
     for name, count in (("--limit", job.limit), ("--max-files", job.max_files)):
         if count is not None and count < 1:
             raise InvalidValue(f"`{name}` must be positive; got {count}.")

@@ -3,8 +3,9 @@
 Spark puts `pyspark.zip` before everything else on the path of every Python process that it starts: of workers, and of
 the one that a stateful query has beside the driver. The archive holds sources only, and nothing is kept beside them, so
 that each process compiles them anew, in nearly half of the processor time of its start. With bytecode beside the
-sources that is gone. Processes of another version of Python find a magic number that is not theirs, and compile the
-sources as before. Not while Spark runs: its Python processes remember where in the archive each module begins.
+sources that is gone. Processes of another version of Python find a magic number that is not theirs, and a source that
+has been changed since has another hash: both compile the sources as before. Not while Spark
+runs: its Python processes remember where in the archive each module begins.
 """
 
 from __future__ import annotations
@@ -12,9 +13,11 @@ from __future__ import annotations
 import importlib.util
 import os
 import py_compile
+import stat
 import sys
 import tempfile
 import warnings
+from contextlib import suppress
 from copy import copy
 from pathlib import Path
 from zipfile import ZIP_DEFLATED, ZipFile
@@ -37,35 +40,65 @@ def has_bytecode(archive: Path) -> bool:
         return first is not None and found.read(first).startswith(importlib.util.MAGIC_NUMBER)
 
 
-def compiled(archive: Path, target: Path) -> None:
-    """Write an archive anew, to `target`, with the bytecode of each of its modules."""
+def compiled(archive: Path, target: Path) -> dict[str, str]:
+    """Write an archive anew, to `target`, with the bytecode of its modules; return why some have none, by name."""
+    failed: dict[str, str] = {}
     with tempfile.TemporaryDirectory() as place, ZipFile(archive) as found, ZipFile(target, "w") as made:
         for each in found.infolist():
             if each.filename.endswith(".py"):
-                bytecode = _compiled(found.extract(each, place), shown_as=archive / each.filename)
-                made.write(bytecode, each.filename + "c", ZIP_DEFLATED)
+                try:
+                    bytecode = _compiled(found.extract(each, place), shown_as=archive / each.filename)
+                    made.write(bytecode, each.filename + "c", ZIP_DEFLATED)
+                except (py_compile.PyCompileError, ValueError) as error:  # ValueError: null bytes in the source
+                    failed[each.filename] = str(error).strip().splitlines()[-1]
             if not each.filename.endswith(".pyc"):
                 made.writestr(copy(each), found.read(each))
+    return failed
 
 
 def _compiled(source: str, shown_as: Path) -> str:
-    # Without a check of the source's time, which differs in a zip archive by up to two seconds.
-    unchecked = py_compile.PycInvalidationMode.UNCHECKED_HASH
+    # By the hash of the source, which the import compares: a source that is mended later counts. Not by its time, which
+    # a zip archive has without a time zone.
+    checked = py_compile.PycInvalidationMode.CHECKED_HASH
     with warnings.catch_warnings(action="ignore"):
-        made = py_compile.compile(source, source + "c", str(shown_as), doraise=True, invalidation_mode=unchecked)
+        made = py_compile.compile(source, source + "c", str(shown_as), doraise=True, invalidation_mode=checked)
     assert made is not None
     return made
 
 
+def renew(archive: Path) -> dict[str, str]:
+    """Replace an archive, or the file that it links to, by one with bytecode; return why modules have none, by name.
+
+    Mode and owner stay as they are, the owner as far as this user may set it. Raises OSError; the archive stays whole.
+    """
+    real = archive.resolve()
+    handle, name = tempfile.mkstemp(dir=real.parent, prefix=f".{real.name}-")
+    os.close(handle)
+    made = Path(name)
+    try:
+        failed = compiled(archive, made)
+        known = real.stat()
+        with suppress(PermissionError):
+            os.chown(made, known.st_uid, known.st_gid)
+        made.chmod(stat.S_IMODE(known.st_mode))  # after the owner: a change of that may reset bits
+        made.replace(real)
+    finally:
+        made.unlink(missing_ok=True)
+    return failed
+
+
 def main() -> int:
-    """Add bytecode to the archives of this installation; 1 if there are none, or they cannot be written."""
+    """Add bytecode to the archives of this installation; return 1 if there are none, or they cannot be written.
+
+    A module that does not compile keeps its source alone, and is named; that is no failure.
+    """
     found = archives()
     try:
         for each in found:
-            made = each.with_suffix(".new")
-            compiled(each, made)
-            made.replace(each)
+            failed = renew(each)
             print(f"{each}: with bytecode of Python {sys.version_info.major}.{sys.version_info.minor}")
+            for name, why in failed.items():
+                print(f"{each}: no bytecode for {name}, which does not compile ({why})", file=sys.stderr)
     except OSError as error:
         print(f"{error}: run it as the user who installed Spark.", file=sys.stderr)
         return 1
