@@ -7,14 +7,15 @@ doubles; a function that sees anything else, or writes anywhere but to its own v
 from __future__ import annotations
 
 import dis
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from types import BuiltinFunctionType, CellType, CodeType, FunctionType
 from typing import Any
 
 from slicing.aggregates.tracing.expressions import Untraceable
 from slicing.aggregates.tracing.paths import Path
-from slicing.aggregates.tracing.shims import Doubles
+from slicing.aggregates.tracing.shims import Doubles, Shim
+from slicing.aggregates.tracing.tracers import Opaque, StandIn
 
 _REFUSED = {
     "STORE_GLOBAL": "it writes the global `{}`",
@@ -25,8 +26,16 @@ _REFUSED = {
     "LOAD_BUILD_CLASS": "it makes a class",
     "GET_AWAITABLE": "it waits",
     "LOAD_CLASSDEREF": "it makes a class",
+    "MATCH_CLASS": "it matches a class",
+    "MATCH_KEYS": "it matches a dict",
+    "MATCH_MAPPING": "it matches a dict",
+    "MATCH_SEQUENCE": "it matches a sequence",
 }
 _CONSTANTS = (bool, int, float, str, bytes, type(None))
+_CATCHABLE = frozenset({ArithmeticError, AssertionError, OverflowError, ValueError, ZeroDivisionError})
+"""What numbers raise and stand-ins do not; anything wider may be raised by a stand-in only, and be hidden by it."""
+_OWN = {name for kind in (StandIn, Opaque, Shim) for name in dir(kind)} | {"_name", "_path"}
+"""Attributes that doubles have for us, and numbers and modules do not have."""
 _GENERATOR = 0x20 | 0x80 | 0x100 | 0x200
 _MISSING = object()
 
@@ -66,9 +75,11 @@ def _check(function: Any, found: list[Check], seen: set[int]) -> None:
         _check_value(value, "a default", found, seen)
     if code.co_flags & _GENERATOR:
         raise Untraceable("it is a generator or a coroutine")
+    seen_outside = dict(_globals(function))
     for each in _codes(code):
         _check_code(each, each is code)
-    for name, value in _globals(function):
+        _check_handlers(list(dis.get_instructions(each)), seen_outside)
+    for name, value in seen_outside.items():
         _check_value(value, f"the global `{name}`", found, seen)
         if name in function.__globals__:
             found.append(lambda name=name, value=value: function.__globals__.get(name, _MISSING) is value)  # type: ignore[misc]
@@ -109,11 +120,41 @@ def _check_code(code: CodeType, outermost: bool) -> None:
             raise Untraceable(_REFUSED[step.opname].format(step.argval))
         if step.opname in ("STORE_DEREF", "DELETE_DEREF") and (step.argval in free or not outermost):
             raise Untraceable(f"it writes `{step.argval}` of the function around it")
-        if step.opname == "IS_OP" and not (before and before.opname == "LOAD_CONST" and before.argval is None):
+        is_none = before is not None and before.opname == "LOAD_CONST" and before.argval is None
+        if step.opname == "IS_OP" and (not is_none or step.is_jump_target):
             raise Untraceable("it compares by `is`")
-        if step.opname in ("LOAD_ATTR", "LOAD_METHOD") and str(step.argval).startswith("__"):
+        name = str(step.argval) if step.opname in ("LOAD_ATTR", "LOAD_METHOD") else ""
+        if name.startswith("__") or name in _OWN:
             raise Untraceable(f"it uses the attribute `{step.argval}`")
         before = step
+
+
+def _check_handlers(steps: list[dis.Instruction], outside: Mapping[str, Any]) -> None:
+    """Refuse handlers of all exceptions, as also `finally` and `with` are, and of those that stand-ins may raise."""
+    at = {step.offset: place for place, step in enumerate(steps)}
+    handlers = [place + 1 for place, step in enumerate(steps) if step.opname == "PUSH_EXC_INFO"]
+    while handlers:
+        place, caught = handlers.pop(), []
+        while steps[place].opname == "LOAD_GLOBAL":
+            caught.append(outside[str(steps[place].argval)])
+            place += 1
+        if not caught and steps[place].opname == "RERAISE":
+            continue
+        place += steps[place].opname == "BUILD_TUPLE"
+        wide = [kind for each in caught for kind in _flat(each) if kind not in _CATCHABLE]
+        if not caught or steps[place].opname != "CHECK_EXC_MATCH" or wide:
+            what = f"`{_named(wide[0])}`" if wide else "all exceptions"
+            raise Untraceable(f"it catches {what}, which may hide why it cannot be followed")
+        jump = steps[place + 1]
+        handlers.append(at[jump.argval] if jump.argval in at else place + 2)
+
+
+def _flat(value: Any) -> Iterator[Any]:
+    if type(value) is tuple:
+        for item in value:
+            yield from _flat(item)
+    else:
+        yield value
 
 
 def _codes(code: CodeType) -> Iterator[CodeType]:

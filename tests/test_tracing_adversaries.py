@@ -1,0 +1,328 @@
+"""Functions that hide from tracing what it needs to see: they come to the same as by rows, or are not traced."""
+
+import builtins
+import inspect
+import math
+import random
+from contextlib import suppress
+from dataclasses import replace
+
+import pytest
+
+from slicing import Aggregate
+from slicing.aggregates import kernels
+from slicing.aggregates.rows import RowsKernel
+from slicing.aggregates.tracing.expressions import Graph, Untraceable
+from slicing.aggregates.tracing.paths import Path, explore
+from slicing.aggregates.tracing.shims import Doubles, Shim
+from slicing.aggregates.tracing.tracers import StandIn
+from tests.tracing import assert_same, drawn, folded, outcome
+
+
+def swallowed_by_name(acc, v):
+    try:
+        return acc + round(v, ndigits=-2)
+    except TypeError:
+        return acc + v
+
+
+def swallowed_by_exception(acc, v):
+    try:
+        return acc + pow(base=v, exp=2)
+    except Exception:
+        return acc + v
+
+
+def swallowed_attribute(acc, v):
+    try:
+        return acc + int.from_bytes(b"\1", "big")
+    except Exception:
+        return acc + v
+
+
+def swallowed_bare(acc, v):
+    try:
+        return acc + v.bit_length()
+    except:  # noqa: E722
+        return acc + v
+
+
+def swallowed_operator(acc, v):
+    try:
+        return acc + (v & 1.0)
+    except BaseException:
+        return acc + v
+
+
+def returned_in_finally(acc, v):
+    found = acc + v
+    try:
+        found = acc + (1 << 70) - (1 << 70) + 2 * v
+    finally:
+        return found  # noqa: B012
+
+
+def helper(v):
+    try:
+        return v.bit_length()
+    except:  # noqa: E722
+        return 0
+
+
+def swallowed_in_a_helper(acc, v):
+    return acc + helper(v)
+
+
+def swallowed_in_a_nested_function(acc, v):
+    def inner(x):
+        try:
+            return hash(x) if x > 90 else x.real
+        except BaseException:
+            return 0
+
+    return acc + sum(inner(x) for x in (v, 1))
+
+
+def caught_union(acc, v):
+    try:
+        return acc + (v if isinstance(v, int | float) else 0)
+    except Exception:
+        return acc
+
+
+def matched_class(acc, v):
+    try:
+        match v:
+            case int():
+                return acc + 2 * v
+            case float():
+                return acc + v
+    except Exception:
+        return acc
+    return acc
+
+
+def matched_value(acc, v):
+    match v:
+        case 1 | 2:
+            return acc + 10
+        case 3 if acc > 4:
+            return acc - 1
+    return acc + v
+
+
+def tracer_attribute(acc, v):
+    try:
+        return acc + (1 if v.path else 2)
+    except Exception:
+        return acc + v
+
+
+def attributed(acc, v):
+    try:
+        return acc + attributed.factor * v
+    except Exception:
+        return acc + v
+
+
+attributed.factor = 5
+
+
+def maybe_itself(acc, v):
+    return acc + (v is (+v if v > 5 else None))
+
+
+def with_default(acc, v):
+    try:
+        return acc + min(v, 3, default=0)
+    except Exception:
+        return acc - v
+
+
+def keyword_of_math(acc, v):
+    try:
+        return acc + math.floor(x=v)
+    except Exception:
+        return acc - v
+
+
+def text_for_fabs(acc, v):
+    try:
+        return acc + math.fabs("1.5") * v
+    except Exception:
+        return acc - v
+
+
+def text_as_start(acc, v):
+    try:
+        return acc + v + len(sum((), start=""))
+    except Exception:
+        return acc - v
+
+
+ADVERSARIES = {
+    **{
+        f.__name__: f
+        for f in (
+            swallowed_by_name,
+            swallowed_by_exception,
+            swallowed_attribute,
+            swallowed_bare,
+            swallowed_operator,
+            returned_in_finally,
+            swallowed_in_a_helper,
+            swallowed_in_a_nested_function,
+            caught_union,
+            matched_class,
+            matched_value,
+            tracer_attribute,
+            attributed,
+            maybe_itself,
+            with_default,
+            keyword_of_math,
+            text_for_fabs,
+            text_as_start,
+        )
+    },
+    "rounds by name": lambda acc, v: acc + round(v, ndigits=-2),
+    "rounds the number by name": lambda acc, v: acc + round(number=v),
+    "power by name": lambda acc, v: acc + pow(base=v, exp=2),
+    "power with no modulus": lambda acc, v: acc + pow(v, 2, None),
+    "power with a modulus": lambda acc, v: acc + pow(v, 2, 7),
+    "divmod": lambda acc, v: acc + divmod(v, 7)[1] + divmod(9, 4)[0],
+    "divmod of zero": lambda acc, v: acc + divmod(7, v)[0],
+    "int": lambda acc, v: acc + int(v) + int("7f", base=16) + 0,
+    "int of text": lambda acc, v: acc + int("7", 8) * v,
+    "float": lambda acc, v: acc + float(v) + float("1e3"),
+    "min by key": lambda acc, v: acc + min((v, 3, -7), key=lambda x: x * x % 11),
+    "min by default": lambda acc, v: acc + min((), default=v) + min(x for x in (v, 4) if x > -1000),
+    "sum with start": lambda acc, v: sum((v, 1, True), start=acc) + sum([], v) + len(sum([(v,), (1,)], ())),
+    "sorted": lambda acc, v: acc + sorted((v, 3, 5))[1],
+    "list.sort": lambda acc, v: [items := [v, 3, 5], items.sort(key=lambda x: -x), acc + items[1]][2],
+    "walrus": lambda acc, v: acc + (twice := 2 * v) - (3 if twice > 9 else 0),
+    "chained": lambda acc, v: acc + v if -5 < v < acc + 50 <= 200 else acc,
+    "text of values": lambda acc, v: acc + len(f"{v:>5}"),
+    "text of a class": lambda acc, v: acc + len(f"{int}") + v,
+    "hash": lambda acc, v: acc + (hash(v) % 7 if v == v else 0),
+    "identity": lambda acc, v: acc + (v is v),
+    "in a tuple": lambda acc, v: acc + (v in (1, 2, acc)),
+    "in a set": lambda acc, v: acc + (v in {1, 2, 3}),
+    "a generator expression": lambda acc, v: acc + max(x * x % 13 for x in (v, acc, 3)),
+    "an index": lambda acc, v: acc + (1, 2, 3)[v % 3],
+    "a dict of classes": lambda acc, v: acc + {int: 2}[int] * v,
+    "a class is equal": lambda acc, v: acc + (int == int) * v,  # noqa: E721
+}
+
+
+@pytest.mark.parametrize("init", [0, 0.0], ids=["int", "float"])
+@pytest.mark.parametrize("name", ADVERSARIES)
+def test_adversaries_come_to_the_same_or_are_not_traced(name, init):
+    choice = random.Random(name)
+    kind = "double" if isinstance(init, float) else "bigint"
+    aggregate = Aggregate(lambda: init, ADVERSARIES[name], lambda a, b: a + b, laws=False)
+    made = kernels.kernel(name, aggregate)
+    rows = RowsKernel(name, replace(aggregate, columns=False))
+    for calm in (True, True, False):
+        records = [[drawn(choice, kind, calm) for _ in range(180)]]
+        starts = [*range(0, 180, 3)]
+        onto = [drawn(choice, kind, calm=True) for _ in starts]
+        found = [outcome(folded, k, records, [kind], starts, begun) for begun in (None, onto) for k in (rows, made)]
+        sums = (0,) if kind == "double" else ()
+        assert_same(*found[:2], name, sums)
+        assert_same(*found[2:], name, sums)
+
+
+CAUGHT = {
+    "narrow": ("ZeroDivisionError", True),
+    "several": ("(ValueError, OverflowError)", True),
+    "assertion": ("AssertionError", True),
+    "type": ("TypeError", False),
+    "all": ("Exception", False),
+    "a tuple with a wide one": ("(ValueError, Exception)", False),
+    "base": ("BaseException", False),
+    "runtime": ("RuntimeError", False),
+}
+
+
+@pytest.mark.parametrize("name", CAUGHT)
+def test_only_exceptions_that_a_trial_cannot_raise_may_be_caught(name):
+    caught, is_traced = CAUGHT[name]
+    scope = {"math": math}
+    exec(f"def agg(acc, v):\n try:\n  return acc + 60 // v\n except {caught}:\n  return acc - 1", scope)
+    made = kernels.kernel("mine", Aggregate(lambda: 0, scope["agg"], lambda a, b: a + b, laws=False))
+    assert (made.traced_agg(["int"]) is not None) == is_traced
+    if not is_traced:
+        assert "catches" in made.by_rows["agg"]
+
+
+def test_a_refusal_ends_the_trial_whoever_catches_it():
+    """Also one that the graph makes, and not only the path."""
+    graph = Graph()
+
+    def run(path):
+        x = StandIn(path, graph.input("x", 0, "float"))
+        with suppress(BaseException):
+            x.__and__(x)
+        return (x.expr,)
+
+    with pytest.raises(Untraceable, match="on a float"):
+        explore(graph, run)
+
+
+UNSIGNED = {
+    "int": "(x=0, /, base=10)",
+    "bool": "(x=False, /)",
+    "float": "(x=0, /)",
+    "min": "(*values, key=None, default=None)",
+    "max": "(*values, key=None, default=None)",
+    "log": "(x, base=0, /)",
+    "hypot": "(*coordinates)",
+}
+"""Of functions of Python that do not tell their own, in some version."""
+
+
+def shims():
+    doubles = Doubles(Path(Graph(), []))
+    for module in (builtins, math):
+        for name, original in vars(module).items():
+            shim = doubles.of(original)
+            if isinstance(shim, Shim):
+                yield pytest.param(name, original, shim, id=f"{module.__name__}.{name}")
+
+
+def shape(signature):
+    """How arguments may be given: names count only where they can be given by name."""
+    return [
+        (p.kind, p.default is not p.empty, "" if p.kind in (p.POSITIONAL_ONLY, p.VAR_POSITIONAL) else p.name)
+        for p in signature.parameters.values()
+    ]
+
+
+@pytest.mark.parametrize(("name", "original", "shim"), [*shims()])
+def test_shims_take_what_the_originals_take(name, original, shim):
+    try:
+        wanted = inspect.signature(original)
+    except ValueError:
+        scope = {}
+        exec(f"def f{UNSIGNED[name]}: pass", scope)
+        wanted = inspect.signature(scope["f"])
+    assert shape(shim.signature) == shape(wanted)
+
+
+def test_a_shim_is_called_and_nothing_else():
+    path = Path(Graph(), [])
+    shim = Doubles(path).of(int)
+    for use in (
+        lambda: shim.from_bytes,
+        lambda: shim | float,
+        lambda: float | shim,
+        lambda: shim == shim,
+        lambda: {shim: 1},
+        lambda: str(shim),
+        lambda: bool(shim),
+        lambda: shim[0],
+        lambda: isinstance(1, shim),
+    ):
+        with pytest.raises(Untraceable):
+            use()
+        assert path.failed
