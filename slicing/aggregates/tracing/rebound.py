@@ -65,12 +65,23 @@ def _check(function: Any, found: list[Check], seen: set[int]) -> None:
         for value in (*function.args, *function.keywords.values()):
             _check_value(value, "an argument of `partial`", found, seen)
         _check(function.func, found, seen)
+        func, args, keywords = function.func, function.args, dict(function.keywords)
+        found.append(
+            lambda: function.func is func and function.args is args and _same_items(function.keywords, keywords)
+        )
         return
     if type(function) is not FunctionType:
         _check_known(function)
         return
     code, defaults, options = function.__code__, function.__defaults__, function.__kwdefaults__
-    found.append(lambda: function.__code__ is code and function.__defaults__ is defaults)
+    kept = dict(options or {})
+    found.append(
+        lambda: (
+            function.__code__ is code
+            and function.__defaults__ is defaults
+            and _same_items(function.__kwdefaults__ or {}, kept)
+        )
+    )
     for value in (*(defaults or ()), *(options or {}).values()):
         _check_value(value, "a default", found, seen)
     if code.co_flags & _GENERATOR:
@@ -81,8 +92,7 @@ def _check(function: Any, found: list[Check], seen: set[int]) -> None:
         _check_handlers(list(dis.get_instructions(each)), seen_outside)
     for name, value in seen_outside.items():
         _check_value(value, f"the global `{name}`", found, seen)
-        if name in function.__globals__:
-            found.append(lambda name=name, value=value: function.__globals__.get(name, _MISSING) is value)  # type: ignore[misc]
+        found.append(lambda name=name, value=value: _found(function, name) is value)  # type: ignore[misc]
     for name, cell in zip(code.co_freevars, function.__closure__ or (), strict=True):
         value = _content(cell)
         _check_value(value, f"`{name}` of the function around it", found, seen)
@@ -173,15 +183,25 @@ def _globals(function: FunctionType) -> Iterator[tuple[str, Any]]:
         for step in dis.get_instructions(code)
         if step.opname in ("LOAD_GLOBAL", "LOAD_NAME")
     }
-    around = function.__globals__.get("__builtins__", {})
-    around = around if isinstance(around, dict) else vars(around)
     for name in sorted(names):
-        value = function.__globals__.get(name, around.get(name, _MISSING))
+        value = _found(function, name)
         if value is _MISSING:
             raise Untraceable(f"it reads the global `{name}`, which is not there")
         if name not in function.__globals__ and name not in known:
             raise Untraceable(f"it calls `{name}`")
         yield name, value
+
+
+def _found(function: FunctionType, name: str) -> Any:
+    """What a function finds under a name outside itself."""
+    if name in function.__globals__:
+        return function.__globals__[name]
+    around = function.__globals__.get("__builtins__", {})
+    return (around if isinstance(around, dict) else vars(around)).get(name, _MISSING)
+
+
+def _same_items(now: Mapping[str, Any], kept: Mapping[str, Any]) -> bool:
+    return len(now) == len(kept) and all(now.get(name, _MISSING) is value for name, value in kept.items())
 
 
 def _content(cell: CellType) -> Any:
