@@ -3,10 +3,13 @@
 import builtins
 import inspect
 import math
+import operator
 import random
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 
+import numpy as np
 import pytest
 
 from slicing import Aggregate
@@ -16,7 +19,7 @@ from slicing.aggregates.tracing.expressions import Graph, Untraceable
 from slicing.aggregates.tracing.paths import Path, explore
 from slicing.aggregates.tracing.shims import Doubles, Shim
 from slicing.aggregates.tracing.tracers import StandIn
-from tests.tracing import assert_same, drawn, folded, outcome
+from tests.tracing import assert_same, drawn, folded, held, objects, outcome
 
 
 def swallowed_by_name(acc, v):
@@ -326,3 +329,142 @@ def test_a_shim_is_called_and_nothing_else():
         with pytest.raises(Untraceable):
             use()
         assert path.failed
+
+
+def refusing_second(a, b):
+    if b > 1000:
+        raise ValueError(f"{b} is too much")
+    return a + b
+
+
+SCOPE = {}
+exec(
+    "def asserting_second(a, b):\n assert b != 1001\n return a + b", SCOPE
+)  # as it is where pytest does not rewrite it
+
+
+def dividing_by_second(a, b):
+    1 / (b - 1001)
+    return a + b
+
+
+def refusing_both(a, b):
+    if a - b < -990:
+        raise ValueError("apart")
+    return min(a, b)
+
+
+def rounding_second(a, b):
+    return a + b if b < 1001 else a + int(b / 0)
+
+
+GUARDED = [refusing_second, SCOPE["asserting_second"], dividing_by_second, refusing_both, rounding_second]
+
+
+@pytest.mark.parametrize("init", [0, 0.0], ids=["int", "float"])
+@pytest.mark.parametrize("combine", GUARDED, ids=lambda f: f.__name__)
+def test_a_guard_of_combine_fails_where_rows_fail_however_runs_are_joined(combine, init):
+    inverted = operator.sub if init == 0 and type(init) is int else None
+    aggregate = Aggregate(lambda: init, lambda acc, v: acc + v, combine, inverted, laws=False)
+    made = kernels.kernel("mine", aggregate)
+    rows = RowsKernel("mine", replace(aggregate, columns=False))
+    assert made.formulas["combine"] is not None
+    partials = [type(init)(at % 7) for at in range(200)]
+    partials[151] = type(init)(1001)
+    for starts in (np.arange(0, 200, 2), np.arange(0, 200, 5), np.array([0, 3])):
+        found = [outcome(reduced, k, partials, starts) for k in (rows, made)]
+        assert found[0][0] == "failed"
+        assert_same(*found, combine.__name__)
+    assert made.combine_ufuncs is None
+    calm = [type(init)(at % 7) for at in range(200)]
+    assert_same(*(outcome(reduced, k, calm, np.arange(0, 200, 5)) for k in (rows, made)), combine.__name__)
+
+
+def reduced(kernel, partials, starts):
+    return objects(kernel, kernel.reduce(held(kernel, partials), starts))
+
+
+def test_a_guard_of_invert_keeps_a_running_total_from_a_cumulative_sum():
+    def inverted(ab, a):
+        if a > ab:
+            raise ValueError("more than there is")
+        return ab - a
+
+    plain = Aggregate(lambda: 0, lambda acc, v: acc + v, lambda a, b: a + b, lambda ab, a: ab - a)
+    assert kernels.kernel("mine", plain).combine_ufuncs == (np.add,)
+    assert kernels.kernel("mine", replace(plain, invert=inverted)).combine_ufuncs is None
+
+
+def with_option(acc, v, *, scale=2):
+    return acc + scale * v
+
+
+def scaled_by(acc, v, scale=2):
+    return acc + scale * v
+
+
+def least(acc, v):
+    return acc + min(v, 3)
+
+
+def through_option(acc, v):
+    return with_option(acc, v)
+
+
+CHANGES = {
+    "a default by name": lambda patch: (with_option, lambda: patch.setitem(with_option.__kwdefaults__, "scale", 3)),
+    "all defaults by name": lambda patch: (
+        with_option,
+        lambda: patch.setattr(with_option, "__kwdefaults__", {"scale": 3}),
+    ),
+    "a default of a function called": lambda patch: (
+        through_option,
+        lambda: patch.setitem(with_option.__kwdefaults__, "scale", 3),
+    ),
+    "an argument of partial": lambda patch: changed_partial(patch),
+    "a state of partial": lambda patch: set_partial(),
+    "a builtin shadowed": lambda patch: (least, lambda: patch.setitem(globals(), "min", max)),
+}
+
+
+def changed_partial(patch):
+    function = partial(scaled_by, scale=2)
+    return function, lambda: patch.setitem(function.keywords, "scale", 3)
+
+
+def set_partial():
+    function = partial(scaled_by, scale=2)
+    return function, lambda: function.__setstate__((scaled_by, (), {"scale": 3}, {}))
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_a_change_of_what_a_function_sees_is_seen(name, monkeypatch):
+    function, change = CHANGES[name](monkeypatch)
+    aggregate = Aggregate(lambda: 0, function, lambda a, b: a + b, laws=False)
+    made = kernels.kernel("mine", aggregate)
+    rows = RowsKernel("mine", replace(aggregate, columns=False))
+    records, starts = [[*range(100)]], [*range(0, 100, 2)]
+    before = folded(made, records, ["bigint"], starts)
+    assert made.traced_agg(["int"]) is not None
+    change()
+    wanted = folded(rows, records, ["bigint"], starts)
+    assert wanted != before
+    assert folded(made, records, ["bigint"], starts) == wanted
+
+
+SIGN = 1
+
+
+def test_a_change_of_what_combine_sees_ends_cumulative_sums(monkeypatch):
+    chosen = Aggregate(
+        lambda: 0,
+        lambda acc, v: acc + v,
+        lambda a, b: a + b if SIGN else a,
+        lambda ab, a: ab - a if SIGN else ab,
+        laws=False,
+    )
+    made = kernels.kernel("mine", chosen)
+    partials = held(made, [1, 2, 3])
+    assert made.sums_fit(partials)
+    monkeypatch.setitem(globals(), "SIGN", 0)
+    assert not made.sums_fit(partials)

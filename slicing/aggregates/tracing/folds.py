@@ -144,6 +144,22 @@ def steps(formula: Formula, accs: Sequence[Expr]) -> list[Step] | None:
     return known
 
 
+def joins(formula: Formula, older: Sequence[Expr], newer: Sequence[Expr]) -> list[Step] | None:
+    """`combine` as one operation for each field, of the same fields of both partials; None if it is no such thing.
+
+    Nor is one that can fail, whichever partial that depends on: runs are joined without partials in between.
+    """
+    found = steps(formula, older)
+    if found is None or any(each.added is not field for each, field in zip(found, newer, strict=True)):
+        return None
+    return None if can_fail(formula, older) else found
+
+
+def can_fail(formula: Formula, accs: Sequence[Expr]) -> bool:
+    """Whether a function of partials can fail but by a sum of them that becomes too large."""
+    return _can_fail(formula.tree, set(_sums(formula.outputs, accs)))
+
+
 def _sums(outputs: Sequence[Expr], accs: Sequence[Expr]) -> Iterator[Expr]:
     """The sums of a partial and more, which can fail only by becoming too large."""
     for expr, acc in zip(outputs, accs, strict=True):
