@@ -5,6 +5,7 @@ import inspect
 import math
 import operator
 import random
+import warnings
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -14,10 +15,14 @@ import pytest
 
 from slicing import Aggregate
 from slicing.aggregates import kernels
+from slicing.aggregates.dry_run import trial
 from slicing.aggregates.rows import RowsKernel
+from slicing.aggregates.tracing.exact import Calculation
 from slicing.aggregates.tracing.expressions import Graph, Untraceable
+from slicing.aggregates.tracing.folds import UFUNCS
 from slicing.aggregates.tracing.paths import Path, explore
 from slicing.aggregates.tracing.shims import Doubles, Shim
+from slicing.aggregates.tracing.showing import by_rows, mode
 from slicing.aggregates.tracing.tracers import StandIn
 from tests.tracing import assert_same, drawn, folded, held, objects, outcome
 
@@ -468,3 +473,75 @@ def test_a_change_of_what_combine_sees_ends_cumulative_sums(monkeypatch):
     assert made.sums_fit(partials)
     monkeypatch.setitem(globals(), "SIGN", 0)
     assert not made.sums_fit(partials)
+
+
+def wrong(op, mend):
+    """Calculations in which the operation is at fault: `mend` is given what it should be, and its first argument."""
+    original = Calculation._made
+
+    def made(self, expr):
+        column = original(self, expr)
+        if expr.op == op:
+            column.array = mend(column.array, self.of(expr.args[0]).array)
+        return column
+
+    return made
+
+
+FAULTS = {
+    "on other partials than `init()`": ("mul", lambda found, x: x, 0, lambda acc, v: 3 * acc + v),
+    "on later records of a group": ("mul", lambda found, x: x, 0, lambda acc, v: v + acc * 5 if acc > 7 else v),
+    "infinities": ("truediv", lambda found, x: np.where(found > 20, np.inf, found), 0.0, lambda acc, v: acc + v / 2),
+    "no infinities": ("mul", lambda found, x: np.where(np.isinf(found), 0.0, found), 0.0, lambda acc, v: acc + v * 2.0),
+    "bits of a maximum": ("mul", lambda found, x: np.nextafter(found, 0), 0.0, lambda acc, v: max(acc, v * 3.0)),
+    "bits of what is no sum": ("mul", lambda found, x: np.nextafter(found, 0), 0.0, lambda acc, v: v * 3.0 - acc),
+    "large sums": ("mul", lambda found, x: np.where(x > 1e15, 7.0, found), 0.0, lambda acc, v: acc + v * 3.0),
+}
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_faults_of_the_traced_form_are_found_when_the_query_is_built(name, monkeypatch):
+    op, mend, init, agg = FAULTS[name]
+    made = kernels.kernel("mine", Aggregate(lambda: init, agg, lambda a, b: a, laws=False))
+    monkeypatch.setattr(Calculation, "_made", wrong(op, mend))
+    with pytest.warns(UserWarning, match="`agg` of `mine` is not the same by columns as by rows"):
+        trial(made, ["double" if isinstance(init, float) else "bigint"])
+    assert mode(made) == "rows"
+
+
+def test_faults_of_joining_runs_are_found_when_the_query_is_built(monkeypatch):
+    made = kernels.kernel("mine", Aggregate(lambda: 0, lambda acc, v: acc + v, max, laws=False))
+    monkeypatch.setitem(UFUNCS, ("max", "int"), np.minimum)
+    with pytest.warns(UserWarning, match="`combine` of `mine` is not the same by columns as by rows"):
+        trial(made, ["bigint"])
+
+
+def test_numbers_of_numpy_are_seen_wherever_a_function_returns_them():
+    made = kernels.kernel(
+        "mine",
+        Aggregate(
+            lambda: 0.0, lambda acc, v: acc + v if v < 50 else np.float64(v) + acc, lambda a, b: a + b, laws=False
+        ),
+    )
+    trial(made, ["double"])
+    assert mode(made) == "rows"
+    assert "other numbers than Python's own" in by_rows(made)
+
+
+SUMS = {
+    "two of a record": lambda acc, v: acc + v + 1.0 / 3,
+    "what cancels out": lambda acc, v: acc + v * 1e16 - v * 1e16,
+    "near the end of floats": lambda acc, v: acc + v * 1e306 - v * 1e306,
+    "squares": lambda acc, v: acc + v * v,
+    "less": lambda acc, v: acc - v,
+    "large powers": lambda acc, v: acc + 2.0 ** min(max(v, -900.0), 900.0) if v == v else acc,
+}
+
+
+@pytest.mark.parametrize("name", SUMS)
+def test_sums_of_floats_in_another_order_are_no_fault(name):
+    made = kernels.kernel("mine", Aggregate(lambda: 0.0, SUMS[name], lambda a, b: a + b, laws=False))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        trial(made, ["double"])
+    assert mode(made) == "traced"
