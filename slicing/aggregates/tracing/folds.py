@@ -1,7 +1,7 @@
 """How `agg` becomes columns: which of its fields only add something of the record to what they have.
 
-Such a field is `acc (+) f(values)` with (+) one of the operations below: they are associative, so that what the records
-of a group add may be put together first. It is read off the expression; what `combine` does is not looked at. If all
+Such a field is `acc (+) f(values)` with (+) one of the operations below: they are associative, sums of floats but for
+rounding, so that what the records of a group add may be put together first. It is read off the expression. If all
 fields are so, a fold is one `reduceat` for each. Of any other `agg`, the k-th record of every group is one call.
 """
 
