@@ -10,7 +10,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NoReturn
 
 MOST_NODES = 1000
 """More operations than this in one function are not traced: it is a loop rather than a formula."""
@@ -74,7 +74,13 @@ class Graph:
     """Makes expressions of one function, each distinct one once."""
 
     def __init__(self) -> None:
+        self.failed = ""
         self._known: dict[Any, Expr] = {}
+
+    def refuse(self, why: str) -> NoReturn:
+        """End the trial, also where the function catches whatever is raised: the reason is kept."""
+        self.failed = self.failed or why
+        raise Untraceable(why)
 
     def make(
         self, op: str, args: tuple[Expr, ...], type_: str, value: Any = None, call: Callable[..., Any] | None = None
@@ -83,7 +89,7 @@ class Graph:
         key = (op, tuple(map(id, args)), type_, _exact_key(value), call)
         if key not in self._known:
             if len(self._known) >= MOST_NODES:
-                raise Untraceable(f"it has more than {MOST_NODES} operations")
+                self.refuse(f"it has more than {MOST_NODES} operations")
             self._known[key] = Expr(op, args, type_, value, call)
         return self._known[key]
 
@@ -97,16 +103,16 @@ class Graph:
             return self.make("const", (), "none")
         kind = type(value).__name__
         if kind not in _NUMBERS:
-            raise Untraceable(f"it uses a value of type {kind}")
+            self.refuse(f"it uses a value of type {kind}")
         if kind == "int" and not -(2**63) <= value < 2**63:
-            raise Untraceable("it uses an integer of more than 64 bits")
+            self.refuse("it uses an integer of more than 64 bits")
         return self.make("const", (), kind, value)
 
     def unary(self, op: str, x: Expr) -> Expr:
         """Minus, plus, absolute value or the inverse of the bits."""
         if op == "invert":
             if x.type == "float":
-                raise Untraceable("it inverts the bits of a float")
+                self.refuse("it inverts the bits of a float")
             return self.make("invert", (self.as_int(x),), "int")
         x = self.as_int(x)
         return x if op == "pos" else self.make(op, (x,), x.type)
@@ -115,7 +121,7 @@ class Graph:
         """An operator of two operands, as Python has it for their types."""
         types = {x.type, y.type}
         if "none" in types:
-            raise Untraceable("it calculates with None")
+            self.refuse("it calculates with None")
         if op == "pow":
             return self._power(x, y)
         if op in _BITS and types == {"bool"}:
@@ -127,7 +133,7 @@ class Graph:
             return self.make(op, (x, y), "bool")
         if op in _BITS or op in _SHIFTS:
             if "float" in types:
-                raise Untraceable(f"it uses `{_INFIX[op]}` on a float")
+                self.refuse(f"it uses `{_INFIX[op]}` on a float")
             return self.make(op, (x, y), "int")
         if op == "truediv" and types <= {"int", "bool"}:
             return self.make(op, (x, y), "float")
@@ -146,7 +152,7 @@ class Graph:
             return self.called(pow, (x, y), "float")
         if y.op == "const" and y.value >= 0:
             return self.make("ipow", (x, y), "int") if y.value else self.constant(1)
-        raise Untraceable("it raises an integer to a power that is not a constant >= 0")
+        self.refuse("it raises an integer to a power that is not a constant >= 0")
 
     def called(self, function: Callable[..., Any], args: tuple[Expr, ...], type_: str) -> Expr:
         """A function that Python calls for each item, where numpy has no equal."""

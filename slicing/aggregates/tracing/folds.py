@@ -1,13 +1,13 @@
 """How `agg` becomes columns: which of its fields only add something of the record to what they have.
 
-Such a field is `acc (+) f(values)` with (+) one of the operations below: they are associative, so that what the records
-of a group add may be put together first. It is read off the expression; what `combine` does is not looked at. If all
+Such a field is `acc (+) f(values)` with (+) one of the operations below: they are associative, sums of floats but for
+rounding, so that what the records of a group add may be put together first. It is read off the expression. If all
 fields are so, a fold is one `reduceat` for each. Of any other `agg`, the k-th record of every group is one call.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -144,6 +144,22 @@ def steps(formula: Formula, accs: Sequence[Expr]) -> list[Step] | None:
     return known
 
 
+def joins(formula: Formula, older: Sequence[Expr], newer: Sequence[Expr]) -> list[Step] | None:
+    """`combine` as one operation for each field, of the same fields of both partials; None if it is no such thing.
+
+    Nor is one that can fail, whichever partial that depends on: runs are joined without partials in between.
+    """
+    found = steps(formula, older)
+    if found is None or any(each.added is not field for each, field in zip(found, newer, strict=True)):
+        return None
+    return None if can_fail(formula, older) else found
+
+
+def can_fail(formula: Formula, accs: Sequence[Expr]) -> bool:
+    """Whether a function of partials can fail but by a sum of them that becomes too large."""
+    return _can_fail(formula.tree, set(_sums(formula.outputs, accs)))
+
+
 def _sums(outputs: Sequence[Expr], accs: Sequence[Expr]) -> Iterator[Expr]:
     """The sums of a partial and more, which can fail only by becoming too large."""
     for expr, acc in zip(outputs, accs, strict=True):
@@ -170,17 +186,6 @@ def _can_fail(tree: Tree, sums: set[Expr]) -> bool:
     if not sums.issuperset(tree.checks) or _raises(tree):
         return True
     return isinstance(tree, Branch) and any(_can_fail(side, sums) for side in (tree.yes, tree.no))
-
-
-def only_sums_fail(tree: Tree, sums: Iterable[Expr]) -> bool:
-    """Return whether no path raises, and nothing but these sums can fail, by becoming too large."""
-    return not _can_fail(tree, set(sums))
-
-
-def joined(formula: Formula, accs: Sequence[Expr]) -> list[Step] | None:
-    """`steps` of a function of two partials, None also if it can fail in another way than by too large a sum."""
-    found = steps(formula, accs)
-    return found if found and only_sums_fail(formula.tree, _sums(formula.outputs, accs)) else None
 
 
 def _raises(tree: Tree) -> bool:

@@ -24,7 +24,7 @@ from slicing.aggregates.rows import RowsKernel
 from slicing.aggregates.tracing.cells import Cells, Unfit, plain_nans
 from slicing.aggregates.tracing.exact import DTYPES, Array, Calculation, Column, Mask, either
 from slicing.aggregates.tracing.expressions import Expr, Graph, Untraceable
-from slicing.aggregates.tracing.folds import Step, joined, only_sums_fail, steps, without
+from slicing.aggregates.tracing.folds import Step, can_fail, joins, steps, without
 from slicing.aggregates.tracing.formulas import Formula, Signature, of_agg, of_lower, of_two, unfit
 from slicing.errors import RowFailure
 from slicing.profiling import COMBINE, of_stage
@@ -76,11 +76,7 @@ class TracedKernel(Kernel):
         """`combine` as one operation for each field, of the same fields of both partials."""
         if formula is None:
             return None
-        found = joined(formula, self._inputs(formula.graph, old))
-        others = self._inputs(formula.graph, new)
-        if found is None or any(each.added is not other for each, other in zip(found, others, strict=True)):
-            return None
-        return found
+        return joins(formula, self._inputs(formula.graph, old), self._inputs(formula.graph, new))
 
     def _inputs(self, graph: Graph, name: str) -> list[Expr]:
         types = self.signature.types
@@ -93,8 +89,8 @@ class TracedKernel(Kernel):
             return
         pairs = zip(self._inputs(invert.graph, "ab"), self._inputs(invert.graph, "a"), strict=True)
         wanted = [invert.graph.binary("sub", ab, a) for ab, a in pairs]
-        certain = only_sums_fail(invert.tree, wanted)
-        if certain and list(invert.outputs) == wanted and all(each.op == "add" for each in self.joins):
+        is_difference = list(invert.outputs) == wanted and not can_fail(invert, self._inputs(invert.graph, "ab"))
+        if is_difference and all(each.op == "add" for each in self.joins):
             self.combine_ufuncs = (np.add,) * self.width
             self.invert_ufuncs = (np.subtract,) * self.width
 
@@ -184,9 +180,10 @@ class TracedKernel(Kernel):
             return self._rows_reduce(partials, starts)  # which fails too, where rows fail first
 
     def sums_fit(self, *parts: Partials) -> bool:
+        if not all(formula.holds() for formula in (self._combine, self._invert) if formula is not None):
+            return False
         count = sum(len(part[0]) for part in parts)
-        joins = self.joins or []
-        return all(self._sums_fit(part, count, joins) for part in parts if len(part[0]))
+        return all(self._sums_fit(part, count, self.joins or []) for part in parts if len(part[0]))
 
     def _sums_fit(self, partials: Partials, longest: int, joins: Sequence[Step]) -> bool:
         """Whether no sum of so many can leave 64 bits, and floats are such that their order does not matter."""

@@ -6,7 +6,7 @@ import opcode
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from types import TracebackType
-from typing import Any
+from typing import NoReturn
 
 from slicing.aggregates.tracing.expressions import Expr, Graph, Untraceable
 
@@ -44,10 +44,14 @@ class Path:
     given: list[bool]
     decided: list[tuple[Expr, bool, tuple[Expr, ...]]] = field(default_factory=list)
     checks: list[Expr] = field(default_factory=list)
-    failed: str = ""
     formatted: bool = False
     _known: dict[int, bool] = field(default_factory=dict)
     _checked: set[int] = field(default_factory=set)
+
+    @property
+    def failed(self) -> str:
+        """Why the trial has ended; empty if it has not."""
+        return self.graph.failed
 
     def noted(self, expr: Expr) -> Expr:
         """The expression; if it may fail, the path does so where it fails."""
@@ -70,10 +74,9 @@ class Path:
             self._known[id(condition)] = taken
         return self._known[id(condition)]
 
-    def refuse(self, why: str) -> Any:
+    def refuse(self, why: str) -> NoReturn:
         """End the trial, also where the function catches all exceptions."""
-        self.failed = self.failed or why
-        raise Untraceable(why)
+        self.graph.refuse(why)
 
 
 def explore(graph: Graph, run: Callable[[Path], tuple[Expr, ...]]) -> Tree:

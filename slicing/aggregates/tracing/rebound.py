@@ -14,7 +14,8 @@ from typing import Any
 
 from slicing.aggregates.tracing.expressions import Untraceable
 from slicing.aggregates.tracing.paths import Path
-from slicing.aggregates.tracing.shims import Doubles
+from slicing.aggregates.tracing.shims import Doubles, Shim
+from slicing.aggregates.tracing.tracers import Opaque, StandIn
 
 _REFUSED = {
     "STORE_GLOBAL": "it writes the global `{}`",
@@ -25,9 +26,16 @@ _REFUSED = {
     "LOAD_BUILD_CLASS": "it makes a class",
     "GET_AWAITABLE": "it waits",
     "LOAD_CLASSDEREF": "it makes a class",
-    "MATCH_CLASS": "it matches by class",
+    "MATCH_CLASS": "it matches a class",
+    "MATCH_KEYS": "it matches a dict",
+    "MATCH_MAPPING": "it matches a dict",
+    "MATCH_SEQUENCE": "it matches a sequence",
 }
 _CONSTANTS = (bool, int, float, str, bytes, type(None))
+_CATCHABLE = frozenset({ArithmeticError, AssertionError, OverflowError, ValueError, ZeroDivisionError})
+"""What numbers raise and stand-ins do not; anything wider may be raised by a stand-in only, and be hidden by it."""
+_OWN = {name for kind in (StandIn, Opaque, Shim) for name in dir(kind)} | {"_name", "_path"}
+"""Attributes that doubles have for us, and numbers and modules do not have."""
 _GENERATOR = 0x20 | 0x80 | 0x100 | 0x200
 _MISSING = object()
 
@@ -56,35 +64,39 @@ def _check(function: Any, found: list[Check], seen: set[int]) -> None:
     if type(function) is partial:
         for value in (*function.args, *function.keywords.values()):
             _check_value(value, "an argument of `partial`", found, seen)
-        keywords = dict(function.keywords)
-        found.append(lambda: _is_same(function.keywords, keywords))
         _check(function.func, found, seen)
+        func, args, keywords = function.func, function.args, dict(function.keywords)
+        found.append(
+            lambda: function.func is func and function.args is args and _same_items(function.keywords, keywords)
+        )
         return
     if type(function) is not FunctionType:
         _check_known(function)
         return
     code, defaults, options = function.__code__, function.__defaults__, function.__kwdefaults__
-    known = dict(options or {})
-    found.append(lambda: function.__code__ is code and function.__defaults__ is defaults)
-    found.append(lambda: _is_same(function.__kwdefaults__ or {}, known))
+    kept = dict(options or {})
+    found.append(
+        lambda: (
+            function.__code__ is code
+            and function.__defaults__ is defaults
+            and _same_items(function.__kwdefaults__ or {}, kept)
+        )
+    )
     for value in (*(defaults or ()), *(options or {}).values()):
         _check_value(value, "a default", found, seen)
     if code.co_flags & _GENERATOR:
         raise Untraceable("it is a generator or a coroutine")
+    seen_outside = dict(_globals(function))
     for each in _codes(code):
         _check_code(each, each is code)
-    for name, value in _globals(function):
+        _check_handlers(list(dis.get_instructions(each)), seen_outside)
+    for name, value in seen_outside.items():
         _check_value(value, f"the global `{name}`", found, seen)
-        own = function.__globals__.get(name, _MISSING)  # none for a builtin, which a global may shadow later
-        found.append(lambda name=name, own=own: function.__globals__.get(name, _MISSING) is own)  # type: ignore[misc]
+        found.append(lambda name=name, value=value: _found(function, name) is value)  # type: ignore[misc]
     for name, cell in zip(code.co_freevars, function.__closure__ or (), strict=True):
         value = _content(cell)
         _check_value(value, f"`{name}` of the function around it", found, seen)
         found.append(lambda cell=cell, value=value: _content(cell) is value)  # type: ignore[misc]
-
-
-def _is_same(values: Mapping[str, Any], known: Mapping[str, Any]) -> bool:
-    return values.keys() == known.keys() and all(values[name] is known[name] for name in known)
 
 
 def _check_known(function: Any) -> None:
@@ -118,11 +130,41 @@ def _check_code(code: CodeType, outermost: bool) -> None:
             raise Untraceable(_REFUSED[step.opname].format(step.argval))
         if step.opname in ("STORE_DEREF", "DELETE_DEREF") and (step.argval in free or not outermost):
             raise Untraceable(f"it writes `{step.argval}` of the function around it")
-        if step.opname == "IS_OP" and not (before and before.opname == "LOAD_CONST" and before.argval is None):
+        is_none = before is not None and before.opname == "LOAD_CONST" and before.argval is None
+        if step.opname == "IS_OP" and (not is_none or step.is_jump_target):
             raise Untraceable("it compares by `is`")
-        if step.opname in ("LOAD_ATTR", "LOAD_METHOD") and str(step.argval).startswith("__"):
+        name = str(step.argval) if step.opname in ("LOAD_ATTR", "LOAD_METHOD") else ""
+        if name.startswith("__") or name in _OWN:
             raise Untraceable(f"it uses the attribute `{step.argval}`")
         before = step
+
+
+def _check_handlers(steps: list[dis.Instruction], outside: Mapping[str, Any]) -> None:
+    """Refuse handlers of all exceptions, as also `finally` and `with` are, and of those that stand-ins may raise."""
+    at = {step.offset: place for place, step in enumerate(steps)}
+    handlers = [place + 1 for place, step in enumerate(steps) if step.opname == "PUSH_EXC_INFO"]
+    while handlers:
+        place, caught = handlers.pop(), []
+        while steps[place].opname == "LOAD_GLOBAL":
+            caught.append(outside[str(steps[place].argval)])
+            place += 1
+        if not caught and steps[place].opname == "RERAISE":
+            continue
+        place += steps[place].opname == "BUILD_TUPLE"
+        wide = [kind for each in caught for kind in _flat(each) if kind not in _CATCHABLE]
+        if not caught or steps[place].opname != "CHECK_EXC_MATCH" or wide:
+            what = f"`{_named(wide[0])}`" if wide else "all exceptions"
+            raise Untraceable(f"it catches {what}, which may hide why it cannot be followed")
+        jump = steps[place + 1]
+        handlers.append(at[jump.argval] if jump.argval in at else place + 2)
+
+
+def _flat(value: Any) -> Iterator[Any]:
+    if type(value) is tuple:
+        for item in value:
+            yield from _flat(item)
+    else:
+        yield value
 
 
 def _codes(code: CodeType) -> Iterator[CodeType]:
@@ -141,15 +183,25 @@ def _globals(function: FunctionType) -> Iterator[tuple[str, Any]]:
         for step in dis.get_instructions(code)
         if step.opname in ("LOAD_GLOBAL", "LOAD_NAME")
     }
-    around = function.__globals__.get("__builtins__", {})
-    around = around if isinstance(around, dict) else vars(around)
     for name in sorted(names):
-        value = function.__globals__.get(name, around.get(name, _MISSING))
+        value = _found(function, name)
         if value is _MISSING:
             raise Untraceable(f"it reads the global `{name}`, which is not there")
         if name not in function.__globals__ and name not in known:
             raise Untraceable(f"it calls `{name}`")
         yield name, value
+
+
+def _found(function: FunctionType, name: str) -> Any:
+    """What a function finds under a name outside itself."""
+    if name in function.__globals__:
+        return function.__globals__[name]
+    around = function.__globals__.get("__builtins__", {})
+    return (around if isinstance(around, dict) else vars(around)).get(name, _MISSING)
+
+
+def _same_items(now: Mapping[str, Any], kept: Mapping[str, Any]) -> bool:
+    return len(now) == len(kept) and all(now.get(name, _MISSING) is value for name, value in kept.items())
 
 
 def _content(cell: CellType) -> Any:

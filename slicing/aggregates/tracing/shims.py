@@ -7,12 +7,13 @@ import math
 import operator
 import sys
 from collections.abc import Callable
-from inspect import signature
+from functools import cache
+from inspect import Signature, signature
 from typing import Any, NoReturn
 
 from slicing.aggregates.tracing.expressions import Expr
 from slicing.aggregates.tracing.paths import Path
-from slicing.aggregates.tracing.tracers import Opaque, StandIn, expr_of, is_number, noted
+from slicing.aggregates.tracing.tracers import Opaque, StandIn, expr_of, is_number, noted, refuse_rest
 
 _ONE = [
     "acos",
@@ -103,6 +104,65 @@ _OPERATORS = [
 ]
 
 
+_UNTOLD: dict[Any, Callable[..., Any]] = {
+    int: lambda x=0, /, base=10: None,
+    bool: lambda x=False, /: None,
+    float: lambda x=0, /: None,
+    min: lambda *values, key=None, default=None: None,
+    max: lambda *values, key=None, default=None: None,
+    math.log: lambda x, base=0, /: None,
+    math.hypot: lambda *coordinates: None,
+}
+"""What functions take that do not tell it themselves, in some version of Python."""
+
+
+@cache
+def _signature(original: Any) -> Signature:
+    """What a function of Python takes. Raises ValueError if that is not known."""
+    try:
+        return signature(original)
+    except ValueError:
+        if original not in _UNTOLD:
+            raise
+        return signature(_UNTOLD[original])
+
+
+class Shim:
+    """What is called in the place of a function of Python; any other use ends the trial, and so does any exception.
+
+    `call` gets the arguments as the original takes them, where one of them is a stand-in; of others the original is
+    called itself. A function `of_items` finds stand-ins inside of what it is given, so that `call` gets all arguments.
+    """
+
+    __slots__ = ("call", "of_items", "original", "path")
+
+    def __init__(self, path: Path, original: Any, call: Callable[..., Any], of_items: bool = False):
+        self.path, self.original, self.call, self.of_items = path, original, call, of_items
+
+    @property
+    def signature(self) -> Signature:
+        """What the original takes."""
+        return _signature(self.original)
+
+    def __call__(self, /, *values: Any, **options: Any) -> Any:
+        kinds = set(map(type, (*values, *options.values())))
+        if not self.of_items and StandIn not in kinds:
+            if Opaque in kinds:
+                self.path.refuse(f"it calls `{self.original.__name__}` of a value")
+            return self.original(*values, **options)
+        try:
+            bound = self.signature.bind(*values, **options)
+            return self.call(*bound.args, **bound.kwargs)
+        except Exception as error:
+            self.path.refuse(f"it calls `{self.original.__name__}` in a way that is not known ({error})")
+
+    def __getattr__(self, name: str) -> NoReturn:
+        self.path.refuse(f"it uses the attribute `{name}` of `{self.original.__name__}`")
+
+
+refuse_rest(Shim, lambda self: f"it uses `{self.original.__name__}` but does not call it")
+
+
 class _Module:
     """A module of which only some names are known."""
 
@@ -111,27 +171,7 @@ class _Module:
         self._path, self._name = path, name
 
     def __getattr__(self, name: str) -> NoReturn:
-        raise self._path.refuse(f"it calls `{self._name}.{name}`")
-
-
-class Double:
-    """A function in place of one of Python's. A call that it does not know ends the trial, whatever is caught."""
-
-    def __init__(self, path: Path, name: str, function: Callable[..., Any]):
-        self._path, self._name, self._function = path, name, function
-
-    def __call__(self, *values: Any, **options: Any) -> Any:
-        try:
-            return self._function(*values, **options)
-        except TypeError:
-            try:
-                signature(self._function).bind(*values, **options)
-            except TypeError:
-                self._path.refuse(f"it calls `{self._name}` in a way that is not known")
-            raise
-
-    def __getattr__(self, name: str) -> NoReturn:
-        raise self._path.refuse(f"it uses `{self._name}.{name}`")
+        self._path.refuse(f"it calls `{self._name}.{name}`")
 
 
 class Doubles:
@@ -139,25 +179,35 @@ class Doubles:
 
     def __init__(self, path: Path):
         self.path = path
-        made = {name: getattr(builtins, name) for name in _AS_THEY_ARE}
-        for name in ("min", "max", "round", "int", "float", "bool", "sum", "divmod", "pow", "isinstance"):
-            made[name] = Double(path, name, getattr(self, f"_{name}"))
-        made["abs"] = abs
+        made = {name: getattr(builtins, name) for name in (*_AS_THEY_ARE, "abs")}
+        calls: dict[str, Callable[..., Any]] = {
+            "round": self._round,
+            "int": self._int,
+            "float": self._float,
+            "bool": self._bool,
+            "divmod": self._divmod,
+            "pow": self._pow,
+        }
+        of_items: dict[str, Callable[..., Any]] = {
+            "min": self._min,
+            "max": self._max,
+            "sum": self._sum,
+            "isinstance": self._isinstance,
+        }
+        made |= {name: Shim(path, getattr(builtins, name), call) for name, call in calls.items()}
+        made |= {name: Shim(path, getattr(builtins, name), call, of_items=True) for name, call in of_items.items()}
         self.builtins: dict[str, Any] = made
         self.math = _Module(path, "math", {name: getattr(math, name) for name in _CONSTANTS})
-        functions: dict[str, Any] = {
+        of_math: dict[str, Callable[..., Any]] = {
             "sqrt": self._sqrt,
             "copysign": self._copysign,
-            "fabs": lambda x, /: abs(self._float(x)),
-            "floor": lambda x, /: self._rounded(x, "floor", math.floor),
-            "ceil": lambda x, /: self._rounded(x, "ceil", math.ceil),
-            "trunc": lambda x, /: self._rounded(x, "trunc", math.trunc),
+            "fabs": lambda x: abs(self._float(x)),
+            **{name: self._rounded(name) for name in ("floor", "ceil", "trunc")},
             **{name: self._exact(name) for name in _EXACT},
             **{name: self._each(name) for name in {*_ONE, *_TWO} if hasattr(math, name)},
         }
-        functions = {name: Double(path, f"math.{name}", double) for name, double in functions.items()}
+        functions = {name: Shim(path, getattr(math, name), call) for name, call in of_math.items()}
         self.math.__dict__.update(functions)
-        self._types = {id(made[name]): kind for name, kind in (("int", int), ("float", float), ("bool", bool))}
         self.operator = _Module(path, "operator", {name: getattr(operator, name) for name in _OPERATORS})
         self._of: dict[int, Any] = {id(math): self.math, id(operator): self.operator}
         self._of |= {id(getattr(builtins, name)): double for name, double in made.items()}
@@ -179,8 +229,8 @@ class Doubles:
     def _best(self, op: str, original: Callable[..., Any], values: tuple[Any, ...], options: dict[str, Any]) -> Any:
         key = options.get("key")
         items = list(values[0]) if len(values) == 1 else list(values)
-        if not items or set(options) - {"key", "default"}:
-            return original(*values, **options)
+        if not items or (len(values) > 1 and "default" in options):
+            return original(*([items] if len(values) == 1 else values), **options)
         keys = [key(item) for item in items] if key is not None else items
         best, best_key = items[0], keys[0]
         for item, item_key in zip(items[1:], keys[1:], strict=True):
@@ -198,105 +248,85 @@ class Doubles:
             return False
         return expr_of(self.path, x).type == expr_of(self.path, y).type
 
-    def _round(self, number: Any, ndigits: Any = None) -> Any:
+    def _round(self, x: Any, digits: Any = None) -> Any:
         """Half to even; with digits Python's own for each item."""
-        x, digits = number, ndigits
-        if type(x) is not StandIn:
-            return self._plain(round, x, digits)
+        if type(x) is not StandIn or (digits is not None and type(digits) is not int):
+            self.path.refuse("it rounds to digits that are not a constant")
         if digits is None:
             return noted(self.path, self.path.graph.rounded("round", x.expr))
-        if type(digits) is not int:
-            return self.path.refuse("it rounds to digits that are not a constant")
         if x.expr.type != "float":
-            return self.path.refuse("it rounds an integer to digits")
+            self.path.refuse("it rounds an integer to digits")
         return noted(self.path, self.path.graph.called(round, (x.expr, expr_of(self.path, digits)), "float"))
 
-    def _int(self, x: Any = 0, /, *base: Any, **options: Any) -> Any:
+    def _int(self, x: Any, *base: Any, **by_name: Any) -> Any:
         """An int of a number."""
-        if type(x) is not StandIn or base or options:
-            return self._plain(int, x, *base, **options)
+        if base or by_name:
+            self.path.refuse("it calls `int` of a value")
         return noted(self.path, self.path.graph.rounded("trunc", x.expr))
 
-    def _float(self, x: Any = 0.0, /) -> Any:
+    def _float(self, x: Any) -> Any:
         """A float of a number; of a float it is the same object, as Python's."""
-        if type(x) is not StandIn:
-            return self._plain(float, x)
         return x if x.expr.type == "float" else noted(self.path, self.path.graph.as_float(x.expr))
 
-    def _bool(self, x: Any = False, /) -> Any:
+    def _bool(self, x: Any) -> Any:
         """The truth of a number."""
-        if type(x) is not StandIn:
-            return self._plain(bool, x)
         return noted(self.path, self.path.graph.truth(x.expr))
 
-    def _sum(self, values: Any, /, start: Any = 0) -> Any:
+    def _sum(self, values: Any, start: Any = 0) -> Any:
         """Of integers; of floats some versions of Python compensate for rounding."""
         items = [start, *values]
+        if not {StandIn, Opaque} & set(map(type, items)):
+            return sum(items[1:], start)
         floats = [item for item in items if is_number(item) and expr_of(self.path, item).type == "float"]
         if floats and sys.version_info >= (3, 12):
-            return self.path.refuse("it calls `sum` of floats")
+            self.path.refuse("it calls `sum` of floats")
         total = items[0]
         for item in items[1:]:
             total = total + item
         return total
 
-    def _divmod(self, x: Any, y: Any, /) -> Any:
+    def _divmod(self, x: Any, y: Any) -> Any:
         """Quotient and remainder."""
         return (x // y, x % y)
 
-    def _pow(self, base: Any, exp: Any, mod: Any = None) -> Any:
+    def _pow(self, x: Any, y: Any, modulo: Any = None) -> Any:
         """A power, as the operator."""
-        return base**exp if mod is None else self._plain(pow, base, exp, mod)
+        if modulo is not None:
+            self.path.refuse("it calls `pow` of a value and a modulus")
+        return x**y
 
-    def _isinstance(self, x: Any, kinds: Any, /) -> bool:
+    def _isinstance(self, x: Any, kinds: Any) -> bool:
         """Of which type a number is, which is known."""
-        if type(x) is Opaque:
-            return bool(self.path.refuse(f"it asks for the type of a value of type {x.kind}"))
+        if type(x) in (Opaque, Shim):
+            what = x.kind if type(x) is Opaque else "function"
+            self.path.refuse(f"it asks for the type of a value of type {what}")
         kind = getattr(builtins, x.expr.type) if type(x) is StandIn else type(x)
         return issubclass(kind, self._kinds(kinds))
 
     def _kinds(self, kinds: Any) -> Any:
         if isinstance(kinds, tuple):
             return tuple(map(self._kinds, kinds))
-        found = self._types.get(id(kinds), kinds)
+        found = kinds.original if type(kinds) is Shim else kinds
         return found if isinstance(found, type) else self.path.refuse("it asks for a type that is not known")
 
-    def _plain(self, original: Callable[..., Any], *values: Any, **options: Any) -> Any:
-        if any(type(value) in (StandIn, Opaque) for value in (*values, *options.values())):
-            return self.path.refuse(f"it calls `{original.__name__}` of a value")
-        return original(*values, **options)
-
-    def _sqrt(self, x: Any, /) -> Any:
-        if type(x) is not StandIn:
-            return self._plain(math.sqrt, x)
+    def _sqrt(self, x: Any) -> Any:
         return noted(self.path, self.path.graph.make("sqrt", (self._float_expr(x),), "float"))
 
-    def _copysign(self, x: Any, y: Any, /) -> Any:
-        if StandIn not in (type(x), type(y)):
-            return self._plain(math.copysign, x, y)
+    def _copysign(self, x: Any, y: Any) -> Any:
         return noted(self.path, self.path.graph.make("copysign", (self._float_expr(x), self._float_expr(y)), "float"))
 
-    def _rounded(self, x: Any, op: str, original: Callable[..., Any]) -> Any:
-        if type(x) is not StandIn:
-            return self._plain(original, x)
-        return noted(self.path, self.path.graph.rounded(op, x.expr))
+    def _rounded(self, op: str) -> Callable[[Any], Any]:
+        return lambda x: noted(self.path, self.path.graph.rounded(op, x.expr))
 
     def _exact(self, name: str) -> Callable[[Any], Any]:
-        def double(x: Any, /) -> Any:
-            if type(x) is not StandIn:
-                return self._plain(getattr(math, name), x)
-            return noted(self.path, self.path.graph.make(name, (self._float_expr(x),), "bool"))
-
-        return double
+        return lambda x: noted(self.path, self.path.graph.make(name, (self._float_expr(x),), "bool"))
 
     def _each(self, name: str) -> Callable[..., Any]:
         original, most = getattr(math, name), 2 if name in _TWO else 1
 
         def double(*values: Any) -> Any:
-            if not any(type(value) is StandIn for value in values):
-                return self._plain(original, *values)
             if not all(map(is_number, values)) or len(values) > most:
-                return self.path.refuse(f"it calls `math.{name}` in a way that is not known")
+                self.path.refuse(f"it calls `math.{name}` in a way that is not known")
             args = tuple(self.path.graph.as_int(expr_of(self.path, value)) for value in values)
             return noted(self.path, self.path.graph.called(original, args, "float"))
 

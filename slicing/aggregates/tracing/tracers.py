@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NoReturn
 
-from slicing.aggregates.tracing.expressions import COMPARISONS, Expr, Untraceable
+from slicing.aggregates.tracing.expressions import COMPARISONS, Expr
 from slicing.aggregates.tracing.paths import Path
 
 _BINARY = ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "and", "or", "xor", "lshift", "rshift")
@@ -27,6 +27,7 @@ _REFUSED = {
     "__floor__": "it rounds a value in a way that is not known",
     "__ceil__": "it rounds a value in a way that is not known",
     "__matmul__": "it multiplies matrices",
+    "__rmatmul__": "it multiplies matrices",
 }
 
 
@@ -46,7 +47,7 @@ class StandIn:
         return self.path.decide(condition)
 
     def __getattr__(self, name: str) -> NoReturn:
-        raise self.path.refuse(f"it uses the attribute `{name}` of a value")
+        self.path.refuse(f"it uses the attribute `{name}` of a value")
 
     def __format__(self, _: str) -> str:
         self.path.formatted = True
@@ -75,15 +76,34 @@ def _operator(op: str, swapped: bool) -> Callable[[StandIn, Any], Any]:
         if op in ("eq", "ne") and other is None:
             return op == "ne"
         if not is_number(other):
-            return self.path.refuse(f"it calculates with a {type(other).__name__}")
+            self.path.refuse(f"it calculates with a {type(other).__name__}")
         pair = (expr_of(self.path, other), self.expr) if swapped else (self.expr, expr_of(self.path, other))
         return noted(self.path, self.path.graph.binary(op, *pair))
 
     return operate
 
 
-def _refusing(why: str) -> Callable[..., Any]:
+def _refusing(why: str) -> Callable[..., NoReturn]:
     return lambda self, *_: self.path.refuse(why)
+
+
+_SPECIAL = {
+    *_REFUSED,
+    *(f"__{op}__" for op in (*_BINARY, *(f"r{op}" for op in _BINARY), *COMPARISONS)),
+    *(f"__{op}__" for op in ("neg", "pos", "abs", "invert", "bool", "divmod", "rdivmod", "reversed", "next", "bytes")),
+    *(f"__{op}__" for op in ("delitem", "exit", "format", "str", "repr", "instancecheck", "subclasscheck")),
+}
+"""The methods by which Python itself, and the functions built into it, use an object."""
+
+
+def refuse_rest(kind: type, why: Callable[[Any], str]) -> None:
+    """Have all uses of a kind of objects end the trial but those that it has methods for."""
+
+    def refused(self: Any, *_: Any) -> Any:
+        return self.path.refuse(why(self))
+
+    for name in _SPECIAL - set(vars(kind)):
+        setattr(kind, name, refused)
 
 
 for _op in _BINARY:
@@ -93,6 +113,7 @@ for _op in COMPARISONS:
     setattr(StandIn, f"__{_op}__", _operator(_op, swapped=False))
 for _name, _why in _REFUSED.items():
     setattr(StandIn, _name, _refusing(_why))
+refuse_rest(StandIn, lambda _: "it uses a value in a way that is not known")
 
 
 class Opaque:
@@ -104,38 +125,10 @@ class Opaque:
         self.path, self.kind = path, kind
 
     def __getattr__(self, name: str) -> NoReturn:
-        raise self.path.refuse(f"it uses a value of type {self.kind}")
-
-    def __bool__(self) -> bool:
-        raise self.path.refuse(f"it uses a value of type {self.kind}")
-
-    def __format__(self, _: str) -> str:
-        raise self.path.refuse(f"it uses a value of type {self.kind}")
-
-    __str__ = __repr__ = lambda self: self.__format__("")
+        self.path.refuse(f"it uses a value of type {self.kind}")
 
 
-def _opaque(self: Opaque, *_: Any) -> Any:
-    return self.path.refuse(f"it uses a value of type {self.kind}")
-
-
-for _name in (
-    "hash",
-    "iter",
-    "len",
-    "getitem",
-    "contains",
-    "call",
-    "neg",
-    "pos",
-    "abs",
-    "invert",
-    "index",
-    *COMPARISONS,
-):
-    setattr(Opaque, f"__{_name}__", _opaque)
-for _name in (*_BINARY, *(f"r{op}" for op in _BINARY), "int", "float", "round"):
-    setattr(Opaque, f"__{_name}__", _opaque)
+refuse_rest(Opaque, lambda self: f"it uses a value of type {self.kind}")
 
 
 def is_number(value: Any) -> bool:
@@ -147,7 +140,7 @@ def expr_of(path: Path, value: Any) -> Expr:
     """The expression of a stand-in or a constant."""
     if type(value) is StandIn:
         if value.path is not path:
-            raise Untraceable("it keeps values from one call to the next")
+            path.refuse("it keeps values from one call to the next")
         return value.expr
     return path.graph.constant(value)
 

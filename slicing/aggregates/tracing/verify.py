@@ -16,18 +16,24 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from slicing.aggregates.arrays import Partials
+from slicing.aggregates.arrays import Partials, as_tuple, object_array
 from slicing.aggregates.fields import INTEGERS, arrow_type
 from slicing.aggregates.kernel import Kernel
 from slicing.aggregates.laws import Counterexample
+from slicing.aggregates.tracing.exact import Calculation
+from slicing.aggregates.tracing.expressions import walk
 from slicing.aggregates.tracing.formulas import TYPES
-from slicing.aggregates.tracing.kernel import TracedKernel
+from slicing.aggregates.tracing.kernel import TracedKernel, _value_inputs
 from slicing.errors import RowFailure
 
 RECORDS = 160
 _BITS = {"tinyint": 8, "smallint": 16, "int": 32, "bigint": 64}
 _FLOATS = (0.0, -0.0, 1.0, -1.5, 0.1, 1e16, -1e300, 5e-324, math.inf, -math.inf, math.nan)
 _TOLERANCE = 1e-9
+_CALM = 2**40
+_EXACT_FLOAT = 2**53
+_END = 1e300
+"""From here on a sum of a few floats may be infinite in one order and not in another."""
 
 
 def verify(kernel: Kernel, kinds: Sequence[str], samples: Callable[[str], Sequence[Any]]) -> None:
@@ -38,17 +44,15 @@ def verify(kernel: Kernel, kinds: Sequence[str], samples: Callable[[str], Sequen
     if not isinstance(kernel, TracedKernel):
         return
     kernel.traced_agg([TYPES.get(kind, kind) for kind in kinds])
-    found = ""
-    comparison = _Comparison(kernel, kinds, samples)
+    comparison, found = _Comparison(kernel, kinds, samples), ""
     with suppress(Exception):  # of a user's function, which then fails in the query too
-        if not comparison.is_steady():
-            kernel.distrust("its functions do not return the same twice for the same values")
-            return
         found = comparison.found()
-    if found:
-        _report(kernel, found)
-    elif not comparison.is_plain():
+    if kernel.by_rows.keys() - {"lower"} and not comparison.is_plain:
         kernel.distrust("its functions return other numbers than Python's own")
+    elif found and not comparison.is_steady():
+        kernel.distrust("its functions do not return the same twice for the same values")
+    elif found:
+        _report(kernel, found)
 
 
 def verify_law(kernel: TracedKernel, found: Counterexample | None) -> None:
@@ -63,125 +67,150 @@ def _report(kernel: TracedKernel, found: str) -> None:
 
 
 class _Comparison:
+    """One of a kernel and its rows. `is_plain` says whether rows gave Python's own numbers so far."""
+
     def __init__(self, kernel: TracedKernel, kinds: Sequence[str], samples: Callable[[str], Sequence[Any]]):
         self.kernel, self.kinds, self.samples = kernel, kinds, samples
         self.choice = random.Random(0)
-        columns = [self._values(kind) for kind in kinds]
-        self.records = list(zip(*columns, strict=True)) if columns else [()] * RECORDS
-        self.good = self._good(kernel.rows, self.records)
+        self.is_plain = True
 
     def is_steady(self) -> bool:
-        """Whether `agg` by rows is the same twice; if not, the difference says nothing about tracing."""
-        first, second = (_outcome(lambda: self._fold(self.kernel.rows, self.good, _runs(self.good, 3))) for _ in "ab")
-        return self._equal(first, second)
-
-    def is_plain(self) -> bool:
-        """Whether functions that run by rows return Python's own numbers, as far as samples tell."""
-        kernel, rows = self.kernel, self.kernel.rows
-        if not kernel.by_rows.keys() - {"lower"}:
-            return True
-        try:
-            made = rows.fold(self._arrays(rows, self.good), np.array(_runs(self.good, 3)), len(self.good))[0]
-            others = np.roll(made, 1)
-            both = rows.combine([made], [others])[0] if kernel.aggregate.combine else made
-            less = rows.invert([both], [made])[0] if kernel.aggregate.invert else made
-        except Exception:
-            return True  # it raises; that says nothing about what it is meant for
-        return all(map(kernel.cells.is_plain, (*made.tolist(), *both.tolist(), *less.tolist())))
+        """Whether `agg` by rows gives the same twice; if not, a difference is no fault of tracing."""
+        columns = [self._values(kind) for kind in self.kinds]
+        good, _ = self._good(list(zip(*columns, strict=True)) if columns else [()] * RECORDS, None)
+        first, second = (
+            _outcome(lambda: self._fold(self.kernel.rows, good, range(0, len(good), 2), None)) for _ in "ab"
+        )
+            _outcome(lambda: self._fold(self.kernel.rows, good, range(0, len(good), 2), None)) for _ in "ab"
+        )
+        return _equal(first, second)
 
     def found(self) -> str:
-        """The first difference, empty if there is none."""
-        kernel, rows = self.kernel, self.kernel.rows
-        forgiven = self._forgiven()
-        for some in (self.records, self.good):
-            for step in (1, 3):
-                pair = [
-                    _outcome(lambda k=k, s=some, n=step: self._fold(k, s, _runs(s, n)))  # type: ignore[misc]
-                    for k in (rows, kernel)
-                ]
-                if not self._equal(pair[0], pair[1], forgiven):
-                    return f"`agg` of `{kernel.label}` is not the same by columns as by rows"
-        onto = _outcome(lambda: self._fold(rows, self.good, _runs(self.good, 2)))
-        if not (onto[0] and self.good):
-            return ""
-        # Once more, on the partials of the first round: on `init()` alone much is the same that is not later.
-        again = self.good[: len(onto[1])]
-        pair = [_outcome(lambda k=k: self._fold(k, again, _runs(again, 1), onto[1])) for k in (rows, kernel)]  # type: ignore[misc]
-        if not self._equal(pair[0], pair[1], forgiven):
-            return f"`agg` of `{kernel.label}` is not the same by columns as by rows"
-        return self._of_partials(onto[1])
+        """The first difference, empty if there is none.
 
-    def _forgiven(self) -> frozenset[int]:
-        """The fields that floats are added in, which come to other sums in another order."""
-        kernel = self.kernel
-        agg = kernel.traced_agg([TYPES.get(kind, kind) for kind in self.kinds])
-        if agg is None or agg.steps is None:
-            return frozenset()
-        pairs = enumerate(zip(agg.steps, kernel.signature.types, strict=True))
-        return frozenset(at for at, (step, type_) in pairs if step.op == "add" and type_ == "float")
-
-    def _good(self, rows: Kernel, records: list[Any]) -> list[Any]:
-        """The records that `agg` takes, by rows."""
-        left = list(records)
-        while left:
-            made, found = _outcome(lambda: self._fold(rows, left, list(range(len(left)))))
-            if made:
+        Records are folded in two rounds, the second one onto what rows made in the first; of so many groups that they
+        are columns. Records and partials that `agg` raises for are left out then, or nothing more would be compared.
+        """
+        columns = [self._values(kind) for kind in self.kinds]
+        records = list(zip(*columns, strict=True)) if columns else [()] * RECORDS
+        partials: list[Any] | None = None
+        for _ in range(2):
+            good, begun = self._good(records, partials)
+            rounds = [(records, partials)] if len(good) == len(records) else [(records, partials), (good, begun)]
+            if not all(self._folds_agree(*each) for each in rounds):
+                return f"`agg` of `{self.kernel.label}` is not the same by columns as by rows"
+            if not good:
                 break
-            del left[found[2]]
-        return left
+            onto = None if begun is None else self._held(self.kernel.rows, begun)
+            made = self._fold(self.kernel.rows, good, range(len(good)), onto)
+            records, partials = good, made[1:] + made[:1]
+        return self._of_partials(partials) if partials else ""
+
+    def _folds_agree(self, records: list[Any], partials: list[Any] | None) -> bool:
+        """Of groups of one record, and of two."""
+        kernels = (self.kernel.rows, self.kernel)
+        held = [None if partials is None else self._held(kernel, partials) for kernel in kernels]
+        for size in (1, 2):
+            starts = range(0, len(records), size)
+            begun = [None if each is None else [column[: len(starts)] for column in each] for each in held]
+            rows, traced = (
+                _outcome(lambda k=k, s=starts, b=b: self._fold(k, records, s, b))  # type: ignore[misc]
+                for k, b in zip(kernels, begun, strict=True)
+            )
+            if not _equal(rows, traced) and not _equal(rows, traced, self._slack(records, starts, begun[1])):
+                return False
+        return True
+
+    def _good(self, records: list[Any], partials: list[Any] | None) -> tuple[list[Any], list[Any] | None]:
+        """The records that `agg` takes, by rows, and the partials that it takes them with."""
+        good: list[int] = []
+        first = 0
+        while first < len(records):
+            begun = None if partials is None else self._held(self.kernel.rows, partials[first:])
+            made, found = _outcome(
+                lambda at=first, b=begun: self._fold(self.kernel.rows, records[at:], range(len(records) - at), b)  # type: ignore[misc]
+            )
+            until = len(records) if made else first + found[2]
+            good += range(first, until)
+            first = until + 1
+        return [records[at] for at in good], None if partials is None else [partials[at] for at in good]
+
+    def _slack(self, records: list[Any], starts: range, onto: Partials | None) -> list[tuple[float, ...]]:
+        """For each group and field how large a number is added at most, where floats are added; 0 elsewhere.
+
+        In another order sums may differ by a small part of that, and by everything where it is near the end of floats.
+        """
+        agg, fields = self.kernel.traced_agg([TYPES.get(kind, kind) for kind in self.kinds]), []
+        begun = self.kernel.spread(len(starts)) if onto is None else onto
+        values, _ = self.kernel.values(self._arrays(records))
+        with np.errstate(all="ignore"):
+            calculation = Calculation(_value_inputs(values, self.kernel.aggregate.nulls))
+            for at, type_ in enumerate(self.kernel.signature.types):
+                step = agg.steps[at] if agg is not None and agg.steps is not None else None
+                if step is None or step.added is None or (step.op, type_) != ("add", "float"):
+                    fields.append(np.zeros(len(starts)))
+                    continue
+                sizes = sum(_size(calculation.of(part).array) for part in walk([step.added]) if part.type == "float")
+                each = np.broadcast_to(sizes, (len(records),))
+                fields.append(np.add.reduceat(each, starts) + _size(begun[at]))
+        return list(zip(*(field.tolist() for field in fields), strict=True))
 
     def _of_partials(self, partials: list[Any]) -> str:
-        kernel, rows = self.kernel, self.kernel.rows
-        others = partials[1:] + partials[:1]
-        for name in ("combine", "invert", "lower"):
-            if kernel.formulas[name] is None:
-                continue
-            pair = [
-                _outcome(lambda k=k, n=name: self._called(k, n, partials, others))  # type: ignore[misc]
-                for k in (rows, kernel)
-            ]
-            if not self._equal(pair[0], pair[1]):
-                return f"`{name}` of `{kernel.label}` is not the same by columns as by rows"
+        calm = [partial for partial in partials if all(map(_is_calm, as_tuple(partial)))]
+        kernels = (self.kernel.rows, self.kernel)
+        for some, names in (
+            (partials, ("combine", "reduce", "invert", "lower")),
+            (calm, ("reduce",)),  # an edge among them keeps all runs from being joined by ufunc
+        ):
+            held = [self._held(kernel, some) for kernel in kernels]
+            for name in names if some else ():
+                function = "combine" if name == "reduce" else name
+                if self.kernel.formulas[function] is None:
+                    continue
+                rows, traced = (
+                    _outcome(lambda k=k, n=name, h=h: self._called(k, n, h))  # type: ignore[misc]
+                    for k, h in zip(kernels, held, strict=True)
+                )
+                if not _equal(rows, traced):
+                    return f"`{function}` of `{self.kernel.label}` is not the same by columns as by rows"
         return ""
 
-    def _called(self, kernel: Kernel, name: str, a: list[Any], b: list[Any]) -> list[Any]:
-        held = [self._held(kernel, items) for items in (a, b)]
+    def _called(self, kernel: Kernel, name: str, partials: Partials) -> list[Any]:
+        """What a function makes of each partial and the next one."""
         if name == "lower":
-            columns = [array.to_pylist() for array in kernel.results_to_arrow(held[0], None)]
+            columns = [array.to_pylist() for array in kernel.results_to_arrow(partials, None)]
             return list(zip(*columns, strict=True))
+        if name == "reduce":  # in pairs, which leave no choice of order
+            return self._objects(kernel, kernel.reduce(partials, np.arange(0, len(partials[0]), 2)))
         call = kernel.combine if name == "combine" else kernel.invert
-        return self._objects(kernel, call(*held))
+        return self._objects(kernel, call(partials, [np.roll(column, -1) for column in partials]))
 
-    def _fold(self, kernel: Kernel, records: list[Any], starts: list[int], onto: list[Any] | None = None) -> list[Any]:
-        begun = None if onto is None else self._held(kernel, onto)
-        made = kernel.fold(self._arrays(kernel, records), np.array(starts, dtype=np.int64), len(records), begun)
-        return self._objects(kernel, made)
+    def _fold(self, kernel: Kernel, records: list[Any], starts: range, onto: Partials | None) -> list[Any]:
+        values, _ = kernel.values(self._arrays(records))
+        return self._objects(kernel, kernel.fold(values, np.array(starts, dtype=np.int64), len(records), onto))
 
-    def _arrays(self, kernel: Kernel, records: list[Any]) -> list[Any]:
-        arrays = (
-            [
-                pa.array(column, arrow_type(kind))
-                for column, kind in zip(zip(*records, strict=True), self.kinds, strict=True)
-            ]
-            if records and self.kinds
-            else [pa.array([], arrow_type(kind)) for kind in self.kinds]
-        )
-        return kernel.values(arrays)[0]
+    def _arrays(self, records: list[Any]) -> list[pa.Array]:
+        columns = zip(*records, strict=True) if records else ([] for _ in self.kinds)
+        return [pa.array(column, arrow_type(kind)) for column, kind in zip(columns, self.kinds, strict=True)]
 
     def _objects(self, kernel: Kernel, partials: Partials) -> list[Any]:
-        cells = self.kernel.cells
-        return cells.objects(partials if kernel is self.kernel else cells.columns(partials[0].tolist()))
+        if kernel is self.kernel:
+            return self.kernel.cells.objects(partials)
+        items = partials[0].tolist()
+        self.is_plain = self.is_plain and all(map(self.kernel.cells.is_plain, items))
+        return [self._as_stored(item) for item in items] if "float" in self.kernel.signature.types else items
+
+    def _as_stored(self, item: Any) -> Any:
+        """A partial with floats for integers, as its fields have them."""
+        types = self.kernel.signature.types
+        parts = tuple(
+            float(part) if type_ == "float" and type(part) is int and abs(part) <= _EXACT_FLOAT else part
+            for part, type_ in zip(as_tuple(item), types, strict=False)
+        )
+        return item if len(as_tuple(item)) != len(types) else parts if isinstance(item, tuple) else parts[0]
 
     def _held(self, kernel: Kernel, items: list[Any]) -> Partials:
-        columns = self.kernel.cells.columns(items)
-        return columns if kernel is self.kernel else self.kernel._objects(columns)
-
-    def _equal(self, rows: tuple[bool, Any], traced: tuple[bool, Any], forgiven: frozenset[int] = frozenset()) -> bool:
-        if rows[0] != traced[0] or not rows[0]:
-            return rows == traced
-        return len(rows[1]) == len(traced[1]) and all(
-            _same(x, y, forgiven) for x, y in zip(rows[1], traced[1], strict=True)
-        )
+        return self.kernel.cells.columns(items) if kernel is self.kernel else [object_array(items, (len(items),))]
 
     def _values(self, kind: str) -> list[Any]:
         choice, nulls = self.choice, self.kernel.aggregate.nulls
@@ -208,23 +237,38 @@ def _outcome(function: Callable[[], list[Any]]) -> tuple[bool, Any]:
         return False, (failure.rule, failure.cause, failure.index)
 
 
-def _runs(records: Sequence[Any], step: int) -> list[int]:
-    """Where groups of so many records begin; there are enough of them for columns."""
-    return list(range(0, len(records), step))
-
-
-def _same(x: Any, y: Any, forgiven: frozenset[int], at: int = 0) -> bool:
-    """Whether partials are the same; floats of fields `forgiven` may be sums of the same numbers in another order."""
-    if isinstance(x, tuple) and isinstance(y, tuple):
-        return len(x) == len(y) and all(_same(i, j, forgiven, n) for n, (i, j) in enumerate(zip(x, y, strict=True)))
-    if type(x) is not type(y):
+def _equal(rows: tuple[bool, Any], traced: tuple[bool, Any], slack: Sequence[tuple[float, ...]] | None = None) -> bool:
+    """Whether both made the same or failed alike; by `slack` of each field, floats may be that far apart."""
+    if rows[0] != traced[0] or not rows[0]:
+        return rows == traced
+    if len(rows[1]) != len(traced[1]):
         return False
-    if not isinstance(x, float):
-        return bool(x == y)
-    if math.isnan(x) and math.isnan(y):
-        return True
-    if at not in forgiven:
-        return bool(x.hex() == y.hex())
-    if not (math.isfinite(x) and math.isfinite(y) and abs(x) < 1e15):
-        return True  # sums of what is very large come to anything in another order
-    return math.isclose(x, y, rel_tol=_TOLERANCE, abs_tol=1e3 * _TOLERANCE)
+    if slack is None:
+        return all(map(_same, rows[1], traced[1]))
+    return all(
+        len(x) == len(y) and all(map(_near, x, y, some))
+        for x, y, some in zip(map(as_tuple, rows[1]), map(as_tuple, traced[1]), slack, strict=True)
+    )
+
+
+def _same(x: Any, y: Any) -> bool:
+    if isinstance(x, tuple) and isinstance(y, tuple):
+        return len(x) == len(y) and all(map(_same, x, y))
+    if type(x) is bool and type(y) is int:
+        return x == y  # as integers have it
+    return type(x) is type(y) and (x.hex() == y.hex() if isinstance(x, float) else bool(x == y))
+
+
+def _near(x: Any, y: Any, slack: float) -> bool:
+    if _same(x, y) or not (isinstance(x, float) and isinstance(y, float)):
+        return _same(x, y)
+    return slack > _END or (math.isfinite(x) and math.isfinite(y) and abs(x - y) <= _TOLERANCE * slack)
+
+
+def _is_calm(part: Any) -> bool:
+    return type(part) is bool or 0 < abs(part) < _CALM or (type(part) is int and part == 0)
+
+
+def _size(array: Any) -> Any:
+    """How large numbers are, what is not finite being no number."""
+    return np.where(np.isfinite(array), np.abs(array), 0.0)

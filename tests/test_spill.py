@@ -1,15 +1,10 @@
-"""Functions that take tracing at its weak points: what they catch, what they return, what they are given."""
+"""Partials that are no numbers of their fields: what a process holds of them, and which kernel a worker has."""
 
-import builtins
-import inspect
 import itertools
-import math
 import pickle
 import random
 import struct
 import warnings
-from contextlib import suppress
-from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -21,9 +16,6 @@ from slicing.aggregates import kernels
 from slicing.aggregates.dry_run import trial
 from slicing.aggregates.rows import RowsKernel
 from slicing.aggregates.spill import FIRST, MOST, SPILL, spilling
-from slicing.aggregates.tracing.expressions import Graph, Untraceable
-from slicing.aggregates.tracing.paths import Path
-from slicing.aggregates.tracing.shims import Double, Doubles
 from slicing.assembly.choice import choose
 from slicing.content.block import Shape, encode_keys
 from slicing.content.folding import from_records
@@ -33,221 +25,7 @@ from slicing.state import bucket_cache
 from slicing.state.store import MemoryStore
 from slicing.triggers.emission import on_update
 from tests.oracle import FINGERPRINT, hopping, moment, results, shape_of
-from tests.tracing import assert_same, both, folded, objects, outcome
-
-VALUES = {"bigint": list(range(-100, 100)), "double": [1.37 * at - 40 for at in range(200)]}
-STARTS = [*range(0, 200, 2)]
-
-
-def rounds(acc, v):
-    try:
-        return acc + round(v, ndigits=-2)
-    except TypeError:
-        return acc + v
-
-
-def squares(acc, v):
-    try:
-        return acc + pow(base=v, exp=2)
-    except Exception:
-        return acc
-
-
-def from_bytes(acc, v):
-    try:
-        return acc + int.from_bytes(b"ab", "big") + v
-    except Exception:
-        return acc - 1
-
-
-def floors(acc, v):
-    try:
-        return acc + math.floor(x=v)
-    except TypeError:
-        return acc - v
-
-
-def swallows(acc, v):
-    try:
-        return acc + float(v.hex())
-    except:  # noqa: E722
-        return acc + 1
-
-
-def returns_at_last(acc, v):
-    try:
-        round(v, ndigits=1).nothing()
-    finally:
-        return acc + v  # noqa: B012
-
-
-def matches(acc, v):
-    match v:
-        case float():
-            return acc + v
-        case _:
-            return acc + 1
-
-
-def with_start(acc, v):
-    return acc + sum((v for _ in range(3)), start=1)
-
-
-def by_key(acc, v):
-    return acc + min(v, 3, key=lambda x: -x)
-
-
-def of_text(acc, v):
-    return acc + len(f"{v}")
-
-
-def remainder(acc, v):
-    return acc + divmod(v, 7)[1]
-
-
-def walrus(acc, v):
-    return acc + n if (n := abs(v)) > 10 else acc
-
-
-def chained(acc, v):
-    return acc + v if -20 < v < 20 else acc
-
-
-def based(acc, v):
-    try:
-        return acc + int(v, base=10)
-    except TypeError:
-        return acc + 2
-
-
-def too_many(acc, v):
-    try:
-        return acc + round(v, None, None)
-    except TypeError:
-        return acc + 3
-
-
-def inside(acc, v):
-    def helper(x):
-        try:
-            return round(number=x, digits=2)
-        except Exception:
-            return 0
-
-    return acc + helper(v)
-
-
-FUNCTIONS = [
-    rounds,
-    squares,
-    from_bytes,
-    floors,
-    swallows,
-    returns_at_last,
-    matches,
-    with_start,
-    by_key,
-    of_text,
-    remainder,
-    walrus,
-    chained,
-    based,
-    too_many,
-    inside,
-]
-
-
-@pytest.mark.filterwarnings("ignore::SyntaxWarning")
-@pytest.mark.parametrize("kind", ["bigint", "double"])
-@pytest.mark.parametrize("function", FUNCTIONS, ids=lambda function: function.__name__)
-def test_what_a_function_catches_is_what_it_catches_by_rows(function, kind):
-    init = 0 if kind == "bigint" else 0.0
-    rows, traced = both(Aggregate(lambda: init, function, lambda a, b: a + b, laws=False))
-    pair = [outcome(folded, kernel, [VALUES[kind]], [kind], STARTS) for kernel in (rows, traced)]
-    sums = [0] if traced.traced_agg(["int" if kind == "bigint" else "float"]) else []
-    assert_same(pair[0], pair[1], function.__name__, sums if kind == "double" else ())
-
-
-@pytest.mark.parametrize("name", ["min", "max", "round", "int", "float", "bool", "sum", "divmod", "pow", "isinstance"])
-def test_doubles_take_the_keywords_of_what_they_stand_for(name):
-    """Or end the trial: no keyword that Python's own takes gives an exception that a function could catch."""
-    try:
-        known = inspect.signature(getattr(builtins, name)).parameters.values()
-    except ValueError:  # int, min and max do not say
-        known = ()
-    keywords = [each.name for each in known if each.kind in (each.POSITIONAL_OR_KEYWORD, each.KEYWORD_ONLY)]
-    keywords += {"int": ["base"], "min": ["key", "default"], "max": ["key", "default"]}.get(name, [])
-    for some in itertools.chain.from_iterable(itertools.combinations(keywords, n) for n in range(len(keywords) + 1)):
-        path = Path(Graph(), [])
-        double = Doubles(path).builtins[name]
-        with suppress(Untraceable):
-            try:
-                double(**dict.fromkeys(some, 2))
-            except TypeError as error:
-                with pytest.raises(type(error)):
-                    getattr(builtins, name)(**dict.fromkeys(some, 2))
-
-
-def test_every_double_is_guarded():
-    doubles = Doubles(Path(Graph(), []))
-    plain = [name for name, double in vars(doubles.math).items() if callable(double) and type(double) is not Double]
-    assert plain == []
-
-
-GUARDS = {
-    "raise": "if b > 1000:\n        raise ValueError('too much')",
-    "assert": "assert b <= 1000",
-    "division": "1 / (b - 1001)",
-    "both": "if a + b > 1000:\n        raise ValueError('too much')",
-}
-
-
-@pytest.mark.parametrize("guard", GUARDS.values(), ids=GUARDS)
-def test_a_guard_of_combine_raises_wherever_partials_are_joined(guard):
-    names = {}
-    exec(f"def combine(a, b):\n    {guard}\n    return a + b", names)  # each guard is code of its own
-    aggregate = Aggregate(lambda: 0, lambda acc, v: acc + v, names["combine"], lambda a, b: a - b, laws=False)
-    rows, traced = both(aggregate)
-    assert traced.combine_ufuncs is None
-    values = [[1] * 60 + [1001] + [1] * 60]
-    pair = []
-    for kernel in (rows, traced):
-        made = kernel.fold(kernel.values([pa.array(values[0])])[0], np.arange(121), 121)
-        pair.append(outcome(lambda k=kernel, m=made: objects(k, k.reduce(m, np.array([0, 40])))))
-    assert pair[0] == pair[1]
-    assert pair[0][0] == "failed"
-
-
-def agg_keyword(acc, v, *, by=1):
-    return acc + v * by
-
-
-def test_changes_of_what_a_function_sees_are_seen():
-    scale = partial(agg_keyword, by=3)
-    names = {}
-    exec("def shadowed(acc, v):\n    return acc + abs(v)", names)
-
-    def shadow():
-        names["abs"] = lambda v: v * 10
-
-    def keyword_default():
-        agg_keyword.__kwdefaults__["by"] = 7
-
-    for agg, change in [
-        (agg_keyword, keyword_default),
-        (scale, lambda: scale.keywords.update(by=5)),
-        (names["shadowed"], shadow),
-    ]:
-        rows, traced = both(Aggregate(lambda: 0, agg, lambda a, b: a + b, laws=False))
-        values = [list(range(-100, 100))]
-        assert folded(traced, values, ["bigint"], STARTS) == folded(rows, values, ["bigint"], STARTS)
-        before = folded(traced, values, ["bigint"], STARTS)
-        change()
-        wanted = folded(rows, values, ["bigint"], STARTS)
-        assert wanted != before
-        assert folded(traced, values, ["bigint"], STARTS) == wanted
-    agg_keyword.__kwdefaults__["by"] = 1
-
+from tests.tracing import both, objects, outcome
 
 ODD = {
     "numpy's floats": (lambda: (0, 0.0), lambda acc, v: (acc[0] + 1, acc[1] + np.log(v))),
