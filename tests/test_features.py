@@ -175,7 +175,6 @@ def test_numbers_that_leave_int64_on_the_way_but_not_in_a_window():
 @pytest.mark.parametrize("buckets", [1, 3])
 def test_stages_bring_every_row_of_the_spine_back_with_its_results(buckets, monkeypatch):
     """Without Spark: what both first stages ship, in any parts, is answered bucket by bucket; results share fields."""
-    monkeypatch.setattr(preaggregate, "_partition", lambda: 0)
     monkeypatch.setattr(preaggregate, "CHUNK_ROWS", 70)
     records, asked, _ = world(6)
     windows = lookbacks(None, {"short": timedelta(microseconds=20), "long": timedelta(microseconds=10**6)}, False)

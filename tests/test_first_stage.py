@@ -4,8 +4,6 @@ The streams have more input partitions and buckets than keys, and input partitio
 Spark's own `groupBy(keys, window)`, in the same micro-batch.
 """
 
-from types import SimpleNamespace
-
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -34,12 +32,10 @@ def batch(*records):
     return pa.RecordBatch.from_arrays(columns, ["time", "k", "v"])
 
 
-def sent(monkeypatch, partition, *batches, stage=None):
+def sent(partition, *batches, stage=None):
     """The rows that an input partition sends."""
-    context = SimpleNamespace(get=lambda: SimpleNamespace(partitionId=lambda: partition))
-    monkeypatch.setattr(preaggregate, "TaskContext", context)
     stage = stage or PreAggregate(SHAPE, ((0,),), LABELS)
-    rows = [row for out in stage(batches) for row in out.to_pylist()]
+    rows = [row for out in stage(batches, partition) for row in out.to_pylist()]
     assert all(row["partition"] == partition for row in rows)
     assert [row["part"] for row in rows] == list(range(len(rows)))
     return rows
@@ -50,10 +46,10 @@ def blocks(rows):
 
 
 @pytest.mark.parametrize("stage", [None, Ship(SHAPE, LABELS)], ids=["partials", "records"])
-def test_the_first_input_partition_has_a_row_for_every_bucket_and_others_for_theirs(monkeypatch, stage):
+def test_the_first_input_partition_has_a_row_for_every_bucket_and_others_for_theirs(stage):
     some = batch((5, 1, 1), (7, 2, 2))
     for records in ([], [some]):
-        first, other = (sent(monkeypatch, partition, *records, stage=stage) for partition in (0, 3))
+        first, other = (sent(partition, *records, stage=stage) for partition in (0, 3))
         assert {row["bucket"] for row in first} == set(LABELS)
         assert {row["bucket"] for row in other} == set(blocks(other)) == set(blocks(first))
         assert len(blocks(first)) == len(blocks(other)) == 2 * len(records)
@@ -66,7 +62,7 @@ def test_what_is_shipped_early_is_shipped_once(monkeypatch, beside):
     monkeypatch.setattr(preaggregate, "CHUNK_ROWS", 4)
     batches = [batch(*((1000 * i + j, j, 1) for j in range(4))) for i in range(3)]
     for partition in (0, 1):
-        rows = sent(monkeypatch, partition, *batches, stage=PreAggregate(SHAPE, ((0,),), LABELS, beside))
+        rows = sent(partition, *batches, stage=PreAggregate(SHAPE, ((0,),), LABELS, beside))
         blocks = [decode(SHAPE, row["block"]) for row in rows if row["block"] is not None]
         assert sum(int(block.records.sum()) for block in blocks) == 12
         assert {row["bucket"] for row in rows} == set(LABELS) or partition
@@ -76,10 +72,10 @@ def test_the_keys_of_all_buckets_are_held_once(monkeypatch):
     """As often as there are buckets they would be more than is held."""
     batches = [batch(*((1000 * j, 100 * i + j, 1) for j in range(100))) for i in range(3)]
     monkeypatch.setattr(preaggregate, "CHUNK_ROWS", 1000)
-    plain = sent(monkeypatch, 1, *batches)
+    plain = sent(1, *batches)
     monkeypatch.setattr(preaggregate, "_chunks", lambda batches: map(pa.Table.from_batches, zip(batches, strict=True)))
     monkeypatch.setattr(preaggregate, "CHUNK_BYTES", 24_000)
-    rows = sent(monkeypatch, 1, *batches)
+    rows = sent(1, *batches)
     assert len(rows) == len(LABELS)
     assert sorted(row["bucket"] for row in rows) == sorted(row["bucket"] for row in plain)
     for one, other in zip(*(sorted(some, key=lambda row: row["bucket"]) for some in (rows, plain)), strict=True):
@@ -90,14 +86,14 @@ def test_the_keys_of_all_buckets_are_held_once(monkeypatch):
 
 
 @pytest.mark.parametrize("stage", [None, Ship(SHAPE, LABELS)], ids=["partials", "records"])
-def test_refused_records_are_counted_by_any_input_partition_also_without_others(monkeypatch, stage):
+def test_refused_records_are_counted_by_any_input_partition_also_without_others(stage):
     refused, some = batch((None, 1, 1), (None, 2, 1)), batch((5, 1, 1))
     for partition in (0, 1):
         for batches in ([refused], [refused, some], [some, refused]):
-            rows = sent(monkeypatch, partition, *batches, stage=stage)
+            rows = sent(partition, *batches, stage=stage)
             assert sum(row["no_time"] for row in rows) == 2
             assert sum(row["no_window"] for row in rows) == 0
-    assert sent(monkeypatch, 1) == []
+    assert sent(1) == []
 
 
 # --- on Spark ---------------------------------------------------------------------------------------------------------

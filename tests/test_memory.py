@@ -10,7 +10,6 @@ import subprocess
 import sys
 from itertools import pairwise
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pyarrow as pa
@@ -259,7 +258,6 @@ def test_long_partials_are_folded_shipped_stored_and_put_out_a_few_at_a_time(mon
     made = []
     monkeypatch.setattr(preaggregate, "CHUNK_BYTES", bound)
     monkeypatch.setattr(preaggregate, "FIRST_ROWS", 10)
-    monkeypatch.setattr(preaggregate.TaskContext, "get", lambda: SimpleNamespace(partitionId=lambda: 0))
     monkeypatch.setattr(blocks_sizes, "PAGE_BYTES", bound // 4)
     monkeypatch.setattr(portions, "PORTION_BYTES", bound)
     monkeypatch.setattr(closing, "PORTION_BYTES", bound)

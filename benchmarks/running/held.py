@@ -1,0 +1,90 @@
+"""What a process holds after 10 and after 200 micro-batches of one function: `python -m benchmarks.running.held NAME`.
+
+The process does what Spark's Python workers do, with units of work as they have them, and state in a dictionary. It
+prints by how many MiB it has grown in between; windows close as fast as others begin, so that state does not grow.
+"""
+
+import gc
+import sys
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+from slicing import Aggregate, hopping, traced  # the import of `traced` lets functions be traced
+from slicing.aggregates.dry_run import trial
+from slicing.aggregates.fields import Field
+from slicing.aggregates.kernels import kernel
+from slicing.aggregates.spill import FIRST, spilling
+from slicing.assembly.choice import choose
+from slicing.content.block import Shape
+from slicing.engines.engine import Moment
+from slicing.stages.execution_plan import Aggregation
+from slicing.stages.support_of import support_of
+from slicing.state.format.fingerprint import fingerprint_of
+from slicing.state.store import MemoryStore
+from slicing.triggers.emission import on_close
+
+KEYS, MINUTE, EARLY, LATE = 20_000, 60_000_000, 10, 200
+assert callable(traced)
+
+
+def _pairs(a, b):
+    return (a[0] + b[0], a[1] + b[1])
+
+
+def _sum(a, b):
+    return a + b
+
+
+FUNCTIONS = {
+    "numpy's floats in a tuple": ("double", lambda: (0, 0.0), lambda acc, v: (acc[0] + 1, acc[1] + np.log(v)), _pairs),
+    "a list for a tuple": ("bigint", lambda: (0, 0), lambda acc, v: [acc[0] + 1, acc[1] + v], _pairs),
+    "beyond 64 bits in between": ("bigint", lambda: 0, lambda acc, v: (acc + v * 2**63) % 2**61, _sum),
+    "integers kept free": ("bigint", lambda: 0, lambda acc, v: max(acc, FIRST + v), max),
+    "not the same type each time": ("bigint", lambda: 0.0, lambda acc, v: np.float32(v) if v % 2 else acc + v, _sum),
+}
+"""By name: the type of the values, and `init`, `agg` and `combine`."""
+
+
+def grown(name: str) -> float:
+    """MiB of this process after `LATE` micro-batches, less those after `EARLY`."""
+    kind, init, agg, combine = FUNCTIONS[name]
+    made = kernel("value", Aggregate(init, agg, combine, laws=False))
+    trial(made, [kind])
+    rebuilt, (label, aggregate) = made.__reduce__()[:2]
+    own = rebuilt(label, aggregate)  # as a worker gets it
+    window = hopping("4 minutes", "1 minute")
+    shape = Shape(window.family, (Field("k", "bigint"),), (own,))
+    trees = (choose(own, window.family),)
+    strategy = support_of(window).strategy(Aggregation(shape, trees, ((0,),)))
+    stage, store = strategy.first_stage((0,)), MemoryStore()
+    fingerprint = fingerprint_of(shape, ["partials"], [["v"]], "1 over 1 shuffle partition")
+    held = {}
+    for number in range(1, LATE + 1):
+        rng = np.random.default_rng(number)
+        times = rng.integers(number * MINUTE, (number + 1) * MINUTE, KEYS)
+        values = rng.integers(1, 10**6, KEYS)
+        columns = [times, np.arange(KEYS), values.astype(np.float64) if kind == "double" else values]
+        batch = pa.RecordBatch.from_arrays([pa.array(column) for column in columns], ["time", "k0", "v0"])
+        with spilling():
+            rows = pa.Table.from_batches(stage([batch])).to_pydict()
+        with spilling():
+            bucket = strategy.bucket(0, fingerprint, store, on_close())
+            bucket.add(strategy.shipped(rows))
+            for _ in bucket.close(Moment(number * MINUTE)):
+                pass
+        if number in (EARLY, LATE):
+            del bucket, rows
+            gc.collect()
+            held[number] = _resident()
+    return held[LATE] - held[EARLY]
+
+
+def _resident() -> float:
+    status = Path("/proc/self/status").read_text()
+    return int(next(line.split()[1] for line in status.splitlines() if line.startswith("VmRSS"))) / 1024
+
+
+if __name__ == "__main__":
+    print(grown(sys.argv[1]))
