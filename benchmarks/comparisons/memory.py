@@ -1,10 +1,14 @@
-"""Peak memory of Spark's Python workers with a million keys, and when a jump of the watermark closes 60 windows."""
+"""Memory of Python workers: at most with a million keys and 60 windows at once, and how it grows with micro-batches."""
 
+import subprocess
+import sys
 import tempfile
 from dataclasses import dataclass
 
+from benchmarks import ROOT
 from benchmarks.baselines.ours import Ours
 from benchmarks.report import results
+from benchmarks.running.held import FUNCTIONS
 from benchmarks.running.processes import workers
 from benchmarks.running.session import session
 from benchmarks.running.side import CORES, Settings
@@ -41,4 +45,26 @@ class Peak:
         return max(peaks.values())
 
 
-BENCHMARKS = tuple(Peak(size, *column) for size in (HOUR, ONE_DAY) for column in (("v", "long"), ("d", "double")))
+@dataclass(frozen=True)
+class Held:
+    """By how many MiB a process grows from its 10th to its 200th micro-batch of a function of a user's."""
+
+    function: str
+
+    @property
+    def name(self) -> str:
+        """A name that no other has."""
+        return f"Held-{''.join(word.capitalize() for word in self.function.split())}".replace("'", "")
+
+    def measured(self) -> results.Figure:
+        """The difference, which may be 5 MiB: what a worker holds does not grow with the micro-batches."""
+        title = f"growth of a worker from its 10th to its 200th micro-batch, partials: {self.function}"
+        command = [sys.executable, "-m", "benchmarks.running.held", self.function]
+        done = subprocess.run(command, check=True, capture_output=True, text=True, cwd=ROOT)
+        return results.Figure(self.name, title, float(done.stdout), "MiB", 5.0, results.machine(CORES))
+
+
+BENCHMARKS = (
+    *(Peak(size, *column) for size in (HOUR, ONE_DAY) for column in (("v", "long"), ("d", "double"))),
+    *(Held(function) for function in FUNCTIONS),
+)

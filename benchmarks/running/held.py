@@ -25,7 +25,7 @@ from slicing.state.format.fingerprint import fingerprint_of
 from slicing.state.store import MemoryStore
 from slicing.triggers.emission import on_close
 
-KEYS, MINUTE, EARLY, LATE = 20_000, 60_000_000, 10, 200
+KEYS, MINUTE, EARLY, LATE = 5_000, 60_000_000, 10, 200
 assert callable(traced)
 
 
