@@ -35,6 +35,7 @@ from slicing.engines.sliced.slices import Slices
 from slicing.engines.sliced.updates import Updates
 from slicing.profiling import ASSEMBLE, of_stage
 from slicing.state.format.fingerprint import Fingerprint
+from slicing.state.format.zone_tables import part
 from slicing.state.pages import Pages
 from slicing.state.store import Store
 from slicing.triggers.emission import ALL, CHANGED, NEWEST, ON_CLOSE, UPDATE, Emission
@@ -66,6 +67,7 @@ class Bucket:
         self.shape, self.slicing, self.emission = shape, shape.slicing, emission
         families = shape.slicing.families
         wait = waits(emission, grace)
+        self.zones = fingerprint.zones
         self.pages = Pages(store, fingerprint, [family.first_open(0, wait) for family in families])
         self.head = self.pages.head
         entered = (family.entered(walk.done) for family, walk in zip(families, self.head.families, strict=True))
@@ -116,7 +118,18 @@ class Bucket:
         yield from self.emitting.after(came, moment.clock)
         self._forget_other_emissions()
         self.head.nonce = self._kept()
+        self._note_zones()
         self.pages.save_header()
+
+    def _note_zones(self) -> None:
+        """Keep what the slices that are there were cut by, for a start with other time zone data."""
+        if not self.zones:
+            return
+        spans, start = self.head.spans(), self.shape.slicing.slice_start
+        self.head.zones = {}
+        if len(spans):
+            first, last = int(start(int(spans[:, 0].min()))), int(start(int(spans[:, 1].max())))
+            self.head.zones = {zone.name: part(zone, first, last) for zone in self.zones}
 
     def _closing(self, watermark: int) -> Iterator[Windows]:
         """The windows that the watermark closes, and the state that is left."""

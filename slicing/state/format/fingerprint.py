@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -20,11 +21,13 @@ from slicing.content.block import Shape
 from slicing.errors import StateMismatch
 from slicing.state.format.column_texts import renumbered
 from slicing.state.format.header import Header, OldHeader
+from slicing.state.format.zone_tables import difference, digests, renewed, zones_of
 from slicing.windows.families.even import Even
 from slicing.windows.families.family import Family
 from slicing.windows.families.several import Several
 from slicing.windows.time.cut import Cut
 from slicing.windows.time.slices import Slicing
+from slicing.windows.time.zones import Zone
 from slicing.windows.window import Hopping
 
 PARTIALS, WINDOWS = "partials", "windows"
@@ -34,6 +37,9 @@ LONG = 1000
 """Specs of more characters are stored as their digests."""
 
 _TIME_COLUMN = "time column"
+_ZONED = ("cut", "families")
+"""What of a layout has zones, with the digests of their tables."""
+_LOG = logging.getLogger("slicing")
 _EAGER = "eager"
 _TREE = re.compile(r": (two_layer|three_layer|recompute|eager)(?=; |$)")
 """How the partials of each result end in the fingerprints of formats 4 to 6."""
@@ -46,6 +52,7 @@ class Fingerprint:
     identity: Mapping[str, Any] = field(default_factory=dict)
     layout: Mapping[str, Any] = field(default_factory=dict)
     older: Mapping[str, str] = field(default_factory=dict)
+    zones: tuple[Zone, ...] = ()
 
     def header_of(self, stored: Header | OldHeader) -> Header:
         """The header that was stored, if it is of such a query. Raises StateMismatch that names every difference."""
@@ -53,12 +60,33 @@ class Fingerprint:
             if _TIME_COLUMN in self.layout:
                 # Checkpoints of version 0.1 do not say; this start does.
                 stored.layout.setdefault(_TIME_COLUMN, self.layout[_TIME_COLUMN])
+            self._renew_zones(stored)
             compare({**_flat(stored.identity), **_laid(stored.layout)}, {**_flat(self.identity), **_laid(self.layout)})
             return stored
         compare(_older(stored.fingerprint), self.older)
         stripe = int(stored.fingerprint["stripe"])
         trees = [tree for tree in _TREE.findall(stored.fingerprint["partials"]) if tree != _EAGER]
         return stored.renewed(dict(self.identity), {**self.layout, "stripe": stripe}, trees)
+
+    def _renew_zones(self, stored: Header) -> None:
+        """Let zones whose data have changed go on by the new ones, if the slices that are there would be the same.
+
+        Raises StateMismatch for slices that would be others.
+        """
+        known = {name: digest for name in _ZONED for name, digest in digests(stored.layout.get(name))}
+        for zone in self.zones:
+            held = stored.zones.get(zone.name)
+            if known.get(zone.name, zone.digest) == zone.digest or (held is None and not stored.is_empty):
+                continue  # of checkpoints that do not have the table nothing can be told
+            if held and (different := difference(zone, held)):
+                raise StateMismatch(
+                    f"the time zone data of {zone.name} have changed for times that the checkpoint holds slices of: "
+                    f"{different}. Go on with the data from then until these windows have closed, for example by the "
+                    "version of the package tzdata from then, or start with a new checkpoint."
+                )
+            _LOG.warning("the time zone data of %s have changed; windows to come go by the new ones", zone.name)
+            for name in _ZONED:
+                stored.layout[name] = renewed(stored.layout.get(name), {zone.name: zone.digest})
 
 
 def fingerprint_of(
@@ -97,6 +125,7 @@ def fingerprint_of(
             "partials": "; ".join(f"{', '.join(p)}: {held}" for p, held in zip(partials, contents, strict=True)),
             "buckets": buckets,
         },
+        zones_of(_cut(shape.slicing).sequences),
     )
 
 

@@ -15,6 +15,7 @@ from slicing.aggregates.arrays import Array
 from slicing.content.packing import is_sealed, sealed, unsealed
 from slicing.errors import StateMismatch
 from slicing.profiling import ENCODE, of_stage
+from slicing.state.format.zone_tables import Part
 
 FORMAT = 7
 OLDER = (4, 5, 6)
@@ -112,6 +113,7 @@ class Header:
     stripes: dict[int, Stripe] = field(default_factory=dict)
     late: list[Entry] = field(default_factory=list)
     caches: dict[str, list[Entry]] = field(default_factory=dict)
+    zones: dict[str, Part] = field(default_factory=dict)  # what the slices were cut by, see `zone_tables`
 
     @of_stage(ENCODE)
     def to_text(self) -> str:
@@ -119,6 +121,8 @@ class Header:
         values = {_STORED.get(each.name, each.name): getattr(self, each.name) for each in fields(self)}
         values |= {name: values[name] // 1000 for name in _MILLISECONDS}
         values["families"] = [vars(walk) for walk in self.families]
+        if not self.zones:
+            del values["zones"]  # as all headers were before there was such a field
         values["stripes"] = {str(key): [stripe.runs(), stripe.loose] for key, stripe in self.stripes.items()}
         content = json.dumps({"format": FORMAT, **values}, separators=(",", ":"))
         return sealed(base64.b64encode(zlib.compress(content.encode(), 1)).decode("ascii"))
@@ -131,6 +135,7 @@ class Header:
             return OldHeader(content)
         version = content.pop("format")
         _check_format(version, (FORMAT,))
+        content.setdefault("zones", {})
         values = {_FIELDS.get(name, name): value for name, value in content.items()}
         _check_names("header", content, [_STORED.get(each.name, each.name) for each in fields(cls)])
         for walk in values["families"]:
@@ -141,6 +146,11 @@ class Header:
             int(key): Stripe(loose=loose, runs=runs) for key, (runs, loose) in values["stripes"].items()
         }
         return cls(**values)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there are no pages."""
+        return not (self.fresh or self.stripes or self.late or self.caches)
 
     def spans(self) -> Array:
         """First slice and end of every page of slices, a row each; cached nodes are none."""
