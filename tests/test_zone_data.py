@@ -1,6 +1,5 @@
 """Time zone data that change between two starts: what slices that are there were cut by must be the same, no more."""
 
-import json
 import logging
 import random
 from functools import partial
@@ -44,7 +43,7 @@ def bucket(of, store, each="day"):
 
 def run(of, store, seconds, watermark, each="day"):
     """One micro-batch; the rows by start and end."""
-    family, shape, live = bucket(of, store, each)
+    _, shape, live = bucket(of, store, each)
     late = live.add([block_of(shape, [CASES["sum"]], [(second * SECOND, 1, 1) for second in seconds])])
     found = rows(shape, live.close(moment(watermark * 1000)))
     live.check()
@@ -128,10 +127,7 @@ def test_a_header_without_a_table_is_as_it_was():
     assert set(head.zones) == {"Europe/Somewhere"}
     head.zones = {}
     store.put_header(head.to_text())
-    assert (
-        "zones" not in json.dumps(sorted(vars(Header.from_text(store.text))))
-        or Header.from_text(store.text).zones == {}
-    )
+    assert Header.from_text(store.text).zones == {}
     with pytest.raises(StateMismatch, match="Different: "):
         bucket(zone(before=(7,)), store)
     plain = partial(Header, FINGERPRINT.identity, FINGERPRINT.layout, [])
