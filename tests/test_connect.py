@@ -12,6 +12,7 @@ from streams import MINUTE, SECOND, START, record, source, table, write
 
 import combinators as C
 from slicing import Aggregate, ProgressListener, group_by, hopping, late_partials, on_close, results
+from slicing.aggregates.migration_hints import text_of
 from slicing.spark.progress import micro_batch
 from slicing.state.format.column_texts import renumbered
 
@@ -103,7 +104,7 @@ def test_the_variables_of_lambdas_are_numbered_anew(remote):
     """A Column has other ones each time it is built; state holds a text that is always the same."""
 
     def built():
-        return str(F.aggregate("items", F.lit(0), lambda total, item: total + item))
+        return text_of(F.aggregate("items", F.lit(0), lambda total, item: total + item))
 
     first, second = built(), built()
     assert first != second
