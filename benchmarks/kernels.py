@@ -24,11 +24,11 @@ from slicing.assembly.choice import choose
 from slicing.content.block import Shape, encode_keys
 from slicing.content.codec import decode_text, encode_text
 from slicing.content.folding import fold, from_records
-from slicing.engines.engine import Moment
-from slicing.engines.sliced.bucket import Bucket
+from slicing.engines.sliced.bucket import SlicedBucket
 from slicing.state import bucket_cache as memory
 from slicing.state.format.fingerprint import Fingerprint
 from slicing.state.store import MemoryStore
+from slicing.triggers.trigger import MicroBatchTime
 from slicing.windows.time.slices import Slicing
 
 MINUTE = 60 * 10**6
@@ -161,10 +161,10 @@ class Closes(_Short):
 
     def _close(self, closes: int) -> None:
         self.closed += closes
-        bucket = Bucket(self.data.shape, self.trees, 0, Fingerprint(), self.store)
-        bucket.add([self.block])
+        bucket = SlicedBucket(self.data.shape, self.trees, 0, Fingerprint(), self.store)
+        bucket.accept([self.block])
         watermark = int(self.data.shape.slicing.window_end(self.closed - 1))
-        assert sum(map(len, bucket.close(Moment(watermark)))) >= closes * self.keys
+        assert sum(map(len, bucket.close(MicroBatchTime(watermark)))) >= closes * self.keys
 
 
 class Newest(_Short):
@@ -200,9 +200,9 @@ class Newest(_Short):
         codes, names = encode_keys(pa.table({"k0": np.tile(np.arange(self.keys), len(slices))}))
         values = pa.array(np.arange(len(codes))).cast(arrow_type(self.data.kinds[0][0]))
         places = np.repeat(np.array(slices), self.keys)
-        bucket = Bucket(self.data.shape, self.trees, 0, Fingerprint(), self.store, on_update(latest_only=True))
-        bucket.add([from_records(self.data.shape, places, codes, names, [[values]])])
-        assert sum(map(len, bucket.close(Moment(0)))) == self.keys
+        bucket = SlicedBucket(self.data.shape, self.trees, 0, Fingerprint(), self.store, on_update(latest_only=True))
+        bucket.accept([from_records(self.data.shape, places, codes, names, [[values]])])
+        assert sum(map(len, bucket.close(MicroBatchTime(0)))) == self.keys
 
 
 class Combinators(_Short):

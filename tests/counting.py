@@ -64,7 +64,7 @@ class World:
         wanted = self.expect(records, now)
         bucket = self.bucket()
         cuts = [len(records) * i // partitions for i in range(partitions + 1)]
-        late = bucket.add([self.records(records[low:high]) for low, high in pairwise(cuts)])
+        late = bucket.accept([self.records(records[low:high]) for low, high in pairwise(cuts)])
         assert (late.all, late.some, late.refused) == (0, 0, ())
         got = results(self.shape, list(bucket.close(moment(0, now))))
         bucket.check()

@@ -24,12 +24,13 @@ from slicing.content.codec import decode, encode
 from slicing.content.folding import from_records
 from slicing.content.records import Records, decode_records, encode_records
 from slicing.engines.eager.bucket import EagerBucket
-from slicing.engines.engine import Moment
 from slicing.engines.mixed import MixedBucket, Split
-from slicing.engines.sliced.bucket import Bucket
+from slicing.engines.sliced.bucket import SlicedBucket
 from slicing.state.format.fingerprint import Fingerprint
 from slicing.state.store import MemoryStore
-from slicing.triggers.emission import Every
+from slicing.triggers.change import OnChange
+from slicing.triggers.early_by_clock import EarlyByClock
+from slicing.triggers.trigger import MicroBatchTime
 from slicing.windows.time.slices import Slicing
 
 INT = pa.int64()
@@ -38,7 +39,7 @@ FINGERPRINT = Fingerprint({"keys": ["key0 bigint"]})
 
 def moment(watermark, clock=0):
     """The moment of a micro-batch, from milliseconds."""
-    return Moment(watermark * 1000, clock * 1000)
+    return MicroBatchTime(watermark * 1000, clock * 1000)
 
 
 def seeds(short, every):
@@ -261,7 +262,7 @@ class Stream:
 
     def bucket(self):
         """What the next micro-batch sees: everything is read from the store anew."""
-        return Bucket(self.shape, self.trees, self.grace, self.fingerprint, self.store)
+        return SlicedBucket(self.shape, self.trees, self.grace, self.fingerprint, self.store)
 
     def shipped(self, records):
         """What reaches the bucket of the records of one input partition."""
@@ -275,7 +276,7 @@ class Stream:
             for record in records:
                 self._judge(record)
         cuts = [len(records) * i // partitions for i in range(partitions + 1)]
-        late = bucket.add([self.shipped(records[a:b]) for a, b in pairwise(cuts)])
+        late = bucket.accept([self.shipped(records[a:b]) for a, b in pairwise(cuts)])
         self.refused.append(late)
         self.late = [self.late[0] + late.all, self.late[1] + late.some]
         self.watermark = max(watermark, self.watermark)
@@ -408,7 +409,7 @@ class EmittingStream(Stream):
     @property
     def wait(self):
         """From a window's end until it goes out."""
-        return 0 if self.emission.corrects else self.grace
+        return 0 if self.emission.fires_late else self.grace
 
     def change(self, emission):
         """From the next micro-batch on another emission; it goes on as if it had always been there.
@@ -419,7 +420,7 @@ class EmittingStream(Stream):
         """
         if not (str(self.emission).startswith("early") and str(emission).startswith("early")):
             self.since = []
-        if emission.which == "changed" and self.emission.which != "changed":
+        if isinstance(emission, OnChange) and not isinstance(self.emission, OnChange):
             window = self._last_gone()
             keys = {key for key, _ in self._pairs(self.taken)} if self.compares else ()
             held = {key: self._held(key, window, self.taken) for key in keys}
@@ -439,7 +440,7 @@ class EmittingStream(Stream):
         if self.eager:
             arguments = [[i] for i in range(len(self.cases))]
             return EagerBucket(self.shape, arguments, self.grace, self.fingerprint, self.store, self.emission)
-        return Bucket(self.shape, self.trees, self.grace, self.fingerprint, self.store, self.emission)
+        return SlicedBucket(self.shape, self.trees, self.grace, self.fingerprint, self.store, self.emission)
 
     def shipped(self, records):
         if not self.eager:
@@ -456,12 +457,12 @@ class EmittingStream(Stream):
         """One micro-batch, as in `Stream`, and the time of its trigger in milliseconds; checks what went out."""
         expected = self.expect(records, watermark, now)
         bucket = self.bucket()
-        late = bucket.add(self.arriving(records, partitions))
+        late = bucket.accept(self.arriving(records, partitions))
         self.refused.append(late)
         self.late = [self.late[0] + late.all, self.late[1] + late.some]
         revision = bucket.head.revision
         got = emitted(self.shape, bucket.close(moment(self.watermark, now)))
-        assert bucket.head.revision == revision + (not self.emission.once)
+        assert bucket.head.revision == revision + (not self.emission.fires_once)
         self._compare(got, expected)
         self._check_counting_nothing()
         self.rows += len(got)
@@ -469,7 +470,7 @@ class EmittingStream(Stream):
 
     def expect(self, records, watermark, now=0):
         """What has to go out in one micro-batch: (kind, key, window) -> values, and the values that were replaced."""
-        if not self.emission.corrects:
+        if not self.emission.fires_late:
             self._close(self.refusing, self.gone)
         known = len(self.taken)
         self.true_refused.append([])
@@ -479,10 +480,10 @@ class EmittingStream(Stream):
         before, last, self.watermark = dict(self.gone), self._last_gone(), max(watermark, self.watermark)
         self._close(self.gone, {self.wait: self.watermark})
         rows = self._expected(before, now)
-        self._close(self.refusing, {self.grace: self.watermark} if self.emission.corrects else self.gone)
+        self._close(self.refusing, {self.grace: self.watermark} if self.emission.fires_late else self.gone)
         if self._last_gone() > last:
-            taking = self.emission.corrects and not self._closed(self._last_gone(), self.refusing)
-            self.compares = self.emission.which == "changed" or taking
+            taking = self.emission.fires_late and not self._closed(self._last_gone(), self.refusing)
+            self.compares = isinstance(self.emission, OnChange) or taking
         return rows
 
     @staticmethod
@@ -579,8 +580,8 @@ class EmittingStream(Stream):
         self.since = [
             (record, windows) for record, windows in self.since if not all(self._closed(w, self.gone) for w in windows)
         ]
-        when = self.emission.when
-        if isinstance(when, Every):
+        when = self.emission
+        if isinstance(when, EarlyByClock):
             # A clock that is back by more than an interval is right now, and was wrong before.
             self.clock = now if self.clock - now > when.microseconds // 1000 else max(now, self.clock)
             tick = self.clock // (when.microseconds // 1000)

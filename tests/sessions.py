@@ -17,7 +17,11 @@ from slicing.stages.execution_plan import Aggregation
 from slicing.stages.preaggregate import Refused
 from slicing.stages.support_of import support_of
 from slicing.state import bucket_cache as memory
-from slicing.triggers.emission import NEWEST, ON_CLOSE, UPDATE, Every
+from slicing.triggers.accumulation import DISCARDING, RETRACTING
+from slicing.triggers.early_by_clock import EarlyByClock
+from slicing.triggers.emission import ON_CLOSE
+from slicing.triggers.latest import OnUpdateLatest
+from slicing.triggers.update import OnUpdate
 from slicing.windows.session import SESSION
 
 
@@ -30,6 +34,8 @@ class Held:
     values: list
     fresh: bool = True
     shown: dict = field(default_factory=dict)
+    new: list = field(default_factory=list)  # the values of this micro-batch
+    last: list | None = None  # the values when it went out last
 
 
 def merge(pieces):
@@ -44,7 +50,7 @@ def merge(pieces):
                     first, second = sorted((a, b), key=lambda piece: piece.start)
                     parts = getattr(first, "parts", [first]) + getattr(second, "parts", [second])
                     both = Held(first.start, max(a.end, b.end), [], a.fresh or b.fresh, a.shown | b.shown)
-                    both.parts = parts
+                    both.parts, both.last = parts, a.last or b.last
                     found = [each for each in found if each is not a and each is not b] + [both]
                     again = True
                     break
@@ -53,6 +59,7 @@ def merge(pieces):
     for each in found:
         parts = sorted(getattr(each, "parts", [each]), key=lambda piece: (piece.start, piece.number))
         each.values = [value for part in parts for value in part.values]
+        each.new = [value for part in parts if part.number >= 0 for value in part.values]
         each.__dict__.pop("parts", None)
     return found
 
@@ -64,13 +71,14 @@ class Model:
         self.window, self.emission, self.grace = window, emission, grace
         self.open = defaultdict(list)
         self.watermark, self.tick, self.late, self.refused = 0, None, 0, []
+        self.replaced = {}  # by row of the micro-batch, the values that it replaces
 
     def closed(self, end):
         return end + self.window.unit + self.grace <= self.watermark * 1000
 
     def step(self, records, watermark, now=0):
         """The rows of a micro-batch: (kind, key, start, end): values."""
-        pieces, self.refused = defaultdict(list), []
+        pieces, self.refused, self.replaced = defaultdict(list), [], {}
         for number, (time, key, value, gap) in enumerate(records):
             if self.window.late_by != SESSION and self.closed(time + gap):
                 self.refuse([value])
@@ -102,27 +110,32 @@ class Model:
             for key, held in self.open.items()
         }
         ticks = False
-        if isinstance(self.emission.when, Every):
-            tick = now // (self.emission.when.microseconds // 1000)
+        if isinstance(self.emission, EarlyByClock):
+            tick = now // (self.emission.microseconds // 1000)
             ticks, self.tick = self.tick is not None and tick > self.tick, tick
         for key, held in self.open.items():
             for each in held:
                 kind = self.kind(each, each is held[-1], ticks, waiting[key])
                 if kind is None:
                     continue
-                if not self.emission.once:
+                if not self.emission.fires_once:
                     for start, end in each.shown:
                         if (start, end) != (each.start, each.end):
                             yield ("merged", key, start, end + self.window.unit), None
+                place = kind, key, each.start, each.end + self.window.unit
                 each.shown = {(each.start, each.end): len(each.values)}
-                yield (kind, key, each.start, each.end + self.window.unit), list(each.values)
+                if kind == "correction" and self.emission.accumulation is RETRACTING:
+                    self.replaced[place] = each.last
+                each.last = list(each.values)
+                alone = kind == "correction" and self.emission.accumulation is DISCARDING
+                yield place, list(each.new if alone else each.values)
 
     def kind(self, each, is_newest, ticks, waiting):
         """Why a session goes out now, None if it does not."""
         new = len(each.values) - sum(each.shown.values())
-        if self.emission.when == UPDATE:
-            return "update" if each.fresh and (is_newest or self.emission.which != NEWEST) else None
-        if self.emission.corrects:
+        if isinstance(self.emission, OnUpdate | OnUpdateLatest):
+            return "update" if each.fresh and (is_newest or not isinstance(self.emission, OnUpdateLatest)) else None
+        if self.emission.fires_late:
             if each.end + self.window.unit > self.watermark * 1000:
                 return None
             if each.shown.keys() != {(each.start, each.end)}:
@@ -130,9 +143,9 @@ class Model:
             return "correction" if new else None
         if self.closed(each.end):
             return "final"
-        if self.emission.once or not new:
+        if self.emission.fires_once or not new:
             return None
-        due = ticks if isinstance(self.emission.when, Every) else waiting >= self.emission.when.count
+        due = ticks if isinstance(self.emission, EarlyByClock) else waiting >= self.emission.count
         return "early" if due else None
 
 
@@ -183,7 +196,7 @@ class World:
         bucket = self.bucket()
         cuts = [len(records) * i // partitions for i in range(partitions + 1)]
         parts = [records[low:high] for low, high in itertools.pairwise(cuts)]
-        late = bucket.add([block for part in parts if part for block in self.shipped(part)])
+        late = bucket.accept([block for part in parts if part for block in self.shipped(part)])
         self.late += late.all
         got = self.rows(bucket.close(moment(watermark, now)))
         bucket.check()
@@ -203,19 +216,27 @@ class World:
 
     def rows(self, frames):
         """Rows by (kind, key, start, end): the number of records, then the results; None for what is taken back."""
-        found, taken_back = {}, True
+        found, self.replaced = {}, {}
         for frame in frames:
             keys = frame.names["k0"].take(pa.array(frame.keys)).to_pylist()
-            places = zip(keys, frame.windows.tolist(), frame.ends.tolist(), strict=True)
-            taken_back &= frame.kind == "merged"
-            assert taken_back or frame.kind != "merged", "what is taken back comes first"
+            places = list(zip(keys, frame.windows.tolist(), frame.ends.tolist(), strict=True))
+            if frame.kind == "merged":
+                for key, start, end in places:
+                    covering = [at for at in found if at[1] == key and at[2] <= start and end <= at[3]]
+                    assert not covering, "what is taken back comes before what replaces it"
             columns = [frame.records.tolist(), *(() if frame.kind == "merged" else columns_of(self.shape, frame))]
+            if frame.old is not None:
+                before = [frame.old.records.tolist(), *columns_of(self.shape, frame.old)]
+                self.replaced |= {(frame.kind, *at): row for at, *row in zip(places, *before, strict=True)}
             for place, *row in zip(places, *columns, strict=True):
                 assert (frame.kind, *place) not in found, "a row goes out once"
                 found[frame.kind, *place] = None if frame.kind == "merged" else row
         return found
 
     def compare(self, got, wanted):
+        assert self.replaced.keys() == self.model.replaced.keys()
+        for place, values in self.model.replaced.items():
+            assert_row(self.replaced[place], values, self.cases, place)
         assert got.keys() == wanted.keys(), (sorted(got.keys() - wanted.keys(), key=str), wanted.keys() - got.keys())
         for place, values in wanted.items():
             if values is None:

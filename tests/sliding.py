@@ -15,7 +15,12 @@ from slicing.stages.execution_plan import Aggregation
 from slicing.stages.preaggregate import Refused
 from slicing.stages.support_of import support_of
 from slicing.state import bucket_cache as memory
-from slicing.triggers.emission import NEWEST, ON_CLOSE, ONLY_NEW, UPDATE, WITH_OLD
+from slicing.triggers.accumulation import DISCARDING
+from slicing.triggers.early_by_count import EarlyByCount
+from slicing.triggers.emission import ON_CLOSE
+from slicing.triggers.latest import OnUpdateLatest
+from slicing.triggers.trigger import WAITING
+from slicing.triggers.update import OnUpdate
 
 
 def windows_of(window, times):
@@ -35,6 +40,7 @@ class Model:
         self.window, self.emission, self.grace = window, emission, grace
         self.held, self.watermark, self.number = defaultdict(list), 0, 0
         self.refused, self.some = [], {}
+        self.waiting, self.tick = defaultdict(set), None  # by key the numbers of records since its windows went out
 
     def floored(self, time):
         return time // self.window.unit * self.window.unit
@@ -42,7 +48,7 @@ class Model:
     def takes(self, end):
         return end + self.grace > self.watermark
 
-    def step(self, records, watermark):
+    def step(self, records, watermark, now=0):
         """The rows of a micro-batch by (kind, key, start, end): values and old ones; records are (time, key, value)."""
         batch = []
         for time, key, value in records:
@@ -55,26 +61,59 @@ class Model:
         for key, held in self.held.items():
             old = before.get(key, [])
             there = windows_of(self.window, {record[0] for record in old})
-            now = sorted(windows_of(self.window, {record[0] for record in held}))
-            newest = [w for w in now if w[1] + self.grace > last and w[0] <= max(held)[0] < w[1]][:1]
-            for start, end in now:
+            held_by = sorted(windows_of(self.window, {record[0] for record in held}))
+            newest = [w for w in held_by if w[1] + self.grace > last and w[0] <= max(held)[0] < w[1]][:1]
+            for start, end in held_by:
                 values = [r[2] for r in sorted(held) if start <= r[0] < end]
                 known = [r[2] for r in old if start <= r[0] < end] if (start, end) in there else []
                 kind = self.kind(last, end, len(values) > len(known), (start, end) in newest)
-                if kind == "correction" and self.emission.what == ONLY_NEW and known:
+                if kind == "correction" and self.emission.accumulation is DISCARDING and known:
                     new = {r[3] for r in held} - {r[3] for r in old}
                     values = [r[2] for r in sorted(held) if start <= r[0] < end and r[3] in new]
                 if kind is not None:
-                    shown = known if kind == "correction" and self.emission.what == WITH_OLD else []
+                    shown = known if kind == "correction" and self.emission.accumulation.retracts else []
                     rows[kind, key, start, end] = values, shown or None
+        return rows | self.early(before, now)
+
+    def early(self, before, now):
+        """Open windows that hold a record since the key went out, or are there because of one, if it is time."""
+        if WAITING not in self.emission.asks:
+            return {}
+        for key, held in self.held.items():
+            known = {record[3] for record in before.get(key, ())}
+            self.waiting[key] |= {record[3] for record in held} - known
+            self.waiting[key] -= {record[3] for record in held if record[0] < self.oldest()}
+        rows = {}
+        for key in self.due(now):
+            waiting, self.waiting[key] = self.waiting[key], set()
+            there = windows_of(self.window, {record[0] for record in self.held[key] if record[3] not in waiting})
+            for start, end in windows_of(self.window, {record[0] for record in self.held[key]}):
+                inside = [record for record in sorted(self.held[key]) if start <= record[0] < end]
+                changed = (start, end) not in there or any(record[3] in waiting for record in inside)
+                if self.takes(end) and changed and waiting:
+                    rows["early", key, start, end] = [record[2] for record in inside], None
         return rows
+
+    def oldest(self):
+        """The first time that an open window holds, or that one may be behind."""
+        unit, size = self.window.unit, self.window.difference + self.window.unit
+        first = (self.watermark - self.grace - size) // unit * unit + unit
+        return first - self.window.right * unit
+
+    def due(self, now):
+        """The keys whose windows go out early."""
+        if isinstance(self.emission, EarlyByCount):
+            return [key for key, waiting in self.waiting.items() if len(waiting) >= self.emission.count]
+        tick, last = now * 1000 // self.emission.microseconds, self.tick
+        self.tick = tick
+        return list(self.waiting) if last is not None and tick > last else []
 
     def kind(self, last, end, changed, is_newest):
         """Why a window goes out in this micro-batch, None if it does not."""
-        if self.emission.when == UPDATE:
-            shown = changed and end + self.grace > last and (is_newest or self.emission.which != NEWEST)
+        if isinstance(self.emission, OnUpdate | OnUpdateLatest):
+            shown = changed and end + self.grace > last and (is_newest or not isinstance(self.emission, OnUpdateLatest))
             return "update" if shown else None
-        if self.emission.corrects:
+        if self.emission.fires_late:
             if last < end <= self.watermark:
                 return "final"
             return "correction" if changed and end <= last < end + self.grace else None
@@ -137,18 +176,18 @@ class World:
     def bucket(self):
         return SlidingBucket(self.shape, self.grace, self.fingerprint, self.store, self.emission)
 
-    def step(self, records, watermark, partitions=2):
+    def step(self, records, watermark, partitions=2, now=0):
         if not self.held:
             memory._kept.clear()
         bucket = self.bucket()
         cuts = [len(records) * i // partitions for i in range(partitions + 1)]
         parts = [records[low:high] for low, high in itertools.pairwise(cuts)]
-        late = bucket.add([block for part in parts if part for block in self.shipped(part)])
-        got = self.rows(bucket.close(moment(watermark)))
+        late = bucket.accept([block for part in parts if part for block in self.shipped(part)])
+        got = self.rows(bucket.close(moment(watermark, now)))
         self.read, self.written = self.read + bucket.pages.read, self.written + bucket.pages.written
         bucket.check()
         numbered = self.model.number
-        self.compare(got, self.model.step(records, watermark))
+        self.compare(got, self.model.step(records, watermark, now))
         self.judged(late, {number: at for number, at in self.model.some.items() if number >= numbered})
         return got
 

@@ -74,7 +74,7 @@ MODES.append(early(every="1 second"))
 @pytest.mark.parametrize("ratio", [1, 12, 60])
 def test_every_emission(emission, held, ratio):
     tree = "two_layer" if ratio > 4 else "recompute"
-    grace = 3 * SECOND if emission.corrects else 0
+    grace = 3 * SECOND if emission.fires_late else 0
     check(Strategy(str(emission), (tree,), emission, held, grace=grace), slicing_of(ratio))
 
 

@@ -5,7 +5,6 @@ import pytest
 from oracle import EmittingStream, cases, evenly, hopping, moment, seeds
 
 from slicing.engines.sliced.ahead import newest_ordinary, newest_reached
-from slicing.engines.sliced.bucket import Bucket
 from slicing.state import bucket_cache as memory
 from slicing.state import pages
 from slicing.state import slice_groups as stripes
@@ -52,7 +51,7 @@ def ran(emission, ahead, judged=False, ordered=False, slicing=None):
     """
     slicing = slicing or hopping(12)
     chosen = cases("joined") if ordered else cases("sum", "most")
-    grace = 20_000 if emission.corrects else 0
+    grace = 20_000 if emission.fires_late else 0
     stream, costs = EmittingStream(slicing, chosen, emission, grace=grace), []
     for number in range(STEPS):
         first = STEP * number
@@ -67,7 +66,7 @@ def ran(emission, ahead, judged=False, ordered=False, slicing=None):
             costs.append(stream.store.reads)
             continue
         bucket = stream.bucket()
-        bucket.add([stream.shipped(records)])
+        bucket.accept([stream.shipped(records)])
         list(bucket.close(moment(watermark, now)))
         costs.append((stream.store.reads, bucket.pages.written))
     if judged:
@@ -135,5 +134,5 @@ def test_what_is_kept_is_where_records_come_to():
     stream = EmittingStream(hopping(12), cases("sum"), on_update())
     for number in range(30):
         stream.step(evenly(stream.slicing, [number, *([139] if number == 20 else [])]), 0)
-        bucket: Bucket = stream.bucket()
+        bucket: SlicedBucket = stream.bucket()
         assert bucket.slices.recent.first <= max(0, number - 11)

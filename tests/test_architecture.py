@@ -13,9 +13,9 @@ ROOT = Path(__file__).resolve().parent.parent
 ROOMS = (
     {"slicing.errors", "slicing.profiling", "slicing.drawing"},
     {"slicing.windows", "slicing.aggregates"},
-    {"slicing.triggers"},
     {"slicing.content"},
     {"slicing.assembly", "slicing.state"},
+    {"slicing.triggers"},
     {"slicing.engines"},
     {"slicing.stages"},
     {"slicing.explain"},
@@ -53,13 +53,8 @@ INSIDE = {
         {"slicing.state.ledger"},
     ),
     "slicing.engines": (
-        {
-            "slicing.engines.engine",
-            "slicing.engines.lateness",
-            "slicing.engines.dirty_set",
-            "slicing.engines.bounded",
-            "slicing.engines.features",
-        },
+        {"slicing.engines.lifecycle", "slicing.engines.bounded", "slicing.engines.features"},
+        {"slicing.engines.bucket", "slicing.engines.lateness", "slicing.engines.dirty_set"},
         {
             "slicing.engines.sliced",
             "slicing.engines.sessions",

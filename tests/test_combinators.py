@@ -27,7 +27,7 @@ from slicing.aggregates.fields import FLOATS, INTEGERS, arrow_type, decimal_of, 
 from slicing.aggregates.kernels import kernel
 from slicing.aggregates.law_checks import broken_law
 from slicing.assembly.assembling import assemble
-from slicing.engines.sliced.bucket import Bucket
+from slicing.engines.sliced.bucket import SlicedBucket
 from slicing.errors import InvalidType, InvalidValue, ResultOverflow
 from slicing.state.store import MemoryStore
 
@@ -493,8 +493,8 @@ def test_running_totals_that_wrap_around_leave_windows_right():
     block = block_of(shape, [case], records)
     for _ in range(40):
         block.partials[0][:] = shape.kernels[0].combine(block.partials[0], block.partials[0])
-    bucket = Bucket(shape, ["two_layer"], 0, FINGERPRINT, MemoryStore())
-    bucket.add([block])
+    bucket = SlicedBucket(shape, ["two_layer"], 0, FINGERPRINT, MemoryStore())
+    bucket.accept([block])
     for frames in (assemble(shape, ["two_layer"], block), bucket.close(moment(10**6))):
         found = results(shape, frames)
         for (_, window), (_, mean) in found.items():

@@ -97,7 +97,7 @@ def test_many_windows_go_out_in_portions(names, monkeypatch):
     got = world.step(records)
     assert len(got) == 560 // 2 + 140 // 2
     bucket = World(counting(7, 2), names).bucket()
-    bucket.add([world.records(records)])
+    bucket.accept([world.records(records)])
     assert len(list(bucket.close(moment(0)))) > 5
 
 
@@ -107,7 +107,7 @@ def test_rows_do_not_pile_up_and_are_written_twice_at_most():
     for _ in range(200):
         some = [(0, rng.randrange(30), 1) for _ in range(40)]
         bucket = world.bucket()
-        bucket.add([world.records(some)])
+        bucket.accept([world.records(some)])
         list(bucket.close(moment(0)))
         written += bucket.pages.written
         came += len({(key, place) for place, (_, key, _) in enumerate(some)})
@@ -124,7 +124,7 @@ def test_a_process_that_has_not_got_the_rows_reads_them_once():
     read = []
     for _ in range(3):
         bucket = world.bucket()
-        bucket.add([world.records([(0, 3, 1)])])
+        bucket.accept([world.records([(0, 3, 1)])])
         list(bucket.close(moment(0)))
         read.append(bucket.pages.read)
     assert read[0] > 0
@@ -230,7 +230,7 @@ def test_a_function_that_fails_says_with_which_record():
         finally:
             del ALL_CASES["fussy"]
         bucket = world.bucket()
-        bucket.add([world.records([(0, 1, 1), (0, 1, 2), (0, 1, 99), (0, 1, 4)])])
+        bucket.accept([world.records([(0, 1, 1), (0, 1, 2), (0, 1, 99), (0, 1, 4)])])
         bounds = {"partials": "record 3, record 5", "records": "record 3, record 4"}[name]
         with pytest.raises(FunctionFailed, match=rf"for key \(1,\) in slice \[{bounds}\)"):
             list(bucket.close(moment(0)))

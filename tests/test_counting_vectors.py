@@ -54,7 +54,7 @@ def fired(window, events):
         bucket = bucket_of(window, shape, store)
         if "key" in event:
             record = (1000 * (event["time"] or 0), event["key"], event["value"])
-            bucket.add([made(shape, [case], [record])])
+            bucket.accept([made(shape, [case], [record])])
         for (key, _), (_, total) in results(shape, list(bucket.close(moment(0)))).items():
             yield number, key, total
 

@@ -37,14 +37,17 @@ from slicing.assembly.ranges.point_lookups import pick
 from slicing.content import block as blocks_block
 from slicing.content import marks as blocks_marks
 from slicing.content import sizes
-from slicing.engines.dirty_set import PENDING, Pending
+from slicing.engines.dirty_set import PENDING, DirtySet
 from slicing.engines.sliced import latest
 from slicing.errors import InvalidType, InvalidValue
 from slicing.explain.costs import MERGING
 from slicing.state import bucket_cache as memory
 from slicing.state import lists, pages
 from slicing.state import slice_groups as stripes
-from slicing.triggers.emission import TABLE, Emission, Every, Records, early, on_change, on_close, on_update
+from slicing.triggers.change import OnChange
+from slicing.triggers.early_by_count import EarlyByCount
+from slicing.triggers.emission import early, on_change, on_close, on_update
+from slicing.triggers.trigger import QUESTIONS
 from slicing.windows.time import slices as windows_slices
 from slicing.windows.time.slices import Slicing
 
@@ -146,7 +149,7 @@ def test_slices_that_are_cut_before_they_enter(mode, kept, monkeypatch):
     monkeypatch.setattr(stripes, "CUT_BYTES", 1)
     monkeypatch.setattr(memory, "KEPT_BYTES", kept)
     emission = MODES.get(mode, on_close())
-    grace = 5000 if emission.corrects else 0
+    grace = 5000 if emission.fires_late else 0
     stream, ahead = EmittingStream(hopping(12), cases("sum", "most"), emission, grace=grace), 0
     for first in range(0, 80, 8):
         records = evenly(stream.slicing, [first - 3, *range(first, first + 8)], keys=2)
@@ -171,14 +174,10 @@ def test_an_emission_prints_as_the_call_that_makes_it():
     assert len(set(MODES.values())) == len(MODES)
 
 
-def test_the_table_has_what_the_functions_make_and_nothing_else():
-    made = {each._kind for each in [on_close(), *MODES.values()]}
-    assert made == TABLE.keys()
-    for when, which, what in product(["close", "update", Every(1000), Records(1)], ["all", "newest"], ["result"]):
-        kind = when if isinstance(when, str) else type(when)
-        if (kind, which, what) not in TABLE:
-            with pytest.raises(InvalidValue, match="there is no emission of"):
-                Emission(when, which, what)
+def test_triggers_say_what_they_ask_and_mean():
+    triggers = [on_close(), *MODES.values()]
+    assert len({each.meaning for each in triggers}) == len(triggers)
+    assert set().union(*(each.asks for each in triggers)) == set(QUESTIONS)
 
 
 @pytest.mark.parametrize(
@@ -319,7 +318,7 @@ def fail_once(stream, rng, records, watermark):
     """A micro-batch that ends before its state is written, after all its rows or after the first ones."""
     text, held = stream.store.text, dict(stream.store.pages)
     bucket = stream.bucket()
-    bucket.add([stream.shipped(records)])
+    bucket.accept([stream.shipped(records)])
     rows = bucket.close(moment(max(watermark, stream.watermark)))
     list(rows) if rng.random() < 0.5 else next(rows, None)
     stream.store.text, stream.store.pages = text, held
@@ -422,9 +421,9 @@ def test_two_slices_an_advance_share_a_window():
     stream = EmittingStream(Slicing(5000, 2000), [counted.case], LATEST)
     for index in range(20):
         bucket = stream.bucket()
-        (walker,) = bucket.walkers
+        (walker,) = bucket.families
         walker.look = lambda marks, first, look=walker.look: asked.append(first) or look(marks, first)
-        bucket.add([stream.shipped(evenly(stream.slicing, [index]))])
+        bucket.accept([stream.shipped(evenly(stream.slicing, [index]))])
         list(bucket.close(moment(0)))
     assert asked == [-4, *(index - 3 for index in range(1, 20, 2))]
 
@@ -440,7 +439,7 @@ def test_micro_batches_inside_a_slice_neither_read_nor_fold_its_window(n, monkey
     counted.count, reads, rows, batches = 0, [], 0, 20
     for _ in range(batches):
         bucket = stream.bucket()
-        bucket.add([stream.shipped(evenly(stream.slicing, [2 * n - 1], 3))])
+        bucket.accept([stream.shipped(evenly(stream.slicing, [2 * n - 1], 3))])
         rows += sum(map(len, bucket.close(moment(0))))
         reads.append(bucket.pages.read)
     assert rows == batches * 3
@@ -456,13 +455,13 @@ def test_slices_are_dropped_before_what_is_made_from_them(monkeypatch):
     stream.step(evenly(stream.slicing, [119], 5), 0)
     bucket = stream.bucket()
     assert bucket.slices.recent.first == windows_slices.FOREVER
-    bucket.add([stream.shipped(evenly(stream.slicing, [119], 5))])
+    bucket.accept([stream.shipped(evenly(stream.slicing, [119], 5))])
     assert sum(map(len, bucket.close(moment(0)))) == 5
     assert bucket.pages.read == 0
     monkeypatch.setattr(memory, "KEPT_BYTES", 0)
     stream.step([])
     bucket = stream.bucket()
-    bucket.add([stream.shipped(evenly(stream.slicing, [119], 5))])
+    bucket.accept([stream.shipped(evenly(stream.slicing, [119], 5))])
     list(bucket.close(moment(0)))
     assert not memory._kept
 
@@ -478,8 +477,9 @@ class Marks:
 
     def step(self, keys):
         pages_ = pages.Pages(self.store, FINGERPRINT, [0])
-        waiting = Pending(Records(3), pages_.head, lists.Nodes(pages_, "early", self.shape), self.kept)
-        due = waiting.due(block_of(self.shape, [], [(0, key, 1) for key in keys]), 0, 0)
+        waiting = DirtySet(lists.Nodes(pages_, "early", self.shape), self.kept)
+        new = block_of(self.shape, [], [(0, key, 1) for key in keys])
+        due = waiting.take(new, 0, EarlyByCount(3)._enough)
         pages_.save_header()
         self.kept, self.rows = waiting.kept if self.keeps else None, self.rows + pages_.written
         return len(due)
@@ -567,7 +567,7 @@ def test_records_touch_at_most_the_slices_around_them():
     recent = bucket.slices.recent
     recent.first, recent._parts = 1 << 62, []
     recent.read = lambda low, high: asked.append((low, high)) or bucket.slices._all(low, high)
-    bucket.add([stream.shipped([(100_500, 1, 1)])])
+    bucket.accept([stream.shipped([(100_500, 1, 1)])])
     list(bucket.close(moment(0)))
     assert asked == [(96, 105)]
 
@@ -612,7 +612,7 @@ def test_emission_changes_on_a_live_state(at_once, monkeypatch):
     stream = EmittingStream(slicing, cases("sum", "most"), on_close())
     for number, emission in enumerate(modes):
         stream.emission = emission
-        if emission.which == "changed":
+        if isinstance(emission, OnChange):
             stream.went = {}  # nothing is known of the windows before: every key that holds records has a row
         for index in range(10 * number, 10 * number + 10, at_once):
             came = [*range(index, index + at_once), max(0, index - (3 if at_once == 1 else 1))]
@@ -695,7 +695,7 @@ def test_corrections_begin_and_end_on_a_live_state():
     stream.emission = on_close()
     plain = stream.bucket()
     assert plain.head.taking == plain.head.done == done, "what went out is closed"
-    late = plain.add([stream.shipped(evenly(slicing, [taking], 1))])
+    late = plain.accept([stream.shipped(evenly(slicing, [taking], 1))])
     assert late.all == 1
 
 
@@ -769,7 +769,7 @@ def test_marks_of_windows_that_have_closed_do_not_pile_up_until_the_tick(eager, 
     most = 0
     for at in range(600):
         bucket = stream.bucket()
-        bucket.add([stream.shipped(evenly(stream.slicing, [at], keys=2))])
+        bucket.accept([stream.shipped(evenly(stream.slicing, [at], keys=2))])
         list(bucket.close(moment(at, 1000 + at)))
         stored = lists.Nodes(bucket.pages, "early", stream.shape.select(())).read(PENDING)
         assert {at, max(0, at - 3)} <= {index for block in stored for index in block.slices.tolist()}

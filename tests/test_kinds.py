@@ -16,7 +16,7 @@ from oracle import CASES, FINGERPRINT, assert_right, block_of, moment, results, 
 from slicing.assembly.assembling import assemble, without_repeats
 from slicing.assembly.choice import choose
 from slicing.content.folding import fold
-from slicing.engines.sliced.bucket import Bucket
+from slicing.engines.sliced.bucket import SlicedBucket
 from slicing.state.store import MemoryStore
 from slicing.triggers.emission import ON_CLOSE, on_change, on_update
 from slicing.windows.families.by_edges import ByEdges, Shared
@@ -105,13 +105,15 @@ class World:
         return opened
 
     def bucket(self):
-        return Bucket(self.shape, self.trees, self.grace, FINGERPRINT, self.store, self.emission)
+        return SlicedBucket(self.shape, self.trees, self.grace, FINGERPRINT, self.store, self.emission)
 
     def micro_batch(self, came, watermark):
         bucket = self.bucket()
         inside = [r for r in came if not self.shape.slicing.in_gap(self.family.slice_at(r[0]))]
         half = len(inside) // 2
-        late = bucket.add([block_of(self.shape, self.cases, part) for part in (inside[:half], inside[half:]) if part])
+        late = bucket.accept(
+            [block_of(self.shape, self.cases, part) for part in (inside[:half], inside[half:]) if part]
+        )
         self.late = [self.late[0] + late.all, self.late[1] + late.some]
         self.watermark = watermark
         out = results(self.shape, list(bucket.close(moment(watermark))))

@@ -28,13 +28,13 @@ from slicing.content.folding import fold, from_records
 from slicing.content.sizes import memory, parts
 from slicing.engines.sliced import closing
 from slicing.engines.sliced import slices as engines_slices
-from slicing.engines.sliced.bucket import Bucket
+from slicing.engines.sliced.bucket import SlicedBucket
 from slicing.errors import TooLarge
 from slicing.stages import output, preaggregate
 from slicing.state import bucket_cache as state_memory
 from slicing.state import slice_groups as stripes
 from slicing.state.store import MemoryStore
-from slicing.triggers.emission import NEWEST
+from slicing.triggers.latest import OnUpdateLatest
 from slicing.windows.time.slices import Slicing
 
 SOURCES = cases("rows", "floats", "highest", "joined")
@@ -121,7 +121,7 @@ def test_streams_are_right_whatever_fits_into_memory(emission, seed, monkeypatch
     monkeypatch.setattr(state_memory, "KEPT_BYTES", 0)
     rng = random.Random(seed)
     slicing = hopping(rng.choice([4, 9])) if seed % 3 else Slicing(7_000, 2_000)
-    stream = EmittingStream(slicing, SOURCES, emission, grace=3_000 if emission.corrects else 0)
+    stream = EmittingStream(slicing, SOURCES, emission, grace=3_000 if emission.fires_late else 0)
     now, most, aside = 0, rng.choice([8, 25]), []
     put = portions.Aside.put
     monkeypatch.setattr(portions.Aside, "put", lambda self, block: aside.append(len(block)) or put(self, block))
@@ -130,7 +130,9 @@ def test_streams_are_right_whatever_fits_into_memory(emission, seed, monkeypatch
         records = [((now - rng.choice([0, 1, 4])) * 1000, rng.randrange(most), rng.randrange(99)) for _ in range(80)]
         stream.step([record for record in records if record[0] >= 0], rng.choice([0, now - 2]))
     stream.drain()
-    assert aside or emission.which == NEWEST, "something did not fit; of the newest windows there may be too few"
+    assert aside or isinstance(emission, OnUpdateLatest), (
+        "something did not fit; of the newest windows there may be too few"
+    )
 
 
 @pytest.mark.parametrize("emission", [on_update(), on_update(latest_only=True), early(records=3)], ids=str)
@@ -270,10 +272,10 @@ def test_long_partials_are_folded_shipped_stored_and_put_out_a_few_at_a_time(mon
     assert max(memory(shape, block) for block in made) <= bound
     found = [codec.decode(shape, row["block"]) for row in shipped]
     assert max(memory(shape, page) for page in found) <= bound // 4
-    bucket = Bucket(shape, ["three_layer"], 0, FINGERPRINT, MemoryStore())
-    bucket.add(found)
+    bucket = SlicedBucket(shape, ["three_layer"], 0, FINGERPRINT, MemoryStore())
+    bucket.accept(found)
     assert not list(bucket.close(moment(0)))
-    bucket = Bucket(shape, ["three_layer"], 0, FINGERPRINT, bucket.pages.store)
+    bucket = SlicedBucket(shape, ["three_layer"], 0, FINGERPRINT, bucket.pages.store)
     rows = set()
     for windows in bucket.close(moment(10**6)):
         for some in output.framed(shape, windows):
@@ -297,7 +299,7 @@ from slicing.content import sizes
 from slicing.engines.sliced import closing
 from slicing.state import bucket_cache as memory
 from slicing.content.block import Block
-from slicing.engines.sliced.bucket import Bucket
+from slicing.engines.sliced.bucket import SlicedBucket
 from test_memory import DiskStore
 
 emission, tree, keys, n, ahead, bound = eval(sys.argv[1]), *sys.argv[2:3], *map(int, sys.argv[3:7])
@@ -315,8 +317,8 @@ def block(first, end):
     return Block(slices, codes, names, ones, [columns], [None])
 
 def step(rows, watermark, emission=on_close()):
-    bucket = Bucket(shape, [tree], 0, FINGERPRINT, store, emission)
-    bucket.add([rows])
+    bucket = SlicedBucket(shape, [tree], 0, FINGERPRINT, store, emission)
+    bucket.accept([rows])
     return sum(map(len, bucket.close(moment(watermark))))
 
 def peak():
@@ -327,7 +329,7 @@ with tempfile.TemporaryDirectory() as directory:
     for first in range(0, n, each):
         end = min(n, first + each)
         step(block(first, end), 0 if ahead else end)
-    fed, rows = peak(), step(block(n, n + 1), 2 * n if emission.when == "close" else n // 2, emission)
+    fed, rows = peak(), step(block(n, n + 1), 2 * n if emission.asks & {CLOSING, CHANGED} else n // 2, emission)
 print(fed, peak(), rows)
 """
 

@@ -14,6 +14,7 @@ from slicing.explain.costs import Cost
 from slicing.spark.stream import fingerprint
 from slicing.state import bucket_cache as memory
 from slicing.state.format.header import Header, Walk
+from slicing.triggers.change import OnChange
 
 BALANCE = Aggregate(lambda: 0, lambda acc, v: max(0, acc + v - 10))
 """What a record does depends on all records before it, in the order in which they arrive."""
@@ -27,7 +28,7 @@ TOGETHER = [each for pair in zip(OWN["slices"], OWN["eager"], strict=True) for e
 def step(stream, records, watermark, now):
     """One micro-batch of a bucket, without anything beside it to compare with."""
     bucket = stream.bucket()
-    late = bucket.add(stream.arriving(records, 2))
+    late = bucket.accept(stream.arriving(records, 2))
     return emitted(stream.shape, bucket.close(moment(watermark, now))), (late.all, late.some)
 
 
@@ -38,7 +39,7 @@ def test_results_are_those_of_calls_of_their_own(mode, seed, monkeypatch):
     rng = np.random.default_rng(500 + seed)
     monkeypatch.setattr(memory, "KEPT_BYTES", int(rng.choice([0, 1 << 30])))
     slicing, emission = random_slicing(rng, seed), MODES.get(mode, on_close())
-    grace = int(rng.choice([2000, 30_500])) * 1000 if emission.corrects else 0
+    grace = int(rng.choice([2000, 30_500])) * 1000 if emission.fires_late else 0
     together = MixedStream(slicing, TOGETHER, emission, grace=grace)
     own = {name: EmittingStream(slicing, OWN[name], emission, grace=grace, eager=name == "eager") for name in OWN}
     streams, records, watermark, now = [together, *own.values()], random_records(rng), 0, 0
@@ -48,7 +49,7 @@ def test_results_are_those_of_calls_of_their_own(mode, seed, monkeypatch):
         rows, *others = (step(stream, batch, watermark, now) for stream in streams)
         assert all(late == rows[1] for _, late in others)
         for first, (found, _) in enumerate(others):
-            assert emission.which == "changed" or found.keys() == rows[0].keys()
+            assert isinstance(emission, OnChange) or found.keys() == rows[0].keys()
             assert all([column[first::2] for column in rows[0][place]] == list(found[place]) for place in found)
         assert rows[0].keys() == others[0][0].keys() | others[1][0].keys()
         for stream in streams:
@@ -169,6 +170,6 @@ def test_a_combine_that_fails_in_a_page_names_its_key():
     stream.eager = True
     bucket = stream.bucket()
     records = [(0, 0, 1), (0, 1, 1), (1, 0, 1), (1, 1, 1), (2, 2, 101)]
-    bucket.add([stream.shipped(records)])
+    bucket.accept([stream.shipped(records)])
     with pytest.raises(FunctionFailed, match=r"too much.* key \(2,\)"):
-        bucket.add([stream.shipped(records)])
+        bucket.accept([stream.shipped(records)])

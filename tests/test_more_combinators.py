@@ -40,9 +40,10 @@ from slicing.aggregates.law_checks import broken_law
 from slicing.assembly.assembling import assemble
 from slicing.assembly.choice import choose
 from slicing.content.folding import fold_arrays
-from slicing.engines.sliced.bucket import Bucket
+from slicing.engines.sliced.bucket import SlicedBucket
 from slicing.errors import InvalidType, InvalidValue, MissingRequirement, RowFailure, TooLarge
 from slicing.state.store import MemoryStore
+from slicing.triggers.change import OnChange
 from slicing.triggers.emission import early, on_change, on_close, on_update
 
 CASES = [
@@ -642,8 +643,8 @@ def test_streams_are_right_in_every_emission(name, by_time):
         pytest.skip("records of the eager strategy are given no times here")
     chosen, emission = TIMED if by_time else SKETCHED, EMISSIONS[name]
     # What goes out on a change is compared exactly, so that what is near can be another one.
-    cases = [case for key, case in chosen.items() if emission.which != "changed" or key not in NEAR]
-    options = {"eager": name == "eager", "grace": 2000 if emission.corrects else 0}
+    cases = [case for key, case in chosen.items() if not isinstance(emission, OnChange) or key not in NEAR]
+    options = {"eager": name == "eager", "grace": 2000 if emission.fires_late else 0}
     rng, stream = np.random.default_rng(4), EmittingStream(hopping(8), cases, emission, **options)
     newest = 5000
     for step in range(14):
@@ -866,8 +867,8 @@ def closed(case, values, n):
     block = block_of(shape, [case], records, pa.float64())
     trees = [choose(each, shape.slicing) for each in shape.kernels]
     for end in range(6, len(values) + 1, 6):
-        bucket = Bucket(shape, trees, 0, FINGERPRINT, store)
-        bucket.add([block.between(end - 6, end)])
+        bucket = SlicedBucket(shape, trees, 0, FINGERPRINT, store)
+        bucket.accept([block.between(end - 6, end)])
         found |= results(shape, bucket.close(moment(end)))
     return found
 

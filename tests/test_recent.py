@@ -9,7 +9,7 @@ from oracle import FINGERPRINT, block_of, cases, hopping, moment, shape_of
 
 from slicing.assembly.choice import choose
 from slicing.content.codec import decode, encode
-from slicing.engines.sliced.bucket import Bucket
+from slicing.engines.sliced.bucket import SlicedBucket
 from slicing.state import bucket_cache as memory
 from slicing.state.store import MemoryStore
 from slicing.triggers.emission import on_update
@@ -36,8 +36,8 @@ def test_what_is_kept_is_counted_as_it_is(names, latest_only, monkeypatch):
             made = [(1000 * i, k, 1000 * i + k + batch) for i in range(SLICES) for k in range(batch, KEYS)]
             block = decode(shape, encode(shape, block_of(shape, chosen, made)))
             trees = [choose(kernel, shape.slicing) for kernel in shape.kernels]
-            bucket = Bucket(shape, trees, 0, FINGERPRINT, store, on_update(latest_only=latest_only))
-            bucket.add([block])
+            bucket = SlicedBucket(shape, trees, 0, FINGERPRINT, store, on_update(latest_only=latest_only))
+            bucket.accept([block])
             for _ in bucket.close(moment(0)):
                 pass
         del made, block, bucket, _

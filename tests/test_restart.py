@@ -127,7 +127,7 @@ def join(a, b):
 
 def grace_of(emission):
     """Corrections need time for late records; microseconds."""
-    return 10 * MINUTE if emission.corrects else 0
+    return 10 * MINUTE if emission.fires_late else 0
 
 
 def windows_of(spark, files, case):

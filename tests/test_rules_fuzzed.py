@@ -18,7 +18,7 @@ import combinators as C
 from slicing.aggregates.fields import arrow_type
 from slicing.aggregates.kernels import kernel
 from slicing.assembly.choice import choose
-from slicing.engines.sliced.bucket import Bucket
+from slicing.engines.sliced.bucket import SlicedBucket
 from slicing.errors import ResultOverflow, RowFailure, TooLarge
 from slicing.state.store import MemoryStore
 from slicing.triggers.emission import on_close
@@ -64,7 +64,7 @@ def test_what_is_late_and_what_it_missed(name, grace):
         before = 0
         for came, watermark in stream(random.Random(seed), begin, step):
             came, found = alone.inside(came), {}
-            late = alone.bucket().add([block_of(alone.shape, alone.cases, came)])
+            late = alone.bucket().accept([block_of(alone.shape, alone.cases, came)])
             counts = Counter()
             for time, key, value in came:
                 held = windows_of(family, time)
@@ -121,8 +121,8 @@ def test_a_grace_that_changes_on_a_live_checkpoint(seed):
     open_from, held, emitted, refused = family.first_open(0), defaultdict(list), {}, 0
     for number, (came, watermark) in enumerate(stream(rng, 0, MS, count=60)):
         grace = 0 if number == 0 else rng.choice([0, 0, 3, 11]) * MS if number % 10 == 0 else grace  # noqa: F821
-        bucket = Bucket(alone.shape, trees, grace, FINGERPRINT, store, on_close())
-        late = bucket.add([block_of(alone.shape, alone.cases, came)])
+        bucket = SlicedBucket(alone.shape, trees, grace, FINGERPRINT, store, on_close())
+        late = bucket.accept([block_of(alone.shape, alone.cases, came)])
         refused += late.all + late.some
         for time, key, value in came:
             for window, _, _ in windows_of(family, time):

@@ -67,7 +67,7 @@ class Replayed:
     def step(self, events, watermark):
         memory._kept.clear()  # a restart at every micro-batch
         bucket = SessionBucket(self.shape, self.window, 1000 * self.grace, FINGERPRINT, self.store, self.emission)
-        self.late += bucket.add(self.shipped(events) if events else []).all
+        self.late += bucket.accept(self.shipped(events) if events else []).all
         for frame in bucket.close(moment(watermark)):
             keys = frame.names["k0"].take(pa.array(frame.keys)).to_pylist()
             columns = [

@@ -19,7 +19,7 @@ from slicing.content.block import concat
 from slicing.content.folding import fold
 from slicing.content.marks import of_keys
 from slicing.engines.bounded import all_frames
-from slicing.engines.sliced.bucket import Bucket
+from slicing.engines.sliced.bucket import SlicedBucket
 from slicing.errors import InvalidType, InvalidValue
 from slicing.grouping import group_by
 from slicing.state import slice_groups as stripes
@@ -72,11 +72,11 @@ class Alone:
         self.family, self.cases = family, cases
         self.shape = shape_of(family, cases)
         trees = [choose(kernel, family) for kernel in self.shape.kernels]
-        self.bucket = partial(Bucket, self.shape, trees, grace, FINGERPRINT, MemoryStore(), emission)
+        self.bucket = partial(SlicedBucket, self.shape, trees, grace, FINGERPRINT, MemoryStore(), emission)
 
     def step(self, records, watermark, now=0):
         bucket = self.bucket()
-        late = bucket.add([block_of(self.shape, self.cases, self.inside(records))])
+        late = bucket.accept([block_of(self.shape, self.cases, self.inside(records))])
         return rows(self.shape, bucket.close(moment(watermark, now))), late
 
     def inside(self, records):
@@ -91,7 +91,7 @@ class Together:
         self.shape = shape_of(self.family, cases)
         over = [self.shape.over(family) for family in self.family.families]
         trees = [choose(kernel, each.slicing) for each in over for kernel in each.kernels]
-        self.bucket = partial(Bucket, self.shape, trees, grace, FINGERPRINT, MemoryStore(), emission, wide)
+        self.bucket = partial(SlicedBucket, self.shape, trees, grace, FINGERPRINT, MemoryStore(), emission, wide)
 
     step, inside = Alone.step, Alone.inside
 
@@ -150,12 +150,12 @@ def check(together):
     bucket = together.bucket()
     bucket.check()
     seen = 0
-    for walker in bucket.walkers:
+    for walker in bucket.families:
         chosen = [i for i, tree in enumerate(walker.trees) if tree == "two_layer"]
-        if not chosen or walker.walk.nodes is None or not bucket.emission.has_trees:
+        if not chosen or walker.marks.nodes is None or "closing" not in bucket.trigger.asks:
             continue
         shape = walker.shape.select(chosen)
-        first, end = walker.family.first_slice(walker.walk.nodes), walker.family.entered(walker.walk.nodes)
+        first, end = walker.family.first_slice(walker.marks.nodes), walker.family.entered(walker.marks.nodes)
         node = walker.cache("two", shape).load("total")
         waits = [
             part.between(first, end) for part in Nodes(bucket.pages, f"{walker.prefix}late", walker.shape).read("rows")
@@ -163,7 +163,7 @@ def check(together):
         stored = fold(walker.shape, list(bucket.slices.stripes.read(first, end)))
         wanted = records_by_key([stored])
         wanted.subtract(records_by_key(waits))
-        assert +wanted == records_by_key([node] if node is not None else []), (walker.number, walker.walk)
+        assert +wanted == records_by_key([node] if node is not None else []), (walker.number, walker.marks)
         seen += node is not None
     return seen
 
@@ -215,7 +215,7 @@ def test_each_family_puts_out_what_it_would_alone(name, emission):
             seen["checked"] += check(together)
         assert not together.bucket().pages.store.pages or emission in ("ticks",)
     assert seen["rows"] > 30
-    assert seen["checked"] or not EMISSIONS[emission].has_trees or name not in SUBTRACTED
+    assert seen["checked"] or "closing" not in EMISSIONS[emission].asks or name not in SUBTRACTED
 
 
 @pytest.mark.parametrize("drained", [False, True])
@@ -321,7 +321,7 @@ def test_bounded_input_equals_the_stream(name, wide):
         got |= together.step(came, watermark, clock)[0]
         taken += came
     shape = together.shape
-    trees = together.bucket().walkers[0].trees and [tree for each in together.bucket().walkers for tree in each.trees]
+    trees = together.bucket().families[0].trees and [tree for each in together.bucket().families for tree in each.trees]
     block = fold(shape, [block_of(shape, together.cases, together.inside(taken))])
     assert rows(shape, all_frames(shape, trees, block, wide)) == got
     assert len(got) > 5

@@ -12,7 +12,7 @@ from slicing import Aggregate
 from slicing.aggregates.kernels import kernel
 from slicing.aggregates.sharing import sharing
 from slicing.engines.shared import SharedBucket, UnsharedBucket
-from slicing.engines.sliced.bucket import Bucket
+from slicing.engines.sliced.bucket import SlicedBucket
 from slicing.errors import StateMismatch
 from slicing.stages.execution_plan import Shared
 from slicing.triggers.emission import early, on_change, on_close, on_update
@@ -151,7 +151,7 @@ def test_state_of_either_layout_goes_on(name, layout):
 def test_a_bucket_of_shared_results_is_one_of_groups():
     line = Line(five())
     bucket = line.bucket()
-    assert isinstance(bucket, Bucket)
+    assert isinstance(bucket, SlicedBucket)
     assert [each.width for each in bucket.shape.kernels] == [2, 3]
 
 

@@ -91,7 +91,7 @@ class Windowed(Line):
 
     def step(self, records, watermark, now=0):
         bucket = self.bucket()
-        late = bucket.add(self.blocks(records) if records else [])
+        late = bucket.accept(self.blocks(records) if records else [])
         rows = [row for windows in bucket.close(moment(watermark, now)) for row in self.rows(windows)]
         bucket.check()
         return sorted(rows), [*self._late(late)], (late.all, late.some)
@@ -265,7 +265,7 @@ def test_a_clock_that_steps_back_moves_shared_fields(name):
         line = Windowed(EVERYTHING, WINDOWS[name], plain=alone)
         moved = [not_before(line.strategy.shipping, block, clock) for each in came for block in line.blocks(each)]
         bucket = line.bucket()
-        bucket.add(moved)
+        bucket.accept(moved)
         windows = [*bucket.close(moment(1 << 40))]
         found.append([row for some in windows for row in line.rows(some)])
     assert found[0] == found[1]

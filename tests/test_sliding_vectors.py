@@ -58,7 +58,7 @@ class Replayed:
         memory._kept.clear()
         self.watermark = max(self.watermark, event["time"])
         bucket = SlidingBucket(self.shape, 1000 * self.grace, FINGERPRINT, self.store, self.emission)
-        late = bucket.add([self.shipped(event)])
+        late = bucket.accept([self.shipped(event)])
         self.late += late.all + late.some
         for frame in bucket.close(moment(self.watermark)):
             keys = frame.names["k0"].take(pa.array(frame.keys)).to_pylist()

@@ -19,7 +19,7 @@ from slicing.aggregates.spill import FIRST, MOST, SPILL, spilling
 from slicing.assembly.choice import choose
 from slicing.content.block import Shape, encode_keys
 from slicing.content.folding import from_records
-from slicing.engines.sliced.bucket import Bucket
+from slicing.engines.sliced.bucket import SlicedBucket
 from slicing.errors import InvalidType, TooLarge
 from slicing.state import bucket_cache
 from slicing.state.store import MemoryStore
@@ -147,8 +147,8 @@ def test_a_bucket_that_refers_to_spilled_partials_is_not_kept():
             codes, names = encode_keys(
                 pa.table([pa.array(keys, field.type) for field in shape.key_schema], schema=shape.key_schema)
             )
-            bucket = Bucket(shape, trees, 0, FINGERPRINT, store, on_update())
-            bucket.add([from_records(shape, slices, codes, names, [[pa.array(values)]])])
+            bucket = SlicedBucket(shape, trees, 0, FINGERPRINT, store, on_update())
+            bucket.accept([from_records(shape, slices, codes, names, [[pa.array(values)]])])
             got = {place: row[1] for place, row in results(shape, list(bucket.close(moment(0)))).items()}
             assert got == {place: truth[place] for place in got}
             assert len(got) > 3

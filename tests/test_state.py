@@ -343,7 +343,7 @@ def test_records_out_of_order_are_not_written_again_and_again(behind, monkeypatc
             slices = np.where(rng.random(4000) < behind, first - 1 - rng.integers(0, 4, 4000), slices)
             records = [(1000 * index, index % 97 * place % 100, 1) for place, index in enumerate(slices.tolist())]
             bucket = stream.bucket()
-            bucket.add([stream.shipped(records)])
+            bucket.accept([stream.shipped(records)])
             list(bucket.close(moment(first - 10)))
             rows += bucket.pages.written
         written.append(rows)

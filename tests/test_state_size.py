@@ -13,7 +13,7 @@ from slicing.content.block import encode_keys
 from slicing.content.codec import decode_text, encode_text
 from slicing.content.folding import from_records
 from slicing.content.packing import unsealed
-from slicing.engines.sliced.bucket import Bucket
+from slicing.engines.sliced.bucket import SlicedBucket
 
 LATE = 0.05
 KEYS = 200
@@ -57,9 +57,9 @@ def run(slicing, slices, micro_batches, count):
         codes, names = encode_keys(pa.table({"k0": keys}))
         arguments = [[case.argument(pa.array(values))] for case in chosen]
         block = from_records(shape, slicing.slice_at(times), codes, names, arguments)
-        bucket = Bucket(shape, trees, 0, FINGERPRINT, store)
+        bucket = SlicedBucket(shape, trees, 0, FINGERPRINT, store)
         reads, done = store.reads, bucket.head.done
-        bucket.add([block])
+        bucket.accept([block])
         list(bucket.close(moment(now // 1000)))
         figures.encoded += len(encode_text(shape, block))
         figures.header.append(len(store.text))
@@ -144,8 +144,8 @@ def test_a_close_of_many_windows_reads_no_page_twice():
         codes, names = encode_keys(pa.table({"k0": rng.integers(0, KEYS, 20_000)}))
         arguments = [[case.argument(pa.array(rng.integers(0, 100, 20_000)))] for case in chosen]
         times = rng.integers(start, start + 20 * slicing.advance, 20_000)
-        bucket = Bucket(shape, trees, 0, FINGERPRINT, store)
-        bucket.add([from_records(shape, slicing.slice_at(times), codes, names, arguments)])
+        bucket = SlicedBucket(shape, trees, 0, FINGERPRINT, store)
+        bucket.accept([from_records(shape, slicing.slice_at(times), codes, names, arguments)])
         store.names.clear()
         closed = len(list(bucket.close(moment(start // 1000))))
         assert len(store.names) == len(set(store.names))

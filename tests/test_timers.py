@@ -97,7 +97,7 @@ def test_the_stages_of_a_bucket_never_run_at_the_same_time(eager, monkeypatch):
     with watched(watch):
         for first in range(0, 40, 4):
             bucket = stream.bucket()
-            bucket.add([stream.shipped(evenly(stream.slicing, range(first, first + 4), keys=3))])
+            bucket.accept([stream.shipped(evenly(stream.slicing, range(first, first + 4), keys=3))])
             list(bucket.close(moment(first)))
     outside = watch._nanos[""] // 1000
     taken = watch.take()

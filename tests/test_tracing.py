@@ -29,7 +29,7 @@ from slicing.content.block import Shape, encode_keys
 from slicing.content.codec import decode, encode
 from slicing.content.folding import fold, from_records
 from slicing.engines.bounded import all_frames
-from slicing.engines.sliced.bucket import Bucket
+from slicing.engines.sliced.bucket import SlicedBucket
 from slicing.errors import FunctionFailed, InvalidType, InvalidValue
 from slicing.state.store import MemoryStore
 from tests.oracle import FINGERPRINT, hopping, moment, results, windows_of
@@ -187,14 +187,14 @@ def streamed(columns, batches, trees=None):
     trees = trees or [choose(k, SLICING) for k in shapes[0].kernels]
     for number, (times, keys, values, watermark) in enumerate([*batches, ([], [], None, 1 << 40)]):
         shape = shapes[number % len(shapes)]
-        bucket = Bucket(shape, trees, 0, FINGERPRINT, store)
+        bucket = SlicedBucket(shape, trees, 0, FINGERPRINT, store)
         if times:
             cut = len(times) // 2
             parts = [slice(0, cut), slice(cut, len(times))] if cut else [slice(0, len(times))]
             blocks = [
                 block_of(shape, times[p], keys[p], {n: [c[p] for c in cs] for n, cs in values.items()}) for p in parts
             ]
-            bucket.add([decode(shape, encode(shape, block)) for block in blocks])
+            bucket.accept([decode(shape, encode(shape, block)) for block in blocks])
         out |= results(shape, list(bucket.close(moment(watermark))))
     assert not store.pages
     return out

@@ -12,7 +12,7 @@ from slicing.aggregates.aggregate import Aggregate
 from slicing.assembly.choice import choose
 from slicing.content.folding import fold
 from slicing.engines.bounded import all_frames
-from slicing.engines.sliced.bucket import Bucket
+from slicing.engines.sliced.bucket import SlicedBucket
 from slicing.engines.unbounded.bucket import TOTALS, UnboundedBucket
 from slicing.errors import InvalidType, InvalidValue
 from slicing.grouping import group_by
@@ -55,7 +55,9 @@ class Forever:
             self.shape, FINGERPRINT, self.store, self.emission, None if self.ttl is None else 1000 * self.ttl
         )
         half = len(records) // 2
-        late = bucket.add([block_of(self.shape, self.cases, part) for part in (records[:half], records[half:]) if part])
+        late = bucket.accept(
+            [block_of(self.shape, self.cases, part) for part in (records[:half], records[half:]) if part]
+        )
         assert (late.all, late.some, late.refused) == (0, 0, ())
         found = results(self.shape, list(bucket.close(moment(0, now))))
         bucket.check()
@@ -211,7 +213,7 @@ def test_a_process_that_has_not_got_the_totals_reads_them_once():
     read = []
     for _ in range(3):
         bucket = UnboundedBucket(world.shape, FINGERPRINT, world.store, on_update())
-        bucket.add([block_of(world.shape, world.cases, [(0, 3, 1)])])
+        bucket.accept([block_of(world.shape, world.cases, [(0, 3, 1)])])
         list(bucket.close(moment(0, 6)))
         read.append(bucket.pages.read)
     assert read[0] > 0
@@ -252,9 +254,9 @@ def test_windows_by_the_clock_hold_what_came_by_then(family, emission):
             for window in range(family.first_window(index), family.last_window(index) + 1):
                 held[key, window].append(value)
                 touched.add((key, window))
-        bucket = Bucket(shape, trees, 0, FINGERPRINT, store, emission)
+        bucket = SlicedBucket(shape, trees, 0, FINGERPRINT, store, emission)
         blocks = [not_before(shape, block_of(shape, [case], came), bucket.head.watermark)] if came else []
-        late = bucket.add(blocks)
+        late = bucket.accept(blocks)
         assert (late.all, late.some) == (0, 0), "nothing is late"
         got = results(shape, list(bucket.close(moment(clock, clock))))
         if emission == on_update():

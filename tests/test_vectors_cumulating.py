@@ -16,7 +16,7 @@ from test_sliding_vectors import CASES as SLIDING
 from test_vectors import AGGREGATES, EMISSIONS, EXCEPTIONS, VECTORS, batches
 
 from slicing.assembly.choice import choose
-from slicing.engines.sliced.bucket import Bucket
+from slicing.engines.sliced.bucket import SlicedBucket
 from slicing.state.store import MemoryStore
 from slicing.windows.families.family import RUNNING
 
@@ -37,9 +37,9 @@ def replay(case):
     assert trees == [RUNNING]
     found, late = [], [0, 0]
     for number, records, watermark in batches(case):
-        bucket = Bucket(shape, trees, 0, FINGERPRINT, store, EMISSIONS[case["emit"]])
+        bucket = SlicedBucket(shape, trees, 0, FINGERPRINT, store, EMISSIONS[case["emit"]])
         made = [(time, keys.index(key), value) for time, key, value in records]
-        refused = bucket.add([block_of(shape, cases, made)] if made else [])
+        refused = bucket.accept([block_of(shape, cases, made)] if made else [])
         late = [late[0] + refused.all, late[1] + refused.some]
         for (key, window), (_, value) in results(shape, list(bucket.close(moment(watermark)))).items():
             start, end = int(family.window_start(window)) // 1000, int(family.window_end(window)) // 1000

@@ -200,7 +200,7 @@ def test_one_emission_that_goes_does_not_hide_another_that_does_not(sources):
         cell = cells()[kind, column]
         for emission in emissions_of(column, (*calls[0][0], *calls[0][1].values())[0]):
             windowed = group_by(sources[0], "value").window(*calls[0][0], **calls[0][1], time="timestamp")
-            windowed = windowed.emit(emission).grace("1 minute" if emission.corrects else "0 minutes")
+            windowed = windowed.emit(emission).grace("1 minute" if emission.fires_late else "0 minutes")
             try:
                 windowed.plan(n=C.count())
             except InvalidValue:

@@ -132,7 +132,7 @@ def test_wide_rows_have_each_end_once(emission, drained):
         wide, seen = Together(families, [CASES["sum"]], 0, given, wide=True), Counter()
         for came, watermark in stream(random.Random(seed), CHRISTMAS, DAY):
             bucket = wide.bucket()
-            bucket.add([block_of(wide.shape, wide.cases, came)])
+            bucket.accept([block_of(wide.shape, wide.cases, came)])
             for frame in bucket.close(moment(watermark)):
                 own = wide.shape.slicing.families[frame.family]
                 ends = own.window_end(frame.windows).tolist()
@@ -154,7 +154,7 @@ def test_a_wide_row_that_shows_what_the_row_before_showed_is_not_emitted():
         now += rng.choice([1, 2, 7])
         came = [(now * MS, key, rng.choice([0, 0, 0, 5])) for key in range(3) if rng.random() < 0.6 or not step]
         bucket = wide.bucket()
-        bucket.add([block_of(wide.shape, wide.cases, came)])
+        bucket.accept([block_of(wide.shape, wide.cases, came)])
         for frame in bucket.close(moment(now)):
             keys = frame.names["k0"].take(frame.keys).to_pylist()
             sides = [
@@ -181,7 +181,7 @@ def test_the_eager_strategy_passes_over_them_too(name, drained):
             came = [each for each in came if not family.in_gap(family.slice_at(each[0]))]
             taken += came
             bucket = eager.bucket()
-            bucket.add([records_of(eager.shape, eager.cases, came)] if came else [])
+            bucket.accept([records_of(eager.shape, eager.cases, came)] if came else [])
             for frame in bucket.close(moment(watermark)):
                 starts, ends = family.window_start(frame.windows).tolist(), family.window_end(frame.windows).tolist()
                 keys = frame.names["k0"].take(frame.keys).to_pylist()

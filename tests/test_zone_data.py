@@ -10,7 +10,7 @@ from oracle import CASES, FINGERPRINT, block_of, moment, shape_of
 from test_several import rows
 
 from slicing.assembly.choice import choose
-from slicing.engines.sliced.bucket import Bucket
+from slicing.engines.sliced.bucket import SlicedBucket
 from slicing.errors import StateMismatch
 from slicing.state.format.fingerprint import fingerprint_of
 from slicing.state.format.header import Header
@@ -38,13 +38,13 @@ def bucket(of, store, each="day"):
     family = Stepped(Local(each, 1, of), 1, 1)
     shape = shape_of(family, [CASES["sum"]])
     prints = fingerprint_of(shape, ["partials"], [["v"]], "1")
-    return family, shape, Bucket(shape, [choose(shape.kernels[0], family)], 0, prints, store, on_close())
+    return family, shape, SlicedBucket(shape, [choose(shape.kernels[0], family)], 0, prints, store, on_close())
 
 
 def run(of, store, seconds, watermark, each="day"):
     """One micro-batch; the rows by start and end."""
     _, shape, live = bucket(of, store, each)
-    late = live.add([block_of(shape, [CASES["sum"]], [(second * SECOND, 1, 1) for second in seconds])])
+    late = live.accept([block_of(shape, [CASES["sum"]], [(second * SECOND, 1, 1) for second in seconds])])
     found = rows(shape, live.close(moment(watermark * 1000)))
     live.check()
     return {(start // SECOND, end // SECOND): row[0] for (_, _, _, start, end), (row, _) in found.items()}, late.all

@@ -39,7 +39,7 @@ class Ours:
         if self.more:
             return windowed.aggregate(**MORE[self.more])
         out = windowed.emit(self.emission).aggregate(records=C.count(), total=C.sum(self.column))
-        return out if self.emission.once else out.drop("emission", "revision")
+        return out if self.emission.fires_once else out.drop("emission", "revision")
 
 
 @dataclass(frozen=True)

@@ -26,8 +26,7 @@ from slicing.content.block import Shape, encode_keys
 from slicing.content.folding import from_records
 from slicing.content.records import Records
 from slicing.engines.eager.bucket import EagerBucket
-from slicing.engines.engine import Moment
-from slicing.engines.sliced.bucket import Bucket
+from slicing.engines.sliced.bucket import SlicedBucket
 from slicing.explain.costs import Cost, Costs, number
 from slicing.state import bucket_cache as memory
 from slicing.state import slice_groups as stripes
@@ -35,6 +34,7 @@ from slicing.state.format.fingerprint import Fingerprint
 from slicing.state.pages import Pages
 from slicing.state.store import MemoryStore
 from slicing.triggers.emission import ON_CLOSE
+from slicing.triggers.trigger import MicroBatchTime
 from slicing.windows.time.slices import Slicing
 
 SECOND = 1_000_000
@@ -141,8 +141,8 @@ class Feed:
         kept = dict(memory._kept)
         bucket = self._bucket(store)
         before, now = bucket.head.done, 1000 * self.batches  # a micro-batch a second
-        bucket.add(self._shipped(slices))
-        moment = Moment(bucket.head.watermark if watermark is None else watermark, now * 1000)
+        bucket.accept(self._shipped(slices))
+        moment = MicroBatchTime(bucket.head.watermark if watermark is None else watermark, now * 1000)
         results = sum(map(len, bucket.close(moment)))
         if watermark is None:
             memory._kept.clear()
@@ -155,9 +155,9 @@ class Feed:
         """Count from here."""
         self.record, self.window, self.results = Cost(0, 0), Cost(0, 0), 0
 
-    def _bucket(self, store: MemoryStore) -> Bucket | EagerBucket:
+    def _bucket(self, store: MemoryStore) -> SlicedBucket | EagerBucket:
         trees, more = self.strategy.trees, (self.strategy.grace, Fingerprint(), store, self.strategy.emission)
-        return EagerBucket(self.shape, [[0]], *more) if trees == ("eager",) else Bucket(self.shape, trees, *more)
+        return EagerBucket(self.shape, [[0]], *more) if trees == ("eager",) else SlicedBucket(self.shape, trees, *more)
 
     def _shipped(self, slices: Sequence[int]) -> list[object]:
         places = np.repeat(np.array(slices, dtype=np.int64), self.keys)

@@ -18,12 +18,12 @@ from slicing.aggregates.kernels import kernel
 from slicing.aggregates.spill import FIRST, spilling
 from slicing.assembly.choice import choose
 from slicing.content.block import Shape
-from slicing.engines.engine import Moment
 from slicing.stages.execution_plan import Aggregation
 from slicing.stages.support_of import support_of
 from slicing.state.format.fingerprint import fingerprint_of
 from slicing.state.store import MemoryStore
 from slicing.triggers.emission import on_close
+from slicing.triggers.trigger import MicroBatchTime
 
 KEYS, MINUTE, EARLY, LATE = 5_000, 60_000_000, 10, 200
 assert callable(traced)
@@ -71,8 +71,8 @@ def grown(name: str) -> float:
             rows = pa.Table.from_batches(stage([batch])).to_pydict()
         with spilling():
             bucket = strategy.bucket(0, fingerprint, store, on_close())
-            bucket.add(strategy.shipped(rows))
-            for _ in bucket.close(Moment(number * MINUTE)):
+            bucket.accept(strategy.shipped(rows))
+            for _ in bucket.close(MicroBatchTime(number * MINUTE)):
                 pass
         if number in (EARLY, LATE):
             del bucket, rows

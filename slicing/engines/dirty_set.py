@@ -1,8 +1,8 @@
-"""What has come for open windows and not gone out early yet: which slices of which keys, and how many records.
+"""The dirty set: which slices of which keys got records since their windows fired early, and how many records.
 
-Marks are appended as they come. Those of a key that goes out are not taken out of their pages: as many records less are
-appended. Only when more than half of all rows say nothing any more, what is left is written anew, so that a micro-batch
-writes about as much as comes and goes in it, however much is pending.
+Marks are appended as records come. Those that fire are not taken out of their pages: the same number of records is
+appended with a minus. Only when more than half of all rows cancel each other, the rest is written anew. So a
+micro-batch writes in proportion to its own records and firings, however many marks wait.
 """
 
 from __future__ import annotations
@@ -13,15 +13,17 @@ from typing import TypeAlias
 
 import numpy as np
 
+from slicing.aggregates.arrays import Array
 from slicing.content.block import Block, concat
 from slicing.content.folding import regroup
 from slicing.content.marks import without_partials
-from slicing.state.format.header import Header
+from slicing.content.pairs import Pairs
 from slicing.state.lists import Nodes
-from slicing.triggers.emission import Emission, Every, Records
+from slicing.triggers.panes import NONE, Panes
 from slicing.windows.time.slices import FOREVER
 
 Chosen: TypeAlias = Callable[[Block], Block]
+Ready: TypeAlias = Callable[[Block], Array]
 PENDING = "pending"
 """The name of the marks in the store, and of what the process keeps of them."""
 
@@ -30,61 +32,44 @@ def _all(marks: Block) -> Block:
     return marks
 
 
-class Pending:
-    """The slices that records came for since their key went out; blocks without partials, durable.
+class DirtySet:
+    """Marks: blocks without partials, durable. `nodes` are of a shape of no kernels.
 
     `kept` has all rows that are stored, in any order and not folded, if the process still has them; else they are read.
+    `chosen` returns those of some marks that still count. All methods take the new marks, and `first`, the first slice
+    that an open window covers: marks of earlier slices are forgotten.
     """
 
-    def __init__(self, when: Every | Records, head: Header, nodes: Nodes, kept: Block | None, chosen: Chosen = _all):
-        self.when, self.head, self.nodes, self.kept, self._chosen = when, head, nodes, kept, chosen
+    def __init__(self, nodes: Nodes, kept: Block | None, chosen: Chosen = _all):
+        self.nodes, self.kept, self._chosen = nodes, kept, chosen
 
-    def due(self, came: Block, first: int, now: int) -> Block:
-        """Count the new records; return what is to be emitted now, which is then no longer pending.
+    def add(self, new: Block, first: int) -> None:
+        """Let new marks wait."""
+        self.kept = None
+        self._forget_before(first)
+        self.nodes.append(PENDING, new.between(first, FOREVER))
 
-        `first` is the first slice that an open window covers, `now` the time of the trigger in microseconds. Slices
-        before it are forgotten, with their records, and so are marks that `chosen` leaves out.
-        """
-        came = without_partials(came).between(first, FOREVER)
-        if isinstance(self.when, Every):
-            return self._at_tick(came, first, now // self.when.microseconds)
-        # Marks that the process does not hold may be those of another count, which was greater.
-        return self._by_count(came, first, self.when.count) if len(came) or self.kept is None else came
-
-    def _at_tick(self, came: Block, first: int, tick: int) -> Block:
-        due = self.head.tick is not None and tick > self.head.tick
-        self.head.tick, self.kept = tick, None
-        if not due:
-            self._forget_before(first)
-            self.nodes.append(PENDING, came)
-            return came.take(slice(0))
-        everything = self._live(concat(self.nodes.shape, [self._stored(), came]), first)
+    def take_all(self, new: Block, first: int) -> Block:
+        """Return all marks, which wait no longer."""
+        everything = self._live(concat(self.nodes.shape, [self._stored(), new.between(first, FOREVER)]), first)
         self.nodes.drop(PENDING)
+        self.kept = None
         return everything
 
-    def _forget_before(self, first: int) -> None:
-        """Forget marks of earlier slices, a window at a time: a tick may be long in coming."""
-        entries = self.nodes.entries(PENDING)
-        old = [entry for entry in entries if entry[1] < first - self.nodes.shape.slicing.longest]
-        if not old:
-            return
-        reaching = list(self.nodes.pages.take([entry for entry in old if entry[2] > first], self.nodes.shape))
-        entries[:] = [entry for entry in entries if entry not in old]
-        self.nodes.pages.remove(old)
-        self.nodes.append(PENDING, self._live(concat(self.nodes.shape, reaching), first))
-
-    def _by_count(self, came: Block, first: int, count: int) -> Block:
+    def take(self, new: Block, first: int, ready: Ready) -> Block:
+        """Return the marks that are ready, which wait no longer. `ready` goes by nothing but the marks of a key."""
+        new = new.between(first, FOREVER)
+        expired = any(entry[2] <= first for entry in self.nodes.entries(PENDING))
+        if self.kept is not None and not len(new) and not expired:
+            return new  # what was not ready is not now; marks that are not held may be those of another trigger
         stored = self._stored() if self.kept is None else self.kept
-        rows = concat(self.nodes.shape, [stored, came])
+        rows = concat(self.nodes.shape, [stored, new])
         live = self._live(rows, first)
-        counts = np.bincount(live.keys, weights=live.records, minlength=len(live.names))
-        ripe = counts >= count
-        due, rest = live.take(ripe[live.keys]), live.take(~ripe[live.keys])
-        known = rows.take(slice(len(stored)))
-        gone = self._live(known, -FOREVER)
-        gone = gone.take(ripe[gone.keys])
-        new = rows.take(slice(len(stored), None))
-        new = new.take(~ripe[new.keys])
+        is_ready = ready(live)
+        due, rest = live.take(is_ready), live.take(~is_ready)
+        known, new = rows.take(slice(len(stored))), rows.take(slice(len(stored), None))
+        gone = _within(self._live(known, -FOREVER), due, True)
+        new = _within(new, due, False)
         if len(known) + len(new) + len(gone) > 2 * len(rest):
             self.nodes.save(PENDING, rest)
             self.kept = rest
@@ -93,6 +78,17 @@ class Pending:
             self.nodes.append(PENDING, regroup(self.nodes.shape, news))
             self.kept = concat(self.nodes.shape, [known, news])
         return due
+
+    def _forget_before(self, first: int) -> None:
+        """Forget marks of earlier slices, a window at a time: it may be long until all are taken."""
+        entries = self.nodes.entries(PENDING)
+        old = [entry for entry in entries if entry[1] < first - self.nodes.shape.slicing.longest]
+        if not old:
+            return
+        reaching = list(self.nodes.pages.take([entry for entry in old if entry[2] > first], self.nodes.shape))
+        entries[:] = [entry for entry in entries if entry not in old]
+        self.nodes.pages.remove(old)
+        self.nodes.append(PENDING, self._live(concat(self.nodes.shape, reaching), first))
 
     def _live(self, rows: Block, first: int) -> Block:
         """The marks that rows come to, from slice `first` on."""
@@ -103,13 +99,39 @@ class Pending:
         return concat(self.nodes.shape, self.nodes.read(PENDING))
 
 
-def pending(
-    emission: Emission, head: Header, nodes: Nodes, kept: Block | None = None, chosen: Chosen = _all
-) -> Pending | None:
-    """What an emission has to remember between micro-batches, None if nothing; `nodes` are of a shape of no kernels.
+def _within(rows: Block, marks: Block, inside: bool) -> Block:
+    """The rows whose slice and key are those of a mark, or the others; both have the same names."""
+    pairs = Pairs.over(np.concatenate([rows.slices, marks.slices]), len(marks.names))
+    held = np.isin(pairs.pack(rows.keys, rows.slices), pairs.pack(marks.keys, marks.slices))
+    return rows.take(held == inside)
 
-    `kept` are the marks that the process still has, see `recent`; `chosen` returns those that still count.
+
+class WaitingSlices:
+    """The question `waiting`, answered by a dirty set: `panes` gives the open windows that hold some marks.
+
+    `new` and `first` are asked when a trigger asks, which is once in a micro-batch.
     """
-    if not isinstance(emission.when, (Every, Records)):
-        return None
-    return Pending(emission.when, head, nodes, kept, chosen)
+
+    def __init__(
+        self, dirty: DirtySet, new: Callable[[], Block], first: Callable[[], int], panes: Callable[[Block], Panes]
+    ):
+        self.dirty, self._new, self._first, self._panes = dirty, new, first, panes
+
+    def none(self) -> None:
+        """Fire nothing."""
+        self.dirty.add(without_partials(self._new()), self._first())
+
+    def all(self) -> Panes:
+        """Fire all that wait."""
+        return self._found(self.dirty.take_all(without_partials(self._new()), self._first()))
+
+    def ready(self, chosen: Ready) -> Panes:
+        """Fire those that `chosen` returns true for, of the marks."""
+        return self._found(self.dirty.take(without_partials(self._new()), self._first(), chosen))
+
+    def _found(self, marks: Block) -> Panes:
+        return self._panes(marks) if len(marks) else NONE
+
+    def kept(self) -> dict[str, Block]:
+        """What the process keeps of the marks, by name."""
+        return {PENDING: self.dirty.kept} if self.dirty.kept else {}

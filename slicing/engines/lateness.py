@@ -1,75 +1,109 @@
-"""Which windows of a family take records, which a watermark closes, and which are still looked at.
+"""Which windows accept records, which a watermark closes, and which are still looked at: the one rule of lateness.
 
 ::
 
     windows of a minute, grace 2 minutes, watermark 12:05:30
 
-    on close                 12:00 | 12:01 | 12:02 | 12:03 | 12:04 | 12:05
-                               went out      ^ open, and take records
-    with corrections           went out, take records ^    | open     (`kept` is the same)
+    fire at their close      12:00 | 12:01 | 12:02 | 12:03 | 12:04 | 12:05
+                               have fired    ^ open, and accept records
+    fire at their end          have fired, accept records ^| open
+
+Windows are numbered in the order in which they end, whatever they are: by a family, or, of sessions, by the end itself.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
+
 import numpy as np
 
 from slicing.aggregates.arrays import Array
+from slicing.content.block import Block
 from slicing.state.format.header import Walk
-from slicing.triggers.emission import CHANGED, Emission
 from slicing.triggers.lateness import is_late
 from slicing.windows.families.family import Family, emitted_before
 
 
-class Judging:
-    """How far the windows of one family are; `walk` has the marks, and is moved. `grace` is in microseconds.
+@dataclass(frozen=True)
+class Cover:
+    """The first and the last window that each of some rows is in, as far as these may be open."""
 
-    `first` up to `end` are the windows that close in this micro-batch.
+    first: Array
+    last: Array
+
+    def accepted(self, accepting: int) -> Array:
+        """Which rows are in a window that accepts records, `accepting` being the first."""
+        found: Array = self.last >= accepting
+        return found
+
+    def late(self, accepting: int) -> Array:
+        """Which rows are late for one window at least."""
+        found: Array = self.first < accepting
+        return found
+
+
+class Progress:
+    """How far the windows of one family are: `marks`, which are those of the header, are moved by watermarks.
+
+    `first_open(watermark, wait)` gives the first window that does not end `wait` microseconds before a watermark.
+    Windows fire `wait` after their end and accept records until `grace` is over, which is not shorter. Both marks stay
+    where they are when grace or trigger become others: what has fired has fired.
     """
 
-    def __init__(self, family: Family, walk: Walk, emission: Emission, grace: int, is_new: bool):
-        self.family, self.walk, self.emission, self.grace = family, walk, emission, grace
-        self.by_end = False  # whether windows are told apart by their ends alone
-        self.wait = waits(emission, grace)
-        self.first = self.end = walk.done
-        self._fit_emission(is_new)
-
-    def _fit_emission(self, is_new: bool) -> None:
-        """What another emission has written: windows that went out take no records unless they are corrected."""
-        walk = self.walk
-        if not self.emission.corrects:
-            walk.taking = walk.done
+    def __init__(self, marks: Walk, first_open: Callable[[int, int], int], wait: int, grace: int, is_new: bool = False):
+        self.marks, self.first_open, self.waits, self.grace = marks, first_open, wait, grace
+        self.fires_late = wait < grace
+        self.first = self.end = marks.done  # the windows that close in this micro-batch
+        if not self.fires_late:
+            marks.taking = marks.done  # what another trigger fired at its end accepts no more records
         elif is_new:
-            walk.taking = walk.kept = self.family.first_open(0, self.grace)
-        walk.taking = max(walk.taking, walk.kept)
+            marks.taking = marks.kept = first_open(0, grace)
+        marks.taking = max(marks.taking, marks.kept)
+
+    def advance(self, watermark: int) -> bool:
+        """Find the windows that a watermark, in microseconds, closes; return whether there are any."""
+        marks = self.marks
+        self.first, self.end = marks.done, max(marks.done, self.first_open(watermark, self.waits))
+        accepting = self.first_open(watermark, self.grace)
+        marks.taking = max(marks.taking, accepting) if self.fires_late else self.end
+        return self.end > self.first
+
+    def pass_closed(self) -> None:
+        """The windows that close have fired."""
+        self.marks.done = self.end
+
+
+class FamilyProgress(Progress):
+    """The progress of a family of windows; `compares` says whether each is compared with the one before."""
+
+    def __init__(self, family: Family, marks: Walk, wait: int, grace: int, is_new: bool, compares: bool):
+        super().__init__(marks, family.first_open, wait, grace, is_new)
+        self.family, self.compares = family, compares
+        self.by_end = False  # whether windows are told apart by their ends alone
 
     def judge(self, slices: Array) -> tuple[Array, Array]:
-        """Which slices a window takes, and which come late for one window at least."""
-        taking, last = self.walk.taking, self.family.last_window(slices)
-        accepted = last >= taking
+        """Which slices a window accepts, and which are late for one window at least."""
+        accepting, last = self.marks.taking, self.family.last_window(slices)
+        accepted = last >= accepting
         if self.family.has_gaps:
             accepted &= ~np.asarray(self.family.in_gap(slices))
-        return accepted, is_late(self.family, slices, taking)
-
-    def move(self, watermark: int) -> bool:
-        """Find the windows that a watermark, in microseconds, closes; whether there are any."""
-        self.first, self.end = self.walk.done, max(self.walk.done, self.family.first_open(watermark, self.wait))
-        still_taking = self.family.first_open(watermark, self.grace)
-        self.walk.taking = max(self.walk.taking, still_taking) if self.emission.corrects else self.end
-        return self.end > self.first
+        return accepted, is_late(self.family, slices, accepting)
 
     @property
     def keep(self) -> int:
-        """The first window that is still looked at: changes compare with the window that was emitted last."""
-        if self.emission.which == CHANGED:
+        """The first window that is still looked at: changes compare with the window that fired last."""
+        if self.compares:
             return emitted_before(self.family, self.end, self.by_end)
-        return min(self.end, self.walk.taking)
+        return min(self.end, self.marks.taking)
 
     @property
     def oldest(self) -> int:
-        """The first slice that a window needs that has not gone out."""
-        return self.family.first_slice(self.walk.done)
+        """The first slice that a window needs which has not fired."""
+        return self.family.first_slice(self.marks.done)
 
-
-def waits(emission: Emission, grace: int) -> int:
-    """How long after their end windows close, in microseconds: those that are corrected go out before the grace."""
-    return 0 if emission.corrects else grace
+    def inside(self, block: Block) -> Block:
+        """The rows that lie in windows: where this family has a gap another one may have none."""
+        if not self.family.has_gaps:
+            return block
+        return block.take(np.flatnonzero(~np.asarray(self.family.in_gap(block.slices))))

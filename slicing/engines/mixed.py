@@ -11,8 +11,9 @@ windows. All is in one store under one header::
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TypeVar
 
 from slicing.assembly.choice import EAGER
@@ -20,14 +21,16 @@ from slicing.assembly.results import Windows
 from slicing.content.block import Block, Shape
 from slicing.content.records import Records
 from slicing.engines.eager.bucket import late_records
-from slicing.engines.eager.window_pages import WINDOW, WindowPages
-from slicing.engines.engine import Moment
-from slicing.engines.sliced.bucket import Bucket
+from slicing.engines.eager.window_pages import PAGE, WINDOW, PageOf, WindowPages
+from slicing.engines.sliced.bucket import SlicedBucket
+from slicing.engines.sliced.family_windows import FamilyWindows
 from slicing.profiling import ASSEMBLE, of_stage
 from slicing.state.format.fingerprint import Fingerprint
 from slicing.state.store import Store
-from slicing.triggers.emission import CHANGED, ON_CLOSE, Emission
+from slicing.triggers.emission import ON_CLOSE
 from slicing.triggers.lateness import Late, Refused
+from slicing.triggers.panes import Panes
+from slicing.triggers.trigger import Trigger
 
 Item = TypeVar("Item")
 
@@ -54,7 +57,6 @@ class Split:
             frame,
             partials=self._in_order(frame.partials, filled.partials),
             dictionaries=self._in_order(frame.dictionaries, filled.dictionaries),
-            old=frame.old and filled.old and self.join(frame.old, filled.old),
         )
 
     def _in_order(self, sliced: Sequence[Item], eager: Sequence[Item]) -> list[Item]:
@@ -62,18 +64,27 @@ class Split:
         return [at[i] for i in range(len(at))]
 
 
-def join_all(split: Split, frames: Iterable[Windows], pages: WindowPages) -> Iterator[Windows]:
-    """The frames of the sliced aggregates with the partials of the eager ones, one at a time."""
-    return (split.join(frame, pages.fill(frame)) for frame in frames)
+def joined(
+    split: Split, frame: Windows, pages: WindowPages, beside: Sequence[WindowPages] = (), page_of: PageOf = PAGE
+) -> Windows:
+    """A frame of the sliced aggregates with the partials of the eager ones, from the pages of its family.
 
-
-class MixedBucket(Bucket):
-    """One bucket of a call of which some aggregates are eager, used as `sliced.bucket.Bucket` is.
-
-    `trees` has EAGER for those, and `arguments` of each aggregate the positions of its columns among the values.
+    `beside` are those of the families beside it.
     """
+    filled = pages.filled(frame, lambda window: page_of(pages, window))
+    old = frame.old and joined(split, frame.old, pages, beside, WindowPages.before)
+    sides = zip(frame.beside, beside, strict=True)
+    return replace(
+        split.join(frame, filled), old=old, beside=tuple(joined(split, *side, page_of=page_of) for side in sides)
+    )
 
-    others = (f"{WINDOW} ",)
+
+class MixedBucket(SlicedBucket):
+    """One bucket of a call of which some aggregates are eager.
+
+    `trees` has EAGER for those, of family after family, and `arguments` of each aggregate the positions of its columns
+    among the values.
+    """
 
     def __init__(
         self,
@@ -83,43 +94,80 @@ class MixedBucket(Bucket):
         grace: int,
         fingerprint: Fingerprint,
         store: Store,
-        emission: Emission = ON_CLOSE,
+        trigger: Trigger = ON_CLOSE,
+        wide: bool = False,
     ):
-        split = Split(tuple(trees))
-        sliced = [trees[i] for i in split.sliced]
-        super().__init__(shape.select(split.sliced), sliced, grace, fingerprint, store, emission)
-        self.split = split
-        eager = [arguments[i] for i in split.eager]
-        self.windows = WindowPages(shape.select(split.eager), eager, self.pages, emission)
-        walker = self.walkers[0]
-        walker.compared, walker.whole = shape, self._whole
+        count = len(shape.kernels)
+        self.split = split = Split(tuple(trees[:count]))
+        sliced = [tree for tree in trees if tree != EAGER]
+        super().__init__(shape.select(split.sliced), sliced, grace, fingerprint, store, trigger, wide)
+        eager, chosen = [arguments[i] for i in split.eager], shape.select(split.eager)
+        self.windows = [WindowPages(chosen.over(each.family), eager, self.pages, each.prefix) for each in self.families]
+        self.others = tuple(f"{each.prefix}{WINDOW} " for each in self.families)
+        for each in self.families:
+            each.compared, each.whole = shape.over(each.family), partial(self._whole, each)
 
     @of_stage(ASSEMBLE)
-    def add(self, shipped: Sequence[Block | Records]) -> Late[list[Records]]:  # type: ignore[override]
-        """Judge what came by its slices, keep what is of open windows, return and count the records refused."""
-        late = super().add([each for each in shipped if isinstance(each, Block)])
+    def accept(self, shipped: Sequence[Block | Records]) -> Late[list[Records]]:  # type: ignore[override]
+        """Judge what came by its slices, keep what is of open windows, return and count the late records."""
+        late = super().accept([each for each in shipped if isinstance(each, Block)])
         batches = [each for each in shipped if isinstance(each, Records)]
-        for records in batches:
-            self.windows.add(records, self.head.taking, self.head.done)
-        rows = late_records(self.slicing, batches, late.refused[0].taking)
-        return Late(late.all, late.some, (Refused(rows, late.refused[0].taking, self.head.watermark),))
+        for each, pages in zip(self.families, self.windows, strict=True):
+            for records in batches:
+                pages.add(records, each.marks.taking, each.marks.done)
+        return Late(
+            late.all,
+            late.some,
+            tuple(
+                Refused(late_records(each.family, batches, refused.taking), refused.taking, self.head.watermark)
+                for each, refused in zip(self.families, late.refused, strict=True)
+            ),
+        )
 
-    @of_stage(ASSEMBLE)
-    def close(self, moment: Moment) -> Iterator[Windows]:
-        """Yield all that goes out in a micro-batch, with all aggregates, then write the state that is left."""
-        frames = super().close(moment)
-        # Changes are of all results, so their frames were joined before they were compared.
-        yield from frames if self.emission.which == CHANGED else join_all(self.split, frames, self.windows)
+    def touched(self) -> Panes:
+        """Open windows that hold a new row, with all aggregates."""
+        return super().touched().mapped(self._joined)
 
-    def _whole(self, frame: Windows, rows: Block) -> Windows:
-        """A frame with the partials of all aggregates."""
-        return self.split.join(frame, self.windows.fill(frame))
+    def newest(self) -> Panes:
+        """The newest windows, with all aggregates."""
+        return super().newest().mapped(self._joined)
 
-    def _forget_other_emissions(self) -> None:
-        self.windows.remove_before(self.head.kept)
-        super()._forget_other_emissions()
+    def closing(self) -> Panes:
+        """Windows that close, with all aggregates."""
+        return super().closing().mapped(self._joined)
+
+    def late(self) -> Panes:
+        """Windows that have fired and hold a new row, with all aggregates."""
+        late = super().late()
+        return Panes(
+            late.mapped(self._joined).results,
+            late.mapped(self._joined).replacing,
+            late.mapped(lambda frames: self._joined(frames, WindowPages.alone)).alone,
+        )
+
+    def _waiting(self, marks: Block) -> Panes:
+        return super()._waiting(marks).mapped(self._joined)
+
+    # Changes are of all results, so their frames are joined before they are compared.
+
+    def _whole(self, progress: FamilyWindows, frame: Windows, rows: Block) -> Windows:
+        """A frame, and those beside it, with the partials of all aggregates."""
+        return self._join(progress, progress.complete(frame, rows), PAGE)
+
+    def _joined(self, frames: Iterator[Windows], page_of: PageOf = PAGE) -> Iterator[Windows]:
+        return (self._join(self.families[frame.family], frame, page_of) for frame in frames)
+
+    def _join(self, progress: FamilyWindows, frame: Windows, page_of: PageOf) -> Windows:
+        beside = [self.windows[each.number] for each in progress.beside]
+        return joined(self.split, frame, self.windows[progress.number], beside, page_of)
+
+    def _forget_other_triggers(self) -> None:
+        for each, pages in zip(self.families, self.windows, strict=True):
+            pages.remove_before(each.marks.kept)
+        super()._forget_other_triggers()
 
     def check(self) -> None:
         """Assert the invariants between header and pages, of slices and of windows."""
         super().check()
-        assert all(window >= self.head.kept for window in self.windows.held()), "expired windows are removed"
+        for each, pages in zip(self.families, self.windows, strict=True):
+            assert all(window >= each.marks.kept for window in pages.held()), "expired windows are removed"

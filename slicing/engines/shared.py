@@ -15,14 +15,13 @@ from typing import Any
 from slicing.aggregates.sharing import Sharing
 from slicing.assembly.results import Windows
 from slicing.content.block import Block, Shape
-from slicing.engines.engine import Moment
-from slicing.engines.sliced.bucket import Bucket
+from slicing.engines.sliced.bucket import SlicedBucket
 from slicing.engines.sliding.bucket import SlidingBucket
 from slicing.errors import StateMismatch
 from slicing.state.format.fingerprint import Fingerprint
 from slicing.state.store import Store
-from slicing.triggers.emission import Emission
 from slicing.triggers.lateness import Late
+from slicing.triggers.trigger import MicroBatchTime, Trigger
 
 
 @dataclass(frozen=True)
@@ -78,58 +77,58 @@ class Grouped:
         return [None if own.no_dictionary is None else of_groups[view.group] for view, own in pairs]
 
 
-class SharedBucket(Bucket):
-    """A bucket of groups of fields, used as `Bucket` is; windows and late rows have those of each result."""
+class SharedBucket(SlicedBucket):
+    """A bucket of groups of fields, used as `SlicedBucket` is; windows and late rows have those of each result."""
 
     def __init__(self, grouped: Grouped, grace: int, fingerprint: Fingerprint, *more: Any):
         super().__init__(grouped.stored, grouped.stored_trees, grace, grouped.fingerprint(fingerprint), *more)
         self.grouped = grouped
 
-    def add(self, blocks: Sequence[Block]) -> Late[Block]:
-        """`Bucket.add` of blocks of groups."""
-        return self.grouped.late(super().add(blocks))
+    def accept(self, blocks: Sequence[Block]) -> Late[Block]:
+        """`SlicedBucket.accept` of blocks of groups."""
+        return self.grouped.late(super().accept(blocks))
 
-    def close(self, moment: Moment) -> Iterator[Windows]:
-        """`Bucket.close`."""
-        return map(self.grouped.windows, super().close(moment))
+    def close(self, at: MicroBatchTime) -> Iterator[Windows]:
+        """`SlicedBucket.close`."""
+        return map(self.grouped.windows, super().close(at))
 
 
 class SharedSlidingBucket(SlidingBucket):
     """The same of sliding windows."""
 
-    def __init__(self, grouped: Grouped, grace: int, fingerprint: Fingerprint, store: Store, emission: Emission):
-        super().__init__(grouped.stored, grace, grouped.fingerprint(fingerprint), store, emission)
+    def __init__(self, grouped: Grouped, grace: int, fingerprint: Fingerprint, store: Store, trigger: Trigger):
+        super().__init__(grouped.stored, grace, grouped.fingerprint(fingerprint), store, trigger)
         self.grouped = grouped
 
-    def add(self, blocks: Sequence[Block]) -> Late[Block]:
-        """`SlidingBucket.add` of blocks of groups."""
-        return self.grouped.late(super().add(blocks))
+    def accept(self, blocks: Sequence[Block]) -> Late[Block]:
+        """`SlidingBucket.accept` of blocks of groups."""
+        return self.grouped.late(super().accept(blocks))
 
-    def close(self, moment: Moment) -> Iterator[Windows]:
+    def close(self, at: MicroBatchTime) -> Iterator[Windows]:
         """`SlidingBucket.close`."""
-        return map(self.grouped.windows, super().close(moment))
+        return map(self.grouped.windows, super().close(at))
 
 
-class UnsharedBucket(Bucket):
+class UnsharedBucket(SlicedBucket):
     """The same for a checkpoint in which each result has fields of its own, as before they were shared."""
 
     def __init__(self, grouped: Grouped, grace: int, fingerprint: Fingerprint, *more: Any):
         super().__init__(grouped.shape, grouped.trees, grace, fingerprint, *more)
         self.grouped = grouped
 
-    def add(self, blocks: Sequence[Block]) -> Late[Block]:
-        """`Bucket.add` of blocks of groups."""
-        return super().add([self.grouped.block(block) for block in blocks])
+    def accept(self, blocks: Sequence[Block]) -> Late[Block]:
+        """`SlicedBucket.accept` of blocks of groups."""
+        return super().accept([self.grouped.block(block) for block in blocks])
 
 
 def shared_bucket(
-    grouped: Grouped, grace: int, fingerprint: Fingerprint, store: Store, emission: Emission, wide: bool = False
+    grouped: Grouped, grace: int, fingerprint: Fingerprint, store: Store, trigger: Trigger, wide: bool = False
 ) -> SharedBucket | UnsharedBucket:
     """The bucket in the layout that its checkpoint has. Raises StateMismatch, which names what a new one would have."""
     try:
-        return SharedBucket(grouped, grace, fingerprint, store, emission, wide)
+        return SharedBucket(grouped, grace, fingerprint, store, trigger, wide)
     except StateMismatch as mismatch:
         try:
-            return UnsharedBucket(grouped, grace, fingerprint, store, emission, wide)
+            return UnsharedBucket(grouped, grace, fingerprint, store, trigger, wide)
         except StateMismatch:
             raise mismatch from None

@@ -13,7 +13,9 @@ from dataclasses import dataclass
 
 from slicing.assembly.choice import EAGER, group_length
 from slicing.state.pages import FAN_IN
-from slicing.triggers.emission import CHANGED, NEWEST, ON_CLOSE, TOUCHED, UPDATE, Emission, Records
+from slicing.triggers.early_by_count import EarlyByCount
+from slicing.triggers.emission import ON_CLOSE
+from slicing.triggers.trigger import CHANGED, CLOSING, NEWEST, TOUCHED, WAITING, Trigger
 from slicing.windows.families.family import RUNNING, Family, Regular, regular
 
 
@@ -48,7 +50,12 @@ class Costs:
 
     slicing: Family
     trees: frozenset[str]
-    emission: Emission = ON_CLOSE
+    trigger: Trigger = ON_CLOSE
+
+    @property
+    def asks(self) -> frozenset[str]:
+        """What the trigger asks."""
+        return self.trigger.asks
 
     @property
     def _n(self) -> int:
@@ -95,25 +102,25 @@ class Costs:
             cost += Cost((n - 1) / step + (n / step if self._looks else 0), n / step)
         if not self.sliced:
             return cost + Cost(0, self._later.writes / step)
-        others: float = n - 1 if self.emission.when == UPDATE else n  # early ones look when the record has been written
-        if self.emission.when == UPDATE:
-            others -= (step - 1) / 2
+        others: float = n  # early ones look when the record has been written
+        if WAITING not in self.asks:
+            others -= 1 + (step - 1) / 2
         return cost + Cost(others if self._looks and not held else 0, 1)
 
     def close(self, held: bool = False) -> Cost:
         """When one window closes: what entered since goes to its stripe, and the trees move on."""
         pages = Cost(0, 0)
         if self.eager:
-            pages = Cost({CHANGED: 2}.get(self.emission.which, 1 if self.emission.has_trees else 0), 0)
+            pages = Cost(2 if CHANGED in self.asks else 1 if CLOSING in self.asks else 0, 0)
         return pages + self._close_slices(held) if self.sliced else pages
 
     def _close_slices(self, held: bool) -> Cost:
         n, step = self._n, self._step
-        stays = self.emission.corrects or self.emission.which == CHANGED
+        stays = self.trigger.fires_late or CHANGED in self.asks
         entering = Cost(step, step if stays else max(0, min(step, n - step)))
-        if self.emission.which == CHANGED:
+        if CHANGED in self.asks:
             return entering + Cost(0 if held else n, 0)
-        trees = sorted(self.trees - {EAGER}) if self.emission.has_trees else []
+        trees = sorted(self.trees - {EAGER}) if CLOSING in self.asks else []
         # The slices of a stripe that becomes the oldest are read once for both trees, with those that leave first.
         shared = step * step / self.slicing.stripe if {"two_layer", "three_layer"} <= set(trees) else 0
         return sum((self._tree(tree) for tree in trees), entering + Cost(-shared, 0))
@@ -128,7 +135,7 @@ class Costs:
     @property
     def _looks(self) -> bool:
         """Whether a record's windows may go out before they close, for which their slices are looked at."""
-        return self.emission.which in (TOUCHED, NEWEST)
+        return bool(self.asks & {TOUCHED, NEWEST, WAITING})
 
     @property
     def _later(self) -> Cost:
@@ -140,14 +147,13 @@ class Costs:
 
         Where records are counted, half of the rows may be of keys that went out, and are written anew as seldom.
         """
-        when = self.emission.when
-        if self.emission.which == NEWEST and not self.sliced:
+        if NEWEST in self.asks and not self.sliced:
             return Cost(1, 1)
-        if self.emission.which != TOUCHED or when == UPDATE:
+        if WAITING not in self.asks:
             return Cost(0, 0)
-        if not isinstance(when, Records):
+        if not isinstance(self.trigger, EarlyByCount):
             return Cost(1, 1)
-        marks = min(when.count - 1, self._n)
+        marks = min(self.trigger.count - 1, self._n)
         return Cost(0 if held and self.sliced else 2 * marks, 2 * marks)
 
     def _tree(self, tree: str) -> Cost:

@@ -14,8 +14,9 @@ from slicing.assembly.choice import EAGER, choose, few_slices
 from slicing.content.block import Shape
 from slicing.drawing.html import pictured
 from slicing.explain.costs import MERGING, Cost, Costs, counted, number
-from slicing.triggers.emission import NEWEST, ON_CLOSE, Emission
+from slicing.triggers.emission import ON_CLOSE
 from slicing.triggers.lateness import COUNTS, PARTIALS
+from slicing.triggers.trigger import NEWEST, Trigger
 from slicing.windows.families.family import RUNNING, RUNS, Family
 from slicing.windows.session import MERGING as MERGED
 from slicing.windows.window import Window
@@ -82,7 +83,7 @@ class Assembly:
     @property
     def is_newest(self) -> bool:
         """Whether only the newest window of a key goes out, from what the process keeps of it, without the tree."""
-        return self.costs.emission.which == NEWEST and self.tree != EAGER
+        return NEWEST in self.costs.asks and self.tree != EAGER
 
     @property
     def per_record(self) -> Cost:
@@ -137,7 +138,7 @@ class Plan:
     streaming: bool
     buckets: int
     partitions: int
-    emission: Emission = ON_CLOSE
+    trigger: Trigger = ON_CLOSE
     late: str = COUNTS
     values: tuple[Field, ...] = ()
     sharing: Sharing | None = None
@@ -255,9 +256,9 @@ class Plan:
         return Assembly(kernel, tree, reason, family.longest, family.ratio, costs, windows, host)
 
     def _costs_of(self, trees: tuple[str, ...], family: Family | None = None) -> Costs:
-        # Bounded input has every window once, whatever the emission.
-        emission = self.emission if self.streaming else ON_CLOSE
-        return Costs(family or self.shape.slicing, frozenset(trees), emission)
+        # Bounded input has every window once, whatever the trigger.
+        trigger = self.trigger if self.streaming else ON_CLOSE
+        return Costs(family or self.shape.slicing, frozenset(trees), trigger)
 
     def _reason(self, kernel: Kernel, tree: str, family: Family) -> str:
         if tree == EAGER:
@@ -283,7 +284,7 @@ class Plan:
                 ("windows", f"{self.windows} on {source}"),
                 ("keys", ", ".join(map(str, self.shape.keys))),
                 *self._shape(),
-                *([("emits", f"{self.emission}: {self.emission.meaning}")] if self.streaming else []),
+                *([("emits", f"{self.trigger}: {self.trigger.meaning}")] if self.streaming else []),
                 *([("trigger", _BY_CLOCK)] if self.streaming and self.by_clock else []),
                 ("buckets", f"{self.buckets:,} over {partitions}, {number(self.buckets_per_partition)} each"),
                 *([("late", self._late())] if self.late != COUNTS else []),

@@ -23,7 +23,7 @@ class SessionPlan(LedgerPlan):
     @property
     def marks(self) -> bool:
         """Whether it is kept what has gone out."""
-        return not self.emission.once
+        return not self.trigger.fires_once
 
     @property
     def shipped(self) -> str:
@@ -65,7 +65,9 @@ class SessionPlan(LedgerPlan):
     def _state(self) -> str:
         rows = [(each.name, "2 rows for each open session", each.size) for each in self.assemblies]
         shown = (
-            [] if self.emission.once else [("what has gone out", "2 rows for each open session", f"{_ROW_BYTES} bytes")]
+            []
+            if self.trigger.fires_once
+            else [("what has gone out", "2 rows for each open session", f"{_ROW_BYTES} bytes")]
         )
         total = f"about {size_of(self.state_bytes_per_key)} per key with an open session, before compression"
         return columns([("state per key", "rows kept, at most", "size"), *rows, *shown]) + f"\n{total}"

@@ -8,7 +8,7 @@ from slicing.aggregates.kernel import Kernel
 from slicing.explain.costs import MERGING, Cost
 from slicing.explain.ledger import LedgerPlan
 from slicing.explain.plan import Assembly, columns, size_of
-from slicing.triggers.emission import UPDATE
+from slicing.triggers.trigger import WAITING
 from slicing.windows.families.family import Family
 
 
@@ -25,7 +25,7 @@ class TotalsPlan(LedgerPlan):
     @property
     def marks(self) -> bool:
         """Whether what has not gone out yet is marked."""
-        return self.emission.when != UPDATE
+        return WAITING in self.trigger.asks
 
     def _reason(self, kernel: Kernel, tree: str, family: Family) -> str:
         return "it never closes"

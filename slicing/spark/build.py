@@ -42,7 +42,7 @@ def plan_features(asked: features.Asked, buckets: int | None) -> FeaturesPlan:
     """What `build_features` would make."""
     query, partitions = asked.query, _partitions(asked.query.frame)
     count = _buckets(buckets, query, partitions)
-    options = query.emission, query.late, query.values, asked.strategy.sharing
+    options = query.trigger, query.late, query.values, asked.strategy.sharing
     return FeaturesPlan(query.window, query.shape, query.trees, False, count, partitions, *options)
 
 
@@ -50,7 +50,7 @@ def plan(query: Query, buckets: int | None) -> Plan:
     """What `build` would make."""
     partitions = _partitions(query.frame)
     count = _buckets(buckets, query, partitions)
-    options = query.emission, query.late, query.values, query.strategy.sharing, query.by_clock
+    options = query.trigger, query.late, query.values, query.strategy.sharing, query.by_clock
     plan_type = plan_type_of(query.window, query.streaming)
     return plan_type(query.window, query.shape, query.trees, query.streaming, count, partitions, *options)
 

@@ -19,8 +19,8 @@ from slicing.stages.execution_plan import Aggregation, Arguments, Strategy
 from slicing.stages.flat import Flat, physical
 from slicing.stages.metrics import COUNTERS, EXTENT, METRICS, TIMERS
 from slicing.stages.support import WindowSupport
-from slicing.triggers.emission import KINDS, WITH_OLD, Emission, Every
 from slicing.triggers.lateness import COUNTS, RECORDS
+from slicing.triggers.trigger import KINDS, Trigger
 from slicing.windows.clock import ProcessingTime
 from slicing.windows.window import Window
 
@@ -65,7 +65,7 @@ class Query:
     columns: tuple[str, ...]
     arguments: Arguments
     grace: int
-    emission: Emission
+    trigger: Trigger
     streaming: bool
     late: str
     timed: bool
@@ -99,7 +99,7 @@ class Query:
     @property
     def by_clock(self) -> bool:
         """Whether the stateful operator needs the clock of the trigger."""
-        waits = isinstance(self.emission.when, Every) or self.clock is Time.CLOCK
+        waits = self.trigger.by_clock or self.clock is Time.CLOCK
         return waits or self.window.ttl is not None
 
     @property
@@ -128,12 +128,12 @@ class Query:
     @property
     def once(self) -> bool:
         """Whether there are no columns but keys, window and results; bounded input is never emitted twice."""
-        return self.emission.once or not self.streaming
+        return self.trigger.fires_once or not self.streaming
 
     @property
     def with_old(self) -> bool:
         """Whether rows carry what they replace."""
-        return self.streaming and self.emission.what == WITH_OLD
+        return self.streaming and self.trigger.accumulation.retracts
 
     @property
     def late_columns(self) -> LateColumns | None:
@@ -172,7 +172,7 @@ class Query:
         keys = [key.rebuild(leaves) for key in self.keys]
         results = self.result_columns(flat.RESULT)
         if not self.once:
-            marks = {EMISSION: str(self.emission)}
+            marks = {EMISSION: str(self.trigger)}
             kind = F.element_at(F.array(*map(F.lit, KINDS)), F.col(flat.KIND) + 1)
             results.append(kind.alias("emission", metadata=marks))
             results.append(F.col(flat.REVISION).alias("revision", metadata=marks))
@@ -212,7 +212,7 @@ class Query:
     def _time_column(self, column: Column, name: str, metadata: dict[str, object]) -> Column:
         """The time of results, with what Spark and this package know columns of windows by."""
         if not self.once:
-            metadata[EMISSION] = str(self.emission)
+            metadata[EMISSION] = str(self.trigger)
         elif self.streaming and not self.grace and self.clock is Time.EVENT:
             # With grace a window goes out behind the watermark, where Spark's operators would drop it without a word.
             # Beside late rows, which have no window, it waits until `results` has taken them away.

@@ -25,8 +25,9 @@ from slicing.spark.late import DELAY, LATE
 from slicing.spark.names import Names
 from slicing.spark.query import EMISSION, Nesting, Query, Time
 from slicing.stages.support_of import support_of
-from slicing.triggers.emission import CHANGED, ON_CLOSE, WITH_DRAINED, WITH_OLD, Emission
+from slicing.triggers.emission import ON_CLOSE
 from slicing.triggers.lateness import COUNTS, RECORDS
+from slicing.triggers.trigger import CHANGED, Trigger
 from slicing.windows.clock import ProcessingTime
 from slicing.windows.families.family import Family
 from slicing.windows.families.several import end_together
@@ -45,7 +46,7 @@ def resolve(
     named: Mapping[str, Bound | Struct],
     tree: str,
     grace: int,
-    emission: Emission,
+    trigger: Trigger,
     late: str,
 ) -> Query:
     """Check everything that the DataFrame's schema decides. Raises InvalidValue and InvalidType."""
@@ -55,13 +56,13 @@ def resolve(
     known, names = Time.of(time, window, streaming), Names(frame)
     timed_by = None if time is None or isinstance(time, ProcessingTime) else names.field(time, "time column")
     ntz = timed_by is not None and _check_time(names.frame, timed_by, streaming and known is Time.EVENT)
-    support_of(window).check(tree, known is Time.CLOCK, emission if streaming else ON_CLOSE, streaming)
-    _check_clock(known, streaming, grace, emission)
+    support_of(window).check(tree, known is Time.CLOCK, trigger if streaming else ON_CLOSE, streaming)
+    _check_clock(known, streaming, grace, trigger)
     resolved = tuple(map(names.key, keys))
     window = columns_of(window).resolved(names)
     support = support_of(window)
     outputs = tuple(key.name for key in resolved)
-    _check_names(outputs, output_names(named, window), window, emission if streaming else ON_CLOSE, late)
+    _check_names(outputs, output_names(named, window), window, trigger if streaming else ON_CLOSE, late)
     results = {name: _named(bound, names) for name, bound in _flat(named).items()}
     frame = names.frame
     fields = tuple(field for key in resolved for _, field in key.leaves()) or (_NO_KEY,)
@@ -83,7 +84,7 @@ def resolve(
     families = window.family.families
     trees = support.trees(tuple(_tree(each, shape.over(family), tree) for family in families for each in kernels))
     if len(families) > 1:
-        _check_several(window, families, kernels, trees, emission if streaming else ON_CLOSE)
+        _check_several(window, families, kernels, trees, trigger if streaming else ON_CLOSE)
     for name, bound in results.items():
         if isinstance(bound.source, Aggregate) or bound.own:
             trial(kernels[list(results).index(name)], [kinds.get(column, "bigint") for column in bound.columns])
@@ -91,9 +92,9 @@ def resolve(
         _check_short(window, grace)
     if streaming:
         _check_limited(window, results)
-        _check_emission(emission, grace, kernels)
+        _check_emission(trigger, grace, kernels)
     timed = streaming and str(frame.sparkSession.conf.get(_TIMED, "false")).lower() == "true"
-    options = grace, emission, streaming, late, timed, _nesting(named)
+    options = grace, trigger, streaming, late, timed, _nesting(named)
     return Query(
         frame,
         resolved,
@@ -170,7 +171,7 @@ def output_names(named: Mapping[str, object], window: Window) -> list[str]:
 
 
 def _check_several(
-    window: Window, families: Sequence[Family], kernels: tuple[Kernel, ...], trees: tuple[str, ...], emission: Emission
+    window: Window, families: Sequence[Family], kernels: tuple[Kernel, ...], trees: tuple[str, ...], trigger: Trigger
 ) -> None:
     """Refuse what several windows of one call cannot do together."""
     if EAGER in trees:
@@ -179,21 +180,21 @@ def _check_several(
             f"several windows of one call share slices, and `{name}` is eager: it has none. Give it a `combine`, or "
             "a call of its own for each window."
         )
-    if emission.which == CHANGED and not end_together(families):
+    if CHANGED in trigger.asks and not end_together(families):
         raise InvalidValue(
-            f"{emission} compares a window with the one before, for which several windows of one call must end "
+            f"{trigger} compares a window with the one before, for which several windows of one call must end "
             f"together; got {window}. Give them the same `advance`, or a call each."
         )
 
 
-def _check_names(keys: tuple[str, ...], results: Sequence[str], window: Window, emission: Emission, late: str) -> None:
-    more = () if emission.once else ("emission", "revision", *(("old",) if emission.what == WITH_OLD else ()))
+def _check_names(keys: tuple[str, ...], results: Sequence[str], window: Window, trigger: Trigger, late: str) -> None:
+    more = () if trigger.fires_once else ("emission", "revision", *(("old",) if trigger.accumulation.retracts else ()))
     reserved = (*window.columns, *more, *(() if late == COUNTS else (LATE,)))
     taken = {*reserved, *map(str.casefold, keys)}
     for name in keys:
         if name.casefold() in more:
             raise InvalidValue(
-                f"a key column cannot be called `{name}`: {emission} adds a column of that name. Rename it."
+                f"a key column cannot be called `{name}`: {trigger} adds a column of that name. Rename it."
             )
     for name in results:
         if name.casefold() in taken:
@@ -266,7 +267,7 @@ def _check_time(frame: DataFrame, field: T.StructField, streaming: bool) -> bool
     return ntz
 
 
-def _check_clock(time: Time, streaming: bool, grace: int, emission: Emission) -> None:
+def _check_clock(time: Time, streaming: bool, grace: int, trigger: Trigger) -> None:
     """Refuse what windows by the clock, and those that time does not close, cannot do."""
     if time is Time.CLOCK and not streaming:
         raise InvalidValue(
@@ -279,8 +280,8 @@ def _check_clock(time: Time, streaming: bool, grace: int, emission: Emission) ->
         raise InvalidValue(
             f"`grace` waits for late records, and nothing is late {time.value}; got {show(grace)}. Leave it out."
         )
-    if emission.corrects:
-        raise InvalidValue(f"{emission} is about late records, and nothing is late {time.value}. Leave it out.")
+    if trigger.fires_late:
+        raise InvalidValue(f"{trigger} is about late records, and nothing is late {time.value}. Leave it out.")
 
 
 def _check_limited(window: Window, results: Mapping[str, Bound]) -> None:
@@ -309,19 +310,19 @@ def _check_source(frame: DataFrame) -> None:
             )
 
 
-def _check_emission(emission: Emission, grace: int, kernels: tuple[Kernel, ...]) -> None:
-    if emission.corrects and not grace:
+def _check_emission(trigger: Trigger, grace: int, kernels: tuple[Kernel, ...]) -> None:
+    if trigger.fires_late and not grace:
         raise InvalidValue(
-            f"{emission} needs time in which late records are taken, and there is no grace. "
+            f"{trigger} needs time in which late records are taken, and there is no grace. "
             'Say how long, for example `.grace("10 minutes")`.'
         )
-    if emission.what == WITH_DRAINED:
+    if trigger.tombstones:
         for each in kernels:
             try:
                 each.results_to_arrow(each.spread(1), each.no_dictionary)
             except (SlicingError, RowFailure) as error:
                 raise InvalidValue(
-                    f"{emission} puts out the result of no records, which `{each.label}` does not have: "
+                    f"{trigger} puts out the result of no records, which `{each.label}` does not have: "
                     f"{getattr(error, 'cause', error)}. Let `lower` return None for `init()`."
                 ) from error
 

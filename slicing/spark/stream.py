@@ -18,7 +18,7 @@ from pyspark.sql.types import StructType
 from slicing.aggregates.spill import spilling
 from slicing.assembly.choice import EAGER
 from slicing.assembly.results import FRAME_ROWS, Windows
-from slicing.engines.engine import Engine, Moment
+from slicing.engines.bucket import Bucket
 from slicing.errors import StateMismatch
 from slicing.profiling import OUTPUT, READ, WRITE, of_stage
 from slicing.spark.late import LateColumns
@@ -35,8 +35,8 @@ from slicing.stages.output import (
 )
 from slicing.state.format.fingerprint import PARTIALS, WINDOWS, Fingerprint, fingerprint_of
 from slicing.state.format.header import RESTORE
-from slicing.triggers.emission import Every
 from slicing.triggers.lateness import RECORDS, Late, Refused
+from slicing.triggers.trigger import MicroBatchTime
 
 _TIMES = {Time.EVENT: "event", Time.CLOCK: "clock", Time.NONE: "none"}
 # Not as text: in every micro-batch each task would ask the JVM twice what it means.
@@ -86,7 +86,7 @@ class Buckets(StatefulProcessor):
 
     def __init__(self, strategy: Strategy, query: Query, fingerprint: Fingerprint):
         self.strategy, self.fingerprint = strategy, fingerprint
-        self.grace, self.emission, self.late_columns = query.grace, query.emission, query.late_columns
+        self.grace, self.trigger, self.late_columns = query.grace, query.trigger, query.late_columns
         self.flat = query.flat
         self.by_clock, self.time = query.by_clock, query.clock
 
@@ -100,7 +100,7 @@ class Buckets(StatefulProcessor):
     @property
     def waits(self) -> bool:
         """Whether anything happens in a bucket to which nothing has come."""
-        return self.time is not Time.NONE or isinstance(self.emission.when, Every)
+        return self.time is not Time.NONE or self.trigger.by_clock
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         """Called once per partition and micro-batch."""
@@ -108,7 +108,7 @@ class Buckets(StatefulProcessor):
         self.store = SparkStore(handle)
         self.spilling = spilling()
         self.spilling.__enter__()
-        self.waiting: dict[Any, Engine] = {}
+        self.waiting: dict[Any, Bucket] = {}
 
     def handleInputRows(self, key: Any, rows: Any, timerValues: Any) -> Iterator[pd.DataFrame]:  # noqa: N802, N803
         """Judge and keep the blocks of a micro-batch; emit counts, and what came late if that is asked for."""
@@ -118,7 +118,7 @@ class Buckets(StatefulProcessor):
         shipped: list[Any] = self.strategy.shipped(table)
         if self.time is Time.CLOCK:
             shipped = [not_before(self.strategy.shipping, each, bucket.head.watermark) for each in shipped]
-        late: Late[Any] = bucket.add(shipped)
+        late: Late[Any] = bucket.accept(shipped)
         if bucket.pages.is_new and self.waits:
             self.handle.registerTimer(self._last(bucket) + 1)
         counts = {
@@ -158,26 +158,26 @@ class Buckets(StatefulProcessor):
         if self.waiting:
             raise RuntimeError("no standing timer fired, so what came would be lost; please report this")
 
-    def _bucket(self) -> Engine:
-        return self.strategy.bucket(self.grace, self.fingerprint, self.store, self.emission)
+    def _bucket(self) -> Bucket:
+        return self.strategy.bucket(self.grace, self.fingerprint, self.store, self.trigger)
 
     def _now(self, timerValues: Any) -> int:  # noqa: N803
         """The time by which timers go, in milliseconds: the watermark, or the clock of the trigger."""
         by_clock = self.by_clock
         return int(timerValues.getCurrentProcessingTimeInMs() if by_clock else timerValues.getCurrentWatermarkInMs())
 
-    def _last(self, bucket: Engine) -> int:
+    def _last(self, bucket: Bucket) -> int:
         """That time when the bucket was closed last."""
         return (bucket.head.clock if self.by_clock else bucket.head.watermark) // 1000
 
-    def _moment(self, timerValues: Any) -> Moment:  # noqa: N803
+    def _moment(self, timerValues: Any) -> MicroBatchTime:  # noqa: N803
         """When the micro-batch is, by the clock alone where windows are by it."""
         clock = self._now(timerValues) * 1000 if self.by_clock else 0
-        return Moment(clock if self.time is Time.CLOCK else timerValues.getCurrentWatermarkInMs() * 1000, clock)
+        return MicroBatchTime(clock if self.time is Time.CLOCK else timerValues.getCurrentWatermarkInMs() * 1000, clock)
 
     def _closed(
         self,
-        bucket: Engine,
+        bucket: Bucket,
         timerValues: Any,  # noqa: N803
         counts: dict[str, int],
     ) -> Iterator[pd.DataFrame]:
@@ -193,7 +193,7 @@ class Buckets(StatefulProcessor):
 
     @of_stage(OUTPUT)
     def _flat(self, windows: Windows, revision: int) -> pa.Table:
-        return flat_windows(self.strategy.shape, windows, self.emission, revision, self.strategy.wide)
+        return flat_windows(self.strategy.shape, windows, self.trigger, revision, self.strategy.wide)
 
     def _counted(self, counts: dict[str, int]) -> Iterator[pd.DataFrame]:
         if any(counts.values()):

@@ -19,4 +19,4 @@ class UnboundedColumns(WindowColumns):
 
     def of_rows(self, query: Query) -> list[Column]:
         """Return `window`, which is null."""
-        return [query.no_window.alias("window", metadata={EMISSION: str(query.emission)})]
+        return [query.no_window.alias("window", metadata={EMISSION: str(query.trigger)})]

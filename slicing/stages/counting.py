@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,15 +15,15 @@ from slicing.aggregates.kernels import kernel
 from slicing.assembly.choice import EAGER
 from slicing.assembly.results import Windows
 from slicing.content.records import Records
+from slicing.engines.bucket import Bucket
 from slicing.engines.counting.bucket import CountingBucket, all_counted
 from slicing.engines.counting.contents import Content, content
-from slicing.engines.engine import Engine
 from slicing.errors import InvalidValue
 from slicing.stages.execution_plan import Aggregation, Arguments, Eager
 from slicing.stages.support import WindowSupport
 from slicing.state.format.fingerprint import Fingerprint
 from slicing.state.store import Store
-from slicing.triggers.emission import Emission
+from slicing.triggers.trigger import CLOSING, QUESTIONS, Trigger
 from slicing.windows.counting import Counting
 from slicing.windows.time.slices import FOREVER
 
@@ -46,7 +46,7 @@ class CountingSupport(WindowSupport):
 
     window: Counting
 
-    def check(self, tree: str, by_clock: bool, emission: Emission, streaming: bool) -> None:
+    def check_tree(self, tree: str, by_clock: bool, streaming: bool) -> None:
         """Refuse what has no meaning for counted windows. Raises InvalidValue."""
         window = self.window
         if by_clock:
@@ -64,11 +64,15 @@ class CountingSupport(WindowSupport):
                 f"windows that are counted are runs of their records, and `{tree}` is a tree of slices in time. "
                 'Leave `.assemble` out, or measure against `.assemble("eager")`.'
             )
-        if not emission.once:
-            raise InvalidValue(
-                f"{emission} puts out windows that are not full, or a second time; one of {window} goes out once, with "
-                "its last record. Use on_close()."
-            )
+
+    @property
+    def cannot(self) -> Mapping[str, str]:
+        """A window is full, or it is none."""
+        why = (
+            f"puts out windows that are not full, or a second time; one of {self.window} goes out once, with "
+            "its last record. Use on_close()."
+        )
+        return dict.fromkeys(set(QUESTIONS) - {CLOSING}, why)
 
     @property
     def inputs(self) -> tuple[str, ...]:
@@ -87,7 +91,7 @@ class CountingSupport(WindowSupport):
 
     def strategy(self, asked: Aggregation) -> Counted:
         """Records in their order."""
-        return Counted(*asked.common, asked.values, self.window.ttl)
+        return Counted(*asked.common, values=asked.values, ttl=self.window.ttl)
 
 
 @dataclass(frozen=True)
@@ -102,9 +106,9 @@ class Counted(Eager):
         """What rows of the state hold."""
         return content(self.shape, self.trees, self.arguments, self.values)
 
-    def bucket(self, grace: int, fingerprint: Fingerprint, store: Store, emission: Emission) -> Engine:
+    def bucket(self, grace: int, fingerprint: Fingerprint, store: Store, trigger: Trigger) -> Bucket:
         """The state of a bucket on a stream."""
-        return CountingBucket(self.content, fingerprint, store, emission, self.ttl)
+        return CountingBucket(self.content, fingerprint, store, trigger, self.ttl)
 
     def all_windows(self, shipped: Sequence[Records]) -> Iterator[Windows]:
         """All windows of a bucket of bounded input."""

@@ -11,24 +11,24 @@ import numpy as np
 
 from slicing.aggregates.fields import Field
 from slicing.aggregates.sharing import Sharing, sharing
-from slicing.assembly.assembling import without_repeats
 from slicing.assembly.results import Windows
 from slicing.content.block import Block, Shape
 from slicing.content.codec import decode
 from slicing.content.folding import fold, regroup
 from slicing.content.records import Records, decode_records, fold_records
 from slicing.engines.bounded import all_frames
+from slicing.engines.bucket import Bucket
 from slicing.engines.eager.bucket import EagerBucket, all_windows, in_memory
-from slicing.engines.engine import Engine
-from slicing.engines.mixed import MixedBucket, Split, join_all
+from slicing.engines.eager.window_pages import WindowPages
+from slicing.engines.mixed import MixedBucket, Split, joined
 from slicing.engines.shared import Grouped, shared_bucket
-from slicing.engines.sliced.bucket import Bucket
+from slicing.engines.sliced.bucket import SlicedBucket
 from slicing.profiling import DECODE, of_stage
 from slicing.stages.preaggregate import PreAggregate, Ship
 from slicing.state.format.fingerprint import Fingerprint
 from slicing.state.store import Store
-from slicing.triggers.emission import Emission
 from slicing.triggers.lateness import Refused, is_late
+from slicing.triggers.trigger import Trigger
 from slicing.windows.families.family import Family
 
 Arguments: TypeAlias = tuple[tuple[int, ...], ...]
@@ -93,9 +93,9 @@ class Sliced:
         """A block that was shipped."""
         return decode(self.shape, data)
 
-    def bucket(self, grace: int, fingerprint: Fingerprint, store: Store, emission: Emission) -> Engine:
+    def bucket(self, grace: int, fingerprint: Fingerprint, store: Store, trigger: Trigger) -> Bucket:
         """The state of a bucket on a stream."""
-        return Bucket(self.shape, self.trees, grace, fingerprint, store, emission, self.wide)
+        return SlicedBucket(self.shape, self.trees, grace, fingerprint, store, trigger, self.wide)
 
     def late_partials(self, refused: Refused[Block]) -> Block:
         """The partials that a bucket refused."""
@@ -149,9 +149,9 @@ class Shared(Sliced):
         """A block of groups that was shipped."""
         return self.stored.decode(data)
 
-    def bucket(self, grace: int, fingerprint: Fingerprint, store: Store, emission: Emission) -> Engine:
+    def bucket(self, grace: int, fingerprint: Fingerprint, store: Store, trigger: Trigger) -> Bucket:
         """The state of a bucket on a stream."""
-        return shared_bucket(self.grouped, grace, fingerprint, store, emission, self.wide)
+        return shared_bucket(self.grouped, grace, fingerprint, store, trigger, self.wide)
 
     def all_windows(self, shipped: Sequence[Block]) -> Iterator[Windows]:
         """All windows of a bucket of bounded input."""
@@ -169,7 +169,7 @@ class Eager:
     shape: Shape
     trees: tuple[str, ...]
     arguments: Arguments
-    wide = False
+    wide: bool = False
     sharing = None
 
     @property
@@ -190,9 +190,9 @@ class Eager:
         """Records that were shipped."""
         return decode_records(self.shape, data)
 
-    def bucket(self, grace: int, fingerprint: Fingerprint, store: Store, emission: Emission) -> Engine:
+    def bucket(self, grace: int, fingerprint: Fingerprint, store: Store, trigger: Trigger) -> Bucket:
         """The state of a bucket on a stream."""
-        return EagerBucket(self.shape, self.arguments, grace, fingerprint, store, emission)
+        return EagerBucket(self.shape, self.arguments, grace, fingerprint, store, trigger, self.wide)
 
     def late_partials(self, refused: Refused[list[Records]]) -> Block:
         """The partials that a bucket refused, which nobody has made yet."""
@@ -206,7 +206,7 @@ class Eager:
 
     def all_windows(self, shipped: Sequence[Records]) -> Iterator[Windows]:
         """All windows of a bucket of bounded input."""
-        return without_repeats(self.shape.slicing, all_windows(self.shape, self.arguments, shipped))
+        return all_windows(self.shape, self.arguments, shipped, self.wide)
 
 
 @dataclass(frozen=True)
@@ -216,13 +216,13 @@ class Mixed:
     shape: Shape
     trees: tuple[str, ...]
     arguments: Arguments
-    wide = False
+    wide: bool = False
     sharing = None
 
     @property
     def sliced(self) -> Sliced:
         """The strategy of the aggregates that are assembled from slices."""
-        return Sliced(*self._some(self._split.sliced))
+        return Sliced(*self._some(self._split.sliced), self.wide)
 
     @property
     def shipping(self) -> Shape:
@@ -239,9 +239,9 @@ class Mixed:
         records = [decode_records(self.shape, data) for data in _filled(rows, "records")]
         return [*self.sliced.shipped(rows), *records]
 
-    def bucket(self, grace: int, fingerprint: Fingerprint, store: Store, emission: Emission) -> Engine:
+    def bucket(self, grace: int, fingerprint: Fingerprint, store: Store, trigger: Trigger) -> Bucket:
         """The state of a bucket on a stream."""
-        return MixedBucket(self.shape, self.trees, self.arguments, grace, fingerprint, store, emission)
+        return MixedBucket(self.shape, self.trees, self.arguments, grace, fingerprint, store, trigger, self.wide)
 
     def late_partials(self, refused: Refused[list[Records]]) -> Block:
         """The partials that a bucket refused, of all aggregates from the records."""
@@ -257,15 +257,21 @@ class Mixed:
         """All windows of a bucket of bounded input."""
         frames = self.sliced.all_windows([each for each in shipped if isinstance(each, Block)])
         shape, _, arguments = self._some(self._split.eager)
-        pages = in_memory(shape, arguments, [each for each in shipped if isinstance(each, Records)])
-        return join_all(self._split, frames, pages)
+        records = [each for each in shipped if isinstance(each, Records)]
+        pages = [in_memory(shape.over(family), arguments, records) for family in shape.slicing.families]
+        return (self._join(frame, pages) for frame in frames)
+
+    def _join(self, frame: Windows, pages: Sequence[WindowPages]) -> Windows:
+        others = [each for number, each in enumerate(pages) if number != frame.family]
+        return joined(self._split, frame, pages[frame.family], others if self.wide else ())
 
     @property
     def _split(self) -> Split:
-        return Split(self.trees)
+        return Split(self.trees[: len(self.shape.kernels)])
 
     def _some(self, chosen: Sequence[int]) -> tuple[Shape, tuple[str, ...], Arguments]:
-        trees, arguments = tuple(self.trees[i] for i in chosen), tuple(self.arguments[i] for i in chosen)
+        count, arguments = len(self.shape.kernels), tuple(self.arguments[i] for i in chosen)
+        trees = tuple(tree for at, tree in enumerate(self.trees) if at % count in chosen)
         return self.shape.select(chosen), trees, arguments
 
 

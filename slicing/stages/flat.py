@@ -24,7 +24,7 @@ from slicing.aggregates.fields import Field, arrow_type, element_of, members_of,
 START, STOP, FAMILY = "start", "stop", "family"
 """Of a window its start and end, and the number of its family; of a count its number; of a late row its slice."""
 KIND, REVISION, REPLACES = "kind", "revision", "replaces"
-"""The position in `emission.KINDS`, the micro-batch, and whether there was another result before."""
+"""The position in `trigger.KINDS`, the micro-batch, and whether there was another result before."""
 CAUSE, LATE_ROW = "cause", -1
 """Null for windows, the position among the counters of what is counted, or LATE_ROW."""
 END, RECORDS, WATERMARK, TAKEN, MISSED, UNTIL, TIME = "end", "records", "watermark", "taken", "missed", "until", "time"

@@ -20,14 +20,14 @@ from slicing.aggregates.kernels import kernel
 from slicing.assembly.choice import choose
 from slicing.assembly.results import Windows
 from slicing.content.block import Shape
-from slicing.engines.engine import Moment
 from slicing.errors import InvalidValue
 from slicing.stages.execution_plan import Aggregation, not_before
 from slicing.stages.support_of import support_of
 from slicing.state.format.fingerprint import fingerprint_of
 from slicing.state.store import MemoryStore
-from slicing.triggers.emission import ON_CLOSE, Emission
+from slicing.triggers.emission import ON_CLOSE
 from slicing.triggers.lateness import Late
+from slicing.triggers.trigger import MicroBatchTime, Trigger
 from slicing.windows.window import Window
 
 TAKEN, PARTLY, LATE, LOST = "taken", "partly", "late", "lost"
@@ -67,11 +67,11 @@ class Replay:
     open: list[Out] = field(default_factory=list)
 
 
-def check(window: Window, emission: Emission, by_clock: bool, streaming: bool) -> None:
+def check(window: Window, trigger: Trigger, by_clock: bool, streaming: bool) -> None:
     """Refuse what a query refuses, and gaps of records, which are times alone here. Raises InvalidValue."""
     if getattr(window, "gap_column", None) is not None:
         raise InvalidValue(f'records are times alone here, without gaps; got {window}. Draw session("10 minutes").')
-    support_of(window).check("auto", by_clock, emission, streaming)
+    support_of(window).check("auto", by_clock, trigger, streaming)
 
 
 def bounded(window: Window, times: Sequence[int]) -> Replay:
@@ -86,7 +86,7 @@ def stream(
     window: Window,
     batches: Sequence[Sequence[int]],
     watermark: int | Sequence[int | None],
-    emission: Emission = ON_CLOSE,
+    trigger: Trigger = ON_CLOSE,
     grace: int = 0,
     clock: Sequence[int] | None = None,
     by_clock: bool = False,
@@ -96,7 +96,7 @@ def stream(
     With a delay one without data follows if the watermark has moved, as Spark has it. `clock` has the time of each
     trigger; with `by_clock` it is that of the records too, and the watermark.
     """
-    run, found, greatest = _Run(window, emission, grace), Replay(), None
+    run, found, greatest = _Run(window, trigger, grace), Replay(), None
     given = None if isinstance(watermark, int) else list(watermark)
     delay = watermark if isinstance(watermark, int) else 0
     moments = [_moment(clock, number) for number in range(max(len(batches), len(clock or ()), len(given or ())))]
@@ -121,7 +121,7 @@ def _moment(clock: Sequence[int] | None, number: int) -> int:
 class _Run:
     """The objects of one query and the state of its only bucket."""
 
-    def __init__(self, window: Window, emission: Emission, grace: int, judges: bool = True):
+    def __init__(self, window: Window, trigger: Trigger, grace: int, judges: bool = True):
         count = Aggregate(
             lambda: 0, _counted, fieldwise(np.add), fieldwise(np.subtract), partial="n bigint", columns=True
         )
@@ -135,7 +135,7 @@ class _Run:
         self.fingerprint = fingerprint_of(
             self.shape, ["partials"] * len(kernels), [[]] * len(kernels), "1 over 1 shuffle partition"
         )
-        self.store, self.emission, self.grace = MemoryStore(), emission, grace
+        self.store, self.trigger, self.grace = MemoryStore(), trigger, grace
 
     def ship(self, times: Sequence[int]) -> tuple[list[Any], list[bytes]]:
         """What the first stage ships of records: as the second stage has it, and the records beside it."""
@@ -147,9 +147,9 @@ class _Run:
         rows = pa.Table.from_batches(self.stage([batch])).to_pydict()
         return self.strategy.shipped(rows), [data for data in rows.get("records", ()) if data is not None]
 
-    def bucket(self, emission: Emission) -> Any:
+    def bucket(self, trigger: Trigger) -> Any:
         """The bucket over the state that is there."""
-        return self.strategy.bucket(self.grace, self.fingerprint, self.store, emission)
+        return self.strategy.bucket(self.grace, self.fingerprint, self.store, trigger)
 
     def step(
         self,
@@ -161,20 +161,20 @@ class _Run:
         by_clock: bool = False,
     ) -> Batch:
         """One micro-batch; what goes out is appended to `rows`."""
-        bucket = self.bucket(self.emission)
+        bucket = self.bucket(self.trigger)
         shipped, beside = self.ship(times)
         if by_clock:
             shipped = [not_before(self.strategy.shipping, each, bucket.head.watermark) for each in shipped]
-        late = bucket.add(shipped)
+        late = bucket.accept(shipped)
         fates = self.fates(times, late, beside)
-        for windows in bucket.close(Moment(max(0, watermark or 0), now)):
+        for windows in bucket.close(MicroBatchTime(max(0, watermark or 0), now)):
             rows += self.out(windows, number)
         return Batch(tuple(times), fates, watermark)
 
     def rest(self) -> list[Out]:
         """What would go out if all windows closed now."""
         self.store = deepcopy(self.store)
-        closed = self.bucket(ON_CLOSE).close(Moment(_END))
+        closed = self.bucket(ON_CLOSE).close(MicroBatchTime(_END))
         return [out for windows in closed for out in self.out(windows, None)]
 
     def out(self, windows: Windows, batch: int | None) -> Iterator[Out]:

@@ -20,8 +20,9 @@ from slicing.errors import ResultOverflow
 from slicing.stages import flat
 from slicing.stages.flat import numbered, physical
 from slicing.stages.metrics import COUNTERS, TIMERS
-from slicing.triggers.emission import KINDS, ON_CLOSE, WITH_OLD, Emission
+from slicing.triggers.emission import ON_CLOSE
 from slicing.triggers.lateness import Refused
+from slicing.triggers.trigger import KINDS, Trigger
 from slicing.windows.families.family import Family
 
 FRAME_BYTES = 64 << 20
@@ -45,7 +46,7 @@ def framed(shape: Shape, rows: Rows) -> Iterator[Rows]:
 
 
 def flat_windows(
-    shape: Shape, windows: Windows, emission: Emission = ON_CLOSE, revision: int = 0, wide: bool = False
+    shape: Shape, windows: Windows, trigger: Trigger = ON_CLOSE, revision: int = 0, wide: bool = False
 ) -> pa.Table:
     """One row per window: leaves of the key, `start` in microseconds, results; `wide` with the windows beside, by ends.
 
@@ -63,10 +64,10 @@ def flat_windows(
         of_rows = _results_of_held if windows.kind == "merged" else _results_of_all
         results = of_rows(own, windows)
     columns |= numbered(flat.RESULT, results)
-    if not emission.once:
+    if not trigger.fires_once:
         kind = pa.repeat(pa.scalar(KINDS.index(windows.kind), pa.int8()), len(windows))
         columns |= {flat.KIND: kind, flat.REVISION: pa.repeat(revision, len(windows))}
-    if emission.what == WITH_OLD:
+    if trigger.accumulation.retracts:
         columns |= _replaced(shape, windows, wide)
     return pa.table(columns)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,7 +13,7 @@ from slicing.content.block import Block
 from slicing.content.codec import decode
 from slicing.content.intervals import EndingRecords
 from slicing.content.records import decode_records
-from slicing.engines.engine import Engine
+from slicing.engines.bucket import Bucket
 from slicing.engines.sessions.bucket import RefusedSessions, SessionBucket, all_sessions
 from slicing.errors import InvalidValue
 from slicing.stages.execution_plan import Aggregation, Sliced
@@ -21,8 +21,8 @@ from slicing.stages.sub_sessions import PreMerge, of_records, with_own_ends
 from slicing.stages.support import WindowSupport
 from slicing.state.format.fingerprint import Fingerprint
 from slicing.state.store import Store
-from slicing.triggers.emission import CHANGED, RESULT, Emission
 from slicing.triggers.lateness import Refused
+from slicing.triggers.trigger import CHANGED, Trigger
 from slicing.windows.families.family import Family
 from slicing.windows.session import SESSION, Session
 from slicing.windows.time.durations import show
@@ -34,7 +34,7 @@ class SessionSupport(WindowSupport):
 
     window: Session
 
-    def check(self, tree: str, by_clock: bool, emission: Emission, streaming: bool) -> None:
+    def check_tree(self, tree: str, by_clock: bool, streaming: bool) -> None:
         """Refuse what has no meaning for sessions. Raises InvalidValue."""
         window = self.window
         if tree != "auto":
@@ -49,16 +49,14 @@ class SessionSupport(WindowSupport):
             raise InvalidValue(
                 f"`gap` must be at least 1 ms on a stream, whose watermark counts milliseconds; got {show(window.gap)}."
             )
-        if emission.which == CHANGED:
-            raise InvalidValue(
-                f"{emission} compares a window with the one before it, and sessions of a key do not follow each other. "
-                "Use on_close() or on_update()."
-            )
-        if emission.corrects and emission.what != RESULT:
-            raise InvalidValue(
-                f"{emission} is about one window again, and a session that late records change is another window: the "
-                'old one goes out as `emission = "merged"` before it. Use on_close(corrections=True).'
-            )
+
+    @property
+    def cannot(self) -> Mapping[str, str]:
+        """Sessions of a key have pauses between them."""
+        return {
+            CHANGED: "compares a window with the one before it, and sessions of a key do not follow each other. "
+            "Use on_close() or on_update()."
+        }
 
     def strategy(self, asked: Aggregation) -> Merged:
         """Rows of single times are shipped where each record is judged by its own, or must stay in order."""
@@ -86,9 +84,9 @@ class Merged(Sliced):
         """A block that was shipped."""
         return decode(self.first_stage(()).packed, data)
 
-    def bucket(self, grace: int, fingerprint: Fingerprint, store: Store, emission: Emission) -> Engine:
+    def bucket(self, grace: int, fingerprint: Fingerprint, store: Store, trigger: Trigger) -> Bucket:
         """The state of a bucket on a stream."""
-        return SessionBucket(self.shape, self.session, grace, fingerprint, store, emission)
+        return SessionBucket(self.shape, self.session, grace, fingerprint, store, trigger)
 
     def late_records(self, family: Family, refused: Refused[Any], beside: Iterable[bytes]) -> Iterator[EndingRecords]:
         """The records of refused intervals, of those that were shipped beside the blocks."""

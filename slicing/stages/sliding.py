@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 from slicing.assembly.ranges.window_references import all_places
 from slicing.assembly.results import Windows
 from slicing.content.block import Block
-from slicing.engines.engine import Engine
+from slicing.engines.bucket import Bucket
 from slicing.engines.shared import SharedSlidingBucket
 from slicing.engines.sliding.bucket import SlidingBucket
 from slicing.errors import InvalidValue
@@ -17,7 +17,7 @@ from slicing.stages.execution_plan import Aggregation, Shared, Sliced
 from slicing.stages.support import WindowSupport
 from slicing.state.format.fingerprint import Fingerprint
 from slicing.state.store import Store
-from slicing.triggers.emission import CHANGED, Emission, Every, Records
+from slicing.triggers.trigger import CHANGED, Trigger
 from slicing.windows.sliding import Sliding
 
 
@@ -27,23 +27,21 @@ class SlidingSupport(WindowSupport):
 
     window: Sliding
 
-    def check(self, tree: str, by_clock: bool, emission: Emission, streaming: bool) -> None:
+    def check_tree(self, tree: str, by_clock: bool, streaming: bool) -> None:
         """Refuse what has no meaning for windows that records decide. Raises InvalidValue."""
         if tree != "auto":
             raise InvalidValue(
                 f"sliding windows are assembled from the times that are there, in one way; got `{tree}`. "
                 "Leave `.assemble` out."
             )
-        if emission.which == CHANGED:
-            raise InvalidValue(
-                f"{emission} compares a window with the one before it, and sliding windows of a key have none: "
-                "records decide which there are. Use on_close() or on_update()."
-            )
-        if isinstance(emission.when, (Every, Records)):
-            raise InvalidValue(
-                f"{emission} goes by the windows that records are in, and a record also makes sliding windows that it "
-                "is not in. Use on_update(), which puts out those too."
-            )
+
+    @property
+    def cannot(self) -> Mapping[str, str]:
+        """Which window is before another one is decided by records that may still come."""
+        return {
+            CHANGED: "compares a window with the one before it, and sliding windows of a key have none: "
+            "records decide which there are. Use on_close() or on_update()."
+        }
 
     def strategy(self, asked: Aggregation) -> Placed | SharedPlaced:
         """Places, with shared fields where there are any."""
@@ -54,9 +52,9 @@ class SlidingSupport(WindowSupport):
 class Placed(Sliced):
     """Partials of the times of records are shipped; which windows there are is found from these."""
 
-    def bucket(self, grace: int, fingerprint: Fingerprint, store: Store, emission: Emission) -> Engine:
+    def bucket(self, grace: int, fingerprint: Fingerprint, store: Store, trigger: Trigger) -> Bucket:
         """The state of a bucket on a stream."""
-        return SlidingBucket(self.shape, grace, fingerprint, store, emission)
+        return SlidingBucket(self.shape, grace, fingerprint, store, trigger)
 
     def all_windows(self, shipped: Sequence[Block]) -> Iterator[Windows]:
         """All windows of a bucket of bounded input."""
@@ -73,6 +71,6 @@ class SharedPlaced(Shared):
         grouped = self.grouped
         return Placed(grouped.stored, grouped.stored_trees, grouped.sharing.select(self.arguments))
 
-    def bucket(self, grace: int, fingerprint: Fingerprint, store: Store, emission: Emission) -> Engine:
+    def bucket(self, grace: int, fingerprint: Fingerprint, store: Store, trigger: Trigger) -> Bucket:
         """The state of a bucket on a stream."""
-        return SharedSlidingBucket(self.grouped, grace, fingerprint, store, emission)
+        return SharedSlidingBucket(self.grouped, grace, fingerprint, store, trigger)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from slicing.aggregates.kernel import Kernel
 from slicing.assembly.choice import EAGER
+from slicing.errors import InvalidValue
 from slicing.stages.execution_plan import Aggregation, Arguments, Eager, Mixed, Shared, Sliced, Strategy
-from slicing.triggers.emission import Emission
+from slicing.triggers.trigger import CLOSING, QUESTIONS, Trigger
 from slicing.windows.window import Window
 
 
@@ -17,8 +19,28 @@ class WindowSupport:
 
     window: Window
 
-    def check(self, tree: str, by_clock: bool, emission: Emission, streaming: bool) -> None:
+    def check(self, tree: str, by_clock: bool, trigger: Trigger, streaming: bool) -> None:
         """Refuse what has no meaning for these windows. Raises InvalidValue."""
+        self.check_tree(tree, by_clock, streaming)
+        if streaming:
+            self.check_trigger(trigger)
+
+    def check_tree(self, tree: str, by_clock: bool, streaming: bool) -> None:
+        """Refuse options that have no meaning for these windows. Raises InvalidValue."""
+
+    @property
+    def cannot(self) -> Mapping[str, str]:
+        """The questions of triggers that these windows cannot answer, and why; the text follows the trigger's name."""
+        return {}
+
+    def check_trigger(self, trigger: Trigger) -> None:
+        """Refuse a trigger that asks what these windows cannot answer. Raises InvalidValue.
+
+        That windows close is a question of its own only for a trigger that asks for nothing else.
+        """
+        for question in sorted(trigger.asks - {CLOSING} or trigger.asks, key=QUESTIONS.index):
+            if question in self.cannot:
+                raise InvalidValue(f"{trigger} {self.cannot[question]}")
 
     @property
     def inputs(self) -> tuple[str, ...]:
@@ -39,4 +61,4 @@ class WindowSupport:
         """What is shipped and done behind the shuffle; fields are shared where all results are made from slices."""
         if EAGER not in asked.trees:
             return (Shared if asked.shares else Sliced)(*asked.common, self.window.wide)
-        return (Eager if set(asked.trees) == {EAGER} else Mixed)(*asked.common)
+        return (Eager if set(asked.trees) == {EAGER} else Mixed)(*asked.common, self.window.wide)

@@ -1,1 +1,1 @@
-"""When results go out, of which windows, and what becomes of late rows: values that only say so."""
+"""When windows fire, what a firing says, and what becomes of late records: values, one trigger a file."""

@@ -17,7 +17,7 @@ from test_several import Together, sets, stream
 from test_unbounded import FAMILY, records
 
 from slicing.assembly.choice import choose
-from slicing.engines.sliced.bucket import Bucket
+from slicing.engines.sliced.bucket import SlicedBucket
 from slicing.engines.unbounded.bucket import UnboundedBucket
 from slicing.state.format.fingerprint import PARTIALS, fingerprint_of
 from slicing.state.store import MemoryStore
@@ -59,7 +59,7 @@ class Line:
             over = [shape.over(family) for family in shape.slicing.families]
             trees = [choose(kernel, each.slicing) for each in over for kernel in each.kernels]
             options = self.store, emission, wide
-            self.made.bucket = partial(Bucket, shape, trees, grace * step, fingerprint(shape), *options)
+            self.made.bucket = partial(SlicedBucket, shape, trees, grace * step, fingerprint(shape), *options)
         else:
             emission, ttl = UNBOUNDED[name]
             self.made = Together([FAMILY], cases, 0, emission)

@@ -136,7 +136,7 @@ def store_of(scenario, batches):
     stream.fingerprint = oracle.FINGERPRINT = fingerprint_of(scenario, stream)
     for records, watermark, now in batches[:seen]:
         bucket, half = stream.bucket(), len(records) // 2
-        bucket.add([stream.shipped([tuple(r) for r in part]) for part in (records[:half], records[half:])])
+        bucket.accept([stream.shipped([tuple(r) for r in part]) for part in (records[:half], records[half:])])
         list(bucket.close(*moment_of(watermark, now)))
         stream.bucket().check()
     return {"seen": seen, "header": stream.store.text, "pages": stream.store.pages}

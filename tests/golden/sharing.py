@@ -95,7 +95,7 @@ class Line:
     def step(self, records, watermark, now=0):
         """The rows of a micro-batch."""
         bucket, shape = self.bucket(), self.strategy.shape
-        bucket.add(self.blocks(records) if records else [])
+        bucket.accept(self.blocks(records) if records else [])
         return [
             row for windows in bucket.close(moment(watermark, now)) for row in rows_of(shape, windows, self.emission)
         ]

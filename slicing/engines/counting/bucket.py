@@ -13,8 +13,9 @@ How many records a key has had is told by its newest slice, which is kept for th
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -26,18 +27,17 @@ from slicing.content.block import Block, concat, empty, encode_keys
 from slicing.content.folding import reduced
 from slicing.content.ordering import sorted_by
 from slicing.content.records import Records, joined
+from slicing.engines.bucket import Bucket, known_rows
 from slicing.engines.counting.contents import Content
 from slicing.engines.counting.record_counts import Tally, heads, put_begun, with_begun, without_begun
-from slicing.engines.engine import Moment, begin
 from slicing.profiling import ASSEMBLE, of_stage
-from slicing.state.bucket_cache import Recent
 from slicing.state.format.fingerprint import Fingerprint
 from slicing.state.ledger import Ledger
 from slicing.state.lists import Nodes
-from slicing.state.pages import Pages
 from slicing.state.store import Store
-from slicing.triggers.emission import Emission
 from slicing.triggers.lateness import Late
+from slicing.triggers.panes import Panes, nothing
+from slicing.triggers.trigger import Trigger
 
 COUNTED = "counted"
 
@@ -80,58 +80,60 @@ class Counter:
             yield from self.content.windows(without_begun(rows), lows, counts)
 
 
-class CountingBucket:
-    """One bucket of windows of so many records, used as `sliced.bucket.Bucket` is; `ttl` in microseconds.
-
-    Raises StateMismatch.
-    """
+class CountingBucket(Bucket):
+    """One bucket of count windows; `ttl` in microseconds."""
 
     def __init__(
-        self, content: Content, fingerprint: Fingerprint, store: Store, emission: Emission, ttl: int | None = None
+        self, content: Content, fingerprint: Fingerprint, store: Store, trigger: Trigger, ttl: int | None = None
     ):
-        self.content, self.emission = content, emission
-        self.ttl = None if ttl is None else ttl // 1000
+        super().__init__(fingerprint, store, trigger, [0])
+        self.content, self.ttl = content, None if ttl is None else ttl // 1000
         self.shape = with_begun(content.stored)
-        self.pages = Pages(store, fingerprint, [0])
-        self.head = self.pages.head
-        self.recent = Recent(self.shape, self.head.nonce, str(emission), lambda first, end: ())
-        nodes, held = Nodes(self.pages, COUNTED, self.shape), self.recent.beside
-        known = held.get(COUNTED) if COUNTED in held or nodes.entries(COUNTED) else empty(self.shape)
-        self.ledger = Ledger(nodes, COUNTED, known)
-        self._came: list[Records] = []
+        self.recent = self.open_cache(self.shape)
+        nodes = Nodes(self.pages, COUNTED, self.shape)
+        self.ledger = Ledger(nodes, COUNTED, known_rows(nodes, COUNTED, self.recent.beside))
+        self._accepted: list[Records] = []
         self.open_count = 0
 
     @of_stage(ASSEMBLE)
-    def add(self, batches: Sequence[Records]) -> Late[list[Records]]:
+    def accept(self, shipped: Sequence[Records]) -> Late[list[Records]]:
         """Take the records of a micro-batch; nothing is late."""
-        self._came = [records for records in batches if len(records.slices)]
+        self._accepted = [records for records in shipped if len(records.slices)]
         return Late(0, 0, ())
 
-    @of_stage(ASSEMBLE)
-    def close(self, moment: Moment) -> Iterator[Windows]:
-        """Yield the windows that are full, then write what is left."""
-        now = begin(self.head, self.emission, moment).clock // 1000
-        counter = Counter(self.content, now, self.ttl)
-        stored, came = counter.folded(self.ledger.rows()), empty(self.shape)
-        if not self._came:
-            live = counter.tally(stored).live(stored, counter.family)
-        else:
-            records = joined(self._came)
-            codes, names = encode_keys(pa.concat_tables([stored.names, records.names]))
-            # Codes are given in the order of the names, so that those of stored rows are still theirs.
-            stored, codes = replace(stored, names=names), codes[len(stored.names) :]
-            before = counter.tally(stored)
-            after, known = before.add(codes), before.live(stored, counter.family)
-            came = counter.lifted(records, codes, names, before)
-            touched = (after.counts > before.counts)[known.keys]
-            rows = counter.folded(concat(self.shape, [known.take(touched), came]))
-            yield from counter.full(rows, before, after)
-            live = concat(self.shape, [known.take(~touched), after.live(rows, counter.family)])
-        self.ledger.put(by_start(came), by_start(live))
-        self.open_count = len(np.unique(live.keys))
-        kept = {COUNTED: self.ledger.kept} if self.ledger.kept else {}
-        self.head.nonce = self.recent.keep(0, kept)
-        self.pages.save_header()
+    def closing(self) -> Panes:
+        """Windows that are full: their last record has come."""
+        return Panes(self._full)
+
+    def advance(self, watermark: int) -> None:
+        """Count the new records, whatever the watermark."""
+        counter = self._counter = Counter(self.content, self.head.clock // 1000, self.ttl)
+        stored, self._new = counter.folded(self.ledger.rows()), empty(self.shape)
+        self._full: Callable[[], Iterator[Windows]] = nothing
+        if not self._accepted:
+            self._live = counter.tally(stored).live(stored, counter.family)
+            return
+        records = joined(self._accepted)
+        codes, names = encode_keys(pa.concat_tables([stored.names, records.names]))
+        # Codes are given in the order of the names, so that those of stored rows are still theirs.
+        stored, codes = replace(stored, names=names), codes[len(stored.names) :]
+        before = counter.tally(stored)
+        after, known = before.add(codes), before.live(stored, counter.family)
+        self._new = counter.lifted(records, codes, names, before)
+        touched = (after.counts > before.counts)[known.keys]
+        rows = counter.folded(concat(self.shape, [known.take(touched), self._new]))
+        self._full = partial(counter.full, rows, before, after)
+        self._live = concat(self.shape, [known.take(~touched), after.live(rows, counter.family)])
+
+    def save(self) -> None:
+        """Append the new rows, or write anew what windows to come hold."""
+        self.ledger.put(by_start(self._new), by_start(self._live))
+        self.open_count = len(np.unique(self._live.keys))
+        super().save()
+
+    def keep(self) -> str:
+        """Keep the rows."""
+        return self.recent.keep(0, {COUNTED: self.ledger.kept} if self.ledger.kept else {})
 
     def extent(self) -> dict[str, int]:
         """How many keys have a window to come, and how many rows they are stored in."""
@@ -139,8 +141,7 @@ class CountingBucket:
 
     def check(self) -> None:
         """Assert that every page is there, that rows do not pile up, and that no slice has more records than it may."""
-        entries = [entry for entries in self.head.caches.values() for entry in entries]
-        assert all(self.pages.store.get(f"p{entry[0]}") for entry in entries)
+        super().check()
         counter = Counter(self.content, self.head.clock // 1000, self.ttl)
         rows = counter.folded(self.ledger.rows())
         live = counter.tally(rows).live(rows, counter.family)

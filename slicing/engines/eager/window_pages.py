@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
@@ -15,20 +16,22 @@ from slicing.content.marks import all_of, of_keys
 from slicing.content.records import Records, fold_onto
 from slicing.state.lists import Nodes
 from slicing.state.pages import Pages
-from slicing.triggers.emission import ON_CLOSE, ONLY_NEW, WITH_OLD, Emission
 
 WINDOW = "window"
 """The name of the pages of windows in the directory."""
 
 
 class WindowPages:
-    """A page of partials for each window that takes records or is looked at, folded from records in their order."""
+    """A page of partials for each window that accepts records or is looked at, folded from records in their order.
 
-    def __init__(self, shape: Shape, arguments: Sequence[Sequence[int]], pages: Pages, emission: Emission = ON_CLOSE):
-        self.shape, self.slicing, self.arguments, self.what = shape, shape.slicing, arguments, emission.what
-        self.nodes = Nodes(pages, WINDOW, shape)
+    `shape` is over one family; `prefix` tells the pages of families apart.
+    """
+
+    def __init__(self, shape: Shape, arguments: Sequence[Sequence[int]], pages: Pages, prefix: str = ""):
+        self.shape, self.slicing, self.arguments = shape, shape.slicing, arguments
+        self.nodes = Nodes(pages, prefix + WINDOW, shape)
         self._before: dict[int, Block] = {}
-        self._new: dict[int, Block] = {}
+        self._late: defaultdict[int, list[Records]] = defaultdict(list)
 
     def held(self) -> list[int]:
         """The windows that have a page, in order."""
@@ -38,13 +41,24 @@ class WindowPages:
         """The partials of a window, none if it has no page."""
         return self.nodes.load(str(window)) or empty(self.shape)
 
-    def add(self, records: Records, taking: int, done: int) -> None:
-        """Fold records into the windows from `taking` on that cover them; those before `done` are corrected."""
+    def before(self, window: int) -> Block:
+        """The partials of a window that has fired, without the records of this micro-batch."""
+        return self._before[window] if window in self._before else self.page(window)
+
+    def alone(self, window: int) -> Block:
+        """The partials of the records of this micro-batch alone, for a window that has fired."""
+        block = empty(self.shape)
+        for records in self._late.get(window, ()):
+            block = fold_onto(self.shape, block, window, records, self.arguments)
+        return block
+
+    def add(self, records: Records, accepting: int, done: int) -> None:
+        """Fold records into the windows from `accepting` on that cover them; those before `done` have fired."""
         last, first = self.slicing.last_window(records.slices), self.slicing.first_window(records.slices)
-        for window in self._covering(records.slices, taking):
+        for window in self._covering(records.slices, accepting):
             covered = np.flatnonzero((first <= window) & (window <= last))
             if len(covered):
-                self._fold(window, records.take(covered), corrected=window < done)
+                self._fold(window, records.take(covered), fired=window < done)
 
     def remove_before(self, window: int) -> None:
         """Remove the pages of earlier windows."""
@@ -52,42 +66,26 @@ class WindowPages:
             if held < window:
                 self.nodes.drop(str(held))
 
-    def fill(self, frame: Windows) -> Windows:
-        """The windows of a frame, and what they replace, with the partials of their pages.
-
-        A window that its page does not hold has no records and `init()`. Reads a page once for each frame.
-        """
-        only_new = frame.kind == "correction" and self.what == ONLY_NEW
-        filled = self.filled(frame, self._new.__getitem__ if only_new else self.page)
-        return replace(filled, old=frame.old and self.filled(frame.old, self._before.__getitem__))
-
-    def with_old(self, frame: Windows) -> Windows:
-        """The windows of a frame with what they were before records came in this micro-batch."""
-        return replace(frame, old=self.filled(frame, self._before.__getitem__))
-
-    def only_new(self, window: int) -> Block:
-        """What the records of this micro-batch alone make of a window that is corrected."""
-        return self._new[window]
-
-    def _covering(self, slices: Array, taking: int) -> list[int]:
-        """The windows from `taking` on that cover one of the slices, in order."""
+    def _covering(self, slices: Array, accepting: int) -> list[int]:
+        """The windows from `accepting` on that cover one of the slices, in order."""
         found: set[int] = set()
         for index in np.unique(slices).tolist():
             first, last = self.slicing.first_window(index), self.slicing.last_window(index)
-            found.update(range(max(first, taking), last + 1))
+            found.update(range(max(first, accepting), last + 1))
         return sorted(found)
 
-    def _fold(self, window: int, records: Records, corrected: bool) -> None:
+    def _fold(self, window: int, records: Records, fired: bool) -> None:
         page = self.page(window)
-        if corrected and self.what == WITH_OLD:
+        if fired:
             self._before.setdefault(window, page)
-        if corrected and self.what == ONLY_NEW:
-            new = self._new.get(window) or empty(self.shape)
-            self._new[window] = fold_onto(self.shape, new, window, records, self.arguments)
+            self._late[window].append(records)
         self.nodes.save(str(window), fold_onto(self.shape, page, window, records, self.arguments))
 
     def filled(self, frame: Windows, page_of: Callable[[int], Block]) -> Windows:
-        """The windows of a frame as some pages have them; see `fill`."""
+        """The windows of a frame with the partials of pages, each of which is read once.
+
+        A window that its page does not hold has no records and `init()`.
+        """
         rows = np.argsort(frame.windows, kind="stable")
         blocks, places = [], []
         for some in np.split(rows, np.flatnonzero(np.diff(frame.windows[rows])) + 1):
@@ -105,3 +103,8 @@ class WindowPages:
             for column, items in zip(columns, held, strict=True):
                 column[at] = items
         return replace(frame, records=records, partials=partials, dictionaries=there.dictionaries, old=None)
+
+
+PageOf = Callable[[WindowPages, int], Block]
+PAGE: PageOf = WindowPages.page
+"""The page of a window as it is now."""

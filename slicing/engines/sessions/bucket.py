@@ -1,16 +1,16 @@
-"""One bucket of sessions: what is open is read and merged with what came, what closes goes out, the rest is appended.
+"""One bucket of sessions: open sessions are read and merged with new rows, those that close fire, the rest is appended.
 
 ::
 
     stored     [0      30)       [50   70)         rows of open sessions, as they came
     came            [20     40)            [70 80)
-    sessions   [0           40)  [50             80)         the watermark is at 60: the first one goes out
+    sessions   [0           40)  [50             80)         the watermark is at 60: the first one fires
     appended                               [70 80)           and the rows of the first one are void from now on
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -33,22 +33,25 @@ from slicing.content.intervals import (
     without_last_key,
 )
 from slicing.content.marks import without_partials
-from slicing.engines.engine import Moment, begin
-from slicing.engines.sessions.emitted import Sessions, Shown
+from slicing.engines.bucket import Bucket, known_rows
+from slicing.engines.lateness import Cover, Progress
+from slicing.engines.sessions.emitted import Emitted
 from slicing.engines.sessions.open_rows import OpenRows
 from slicing.profiling import ASSEMBLE, of_stage
-from slicing.state.bucket_cache import Recent
 from slicing.state.format.fingerprint import Fingerprint
 from slicing.state.lists import Nodes
-from slicing.state.pages import Pages
 from slicing.state.store import Store
-from slicing.triggers.emission import Emission
+from slicing.triggers.emission import ON_CLOSE
 from slicing.triggers.lateness import Late, Missed, Refused
+from slicing.triggers.panes import Panes
+from slicing.triggers.trigger import Trigger
 from slicing.windows.families.family import Family
 from slicing.windows.session import SESSION, Session
 from slicing.windows.time.slices import FOREVER
 
-SESSIONS, SHOWN = "sessions", "shown"
+SESSIONS, EMITTED = "sessions", "shown"
+"""The lists of rows of sessions, and of what has fired."""
+MERGED = "merged"
 
 
 @dataclass(frozen=True)
@@ -97,10 +100,10 @@ def all_sessions(shape: Shape, session: Session, blocks: Sequence[Block]) -> Ite
     return frames(merged(stored, rows), session.unit)
 
 
-class SessionBucket:
-    """One bucket of sessions, used as `sliced.bucket.Bucket` is; `grace` in microseconds.
+class SessionBucket(Bucket):
+    """One bucket of sessions; `grace` in microseconds.
 
-    `shape` is that of the results; rows of the state have the ends of sessions beside them. Raises StateMismatch.
+    `shape` is that of the results; rows of the state have the ends of sessions beside them.
     """
 
     def __init__(
@@ -110,24 +113,26 @@ class SessionBucket:
         grace: int,
         fingerprint: Fingerprint,
         store: Store,
-        emission: Emission,
+        trigger: Trigger = ON_CLOSE,
     ):
-        self.plain, self.session, self.emission, self.wait = shape, session, emission, grace + session.unit
+        self.plain, self.session = shape, session
         self.shape, self.marks = with_ends(shape), with_ends(shape.select(()))
         self.is_ordered = any(kernel.aggregate.ordered for kernel in shape.kernels)
-        self.pages = Pages(store, fingerprint, [-self.wait])
-        self.head = self.pages.head
-        if not emission.corrects:
-            # What another emission has put out at its end is not corrected any more.
-            self.head.taking = max(self.head.taking, self.head.done)
-        self.recent = Recent(self.shape, self.head.nonce, str(emission), lambda first, end: ())
-        self.sessions = self._rows(SESSIONS, self.shape)
-        self.shown = Shown(emission, self.head, self.marks, self._rows(SHOWN, self.marks))
-        self.came = empty(self.shape)
+        wait = trigger.wait(grace)
+        super().__init__(fingerprint, store, trigger, [self._closed_by(0, wait)])
+        # Sessions are told by their ends: all that end up to a mark have fired, or accept no records.
+        self.progress = Progress(self.head.families[0], self._closed_by, wait, grace, self.pages.is_new)
+        self.recent = self.open_cache(self.shape)
+        self.rows, self.emitted_rows = self._rows(SESSIONS, self.shape), self._rows(EMITTED, self.marks)
+        self.new = empty(self.shape)
+
+    def _closed_by(self, watermark: int, wait: int) -> int:
+        """The end up to which sessions are closed."""
+        return watermark - wait - self.session.unit
 
     def _rows(self, name: str, shape: Shape) -> OpenRows:
-        nodes, held = Nodes(self.pages, name, shape), self.recent.beside
-        known = held.get(name) if name in held or nodes.entries(name) else empty(shape)
+        nodes = Nodes(self.pages, name, shape)
+        known = known_rows(nodes, name, self.recent.beside)
         return OpenRows(nodes, name, known, lambda rows: merged(shape, rows), self._meet)
 
     def _meet(self, void: Block, came: Block) -> bool:
@@ -142,26 +147,18 @@ class SessionBucket:
     @cached_property
     def _open(self) -> Block:
         """The sessions that were open when the micro-batch began, by key and start."""
-        closed = self.head.taking
-        return self.sessions.load(lambda known: ends_of(known) > closed)
-
-    def _move(self) -> None:
-        """Move the marks to the watermark: up to where sessions end that have gone out, and that take no records.
-
-        Both stay where they are when the grace, or the emission, becomes another: what has gone out stays out.
-        """
-        head = self.head
-        head.taking = max(head.taking, head.watermark - self.wait)
-        head.done = max(head.done, head.watermark - self.session.unit) if self.emission.corrects else head.taking
+        closed = self.progress.marks.taking
+        return self.rows.load(lambda known: ends_of(known) > closed)
 
     @of_stage(ASSEMBLE)
-    def add(self, blocks: Sequence[Block]) -> Late[Ending]:
-        """Take the rows of a micro-batch, but for those that are late, by the rule of the sessions."""
-        came = concat(self.shape, [intervals(self.plain, self.session, block) for block in blocks])
-        late = self._ends_to_judge(came) <= self.head.taking
+    def accept(self, shipped: Sequence[Block]) -> Late[Ending]:
+        """Take the rows of a micro-batch, except for those that are late, by the rule of the sessions."""
+        came = concat(self.shape, [intervals(self.plain, self.session, block) for block in shipped])
+        ends = self._ends_to_judge(came)
+        late = Cover(ends, ends).late(self.progress.marks.taking + 1)
         make_one = merged if self.session.late_by == SESSION else regroup
         refused = make_one(self.shape, came.take(late))
-        self.came = came.take(~late) if late.any() else came
+        self.new = came.take(~late) if late.any() else came
         rows = RefusedSessions(ending(refused, self.session.unit), 0, self.head.watermark)
         return Late(int(refused.records.sum()), 0, (rows,))
 
@@ -174,53 +171,162 @@ class SessionBucket:
         sessions = reduced(self.marks, both, rows, heads)
         return ends_of(sessions)[numbered(rows, heads)][len(self._open) :]
 
-    @of_stage(ASSEMBLE)
-    def close(self, moment: Moment) -> Iterator[Windows]:
-        """Yield what goes out in a micro-batch, then write what is open."""
-        both = concat(self.shape, [self._open, self.came])
-        now = begin(self.head, self.emission, moment).clock
+    # The sessions of the micro-batch, by key and start, and what is true of them.
+
+    @cached_property
+    def _merged(self) -> tuple[Block, Array]:
+        """The sessions, and which of them each new row is a part of."""
+        both = concat(self.shape, [self._open, self.new])
         rows, heads = chains(both.keys, both.slices, ends_of(both))
-        numbers, sessions = numbered(rows, heads), reduced(self.shape, both, rows, heads)
-        came_to = numbers[len(self._open) :]
+        return reduced(self.shape, both, rows, heads), numbered(rows, heads)[len(self._open) :]
+
+    @cached_property
+    def _had_ended(self) -> Array:
+        """Which had ended before the watermark of this micro-batch; asked before it moves."""
+        ended: Array = ends_of(self._merged[0]) <= self.progress.marks.done
+        return ended
+
+    @cached_property
+    def _emitted(self) -> Emitted:
+        return Emitted(self.marks, self.emitted_rows, self._open, self._merged[0])
+
+    def _closes(self) -> Array:
+        """Which sessions accept no more records."""
+        closes: Array = ends_of(self._merged[0]) <= self.progress.marks.taking
+        return closes
+
+    @property
+    def _fires_once(self) -> bool:
+        """Whether sessions fire when they close and are forgotten, so that nothing is ever retracted."""
+        return self.trigger.fires_once
+
+    # What triggers ask.
+
+    def touched(self) -> Panes:
+        """Sessions that got a record."""
+        sessions, parts = self._merged
         touched = np.zeros(len(sessions), dtype=bool)
-        touched[came_to] = True
-        final = ends_of(sessions) <= self.head.done
-        self._move()
-        ended, closing = (ends_of(sessions) <= end for end in (self.head.done, self.head.taking))
-        yield from self._out(Sessions(sessions, touched, final, ended, closing), now)
-        self._write(by_start(self.came.take(~closing[came_to])), by_start(sessions.take(~closing)))
+        touched[parts] = True
+        return self._panes(touched)
 
-    def _out(self, sessions: Sessions, now: int) -> Iterator[Windows]:
-        """What goes out, some rows at a time."""
-        if self.emission.once:
-            self.shown.stored.clear()
-            yield from frames(sessions.rows.take(sessions.closing), self.session.unit)
-            return
-        for kind, rows in self.shown.out(sessions, self._open, self.came, now):
-            yield from frames(self._taken_back(rows) if kind == "merged" else rows, self.session.unit, kind)
+    def newest(self) -> Panes:
+        """The last session of each key, if it got a record."""
+        sessions, parts = self._merged
+        touched, last = np.zeros(len(sessions), dtype=bool), np.ones(len(sessions), dtype=bool)
+        touched[parts] = True
+        last[:-1] = sessions.keys[1:] != sessions.keys[:-1]
+        return self._panes(touched & last)
 
-    def _write(self, came: Block, live: Block) -> None:
-        """Store what came of sessions that are open, or anew all that they are."""
-        self.sessions.put(came, live, self.came, anew=self.is_ordered and len(came) > 0)
+    def late(self) -> Panes:
+        """Sessions that have fired with this extent since they ended, and got a record."""
+        return self._panes(self._had_ended & self._emitted.same & (self._emitted.new > 0))
+
+    def closing(self) -> Panes:
+        """Sessions that have ended and have not fired with this extent since."""
+        ended = ends_of(self._merged[0]) <= self.progress.end
+        return self._panes(ended if self._fires_once else ended & ~(self._had_ended & self._emitted.same))
+
+    @property
+    def waiting(self) -> WaitingSessions:
+        """Open sessions with records that have not fired."""
+        return WaitingSessions(self._merged[0], self._emitted.new, ~self._closes(), self._panes)
+
+    def _panes(self, firing: Array) -> Panes:
+        return Panes(
+            lambda: self._firing(firing, lambda rows: frames(rows, self.session.unit)),
+            lambda: self._firing(firing, self._replacing),
+            lambda: self._firing(firing, lambda rows: frames(self._alone(rows), self.session.unit)),
+        )
+
+    def _firing(self, firing: Array, windows: Callable[[Block], Iterator[Windows]]) -> Iterator[Windows]:
+        """What some sessions replace, then they themselves, some rows at a time."""
+        if not self._fires_once:
+            gone = self._emitted.retracted(firing)
+            yield from frames(self._without_records(gone), self.session.unit, MERGED)
+        yield from windows(self._merged[0].take(firing))
+
+    def _replacing(self, rows: Block) -> Iterator[Windows]:
+        """Sessions, each with itself as it was before the new records; it has had the same extent."""
+        pairs = zip(
+            frames(rows, self.session.unit), frames(self._part(self._open, rows), self.session.unit), strict=True
+        )
+        return (replace(frame, old=old) for frame, old in pairs)
+
+    def _alone(self, rows: Block) -> Block:
+        """Sessions, of their new records alone."""
+        return self._part(merged(self.shape, self.new), rows)
+
+    def _part(self, parts: Block, rows: Block) -> Block:
+        """What some rows, by key and start, are of sessions: the same extents, with what lies in them."""
+        at = located(parts, rows)
+        order = np.argsort(at, kind="stable")[np.count_nonzero(at < 0) :]
+        found = reduced(self.shape, parts, order, np.flatnonzero(np.diff(at[order], prepend=-1)))
+        rows = rows.take(np.unique(at[order]))
+        partials = [*found.partials[:-1], rows.partials[-1]]
+        return replace(found, slices=rows.slices, keys=rows.keys, names=rows.names, partials=partials)
+
+    # The life of a micro-batch.
+
+    def advance(self, watermark: int) -> None:
+        """Find the sessions that a watermark closes."""
+        assert self._had_ended is not None
+        self.progress.advance(watermark)
+
+    def retire(self) -> None:
+        """The sessions that have ended have fired."""
+        self.progress.pass_closed()
+
+    def save(self) -> None:
+        """Store the new rows of sessions that are open, or anew all that they are, and what has fired of them."""
+        sessions, parts = self._merged
+        closes = self._closes()
+        if self._fires_once:
+            self.emitted_rows.clear()
+        else:
+            self._emitted.save(closes, self.new)
+        came, live = by_start(self.new.take(~closes[parts])), by_start(sessions.take(~closes))
+        self.rows.put(came, live, self.new, anew=self.is_ordered and len(came) > 0)
         self.open_count = len(live)
-        kept = {SESSIONS: self.sessions.ledger.kept, SHOWN: self.shown.stored.ledger.kept}
-        self.head.nonce = self.recent.keep(0, {name: block for name, block in kept.items() if block})
-        self.pages.save_header()
+        super().save()
 
-    def _taken_back(self, gone: Block) -> Block:
-        """Rows of extents that have gone out and are no sessions any more, without records."""
+    def keep(self) -> str:
+        """Keep the rows of sessions and of what has fired."""
+        kept = {SESSIONS: self.rows.ledger.kept, EMITTED: self.emitted_rows.ledger.kept}
+        return self.recent.keep(0, {name: block for name, block in kept.items() if block})
+
+    def _without_records(self, gone: Block) -> Block:
+        """Rows of extents that have fired and are no sessions any more, without records."""
         partials = [kernel.spread(len(gone)) for kernel in self.plain.kernels]
         nothing = replace(gone, records=np.zeros(len(gone), dtype=np.int64), partials=partials)
         return put_ends(replace(nothing, dictionaries=[k.no_dictionary for k in self.plain.kernels]), ends_of(gone))
 
     def extent(self) -> dict[str, int]:
         """How many sessions are open, and how many rows they are stored in."""
-        return {"open_windows": self.open_count, "slices": self.sessions.count}
+        return {"open_windows": self.open_count, "slices": self.rows.count}
 
     def check(self) -> None:
-        """Assert that every page is there, that rows do not pile up, and that what was shown is of open sessions."""
-        entries = [entry for entries in self.head.caches.values() for entry in entries]
-        assert all(self.pages.store.get(f"p{entry[0]}") for entry in entries)
-        held = self.sessions.load(lambda known: ends_of(known) > self.head.taking)
-        assert self.sessions.count <= 2 * len(held)
+        """Assert that every page is there, that rows do not pile up, and that sessions have records."""
+        super().check()
+        held = self.rows.load(lambda known: ends_of(known) > self.head.taking)
+        assert self.rows.count <= 2 * len(held)
         assert np.all(held.records > 0)
+
+
+class WaitingSessions:
+    """The question `waiting`: what waits is told by the log, so that nothing has to be noted."""
+
+    def __init__(self, sessions: Block, new: Array, is_open: Array, panes: Callable[[Array], Panes]):
+        self._waits, self._new, self._sessions, self._panes = is_open & (new > 0), new, sessions, panes
+
+    def none(self) -> None:
+        """Fire nothing."""
+
+    def all(self) -> Panes:
+        """Fire all that wait."""
+        return self._panes(self._waits)
+
+    def ready(self, chosen: Callable[[Block], Array]) -> Panes:
+        """Fire those that `chosen` returns true for, of sessions with the records that have not fired."""
+        firing = self._waits.copy()
+        firing[self._waits] = chosen(replace(self._sessions, records=self._new).take(self._waits))
+        return self._panes(firing)

@@ -1,4 +1,4 @@
-"""The state of one bucket: how records get in and how windows go out.
+"""The state of one bucket of slices: how records get in and how windows are read.
 
 Slices are the only truth; the trees' nodes are durable caches of them. Everything is a page in a key-value store:
 
@@ -7,48 +7,51 @@ Slices are the only truth; the trees' nodes are durable caches of them. Everythi
     late      what came to those slices later
     caches    the trees' nodes by name
 
-A micro-batch in which nothing closes writes what came and the header, and reads nothing but to merge small pages. A
-close reads what enters, moves the trees forward, and writes what entered from fresh pages into its stripes. Expired
-stripes are removed whole. Who does what: `Slices` what families of windows share, a `Walker` for each family what goes
-out of it as it closes, an `Emitting` what else goes out.
+A micro-batch in which nothing closes writes the new rows and the header, and reads nothing but to merge small pages. A
+close reads the slices that enter, moves the trees forward, and writes what entered from fresh pages into its stripes.
+Expired stripes are removed whole. `Slices` are what families of windows share, a `FamilyWindows` reads the windows of
+one family.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
+from functools import cached_property
 
 import numpy as np
 
+from slicing.assembly.partitions import InOrder
 from slicing.assembly.results import Windows
 from slicing.content.block import Block, Shape
 from slicing.content.folding import fold
-from slicing.engines.engine import Moment, begin
-from slicing.engines.lateness import waits
+from slicing.engines.bucket import Bucket
+from slicing.engines.dirty_set import PENDING, DirtySet, WaitingSlices
 from slicing.engines.sliced.changes import Changes
-from slicing.engines.sliced.early import Early
-from slicing.engines.sliced.emitting import Emitting
-from slicing.engines.sliced.family_windows import Walker
-from slicing.engines.sliced.late_firings import Corrections
+from slicing.engines.sliced.family_windows import FamilyWindows
+from slicing.engines.sliced.late_firings import fired_again, of_new_rows
 from slicing.engines.sliced.latest import Latest
 from slicing.engines.sliced.slices import Slices
-from slicing.engines.sliced.updates import Updates
 from slicing.profiling import ASSEMBLE, of_stage
 from slicing.state.format.fingerprint import Fingerprint
 from slicing.state.format.zone_tables import part
-from slicing.state.pages import Pages
+from slicing.state.lists import Nodes
 from slicing.state.store import Store
-from slicing.triggers.emission import ALL, CHANGED, NEWEST, ON_CLOSE, UPDATE, Emission
+from slicing.triggers.emission import ON_CLOSE
 from slicing.triggers.lateness import Late, Refused
+from slicing.triggers.panes import Panes
+from slicing.triggers.trigger import MicroBatchTime, Trigger
 from slicing.windows.families.several import leader
 
+EARLY = "early"
+"""The lists of marks of what waits to be emitted early."""
 
-class Bucket:
-    """One bucket over its store, for the length of one micro-batch: `add` what came, then `close`.
+
+class SlicedBucket(Bucket):
+    """One bucket of windows that are assembled from slices.
 
     `trees` has one of `assembly.TREES` for each kernel, of family after family. `grace` is in microseconds. With
     `wide` all families have their results in the rows of the one whose windows hold the others that end with them.
-    Raises StateMismatch.
     """
 
     others: tuple[str, ...] = ()
@@ -61,65 +64,171 @@ class Bucket:
         grace: int,
         fingerprint: Fingerprint,
         store: Store,
-        emission: Emission = ON_CLOSE,
+        trigger: Trigger = ON_CLOSE,
         wide: bool = False,
     ):
-        self.shape, self.slicing, self.emission = shape, shape.slicing, emission
-        families = shape.slicing.families
-        wait = waits(emission, grace)
-        self.zones = fingerprint.zones
-        self.pages = Pages(store, fingerprint, [family.first_open(0, wait) for family in families])
-        self.head = self.pages.head
-        entered = (family.entered(walk.done) for family, walk in zip(families, self.head.families, strict=True))
-        self.slices = Slices(shape, self.pages, emission, max(entered))
+        families, wait = shape.slicing.families, trigger.wait(grace)
+        super().__init__(fingerprint, store, trigger, [family.first_open(0, wait) for family in families])
+        self.shape, self.slicing, self.zones = shape, shape.slicing, fingerprint.zones
+        entered = (family.entered(marks.done) for family, marks in zip(families, self.head.families, strict=True))
+        self.slices = Slices(shape, self.pages, trigger, max(entered))
         count = len(shape.kernels)
-        self.walkers = [
-            Walker(i, shape.over(family), trees[i * count : (i + 1) * count], self.slices, emission, grace)
+        self.families = [
+            FamilyWindows(i, shape.over(family), trees[i * count : (i + 1) * count], self.slices, wait, grace)
             for i, family in enumerate(families)
         ]
-        leading = self._led() if wide else self.walkers
-        self.emitting = emitting_of(emission)(emission, leading, self.slices)
+        self.leading = self._led() if wide else self.families
+        self.new = self.slices.incoming  # the new rows of open windows
+        self._fresh: InOrder | None = None  # what enters, while windows close
+        self._latest: Latest | None = None
 
-    def _led(self) -> list[Walker]:
-        number = leader([walker.family for walker in self.walkers])
+    def _led(self) -> list[FamilyWindows]:
+        number = leader([each.family for each in self.families])
         assert number is not None, "the windows are side by side"
-        first = self.walkers[number]
-        first.put_beside([walker for walker in self.walkers if walker is not first])
+        first = self.families[number]
+        first.put_beside([each for each in self.families if each is not first])
         return [first]
 
     @of_stage(ASSEMBLE)
-    def add(self, blocks: Sequence[Block]) -> Late[Block]:
-        """Judge the partials of a micro-batch, keep those of open windows, return and count those refused.
+    def accept(self, shipped: Sequence[Block]) -> Late[Block]:
+        """Judge the partials of a micro-batch, keep those of open windows, return and count the late ones.
 
         All records of a slice belong to the same windows, so a slice is judged as one.
         """
-        block = fold(self.shape, blocks)
-        judged = [walker.judge(block.slices) for walker in self.walkers]
+        block = fold(self.shape, shipped)
+        judged = [each.judge(block.slices) for each in self.families]
         accepted = np.logical_or.reduce([takes for takes, _ in judged])
         refused = np.logical_or.reduce([refuses for _, refuses in judged])
         late_for_all, late_for_some = (int(block.records[rows].sum()) for rows in (~accepted, accepted & refused))
-        each = tuple(
-            Refused(block.take(np.flatnonzero(refuses)), walker.walk.taking, self.head.watermark)
-            for walker, (_, refuses) in zip(self.walkers, judged, strict=True)
+        late = tuple(
+            Refused(block.take(np.flatnonzero(refuses)), each.marks.taking, self.head.watermark)
+            for each, (_, refuses) in zip(self.families, judged, strict=True)
         )
         self.slices.take(block if accepted.all() else block.take(np.flatnonzero(accepted)))
-        return Late(late_for_all, late_for_some, each)
+        return Late(late_for_all, late_for_some, late)
 
-    @of_stage(ASSEMBLE)
-    def close(self, moment: Moment) -> Iterator[Windows]:
-        """Yield all that goes out in a micro-batch, then write the state that is left."""
-        for walker in self.walkers:
-            walker.fit_trees()
-        came = self.slices.incoming
-        moment = begin(self.head, self.emission, moment)
+    def close(self, at: MicroBatchTime) -> Iterator[Windows]:
+        """Yield all that fires in the micro-batch, then write the state that is left."""
+        for each in self.families:
+            each.fit_trees()
+        self.new = self.slices.incoming
         self.slices.remember()
-        yield from self.emitting.before(came)
-        yield from self._closing(moment.watermark)
-        yield from self.emitting.after(came, moment.clock)
-        self._forget_other_emissions()
-        self.head.nonce = self._kept()
+        return super().close(at)
+
+    # What triggers ask.
+
+    def touched(self) -> Panes:
+        """Open windows that hold a new row, from the slices around it."""
+        return self._touched(self.new, lambda each: each.marks.taking)
+
+    def _touched(self, marks: Block, first: Callable[[FamilyWindows], int]) -> Panes:
+        if not len(marks):
+            return Panes(lambda: iter(()))
+        return Panes(lambda: self._each(lambda each: each.touched(marks, first(each))))
+
+    def newest(self) -> Panes:
+        """The newest window of each key that holds a new row, kept combined."""
+        latest = self._latest = Latest(self.leading, self.slices.recent.beside)
+        return Panes(lambda: self._each(lambda each: latest.newest(each, self.new) if len(self.new) else iter(())))
+
+    def late(self) -> Panes:
+        """Windows that have fired and hold a new row."""
+        new, slices = self.new, self.slices
+        return Panes(
+            lambda: self._each(lambda each: fired_again(each, slices, new, with_old=False)),
+            lambda: self._each(lambda each: fired_again(each, slices, new, with_old=True)),
+            lambda: self._each(lambda each: of_new_rows(each, new)),
+        )
+
+    def closing(self) -> Panes:
+        """Windows that close, from the trees."""
+        return Panes(lambda: self._closed(FamilyWindows.close))
+
+    def changed(self, tombstones: bool) -> Panes:
+        """Windows that close and differ from the one before."""
+        changes = Changes(self.leading, self.slices, tombstones)
+        return Panes(lambda: self._closed(changes.closed))
+
+    @cached_property
+    def waiting(self) -> WaitingSlices:
+        """Open windows that hold a mark of the dirty set."""
+        nodes = Nodes(self.pages, EARLY, self.shape.select(()))
+        dirty = DirtySet(nodes, self.slices.recent.beside.get(PENDING))
+        return WaitingSlices(dirty, lambda: self.new, self._oldest, self._waiting)
+
+    def _waiting(self, marks: Block) -> Panes:
+        return self._touched(marks, lambda each: each.marks.done)
+
+    def _each(self, frames: Callable[[FamilyWindows], Iterator[Windows]]) -> Iterator[Windows]:
+        for each in self.leading:
+            yield from each.shown(frames(each))
+
+    def _closed(self, frames: Callable[[FamilyWindows, InOrder], Iterator[Windows]]) -> Iterator[Windows]:
+        if self._fresh is not None:
+            for each in self.leading:
+                if each.end > each.first:
+                    yield from each.shown(frames(each, self._fresh))
+
+    # The life of a micro-batch.
+
+    def advance(self, watermark: int) -> None:
+        """Find the windows that a watermark closes, and what enters with them."""
+        closes = [each.advance(watermark) for each in self.families]
+        self._left = self._oldest()
+        self._entered = max(each.family.entered(each.end) for each in self.families)
+        if self.head.newest is not None and any(closes):
+            self._fresh = self.resources.enter_context(closing(self.slices.take_fresh(self._entered)))
+
+    def retire(self) -> None:
+        """Store what entered with the windows that close, and forget what no window needs."""
+        if self._fresh is None:
+            for each in self.families:
+                each.step(is_empty=self.head.newest is None)
+            self.slices.entered = self._entered
+            self.slices.write_incoming()
+            return
+        is_left = any(each.last + 1 >= each.keep for each in self.families)
+        for each in self.families:
+            each.passed(self._fresh, is_left)
+        if is_left:
+            first = min(each.family.first_slice(each.keep) for each in self.families)
+            self.slices.enter(self._fresh, self._entered, first)
+            self._settle(self._left)
+            # In pages of their own, or the next close would read and write them all again.
+            self.slices.write_incoming()
+        else:
+            self.slices.entered = self._entered
+            self.slices.clear()
+        self._fresh.close()
+
+    def _oldest(self) -> int:
+        return min(each.oldest for each in self.families)
+
+    def _settle(self, left: int) -> None:
+        """Two-layer trees read the stripe that is leaving slice by slice: there late rows had better be in place."""
+        subtracts = any("two_layer" in each.trees for each in self.families)
+        if subtracts and self.slices.needs.trees and not self.trigger.fires_late:
+            self.slices.settle(left, self._oldest())
+
+    def save(self) -> None:
+        """Write the header; caches of other triggers are removed, as nothing moves them forward."""
+        self._forget_other_triggers()
         self._note_zones()
-        self.pages.save_header()
+        super().save()
+
+    def keep(self) -> str:
+        """Keep the latest slices, as far back as the windows that are open, and what is made of them."""
+        oldest = min(each.family.first_slice(each.marks.kept) for each in self.families)
+        if not self.slices.needs.compares and self.head.newest is not None:
+            oldest = max(oldest, self.slices.newest() - 2 * self.slices.longest + 1)
+        totals = self._latest.kept() if self._latest else {}
+        marks = self.waiting.kept() if self._waits else {}
+        return self.slices.recent.keep(oldest, totals | marks)
+
+    @property
+    def _waits(self) -> bool:
+        """Whether this trigger has asked for what waits."""
+        return "waiting" in vars(self)
 
     def _note_zones(self) -> None:
         """Keep what the slices that are there were cut by, for a start with other time zone data."""
@@ -131,62 +240,16 @@ class Bucket:
             first, last = int(start(int(spans[:, 0].min()))), int(start(int(spans[:, 1].max())))
             self.head.zones = {zone.name: part(zone, first, last) for zone in self.zones}
 
-    def _closing(self, watermark: int) -> Iterator[Windows]:
-        """The windows that the watermark closes, and the state that is left."""
-        head, slices = self.head, self.slices
-        due = [walker.move(watermark) for walker in self.walkers]
-        if head.newest is None or not any(due):
-            for walker in self.walkers:
-                walker.step(is_empty=head.newest is None)
-            slices.entered = max(walker.family.entered(walker.end) for walker in self.walkers)
-            slices.write_incoming()
-            return
-        entered = max(walker.family.entered(walker.end) for walker in self.walkers)
-        with closing(slices.take_fresh(entered)) as fresh:
-            for walker in self.emitting.walkers:
-                if walker.end > walker.first:
-                    yield from walker.shown(self.emitting.closed(walker, fresh))
-            is_left = any(walker.last + 1 >= walker.keep for walker in self.walkers)
-            left = self._oldest()
-            for walker in self.walkers:
-                walker.passed(fresh, is_left)
-            if is_left:
-                slices.enter(fresh, entered, min(walker.family.first_slice(walker.keep) for walker in self.walkers))
-                self._settle(left)
-                # Apart from those, or the next close would read and write them all again.
-                slices.write_incoming()
-            else:
-                slices.entered = entered
-                slices.clear()
-
-    def _oldest(self) -> int:
-        return min(walker.oldest for walker in self.walkers)
-
-    def _settle(self, left: int) -> None:
-        """Two-layer trees read the stripe that is leaving slice by slice: there late rows had better be in place."""
-        subtracts = any("two_layer" in walker.trees for walker in self.walkers)
-        if subtracts and self.emission.has_trees and not self.emission.corrects:
-            self.slices.settle(left, self._oldest())
-
-    def _kept(self) -> str:
-        """The nonce of what the process keeps until the next micro-batch."""
-        if self.emission.which == ALL:
-            return ""
-        oldest = min(walker.family.first_slice(walker.walk.kept) for walker in self.walkers)
-        if self.emission.which != CHANGED and self.head.newest is not None:
-            oldest = max(oldest, self.slices.newest() - 2 * self.slices.longest + 1)
-        return self.slices.recent.keep(oldest, self.emitting.kept())
-
-    def _forget_other_emissions(self) -> None:
-        """Remove the caches that this emission does not move forward; another one makes them anew."""
-        own = self.others + self.emitting.own
-        if self.emission.has_trees:
-            own += tuple(name for walker in self.walkers for name in walker.own)
+    def _forget_other_triggers(self) -> None:
+        """Remove the caches that this trigger does not move forward; another one makes them anew."""
+        own = self.others + ((f"{EARLY} ",) if self._waits else ())
+        if self.slices.needs.trees:
+            own += tuple(name for each in self.families for name in each.own)
         for name in [name for name in self.head.caches if not name.startswith(own)]:
             self.pages.remove(self.head.caches.pop(name))
-        if not self.emission.has_trees:
-            for walker in self.walkers:
-                walker.walk.nodes = None
+        if not self.slices.needs.trees:
+            for each in self.families:
+                each.marks.nodes = None
 
     def extent(self) -> dict[str, int]:
         """How many slices the pages span, and how many open windows these are of; by the header, no page is read."""
@@ -194,20 +257,9 @@ class Bucket:
         if not len(spans):
             return {"open_windows": 0, "slices": 0}
         first, end = int(spans[:, 0].min()), int(spans[:, 1].max())
-        windows = (walker.held(first, end) for walker in self.walkers)
+        windows = (each.held(first, end) for each in self.families)
         return {"open_windows": sum(windows), "slices": self.slices.count(self._oldest())}
 
     def check(self) -> None:
         """Assert the invariants between header and pages."""
-        self.slices.check(min(walker.family.first_slice(walker.walk.kept) for walker in self.walkers))
-
-
-def emitting_of(emission: Emission) -> type[Emitting]:
-    """What carries an emission out."""
-    if emission.corrects:
-        return Corrections
-    if emission.which == CHANGED:
-        return Changes
-    if emission.when == UPDATE:
-        return Latest if emission.which == NEWEST else Updates
-    return Emitting if emission.once else Early
+        self.slices.check(min(each.family.first_slice(each.marks.kept) for each in self.families))

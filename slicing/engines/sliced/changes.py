@@ -18,9 +18,8 @@ from slicing.content.folding import fold
 from slicing.content.marks import under
 from slicing.content.pairs import Pairs
 from slicing.content.sizes import memory
-from slicing.engines.sliced.emitting import Emitting
-from slicing.engines.sliced.family_windows import Walker
-from slicing.triggers.emission import WITH_DRAINED
+from slicing.engines.sliced.family_windows import FamilyWindows
+from slicing.engines.sliced.slices import Slices
 from slicing.windows.families.family import emitted_before, emitted_from, repeats
 from slicing.windows.time.slices import FOREVER
 
@@ -28,48 +27,52 @@ STEP_BYTES = 8 << 20
 """Of so many bytes of rows the windows are picked at once, which takes some times as many."""
 
 
-class Changes(Emitting):
-    """`on_change()`: closed windows whose result differs from the one before."""
+class Changes:
+    """Closed windows whose result differs from the one before, of families that close together."""
 
-    def closed(self, walker: Walker, fresh: InOrder) -> Iterator[Windows]:
+    def __init__(self, families: Sequence[FamilyWindows], slices: Slices, tombstones: bool):
+        self.families, self.slices, self.tombstones = families, slices, tombstones
+
+    def closed(self, progress: FamilyWindows, fresh: InOrder) -> Iterator[Windows]:
         """The changes among windows that close; what entered with them is kept to be compared with."""
-        with closing(walker.news(fresh)) as news:
-            first, until = walker.first, self._until(walker)
-            known, oldest = walker.walk.kept < first, self._oldest(walker)
-            entering = oldest, walker.family.entered(until)
-            drained = self.emission.what == WITH_DRAINED
+        with closing(progress.news(fresh)) as news:
+            first, until = progress.first, self._until(progress)
+            known, oldest = progress.marks.kept < first, self._oldest(progress)
+            entering = oldest, progress.family.entered(until)
             sources = [self.slices.recent.slices([(oldest, FOREVER)], keep=oldest), news.parts(*entering)]
-            before = _distance(walker, first, until)
-            for portion in portions(walker.shape, sources, first, until, before):
+            before = _distance(progress, first, until)
+            for portion in portions(progress.shape, sources, first, until, before):
                 (kept, came), inside = portion.blocks, portion.first > first
-                some = portion.first, portion.end, known or inside, drained
-                yield from changes(walker.shape, kept, came, *some, walker.compared, walker.whole, inside, walker.left)
-            if walker is self.walkers[-1]:  # they close together
+                some = portion.first, portion.end, known or inside, self.tombstones
+                yield from changes(
+                    progress.shape, kept, came, *some, progress.compared, progress.whole, inside, progress.left
+                )
+            if progress is self.families[-1]:  # they close together
                 self._remember(news)
 
-    def _until(self, walker: Walker) -> int:
-        after = np.array([walker.last + 1])
-        return min(walker.end, int(emitted_from(walker.family, after, walker.by_end)[0]) + 1)
+    def _until(self, progress: FamilyWindows) -> int:
+        after = np.array([progress.last + 1])
+        return min(progress.end, int(emitted_from(progress.family, after, progress.by_end)[0]) + 1)
 
-    def _oldest(self, walker: Walker) -> int:
+    def _oldest(self, progress: FamilyWindows) -> int:
         """The first slice of the window that the first one is compared with."""
-        return walker.family.first_slice(emitted_before(walker.family, walker.first, walker.by_end))
+        return progress.family.first_slice(emitted_before(progress.family, progress.first, progress.by_end))
 
     def _remember(self, news: InOrder) -> None:
         if news.block is None:
             self.slices.recent.drop()
             return
-        oldest = min(map(self._oldest, self.walkers))
-        entered = max(walker.family.entered(self._until(walker)) for walker in self.walkers)
+        oldest = min(map(self._oldest, self.families))
+        entered = max(progress.family.entered(self._until(progress)) for progress in self.families)
         self.slices.recent.add(news.block.between(oldest, entered))
 
 
-def _distance(walker: Walker, first: int, until: int) -> int:
+def _distance(progress: FamilyWindows, first: int, until: int) -> int:
     """The most windows that one of a range is after the one that it is compared with."""
-    if not walker.family.may_repeat:
+    if not progress.family.may_repeat:
         return 1
-    windows = np.arange(emitted_before(walker.family, first, walker.by_end), until)
-    emitted = windows[~repeats(walker.family, windows, walker.by_end)]
+    windows = np.arange(emitted_before(progress.family, first, progress.by_end), until)
+    emitted = windows[~repeats(progress.family, windows, progress.by_end)]
     return int(np.diff(emitted, append=until).max(initial=1))
 
 

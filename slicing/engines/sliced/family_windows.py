@@ -28,7 +28,7 @@ from slicing.assembly.results import FRAME_ROWS, Windows
 from slicing.assembly.trees.cache import NODES
 from slicing.content.block import Block, Shape
 from slicing.content.marks import of_keys, under
-from slicing.engines.lateness import Judging
+from slicing.engines.lateness import FamilyProgress
 from slicing.engines.sliced.aligned import beside_all
 from slicing.engines.sliced.closing import Due
 from slicing.engines.sliced.closings import close_of
@@ -36,7 +36,6 @@ from slicing.engines.sliced.slices import Slices
 from slicing.engines.sliced.touching import as_marks, touched
 from slicing.state.bucket_cache import around
 from slicing.state.lists import Nodes
-from slicing.triggers.emission import Emission
 from slicing.windows.families.family import Family
 from slicing.windows.time.slices import FOREVER
 
@@ -44,7 +43,7 @@ LATE, ROWS = "late", "rows"
 """The list of what the nodes of a family do not hold yet of slices that have entered."""
 
 
-class Walker(Judging):
+class FamilyWindows(FamilyProgress):
     """One family over the slices of its bucket. `trees` has one for each kernel; `number` tells families apart.
 
     `beside` are families whose windows end as those of this one do, and are not longer: their results go out beside
@@ -57,13 +56,14 @@ class Walker(Judging):
         shape: Shape,
         trees: Sequence[str],
         slices: Slices,
-        emission: Emission,
+        wait: int,
         grace: int,
     ):
-        super().__init__(shape.slicing, slices.head.families[number], emission, grace, slices.pages.is_new)
+        marks, is_new = slices.head.families[number], slices.pages.is_new
+        super().__init__(shape.slicing, marks, wait, grace, is_new, slices.needs.compares)
         self.number, self.shape, self.trees, self.slices = number, shape, trees, slices
         self.prefix = f"{number} " if number else ""
-        self.beside: Sequence[Walker] = ()
+        self.beside: Sequence[FamilyWindows] = ()
         self.leads: Family | None = None  # the family that it is beside of
         self.compared, self.whole = shape, self.complete  # by `on_change`: of what results, and how to get all of them
         self._late = self.cache(LATE, shape)
@@ -79,14 +79,14 @@ class Walker(Judging):
 
     def fit_trees(self) -> None:
         """Nodes of other trees are dropped, and made anew from the slices."""
-        walk = self.walk
-        if walk.trees != list(self.trees) and not self.slices.pages.is_new:
+        marks = self.marks
+        if marks.trees != list(self.trees) and not self.slices.pages.is_new:
             self.forget()
-        walk.trees = list(self.trees)
+        marks.trees = list(self.trees)
 
     def forget(self) -> None:
         """Drop all nodes."""
-        self.walk.nodes = None
+        self.marks.nodes = None
         for name in [name for name in self.slices.head.caches if name.startswith(self.own)]:
             self.slices.pages.remove(self.slices.head.caches.pop(name))
 
@@ -98,34 +98,34 @@ class Walker(Judging):
 
     def held(self, first: int, end: int) -> int:
         """How many open windows hold one of some slices."""
-        low = max(self.walk.done, self.family.first_window(first))
+        low = max(self.marks.done, self.family.first_window(first))
         return max(0, self.family.last_window(end - 1) + 1 - low)
 
     def step(self, is_empty: bool) -> None:
         """Nothing goes out, as nothing closes, or there is nothing."""
         if is_empty:
-            self.walk.nodes = self.end
-        self.walk.done = self.end
+            self.marks.nodes = self.end
+        self.marks.done = self.end
 
     def passed(self, fresh: InOrder, is_left: bool) -> None:
         """What goes out has; `fresh` is about to be stored, unless nothing is left to be stored."""
-        if self.end == self.first and self.emission.has_trees and self.walk.nodes is not None:
+        if self.end == self.first and self.slices.needs.trees and self.marks.nodes is not None:
             for part in fresh.parts(self.family.first_slice(self.first), self.family.entered(self.first)):
                 self._late.append(ROWS, part)
-        self.walk.done, self.walk.kept = self.end, max(self.walk.kept, self.keep)
+        self.marks.done, self.marks.kept = self.end, max(self.marks.kept, self.keep)
         if not is_left:
-            self.walk.nodes = self.end
+            self.marks.nodes = self.end
 
     def close(self, fresh: InOrder) -> Iterator[Windows]:
         """The windows `first` up to `end` that hold a record, from the trees."""
         until, known = min(self.end, self.last + 1), [self, *self.beside]
         if until <= self.first:
-            for walker in known:
-                walker.forget()
+            for progress in known:
+                progress.forget()
             return
         with ExitStack() as stack:
             news = stack.enter_context(closing(self.news(fresh)))
-            late = {walker.number: [news, stack.enter_context(closing(walker.take_late()))] for walker in known}
+            late = {progress.number: [news, stack.enter_context(closing(progress.take_late()))] for progress in known}
             yield from self._together(news, late, until) if self.beside else self._closed(news, late, until)
 
     def _closed(self, news: InOrder, late: dict[int, list[InOrder]], until: int) -> Iterator[Windows]:
@@ -139,22 +139,24 @@ class Walker(Judging):
             windows = low, high, self.end if high == until else high
             own = list(self._close(news, late[self.number], windows, entered))
             others = [
-                list(walker._close(news, late[walker.number], walker.aligned(np.array(windows)).tolist(), entered))
-                for walker in self.beside
+                list(
+                    progress._close(news, late[progress.number], progress.aligned(np.array(windows)).tolist(), entered)
+                )
+                for progress in self.beside
             ]
-            yield from beside_all(own, [(walker.shape, walker.aligned) for walker in self.beside], others)
+            yield from beside_all(own, [(progress.shape, progress.aligned) for progress in self.beside], others)
             late = {number: [] for number in late}
             rows = sum(map(len, own))
             low, count = high, max(1, FRAME_ROWS * (high - low) // max(1, rows))
 
     def _close(self, news: InOrder, late: Sequence[InOrder], windows: Sequence[int], entered: int) -> Iterator[Windows]:
         first, until, end = windows
-        cached, self.walk.nodes = self.walk.nodes == first, None
+        cached, self.marks.nodes = self.marks.nodes == first, None
         stripes = self.slices.stripes
         of_close = Due(self.shape, self.trees, stripes, news, late, self.cache, cached, first, until, end, entered)
         close = close_of(of_close)
         yield from close.windows()
-        self.walk.nodes = end if close.leaves_nodes else None
+        self.marks.nodes = end if close.leaves_nodes else None
 
     def take_late(self) -> InOrder:
         """What the nodes do not hold yet of slices that had entered before this micro-batch."""
@@ -173,16 +175,16 @@ class Walker(Judging):
         assert self.leads is not None
         return self.family.first_open(self.leads.window_end(windows) - 1)
 
-    def put_beside(self, others: Sequence[Walker]) -> None:
+    def put_beside(self, others: Sequence[FamilyWindows]) -> None:
         """Let the results of other families go out in the rows of this one."""
         self.beside, self.by_end = others, True
-        for walker in others:
-            walker.leads = self.family
+        for progress in others:
+            progress.leads = self.family
 
     @property
     def left(self) -> list[Callable[[Array], Array]]:
         """For slices, the windows here that end with the first that does not hold them, for each family beside."""
-        return [partial(self._left, walker.family) for walker in self.beside]
+        return [partial(self._left, progress.family) for progress in self.beside]
 
     def _left(self, family: Family, slices: Array) -> Array:
         return self.family.first_open(family.window_end(family.last_window(slices) + 1) - 1)
@@ -194,12 +196,6 @@ class Walker(Judging):
         rows = under(rows, frame.names)
         found = (pick(each.shape, rows, frame.keys, each.aligned(frame.windows)) for each in self.beside)
         return replace(frame, beside=tuple(found))
-
-    def inside(self, block: Block) -> Block:
-        """The rows that lie in windows: where this family has a gap another one may have none."""
-        if not self.family.has_gaps:
-            return block
-        return block.take(np.flatnonzero(~np.asarray(self.family.in_gap(block.slices))))
 
     def look(self, marks: Block, first: int) -> Iterator[Block]:
         """All rows of the keys of `marks` from slice `first` on, some keys in each block."""
@@ -223,7 +219,7 @@ class Walker(Judging):
 
     def around(self, marks: Block) -> list[tuple[int, int]]:
         """The slices of all windows of some slices that take records: 2n - 1 at most for each."""
-        return around(self.family, np.unique(marks.slices), self.family.first_slice(self.walk.taking))
+        return around(self.family, np.unique(marks.slices), self.family.first_slice(self.marks.taking))
 
     def shown(self, frames: Iterator[Windows]) -> Iterator[Windows]:
         """The frames of this family as they leave the bucket."""

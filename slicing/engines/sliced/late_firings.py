@@ -1,4 +1,4 @@
-"""`on_close(corrections=True)`: windows go out at their end, and again where late records came, until grace is over."""
+"""Late firings: windows that have fired and got late records, until grace is over."""
 
 from __future__ import annotations
 
@@ -13,40 +13,39 @@ from slicing.assembly.results import Windows
 from slicing.content.block import Block
 from slicing.content.folding import fold
 from slicing.content.marks import of_keys
-from slicing.engines.sliced.emitting import Emitting
-from slicing.engines.sliced.family_windows import Walker
+from slicing.engines.sliced.family_windows import FamilyWindows
+from slicing.engines.sliced.slices import Slices
 from slicing.engines.sliced.touching import as_before, as_marks, touched
 from slicing.state.bucket_cache import around
-from slicing.triggers.emission import ONLY_NEW, WITH_OLD
 from slicing.windows.time.slices import FOREVER
 
 
-class Corrections(Emitting):
-    """Windows that have gone out and got a record, from their slices, or from what is new alone."""
+def late_rows(progress: FamilyWindows, new: Block) -> Block:
+    """The new rows of slices that fired windows hold."""
+    return new.between(-FOREVER, progress.family.entered(progress.marks.done))
 
-    def before(self, came: Block) -> Iterator[Windows]:
-        """What records have corrected."""
-        for walker in self.walkers:
-            late = came.between(-FOREVER, walker.family.entered(walker.walk.done))
-            if len(late):
-                new = self.emission.what == ONLY_NEW
-                frames = self._new(walker, late) if new else self._corrected(walker, late)
-                for frame in walker.shown(frames):
-                    yield replace(frame, kind="correction")
 
-    def _new(self, walker: Walker, late: Block) -> Iterator[Windows]:
-        frames = assemble(walker.shape, walker.trees, late, walker.walk.taking, walker.walk.done)
-        return (walker.complete(frame, late) for frame in frames)
+def of_new_rows(progress: FamilyWindows, new: Block) -> Iterator[Windows]:
+    """The fired windows that hold new rows, of these alone."""
+    late = late_rows(progress, new)
+    if len(late):
+        frames = assemble(progress.shape, progress.trees, late, progress.marks.taking, progress.marks.done)
+        yield from (progress.complete(frame, late) for frame in frames)
 
-    def _corrected(self, walker: Walker, late: Block) -> Iterator[Windows]:
-        shape, trees, taking, done = walker.shape, walker.trees, walker.walk.taking, walker.walk.done
-        ranges = around(walker.family, np.unique(late.slices), walker.family.first_slice(taking))
-        stored = (of_keys(block, late) for low, high in ranges for block in self.slices.stored(low, high))
-        for portion in portions(shape, [stored, [late]], taking, done):
-            before, came = portion.blocks
-            both, some = fold(shape, [before, came]), (portion.first, portion.end)
-            for frame in touched(shape, trees, both, as_marks(shape, came), *some):
-                old = None
-                if self.emission.what == WITH_OLD:
-                    old = walker.complete(as_before(shape, trees, before, frame, *some), before)
-                yield replace(walker.complete(frame, both), old=old)
+
+def fired_again(progress: FamilyWindows, slices: Slices, new: Block, with_old: bool) -> Iterator[Windows]:
+    """The fired windows that hold new rows, of all their slices; `with_old` also without the new rows."""
+    late = late_rows(progress, new)
+    if not len(late):
+        return
+    shape, trees, accepting, done = progress.shape, progress.trees, progress.marks.taking, progress.marks.done
+    ranges = around(progress.family, np.unique(late.slices), progress.family.first_slice(accepting))
+    stored = (of_keys(block, late) for low, high in ranges for block in slices.stored(low, high))
+    for portion in portions(shape, [stored, [late]], accepting, done):
+        before, some = portion.blocks
+        both, windows = fold(shape, [before, some]), (portion.first, portion.end)
+        for frame in touched(shape, trees, both, as_marks(shape, some), *windows):
+            old = None
+            if with_old:
+                old = progress.complete(as_before(shape, trees, before, frame, *windows), before)
+            yield replace(progress.complete(frame, both), old=old)

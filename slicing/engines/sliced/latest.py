@@ -18,58 +18,45 @@ from dataclasses import replace
 import numpy as np
 
 from slicing.aggregates.arrays import Array
-from slicing.assembly.partitions import InOrder
 from slicing.assembly.results import Windows, as_block
 from slicing.content.block import Block, Shape, concat, empty
 from slicing.content.folding import fold, regroup
-from slicing.engines.sliced.emitting import Emitting
-from slicing.engines.sliced.family_windows import Walker
-from slicing.engines.sliced.slices import Slices
-from slicing.triggers.emission import Emission
+from slicing.engines.sliced.family_windows import FamilyWindows
 from slicing.windows.time.slices import FOREVER
 
 TOTALS = "totals"
 
 
-class Latest(Emitting):
-    """`on_update(latest_only=True)`: in every micro-batch the newest window of each key that got a record."""
+class Latest:
+    """The totals of some families; `kept` are those that the process has kept."""
 
-    def __init__(self, emission: Emission, walkers: Sequence[Walker], slices: Slices):
-        super().__init__(emission, walkers, slices)
-        held = slices.recent.beside
-        self.totals = {w.number: held.get(self._name(w), empty(w.shape)) for w in walkers}
+    def __init__(self, families: Sequence[FamilyWindows], kept: Mapping[str, Block]):
+        self.families = families
+        self.totals = {each.number: kept.get(_name(each), empty(each.shape)) for each in families}
 
-    def before(self, came: Block) -> Iterator[Windows]:
-        """The newest windows that records have touched."""
-        if len(came):
-            for walker in self.walkers:
-                yield from walker.shown(self._newest(walker, came))
-
-    def _newest(self, walker: Walker, came: Block) -> Iterator[Windows]:
-        totals, taking, came = self.totals[walker.number], walker.walk.taking, walker.inside(came)
-        frame, self.totals[walker.number] = newest_windows(walker.shape, totals, came, taking, walker.look)
-        if len(frame) and walker.beside:
-            yield from self._completed(walker, frame)
+    def newest(self, progress: FamilyWindows, new: Block) -> Iterator[Windows]:
+        """The newest windows that hold new rows."""
+        totals, accepting, new = self.totals[progress.number], progress.marks.taking, progress.inside(new)
+        frame, self.totals[progress.number] = newest_windows(progress.shape, totals, new, accepting, progress.look)
+        if len(frame) and progress.beside:
+            yield from self._completed(progress, frame)
         elif len(frame):
             yield frame
 
-    def _completed(self, walker: Walker, frame: Windows) -> Iterator[Windows]:
+    def _completed(self, progress: FamilyWindows, frame: Windows) -> Iterator[Windows]:
         """With the windows beside, for which the slices of all their keys are looked at."""
-        for rows in walker.look(as_block(frame), int(walker.family.first_slice(frame.windows).min())):
+        for rows in progress.look(as_block(frame), int(progress.family.first_slice(frame.windows).min())):
             some = frame.take(np.flatnonzero(np.isin(frame.keys, rows.keys)))
             if len(some):
-                yield walker.complete(some, rows)
+                yield progress.complete(some, rows)
 
-    def closed(self, walker: Walker, fresh: InOrder) -> Iterator[Windows]:
-        """Nothing: it has gone out."""
-        return iter(())
+    def kept(self) -> dict[str, Block]:
+        """The totals of each family, by the name under which the process keeps them."""
+        return {_name(each): self.totals[each.number] for each in self.families}
 
-    def kept(self) -> Mapping[str, Block]:
-        """The totals of each family."""
-        return {self._name(walker): self.totals[walker.number] for walker in self.walkers}
 
-    def _name(self, walker: Walker) -> str:
-        return f"{walker.prefix}{TOTALS}"
+def _name(progress: FamilyWindows) -> str:
+    return f"{progress.prefix}{TOTALS}"
 
 
 def newest_windows(
@@ -102,7 +89,7 @@ def newest_windows(
     added = concat(shape, [totals.take((touched & ~moved)[totals.keys]), came.take(~moved[came.keys])])
     made = fold(shape, [_at(shape, added, newest), *looked])
     windows = np.maximum(shape.slicing.first_window(made.slices), taking)
-    out = Windows(windows, made.keys, made.names, made.records, made.partials, made.dictionaries, kind="update")
+    out = Windows(windows, made.keys, made.names, made.records, made.partials, made.dictionaries)
     return out, fold(shape, [totals.take(~touched[totals.keys]), _open(shape, made, taking)])
 
 

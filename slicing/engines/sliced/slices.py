@@ -10,6 +10,7 @@ in stripes, all others in fresh pages, but for those that came all at once::
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import chain, pairwise
 
 import numpy as np
@@ -22,23 +23,37 @@ from slicing.state.bucket_cache import Recent
 from slicing.state.format.header import covered
 from slicing.state.pages import Pages, page_name
 from slicing.state.slice_groups import Stripes
-from slicing.triggers.emission import ALL, CHANGED, Emission
+from slicing.triggers.trigger import CHANGED, CLOSING, NEWEST, TOUCHED, WAITING, Trigger
 from slicing.windows.time.slices import FOREVER
 
 STRAGGLERS = 64
 """Of so many rows one may come later than others of its slice, and be written again until the slice leaves."""
 
 
+@dataclass(frozen=True)
+class Needs:
+    """What the questions of a trigger need of the slices."""
+
+    trees: bool  # nodes of trees, of which windows are read as they close
+    follows: bool  # the latest slices in the process, of which windows are read while they are open
+    compares: bool  # the slices of the last window that has closed, with which the next one is compared
+
+    @classmethod
+    def of(cls, asks: frozenset[str]) -> Needs:
+        """What some questions need."""
+        return cls(CLOSING in asks, bool(asks & {TOUCHED, NEWEST, WAITING}), CHANGED in asks)
+
+
 class Slices:
     """The slices of one bucket, for the length of one micro-batch; `shape` has the cut, `entered` is as stored."""
 
-    def __init__(self, shape: Shape, pages: Pages, emission: Emission, entered: int):
+    def __init__(self, shape: Shape, pages: Pages, trigger: Trigger, entered: int):
         self.shape, self.pages, self.head, self.entered = shape, pages, pages.head, entered
         self.longest = shape.slicing.longest
         self.stripes = Stripes(pages, shape)
-        read = self._in_stripes if emission.which == CHANGED else self._all
-        self.recent = Recent(shape, self.head.nonce, str(emission), read)
-        self._follows = emission.which not in (ALL, CHANGED)
+        self.needs = Needs.of(trigger.asks)
+        read = self._in_stripes if self.needs.compares else self._all
+        self.recent = Recent(shape, self.head.nonce, str(trigger), read)
         self.incoming, self._newest_before = empty(shape), self.head.newest
         self._here: int | None = None  # the newest slice that records ordinarily came to now
 
@@ -57,7 +72,7 @@ class Slices:
 
     def remember(self) -> None:
         """Let the process know of what came, where it keeps what windows are made of while they are open."""
-        if self._follows:
+        if self.needs.follows:
             self.recent.add(self.incoming)
 
     def stored(self, first: int, end: int) -> Iterator[Block]:

@@ -1,4 +1,4 @@
-"""One bucket of sliding windows: what came is judged and kept, and windows go out from the times of records there are.
+"""One bucket of sliding windows: new records are judged and kept, and windows are read from the times of records.
 
 ::
 
@@ -12,8 +12,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
@@ -36,16 +37,18 @@ from slicing.content.folding import fold, reduced
 from slicing.content.marks import of_keys, without_partials
 from slicing.content.pairs import Pairs
 from slicing.content.records import Records
-from slicing.engines.engine import Moment, begin
+from slicing.engines.bucket import Bucket
+from slicing.engines.dirty_set import PENDING, DirtySet, WaitingSlices
+from slicing.engines.lateness import Progress
 from slicing.engines.sliding.instants import Instants
 from slicing.profiling import ASSEMBLE, of_stage
-from slicing.state.bucket_cache import Recent
 from slicing.state.format.fingerprint import Fingerprint
 from slicing.state.lists import Nodes
-from slicing.state.pages import Pages
 from slicing.state.store import Store
-from slicing.triggers.emission import NEWEST, ONLY_NEW, UPDATE, WITH_OLD, Emission
+from slicing.triggers.emission import ON_CLOSE
 from slicing.triggers.lateness import Late, Missed, Refused
+from slicing.triggers.panes import NONE, Panes
+from slicing.triggers.trigger import Trigger
 from slicing.windows.families.family import Family
 from slicing.windows.sliding import SlidingFamily
 from slicing.windows.time.slices import FOREVER
@@ -94,44 +97,47 @@ class _Around:
         return self.touched | ~self.existed
 
 
-class SlidingBucket:
-    """One bucket of sliding windows, used as `sliced.bucket.Bucket` is; `grace` in microseconds.
+class SlidingBucket(Bucket):
+    """One bucket of sliding windows; `grace` in microseconds."""
 
-    Raises StateMismatch.
-    """
-
-    def __init__(self, shape: Shape, grace: int, fingerprint: Fingerprint, store: Store, emission: Emission):
-        self.shape, self.family, self.grace, self.emission = shape, family_of(shape), grace, emission
-        self.pages = Pages(store, fingerprint, [self.family.first_open(0, grace)])
-        self.head = self.pages.head
-        if not emission.corrects:
-            # What another emission has put out at its end is not corrected any more.
-            self.head.taking = max(self.head.taking, self.head.done)
-        elif self.pages.is_new:
-            self.head.done = self.family.first_open(0)
-        self.recent = Recent(shape, self.head.nonce, str(emission), lambda first, end: ())
-        held = self.recent.beside.get(INSTANTS)
-        self.instants = Instants(Nodes(self.pages, INSTANTS, shape), INSTANTS, self.family.longest, held)
-        self.came = empty(shape)
+    def __init__(self, shape: Shape, grace: int, fingerprint: Fingerprint, store: Store, trigger: Trigger = ON_CLOSE):
+        self.shape, self.family = shape, family_of(shape)
+        wait, first_open = trigger.wait(grace), self.family.first_open
+        super().__init__(fingerprint, store, trigger, [first_open(0, wait)])
+        self.progress = Progress(self.head.families[0], first_open, wait, grace, self.pages.is_new)
+        self.recent = self.open_cache(shape)
+        held = self.recent.beside
+        self.instants = Instants(Nodes(self.pages, INSTANTS, shape), INSTANTS, self.family.longest, held.get(INSTANTS))
+        self.new = empty(shape)
 
     @property
     def _oldest(self) -> int:
-        """The first slice that is kept: of the first window that takes records, or the one that it may be behind."""
-        return self.head.taking - self.family.right
+        """The first slice that is kept: of the first window that accepts records, or the one that it may be behind."""
+        return self.progress.marks.taking - self.family.right
+
+    @cached_property
+    def _known(self) -> Block:
+        """The rows of before this micro-batch."""
+        return self.instants.rows(self._oldest)
+
+    @cached_property
+    def _rows(self) -> Block:
+        """The rows with the new ones."""
+        return fold(self.shape, [self._known, self.new])
 
     @of_stage(ASSEMBLE)
-    def add(self, blocks: Sequence[Block]) -> Late[Block]:
+    def accept(self, shipped: Sequence[Block]) -> Late[Block]:
         """Take the rows of a micro-batch that are in a window that takes records."""
-        came = fold(self.shape, blocks)
-        late = came.between(-FOREVER, self.head.taking + self.family.reach)
+        came = fold(self.shape, shipped)
+        late = came.between(-FOREVER, self.progress.marks.taking + self.family.reach)
         taken = self._taken(late, came)
         counts = taken < FOREVER
-        self.came = came
+        self.new = came
         if not counts.all():
             on_time = np.ones(len(came) - len(late), dtype=bool)
-            self.came = came.take(np.concatenate([counts, on_time]))
+            self.new = came.take(np.concatenate([counts, on_time]))
         refused, some = (int(late.records[rows].sum()) for rows in (~counts, counts))
-        return Late(refused, some, (RefusedTimes(late, self.head.taking, self.head.watermark, taken),))
+        return Late(refused, some, (RefusedTimes(late, self.progress.marks.taking, self.head.watermark, taken),))
 
     def _taken(self, late: Block, came: Block) -> Array:
         """The first window that takes each of the rows whose own is closed, FOREVER if none does.
@@ -141,7 +147,7 @@ class SlidingBucket:
         """
         if not len(late):
             return late.slices
-        first, reach, right = self.head.taking, self.family.reach, self.family.right
+        first, reach, right = self.progress.marks.taking, self.family.reach, self.family.right
         known = without_partials(self.instants.rows(self._oldest))
         both = concat(self.shape.select(()), [known, without_partials(came)])
         keys = both.keys[len(known) : len(known) + len(late)]
@@ -154,32 +160,76 @@ class SlidingBucket:
         begun = np.where(behind[keys] <= late.slices, behind[keys], FOREVER)
         return np.where(counts, np.maximum(np.minimum(begun, ending[keys]), first), FOREVER)
 
-    @of_stage(ASSEMBLE)
-    def close(self, moment: Moment) -> Iterator[Windows]:
-        """Yield what goes out in a micro-batch, then write the times that came."""
-        head, known = self.head, self.instants.rows(self._oldest)
-        begin(head, self.emission, moment)
-        taking, done = head.taking, head.done
-        rows = fold(self.shape, [known, self.came])
-        self._move()
-        if self.emission.when == UPDATE:
-            yield from self._updated(known, taking)
-        else:
-            if self.emission.corrects:
-                yield from self._corrected(known, taking, done)
-            yield from self._closed(rows, done, head.done)
-        self.instants.put(self.came, rows, self._oldest)
-        head.nonce = self.recent.keep(0, {INSTANTS: self.instants.rows(self._oldest)})
-        self.pages.save_header()
+    # What triggers ask.
 
-    def _move(self) -> None:
-        """Move the marks to the watermark: the first window that takes records, and the first that has not gone out.
+    def touched(self) -> Panes:
+        """Open windows that hold a new record, and those that are new."""
+        return self._open_windows(newest=False)
 
-        Both stay where they are when the grace, or the emission, becomes another: what has gone out stays out.
-        """
-        head, family = self.head, self.family
-        head.taking = max(head.taking, family.first_open(head.watermark, self.grace))
-        head.done = max(head.done, family.first_open(head.watermark)) if self.emission.corrects else head.taking
+    def newest(self) -> Panes:
+        """Of these the first window of each key that holds its newest time."""
+        return self._open_windows(newest=True)
+
+    def _open_windows(self, newest: bool) -> Panes:
+        around = self._around(self._known, self.new, self.progress.marks.taking, FOREVER)
+        return self._panes(around, around.changed & _is_newest(self.family, around) if newest else around.changed)
+
+    @cached_property
+    def waiting(self) -> WaitingSlices:
+        """Open windows that hold a record of the dirty set, and those that are there because of one."""
+        dirty = DirtySet(self._early, self.recent.beside.get(PENDING))
+        return WaitingSlices(dirty, lambda: self.new, lambda: self._oldest, self._waiting)
+
+    def _waiting(self, marks: Block) -> Panes:
+        around = self._around_marks(marks)
+        return self._panes(around, around.changed)
+
+    @property
+    def _early(self) -> Nodes:
+        return Nodes(self.pages, "early", self.shape.select(()))
+
+    def _panes(self, around: _Around, chosen: Array) -> Panes:
+        return Panes(lambda: assemble_places(self.shape, around.rows, around.at.take(np.flatnonzero(chosen))))
+
+    def late(self) -> Panes:
+        """Windows that have fired as they were before, or would have, that are not as before."""
+        marks = self.progress.marks
+        if not len(self.new) or self.new.slices[0] >= marks.done + self.family.reach:
+            return NONE
+        around = self._around(self._known, self.new, marks.taking, marks.done)
+        return Panes(
+            lambda: self._late(around, around.touched, assembled),
+            lambda: self._late(around, around.existed & around.touched, self._with_old(around)),
+            lambda: self._late_alone(around),
+        )
+
+    def closing(self) -> Panes:
+        """Windows that close."""
+        first, end = self.progress.first, self.progress.end
+        return Panes(lambda: self._closed(self._rows, first, end))
+
+    # The life of a micro-batch.
+
+    def advance(self, watermark: int) -> None:
+        """Find the windows that a watermark closes."""
+        assert self._rows is not None  # read by the marks of before
+        self.progress.advance(watermark)
+
+    def retire(self) -> None:
+        """The windows that close have fired."""
+        self.progress.pass_closed()
+
+    def save(self) -> None:
+        """Append the new rows, and forget what no window needs."""
+        self.instants.put(self.new, self._rows, self._oldest)
+        if "waiting" not in vars(self):
+            self._early.clear()
+        super().save()
+
+    def keep(self) -> str:
+        """Keep the rows, and the marks."""
+        marks = self.waiting.kept() if "waiting" in vars(self) else {}
+        return self.recent.keep(0, {INSTANTS: self.instants.rows(self._oldest)} | marks)
 
     def _closed(self, rows: Block, first: int, end: int) -> Iterator[Windows]:
         """The windows of a range, from folded rows; only keys are looked at that have a time to make one."""
@@ -194,51 +244,62 @@ class SlidingBucket:
         some = by_key(self.shape, some.take(np.flatnonzero(making[some.keys])))
         yield from assemble_places(self.shape, some, places(self.family, some, first, end))
 
-    def _updated(self, known: Block, first: int) -> Iterator[Windows]:
-        """The open windows that are not as before, or, of newest ones, the first of each key with its newest time."""
-        around = self._around(known, first, FOREVER)
-        due = around.changed
-        if self.emission.which == NEWEST:
-            due &= _is_newest(self.family, around)
-        for windows in assemble_places(self.shape, around.rows, around.at.take(np.flatnonzero(due))):
-            yield replace(windows, kind="update")
+    def _late(self, around: _Around, again: Array, of: Callable[[Shape, Block, Places], Windows]) -> Iterator[Windows]:
+        """Windows that are there for the first time, then others that hold a new record, made `of` their rows."""
+        yield from assemble_places(self.shape, around.rows, around.at.take(np.flatnonzero(~around.existed)))
+        for some in portions(self.shape, around.rows, around.at.take(np.flatnonzero(around.existed & again))):
+            yield of(self.shape, around.rows, some)
 
-    def _corrected(self, known: Block, first: int, end: int) -> Iterator[Windows]:
-        """The windows of a range, which have gone out as they were before, that are not as before."""
-        if not len(self.came) or self.came.slices[0] >= end + self.family.reach:
-            return
-        around = self._around(known, first, end)
-        what, rows, at = self.emission.what, around.rows, around.at
-        made, again = (at.take(np.flatnonzero(chosen)) for chosen in (~around.existed, around.existed & around.touched))
-        for windows in assemble_places(self.shape, rows, made):
-            yield replace(windows, kind="correction")
-        if what == ONLY_NEW:
-            # Windows of the rows that came, which have the keys of `rows`.
-            rows = by_key(self.shape, self.came)
-            again = located(self.family, rows, again.windows, again.keys)
-        for some in portions(self.shape, rows, again):
-            old = None
-            if what == WITH_OLD:
-                old = assembled(self.shape, around.old, located(self.family, around.old, some.windows, some.keys))
-            yield replace(assembled(self.shape, rows, some), kind="correction", old=old)
+    def _with_old(self, around: _Around) -> Callable[[Shape, Block, Places], Windows]:
+        def replacing(shape: Shape, rows: Block, some: Places) -> Windows:
+            before = located(self.family, around.old, some.windows, some.keys)
+            return replace(assembled(shape, rows, some), old=assembled(shape, around.old, before))
 
-    def _around(self, known: Block, first: int, end: int) -> _Around:
-        """The windows of a range that there are of the keys of what came, with it and without it."""
-        old = by_key(self.shape, of_keys(known, self.came))
-        both = concat(self.shape, [old, self.came])
+        return replacing
+
+    def _late_alone(self, around: _Around) -> Iterator[Windows]:
+        """Windows that are there for the first time whole, others of their new records, which have the same keys."""
+        again = around.at.take(np.flatnonzero(around.existed & around.touched))
+        yield from assemble_places(self.shape, around.rows, around.at.take(np.flatnonzero(~around.existed)))
+        new = by_key(self.shape, self.new)
+        for some in portions(self.shape, new, located(self.family, new, again.windows, again.keys)):
+            yield assembled(self.shape, new, some)
+
+    def _around(self, known: Block, new: Block, first: int, end: int) -> _Around:
+        """The windows of a range that there are of the keys of new rows, with these and without them."""
+        old = by_key(self.shape, of_keys(known, new))
+        both = concat(self.shape, [old, new])
         order_, heads = order(both.keys, both.slices)
         rows = reduced(self.shape, both, order_, heads)
+        is_new = np.logical_or.reduceat(order_ >= len(old), heads) if len(heads) else heads.astype(bool)
+        return self._between(rows, old, is_new, first, end)
+
+    def _around_marks(self, marks: Block) -> _Around:
+        """The open windows of the keys of some marks, with the records of these and without them."""
+        rows = by_key(self.shape, of_keys(self._rows, marks))
+        pairs = Pairs.over(np.concatenate([rows.slices, marks.slices]), len(rows.names))
+        here, there = pairs.pack(rows.keys, rows.slices), pairs.pack(marks.keys, marks.slices)
+        by_pair = np.argsort(there)
+        at = np.minimum(np.searchsorted(there[by_pair], here), len(there) - 1)
+        marked = np.where(there[by_pair][at] == here, marks.records[by_pair][at], 0)
+        old = rows.take(np.flatnonzero(rows.records > marked))
+        return self._between(rows, old, marked > 0, self.progress.marks.done, FOREVER)
+
+    def _between(self, rows: Block, old: Block, is_new: Array, first: int, end: int) -> _Around:
+        """The windows of a range that there are of some rows, by key and slice, and those that there were of `old`."""
         at, was = (places(self.family, some, first, end) for some in (rows, old))
         pairs = Pairs.over(at.windows, len(rows.names))
         existed = np.isin(pairs.pack(at.keys, at.windows), pairs.pack(was.keys, was.windows))
-        is_new = np.logical_or.reduceat(order_ >= len(old), heads) if len(heads) else heads
-        came = before(is_new.astype(np.int64))
-        return _Around(rows, old, at, existed, came[at.high] > came[at.low])
+        new = before(is_new.astype(np.int64))
+        return _Around(rows, old, at, existed, new[at.high] > new[at.low])
 
     def extent(self) -> dict[str, int]:
         """How many windows are open that end with a time, and how many times are stored."""
         rows = self.instants.rows(self._oldest)
-        return {"open_windows": len(rows.between(self.head.taking + self.family.reach, FOREVER)), "slices": len(rows)}
+        return {
+            "open_windows": len(rows.between(self.progress.marks.taking + self.family.reach, FOREVER)),
+            "slices": len(rows),
+        }
 
     def check(self) -> None:
         """Assert that every page is there, that what the process has is what they hold, and that nothing piles up."""

@@ -1,0 +1,111 @@
+"""What all engines share: one bucket over its store for the length of one micro-batch.
+
+One instance lives for one micro-batch: `accept` the new records, then run `close` to its end, which writes what is
+left. Nothing else may be kept between the two, nor after. Opening a bucket changes nothing in its store.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from typing import Any, NoReturn
+
+from slicing.assembly.results import Windows
+from slicing.content.block import Block, Shape, empty
+from slicing.engines.lifecycle import micro_batch
+from slicing.profiling import ASSEMBLE, of_stage
+from slicing.state.bucket_cache import Recent
+from slicing.state.format.fingerprint import Fingerprint
+from slicing.state.lists import Nodes
+from slicing.state.pages import Pages, page_name
+from slicing.state.store import Store
+from slicing.triggers.lateness import Late
+from slicing.triggers.panes import Panes
+from slicing.triggers.trigger import MicroBatchTime, Trigger, Waiting
+
+
+class Bucket:
+    """One bucket in one micro-batch; subclasses are the engines. `pages` are its state, `head` their header.
+
+    `first` are the first windows that have not fired, of each family, of a bucket never seen. Raises StateMismatch.
+    """
+
+    def __init__(self, fingerprint: Fingerprint, store: Store, trigger: Trigger, first: Sequence[int]):
+        self.trigger = trigger
+        self.pages = Pages(store, fingerprint, first)
+        self.head = self.pages.head
+        self.resources = ExitStack()  # released when the micro-batch ends, also by an error
+
+    def open_cache(self, shape: Shape, read: Callable[[int, int], Iterable[Block]] = lambda first, end: ()) -> Recent:
+        """What the process has kept of this bucket since its last micro-batch under this trigger."""
+        return Recent(shape, self.head.nonce, str(self.trigger), read)
+
+    def accept(self, shipped: Sequence[Any]) -> Late[Any]:
+        """Keep the new records that open windows accept, return and count the late ones."""
+        raise NotImplementedError
+
+    @of_stage(ASSEMBLE)
+    def close(self, at: MicroBatchTime) -> Iterator[Windows]:
+        """Yield all that fires in the micro-batch, then write the state that is left."""
+        with self.resources:
+            yield from micro_batch(self, self.trigger, at)
+
+    def advance(self, watermark: int) -> None:
+        """Let a watermark, in microseconds, close windows."""
+
+    def retire(self) -> None:
+        """Store what is left, now that the closed windows have been read."""
+
+    def save(self) -> None:
+        """Write the header, and keep in the process what the next micro-batch is likely to need."""
+        self.head.nonce = self.keep()
+        self.pages.save_header()
+
+    def keep(self) -> str:
+        """Keep blocks in the process for the next micro-batch; return the nonce that they are found by."""
+        raise NotImplementedError
+
+    # What triggers ask. A kind of windows that cannot answer has refused the trigger when the query was built.
+
+    def closing(self) -> Panes:
+        """Pairs whose window the watermark of this micro-batch closes."""
+        self._unanswered("closing")
+
+    def touched(self) -> Panes:
+        """Open pairs that hold a new record."""
+        self._unanswered("touched")
+
+    def newest(self) -> Panes:
+        """For each key with new records: the first open window that holds its newest record, if it holds a new one."""
+        self._unanswered("newest")
+
+    def late(self) -> Panes:
+        """Pairs that have fired at their close and got a late record."""
+        self._unanswered("late")
+
+    def changed(self, tombstones: bool) -> Panes:
+        """Pairs that close with another result than the window before."""
+        self._unanswered("changed")
+
+    @property
+    def waiting(self) -> Waiting:
+        """Open pairs with records since their last firing."""
+        self._unanswered("waiting")
+
+    def _unanswered(self, question: str) -> NoReturn:
+        raise AssertionError(f"{type(self).__name__} is not asked for {question}, as {self.trigger} does")
+
+    def extent(self) -> dict[str, int]:
+        """How many open windows and slices the state spans; no page is read."""
+        raise NotImplementedError
+
+    def check(self) -> None:
+        """Assert the invariants between header and pages: every page of a list is there, and in one list only."""
+        names = [page_name(entry) for entries in self.head.caches.values() for entry in entries]
+        assert len(names) == len(set(names)), "a page belongs to one list"
+        assert all(self.pages.store.get(name) for name in names)
+
+
+def known_rows(nodes: Nodes, name: str, kept: Mapping[str, Block]) -> Block | None:
+    """The rows of a list that the process has; none if there is no page; None if they have to be read."""
+    return kept.get(name) if name in kept or nodes.entries(name) else empty(nodes.shape)

@@ -1,0 +1,145 @@
+"""One family of an eager bucket: how far its windows are, and their pages."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+
+from slicing.aggregates.arrays import Array
+from slicing.assembly.assembling import without_repeats
+from slicing.assembly.comparing import differing, result_codes
+from slicing.assembly.results import Windows
+from slicing.content.block import Block, Shape, encode_keys
+from slicing.content.marks import of_keys
+from slicing.content.records import Records
+from slicing.engines.eager.newest import NewestSlices
+from slicing.engines.eager.window_pages import PAGE, PageOf, WindowPages
+from slicing.engines.lateness import FamilyProgress
+from slicing.state.pages import Pages
+from slicing.windows.families.family import Family, emitted_before, emitted_from
+
+
+class FamilyPages(FamilyProgress):
+    """The windows of one family, over its pages. `number` tells families apart.
+
+    `beside` are families whose windows end as those of this one do, and are not longer: their results are in its rows.
+    """
+
+    def __init__(
+        self,
+        number: int,
+        shape: Shape,
+        arguments: Sequence[Sequence[int]],
+        pages: Pages,
+        wait: int,
+        grace: int,
+        compares: bool,
+    ):
+        super().__init__(shape.slicing, pages.head.families[number], wait, grace, pages.is_new, compares)
+        self.number, self.shape = number, shape
+        prefix = f"{number} " if number else ""
+        self.windows = WindowPages(shape, arguments, pages, prefix)
+        self.newest = NewestSlices(shape, pages, self.windows, prefix)
+        self.beside: Sequence[FamilyPages] = ()
+        self.leads: Family | None = None  # the family that it is beside of
+
+    def put_beside(self, others: Sequence[FamilyPages]) -> None:
+        """Let the results of other families be emitted in the rows of this one."""
+        self.beside, self.by_end = others, True
+        for each in others:
+            each.leads = self.family
+
+    def add(self, records: Records) -> None:
+        """Fold records into the windows that accept them."""
+        self.windows.add(records, self.marks.taking, self.marks.done)
+
+    def touched(self, marks: Block, first: int, end: int, page_of: PageOf = PAGE) -> Iterator[Windows]:
+        """The windows `first` up to `end` that hold a row of `marks`, for the keys of those rows."""
+        low, high = self.family.first_window(marks.slices), self.family.last_window(marks.slices)
+        for window in self.windows.held():
+            inside = np.flatnonzero((low <= window) & (window <= high)) if first <= window < end else low[:0]
+            if len(inside):
+                page = of_keys(page_of(self.windows, window), marks.take(inside))
+                yield self.complete(as_windows(page), page_of)
+
+    def fired_again(self, marks: Block, with_old: bool) -> Iterator[Windows]:
+        """The windows that have fired and hold a row of `marks`; `with_old` also as they were before."""
+        for frame in self.touched(marks, self.marks.taking, self.marks.done):
+            old = None
+            if with_old:
+                old = self.complete(self.windows.filled(frame, self.windows.before), WindowPages.before)
+            yield replace(frame, old=old)
+
+    def note(self, marks: Block) -> None:
+        """Keep what the windows do not tell of new records, for `newest_windows`."""
+        if self.family.step != 1:
+            self.newest.note(self.inside(marks))
+
+    def newest_windows(self, marks: Block) -> Iterator[Windows]:
+        """The first window of each key that holds its newest record, if it holds a row of `marks`."""
+        accepting, marks = self.marks.taking, self.inside(marks)
+        newest = of_keys(self.newest.slices(marks, accepting), marks)
+        first = np.maximum(self.family.first_window(newest.slices), accepting)
+        for window in np.unique(first).tolist():
+            keys = newest.keys[first == window]
+            inside = marks.take(np.flatnonzero(np.isin(marks.keys, keys)))
+            yield from self.touched(inside, window, window + 1)
+
+    def closing(self) -> Iterator[Windows]:
+        """The windows that close."""
+        for window in self.windows.held():
+            if self.first <= window < self.end:
+                yield self.complete(as_windows(self.windows.page(window)))
+
+    def changed(self, tombstones: bool) -> Iterator[Windows]:
+        """The windows that close, for the keys whose result is not that of the window before."""
+        held = self.windows.held()
+        after = emitted_from(self.family, np.array(held, dtype=np.int64) + 1, self.by_end).tolist()
+        for window in sorted({w for w in (*held, *after) if self.first <= w < self.end}):
+            pages = {at: self.windows.page(at) for at in (emitted_before(self.family, window, self.by_end), window)}
+            _, names = encode_keys(pa.concat_tables([page.names for page in pages.values()]))
+            before, there = (self.complete(self.windows.filled(_places(names, at), pages.__getitem__)) for at in pages)
+            now, previous = result_codes(self.shape, [there, before])
+            yield from differing(there, now, previous, tombstones)
+
+    def complete(self, frame: Windows, page_of: PageOf = PAGE) -> Windows:
+        """A frame with the windows beside it."""
+        if not self.beside:
+            return frame
+        return replace(frame, beside=tuple(each.filled(frame, page_of) for each in self.beside))
+
+    def filled(self, frame: Windows, page_of: PageOf) -> Windows:
+        """The windows of this family that end as those of a frame do, of the same keys."""
+        assert self.leads is not None
+        windows: Array = self.family.first_open(self.leads.window_end(frame.windows) - 1)
+        return self.windows.filled(replace(frame, windows=windows, beside=()), lambda at: page_of(self.windows, at))
+
+    def shown(self, frames: Iterator[Windows]) -> Iterator[Windows]:
+        """The frames of this family as they leave the bucket."""
+        for frame in without_repeats(self.family, frames, by_end=self.by_end):
+            yield self._numbered(frame) if self.number else frame
+
+    def _numbered(self, frame: Windows) -> Windows:
+        return replace(frame, family=self.number, old=frame.old and replace(frame.old, family=self.number))
+
+    def retire(self) -> None:
+        """Forget what no window needs once those that close have fired."""
+        if self.end > self.first:
+            # Not before: what another trigger has left is compared with by `on_change`.
+            self.marks.kept = max(self.marks.kept, self.keep)
+            self.windows.remove_before(self.keep)
+        self.pass_closed()
+
+
+def as_windows(page: Block) -> Windows:
+    """The windows of a page."""
+    return Windows(page.slices, page.keys, page.names, page.records, page.partials, page.dictionaries)
+
+
+def _places(names: pa.Table, window: int) -> Windows:
+    """One window of the keys `names`, without anything in it yet."""
+    every = np.arange(len(names))
+    return Windows(np.full(len(names), window), every, names, np.zeros_like(every), [], [])

@@ -1,0 +1,24 @@
+"""`on_close()`: every window fires once, when it closes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from slicing.triggers.trigger import CLOSING, FINAL, Engine, Firing, Trigger
+
+
+@dataclass(frozen=True)
+class OnClose(Trigger):
+    """Each window once, at the watermark `end + grace`."""
+
+    asks = frozenset({CLOSING})
+    meaning = "every window once, when it closes"
+    fires_once = True
+
+    def on_close(self, engine: Engine) -> Iterator[Firing]:
+        """The windows that close."""
+        yield FINAL, engine.closing().results()
+
+    def __repr__(self) -> str:
+        return "on_close()"

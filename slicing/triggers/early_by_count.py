@@ -1,0 +1,36 @@
+"""`early(records=)`: whenever so many more records of a key have come, then when the window closes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from slicing.triggers.trigger import CLOSING, FINAL, WAITING, Engine, Firing, MicroBatchTime, Trigger
+
+
+@dataclass(frozen=True)
+class EarlyByCount(Trigger):
+    """The open windows with records since the last firing, of keys that have got `count` records since."""
+
+    count: int
+
+    asks = frozenset({CLOSING, WAITING})
+    meaning = "the open windows of a key after so many records, then each when it closes"
+
+    def on_close(self, engine: Engine) -> Iterator[Firing]:
+        """The windows that close."""
+        yield FINAL, engine.closing().results()
+
+    def on_open(self, engine: Engine, at: MicroBatchTime) -> Iterator[Firing]:
+        """The windows of keys with enough records."""
+        yield "early", engine.waiting.ready(self._enough).results()
+
+    def _enough(self, waiting: Any) -> Any:
+        counts = np.bincount(waiting.keys, weights=waiting.records, minlength=len(waiting.names))
+        return (counts >= self.count)[waiting.keys]
+
+    def __repr__(self) -> str:
+        return f"early(records={self.count})"

@@ -1,0 +1,49 @@
+"""`on_close(corrections=True)`: windows fire at their end, and again for late records until grace is over."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from slicing.triggers.accumulation import ACCUMULATING, DISCARDING, RETRACTING, Accumulation
+from slicing.triggers.trigger import CLOSING, FINAL, LATE, Engine, Firing, Trigger
+
+_MEANINGS: dict[Accumulation, str] = {
+    ACCUMULATING: "every window at its end, again whenever late records came, until grace is over",
+    RETRACTING: "as corrections, with the result that each one replaces",
+    DISCARDING: "every window at its end, then what late records alone make",
+}
+
+
+@dataclass(frozen=True)
+class LateFirings(Trigger):
+    """Each window at the watermark `end`, and in each later micro-batch in which a record came for it."""
+
+    mode: str = ""
+
+    asks = frozenset({CLOSING, LATE})
+
+    @property
+    def accumulation(self) -> Accumulation:
+        """The mode of late firings."""
+        return next(mode for mode in _MEANINGS if mode.option == self.mode)
+
+    @property
+    def meaning(self) -> str:  # type: ignore[override]
+        """What is emitted, in one line."""
+        return _MEANINGS[self.accumulation]
+
+    def wait(self, grace: int) -> int:
+        """Windows fire at their end."""
+        return 0
+
+    def on_records(self, engine: Engine) -> Iterator[Firing]:
+        """The windows that have fired and got a record."""
+        yield "correction", self.accumulation.rows(engine.late())
+
+    def on_close(self, engine: Engine) -> Iterator[Firing]:
+        """The windows that end."""
+        yield FINAL, engine.closing().results()
+
+    def __repr__(self) -> str:
+        return f"on_close(corrections=True{f', {self.mode}=True' if self.mode else ''})"

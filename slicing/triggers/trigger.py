@@ -1,0 +1,139 @@
+"""What a trigger is: a value that says which pairs of key and window fire, and when in a micro-batch.
+
+A trigger knows no kind of windows. It asks the engine questions, and fires what the engine answers::
+
+    new records ----> on_records ---- windows close ----> on_close ---- what is open ----> on_open
+                      open windows that got records,      windows that the                 early firings
+                      late firings                        watermark closes
+
+What it asks is declared in `asks`: a kind of windows that cannot answer a question refuses the trigger when the query
+is built, and an engine keeps only what the questions need.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+
+from slicing.triggers.accumulation import ACCUMULATING, Accumulation
+
+if TYPE_CHECKING:
+    from slicing.triggers.panes import Panes
+
+CLOSING, TOUCHED, NEWEST, WAITING, LATE, CHANGED = QUESTIONS = (
+    "closing",
+    "touched",
+    "newest",
+    "waiting",
+    "late",
+    "changed",
+)
+"""What an engine may be asked for: the methods of `Engine` of these names."""
+
+KINDS = ("early", "update", "final", "correction", "drained", "merged")
+"""Why a row is emitted, as the column `emission` names it; state and output know them by their position."""
+FINAL = "final"
+"""The kind of a window that fires when it closes."""
+
+
+@dataclass(frozen=True)
+class MicroBatchTime:
+    """When a micro-batch is: its watermark, and the clock of its trigger where that is known; in microseconds."""
+
+    watermark: int
+    clock: int = 0
+
+
+class Waiting(Protocol):
+    """Open pairs with records since their last firing; each micro-batch asks for one of these.
+
+    What fires is no longer waiting.
+    """
+
+    def none(self) -> None:
+        """Fire nothing: the new records wait, too."""
+
+    def all(self) -> Panes:
+        """Fire all that wait."""
+
+    def ready(self, chosen: Callable[[Any], Any]) -> Panes:
+        """Fire those that `chosen` returns true for, of a block of keys, slices and records since the last firing."""
+
+
+class Engine(Protocol):
+    """What triggers ask: a bucket in one micro-batch."""
+
+    @property
+    def head(self) -> Any:
+        """The header: `tick` is the number of the last interval of the clock, `revision` of the micro-batch."""
+
+    def closing(self) -> Panes:
+        """Pairs whose window the watermark of this micro-batch closes."""
+
+    def touched(self) -> Panes:
+        """Open pairs that hold a new record."""
+
+    def newest(self) -> Panes:
+        """For each key with new records: the first open window that holds its newest record, if it holds a new one."""
+
+    def late(self) -> Panes:
+        """Pairs that fired when their window closed, accept late records until grace is over, and got some."""
+
+    def changed(self, tombstones: bool) -> Panes:
+        """Pairs that the watermark closes and whose result differs from that of the window before.
+
+        With `tombstones` also the first empty window after one with a result.
+        """
+
+    @property
+    def waiting(self) -> Waiting:
+        """Open pairs with records since their last firing."""
+
+
+Firing = tuple[str, "Iterator[Any]"]
+"""The kind of some rows, and the windows that fire."""
+
+
+@dataclass(frozen=True)
+class Trigger:
+    """When windows fire, and what a firing says. Printing one shows the call that makes it.
+
+    A trigger implements some of `on_records`, `on_close` and `on_open`, and declares what these ask.
+    """
+
+    asks: ClassVar[frozenset[str]] = frozenset()
+    meaning: ClassVar[str] = ""
+    fires_once: ClassVar[bool] = False  # whether a window fires at most once: its rows need no kind and no revision
+    by_clock: ClassVar[bool] = False  # whether it fires by the clock, also where no record comes
+    tombstones: ClassVar[bool] = False  # whether empty windows fire, so that aggregates need a result of no records
+
+    @property
+    def accumulation(self) -> Accumulation:
+        """What a firing says of the ones before."""
+        return ACCUMULATING
+
+    def wait(self, grace: int) -> int:
+        """How long after its end a window fires for the first time, in microseconds."""
+        return grace
+
+    @property
+    def fires_late(self) -> bool:
+        """Whether windows that have fired accept records, and fire again for them, until grace is over."""
+        return LATE in self.asks
+
+    def clock(self, last: int, now: int) -> int:
+        """The clock to go by, in microseconds, after the one of the micro-batch before: it does not step back."""
+        return max(last, now)
+
+    def on_records(self, engine: Engine) -> Iterator[Firing]:
+        """What fires for the new records, before the watermark of the micro-batch closes windows."""
+        return iter(())
+
+    def on_close(self, engine: Engine) -> Iterator[Firing]:
+        """What fires of the windows that the watermark closes."""
+        return iter(())
+
+    def on_open(self, engine: Engine, at: MicroBatchTime) -> Iterator[Firing]:
+        """What fires of the windows that are open after that."""
+        return iter(())
