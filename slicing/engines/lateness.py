@@ -57,6 +57,10 @@ class Judging:
         self.walk.taking = max(self.walk.taking, still_taking) if self.emission.corrects else self.end
         return self.end > self.first
 
+    def judged_at(self, watermark: int) -> list[int]:
+        """The instants whose windows are the first that are open, and that take records; none before a watermark."""
+        return [watermark - self.wait, watermark - self.grace] if watermark else []
+
     @property
     def keep(self) -> int:
         """The first window that is still looked at: changes compare with the window that was emitted last."""

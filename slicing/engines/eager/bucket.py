@@ -25,6 +25,7 @@ from slicing.engines.engine import Moment, begin
 from slicing.engines.lateness import Judging, waits
 from slicing.profiling import ASSEMBLE, of_stage
 from slicing.state.format.fingerprint import Fingerprint
+from slicing.state.format.zone_tables import parts
 from slicing.state.lists import Nodes
 from slicing.state.pages import Pages, page_name
 from slicing.state.store import MemoryStore, Store
@@ -49,7 +50,7 @@ class EagerBucket:
         store: Store,
         emission: Emission = ON_CLOSE,
     ):
-        self.shape, self.emission = shape, emission
+        self.shape, self.emission, self.zones = shape, emission, fingerprint.zones
         self.pages = Pages(store, fingerprint, [shape.slicing.first_open(0, waits(emission, grace))])
         self.head = self.pages.head
         self.judging = Judging(shape.slicing, self.head.families[0], emission, grace, self.pages.is_new)
@@ -96,7 +97,14 @@ class EagerBucket:
             due = self.pending.due(came, self.judging.oldest, moment.clock)
             yield from self._touched(due, self.head.done, FOREVER, "early")
         self._forget()
+        self._note_zones()
         self.pages.save_header()
+
+    def _note_zones(self) -> None:
+        """Keep what the windows that are there were cut by; see `sliced.bucket.Bucket`."""
+        held, slicing = self.windows.held(), self.shape.slicing
+        edges = [int(slicing.window_start(held[0])), int(slicing.window_end(held[-1]))] if held and self.zones else []
+        self.head.zones = parts(self.zones, edges + self.judging.judged_at(self.head.watermark))
 
     def _forget(self) -> None:
         """Remove what another emission kept, and everything once no window is left."""

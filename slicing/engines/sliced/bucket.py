@@ -35,7 +35,7 @@ from slicing.engines.sliced.slices import Slices
 from slicing.engines.sliced.updates import Updates
 from slicing.profiling import ASSEMBLE, of_stage
 from slicing.state.format.fingerprint import Fingerprint
-from slicing.state.format.zone_tables import part
+from slicing.state.format.zone_tables import parts
 from slicing.state.pages import Pages
 from slicing.state.store import Store
 from slicing.triggers.emission import ALL, CHANGED, NEWEST, ON_CLOSE, UPDATE, Emission
@@ -122,14 +122,17 @@ class Bucket:
         self.pages.save_header()
 
     def _note_zones(self) -> None:
-        """Keep what the slices that are there were cut by, for a start with other time zone data."""
+        """Keep what the slices that are there were cut by, for a start with other time zone data.
+
+        What tells which windows have closed counts too, though nothing may be left of them: late is what they hold.
+        """
         if not self.zones:
             return
         spans, start = self.head.spans(), self.shape.slicing.slice_start
-        self.head.zones = {}
-        if len(spans):
-            first, last = int(start(int(spans[:, 0].min()))), int(start(int(spans[:, 1].max())))
-            self.head.zones = {zone.name: part(zone, first, last) for zone in self.zones}
+        instants = [int(start(int(index))) for index in (spans[:, 0].min(), spans[:, 1].max())] if len(spans) else []
+        for walker in self.walkers:
+            instants += walker.judged_at(self.head.watermark)
+        self.head.zones = parts(self.zones, instants)
 
     def _closing(self, watermark: int) -> Iterator[Windows]:
         """The windows that the watermark closes, and the state that is left."""
