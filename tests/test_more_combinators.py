@@ -489,7 +489,8 @@ def test_samples_cannot_be_drawn_by_a_seed():
     """When this fails, draw them by what a micro-batch that is repeated has again."""
     sketches = pytest.importorskip("datasketches")
     assert "seed" not in sketches.kll_doubles_sketch.__init__.__doc__
-    assert not [name for name in (*dir(sketches), *dir(sketches.kll_doubles_sketch)) if "seed" in name or "rand" in name]
+    names = *dir(sketches), *dir(sketches.kll_doubles_sketch)
+    assert not [name for name in names if "seed" in name or "rand" in name]
     with pytest.raises(TypeError):
         sketches.kll_doubles_sketch(200, seed=1)
 

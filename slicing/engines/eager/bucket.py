@@ -102,8 +102,10 @@ class EagerBucket:
 
     def _note_zones(self) -> None:
         """Keep what the windows that are there were cut by; see `sliced.bucket.Bucket`."""
+        if not self.zones:
+            return
         held, slicing = self.windows.held(), self.shape.slicing
-        edges = [int(slicing.window_start(held[0])), int(slicing.window_end(held[-1]))] if held and self.zones else []
+        edges = [int(slicing.window_start(held[0])), int(slicing.window_end(held[-1]))] if held else []
         self.head.zones = parts(self.zones, edges + self.judging.judged_at(self.head.watermark))
 
     def _forget(self) -> None:
