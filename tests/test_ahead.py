@@ -134,5 +134,5 @@ def test_what_is_kept_is_where_records_come_to():
     stream = EmittingStream(hopping(12), cases("sum"), on_update())
     for number in range(30):
         stream.step(evenly(stream.slicing, [number, *([139] if number == 20 else [])]), 0)
-        bucket: SlicedBucket = stream.bucket()
+        bucket = stream.bucket()
         assert bucket.slices.recent.first <= max(0, number - 11)

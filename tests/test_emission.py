@@ -4,8 +4,11 @@ A bucket is new at every step. What the process keeps is dropped in some streams
 """
 
 import math
+import operator
 import pickle
-from collections import OrderedDict
+import random
+import struct
+from collections import OrderedDict, defaultdict
 from dataclasses import replace
 from itertools import product
 
@@ -21,12 +24,14 @@ from oracle import (
     MixedStream,
     block_of,
     cases,
+    columns_of,
     evenly,
     hopping,
     moment,
     results,
     seeds,
     shape_of,
+    windows_of,
 )
 
 from slicing.aggregates.aggregate import Aggregate, fieldwise
@@ -39,11 +44,13 @@ from slicing.content import marks as blocks_marks
 from slicing.content import sizes
 from slicing.engines.dirty_set import PENDING, DirtySet
 from slicing.engines.sliced import latest
+from slicing.engines.sliced.bucket import SlicedBucket
 from slicing.errors import InvalidType, InvalidValue
 from slicing.explain.costs import MERGING
 from slicing.state import bucket_cache as memory
 from slicing.state import lists, pages
 from slicing.state import slice_groups as stripes
+from slicing.state.store import MemoryStore
 from slicing.triggers.change import OnChange
 from slicing.triggers.early_by_count import EarlyByCount
 from slicing.triggers.emission import early, on_change, on_close, on_update
@@ -244,6 +251,46 @@ def test_results_are_compared_as_the_docs_say():
     for one, other in ((2, 3), (4, 5), (6, 7)):
         assert codes[one] == codes[other]
     assert len(set(codes.tolist())) == 5
+
+
+QUIET = 0x7FF8_0000_0000_0000
+
+
+def odd_nan(total):
+    """NaN of one of many bits, or a number."""
+    return struct.unpack("d", struct.pack("q", QUIET + total % 97))[0] if total % 3 else float(total % 2)
+
+
+def odd_nans(totals):
+    return np.where(totals % 3 != 0, (QUIET + totals % 97).view(np.float64), (totals % 2).astype(np.float64))
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("columns", [False, True])
+def test_a_nan_of_other_bits_is_no_change(columns, seed):
+    """Against the windows one by one, over micro-batches with records out of order; NaN follows NaN in most of them."""
+    add = Aggregate(lambda: 0, lambda acc, v: acc + v, operator.add, columns=columns, returns="double")
+    case = Case(replace(add, lower=odd_nans if columns else odd_nan), sum)
+    rng, shape, store, found = random.Random(seed), shape_of(Slicing(3000, 1000, 0), [case]), MemoryStore(), {}
+    trees, held = [choose(shape.kernels[0], shape.slicing)], defaultdict(list)
+    for step in range(20):
+        records = [(step * 5000 + rng.randrange(9000), rng.randrange(3), rng.randrange(99)) for _ in range(20)]
+        bucket = SlicedBucket(shape, trees, 0, FINGERPRINT, store, on_change())
+        assert not bucket.accept([block_of(shape, [case], records)]).all
+        for time, key, value in records:
+            for window in windows_of(shape.slicing, time):
+                held[key, window].append(value)
+        for frame in bucket.close(moment(step * 5 if step < 19 else 200)):
+            names = frame.names["k0"].take(pa.array(frame.keys)).to_pylist()
+            (shown,) = columns_of(shape, frame)
+            for key, window, result in zip(names, frame.windows.tolist(), shown, strict=True):
+                assert (key, window) not in found
+                found[key, window] = repr(result)
+    results = {place: repr(odd_nan(sum(values))) for place, values in held.items()}
+    before = {(key, window): results.get((key, window - 1)) for key, window in results}
+    assert found == {place: result for place, result in results.items() if result != before[place]}
+    repeated = sum(result == before[place] == "nan" for place, result in results.items())
+    assert repeated > 20
 
 
 # --- cost -------------------------------------------------------------------------------------------------------------

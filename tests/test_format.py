@@ -145,9 +145,18 @@ def test_a_sealed_text_is_the_text_or_an_error():
 # Identity and layout.
 
 
-def of(aggregate, columns=("x",), contents=("partials",), slicing=None, keys=("bigint",), buckets="1 over 1", name="n"):
+def of(
+    aggregate,
+    columns=("x",),
+    contents=("partials",),
+    slicing=None,
+    keys=("bigint",),
+    buckets="1 over 1",
+    name="n",
+    **more,
+):
     shape = block.Shape(slicing or hopping(60), shape_of(hopping(60), [], keys).keys, (kernel(name, aggregate),))
-    return fingerprint_of(shape, contents, [columns], buckets)
+    return fingerprint_of(shape, contents, [columns], buckets, **more)
 
 
 def stored(fingerprint):
@@ -211,6 +220,15 @@ def test_what_differs_is_refused_with_both_sides(other, difference):
     with pytest.raises(StateMismatch) as raised:
         other.header_of(stored(of(SUM)))
     assert f"Different: {difference}. Start with a new checkpoint" in str(raised.value)
+
+
+def test_a_checkpoint_that_does_not_say_its_time_column_has_that_of_the_next_start():
+    """Those of version 0.1 do not; from then on another one is refused."""
+    before, at, ts = of(SUM), of(SUM, time_column="at"), of(SUM, time_column="ts")
+    head = ts.header_of(stored(before))
+    assert head.layout == {**before.layout, "time column": "ts", "stripe": 3}
+    with pytest.raises(StateMismatch, match="Different: time column: checkpoint `ts`, query `at`"):
+        at.header_of(head)
 
 
 def test_more_results_are_refused():

@@ -165,6 +165,19 @@ def counted(spark, folder):
     }
 
 
+def late_ones(spark, folder):
+    """The late records of each kind, in columns of their own, as Arrow brings no nulls of structs to Python."""
+    frame = source(spark, folder, f"{DELAY} microseconds", PARTS).where("coalesce(world, 0) >= 0")
+    fields = [F.col(f"late.{name}") for name in ("cause", "watermark", "record.world", "record.ts", "record.n")]
+    windows = {"hopping": HOPPING, "cumulating": CUMULATING, "sessions": SESSION, "sliding": SLIDING}
+    grouped = group_by(frame, "world")
+    found = {
+        name: grouped.window(window, time="ts").buckets(2).late("records").aggregate(**RESULTS)
+        for name, window in windows.items()
+    }
+    return {name: each.where("late.record is not null").select(*fields) for name, each in found.items()}
+
+
 @contextmanager
 def settings(spark, values):
     before = {name: spark.conf.get(name, None) for name in values}
@@ -201,6 +214,15 @@ def in_time(spark, root, seed, emission, **size):
             name: (frame, "update" if update and "by Spark" in name else "append")
             for name, frame in queries(spark, folder, emission).items()
         }
+
+    return ran(spark, root, seed, frames, **size)
+
+
+def late_in_time(spark, root, seed, **size):
+    """The late records of all kinds that go by event time and close."""
+
+    def frames(spark, folder):
+        return {name: (frame, "append") for name, frame in late_ones(spark, folder).items()}
 
     return ran(spark, root, seed, frames, **size)
 
@@ -329,6 +351,67 @@ def check_counting(case, at_least):
     assert len(wanted) > at_least
 
 
+def late_by_windows(batches, windows_of):
+    """(micro-batch, cause, watermark, record) by the windows of each record, and whether they had ended."""
+    before = 0
+    for number, records, watermark in batches:
+        for each in records:
+            windows = windows_of(each[0])
+            ended = sum(end <= before * 1000 for _, end in windows)
+            if ended:
+                yield number, "late" if ended == len(windows) else "late_for_some", before, each
+        before = watermark
+
+
+def late_by_model(batches, model):
+    """The same by a model of sessions or sliding windows, whose values are the records."""
+    before = numbered = 0
+    for number, records, watermark in batches:
+        gap = (SESSION.gap,) if isinstance(model, Sessions) else ()
+        model.step([(*each[:2], each, *gap) for each in records], watermark)
+        refused = model.refused if gap else [each for _, _, each, _ in model.refused]
+        yield from ((number, "late", before, each) for each in refused)
+        if not gap:
+            for _, at, each, _ in (one for held in model.held.values() for one in held):
+                if at >= numbered and at in model.some:
+                    yield number, "late_for_some", before, each
+            numbered = model.number
+        before = watermark
+
+
+def hopping_windows(time):
+    size, advance, offset = HOPPING.size, HOPPING.advance, HOPPING.offset
+    last = (time - offset) // advance * advance + offset
+    return [(begin, begin + size) for begin in range(last, time - size, -advance)]
+
+
+def check_late_records(case, at_least):
+    """Each late record once, with its cause and the watermark; they come from several input partitions."""
+    wanted = {
+        "hopping": late_by_windows(case.batches("hopping"), hopping_windows),
+        "cumulating": late_by_windows(case.batches("cumulating"), cumulating_windows),
+        "sessions": late_by_model(case.batches("sessions"), Sessions(SESSION, on_close())),
+        "sliding": late_by_model(case.batches("sliding"), Sliding(SLIDING, on_close())),
+    }
+    for name, expected in wanted.items():
+        found = Counter(
+            (batch, row["cause"], micros(row["watermark"]) // 1000, (micros(row["ts"]), row["world"], row["n"]))
+            for batch, each in case.queries[name].output.tables.items()
+            for row in each.to_pylist()
+        )
+        expected = Counter(expected)
+        assert sorted(map(repr, (found - expected).elements()))[:5] == [], name
+        assert sorted(map(repr, (expected - found).elements()))[:5] == [], name
+        assert found.total() >= at_least, name
+        assert max(parts_of(case, batch, found) for batch in range(len(case.files))) >= 2, name
+
+
+def parts_of(case, batch, found):
+    """From how many input partitions the late records of a micro-batch come."""
+    late = {place[3] for place in found if place[0] == batch}
+    return sum(not late.isdisjoint(numbers(file)) for file in case.files[batch])
+
+
 # --- the tests ------------------------------------------------------------------------------------------------------
 
 SMALL = {"files": 6, "count": 40}
@@ -369,6 +452,10 @@ def test_windows_of_so_many_records_go_by_partition_and_place(spark, tmp_path):
     check_counting(by_count(spark, tmp_path, "counted", **SMALL), at_least=100)
 
 
+def test_late_records_are_those_of_brute_force(spark, tmp_path):
+    check_late_records(late_in_time(spark, tmp_path, "late", **SMALL), at_least=12)
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("seed", range(6))
 def test_more_seeds(spark, tmp_path, seed):
@@ -379,3 +466,4 @@ def test_more_seeds(spark, tmp_path, seed):
         check_others(case, emission, at_least=100)
         check_sessions(case, at_least=100) if emission == on_close() else check_unbounded(case, at_least=100)
     check_counting(by_count(spark, tmp_path / "counted", seed, **size), at_least=200)
+    check_late_records(late_in_time(spark, tmp_path / "late", seed, **size), at_least=20)

@@ -474,6 +474,28 @@ def test_sampled_ranks_are_within_their_error():
     assert beyond.max() <= 38
 
 
+def test_a_sketch_that_is_made_again_is_another_one_within_the_error():
+    """Samples are drawn by lot: the same values in the same order, as in a micro-batch that is repeated."""
+    pytest.importorskip("datasketches")
+    accuracy, values = 50, np.random.default_rng(10).permutation(4000).astype(float)
+    bound = C.approx_percentile("x", 0.5, accuracy)
+    each, partials = partials_of(bound, "double", np.tile(values, (200, 1)))
+    (found,) = each.lower(partials)
+    assert len(set(found.tolist())) > 1
+    # One in fifty may be beyond: of 200 4, and 4 + 6 sqrt(4) hardly ever.
+    assert (np.abs(np.array(found) - 2000) > 4000 / accuracy).sum() <= 16
+
+
+def test_samples_cannot_be_drawn_by_a_seed():
+    """When this fails, draw them by what a micro-batch that is repeated has again."""
+    sketches = pytest.importorskip("datasketches")
+    assert "seed" not in sketches.kll_doubles_sketch.__init__.__doc__
+    names = *dir(sketches), *dir(sketches.kll_doubles_sketch)
+    assert not [name for name in names if "seed" in name or "rand" in name]
+    with pytest.raises(TypeError):
+        sketches.kll_doubles_sketch(200, seed=1)
+
+
 @pytest.mark.parametrize("kind", ["tinyint", "bigint", "float", "date", "timestamp"])
 def test_sampled_percentiles_of_few_values_are_values(kind):
     pytest.importorskip("datasketches")

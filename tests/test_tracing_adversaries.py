@@ -1,7 +1,9 @@
 """Functions that hide from tracing what it needs to see: they come to the same as by rows, or are not traced."""
 
 import builtins
+import functools
 import inspect
+import itertools
 import math
 import operator
 import random
@@ -545,3 +547,20 @@ def test_sums_of_floats_in_another_order_are_no_fault(name):
         warnings.simplefilter("error")
         trial(made, ["double"])
     assert mode(made) == "traced"
+
+
+def test_partials_of_floats_are_joined_in_another_order_than_rows_join_them():
+    """Beside the largest number that is added the difference is small; `columns=False` keeps the order of rows."""
+    aggregate, rng, others = Aggregate(lambda: 0.0, lambda acc, v: acc + v, lambda a, b: a + b), random.Random(28), 0
+    made = kernels.kernel("mine", aggregate)
+    kept = kernels.kernel("mine", replace(aggregate, columns=False))
+    for _ in range(60):
+        numbers = [rng.uniform(-1, 1) * 10.0 ** rng.randrange(6) for _ in range(200)]
+        starts = np.array(sorted({0, *(rng.randrange(200) for _ in range(4))}))
+        columns, rows = (reduced(each, numbers, starts) for each in (made, kept))
+        runs = [numbers[low:high] for low, high in itertools.pairwise([*starts.tolist(), 200])]
+        assert rows == [functools.reduce(operator.add, run) for run in runs]
+        for one, other, run in zip(columns, rows, runs, strict=True):
+            assert abs(one - other) <= len(run) ** 2 * math.ulp(max(map(abs, run)))
+        others += columns != rows
+    assert others, "else the docs may promise the order of rows"

@@ -82,6 +82,10 @@ class FamilyProgress(Progress):
         self.family, self.compares = family, compares
         self.by_end = False  # whether windows are told apart by their ends alone
 
+    def judged_at(self, watermark: int) -> list[int]:
+        """The instants whose windows are the first that are open, and that accept records; none before a watermark."""
+        return [watermark - self.waits, watermark - self.grace] if watermark else []
+
     def judge(self, slices: Array) -> tuple[Array, Array]:
         """Which slices a window accepts, and which are late for one window at least."""
         accepting, last = self.marks.taking, self.family.last_window(slices)

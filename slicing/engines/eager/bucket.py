@@ -173,6 +173,15 @@ class EagerBucket(Bucket):
         """Nothing is kept in the process; what another trigger has kept is not found any more."""
         return ""
 
+    def cut_at(self) -> list[int]:
+        """The instants of the first and the last window that are there."""
+        found = []
+        for each in self.families:
+            if held := each.windows.held():
+                found += [int(each.family.window_start(held[0])), int(each.family.window_end(held[-1]))]
+            found += each.judged_at(self.head.watermark)
+        return found
+
     def extent(self) -> dict[str, int]:
         """How many open windows hold records; there are no slices in this state."""
         held = (sum(window >= each.marks.done for window in each.windows.held()) for each in self.families)

@@ -34,7 +34,6 @@ from slicing.engines.sliced.latest import Latest
 from slicing.engines.sliced.slices import Slices
 from slicing.profiling import ASSEMBLE, of_stage
 from slicing.state.format.fingerprint import Fingerprint
-from slicing.state.format.zone_tables import part
 from slicing.state.lists import Nodes
 from slicing.state.store import Store
 from slicing.triggers.emission import ON_CLOSE
@@ -69,7 +68,7 @@ class SlicedBucket(Bucket):
     ):
         families, wait = shape.slicing.families, trigger.wait(grace)
         super().__init__(fingerprint, store, trigger, [family.first_open(0, wait) for family in families])
-        self.shape, self.slicing, self.zones = shape, shape.slicing, fingerprint.zones
+        self.shape, self.slicing = shape, shape.slicing
         entered = (family.entered(marks.done) for family, marks in zip(families, self.head.families, strict=True))
         self.slices = Slices(shape, self.pages, trigger, max(entered))
         count = len(shape.kernels)
@@ -213,7 +212,6 @@ class SlicedBucket(Bucket):
     def save(self) -> None:
         """Write the header; caches of other triggers are removed, as nothing moves them forward."""
         self._forget_other_triggers()
-        self._note_zones()
         super().save()
 
     def keep(self) -> str:
@@ -230,15 +228,11 @@ class SlicedBucket(Bucket):
         """Whether this trigger has asked for what waits."""
         return "waiting" in vars(self)
 
-    def _note_zones(self) -> None:
-        """Keep what the slices that are there were cut by, for a start with other time zone data."""
-        if not self.zones:
-            return
+    def cut_at(self) -> list[int]:
+        """The instants of the first and the last slice that are there."""
         spans, start = self.head.spans(), self.shape.slicing.slice_start
-        self.head.zones = {}
-        if len(spans):
-            first, last = int(start(int(spans[:, 0].min()))), int(start(int(spans[:, 1].max())))
-            self.head.zones = {zone.name: part(zone, first, last) for zone in self.zones}
+        held = [int(start(int(index))) for index in (spans[:, 0].min(), spans[:, 1].max())] if len(spans) else []
+        return held + [at for each in self.families for at in each.judged_at(self.head.watermark)]
 
     def _forget_other_triggers(self) -> None:
         """Remove the caches that this trigger does not move forward; another one makes them anew."""

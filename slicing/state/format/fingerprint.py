@@ -37,8 +37,10 @@ LONG = 1000
 """Specs of more characters are stored as their digests."""
 
 _TIME_COLUMN = "time column"
-_ZONED = ("cut", "families")
+_CUT = "cut"
+_ZONED = (_CUT, "families")
 """What of a layout has zones, with the digests of their tables."""
+_WAY_OUT = "Go on with the data from then, for example by the version of the package tzdata from then,"
 _LOG = logging.getLogger("slicing")
 _EAGER = "eager"
 _TREE = re.compile(r": (two_layer|three_layer|recompute|eager)(?=; |$)")
@@ -47,12 +49,17 @@ _TREE = re.compile(r": (two_layer|three_layer|recompute|eager)(?=; |$)")
 
 @dataclass(frozen=True)
 class Fingerprint:
-    """Identity and layout as JSON has them, and `older`: the texts that formats 4 to 6 are compared by."""
+    """Identity and layout as JSON has them, and `older`: the texts that formats 4 to 6 are compared by.
+
+    `zones` are those that windows go by, and `cut` is the whole spec of a cut with zones of which `layout` has only a
+    digest.
+    """
 
     identity: Mapping[str, Any] = field(default_factory=dict)
     layout: Mapping[str, Any] = field(default_factory=dict)
     older: Mapping[str, str] = field(default_factory=dict)
     zones: tuple[Zone, ...] = ()
+    cut: list[Any] | None = None
 
     def header_of(self, stored: Header | OldHeader) -> Header:
         """The header that was stored, if it is of such a query. Raises StateMismatch that names every difference."""
@@ -69,24 +76,41 @@ class Fingerprint:
         return stored.renewed(dict(self.identity), {**self.layout, "stripe": stripe}, trees)
 
     def _renew_zones(self, stored: Header) -> None:
-        """Let zones whose data have changed go on by the new ones, if the slices that are there would be the same.
+        """Let zones whose data have changed go on by the new ones, if what was cut by the old ones would be the same.
 
-        Raises StateMismatch for slices that would be others.
+        Raises StateMismatch if it would not, or if that cannot be told.
         """
-        known = {name: digest for name in _ZONED for name, digest in digests(stored.layout.get(name))}
-        for zone in self.zones:
-            held = stored.zones.get(zone.name)
-            if known.get(zone.name, zone.digest) == zone.digest or (held is None and not stored.is_empty):
-                continue  # of checkpoints that do not have the table nothing can be told
-            if held and (different := difference(zone, held)):
-                raise StateMismatch(
-                    f"the time zone data of {zone.name} have changed for times that the checkpoint holds slices of: "
-                    f"{different}. Go on with the data from then until these windows have closed, for example by the "
-                    "version of the package tzdata from then, or start with a new checkpoint."
-                )
+        known = {name: digest for spec in _specs(stored.layout) for name, digest in digests(spec)}
+        changed = [zone for zone in self.zones if known.get(zone.name, zone.digest) != zone.digest]
+        for zone in changed:
+            _check_zone(zone, stored)
+        if self.cut is not None and stored.layout.get(_CUT) == _short(renewed(self.cut, known)):
+            stored.layout[_CUT] = self.layout[_CUT]
+        for zone in changed:
             _LOG.warning("the time zone data of %s have changed; windows to come go by the new ones", zone.name)
             for name in _ZONED:
                 stored.layout[name] = renewed(stored.layout.get(name), {zone.name: zone.digest})
+
+
+def _specs(layout: Mapping[str, Any]) -> list[Any]:
+    """What of a layout has the digests of zones."""
+    return [layout.get(name) for name in _ZONED]
+
+
+def _check_zone(zone: Zone, stored: Header) -> None:
+    """Raise StateMismatch unless what is there of a zone whose data have changed would be the same by the new ones."""
+    held = stored.zones.get(zone.name)
+    if held is None and not stored.is_unused:
+        raise StateMismatch(
+            f"the time zone data of {zone.name} have changed since the checkpoint was written, and it does not have "
+            "the part of them that its windows go by, so it cannot be told whether these would be the same. "
+            f"{_WAY_OUT} or start with a new checkpoint."
+        )
+    if held and (different := difference(zone, held)):
+        raise StateMismatch(
+            f"the time zone data of {zone.name} have changed for windows that the checkpoint holds or that have "
+            f"closed last: {different}. {_WAY_OUT} until later windows have closed, or start with a new checkpoint."
+        )
 
 
 def fingerprint_of(
@@ -102,6 +126,7 @@ def fingerprint_of(
     `buckets` is a text that says how keys are spread over them, `time` one that says what windows go by, and
     `time_column` the column of event time, if there is one.
     """
+    cut, zones = _cut(shape.slicing).spec(), zones_of(_cut(shape.slicing).sequences)
     named = {} if time_column is None else {_TIME_COLUMN: renumbered(time_column)}
     members = [_spelled(family) for family in _members(shape.slicing)]
     keys = [str(key) for key in shape.keys]
@@ -113,7 +138,7 @@ def fingerprint_of(
     return Fingerprint(
         {"keys": keys, "results": results, "buckets": buckets},
         {
-            "cut": _short(_cut(shape.slicing).spec()),
+            _CUT: _short(cut),
             "families": [_short(family.spec()) for family in members],
             "content": contents[0] if len(set(contents)) == 1 else ", ".join(contents),
             "time": time,
@@ -125,7 +150,8 @@ def fingerprint_of(
             "partials": "; ".join(f"{', '.join(p)}: {held}" for p, held in zip(partials, contents, strict=True)),
             "buckets": buckets,
         },
-        zones_of(_cut(shape.slicing).sequences),
+        zones,
+        cut if zones and _short(cut) != cut else None,
     )
 
 

@@ -148,9 +148,9 @@ class Header:
         return cls(**values)
 
     @property
-    def is_empty(self) -> bool:
-        """Whether there are no pages."""
-        return not (self.fresh or self.stripes or self.late or self.caches)
+    def is_unused(self) -> bool:
+        """Whether there are no pages and no watermark has come yet."""
+        return not (self.fresh or self.stripes or self.late or self.caches or self.watermark)
 
     def spans(self) -> Array:
         """First slice and end of every page of slices, a row each; cached nodes are none."""

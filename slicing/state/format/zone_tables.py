@@ -1,8 +1,8 @@
-"""The part of a time zone's table that the slices of a bucket were cut by, as its header stores it.
+"""The part of a time zone's table that the state of a bucket depends on, as its header stores it.
 
 Time zone data change: packages leave out what was before 1970, and governments change what is to come. Neither matters
-to slices that are there. So of a checkpoint the offsets between its oldest and its newest slice must be those of the
-query; of all later windows the query's own are right.
+to slices that are there, nor to windows that have closed. So of a checkpoint the offsets from its oldest slice to its
+newest one, and to the watermark, must be those of the query; of all later windows the query's own are right.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ Part = list[Any]
 """The first second and the last one, the seconds at which the offset changes in between, and the offsets in seconds."""
 
 MARGIN = 2 * 86_400
-"""Seconds before the oldest slice that belong to the part: an edge looks at the clock of the days around it."""
+"""Seconds before the first instant that belong to the part: an edge looks at the clock of the days around it."""
 
 
 def part(zone: Zone, first: int, last: int) -> Part:
@@ -29,6 +29,11 @@ def part(zone: Zone, first: int, last: int) -> Part:
     low, high = first // SECOND - MARGIN, last // SECOND
     begin, end = bisect_right(zone.transitions, low), bisect_right(zone.transitions, high)
     return [low, high, list(zone.transitions[begin:end]), list(zone.offsets[begin : end + 1])]
+
+
+def parts(zones: Sequence[Zone], instants: Sequence[int]) -> dict[str, Part]:
+    """Return by name of each zone the part from the first to the last of some instants; none without an instant."""
+    return {zone.name: part(zone, min(instants), max(instants)) for zone in zones if instants}
 
 
 def difference(zone: Zone, stored: Part) -> str:
