@@ -71,7 +71,7 @@ def _row(entry: Entry) -> Sequence[str]:
     return (
         ", ".join(f"`{name}`" for name in (_call(entry.name, entry.function), *entry.aliases)),
         _what(entry.function),
-        f"`{entry.reference}`" + (" over event time" if entry.by_time and entry.reference in ("min_by", "max_by") else ""),
+        f"`{entry.reference}`" + " over event time" * (entry.by_time and entry.reference in ("min_by", "max_by")),
         _columns(entry),
         _results(entry, aggregates),
         _of_nothing(entry),
