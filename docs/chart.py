@@ -54,13 +54,13 @@ WIDTH, BAR, ROW_HEIGHT, TOP, EDGE = 340, 14, 24, 46, 14
 
 
 def measured(page=None):
-    """Ratio and unit of each line of the page of performance."""
+    """Ratio and unit of each line of docs/performance.md, by title."""
     text = PAGE.read_text(encoding="utf-8") if page is None else page
     return {each["title"]: (float(each["ratio"]), each["unit"].strip()) for each in ROW.finditer(text)}
 
 
 def faster(found):
-    """Label, baseline and how many times faster, in the order of the chart."""
+    """Label, baseline and speed ratio of each bar, in the order of the chart."""
     kafka = {title: (title.partition(" / ")[0], "Kafka Streams") for title in found if "Kafka Streams" in title}
     lines = kafka | LINES
     rows = []
@@ -72,12 +72,12 @@ def faster(found):
 
 
 def shown(ratio):
-    """A ratio to two figures."""
+    """A ratio with two significant digits."""
     return f"{ratio:.0f}" if ratio >= 10 else f"{ratio:.2g}"
 
 
 def chart(found=None):
-    """The chart as SVG; bars are logarithms, from the line at 1 on."""
+    """The chart as SVG, with a logarithmic scale; bars start at 1."""
     rows = faster(measured() if found is None else found)
     most = max(10.0, *(ratio for *_, ratio in rows))
     labels, names = (max(width_of(row[i]) for row in rows) for i in (0, 1))
