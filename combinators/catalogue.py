@@ -66,7 +66,7 @@ class Entry:
         return accepts(self.kinds, kind)
 
 
-_SUMS = "of floats 1e-12 of the sum of their sizes"
+_SUMS = "floats: 1e-12 of the sum of absolute values"
 _POWERS = "1e-10, relative to powers of the distances from the mean"
 
 CATALOGUE = (
@@ -98,7 +98,7 @@ CATALOGUE = (
 
 _INTEGERS_AND_FLOATS = ("tinyint", "smallint", "int", "bigint", "float", "double")
 _SAMPLED = (*_INTEGERS_AND_FLOATS, "date", "timestamp", "timestamp_ntz")
-_ROUNDED = "that of doubles"
+_ROUNDED = "floating-point rounding"
 _QUARTERS = {"percentage": [0.0, 0.25, 0.5, 1.0]}
 
 MORE = (
@@ -117,7 +117,7 @@ MORE = (
         "numpy.quantile",
         NUMBERS,
         options=_QUARTERS,
-        error="`error` of the value, always",
+        error="`error` of the value, guaranteed",
     ),
     Entry(
         combinators.approx_percentile,
@@ -133,7 +133,7 @@ MORE = (
         "collections.Counter",
         ATOMIC,
         options={"k": 3},
-        error="with `exact=False` in the result, at most `error` of all values",
+        error="with `exact=False`: in the result, at most `error` of all values",
     ),
     Entry(combinators.histogram, "numpy.histogram", NUMBERS, options={"edges": [-1.0, 0.0, 0.5, 100.0]}),
     Entry(combinators.collect_list, "collect_list", ATOMIC, aliases=("array_agg",)),

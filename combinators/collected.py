@@ -21,7 +21,7 @@ _MOST = 1_000_000
 
 
 def collect_list(column: Input, *, limit: int | None = None, where: Condition = None) -> Bound:
-    """The values of `column` as an array, in the order of event time, of equal times the smaller value first.
+    """The values of `column` as an array, in the order of event time; ties: the smaller value first.
 
     Nulls are left out; no value gives an empty array, never null. By a table of times and values: 24 bytes for each
     record, more for decimals and text; invertible: 2 combines a window. More values in a window than `limit` raise
@@ -35,7 +35,7 @@ def collect_list(column: Input, *, limit: int | None = None, where: Condition = 
 
 
 def collect_set(column: Input, *, limit: int | None = None, where: Condition = None) -> Bound:
-    """The different values of `column` as an array, ascending; 0.0 and -0.0 are one, and so are all NaN.
+    """The distinct values of `column` as an array, ascending; 0.0 and -0.0 are one value, and all NaN are one.
 
     Nulls are left out; no value gives an empty array, never null. By a table of the values and how often each occurs:
     16 bytes for each different value of a slice, more for decimals and text; invertible: 2 combines a window. More
@@ -51,7 +51,7 @@ def collect_set(column: Input, *, limit: int | None = None, where: Condition = N
 
 
 def string_agg(column: Input, delimiter: str = ",", *, limit: int | None = None, where: Condition = None) -> Bound:
-    """The texts of `column` joined by `delimiter`, in the order of event time, of equal times the smaller text first.
+    """The strings of `column` joined by `delimiter`, in the order of event time; ties: the smaller string first.
 
     Nulls are left out; no text gives null. Cost, `limit` and errors as for `collect_list`, but for a column that is not
     of text. Reference: Spark's `string_agg`, which leaves the order open.
@@ -66,7 +66,7 @@ def string_agg(column: Input, delimiter: str = ",", *, limit: int | None = None,
 
 
 def first_n(column: Input, n: int, *, where: Condition = None) -> Bound:
-    """The first `n` values of `column` by event time as an array, of equal times the smaller value first.
+    """The first `n` values of `column` by event time as an array; ties: the smaller value first.
 
     Nulls are left out; no value gives an empty array, never null. By a table of at most `n` times and values, 24 bytes
     each, more for decimals and text. Not invertible: 4 combines a window on average, 2 sqrt(n) at worst. Raises
@@ -80,7 +80,7 @@ def first_n(column: Input, n: int, *, where: Condition = None) -> Bound:
 
 
 def last_n(column: Input, n: int, *, where: Condition = None) -> Bound:
-    """The last `n` values of `column` by event time as an array, in the order of time, then of value.
+    """The last `n` values of `column` by event time as an array, ordered by time, then by value.
 
     Nulls are left out; no value gives an empty array, never null. Cost and errors as for `first_n`. Reference: a sort
     by time and value with Python's `sorted`.

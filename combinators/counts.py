@@ -9,7 +9,7 @@ from slicing.aggregates.aggregate import Aggregate, Bound, Condition, Input, fie
 
 
 def count(column: Input | None = None, *, where: Condition = None) -> Bound:
-    """How many records a window holds, as with "*", or how many of them have a value in `column`.
+    """The number of records in a window, as with "*", or of those with a value in `column`.
 
     Nothing counted gives 0, never null. Returns bigint, for a column of any kind. Exact; invertible: 2 combines a
     window. Reference: Spark's `count`.

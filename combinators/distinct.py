@@ -32,7 +32,7 @@ _SALT = np.uint64(0x9E3779B97F4A7C15)
 
 
 def count_distinct(column: Input, *, limit: int | None = None, where: Condition = None) -> Bound:
-    """How many different values `column` has; 0.0 and -0.0 are one, and so are all NaN.
+    """The number of distinct values of `column`; 0.0 and -0.0 are one value, and all NaN are one value.
 
     No value gives 0, never null. Returns bigint. Exact, by a table of the values and how often each occurs: 16 bytes
     for each different value of a slice, more for decimals and text; invertible: 2 combines a window. More different
@@ -48,7 +48,7 @@ def count_distinct(column: Input, *, limit: int | None = None, where: Condition 
 
 
 def approx_count_distinct(column: Input, rsd: float = 0.05, *, where: Condition = None) -> Bound:
-    """About how many different values `column` has; `rsd` is the relative standard deviation of the error, at most.
+    """The approximate number of distinct values; `rsd` is the maximum relative standard deviation of the error.
 
     No value gives 0, never null. Returns bigint. A partial has 2^p bytes, p the least with 1.106 / sqrt(2^p) <= rsd:
     64 at least, 512 for 5 %, 16 KiB for 1 %. Not invertible: 4 combines a window on average, 2 sqrt(n) at worst. Raises

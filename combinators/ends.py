@@ -21,7 +21,7 @@ ORDERED = ("boolean", *INTEGERS, *FLOATS, "date", "timestamp", "timestamp_ntz")
 
 
 def first(column: Input, *, where: Condition = None) -> Bound:
-    """The value of `column` in the record with the smallest event time; of equal times the smaller value.
+    """The value of `column` in the record with the smallest event time; ties: the smaller value.
 
     Null is the smallest value and NaN the largest; a null at the smallest time gives null, and so do no records. The
     result has the column's kind. Not invertible: 4 combines a window on average, 2 sqrt(n) at worst. Raises InvalidType
@@ -35,7 +35,7 @@ def first(column: Input, *, where: Condition = None) -> Bound:
 
 
 def last(column: Input, *, where: Condition = None) -> Bound:
-    """The value of `column` in the record with the largest event time; of equal times the smaller value.
+    """The value of `column` in the record with the largest event time; ties: the smaller value.
 
     Null is the smallest value and NaN the largest; a null at the largest time gives null, and so do no records. The
     result has the column's kind. Not invertible: 4 combines a window on average, 2 sqrt(n) at worst. Raises InvalidType
@@ -49,7 +49,7 @@ def last(column: Input, *, where: Condition = None) -> Bound:
 
 
 def min_by(column: Input, by: Input, *, where: Condition = None) -> Bound:
-    """The value of `column` in the record in which `by` is least; of equal ones the smaller value.
+    """The value of `column` in the record with the smallest `by`; ties: the smaller value.
 
     Records in which `by` is null are left out, NaN is the largest; null at the least gives null, and so do no records.
     The result has the column's kind. Not invertible: 4 combines a window on average, 2 sqrt(n) at worst. Raises
@@ -64,7 +64,7 @@ def min_by(column: Input, by: Input, *, where: Condition = None) -> Bound:
 
 
 def max_by(column: Input, by: Input, *, where: Condition = None) -> Bound:
-    """The value of `column` in the record in which `by` is greatest; of equal ones the smaller value.
+    """The value of `column` in the record with the largest `by`; ties: the smaller value.
 
     Records in which `by` is null are left out, NaN is the largest; null at the greatest gives null, and so do no
     records. The result has the column's kind. Cost and errors as for `min_by`. Reference: Spark's `max_by`, which

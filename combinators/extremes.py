@@ -43,7 +43,7 @@ def max(column: Input, *, where: Condition = None) -> Bound:
 
 
 def any_value(column: Input, *, where: Condition = None) -> Bound:
-    """Some value of `column`; here always the smallest, so that it does not depend on the order of records.
+    """An arbitrary value of `column`: always the smallest, independent of the order of records.
 
     Nulls are left out; no value gives null. The result has the column's kind. Cost and errors as for `min`. Reference:
     Spark's `any_value(column, ignoreNulls=True)`.

@@ -29,7 +29,7 @@ _MOST_VALUES = 1_000_000
 
 
 def mode(column: Input, *, limit: int | None = None, where: Condition = None) -> Bound:
-    """The most frequent value of `column`, of several the smallest.
+    """The most frequent value of `column`; ties: the smallest value.
 
     No value gives null. The result has the column's kind. Exact, by a table of the values and how often each occurs:
     16 bytes for each different value of a slice, more for decimals and text; invertible: 2 combines a window. More
@@ -53,7 +53,7 @@ def top_k(
     error: float = 0.001,
     where: Condition = None,
 ) -> Bound:
-    """The `k` most frequent values of `column`, the most frequent first, of equal counts the smaller value.
+    """The `k` most frequent values of `column`, the most frequent first; ties: the smaller value first.
 
     No value gives an empty array, never null. With `exact=True` returns array<struct<value, count>>, at the cost and
     with the `limit` of `mode`. With `exact=False` returns array<struct<value, count, error>>: the value occurred at
@@ -78,7 +78,7 @@ def top_k(
 
 
 def histogram(column: Input, edges: Sequence[float], *, where: Condition = None) -> Bound:
-    """How many values of `column` lie between neighbouring `edges`: in [a, b), and in [a, b] for the last two.
+    """The number of values of `column` between neighbouring `edges`: in [a, b), and in [a, b] for the last pair.
 
     Values outside and NaN are left out; no value gives zeros, never null. Returns array<bigint>, one shorter than
     `edges`. Values are compared as doubles. Exact; a partial has 8 bytes for each count; invertible: 2 combines a

@@ -15,7 +15,7 @@ _CAST = "Compute a boolean column first, for example with `withColumn`."
 
 
 def count_if(column: Input, *, where: Condition = None) -> Bound:
-    """In how many records the boolean `column` is true.
+    """The number of records in which the boolean `column` is true.
 
     Nothing counted gives 0, never null. Returns bigint. Exact; invertible: 2 combines a window. Raises InvalidType for
     a column that is not boolean. Reference: Spark's `count_if`.
@@ -40,7 +40,7 @@ def bool_and(column: Input, *, where: Condition = None) -> Bound:
 
 
 def bool_or(column: Input, *, where: Condition = None) -> Bound:
-    """Whether the boolean `column` is true in one record at least.
+    """Whether the boolean `column` is true in at least one record.
 
     No value gives null. Returns boolean. Exact; invertible, as both outcomes are counted: 2 combines a window. Raises
     InvalidType for a column that is not boolean. Reference: Spark's `bool_or`.

@@ -83,7 +83,7 @@ def skewness(column: Input, *, where: Condition = None) -> Bound:
 
 
 def kurtosis(column: Input, *, where: Condition = None) -> Bound:
-    """The excess kurtosis of `column`: the mean fourth power of distances over the squared variance, less 3.
+    """The excess kurtosis of `column`: the mean fourth power of distances over the squared variance, minus 3.
 
     Values that do not vary give null, and so do fewer than two. Returns double; NaN if one value is NaN or infinite.
     Cost and errors as for `variance`. Reference: Spark's `kurtosis`.

@@ -15,7 +15,7 @@ _CAST = "Choose or compute an atomic column first."
 
 
 def reduce(function: Callable[[Any, Any], Any], column: Input, *, where: Condition = None) -> Bound:
-    """The values of `column` reduced to one by an associative and commutative `function` of two values.
+    """The values of `column`, reduced by an associative and commutative `function` of two values.
 
     No value gives null, one that value. The result has the column's kind. The function is called row by row; that it
     is associative and commutative is tried when a query is built. Not invertible: 4 combines a window on average, 2

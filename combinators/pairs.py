@@ -45,7 +45,7 @@ def covar_pop(x: Input, y: Input, *, where: Condition = None) -> Bound:
 
 
 def corr(x: Input, y: Input, *, where: Condition = None) -> Bound:
-    """The correlation of two columns, Pearson's: -1 to 1.
+    """The Pearson correlation coefficient of two columns: -1 to 1.
 
     A column that does not vary gives null, and so do fewer than two records with both values. Returns double. Cost and
     errors as for `covar_samp`. Reference: Spark's `corr`.
@@ -57,7 +57,7 @@ def corr(x: Input, y: Input, *, where: Condition = None) -> Bound:
 
 
 def regr_slope(y: Input, x: Input, *, where: Condition = None) -> Bound:
-    """The slope of the line through the records (x, y) by least squares; the first column is the dependent one.
+    """The slope of the least-squares line through the records (x, y); the first column is the dependent one.
 
     An `x` that does not vary gives null. Returns double. Cost and errors as for `covar_samp`. Reference: Spark's
     `regr_slope`.
@@ -69,7 +69,7 @@ def regr_slope(y: Input, x: Input, *, where: Condition = None) -> Bound:
 
 
 def regr_intercept(y: Input, x: Input, *, where: Condition = None) -> Bound:
-    """Where the line through the records (x, y) by least squares meets x = 0; the first column is the dependent one.
+    """The intercept of the least-squares line through the records (x, y); the first column is the dependent one.
 
     An `x` that does not vary gives null. Returns double. Cost and errors as for `covar_samp`. Reference: Spark's
     `regr_intercept`.
@@ -81,7 +81,7 @@ def regr_intercept(y: Input, x: Input, *, where: Condition = None) -> Bound:
 
 
 def regr_r2(y: Input, x: Input, *, where: Condition = None) -> Bound:
-    """Which share of the variance of `y` the line through the records (x, y) explains: the square of `corr`.
+    """The share of the variance of `y` that the least-squares line explains: the square of `corr`.
 
     An `x` that does not vary gives null, else a `y` that does not 1. Returns double. Cost and errors as for
     `covar_samp`. Reference: Spark's `regr_r2`.

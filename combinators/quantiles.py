@@ -35,7 +35,7 @@ _MOST_BINS = 1 << 16
 
 
 def percentile(column: Input, percentage: Share, *, limit: int | None = None, where: Condition = None) -> Bound:
-    """The exact percentile of `column`: between the two nearest values, in proportion.
+    """The exact percentile of `column`, interpolated linearly between the two nearest values.
 
     `percentage` is from 0 to 1, or several of them, for an array. No value gives null. Returns double, or
     array<double>. By a table of the values and how often each occurs: 16 bytes for each different value of a slice, 24

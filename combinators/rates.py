@@ -30,7 +30,7 @@ _METHODS = ("last", "linear")
 
 
 def delta(column: Input, *, where: Condition = None) -> Bound:
-    """The last value of `column` less the first one, by event time.
+    """The last value of `column` minus the first value, by event time.
 
     Fewer than one value give null, one 0. Returns double. Not invertible: 4 combines a window on average, 2 sqrt(n) at
     worst. Raises InvalidType for a column that is not numeric. Reference: `max_by(x, time) - min_by(x, time)` in Spark.
@@ -43,7 +43,7 @@ def delta(column: Input, *, where: Condition = None) -> Bound:
 
 
 def counter_rate(column: Input, *, limit: int | None = None, where: Condition = None) -> Bound:
-    """How much a counter grew in a second, from the first to the last record; one that falls began again at zero.
+    """The increase of a counter per second, from the first to the last record; a decrease is a restart at zero.
 
     Fewer than two different times give null. Returns double. By a table of times and values, 24 bytes for each record;
     invertible: 2 combines a window. More records in a window than `limit` raise TooLarge; streams whose windows overlap
@@ -58,7 +58,7 @@ def counter_rate(column: Input, *, limit: int | None = None, where: Condition = 
 def time_weighted_mean(
     column: Input, method: str = "last", *, limit: int | None = None, where: Condition = None
 ) -> Bound:
-    """The mean of `column` from the first to the last record, each value weighted by how long it lasts.
+    """The mean of `column` from the first to the last record, each value weighted by its duration.
 
     A value lasts until the next record with `method="last"`, and changes to it in a straight line with "linear". No
     value gives null, and where all have one time their mean. Returns double. Cost, `limit` and errors as for
@@ -74,7 +74,7 @@ def time_weighted_mean(
 
 
 def time_in_state(column: Input, *, limit: int | None = None, where: Condition = None) -> Bound:
-    """How long each value of `column` lasted, in seconds: each record's until the next one, the last one's not at all.
+    """The duration of each value of `column` in seconds: from its record to the next one; the last record has none.
 
     Returns array<struct<state, seconds>>, by state, ascending; no value gives an empty array, never null. Of several
     records at one time only the one with the largest value lasts. Cost and `limit` as for `counter_rate`, more for
@@ -91,7 +91,7 @@ def time_in_state(column: Input, *, limit: int | None = None, where: Condition =
 
 
 def ewma(column: Input, half_life: Duration, *, where: Condition = None) -> Bound:
-    """The mean of `column` with weights that halve with each `half_life` before the last record of the window.
+    """The exponentially weighted mean of `column`; weights halve with each `half_life` before the last record.
 
     No value gives null. Returns double. `half_life` is a duration, such as "10 minutes". Not invertible: 4 combines a
     window on average, 2 sqrt(n) at worst. Raises InvalidType for a column that is not numeric, InvalidValue for a
@@ -108,7 +108,7 @@ def ewma(column: Input, half_life: Duration, *, where: Condition = None) -> Boun
 
 
 def ohlc(price: Input, volume: Input | None = None, *, where: Condition = None) -> Struct:
-    """The prices of a candlestick, a struct of open, high, low and close, and the sum of `volume` if it is given.
+    """The prices of a candlestick as a struct of open, high, low and close; with `volume` also its sum.
 
     Open and close go by event time, as in `first` and `last`; no record gives a struct of nulls. Cost, kinds and errors
     are those of `first`, `max`, `min`, `last` and `sum`. Reference: TimescaleDB's `candlestick_agg`.

@@ -1,4 +1,4 @@
-"""Examples in docstrings as blocks of code, for the reference of the site: an extension of griffe, which reads them."""
+"""An extension of griffe that shows examples in docstrings as code blocks, for the reference of the site."""
 
 import re
 
@@ -8,15 +8,15 @@ EXAMPLE = re.compile(r"(?:^>>> .*\n?)(?:^.+\n?)*", re.MULTILINE)
 
 
 def fenced(text):
-    """A docstring with a fence around each example, and without the colons that announce an indented block."""
+    """The docstring with a fence around each example, and without the `::` of indented blocks."""
     text = re.sub(r"::[ \t]*$", ":", text, flags=re.MULTILINE)
     return EXAMPLE.sub(lambda found: f"```pycon\n{found[0].rstrip()}\n```\n", text)
 
 
 class Examples(Extension):
-    """Fences the examples of everything that is read."""
+    """Fence the examples of every object."""
 
     def on_object(self, *, obj, **_):
-        """Called for each object."""
+        """Fence the examples in the docstring of this object."""
         if obj.docstring:
             obj.docstring.value = fenced(obj.docstring.value)

@@ -1,6 +1,6 @@
-"""The timelines of README and docs, each drawn by `slicing.draw`: `python -m docs.pictures` writes docs/pictures.
+"""Draw the pictures of README and docs with `slicing.draw`: `python -m docs.pictures` writes docs/pictures.
 
-A test says which of them are not what is drawn today.
+A test fails if a stored picture differs from what is drawn now.
 """
 
 from datetime import datetime
@@ -28,24 +28,24 @@ from slicing.windows.sets import windows_of_call
 FOLDER = Path(__file__).resolve().parent / "pictures"
 HOP = hopping("10 minutes", advance="5 minutes")
 EVENTS = [["12:00:05", "12:07", "12:09"], ["12:04", "12:16"], ["12:06", "12:30"], ["12:08", "12:01"]]
-"""The times of the quickstart's stream, file by file."""
+"""The event times of the quickstart's stream, file by file."""
 BOB, MOVED = [["12:07"], ["12:04"], ["12:06"], ["12:08", "12:01"]], [None, "12:07", "12:14", "12:28"]
-"""Those of bob, and the watermark, which all of them move."""
+"""The event times of bob, and the watermark, which the records of all users advance."""
 OPENS, CLOSES = [(25, 14, 30), (27, 14, 30), (30, 14, 30)], [(25, 21), (27, 18), (30, 21)]
-"""Those of the New York Stock Exchange around Thanksgiving, in UTC."""
+"""Opening and closing times of the New York Stock Exchange around Thanksgiving, in UTC."""
 CLOCK = ["12:00:02", "12:00:07", "12:00:12", "12:00:17", "12:00:23"]
 SLIDE = sliding("10 minutes", unit="1 minute")
 LATE = [["12:20"], [], ["12:06", "12:13"]], [None, "12:15", "12:15"]
-"""Two records, of which the first one alone would be a session that is closed, and the watermark."""
+"""Records for the two rules of lateness of sessions, and the watermark."""
 
 
 def several(*given, **named):
-    """Windows of one call."""
+    """Several windows of one call."""
     return windows_of_call(given, named, False)
 
 
 def drawn():
-    """All pictures by name."""
+    """All pictures, by name."""
     return {
         "faster": chart(),
         "overview": draw(
@@ -111,7 +111,7 @@ def drawn():
 
 
 def main():
-    """Write them all, and remove what is no picture any more."""
+    """Write all pictures, and remove files without a picture."""
     FOLDER.mkdir(exist_ok=True)
     pictures = drawn()
     for path in FOLDER.glob("*.svg"):

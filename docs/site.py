@@ -1,4 +1,4 @@
-"""What only the site has: reference pages from docstrings, and versions where it is built of a tag."""
+"""Hooks of the site: reference pages from docstrings, and a menu of versions if it is built from a tag."""
 
 import os
 
@@ -24,7 +24,7 @@ AGGREGATES = ("Aggregate", "Bound", "fieldwise", "Fieldwise", "traced", "EVENT_T
 
 
 def names():
-    """The public names of the reference, by page; what is new and has no page yet is on the one about running."""
+    """The public names by page of the reference; names without a page are on the page "running"."""
     errors = [
         name for name, value in vars(slicing.errors).items() if name in slicing.__all__ and isinstance(value, type)
     ]
@@ -34,7 +34,7 @@ def names():
 
 
 def pages():
-    """The pages of the reference as Markdown, by name."""
+    """The pages of the reference as Markdown, by name of the page."""
     found = {}
     for name, members in names().items():
         there = [f"::: {_home(slicing, member)}" for member in members]
@@ -45,7 +45,7 @@ def pages():
 
 
 def _home(package, name):
-    """The full name of what a package exports, as it is written where it is defined."""
+    """The full name of an exported object, where it is defined."""
     value = getattr(package, name)
     module = getattr(value, "__module__", None)
     if isinstance(value, str) or module is None or not module.startswith(package.__name__):
@@ -54,14 +54,14 @@ def _home(package, name):
 
 
 def on_files(files, config):
-    """Add the pages of the reference."""
+    """Add the pages of the reference to the site."""
     for name, text in pages().items():
         files.append(File.generated(config, f"reference/{name}.md", content=text))
     return files
 
 
 def on_config(config):
-    """Offer versions where `mike` builds the site of a tag."""
+    """Add the menu of versions if `mike` builds the site of a tag."""
     if os.environ.get("MIKE_DOCS_VERSION"):
         config.extra["version"] = {"provider": "mike"}
     return config

@@ -1,4 +1,4 @@
-"""The tables of docs/combinators.md, from the catalogue: `python -m docs.tables` writes them anew."""
+"""Generate the tables of docs/combinators.md from the catalogue: `python -m docs.tables`."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ PAGE = Path(__file__).with_name("combinators.md")
 _OF_COLUMNS = ("column", "x", "y", "by", "price", "volume")
 HEAD = (
     "call",
-    "what",
-    "Spark, or what else it is tested against",
-    "columns",
     "result",
-    "of nothing",
-    "bytes of a partial",
+    "reference",
+    "input types",
+    "result type",
+    "without records",
+    "bytes per partial",
     "tree",
-    "error",
+    "error bound",
 )
 _WORDS = {
     frozenset(ATOMIC): "any",
@@ -49,7 +49,7 @@ _FAMILY = Even(100_000_000, 1_000_000)
 
 
 def written(page: str) -> str:
-    """The page with its tables made anew; each is between two comments that name it."""
+    """The page with its tables generated again; each table is between two comments that name it."""
     for name, entries in (("catalogue", CATALOGUE), ("more", MORE)):
         page = _between(page, name, _table(HEAD, map(_row, entries)))
     return _between(page, "composed", _table(HEAD[:3], map(_composed, COMPOSED.items())))
@@ -71,7 +71,7 @@ def _row(entry: Entry) -> Sequence[str]:
     return (
         ", ".join(f"`{name}`" for name in (_call(entry.name, entry.function), *entry.aliases)),
         _what(entry.function),
-        f"`{entry.reference}`" + (" of the time" if entry.by_time and entry.reference in ("min_by", "max_by") else ""),
+        f"`{entry.reference}`" + " over event time" * (entry.by_time and entry.reference in ("min_by", "max_by")),
         _columns(entry),
         _results(entry, aggregates),
         _of_nothing(entry),
@@ -87,7 +87,7 @@ def _composed(item: tuple[str, str]) -> Sequence[str]:
 
 
 def _call(name: str, function: Any) -> str:
-    """How it is called, options with their defaults; `where` is an option of all."""
+    """The call with the defaults of its options; all take `where`, which is omitted."""
     if name == "struct":
         return "struct(a=..., b=...)"
     parameters = inspect.signature(function).parameters.values()
@@ -124,22 +124,22 @@ def _takes(entry: Entry, second: str) -> bool:
 
 
 def _results(entry: Entry, aggregates: dict[str, Aggregate]) -> str:
-    """What comes out; of several percentages an array."""
+    """The result type; an array for several percentages."""
     if "percentage" not in entry.options:
         return _result(aggregates)
     one = replace(entry, options={**entry.options, "percentage": 0.5})
-    return _result({kind: one.resolved(kind) for kind in aggregates}) + "; of several percentages an array"
+    return _result({kind: one.resolved(kind) for kind in aggregates}) + "; an array for several percentages"
 
 
 def _result(aggregates: dict[str, Aggregate]) -> str:
-    """The kind of the result, in which that of the column is `T`."""
+    """The result type, in which `T` is the type of the column."""
     found = {kind: aggregate.results[0].kind for kind, aggregate in aggregates.items()}
     kinds = set(found.values())
     if len(kinds) > 1:
         kinds = {re.sub(rf"\b{re.escape(kind)}(?!\w)", "T", result, count=1) for kind, result in found.items()}
     if len(kinds) == 1:
         result = kinds.pop()
-        return "as the column" if result == "T" else f"`{result}`"
+        return "as the input" if result == "T" else f"`{result}`"
     plain = dict.fromkeys(result for kind, result in found.items() if not decimal_of(kind))
     return ", ".join([*plain, *(_raised(kind, result) for kind, result in found.items() if kind == "decimal(10,2)")])
 
@@ -150,7 +150,7 @@ def _raised(kind: str, result: str) -> str:
 
 
 def _of_nothing(entry: Entry) -> str:
-    """What no record gives, and whether one does not give more."""
+    """The result without records, and whether one record has the same."""
     kind, bound = sample_kinds(entry)[0], entry.of("x", "y")
     each = kernel(entry.name, entry.resolved(kind))
     nothing = _first(each.results_to_arrow(each.spread(1), each.no_dictionary))
@@ -159,7 +159,7 @@ def _of_nothing(entry: Entry) -> str:
     values, dictionary = each.values(record)
     one = _first(each.results_to_arrow(each.fold(values, np.array([0]), 1), dictionary))
     if nothing is None:
-        return "null, also of one record" if one is None else "null"
+        return "null, also for one record" if one is None else "null"
     return ("zeros" if nothing else "empty") if isinstance(nothing, list) else str(nothing)
 
 
@@ -174,10 +174,10 @@ def _bytes(entry: Entry, aggregates: dict[str, Aggregate]) -> str:
         told = str(sizes[0]) if len(sizes) == 1 else f"{sizes[0]} to {sizes[-1]}"
     else:
         told = next(iter(found)).replace(" bytes", "")
-        told += "; more of decimals" * (len(found) > 1) + " and text" * (len(found) > 1 and "string" in aggregates)
+        told += "; more for decimals" * (len(found) > 1) + " and strings" * (len(found) > 1 and "string" in aggregates)
     sized = any(width_of(field.kind) for each in found.values() for field in each.fields) or "at most" in told
     options = ", ".join(f"{name}={value}" for name, value in entry.options.items())
-    return f"{told}, with {options}" if sized and options else told
+    return f"{told} ({options})" if sized and options else told
 
 
 def _assembly(aggregate: Aggregate) -> Assembly:

@@ -3,6 +3,7 @@
 import datetime as dt
 import json
 import math
+import re
 import statistics
 import subprocess
 import sys
@@ -26,7 +27,7 @@ from benchmarks.comparisons.comparison import PROCESSOR, TIME, Check, Comparison
 from benchmarks.comparisons.features import DuckDBCheck
 from benchmarks.comparisons.old_commit import LINES, Counted, Timed, lines
 from benchmarks.comparisons.since import Since
-from benchmarks.report import asv, page, plots, ratios, results
+from benchmarks.report import asv, brief, page, plots, ratios, results
 from benchmarks.report.growth import exponent
 from benchmarks.report.tables import markdown
 from benchmarks.running import bounded, session, streams, turns
@@ -441,6 +442,26 @@ def test_flink_reads_what_ours_reads_in_one_file_per_reader(tmp_path, monkeypatc
         assert lines == [line for path in batches for line in path.read_text().splitlines()]
         assert len(lines) == 3 * 50 + 1
         assert lines[-1] == f"-1,{workloads.START // 1000 + 180_000 + 2 * 3_600_000},0"
+
+
+def test_page_opens_with_the_figures_that_matter():
+    written = page.PAGE.read_text()
+    opening = written[: written.index("\n## ")]
+    assert len(brief.SENTENCES) == 10
+    for title, sentence in brief.SENTENCES:
+        (ratio,) = re.findall(rf"^\| {re.escape(title)} \| [^|]* \| ([\d.e+]+)[^|]* \|", written, re.MULTILINE)
+        assert f"- {sentence.format(ratio)}\n" in opening
+    reached, missed = (written.count(f"({word}) |") for word in ("reached", "missed"))
+    assert f"{reached} of {reached + missed} measured goals are reached." in opening
+    assert written.index(page.METHOD) > written.index("\n## Goals")
+
+
+def test_figures_that_are_not_measured_have_no_sentence():
+    title, sentence = brief.SENTENCES[0]
+    assert brief.brief([]) == ""
+    assert brief.brief([f"| {title} |  | not measured |  |"]) == ""
+    assert brief.brief([f"| {title} |  | 12.5 | times faster |"]) == f"- {sentence.format('12.5')}"
+    assert brief.brief([f"| {title} | >= 60 | 9.5 (missed) | times faster |"]).startswith(f"- {sentence.format('9.5')}")
 
 
 def test_page_links_the_plots_it_wrote(tmp_path):

@@ -162,7 +162,7 @@ def test_pictures_are_what_is_drawn_today_and_are_all_shown():
 FIGURES = {
     "take {} times as long. Flink SQL": "day, R = 1440, long / ours at R = 60",
     "grow by {} times the bytes": "checkpoint bytes per record, day, R = 60 / Spark tumbling",
-    "which is {} times that of Spark's": "fixed cost: 1,000 records per micro-batch, R = 360 / Spark tumbling",
+    "is {} times that of Spark's": "fixed cost: 1,000 records per micro-batch, R = 360 / Spark tumbling",
     "takes {} times as long as columns": "day, R = 60, four functions that are not traceable / columnar sum",
 }
 GIVEN_TIMES = {"60", "24"}

@@ -1,4 +1,4 @@
-"""The site in a browser: no broken pictures, no errors in the console, no page wider than a phone.
+"""The site in a browser: no broken pictures, no errors in the console, no page wider than a phone, no table cut off.
 
 A headless Chromium opens one page, which opens all others in frames as wide as a phone and as a desk, and posts what it
 found. Needs `make docs` first and a browser; left out unless selected with `-m browser` (`make test-site`).
@@ -30,6 +30,11 @@ const said = console.error; console.error = (...text) => { wrong.push(text.join(
 # Every page in turn, in a frame of each width, after its pictures.
 VISIT = """<!doctype html><meta charset=utf-8><body><script>
 const pages = PAGES, widths = WIDTHS, pause = ms => new Promise(done => setTimeout(done, ms));
+function cut(inside, width) {
+  const scrolls = each => each && (/auto|scroll/.test(getComputedStyle(each).overflowX) || scrolls(each.parentElement));
+  const beyond = [...inside.querySelectorAll("table")].filter(each => each.getBoundingClientRect().right > width);
+  return beyond.filter(each => !scrolls(each)).length;
+}
 async function visit(page, width) {
   const frame = document.createElement("iframe");
   frame.style = `width:${width}px;height:800px;border:0`;
@@ -41,14 +46,17 @@ async function visit(page, width) {
   await pause(30);
   const found = {page, width, wide: inside.documentElement.scrollWidth, wrong: frame.contentWindow.wrong || ["unseen"],
     broken: pictures.filter(each => !each.naturalWidth).map(each => each.src), pictures: pictures.length,
-    text: inside.body.innerText.length};
+    text: inside.body.innerText.length, cut: cut(inside, width)};
   frame.remove();
   return found;
 }
 (async () => {
   const found = [];
   try { for (const page of pages) for (const width of widths) found.push(await visit(page, width)); }
-  catch (error) { found.push({page: String(error), width: 0, wide: 0, wrong: [String(error)], broken: [], text: 0}); }
+  catch (error) {
+    const nothing = {width: 0, wide: 0, broken: [], text: 0, cut: 0};
+    found.push({...nothing, page: String(error), wrong: [String(error)]});
+  }
   await fetch("/found", {method: "POST", body: JSON.stringify(found)});
 })();
 </script>"""
@@ -126,6 +134,8 @@ def faults(found):
         yield from (f"{place}: {text}" for text in each["wrong"])
         if each["wide"] > each["width"]:
             yield f"{place}: {each['wide']} px wide"
+        if each["cut"]:
+            yield f"{place}: {each['cut']} tables are cut off and do not scroll"
         if each["text"] < 200:
             yield f"{place}: hardly any text"
 
@@ -153,6 +163,8 @@ def test_what_is_wrong_is_found(tmp_path):
         "fine": "",
         "broken": '<img src="none.png">',
         "wide": '<div style="width:600px">wide</div>',
+        "cut": '<div style="overflow:hidden"><table><td><div style="width:600px">cut</div></table></div>',
+        "scrolls": '<div style="overflow-x:auto"><table><td><div style="width:600px">scrolls</div></table></div>',
         "throws": "<script>throw new Error('thrown')</script>",
         "says": "<script>console.error('said')</script>",
         "missing": '<script src="none.js"></script>',
@@ -160,5 +172,8 @@ def test_what_is_wrong_is_found(tmp_path):
         head = '<head><meta name="viewport" content="width=device-width"></head>'
         (site / f"{name}.html").write_text(f"<!doctype html>{head}<body>{body}<p>{text}", encoding="utf-8")
     lines = list(faults(looked_at(site, tmp_path / "profile")))
-    assert {line.partition(".")[0] for line in lines} == {"broken", "wide", "throws", "says", "missing"}
+    assert {line.partition(".")[0] for line in lines} == {"broken", "wide", "cut", "throws", "says", "missing"}
     assert [line for line in lines if line.startswith("wide")] == ["wide.html at 375 px: 608 px wide"]
+    assert [line for line in lines if line.startswith("cut")] == [
+        "cut.html at 375 px: 1 tables are cut off and do not scroll"
+    ]

@@ -1,4 +1,4 @@
-"""docs/performance.md with its tables and plots, from results that are kept; nothing on it is written by hand."""
+"""docs/performance.md with its tables and plots, from kept results; no figure is written by hand."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -6,49 +6,70 @@ from pathlib import Path
 from benchmarks import ROOT
 from benchmarks.comparisons import growth, registry
 from benchmarks.report import asv, plots, ratios, results
+from benchmarks.report.brief import brief
 from benchmarks.report.growth import grown
 from benchmarks.report.results import Figure, Kept, Point, Ratio, Table
 from benchmarks.report.tables import markdown
 from benchmarks.running.run import shown
+from benchmarks.workloads.inputs import DAY, DENSE, KEYS, SMALL, SPARSE, TWO_WEEKS
 
 PAGE = ROOT / "docs" / "performance.md"
 MEASURED_ON = "Measured on "
 
-INTRODUCTION = """\
-# Performance
+TITLE = "# Performance"
 
-Written by `make bench` from what it measured; no figure is typed in. `make bench-quick` measures a few.
+METHOD = """\
+## How it was measured
 
-Both sides of a line run in one process, each after a run on a tenth or all of the records that warms it up, or after
-the micro-batches of a history; what ran cold says so. Where a few percent matter, the sides take turns, micro-batch by
-micro-batch, so that a machine that changes its speed does so for both, unless one leaves much garbage for the other to
-collect; elsewhere one runs after the other. Where a micro-batch takes Spark many seconds, the one that is not counted
-warms it up more than the tenth does. Seconds are medians of steady micro-batches, or of the bounded query; records and
-result rows are those of a micro-batch, or of the query. Streams go into a noop sink. Spark runs on RocksDB with
-changelog checkpoints and on its default state store, and the faster one counts. The session of both is set as
-[`configure(builder, local=True)`](deploy.md#settings-of-the-session) has it; what Spark's own limit of Arrow batches
-costs is a line below. A ratio is printed only if the same two queries, on the workload or on a cut of it, wrote equal
-rows into Parquet: as many, with the same sum of hashes over keys, windows and exact columns, and float sums within
-1e-12 of the sum of absolute values; where ours is compared with ours, each wrote the rows that Spark has for it. Where
-that is ours of an older commit, each has a process of its own; they take turns, a whole run at a time, and the best one
-of each counts. Goals are what the project has set itself, also where it does not reach them. Lines and sections that
-were not measured again stay as they were; some of them are from before the session's checkpoint files and sockets were
-set so, which made a small micro-batch of ours faster by a tenth and by a twentieth of a second; Spark's windows have no
-sockets to Python."""
+`make bench` writes this page from its measurements; no figure is typed by hand. `make bench-quick` measures a few
+lines.
+
+**Sides.** Each line compares a workload on this framework with a baseline. Both sides run in one process on the same
+machine. Each side first runs on a tenth or all of the records, or on the micro-batches of a history, to warm up; cold
+runs are marked. If a few percent matter, the sides alternate micro-batch by micro-batch, so that a change of the
+machine's speed affects both. They run one after the other if one side leaves much garbage for the other to collect,
+and in all remaining cases. If a micro-batch takes Spark many seconds, the first micro-batch, which is not counted,
+warms it up instead of the tenth.
+
+**Figures.** Seconds are medians of steady micro-batches, or the duration of the bounded query. Records and result rows
+are those of one micro-batch, or of the query. Streams write to a noop sink. Spark runs on RocksDB with changelog
+checkpoints and on its default state store, and the faster one counts. Both sides use the session settings of
+[`configure(builder, local=True)`](deploy.md#settings-of-the-session). A line of its own shows the cost of Spark's
+default limit of Arrow batches.
+
+**Equality.** A ratio is printed only if both queries, on the workload or on a cut of it, wrote equal rows to Parquet:
+the same number of rows, the same sum of hashes over keys, windows and exact columns, and float sums within 1e-12 of
+the sum of absolute values. When two queries of this framework are compared, each is checked against Spark's rows.
+
+**Older commits.** A comparison with an older commit runs each side in a process of its own. The sides alternate run by
+run, and the best run of each counts.
+
+**Goals.** The goals are the project's own. Missed goals are shown too.
+
+**Age.** Lines and sections that were not measured again keep their figures. Some of them are older than the current
+settings for checkpoint files and sockets, which shortened a small micro-batch of this framework by a tenth and by a
+twentieth of a second. Spark's windows use no sockets to Python."""
 
 FLINK = """\
-Measured by hand with `python -m benchmarks.comparisons.flink`, which says how; `make bench` does not. It is the
-strongest baseline: windows of Flink SQL share slices too, inside its runtime, in Java and without micro-batches.
-Seconds, records and rows are those of a whole run, in which a side reads all records from CSV and closes all windows;
-processor time is that of all its processes meanwhile."""
+`python -m benchmarks.comparisons.flink` measures this section and documents how; `make bench` does not run it. Flink
+SQL is the strongest baseline: its windows share slices too, inside the runtime, in Java and without micro-batches.
+Seconds, records and rows are those of a whole run, in which each side reads all records from CSV and closes all
+windows. Processor time is the sum over all processes of a side."""
 
 KAFKA_STREAMS = """\
-Measured by hand with `python -m benchmarks.kafka_streams`, which says how; `make bench` does not. Both sides read the
-same topic of a broker on the same machine to its end, and close all windows or put out all updates; rows of both are
-equal. Kafka Streams keeps a partial for each window of a record, in RocksDB and in a changelog topic. A ratio is of
-processor seconds per record, of the JVM of Kafka Streams and of all processes of ours; those of the broker, which has
-the changelogs too, are in neither. Where Kafka Streams reads a part, records and keys are cut alike, so a key is as
-dense; ours per record on the same part is in the notes, where a micro-batch of few records has its price."""
+`python -m benchmarks.kafka_streams` measures this section and documents how; `make bench` does not run it. Both sides
+read the same topic of a broker on the same machine to its end, and close all windows or emit all updates. The last row
+of each window is equal on both sides. Kafka Streams keeps a partial for each window of a record, in RocksDB and in a
+changelog topic. A ratio compares processor seconds per record: of the JVM of Kafka Streams, and of all processes of
+this framework. The processor time of the broker, which also stores the changelogs, is not included. If Kafka Streams
+reads a part of the workload, records and keys are cut in the same proportion, so the number of records per key is the
+same. The notes show the processor time of this framework on the same part, which includes the cost of small
+micro-batches."""
+
+
+WORKLOADS = """\
+Titles name the workload, unless they give other numbers. R is the number of windows per record: windows of 1 hour by 1
+minute have R = 60, those of 24 hours by 1 minute have R = 1440."""
 
 
 def write(page: Path = PAGE) -> None:
@@ -88,7 +109,24 @@ def text(
     shown_in = {title: plotted[name] for title, name in plots_of.items() if name in plotted}
     known |= {title: _pictured(title, body, shown_in.get(title)) for title, body in sections.items() if body}
     titled = [f"## {title}\n\n{known[title]}" for title in sections if title in known]
-    return "\n\n".join([INTRODUCTION, *titled, _measured_on(found, machines)]) + "\n"
+    in_brief = brief(known[title] for title in sections if title in known)
+    parts = [TITLE, in_brief, *titled, METHOD, workloads(), _measured_on(found, machines)]
+    return "\n\n".join(filter(None, parts)) + "\n"
+
+
+def workloads() -> str:
+    """The inputs that titles name, as a section."""
+    named = {
+        "day": DAY,
+        "dense": DENSE,
+        "keys": KEYS,
+        "two weeks": TWO_WEEKS,
+        "sparse keys": SPARSE,
+        "fixed cost": SMALL,
+    }
+    rows = [(name, f"{each.records:,}", f"{each.keys:,}", f"{each.seconds:,g} s") for name, each in named.items()]
+    head = ("workload", "records per micro-batch", "keys", "event time of a micro-batch")
+    return f"### Workloads\n\n{WORKLOADS}\n\n{markdown(head, rows)}"
 
 
 def _comparisons(found: Sequence[Kept], before: Mapping[str, str]) -> dict[str, str]:
@@ -149,12 +187,13 @@ def _figures(figures: Iterable[Figure]) -> str:
 
 ACCOUNTING = {
     "Accounting": """\
-Partials of a key that are read / written: of a record, of the close of a window, and of all of it by the rows that go
-out. The engine counts them; beside them are what `explain` predicts and the formula of the proposal, at R windows per
-record. A row "latest slices held" is with buffering of the latest slices in the process, the one before it without.
-[How it works](how-it-works.md#what-it-costs) says why they differ.""",
+Each cell shows the partials of a key that are read / written: per record, per closing window, and in total per result
+row. The engine counts them. The columns "predicted" are the predictions of `explain`, and the column "proposal" is the
+formula of the original proposal, at R windows per record. "Latest slices held" means that the process caches the
+latest slices; the row before it is without the cache. [How it works](how-it-works.md#what-it-costs) explains the
+differences.""",
     "Physical": """\
-The same on Spark, at R = 12 and with 800 keys: partials of a key in a micro-batch with a record of each key in which
+The same on Spark, at R = 12 and with 800 keys: partials of a key in a micro-batch with one record of each key in which
 one window closes, then calls and bytes of the state store for all keys.""",
 }
 
