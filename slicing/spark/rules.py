@@ -269,7 +269,8 @@ _SHORT = "must be at least 1 ms on a stream, whose watermark counts milliseconds
 def windows_of_streams_are_not_shorter_than_the_watermark(asked: Resolution) -> None:
     """The edges of windows on a stream are no nearer than the watermark counts."""
     if asked.streaming and asked.window.by_time and asked.window.family.shortest < asked.window.finest:
-        raise InvalidValue(f"edges of windows {_SHORT} {show(asked.window.family.shortest)} for {asked.window}.")
+        shortest = show(asked.window.family.shortest)
+        raise InvalidValue(f"edges of windows {_SHORT} {shortest} for ", asked.window.written, ".")
 
 
 def grace_is_not_shorter_than_the_watermark(asked: Resolution) -> None:
