@@ -33,7 +33,7 @@ from slicing.spark.resolve import resolve
 from slicing.spark.spine import ShipSpine, check_bounded, resolve_spine
 from slicing.spark.task import InTask
 from slicing.stages import flat
-from slicing.stages.execution_plan import Sliced
+from slicing.stages.execution_plan import Shared, Sliced
 from slicing.stages.flat import physical
 from slicing.stages.output import side_by_side
 from slicing.windows.lookback import Lookbacks
@@ -54,10 +54,10 @@ class Asked:
     names: tuple[str, ...]
 
     @property
-    def strategy(self) -> Sliced:
+    def strategy(self) -> Sliced | Shared:
         """What is shipped of the records, and how results share fields."""
         chosen = self.query.strategy
-        assert isinstance(chosen, Sliced), "what is eager is refused"
+        assert isinstance(chosen, Sliced | Shared), "what is eager is refused"
         return chosen
 
     @property
@@ -94,7 +94,7 @@ class Answer:
     Of the columns of the spine `time` is the position of its time, and the first `kept` come back.
     """
 
-    strategy: Sliced
+    strategy: Sliced | Shared
     time: int
     kept: int
 
