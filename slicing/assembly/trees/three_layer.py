@@ -38,6 +38,7 @@ from slicing.assembly.trees.node_keys import (
 from slicing.assembly.trees.nodes import FILLED_CELLS, Live, Node, Rows, on_end
 from slicing.content.block import Block, empty
 from slicing.content.folding import regroup
+from slicing.content.sizes import at_once
 from slicing.windows.families.family import regular
 
 FEW_KEYS = 1000
@@ -350,15 +351,15 @@ class ThreeLayer:
 
     def _totals(self, first: int, end: int) -> Iterator[tuple[int, Node]]:
         """Stripes `first` up to but not including `end`, each combined from its oldest slice on."""
-        at_once = 1  # how many keys there are is known when slices have been read
+        count = 1  # how many keys there are is known when slices have been read
         while first < end:
-            stop = min(end, first + at_once)
+            stop = min(end, first + count)
             if stop == first + 1:
                 yield first, self._prefix(first, stop * self.stripe)
             else:
                 rows = self.slices(first * self.stripe, stop * self.stripe).only(self.chosen)
                 yield from enumerate(self._combined(rows, first, stop), first)
-            first, at_once = stop, max(1, FILLED_CELLS // max(1, self.stripe * len(self.live.names)))
+            first, count = stop, at_once(FILLED_CELLS, max(1, self.stripe * len(self.live.names)))
 
     def _prefix(self, stripe: int, end: int) -> Node:
         """The slices of a stripe before `end`, combined from the oldest on."""
