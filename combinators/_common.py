@@ -13,7 +13,7 @@ import numpy.typing as npt
 from slicing.aggregates.aggregate import Bound, Struct
 from slicing.aggregates.fields import FLOATS, INTEGERS, decimal_of
 from slicing.aggregates.migration_hints import written
-from slicing.errors import InvalidType
+from slicing.errors import InvalidType, Remedy, Topic
 
 Array: TypeAlias = npt.NDArray[Any]
 P = ParamSpec("P")
@@ -38,7 +38,9 @@ def accepts(kinds: tuple[str, ...], kind: str) -> bool:
 def require(label: str, kinds: tuple[str, ...], kind: str, remedy: str) -> None:
     """Raise InvalidType with this remedy unless `kind` is one of `kinds`."""
     if not accepts(kinds, kind):
-        raise InvalidType(f"`{label}` takes a column of one of {', '.join(kinds)}; got {kind}. {remedy}")
+        topic = Topic.NUMBERS if kinds == NUMBERS else Topic.COLUMN
+        rule = f"`{label}` takes a column of one of {', '.join(kinds)}; got {kind}. "
+        raise InvalidType(rule, Remedy(topic, remedy))
 
 
 def constant(value: Any) -> Callable[[], Any]:

@@ -3,14 +3,90 @@
 from __future__ import annotations
 
 import re
-from typing import Any
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum, auto
+from typing import Any, TypeAlias
 
 MOST_SHOWN = 200
 """A message shows so many characters of a value at most: keys and values can be megabytes."""
 
 
+class Topic(Enum):
+    """What a remedy is about."""
+
+    NO_OVERLAP = auto()
+    """Windows that do not overlap."""
+    NAMES = auto()
+    """Names for windows that could not be told apart."""
+    DURATION = auto()
+    """Durations that are not text."""
+    GAP_COLUMN = auto()
+    """Gaps of sessions that records bring."""
+    NUMBERS = auto()
+    """A column that must hold numbers."""
+    COLUMN = auto()
+    """A column of a type that is not taken."""
+    SETTING = auto()
+    """A setting of Spark: its name and its value."""
+
+
+@dataclass(frozen=True)
+class Argument:
+    """An argument of a call in a message; as text it is Python, and without a value its name.
+
+    >>> str(Argument("size", "1 hour")), str(Argument("size"))
+    ("size='1 hour'", '`size`')
+    """
+
+    name: str
+    value: Any = None
+
+    def __str__(self) -> str:
+        return f"`{self.name}`" if self.value is None else f"{self.name}={self.value!r}"
+
+
+@dataclass(frozen=True)
+class Call:
+    """A call in a message, which is Python as text, and those of its arguments that say what it makes."""
+
+    text: str
+    arguments: tuple[Argument, ...] = ()
+
+    def __str__(self) -> str:
+        return self.text
+
+
+@dataclass(frozen=True)
+class Remedy:
+    """What to do about an error; as text it is for Python. `values` are what the text names."""
+
+    topic: Topic
+    text: str
+    values: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        return self.text
+
+
+Code: TypeAlias = Argument | Call | Remedy
+"""A part of a message that is for Python: another interface words it anew."""
+
+
 class SlicingError(Exception):
-    """Base of all errors raised here. Subclasses take one message and are therefore picklable."""
+    """Base of all errors raised here. Subclasses take the parts of a message, mostly one text, and are picklable."""
+
+    def __init__(self, *parts: str | Code):
+        super().__init__("".join(map(str, parts)))
+        self.parts = parts
+
+    def worded(self, words: Callable[[Code], str]) -> str:
+        """The message with other words for what is Python in it.
+
+        >>> InvalidValue("Add ", Argument("gaps", True), ".").worded(lambda code: f"--{code.name}")
+        'Add --gaps.'
+        """
+        return "".join(part if isinstance(part, str) else words(part) for part in self.parts)
 
 
 class InvalidValue(SlicingError, ValueError):
@@ -85,7 +161,7 @@ def raised(error: Exception) -> str:
     return f"{type(error).__name__}: {shortened(str(error))}"
 
 
-_OURS = re.compile(r"\bslicing\.errors\.\w+: (.+)")
+_OURS = re.compile(r"\bslicing\.errors\.(\w+): (.+)")
 _TRACEBACK = "Traceback (most recent call last):"
 
 
@@ -100,9 +176,19 @@ def reason(error: object) -> str:
     """
     text = "" if error is None else str(error)
     if ours := _OURS.findall(text):
-        return str(ours[-1]).strip()
+        return str(ours[-1][1]).strip()
     if _TRACEBACK in text:
         for line in text.rpartition(_TRACEBACK)[2].splitlines():
             if line.strip() and not line[0].isspace():
                 return line.strip()
     return next(filter(None, map(str.strip, text.splitlines())), type(error).__name__ if error is not None else "")
+
+
+def class_of_reason(error: object) -> str:
+    """The name of the class of errors here that a worker raised, "" if it raised none: where `reason` has the message.
+
+    >>> class_of_reason("[STREAM_FAILED] Query ... terminated\\n  File ...\\nslicing.errors.TooLarge: too much\\n")
+    'TooLarge'
+    """
+    ours = _OURS.findall("" if error is None else str(error))
+    return str(ours[-1][0]) if ours else ""

@@ -241,13 +241,23 @@ class Windowed:
         return plan(self._query(functions, arguments), self.bucket_count)
 
     def _query(self, functions: tuple[Any, ...], arguments: dict[str, Any]) -> Query:
+        from slicing.spark.resolution import Call
         from slicing.spark.resolve import resolve
 
         if self.df is None:
             _check_frame(self.df)
-        results = named(functions, arguments)
-        options = self.tree, self.grace_us, self.emission, self.late_output
-        return resolve(self.df, self.keys, self.windows, self.time, results, *options)
+        call = Call(
+            frame=self.df,
+            keys=self.keys,
+            window=self.windows,
+            time=self.time,
+            named=named(functions, arguments),
+            tree=self.tree,
+            grace=self.grace_us,
+            trigger=self.emission,
+            late=self.late_output,
+        )
+        return resolve(call)
 
     def explain(self, *functions: Callable[..., Any], **arguments: Any) -> None:
         """Print what `aggregate` with these arguments would do; nothing is run."""

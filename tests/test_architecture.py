@@ -90,6 +90,8 @@ INSIDE = {
         {"slicing.spark.spine", "slicing.spark.window_columns"},
         {"slicing.spark.count_columns", "slicing.spark.session_columns", "slicing.spark.unbounded_columns"},
         {"slicing.spark.columns_of"},
+        {"slicing.spark.resolution"},
+        {"slicing.spark.rules"},
         {"slicing.spark.resolve"},
         {"slicing.spark.stream", "slicing.spark.bounded"},
         {"slicing.spark.features"},

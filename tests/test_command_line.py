@@ -3,12 +3,14 @@
 import gzip
 import json
 import os
+import pickle
 import re
 import signal
 import stat
 import subprocess
 import sys
 import threading
+import traceback
 from pathlib import Path
 
 import numpy as np
@@ -16,17 +18,19 @@ import pandas as pd
 import pytest
 from pyspark.sql import Row
 
-from slicing import group_by, hopping, tumbling
+from slicing import cumulating, group_by, hopping, session, tumbling
 from slicing.cli import console as voice
 from slicing.cli.job import Tally, figures, keep_log, once
 from slicing.cli.main import main
-from slicing.cli.messages import worded
+from slicing.cli.messages import failure, worded
 from slicing.cli.parsing import format_of_input, parse
 from slicing.cli.results import result_of
 from slicing.cli.session import BATCH_BYTES, _local_options
-from slicing.errors import InvalidType, InvalidValue, reason
+from slicing.errors import InvalidType, InvalidValue, MissingRequirement, ResultOverflow, StateMismatch, reason
 from slicing.spark.columns import kind_of_type
 from slicing.spark.progress import micro_batch
+from slicing.spark.requirements import setting_remedy
+from slicing.windows.sets import windows_of_call
 
 ROOT = Path(__file__).resolve().parent.parent
 PATIENCE = 3600
@@ -347,7 +351,7 @@ def test_windows_that_records_decide_are_asked_for_by_one_duration(spark, tmp_pa
 PYTHON = re.compile(r"F\.|\.\w+\(|withColumn|spark\.conf|timedelta|\w+=['\"T]|hopping|tumbling|group_by")
 
 
-def messages_of_the_library(spark):
+def errors_of_the_library(spark):
     """Errors that arguments of the command line can lead to, as the library says them."""
     frame = spark.createDataFrame([], "ts timestamp, symbol string, tags array<string>, m map<string,int>, v variant")
     windowed = group_by(frame, "symbol").window(tumbling("1 hour"), time="ts")
@@ -368,21 +372,63 @@ def messages_of_the_library(spark):
     for call in calls:
         with pytest.raises((InvalidType, InvalidValue)) as raised:
             call()
-        yield str(raised.value)
-    yield "`sum(x)` of a window must fit bigint; got 9. Cast the column to decimal(38,0) first."
-    yield 'streams need RocksDB. Set it before the query is built: spark.conf.set("a.b", "c.D").'
-    yield "Different: x. Start with a new checkpoint, or change the query back."
+        yield raised.value
+    yield MissingRequirement("streams need RocksDB. ", setting_remedy("a.b", "c.D"))
 
 
 def test_remedies_are_those_of_the_command_line(spark, capsys):
-    messages = list(messages_of_the_library(spark))
-    for message in messages:
-        found = worded(message)
+    errors = list(errors_of_the_library(spark))
+    for error in errors:
+        found, message = worded(error), str(error)
         assert not PYTHON.search(found), found
         assert found.partition(". ")[0].split("; got")[0] == message.partition(". ")[0].split("; got")[0]
-    assert sum(PYTHON.search(message) is not None for message in messages) > 9, "the pattern finds Python's words"
-    assert 'write --size "1 hour" --advance "1 minute" --offset "5 seconds"' in worded(messages[0])
-    assert worded(messages[-2]).endswith("Set --conf a.b=c.D.")
+        assert worded(pickle.loads(pickle.dumps(error))) == found
+    assert sum(PYTHON.search(str(error)) is not None for error in errors) > 9, "the pattern finds Python's words"
+    assert 'write --size "1 hour" --advance "1 minute" --offset "5 seconds"' in worded(errors[0])
+    assert 'got --size "1 minute", --advance "1 hour". If' in worded(errors[0])
+    assert worded(errors[-1]).endswith("Set --conf a.b=c.D.")
+
+
+@pytest.mark.parametrize(
+    ("made", "message"),
+    [
+        (lambda: cumulating("1 day", "7 hours"), "`size` must be a multiple of `--cumulate`; got 1 day and 7 hours."),
+        (lambda: cumulating("1 day", "-7 hours"), "`--cumulate` must be positive; got '-7 hours'."),
+        (
+            lambda: cumulating("1 month", "1 week", zone="UTC"),
+            'For example "1 month" with --cumulate "1 day".',
+        ),
+        (lambda: cumulating("1 day", "1 hour", "2 days"), '--offset "0 seconds" makes the same windows.'),
+        (
+            lambda: windows_of_call([hopping("7 days", "1 day", zone="UTC")] * 2, {}, long=False),
+            '--size "7 days" --advance "1 day" --zone "UTC" make windows of the same interval, whose rows could not be '
+            "told apart. Leave one out.",
+        ),
+        (lambda: hopping("1 month", "1 day"), 'Write for example --zone "Europe/Berlin" or --zone "UTC".'),
+        (lambda: hopping("1 month", "1 day", zone="UTC"), '"7 days" with --advance "1 day".'),
+        (lambda: hopping("1 day", "1 day", "1 hour", zone="UTC"), 'got --offset "1 hour". Leave out one of them.'),
+        (lambda: session("7 moons"), "Known are microsecond, millisecond, second, minute, hour, day, week."),
+    ],
+)
+def test_arguments_are_options_in_messages(made, message):
+    with pytest.raises(InvalidValue) as raised:
+        made()
+    assert worded(raised.value).endswith(message)
+
+
+@pytest.mark.parametrize(
+    ("error", "remedy"),
+    [
+        (ResultOverflow("`sum(x)` must fit bigint; got 9. Cast it."), "Cast it. On the command line: write larger"),
+        (StateMismatch("Different: x. Start anew."), "anew. On the command line: choose another --checkpoint and"),
+        (InvalidValue("`x` must differ."), "`x` must differ."),
+    ],
+)
+def test_errors_of_workers_are_followed_by_what_to_do_here(error, remedy):
+    text = "[STREAM_FAILED]\n" + "".join(traceback.format_exception(error))
+    assert remedy in failure(text)
+    assert failure(text).startswith(str(error))
+    assert failure("Spark's own\nerror") == "Spark's own"
 
 
 def test_control_characters_are_shown_and_not_sent(capsys):

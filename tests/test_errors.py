@@ -1,5 +1,6 @@
 """Errors: each at the earliest moment that exists, with the rule, the value found and the remedy in its message."""
 
+import inspect
 import operator
 import pickle
 from datetime import timedelta
@@ -24,6 +25,7 @@ from slicing import (
     hopping,
     tumbling,
 )
+from slicing.spark import rules
 
 WINDOW = hopping("10 seconds", "5 seconds")
 
@@ -549,3 +551,16 @@ def test_another_python_in_the_workers_is_refused_by_the_first_task(spark, bound
     found = message(windowed(bounded).aggregate(n=C.count()))
     assert "PYTHON_VERSION_MISMATCH" in found
     assert "3.9" in found
+
+
+# --- rules ----------------------------------------------------------------------------------------------------------
+
+
+def test_every_rule_of_a_call_is_listed_once_and_says_what_it_asks():
+    listed = [*rules.RULES, *rules.OF_TREES]
+    written = {
+        each for name, each in vars(rules).items() if inspect.isfunction(each) and each.__module__ == rules.__name__
+    }
+    assert len(listed) == len(set(listed))
+    assert set(listed) == {each for each in written if not each.__name__.startswith("_")}
+    assert all(each.__doc__ and "\n" not in each.__doc__ for each in listed)

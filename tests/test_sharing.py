@@ -11,8 +11,7 @@ import combinators as C
 from slicing import Aggregate
 from slicing.aggregates.kernels import kernel
 from slicing.aggregates.sharing import sharing
-from slicing.engines.shared import SharedBucket, UnsharedBucket
-from slicing.engines.sliced.bucket import SlicedBucket
+from slicing.engines.shared import SharedFields
 from slicing.errors import StateMismatch
 from slicing.stages.execution_plan import Shared
 from slicing.triggers.emission import early, on_change, on_close, on_update
@@ -40,6 +39,13 @@ EVERYTHING = {
 }
 
 
+def stores_groups(line):
+    """Whether the bucket keeps groups of fields; else it keeps all fields of each result."""
+    bucket = line.bucket()
+    assert isinstance(bucket, SharedFields)
+    return bucket.of_groups
+
+
 @pytest.mark.parametrize("slices", [1, 20])
 @pytest.mark.parametrize(
     "emission",
@@ -53,7 +59,7 @@ def test_rows_are_those_of_results_with_fields_of_their_own(emission, slices):
     found = run(shared, batches)
     assert found == run(plain, batches)
     assert sum(map(len, found)) > 20
-    assert isinstance(shared.bucket(), SharedBucket)
+    assert stores_groups(shared)
 
 
 def test_on_change_sees_a_change_of_any_result():
@@ -124,7 +130,7 @@ def test_an_unshared_checkpoint_goes_on_and_another_query_is_refused():
     old = Line(EVERYTHING, plain=True)
     run(old, batches[:15])
     new = Line(EVERYTHING, store=old.store)
-    assert isinstance(new.bucket(), UnsharedBucket)
+    assert not stores_groups(new)
     assert run(new, batches[15:]) == run(Line(EVERYTHING), batches)[15:]
     with pytest.raises(StateMismatch, match="partial of result 1: checkpoint `total double, n bigint`"):
         Line(five("n"), store=old.store).bucket()
@@ -134,13 +140,13 @@ def parsed(row):
     return eval(row, {"nan": math.nan})
 
 
-@pytest.mark.parametrize(("name", "layout"), [("unshared", UnsharedBucket), ("shared", SharedBucket)])
+@pytest.mark.parametrize(("name", "layout"), [("unshared", False), ("shared", True)])
 def test_state_of_either_layout_goes_on(name, layout):
     """As `golden/sharing.py` says, one was written before fields were shared."""
     stored = json.loads(lzma.decompress((HERE / f"{name}.json.xz").read_bytes()))
     line = Line(five())
     line.store.text, line.store.pages = stored["header"], stored["pages"]
-    assert isinstance(line.bucket(), layout)
+    assert stores_groups(line) is layout
     found, expected = run(line, stored["batches"]), run(Line(five()), micro_batches(SEED))[SEEN:]
     assert sum(map(len, found)) > 20
     for got, wanted in zip(found, expected, strict=True):
@@ -151,8 +157,9 @@ def test_state_of_either_layout_goes_on(name, layout):
 def test_a_bucket_of_shared_results_is_one_of_groups():
     line = Line(five())
     bucket = line.bucket()
-    assert isinstance(bucket, SlicedBucket)
-    assert [each.width for each in bucket.shape.kernels] == [2, 3]
+    assert isinstance(bucket, SharedFields)
+    assert isinstance(bucket.engine, SlicedBucket)
+    assert [each.width for each in bucket.engine.shape.kernels] == [2, 3]
 
 
 def test_a_count_of_two_groups_is_encoded_once():

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 from golden.sharing import KINDS, Line, five, micro_batches
 from oracle import moment
-from test_sharing import EVERYTHING
+from test_sharing import EVERYTHING, stores_groups
 
 import combinators as C
 from slicing import cumulating, hopping, sliding, tumbling, unbounded
@@ -21,13 +21,12 @@ from slicing.assembly.choice import EAGER, choose
 from slicing.content.block import Shape
 from slicing.content.codec import encode
 from slicing.content.records import Records
-from slicing.engines.shared import SharedBucket, UnsharedBucket
 from slicing.errors import StateMismatch
 from slicing.explain.plan import Plan
 from slicing.explain.sliding import SlidingPlan
 from slicing.stages.execution_plan import Aggregation, Mixed, Shared, Sliced, not_before
 from slicing.stages.output import flat_late_partials, flat_windows
-from slicing.stages.sliding import Placed, SharedPlaced
+from slicing.stages.sliding import Placed
 from slicing.stages.support_of import support_of
 from slicing.stages.unbounded import Totals
 from slicing.state import bucket_cache as memory
@@ -77,7 +76,7 @@ class Windowed(Line):
         shape = Shape(windows.family, (Field("key", "bigint"),), kernels)
         trees = tuple(choose(each, family) for family in windows.family.families for each in kernels)
         made = support_of(windows).strategy(Aggregation(shape, trees, arguments))
-        if plain and isinstance(made, SharedPlaced):
+        if plain and isinstance(made, Shared) and isinstance(made.of, Placed):
             made = Placed(shape, trees, arguments)
         elif plain and not isinstance(made, Totals):
             made = Sliced(shape, trees, arguments, windows.wide)
@@ -150,7 +149,7 @@ def test_rows_and_late_rows_are_those_of_results_with_fields_of_their_own(name, 
     held = EMISSIONS[emission].has_trees
     found = run(shared, batches, held)
     assert found == run(plain, batches, held)
-    assert isinstance(shared.bucket(), SharedBucket)
+    assert stores_groups(shared)
     assert sum(len(rows) for rows, _, _ in found) > 20
     assert sum(len(refused) for _, refused, _ in found) > 5
     assert sum(some for _, _, (_, some) in found) > 0
@@ -162,7 +161,9 @@ def test_sliding_windows_share_fields_too(emission):
     """Their rows, late rows and what another process goes on with; and the plan says what is shared."""
     batches, window = late(micro_batches(7, 12)), sliding("3 seconds", unit="1 second")
     shared, plain = (Windowed(EVERYTHING, window, EMISSIONS[emission], alone, grace=GRACE) for alone in (False, True))
-    assert isinstance(shared.strategy, SharedPlaced)
+    assert isinstance(shared.strategy, Shared)
+    assert isinstance(shared.strategy.of, Placed)
+    assert stores_groups(shared)
     found = run(shared, batches, held=False)
     assert found == run(plain, batches, held=False)
     assert sum(len(rows) for rows, _, _ in found) > 20
@@ -234,10 +235,21 @@ def test_an_unshared_checkpoint_goes_on(name):
     old = Windowed(EVERYTHING, WINDOWS[name], plain=True, grace=GRACE)
     run(old, batches[:7])
     new = Windowed(EVERYTHING, WINDOWS[name], store=old.store, grace=GRACE)
-    assert isinstance(new.bucket(), UnsharedBucket)
+    assert not stores_groups(new)
     assert run(new, batches[7:]) == run(Windowed(EVERYTHING, WINDOWS[name], grace=GRACE), batches)[7:]
     with pytest.raises(StateMismatch):
         Windowed(five("n"), WINDOWS[name], store=old.store).bucket()
+
+
+def test_an_unshared_checkpoint_of_sliding_windows_goes_on():
+    batches, window = late(micro_batches(7, 12)), sliding("3 seconds", unit="1 second")
+    old = Windowed(EVERYTHING, window, plain=True, grace=GRACE)
+    run(old, batches[:7], held=False)
+    new = Windowed(EVERYTHING, window, store=old.store, grace=GRACE)
+    assert not stores_groups(new)
+    assert run(new, batches[7:], held=False) == run(Windowed(EVERYTHING, window, grace=GRACE), batches, held=False)[7:]
+    with pytest.raises(StateMismatch):
+        Windowed(five("n"), window, store=old.store).bucket()
 
 
 @pytest.mark.parametrize("name", WINDOWS)

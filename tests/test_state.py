@@ -15,6 +15,7 @@ from slicing.aggregates.aggregate import Aggregate
 from slicing.assembly.assembling import assemble
 from slicing.assembly.choice import FEW_SLICES
 from slicing.assembly.trees import nodes, three_layer
+from slicing.assembly.trees.node_keys import NodeKey, Part
 from slicing.content import sizes as blocks_sizes
 from slicing.engines.sliced import closing
 from slicing.errors import FunctionFailed, InvalidType, StateMismatch
@@ -633,3 +634,20 @@ def test_an_agg_that_returns_none_leaves_the_state_as_it_was():
     stream.shape = shape_of(stream.slicing, [summed(refuses=False)])
     stream.step([(1000, 2, 13)])
     stream.drain()
+
+
+NODE_NAMES = "run", "start", "between", "late between", "late suffix", "suffix 7", "suffix -5", "rest 0", "stripe -1"
+
+
+@pytest.mark.parametrize("name", NODE_NAMES)
+def test_nodes_are_stored_under_these_names(name):
+    key = NodeKey.named(name)
+    assert key.name == name
+    assert key.at == (int(name.split()[-1]) if name[-1].isdigit() else None)
+    assert key.part.name.lower() == name.rstrip("-0123456789").strip().replace(" ", "_")
+    assert {Part(key.part) for key in map(NodeKey.named, NODE_NAMES)} == set(Part)
+
+
+def test_a_node_of_an_unknown_name_is_refused():
+    with pytest.raises(ValueError, match="prefix"):
+        NodeKey.named("prefix 5")

@@ -8,14 +8,13 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from slicing.cli.heartbeat import beating
-from slicing.cli.messages import worded
 
 BEAT_SECONDS = 5.0
 
 
 def complain(message: str, code: int) -> int:
-    """Print an error as one line, in the words of the command line, and return the exit code."""
-    print("error: " + visible(" ".join(worded(message).split())), file=sys.stderr)
+    """Print an error as one line, and return the exit code."""
+    print("error: " + visible(" ".join(message.split())), file=sys.stderr)
     return code
 
 

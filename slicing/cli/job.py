@@ -28,11 +28,11 @@ from slicing.cli.command import FAILED, UNREADABLE, Job
 from slicing.cli.console import alive, complain, print_table, say, visible
 from slicing.cli.csv_files import CSV
 from slicing.cli.loading import BAD
+from slicing.cli.messages import failure
 from slicing.cli.progress import working
 from slicing.cli.reading import bounded, stream
 from slicing.cli.session import session
 from slicing.drawing.terminal import Display
-from slicing.errors import reason
 from slicing.spark.columns import quoted
 from slicing.spark.plausible import plausible
 from slicing.spark.progress import REMEMBERED, MicroBatch, counted, micro_batch, panel
@@ -57,7 +57,7 @@ def run(job: Job, scratch: Path) -> int:
     try:
         return follow(job, spark, scratch) if job.follow else once(job, spark)
     except (PySparkException, Py4JError) as error:
-        return complain(f"{reason(error)} (Spark's log: {keep_log(scratch)})", FAILED)
+        return complain(f"{failure(error)} (Spark's log: {keep_log(scratch)})", FAILED)
     finally:
         spark.stop()
 

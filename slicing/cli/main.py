@@ -13,6 +13,7 @@ from collections.abc import Sequence
 
 from slicing.cli.command import INTERRUPTED, REFUSED, UNREADABLE, Job, NothingReadable
 from slicing.cli.console import complain, say
+from slicing.cli.messages import worded
 from slicing.cli.parsing import parse
 from slicing.errors import MissingRequirement, SlicingError
 
@@ -22,9 +23,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         return run(parse(arguments))
     except NothingReadable as error:
-        return complain(str(error), UNREADABLE)
+        return complain(worded(error), UNREADABLE)
     except SlicingError as error:
-        return complain(str(error), REFUSED)
+        return complain(worded(error), REFUSED)
     except KeyboardInterrupt:
         say("interrupted")
         return INTERRUPTED

@@ -1,39 +1,47 @@
-"""Messages of the library in the words of the command line: remedies that can be typed, where Python is of no use."""
+"""Errors in the words of the command line: remedies that can be typed, where Python is of no use."""
 
 from __future__ import annotations
 
-import re
+from slicing.errors import Argument, Call, Code, SlicingError, Topic, class_of_reason, reason
 
-_OPTIONS = ("size", "advance", "offset")
-_CALL = re.compile(r"(?:hopping|tumbling)\('([^']+)'(?:, advance='([^']+)')?(?:, offset='([^']+)')?(?:, gaps=True)?\)")
-_FILES = "Change the column in the files: it must hold plain text, numbers or times."
-_REMEDIES = (
-    (re.compile(r"use `tumbling\(size\)`"), "leave out --advance"),
-    (re.compile(r"\b(size|advance|offset|zone)=['\"]([^'\"]+)['\"]"), r'--\1 "\2"'),
-    (re.compile(r"\bstep=['\"]([^'\"]+)['\"]"), r'--cumulate "\1"'),
-    (re.compile(r"`step`"), "`--cumulate`"),
-    (re.compile(r"\badd gaps=True"), "add --gaps"),
-    (re.compile(r" or pass a timedelta"), ""),
-    (re.compile(r"Name them: .*"), "Leave one out."),
-    (re.compile(r"(which cannot be used here\.) .*", re.DOTALL), rf"\1 {_FILES}"),
-    (re.compile(r"Cast it first, .*", re.DOTALL), "Make every value in the files a number, or choose another column."),
-    (
-        re.compile(r"Cast the column to .* first\."),
-        "Write larger numbers as decimals, in Parquet, or sum fewer at once.",
-    ),
-    (re.compile(r"Convert it, for example with `F\.\w+`\."), "Give its unit with --time-unit, if it holds numbers."),
-    (re.compile(r"Set it before the query is built: spark\.conf\.set\(\"(.*?)\", \"(.*?)\"\)\."), r"Set --conf \1=\2."),
-    (re.compile(r"Start with a new checkpoint, or change the query back"), "Choose another --checkpoint and --output"),
-)
+_OPTIONS = {"step": "cumulate"}
+"""Arguments that have another name as options."""
+_REMEDIES = {
+    Topic.NO_OVERLAP: "leave out --advance",
+    Topic.NAMES: "Leave one out.",
+    Topic.DURATION: "",
+    Topic.GAP_COLUMN: "",
+    Topic.NUMBERS: "Make every value in the files a number, or choose another column.",
+    Topic.COLUMN: "Change the column in the files: it must hold plain text, numbers or times.",
+    Topic.SETTING: "Set --conf {}={}.",
+}
+_OF_WORKERS = {
+    "ResultOverflow": "On the command line: write larger numbers as decimals, in Parquet, or sum fewer at once.",
+    "StateMismatch": "On the command line: choose another --checkpoint and --output.",
+}
+"""What to do about errors of workers, whose text is all that Spark hands on."""
 
 
-def worded(message: str) -> str:
-    """A message of the library, with remedies that can be typed as options."""
-    message = _CALL.sub(_as_options, message)
-    for python, options in _REMEDIES:
-        message = python.sub(options, message)
-    return message
+def worded(error: SlicingError) -> str:
+    """The message of an error, with remedies that can be typed as options."""
+    return error.worded(_words)
 
 
-def _as_options(call: re.Match[str]) -> str:
-    return " ".join(f'--{name} "{value}"' for name, value in zip(_OPTIONS, call.groups(), strict=True) if value)
+def _words(code: Code) -> str:
+    if isinstance(code, Argument):
+        return _option(code)
+    if isinstance(code, Call):
+        return " ".join(map(_option, code.arguments)) or str(code)
+    return _REMEDIES[code.topic].format(*code.values)
+
+
+def _option(argument: Argument) -> str:
+    name = f"--{_OPTIONS.get(argument.name, argument.name)}"
+    if argument.value is None:
+        return f"`{name}`" if argument.name in _OPTIONS else str(argument)
+    return name if argument.value is True else f'{name} "{argument.value}"'
+
+
+def failure(error: object) -> str:
+    """Why Spark failed, and what to do about it."""
+    return " ".join(filter(None, (reason(error), _OF_WORKERS.get(class_of_reason(error)))))

@@ -13,6 +13,8 @@ from slicing.content.block import Block, Shape, place
 from slicing.errors import TooLarge
 
 PAGE_BYTES = 4 << 20
+PORTION_BYTES = 64 << 20
+"""Windows of so many bytes, and what they are made of, are in memory at once."""
 ROW_BYTES = 3 << 29
 """A row must be smaller: values end at 2 GiB in Arrow and in the JVM, and as text a page is a seventh longer."""
 
@@ -21,13 +23,30 @@ def parts(shape: Shape, block: Block) -> Iterator[Block]:
     """The block in consecutive parts of at most about `PAGE_BYTES` each, or of one row. Raises TooLarge for a row."""
     sizes = row_sizes(shape, block)
     if isinstance(sizes, float):
-        rows = max(1, int(PAGE_BYTES / sizes))
-        for start in range(0, max(1, len(block)), rows):
-            yield block.take(slice(start, start + rows))
+        for start, end in even_runs(0, max(1, len(block)), at_once(PAGE_BYTES, sizes)):
+            yield block.take(slice(start, end))
         return
     _check_rows(shape, block, sizes)
     for start, end in runs(sizes, PAGE_BYTES):
         yield block.take(slice(start, end))
+
+
+def at_once(most: float, size: float) -> int:
+    """How many rows of this size take `most` together, one at least.
+
+    >>> at_once(100, 30.0), at_once(100, 300)
+    (3, 1)
+    """
+    return max(1, int(most / size))
+
+
+def even_runs(first: int, end: int, count: int) -> Iterator[tuple[int, int]]:
+    """Consecutive rows of `first` up to `end`, from and up to, `count` at a time: `runs` of rows of one size.
+
+    >>> list(even_runs(2, 9, 3))
+    [(2, 5), (5, 8), (8, 9)]
+    """
+    return ((start, min(end, start + count)) for start in range(first, end, count))
 
 
 def runs(sizes: Array, most: float) -> Iterator[tuple[int, int]]:

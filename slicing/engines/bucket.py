@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from typing import Any, NoReturn
+from typing import Any, NoReturn, Protocol
 
 from slicing.assembly.results import Windows
 from slicing.content.block import Block, Shape, empty
@@ -16,6 +16,7 @@ from slicing.engines.lifecycle import micro_batch
 from slicing.profiling import ASSEMBLE, of_stage
 from slicing.state.bucket_cache import Recent
 from slicing.state.format.fingerprint import Fingerprint
+from slicing.state.format.header import Header
 from slicing.state.format.zone_tables import parts
 from slicing.state.lists import Nodes
 from slicing.state.pages import Pages, page_name
@@ -23,6 +24,25 @@ from slicing.state.store import Store
 from slicing.triggers.lateness import Late
 from slicing.triggers.panes import Panes
 from slicing.triggers.trigger import MicroBatchTime, Trigger, Waiting
+
+
+class OpenBucket(Protocol):
+    """One bucket in one micro-batch, as stages see it: `pages` are its state, `head` their header."""
+
+    pages: Pages
+    head: Header
+
+    def accept(self, shipped: Sequence[Any]) -> Late[Any]:
+        """Keep the new records that open windows accept, return and count the late ones."""
+
+    def close(self, at: MicroBatchTime) -> Iterator[Windows]:
+        """Yield all that fires in the micro-batch, then write the state that is left."""
+
+    def extent(self) -> dict[str, int]:
+        """How many open windows and slices the state spans; no page is read."""
+
+    def check(self) -> None:
+        """Assert the invariants between header and pages."""
 
 
 class Bucket:

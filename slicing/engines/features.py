@@ -22,11 +22,8 @@ from slicing.assembly.ranges.segment_tree import SegmentTree
 from slicing.assembly.results import Windows, show_window
 from slicing.content.block import Block, Shape, encode_keys, order, show_place
 from slicing.content.pairs import Pairs
-from slicing.content.sizes import memory
+from slicing.content.sizes import PORTION_BYTES, at_once, even_runs, memory
 from slicing.windows.lookback import Lookback
-
-PORTION_BYTES = 64 << 20
-"""The partials of so many bytes are made at once."""
 
 
 @dataclass(frozen=True)
@@ -63,8 +60,7 @@ def features(shape: Shape, rows: Block, asked: Sequence[Instants]) -> Iterator[t
 def _by_key_and_time(keys: Array, times: pa.Array, most: int) -> Iterator[Array]:
     """All rows, sorted, so many at a time: what is near in the history is asked for together."""
     rows, _ = order(keys, np.asarray(times.fill_null(0)))
-    for start in range(0, len(rows), most):
-        yield rows[start : start + most]
+    return (rows[start:end] for start, end in even_runs(0, len(rows), most))
 
 
 def _by_key(block: Block) -> Block:
@@ -91,7 +87,7 @@ class _History:
         kernels = zip(shape.kernels, block.partials, strict=True)
         self.kernels = [SegmentTree(kernel, columns, *runs) for kernel, columns in kernels]
         width = 16 + (memory(shape, block) - block.names.nbytes) / max(1, len(block))
-        self.most = max(1, int(PORTION_BYTES / width / len(self.families)))
+        self.most = at_once(PORTION_BYTES, width * len(self.families))
 
     def _place(self, row: int) -> str:
         return show_place(self.shape.slicing, self.names, self.block.keys[row], self.block.slices[row])

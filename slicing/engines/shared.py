@@ -7,21 +7,18 @@ a frame       the fields of each result, those of one group being the same array
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
 
 from slicing.aggregates.sharing import Sharing
 from slicing.assembly.results import Windows
 from slicing.content.block import Block, Shape
-from slicing.engines.sliced.bucket import SlicedBucket
-from slicing.engines.sliding.bucket import SlidingBucket
+from slicing.engines.bucket import OpenBucket
 from slicing.errors import StateMismatch
 from slicing.state.format.fingerprint import Fingerprint
-from slicing.state.store import Store
 from slicing.triggers.lateness import Late
-from slicing.triggers.trigger import MicroBatchTime, Trigger
+from slicing.triggers.trigger import MicroBatchTime
 
 
 @dataclass(frozen=True)
@@ -77,58 +74,52 @@ class Grouped:
         return [None if own.no_dictionary is None else of_groups[view.group] for view, own in pairs]
 
 
-class SharedBucket(SlicedBucket):
-    """A bucket of groups of fields, used as `SlicedBucket` is; windows and late rows have those of each result."""
+class SharedFields:
+    """An engine of results that share fields, around an engine of any kind, to which it hands all on.
 
-    def __init__(self, grouped: Grouped, grace: int, fingerprint: Fingerprint, *more: Any):
-        super().__init__(grouped.stored, grouped.stored_trees, grace, grouped.fingerprint(fingerprint), *more)
-        self.grouped = grouped
+    With `of_groups` that one keeps groups of fields: its windows and late rows are translated into those of results.
+    Else it keeps all fields of each result, as a checkpoint has them from before they were shared: the blocks that it
+    takes are translated.
+    """
 
-    def accept(self, blocks: Sequence[Block]) -> Late[Block]:
-        """`SlicedBucket.accept` of blocks of groups."""
-        return self.grouped.late(super().accept(blocks))
+    def __init__(self, engine: OpenBucket, grouped: Grouped, of_groups: bool):
+        self.engine, self.grouped, self.of_groups = engine, grouped, of_groups
+        self.pages, self.head = engine.pages, engine.head
 
-    def close(self, at: MicroBatchTime) -> Iterator[Windows]:
-        """`SlicedBucket.close`."""
-        return map(self.grouped.windows, super().close(at))
-
-
-class SharedSlidingBucket(SlidingBucket):
-    """The same of sliding windows."""
-
-    def __init__(self, grouped: Grouped, grace: int, fingerprint: Fingerprint, store: Store, trigger: Trigger):
-        super().__init__(grouped.stored, grace, grouped.fingerprint(fingerprint), store, trigger)
-        self.grouped = grouped
-
-    def accept(self, blocks: Sequence[Block]) -> Late[Block]:
-        """`SlidingBucket.accept` of blocks of groups."""
-        return self.grouped.late(super().accept(blocks))
+    def accept(self, shipped: Sequence[Block]) -> Late[Block]:
+        """Judge blocks of groups, keep what open windows take, return and count what they refuse, as of results."""
+        if self.of_groups:
+            return self.grouped.late(self.engine.accept(shipped))
+        return self.engine.accept([self.grouped.block(block) for block in shipped])
 
     def close(self, at: MicroBatchTime) -> Iterator[Windows]:
-        """`SlidingBucket.close`."""
-        return map(self.grouped.windows, super().close(at))
+        """Yield the windows of results that fire in the micro-batch, then write the state that is left."""
+        windows = self.engine.close(at)
+        return map(self.grouped.windows, windows) if self.of_groups else windows
+
+    def extent(self) -> dict[str, int]:
+        """How many open windows and slices the state spans; no page is read."""
+        return self.engine.extent()
+
+    def check(self) -> None:
+        """Assert the invariants between header and pages."""
+        self.engine.check()
 
 
-class UnsharedBucket(SlicedBucket):
-    """The same for a checkpoint in which each result has fields of its own, as before they were shared."""
+def shared_fields(
+    grouped: Grouped,
+    fingerprint: Fingerprint,
+    of_groups: Callable[[Fingerprint], OpenBucket],
+    of_results: Callable[[Fingerprint], OpenBucket],
+) -> SharedFields:
+    """The engine in the layout that its checkpoint has; `of_groups` and `of_results` open it in one layout each.
 
-    def __init__(self, grouped: Grouped, grace: int, fingerprint: Fingerprint, *more: Any):
-        super().__init__(grouped.shape, grouped.trees, grace, fingerprint, *more)
-        self.grouped = grouped
-
-    def accept(self, blocks: Sequence[Block]) -> Late[Block]:
-        """`SlicedBucket.accept` of blocks of groups."""
-        return super().accept([self.grouped.block(block) for block in blocks])
-
-
-def shared_bucket(
-    grouped: Grouped, grace: int, fingerprint: Fingerprint, store: Store, trigger: Trigger, wide: bool = False
-) -> SharedBucket | UnsharedBucket:
-    """The bucket in the layout that its checkpoint has. Raises StateMismatch, which names what a new one would have."""
+    Raises StateMismatch, which names what a new checkpoint would have.
+    """
     try:
-        return SharedBucket(grouped, grace, fingerprint, store, trigger, wide)
+        return SharedFields(of_groups(grouped.fingerprint(fingerprint)), grouped, of_groups=True)
     except StateMismatch as mismatch:
         try:
-            return UnsharedBucket(grouped, grace, fingerprint, store, trigger, wide)
+            return SharedFields(of_results(fingerprint), grouped, of_groups=False)
         except StateMismatch:
             raise mismatch from None

@@ -41,18 +41,36 @@ def build_features(asked: features.Asked, buckets: int | None) -> DataFrame:
 def plan_features(asked: features.Asked, buckets: int | None) -> FeaturesPlan:
     """What `build_features` would make."""
     query, partitions = asked.query, _partitions(asked.query.frame)
-    count = _buckets(buckets, query, partitions)
-    options = query.trigger, query.late, query.values, asked.strategy.sharing
-    return FeaturesPlan(query.window, query.shape, query.trees, False, count, partitions, *options)
+    return FeaturesPlan(
+        windows=query.window,
+        shape=query.shape,
+        trees=query.trees,
+        streaming=False,
+        buckets=_buckets(buckets, query, partitions),
+        partitions=partitions,
+        trigger=query.trigger,
+        late=query.late,
+        values=query.values,
+        sharing=asked.strategy.sharing,
+    )
 
 
 def plan(query: Query, buckets: int | None) -> Plan:
     """What `build` would make."""
     partitions = _partitions(query.frame)
-    count = _buckets(buckets, query, partitions)
-    options = query.trigger, query.late, query.values, query.strategy.sharing, query.by_clock
-    plan_type = plan_type_of(query.window, query.streaming)
-    return plan_type(query.window, query.shape, query.trees, query.streaming, count, partitions, *options)
+    return plan_type_of(query.window, query.streaming)(
+        windows=query.window,
+        shape=query.shape,
+        trees=query.trees,
+        streaming=query.streaming,
+        buckets=_buckets(buckets, query, partitions),
+        partitions=partitions,
+        trigger=query.trigger,
+        late=query.late,
+        values=query.values,
+        sharing=query.strategy.sharing,
+        by_clock=query.by_clock,
+    )
 
 
 def _partitions(df: DataFrame) -> int:

@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from slicing.aggregates.fields import FLOATS, Field, element_of, kind_of, members_of
-from slicing.errors import InvalidType
+from slicing.errors import InvalidType, Remedy, Topic
 
 _NTZ_EPOCH = "timestamp_ntz'1970-01-01 00:00:00'"
 
@@ -72,7 +72,8 @@ def kind_of_type(data_type: T.DataType, name: str, what: str) -> str:
         return kind_of(data_type.simpleString())
     except ValueError:
         raise InvalidType(
-            f"{what} `{name}` has type {data_type.simpleString()}, which cannot be used here. {_remedy(data_type)}"
+            f"{what} `{name}` has type {data_type.simpleString()}, which cannot be used here. ",
+            Remedy(Topic.COLUMN, _remedy(data_type)),
         ) from None
 
 

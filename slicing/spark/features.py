@@ -28,15 +28,14 @@ from slicing.content.records import Records, decode_records
 from slicing.engines.features import Instants, features
 from slicing.spark.bounded import rows_of
 from slicing.spark.query import Query
-from slicing.spark.resolve import output_names, resolve
+from slicing.spark.resolution import Call, output_names
+from slicing.spark.resolve import resolve
 from slicing.spark.spine import ShipSpine, check_bounded, resolve_spine
 from slicing.spark.task import InTask
 from slicing.stages import flat
-from slicing.stages.execution_plan import Sliced
+from slicing.stages.execution_plan import Shared, Sliced
 from slicing.stages.flat import physical
 from slicing.stages.output import side_by_side
-from slicing.triggers.emission import ON_CLOSE
-from slicing.triggers.lateness import COUNTS
 from slicing.windows.lookback import Lookbacks
 
 SPINE = "spine"
@@ -55,10 +54,10 @@ class Asked:
     names: tuple[str, ...]
 
     @property
-    def strategy(self) -> Sliced:
+    def strategy(self) -> Sliced | Shared:
         """What is shipped of the records, and how results share fields."""
         chosen = self.query.strategy
-        assert isinstance(chosen, Sliced), "what is eager is refused"
+        assert isinstance(chosen, Sliced | Shared), "what is eager is refused"
         return chosen
 
     @property
@@ -82,7 +81,7 @@ def resolve_features(
 ) -> Asked:
     """Check everything that the schemas of both sides decide. Raises InvalidValue and InvalidType."""
     check_bounded(frame, spine)
-    query = resolve(frame, keys, windows, time, named, "auto", 0, ON_CLOSE, COUNTS)
+    query = resolve(Call(frame=frame, keys=keys, window=windows, time=time, named=named))
     names = tuple(output_names(named, windows))
     rows = resolve_spine(spine, keys, spine_time, query, names)
     return Asked(query, rows, tuple(spine.schema.fields), names)
@@ -95,7 +94,7 @@ class Answer:
     Of the columns of the spine `time` is the position of its time, and the first `kept` come back.
     """
 
-    strategy: Sliced
+    strategy: Sliced | Shared
     time: int
     kept: int
 

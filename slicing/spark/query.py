@@ -49,7 +49,7 @@ class Time(Enum):
         return cls.EVENT if window.by_time or not streaming else cls.NONE
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Query:
     """What `aggregate` was called for. `tree` is "auto" or one of `assembly.TREES`; `grace` is in microseconds."""
 
@@ -79,7 +79,9 @@ class Query:
     @property
     def strategy(self) -> Strategy:
         """What is shipped and done behind the shuffle; records may be late on a stream."""
-        asked = Aggregation(self.shape, self.trees, self.arguments, self.streaming, self.values)
+        asked = Aggregation(
+            shape=self.shape, trees=self.trees, arguments=self.arguments, judges=self.streaming, values=self.values
+        )
         return self.support.strategy(asked)
 
     def records(self) -> DataFrame:
@@ -140,7 +142,8 @@ class Query:
         """What late rows have besides, None if they are only counted; on bounded input nothing is late."""
         if self.late == COUNTS or not self.streaming or self.clock is not Time.EVENT:
             return None
-        return LateColumns(self.values if self.late == RECORDS else None, self.window.family.size, self._calls)
+        values = self.values if self.late == RECORDS else None
+        return LateColumns(values=values, size=self.window.family.size, names=self._calls)
 
     @property
     def _calls(self) -> tuple[str, ...] | None:

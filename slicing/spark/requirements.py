@@ -12,7 +12,7 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from slicing.errors import MissingRequirement
+from slicing.errors import MissingRequirement, Remedy, Topic
 from slicing.spark.settings import STATE_STORE
 
 _INSTALL = "Install what streams need with `pip install 'spark-slicing[spark]'`."
@@ -27,9 +27,15 @@ def check_stream(spark: SparkSession) -> None:
     provider = spark.conf.get(STATE_STORE.name, "")
     if provider != STATE_STORE.value:
         raise MissingRequirement(
-            f"streams need the RocksDB state store; `{STATE_STORE.name}` is {provider!r}. "
-            f'Set it before the query is built: spark.conf.set("{STATE_STORE.name}", "{STATE_STORE.value}").'
+            f"streams need the RocksDB state store; `{STATE_STORE.name}` is {provider!r}. ",
+            setting_remedy(STATE_STORE.name, STATE_STORE.value),
         )
+
+
+def setting_remedy(name: str, value: str) -> Remedy:
+    """The advice to set a setting of Spark's to a value."""
+    text = f'Set it before the query is built: spark.conf.set("{name}", "{value}").'
+    return Remedy(Topic.SETTING, text, (name, value))
 
 
 def missing(spark: SparkSession) -> list[str]:

@@ -18,7 +18,7 @@ from pyspark.sql.types import StructType
 from slicing.aggregates.spill import spilling
 from slicing.assembly.choice import EAGER
 from slicing.assembly.results import FRAME_ROWS, Windows
-from slicing.engines.bucket import Bucket
+from slicing.engines.bucket import OpenBucket
 from slicing.errors import StateMismatch
 from slicing.profiling import OUTPUT, READ, WRITE, of_stage
 from slicing.spark.late import LateColumns
@@ -108,7 +108,7 @@ class Buckets(StatefulProcessor):
         self.store = SparkStore(handle)
         self.spilling = spilling()
         self.spilling.__enter__()
-        self.waiting: dict[Any, Bucket] = {}
+        self.waiting: dict[Any, OpenBucket] = {}
 
     def handleInputRows(self, key: Any, rows: Any, timerValues: Any) -> Iterator[pd.DataFrame]:  # noqa: N802, N803
         """Judge and keep the blocks of a micro-batch; emit counts, and what came late if that is asked for."""
@@ -158,7 +158,7 @@ class Buckets(StatefulProcessor):
         if self.waiting:
             raise RuntimeError("no standing timer fired, so what came would be lost; please report this")
 
-    def _bucket(self) -> Bucket:
+    def _bucket(self) -> OpenBucket:
         return self.strategy.bucket(self.grace, self.fingerprint, self.store, self.trigger)
 
     def _now(self, timerValues: Any) -> int:  # noqa: N803
@@ -166,7 +166,7 @@ class Buckets(StatefulProcessor):
         by_clock = self.by_clock
         return int(timerValues.getCurrentProcessingTimeInMs() if by_clock else timerValues.getCurrentWatermarkInMs())
 
-    def _last(self, bucket: Bucket) -> int:
+    def _last(self, bucket: OpenBucket) -> int:
         """That time when the bucket was closed last."""
         return (bucket.head.clock if self.by_clock else bucket.head.watermark) // 1000
 
@@ -177,7 +177,7 @@ class Buckets(StatefulProcessor):
 
     def _closed(
         self,
-        bucket: Bucket,
+        bucket: OpenBucket,
         timerValues: Any,  # noqa: N803
         counts: dict[str, int],
     ) -> Iterator[pd.DataFrame]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, TypeAlias
@@ -17,11 +17,11 @@ from slicing.content.codec import decode
 from slicing.content.folding import fold, regroup
 from slicing.content.records import Records, decode_records, fold_records
 from slicing.engines.bounded import all_frames
-from slicing.engines.bucket import Bucket
+from slicing.engines.bucket import OpenBucket
 from slicing.engines.eager.bucket import EagerBucket, all_windows, in_memory
 from slicing.engines.eager.window_pages import WindowPages
 from slicing.engines.mixed import MixedBucket, Split, joined
-from slicing.engines.shared import Grouped, shared_bucket
+from slicing.engines.shared import Grouped, shared_fields
 from slicing.engines.sliced.bucket import SlicedBucket
 from slicing.profiling import DECODE, of_stage
 from slicing.stages.preaggregate import PreAggregate, Ship
@@ -55,11 +55,6 @@ class Aggregation:
         """What every strategy has."""
         return self.shape, self.trees, self.arguments
 
-    @property
-    def shares(self) -> bool:
-        """Whether any results share fields."""
-        return sharing(self.shape.kernels, self.trees, self.arguments).is_any
-
 
 @dataclass(frozen=True)
 class Sliced:
@@ -74,6 +69,11 @@ class Sliced:
     def sharing(self) -> Sharing | None:
         """How results share fields, None if none does."""
         return None
+
+    @property
+    def shareable(self) -> Sharing:
+        """How results could share fields."""
+        return sharing(self.shape.kernels, self.trees, self.arguments)
 
     @property
     def shipping(self) -> Shape:
@@ -93,7 +93,7 @@ class Sliced:
         """A block that was shipped."""
         return decode(self.shape, data)
 
-    def bucket(self, grace: int, fingerprint: Fingerprint, store: Store, trigger: Trigger) -> Bucket:
+    def bucket(self, grace: int, fingerprint: Fingerprint, store: Store, trigger: Trigger) -> OpenBucket:
         """The state of a bucket on a stream."""
         return SlicedBucket(self.shape, self.trees, grace, fingerprint, store, trigger, self.wide)
 
@@ -117,24 +117,45 @@ class Sliced:
 
 
 @dataclass(frozen=True)
-class Shared(Sliced):
-    """The same, of groups of fields that results share; windows and late partials have those of each result."""
+class Shared:
+    """A strategy of results that share fields, around one of any kind: groups of fields are shipped and stored.
+
+    `of` is the strategy of the results, each with fields of its own; windows and late partials have those.
+    """
+
+    of: Sliced
 
     @property
-    def sharing(self) -> Sharing:
-        """How results share fields."""
-        return sharing(self.shape.kernels, self.trees, self.arguments)
+    def shape(self) -> Shape:
+        """The shape of the results."""
+        return self.of.shape
+
+    @property
+    def trees(self) -> tuple[str, ...]:
+        """The trees of the results."""
+        return self.of.trees
+
+    @property
+    def wide(self) -> bool:
+        """Whether windows of several families are in one row."""
+        return self.of.wide
 
     @cached_property
     def grouped(self) -> Grouped:
         """The results and what they share."""
-        return Grouped(self.shape, self.trees, self.sharing)
+        return Grouped(self.of.shape, self.of.trees, self.of.shareable)
+
+    @property
+    def sharing(self) -> Sharing:
+        """How results share fields."""
+        return self.grouped.sharing
 
     @cached_property
     def stored(self) -> Sliced:
         """The strategy of the groups."""
         grouped = self.grouped
-        return Sliced(grouped.stored, grouped.stored_trees, grouped.sharing.select(self.arguments), self.wide)
+        arguments = grouped.sharing.select(self.of.arguments)
+        return replace(self.of, shape=grouped.stored, trees=grouped.stored_trees, arguments=arguments)
 
     @property
     def shipping(self) -> Shape:
@@ -145,13 +166,29 @@ class Shared(Sliced):
         """The function for `mapInArrow` before the shuffle, which ships groups."""
         return self.stored.first_stage(labels, beside)
 
+    def shipped(self, rows: Shipped) -> list[Block]:
+        """What the first stage shipped, from the columns of its rows."""
+        return self.stored.shipped(rows)
+
     def decode(self, data: bytes) -> Block:
         """A block of groups that was shipped."""
         return self.stored.decode(data)
 
-    def bucket(self, grace: int, fingerprint: Fingerprint, store: Store, trigger: Trigger) -> Bucket:
+    def bucket(self, grace: int, fingerprint: Fingerprint, store: Store, trigger: Trigger) -> OpenBucket:
         """The state of a bucket on a stream."""
-        return shared_bucket(self.grouped, grace, fingerprint, store, trigger, self.wide)
+
+        def opened(strategy: Sliced) -> Callable[[Fingerprint], OpenBucket]:
+            return lambda fingerprint: strategy.bucket(grace, fingerprint, store, trigger)
+
+        return shared_fields(self.grouped, fingerprint, opened(self.stored), opened(self.of))
+
+    def late_partials(self, refused: Refused[Block]) -> Block:
+        """The partials of results that a bucket refused."""
+        return self.of.late_partials(refused)
+
+    def late_records(self, family: Family, refused: Refused[Block], beside: Iterable[bytes]) -> Iterator[Records]:
+        """The records of refused slices, of those that were shipped beside the blocks."""
+        return self.of.late_records(family, refused, beside)
 
     def all_windows(self, shipped: Sequence[Block]) -> Iterator[Windows]:
         """All windows of a bucket of bounded input."""
@@ -160,6 +197,11 @@ class Shared(Sliced):
     def of_results(self, windows: Windows) -> Windows:
         """Windows over what is stored, with the partials of each result."""
         return self.grouped.windows(windows)
+
+
+def with_shared_fields(of: Sliced) -> Sliced | Shared:
+    """A strategy whose results share the fields that they have in common."""
+    return Shared(of) if of.shareable.is_any else of
 
 
 @dataclass(frozen=True)
@@ -190,7 +232,7 @@ class Eager:
         """Records that were shipped."""
         return decode_records(self.shape, data)
 
-    def bucket(self, grace: int, fingerprint: Fingerprint, store: Store, trigger: Trigger) -> Bucket:
+    def bucket(self, grace: int, fingerprint: Fingerprint, store: Store, trigger: Trigger) -> OpenBucket:
         """The state of a bucket on a stream."""
         return EagerBucket(self.shape, self.arguments, grace, fingerprint, store, trigger, self.wide)
 
@@ -239,7 +281,7 @@ class Mixed:
         records = [decode_records(self.shape, data) for data in _filled(rows, "records")]
         return [*self.sliced.shipped(rows), *records]
 
-    def bucket(self, grace: int, fingerprint: Fingerprint, store: Store, trigger: Trigger) -> Bucket:
+    def bucket(self, grace: int, fingerprint: Fingerprint, store: Store, trigger: Trigger) -> OpenBucket:
         """The state of a bucket on a stream."""
         return MixedBucket(self.shape, self.trees, self.arguments, grace, fingerprint, store, trigger, self.wide)
 
@@ -275,7 +317,7 @@ class Mixed:
         return self.shape.select(chosen), trees, arguments
 
 
-Strategy: TypeAlias = Sliced | Eager | Mixed
+Strategy: TypeAlias = Sliced | Shared | Eager | Mixed
 
 
 def not_before(shape: Shape, shipped: Block | Records, time: int) -> Block | Records:

@@ -18,7 +18,7 @@ from slicing.content.block import Block, Shape, empty, encode_keys
 from slicing.content.codec import encode
 from slicing.content.folding import fold, from_records
 from slicing.content.records import Records, encode_records
-from slicing.content.sizes import memory, parts
+from slicing.content.sizes import at_once, memory, parts
 from slicing.stages.labels import labels_of
 
 CHUNK_ROWS = 1_000_000
@@ -123,7 +123,7 @@ class PreAggregate:
             block = self._block(records.slice(start, rows))
             yield block
             start, per_record = start + rows, memory(self.packed, block) / min(rows, count - start)
-            rows = max(1, min(4 * rows, int(CHUNK_BYTES / 2 / per_record)))
+            rows = min(4 * rows, at_once(CHUNK_BYTES / 2, per_record))
 
     def _block(self, records: Records) -> Block:
         codes, names = encode_keys(records.names)

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 from slicing.assembly.ranges.window_references import all_places
 from slicing.assembly.results import Windows
 from slicing.content.block import Block
 from slicing.engines.bucket import Bucket
-from slicing.engines.shared import SharedSlidingBucket
 from slicing.engines.sliding.bucket import SlidingBucket
 from slicing.errors import InvalidValue
-from slicing.stages.execution_plan import Aggregation, Shared, Sliced
+from slicing.stages.execution_plan import Aggregation, Shared, Sliced, with_shared_fields
 from slicing.stages.support import WindowSupport
 from slicing.state.format.fingerprint import Fingerprint
 from slicing.state.store import Store
@@ -43,9 +41,9 @@ class SlidingSupport(WindowSupport):
             "records decide which there are. Use on_close() or on_update()."
         }
 
-    def strategy(self, asked: Aggregation) -> Placed | SharedPlaced:
+    def strategy(self, asked: Aggregation) -> Sliced | Shared:
         """Places, with shared fields where there are any."""
-        return (SharedPlaced if asked.shares else Placed)(*asked.common)
+        return with_shared_fields(Placed(*asked.common))
 
 
 @dataclass(frozen=True)
@@ -59,18 +57,3 @@ class Placed(Sliced):
     def all_windows(self, shipped: Sequence[Block]) -> Iterator[Windows]:
         """All windows of a bucket of bounded input."""
         return all_places(self.shape, shipped)
-
-
-@dataclass(frozen=True)
-class SharedPlaced(Shared):
-    """Groups of fields that results share, in sliding windows."""
-
-    @cached_property
-    def stored(self) -> Placed:
-        """The strategy of the groups."""
-        grouped = self.grouped
-        return Placed(grouped.stored, grouped.stored_trees, grouped.sharing.select(self.arguments))
-
-    def bucket(self, grace: int, fingerprint: Fingerprint, store: Store, trigger: Trigger) -> Bucket:
-        """The state of a bucket on a stream."""
-        return SharedSlidingBucket(self.grouped, grace, fingerprint, store, trigger)

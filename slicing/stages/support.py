@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from slicing.aggregates.kernel import Kernel
 from slicing.assembly.choice import EAGER
 from slicing.errors import InvalidValue
-from slicing.stages.execution_plan import Aggregation, Arguments, Eager, Mixed, Shared, Sliced, Strategy
+from slicing.stages.execution_plan import Aggregation, Arguments, Eager, Mixed, Sliced, Strategy, with_shared_fields
 from slicing.triggers.trigger import CLOSING, QUESTIONS, Trigger
 from slicing.windows.window import Window
 
@@ -60,5 +60,5 @@ class WindowSupport:
     def strategy(self, asked: Aggregation) -> Strategy:
         """What is shipped and done behind the shuffle; fields are shared where all results are made from slices."""
         if EAGER not in asked.trees:
-            return (Shared if asked.shares else Sliced)(*asked.common, self.window.wide)
+            return with_shared_fields(Sliced(*asked.common, self.window.wide))
         return (Eager if set(asked.trees) == {EAGER} else Mixed)(*asked.common, self.window.wide)

@@ -7,7 +7,7 @@ from datetime import datetime
 from functools import cached_property
 from typing import Any, Final, Literal, TypeAlias, get_args
 
-from slicing.errors import InvalidType, InvalidValue, excerpt
+from slicing.errors import InvalidType, InvalidValue, Remedy, Topic, excerpt
 from slicing.windows.families.by_edges import ByEdges
 from slicing.windows.time.cut import Cut
 from slicing.windows.time.durations import Duration, microseconds, show
@@ -132,7 +132,8 @@ def _positive(gap: Duration) -> int:
     try:
         length = microseconds(gap, "gap")
     except (InvalidValue, InvalidType) as error:
-        raise type(error)(f'{error} A column of gaps is named: session(gap_column="gap").') from None
+        column = Remedy(Topic.GAP_COLUMN, ' A column of gaps is named: session(gap_column="gap").')
+        raise type(error)(*error.parts, column) from None
     if length <= 0:
         raise InvalidValue(f"`gap` must be positive; got {excerpt(gap)}.")
     if length > MOST_GAP:

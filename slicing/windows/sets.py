@@ -8,7 +8,7 @@ from datetime import datetime
 from functools import cached_property
 from typing import cast
 
-from slicing.errors import InvalidType, InvalidValue, excerpt
+from slicing.errors import InvalidType, InvalidValue, Remedy, Topic, excerpt
 from slicing.windows.families.several import Several, end_together, leader, several, share_windows
 from slicing.windows.window import Window
 
@@ -95,8 +95,11 @@ def windows_of_call(given: Sequence[object], named: Mapping[str, Window], long: 
     if pair := share_windows(found.family.members):
         one, other = (windows[at] for at in pair)
         raise InvalidValue(
-            f"{one} and {other} make windows of the same interval, whose rows could not be told apart. Name them: "
-            '`.window(a=..., b=..., time="ts", long=True)`.'
+            one.written,
+            " and ",
+            other.written,
+            " make windows of the same interval, whose rows could not be told apart. ",
+            Remedy(Topic.NAMES, 'Name them: `.window(a=..., b=..., time="ts", long=True)`.'),
         )
     return found
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from slicing.errors import InvalidValue, check_flag, excerpt
+from slicing.errors import Argument, Call, InvalidValue, Remedy, Topic, check_flag, excerpt
 from slicing.windows.families.even import Even
 from slicing.windows.families.family import Family, slice_of, windows_between, windows_of
 from slicing.windows.families.timed import by_edges as edges_family
@@ -49,6 +49,11 @@ class Window:
     def calls(self) -> list[str]:
         """What each of these windows is called: by its name, or by the call that makes it."""
         return [repr(self)]
+
+    @property
+    def written(self) -> Call:
+        """The call that makes these windows, for messages."""
+        return Call(repr(self))
 
     def slice_of(self, instant: int | datetime) -> tuple[int, int]:
         """The slice `[start, end)` that holds an instant, in microseconds.
@@ -122,6 +127,14 @@ class Hopping(Window):
         offset = f", offset={show(self.offset)!r}" if self.offset else ""
         return f"hopping({show(self.size)!r}, advance={show(self.advance)!r}{offset})"
 
+    @property
+    def written(self) -> Call:
+        """The call that makes these windows, for messages."""
+        advance = () if self.size == self.advance else (Argument("advance", show(self.advance)),)
+        offset = (Argument("offset", show(self.offset)),) if self.offset else ()
+        gaps = (Argument("gaps", True),) if self.advance > self.size else ()
+        return Call(repr(self), (Argument("size", show(self.size)), *advance, *offset, *gaps))
+
     def __repr__(self) -> str:
         return f"{self.stored[:-1]}, gaps=True)" if self.advance > self.size else self.stored
 
@@ -132,11 +145,17 @@ class Timed(Window):
 
     of: Family
     call: str = field(compare=False)
+    arguments: tuple[Argument, ...] = field(default=(), compare=False)
 
     @property
     def family(self) -> Family:
         """The windows in order, as ranges of slices."""
         return self.of
+
+    @property
+    def written(self) -> Call:
+        """The call that makes these windows, for messages."""
+        return Call(self.call, self.arguments)
 
     def __repr__(self) -> str:
         return self.call
@@ -161,8 +180,7 @@ def hopping(
     """
     check_flag(gaps, "`gaps` says whether there may be gaps between windows")
     if zone is not None:
-        call = f"hopping({_written(size)}, advance={_written(advance)}, zone={zone!r})"
-        return Timed(hopping_family(size, advance, offset, zone), call)
+        return _timed(hopping_family(size, advance, offset, zone), "hopping", size=size, advance=advance, zone=zone)
     of_fixed_length(size=size, advance=advance)
     window = Hopping(
         microseconds(size, "size"),
@@ -173,19 +191,30 @@ def hopping(
         raise InvalidValue(f"`size` must be positive; got {excerpt(size)}.")
     if window.advance <= 0:
         raise InvalidValue(
-            f"`advance` must be positive; got {excerpt(advance)}. For windows that do not overlap use `tumbling(size)`."
+            f"`advance` must be positive; got {excerpt(advance)}. For windows that do not overlap ",
+            Remedy(Topic.NO_OVERLAP, "use `tumbling(size)`"),
+            ".",
         )
     if window.advance > window.size and not gaps:
         swapped = Hopping(window.advance, window.size, window.offset % window.size)
         raise InvalidValue(
-            f"`advance` must not be longer than `size`, or records between the windows are in none; got size={size!r}, "
-            f"advance={advance!r}. If they were swapped, write {swapped}. If such gaps are meant, add gaps=True."
+            "`advance` must not be longer than `size`, or records between the windows are in none; got ",
+            Argument("size", size),
+            ", ",
+            Argument("advance", advance),
+            ". If they were swapped, write ",
+            swapped.written,
+            ". If such gaps are meant, add ",
+            Argument("gaps", True),
+            ".",
         )
     if abs(window.offset) >= window.advance:
         same = show(window.offset % window.advance)
         raise InvalidValue(
             f"`offset` must be shorter than `advance`, {show(window.advance)}; got {excerpt(offset)}. "
-            f"Edges repeat every `advance`: offset={same!r} makes the same windows."
+            "Edges repeat every `advance`: ",
+            Argument("offset", same),
+            " makes the same windows.",
         )
     return window
 
@@ -199,7 +228,7 @@ def tumbling(size: Duration, offset: Duration | int = 0, *, zone: str | None = N
     tumbling('1 month', zone='Europe/Berlin')
     """
     if zone is not None:
-        return Timed(hopping_family(size, size, offset, zone), f"tumbling({_written(size)}, zone={zone!r})")
+        return _timed(hopping_family(size, size, offset, zone), "tumbling", size=size, zone=zone)
     return hopping(size, size, offset)
 
 
@@ -216,9 +245,8 @@ def cumulating(size: Duration, step: Duration, offset: Duration | int = 0, *, zo
     [(0, 2000000), (0, 3000000)]
     """
     family = cumulating_family(size, step, offset, zone)
-    shift = "" if isinstance(offset, int) and offset == 0 else f", offset={_written(offset)}"
-    where = "" if zone is None else f", zone={zone!r}"
-    return Timed(family, f"cumulating({_written(size)}, step={_written(step)}{shift}{where})")
+    shift = None if isinstance(offset, int) and offset == 0 else offset
+    return _timed(family, "cumulating", size=size, step=step, offset=shift, zone=zone)
 
 
 def by_edges(
@@ -247,6 +275,12 @@ def _shown(edges: object) -> str:
     return f"{len(edges)} instants" if isinstance(edges, Sequence) else type(edges).__name__
 
 
-def _written(duration: Duration | int) -> str:
+def _timed(family: Family, function: str, **given: Duration | int | None) -> Timed:
+    """Windows of a family that a call made: `size`, then options, None for those that were left out."""
+    size, *options = (Argument(name, _text(value)) for name, value in given.items() if value is not None)
+    return Timed(family, f"{function}({', '.join([repr(size.value), *map(str, options)])})", (size, *options))
+
+
+def _text(duration: Duration | int) -> str:
     """A duration as it was given, without what `timedelta` adds."""
-    return repr(duration if isinstance(duration, str) else show(microseconds(duration, "duration")))  # type: ignore[arg-type]
+    return duration if isinstance(duration, str) else show(microseconds(duration, "duration"))  # type: ignore[arg-type]

@@ -18,11 +18,8 @@ from slicing.aggregates.arrays import Array
 from slicing.assembly.ranges.point_lookups import by_key, picked
 from slicing.assembly.results import Windows
 from slicing.content.block import Block, Shape
-from slicing.content.sizes import memory, runs
+from slicing.content.sizes import PORTION_BYTES, at_once, even_runs, memory, runs
 from slicing.windows.families.family import Family
-
-PORTION_BYTES = 64 << 20
-"""Windows of so many bytes are assembled at once."""
 
 
 def assemble_ranges(shape: Shape, block: Block, first: int | None = None, end: int | None = None) -> Iterator[Windows]:
@@ -49,7 +46,7 @@ def assemble_rows(shape: Shape, block: Block, lows: Array, counts: Array) -> Ite
     edges = np.searchsorted(block.keys, np.arange(len(block.names) + 1))
     for some in runs(per_key * width, PORTION_BYTES):
         rows = slice(*edges[list(some)])
-        yield from _windows(shape, block.take(rows), lows[rows], counts[rows], max(1, int(PORTION_BYTES / width)))
+        yield from _windows(shape, block.take(rows), lows[rows], counts[rows], at_once(PORTION_BYTES, width))
 
 
 def _new_windows(family: Family, block: Block, first: int, end: int) -> tuple[Array, Array]:
@@ -74,7 +71,7 @@ def _windows(shape: Shape, block: Block, lows: Array, counts: Array, limit: int)
     lows, counts, keys = lows[rows], counts[rows], block.keys[rows]
     before = np.cumsum(counts) - counts
     total = int(counts.sum())
-    for start in range(0, total, limit):
-        at = np.arange(start, min(total, start + limit))
+    for some in even_runs(0, total, limit):
+        at = np.arange(*some)
         row = np.searchsorted(before, at, side="right") - 1
         yield picked(shape, block, keys[row], lows[row] + at - before[row])

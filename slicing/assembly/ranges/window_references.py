@@ -23,12 +23,9 @@ from slicing.assembly.results import Windows
 from slicing.content.block import Block, Shape, concat, order, show_place
 from slicing.content.folding import reduced
 from slicing.content.pairs import Pairs
-from slicing.content.sizes import memory
+from slicing.content.sizes import PORTION_BYTES, at_once, even_runs, memory
 from slicing.windows.sliding import SlidingFamily
 from slicing.windows.time.slices import FOREVER
-
-PORTION_BYTES = 64 << 20
-"""Windows of so many bytes are assembled at once."""
 
 
 @dataclass(frozen=True)
@@ -109,8 +106,8 @@ def assemble_places(shape: Shape, block: Block, at: Places) -> Iterator[Windows]
 
 def portions(shape: Shape, block: Block, at: Places) -> Iterator[Places]:
     """The windows of about PORTION_BYTES at a time."""
-    limit = max(1, int(PORTION_BYTES / _width(shape, block, at))) if len(at) else 1
-    return (at.take(slice(start, start + limit)) for start in range(0, len(at), limit))
+    limit = at_once(PORTION_BYTES, _width(shape, block, at)) if len(at) else 1
+    return (at.take(slice(*some)) for some in even_runs(0, len(at), limit))
 
 
 def assembled(shape: Shape, block: Block, at: Places) -> Windows:

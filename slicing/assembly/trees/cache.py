@@ -7,6 +7,8 @@ from typing import Protocol
 from slicing.assembly.trees.nodes import Live, Node
 from slicing.content.block import Block
 
+TOTAL = "total"
+"""The name of the one node of a tree that keeps one."""
 NODES = ("two ", "three ", "running ")
 """How the names of nodes begin, by tree."""
 
@@ -33,15 +35,10 @@ class Cache(Protocol):
         """Add rows to a list of blocks, which `load` gives folded into one."""
 
 
-def load_node(live: Live, chosen: tuple[int, ...], cache: Cache, name: str) -> Node:
-    """The node that a cache has under a name, one of no records if it has none."""
-    block = cache.load(name)
-    return live.node(chosen) if block is None else node_of(live, chosen, block)
-
-
-def node_of(live: Live, chosen: tuple[int, ...], block: Block) -> Node:
-    """A node of the partials of a block."""
-    rows = live.place(block, chosen)
+def node_of(live: Live, chosen: tuple[int, ...], block: Block | None) -> Node:
+    """A node of the partials of a block, one of no records for None."""
+    rows = None if block is None else live.place(block, chosen)  # before the node is made: it may bring new keys
     node = live.node(chosen)
-    node.append(rows)
+    if rows is not None:
+        node.append(rows)
     return node

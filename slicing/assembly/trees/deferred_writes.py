@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from slicing.assembly.trees.node_keys import NodeKey
 from slicing.content.block import Block, Shape
 from slicing.content.sizes import memory
 
@@ -15,57 +17,63 @@ DEFERRED_BYTES = 4 << 20
 
 
 class Deferring:
-    """A `trees.Cache` over another one, to which it writes on `flush`, or when too much waits."""
+    """The nodes of a tree by key, over a cache that has them by name: it is written on `flush`, or as too much waits.
+
+    Here keys become the names of stored state, and names keys.
+    """
 
     def __init__(self, cache: Cache, shape: Shape):
         self.cache, self.shape = cache, shape
-        self._waiting: dict[str, Block] = {}
+        self._waiting: dict[NodeKey, Block] = {}
         self._size = 0
 
-    def load(self, name: str) -> Block | None:
-        """The block of that name, None if there is none."""
-        return self._waiting[name] if name in self._waiting else self.cache.load(name)
+    def __contains__(self, key: NodeKey) -> bool:
+        return key in self._waiting or key.name in self.cache.names()
 
-    def save(self, name: str, block: Block) -> None:
+    def __iter__(self) -> Iterator[NodeKey]:
+        yield from [*map(NodeKey.named, self.cache.names()), *self._waiting]
+
+    def load(self, key: NodeKey) -> Block | None:
+        """The block of that key, None if there is none."""
+        return self._waiting[key] if key in self._waiting else self.cache.load(key.name)
+
+    def save(self, key: NodeKey, block: Block) -> None:
         """Write or replace a block."""
-        self.drop(name)
+        self.drop(key)
         if len(block):
-            self._waiting[name] = block
+            self._waiting[key] = block
             self._size += memory(self.shape, block)
             if self._size > DEFERRED_BYTES:
                 self.flush()
 
-    def drop(self, name: str) -> None:
+    def drop(self, key: NodeKey) -> None:
         """Forget a block, if it is there."""
-        if name in self._waiting:
-            self._size -= memory(self.shape, self._waiting.pop(name))
+        if key in self._waiting:
+            self._size -= memory(self.shape, self._waiting.pop(key))
         else:
-            self.cache.drop(name)
+            self.cache.drop(key.name)
 
     def clear(self) -> None:
         """Forget all blocks."""
-        for name in self.names():
-            self.drop(name)
+        self.cache.clear()
+        self._waiting.clear()
+        self._size = 0
 
-    def names(self) -> list[str]:
-        """The names of all blocks."""
-        return [*self.cache.names(), *self._waiting]
-
-    def append(self, name: str, block: Block) -> None:
+    def append(self, key: NodeKey, block: Block) -> None:
         """Add rows to a list of blocks."""
-        if name not in self.names():
-            self.save(name, block)
+        if key not in self:
+            self.save(key, block)
             return
-        self._write(name)
-        self.cache.append(name, block)
+        self._write(key)
+        self.cache.append(key.name, block)
 
     def flush(self) -> None:
         """Write what waits."""
-        for name in [*self._waiting]:
-            self._write(name)
+        for key in [*self._waiting]:
+            self._write(key)
 
-    def _write(self, name: str) -> None:
-        if name in self._waiting:
-            block = self._waiting.pop(name)
+    def _write(self, key: NodeKey) -> None:
+        if key in self._waiting:
+            block = self._waiting.pop(key)
             self._size -= memory(self.shape, block)
-            self.cache.save(name, block)
+            self.cache.save(key.name, block)

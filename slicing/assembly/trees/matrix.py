@@ -22,10 +22,9 @@ from slicing.assembly.results import Windows
 from slicing.assembly.trees.cells import Cells, Spans, layout, portions
 from slicing.assembly.trees.scans import recompute, three_layer, two_layer
 from slicing.content.block import Block, Shape, order
-from slicing.content.sizes import memory
+from slicing.content.sizes import PORTION_BYTES, at_once, even_runs, memory
 from slicing.windows.families.family import regular
 
-PORTION_BYTES = 64 << 20
 WIDE = 1 << 10
 """From so many bytes of a cell on it is better to assemble more cells twice than to have many at once."""
 
@@ -51,7 +50,7 @@ def assemble_cells(
     aligned = slicing.per_window > 1 and not all(map(_running, shape.kernels, trees, block.partials))
     # A cell, and in either scan and in the windows, a partial like those of the rows.
     width = 16 + 4 * (memory(shape, block) - block.names.nbytes - 24 * len(block)) / len(block)
-    limit = max(1, int(PORTION_BYTES / width))
+    limit = at_once(PORTION_BYTES, width)
     for portion, cells in portions(block, layout(block, slicing, aligned, first, end), limit):
         if cells.count <= limit:
             yield _assemble_cells(shape, trees, portion, cells, first, end)
@@ -59,8 +58,7 @@ def assemble_cells(
         step = max(limit, (4 if width < WIDE else 1) * slicing.per_window)
         start = max(first, int(slicing.first_window(portion.slices[0])))
         stop = min(end, int(slicing.last_window(portion.slices[-1])) + 1)
-        for low in range(start, stop, step):
-            high = min(low + step, stop)
+        for low, high in even_runs(start, stop, step):
             part = portion.between(slicing.first_slice(low), slicing.end_slice(high - 1))
             if len(part):
                 yield _assemble_cells(shape, trees, part, layout(part, slicing, aligned, low, high), low, high)

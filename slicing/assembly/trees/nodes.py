@@ -19,6 +19,7 @@ from slicing.aggregates.columns import ColumnsKernel
 from slicing.aggregates.kernel import locating
 from slicing.aggregates.ranks import union
 from slicing.content.block import Block, Shape, encode_keys, rerank, show_key
+from slicing.content.sizes import at_once, even_runs
 
 FILLED_SHARE = 0.25
 """From which share of the keys on it is cheaper to combine all than to gather and scatter those that have records."""
@@ -369,5 +370,4 @@ def _where(mask: Array) -> Any:
 
 
 def _portions(live: Live, first: int, end: int) -> list[tuple[int, int]]:
-    at_once = max(1, FILLED_CELLS // max(1, len(live.names)))
-    return [(start, min(end, start + at_once)) for start in range(first, end, at_once)]
+    return list(even_runs(first, end, at_once(FILLED_CELLS, max(1, len(live.names)))))

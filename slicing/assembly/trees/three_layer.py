@@ -21,11 +21,24 @@ from itertools import islice, pairwise
 import numpy as np
 
 from slicing.assembly.choice import group_length
-from slicing.assembly.trees.cache import Cache, load_node, node_of
+from slicing.assembly.trees.cache import Cache, node_of
 from slicing.assembly.trees.deferred_writes import Deferring
+from slicing.assembly.trees.node_keys import (
+    BETWEEN,
+    LATE_BETWEEN,
+    LATE_SUFFIX,
+    RUN,
+    START,
+    NodeKey,
+    Part,
+    rest_from,
+    suffix_from,
+    total_of,
+)
 from slicing.assembly.trees.nodes import FILLED_CELLS, Live, Node, Rows, on_end
 from slicing.content.block import Block, empty
 from slicing.content.folding import regroup
+from slicing.content.sizes import at_once
 from slicing.windows.families.family import regular
 
 FEW_KEYS = 1000
@@ -61,8 +74,8 @@ class ThreeLayer:
         self.leaves_suffixes = until - slicing.first_slice(window) < self.stripe
         oldest = slicing.first_slice(window - 1)
         self.p, self.q = oldest // self.stripe, (oldest + self.n - 1) // self.stripe
-        self.run = load_node(live, self.chosen, cache, "run")
-        self._nodes: dict[str, Node] = {}
+        self.run = self._read(RUN)
+        self._nodes: dict[NodeKey, Node] = {}
         self._between: Node | None = None
         self._late_suffix: Block | None = None
         self._between_changed = False
@@ -82,12 +95,12 @@ class ThreeLayer:
         self.run.append_slices(run)
         if len(suffix):
             self._late_suffix = None
-            self.cache.append("late suffix", regroup(self._shape, self.live.block(suffix, self.chosen)))
+            self.cache.append(LATE_SUFFIX, regroup(self._shape, self.live.block(suffix, self.chosen)))
         if len(between):
             self._middle()
             by_stripe = replace(between, slices=between.slices // self.stripe * self.stripe)
             folded = regroup(self._shape, self.live.block(by_stripe, self.chosen))
-            self.cache.append("late between", folded)
+            self.cache.append(LATE_BETWEEN, folded)
             self._add_late(self._middle(), folded)
             self._between_changed = True
 
@@ -176,12 +189,11 @@ class ThreeLayer:
 
     def _read_nodes(self, end: int) -> None:
         """Read all nodes that are needed until stripe `end` is the oldest: nodes on end do not grow with the keys."""
-        until = {"rest": end + 1, "stripe": (end // self.group + 1) * self.group}
-        for name in self.cache.names():
-            kind, _, stripe = name.partition(" ")
-            if name == "start" or (kind in until and self.p + 1 < int(stripe) < until[kind]):
-                self._node(name)
-        late = self.cache.load("late between")
+        until = {Part.REST: end + 1, Part.STRIPE: (end // self.group + 1) * self.group}
+        for key in self.cache:
+            if key == START or (key.at is not None and self.p + 1 < key.at < until.get(key.part, self.p)):
+                self._node(key)
+        late = self.cache.load(LATE_BETWEEN)
         if late is not None:
             self.live.place(late, self.chosen)
 
@@ -194,13 +206,13 @@ class ThreeLayer:
     def _complete_stripe(self) -> None:
         """The newest stripe is whole: it joins the start of its group, and waits for the group to become the oldest."""
         done, self.q = self.q, self.q + 1
-        self.cache.save(f"stripe {done}", self.run.block())
+        self.cache.save(total_of(done), self.run.block())
         if done % self.group == 0:
             start = self.run
         else:
-            start = self._node("start")
+            start = self._node(START)
             start.join(self.run)
-        self._nodes["start"] = start
+        self._nodes[START] = start
         self.run = self.live.node(self.chosen)
         self._forget_between()
 
@@ -210,8 +222,8 @@ class ThreeLayer:
         return (oldest // self.stripe + 1) * self.stripe if changes else oldest
 
     def _has_suffix(self, oldest: int) -> bool:
-        name = f"suffix {oldest}"
-        return name in self._nodes or name in self.cache.names()
+        key = suffix_from(oldest)
+        return key in self._nodes or key in self.cache
 
     def _advance(self, oldest: int) -> None:
         """Let `oldest` be the first slice of the window."""
@@ -224,13 +236,13 @@ class ThreeLayer:
 
     def _leave_stripe(self) -> None:
         """The oldest stripe has no window's start any more, the next one is the oldest."""
-        for name in [*self.cache.names(), *self._nodes]:
-            if name.startswith("suffix "):
-                self._drop(name)
-        self.cache.drop("late suffix")
+        for key in [*self.cache, *self._nodes]:
+            if key.part is Part.SUFFIX:
+                self._drop(key)
+        self.cache.drop(LATE_SUFFIX)
         self._late_suffix = None
         self.p += 1
-        self._drop(f"rest {self.p}")
+        self._drop(rest_from(self.p))
         if (self.p + 1) % self.group == 0:
             self._begin_group()
         self._leave_late_between()
@@ -240,15 +252,15 @@ class ThreeLayer:
         """From the totals of the group that is now the oldest: the rest of the group, from each of its stripes."""
         rest = self.live.node(self.chosen)
         for stripe in range(self.p + self.group, self.p, -1):
-            total = self._node(f"stripe {stripe}")
-            self._drop(f"stripe {stripe}")
+            total = self._node(total_of(stripe))
+            self._drop(total_of(stripe))
             total.join(rest)
             rest = total
-            self.cache.save(f"rest {stripe}", rest.block())
+            self.cache.save(rest_from(stripe), rest.block())
 
     def _begin_stripe(self, oldest: int) -> None:
         """From the slices of the stripe that is now the oldest: its rest, from each start of a window in it."""
-        self.cache.drop("late suffix")
+        self.cache.drop(LATE_SUFFIX)
         self._late_suffix = None
         end = (self.p + 1) * self.stripe
         rows = self.slices(oldest, end).only(self.chosen)
@@ -261,16 +273,16 @@ class ThreeLayer:
             suffix = suffix.with_older(part)
             if (index - self.shift) % self.step == 0:
                 if index <= self.until:
-                    self._nodes[f"suffix {index}"] = suffix
+                    self._nodes[suffix_from(index)] = suffix
                 elif self.leaves_suffixes:
-                    self.cache.save(f"suffix {index}", suffix.block())
+                    self.cache.save(suffix_from(index), suffix.block())
 
     def _suffix(self, oldest: int) -> Node:
         """What the window that starts at slice `oldest` has of the oldest stripe."""
-        node = self._node(f"suffix {oldest}")
-        self._drop(f"suffix {oldest}")
+        node = self._node(suffix_from(oldest))
+        self._drop(suffix_from(oldest))
         if self._late_suffix is None:
-            self._late_suffix = self.cache.load("late suffix") or empty(self._shape)
+            self._late_suffix = self.cache.load(LATE_SUFFIX) or empty(self._shape)
         if len(self._late_suffix):
             self._add_late(node, self._late_suffix.between(oldest, 1 << 62))
         return node
@@ -278,14 +290,14 @@ class ThreeLayer:
     def _middle(self) -> Node:
         """The whole stripes between p and q."""
         if self._between is None:
-            saved = self.cache.load("between")
+            saved = self.cache.load(BETWEEN)
             if saved is not None:
                 self._between = node_of(self.live, self.chosen, saved)
             else:
-                self._between = self._node(f"rest {self.p + 1}").copy()
+                self._between = self._node(rest_from(self.p + 1)).copy()
                 if (self.q - 1) // self.group > (self.p + 1) // self.group:
-                    self._between.join(self._node("start"))
-                late = self.cache.load("late between")
+                    self._between.join(self._node(START))
+                late = self.cache.load(LATE_BETWEEN)
                 if late is not None:
                     self._add_late(self._between, late.between((self.p + 1) * self.stripe, 1 << 62))
                 self._between_changed = True
@@ -298,12 +310,12 @@ class ThreeLayer:
             node.append(self.live.place(once, self.chosen))
 
     def _leave_late_between(self) -> None:
-        late = self.cache.load("late between")
+        late = self.cache.load(LATE_BETWEEN)
         if late is not None:
-            self.cache.drop("late between")
+            self.cache.drop(LATE_BETWEEN)
             rest = late.between((self.p + 1) * self.stripe, 1 << 62)
             if len(rest):
-                self.cache.append("late between", rest)
+                self.cache.append(LATE_BETWEEN, rest)
 
     def rebuild(self, oldest: int) -> None:
         """Make all nodes anew from the slices of the window before the one that starts at `oldest`."""
@@ -316,13 +328,13 @@ class ThreeLayer:
         front = (self.p + 1) // self.group
         for stripe, total in self._totals(self.p + 1, self.q):
             if stripe // self.group == front:
-                self._nodes[f"stripe {stripe}"] = total
+                self._nodes[total_of(stripe)] = total
                 continue
-            self.cache.save(f"stripe {stripe}", total.block())
-            start = total if stripe % self.group == 0 else self._node("start")
+            self.cache.save(total_of(stripe), total.block())
+            start = total if stripe % self.group == 0 else self._node(START)
             if start is not total:
                 start.join(total)
-            self._nodes["start"] = start
+            self._nodes[START] = start
         self._rebuild_rest(front)
         self.run = self._prefix(self.q, before + self.n)
         needed = oldest <= self.until or self.leaves_suffixes  # by this close or by the next
@@ -332,22 +344,22 @@ class ThreeLayer:
     def _rebuild_rest(self, front: int) -> None:
         rest = self.live.node(self.chosen)
         for stripe in range(min(front * self.group + self.group, self.q) - 1, self.p, -1):
-            total = self._nodes.pop(f"stripe {stripe}")
+            total = self._nodes.pop(total_of(stripe))
             total.join(rest)
             rest = total
-            self.cache.save(f"rest {stripe}", rest.block())
+            self.cache.save(rest_from(stripe), rest.block())
 
     def _totals(self, first: int, end: int) -> Iterator[tuple[int, Node]]:
         """Stripes `first` up to but not including `end`, each combined from its oldest slice on."""
-        at_once = 1  # how many keys there are is known when slices have been read
+        count = 1  # how many keys there are is known when slices have been read
         while first < end:
-            stop = min(end, first + at_once)
+            stop = min(end, first + count)
             if stop == first + 1:
                 yield first, self._prefix(first, stop * self.stripe)
             else:
                 rows = self.slices(first * self.stripe, stop * self.stripe).only(self.chosen)
                 yield from enumerate(self._combined(rows, first, stop), first)
-            first, at_once = stop, max(1, FILLED_CELLS // max(1, self.stripe * len(self.live.names)))
+            first, count = stop, at_once(FILLED_CELLS, max(1, self.stripe * len(self.live.names)))
 
     def _prefix(self, stripe: int, end: int) -> Node:
         """The slices of a stripe before `end`, combined from the oldest on."""
@@ -365,22 +377,25 @@ class ThreeLayer:
 
     def save(self) -> None:
         """Write what changed and the next close needs."""
-        self.cache.save("run", self.run.block())
-        if "start" in self._nodes:
-            self.cache.save("start", self._nodes["start"].block())
+        self.cache.save(RUN, self.run.block())
+        if START in self._nodes:
+            self.cache.save(START, self._nodes[START].block())
         if self._between is not None and self._between_changed:
-            self.cache.save("between", self._between.block())
+            self.cache.save(BETWEEN, self._between.block())
         self.cache.flush()
 
-    def _node(self, name: str) -> Node:
-        if name not in self._nodes:
-            self._nodes[name] = load_node(self.live, self.chosen, self.cache, name)
-        return self._nodes[name]
+    def _node(self, key: NodeKey) -> Node:
+        if key not in self._nodes:
+            self._nodes[key] = self._read(key)
+        return self._nodes[key]
 
-    def _drop(self, name: str) -> None:
-        self._nodes.pop(name, None)
-        self.cache.drop(name)
+    def _read(self, key: NodeKey) -> Node:
+        return node_of(self.live, self.chosen, self.cache.load(key))
+
+    def _drop(self, key: NodeKey) -> None:
+        self._nodes.pop(key, None)
+        self.cache.drop(key)
 
     def _forget_between(self) -> None:
         self._between = None
-        self.cache.drop("between")
+        self.cache.drop(BETWEEN)

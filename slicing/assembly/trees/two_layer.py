@@ -9,7 +9,7 @@ import numpy as np
 
 from slicing.aggregates.arrays import Array
 from slicing.assembly.choice import is_additive
-from slicing.assembly.trees.cache import Cache, load_node
+from slicing.assembly.trees.cache import TOTAL, Cache, node_of
 from slicing.assembly.trees.nodes import Live, Node, Rows, on_end
 from slicing.windows.families.family import regular
 
@@ -25,7 +25,7 @@ class TwoLayer:
         self.live, self.chosen = live, tuple(chosen)
         self.step = regular(live.shape.slicing).per_advance
         self.additive = all(is_additive(live.shape.kernels[i]) for i in self.chosen)
-        self.total = load_node(live, self.chosen, cache, "total")
+        self.total = node_of(live, self.chosen, cache.load(TOTAL))
 
     def late(self, rows: Rows) -> None:
         """Count rows of slices that have entered before."""
@@ -79,7 +79,7 @@ class TwoLayer:
 
     def save(self) -> None:
         """Write what the next close needs: one node."""
-        self.cache.save("total", self.total.block())
+        self.cache.save(TOTAL, self.total.block())
 
 
 def _ends(slices: range) -> tuple[int, int]:

@@ -20,6 +20,7 @@ from slicing.assembly.results import Windows
 from slicing.content.block import Block, Shape, place
 from slicing.content.folding import fold_arrays, from_runs
 from slicing.content.records import Records, columns_of
+from slicing.content.sizes import at_once, even_runs
 from slicing.engines.counting.record_counts import heads
 from slicing.windows.counting import CountingFamily
 
@@ -95,10 +96,9 @@ class Whole:
         records = Records(block.slices, np.asarray(times), block.names, values)
         numbers = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
         begins, windows = np.repeat(np.arange(len(block)), counts), np.repeat(lows, counts) + numbers
-        most = max(1, FOLDED_RECORDS // self.family.longest)
-        for start in range(0, len(windows), most):
-            some = slice(start, start + most)
-            yield self._folded(block, columns_of(records, self.arguments), begins[some], windows[some])
+        for some in even_runs(0, len(windows), at_once(FOLDED_RECORDS, self.family.longest)):
+            rows = slice(*some)
+            yield self._folded(block, columns_of(records, self.arguments), begins[rows], windows[rows])
 
     def _folded(self, block: Block, columns: Sequence[Sequence[pa.Array]], begins: Array, windows: Array) -> Windows:
         """Windows whose keys begin at these rows."""

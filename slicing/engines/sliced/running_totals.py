@@ -22,13 +22,11 @@ import numpy as np
 from slicing.aggregates.arrays import Array
 from slicing.assembly.choice import is_additive
 from slicing.assembly.results import Windows
-from slicing.assembly.trees.cache import load_node
+from slicing.assembly.trees.cache import TOTAL, node_of
 from slicing.assembly.trees.nodes import Live, Node, Rows, on_end
 from slicing.content.block import Block
 from slicing.content.folding import fold
 from slicing.engines.sliced.closing import Due, Frame, at_once
-
-TOTAL = "total"
 
 
 class RunningClose:
@@ -64,7 +62,7 @@ class RunningClose:
         late = list(self.due.late_rows(self.family.first_slice(self.first)))
         if late and any(kernel.aggregate.ordered for kernel in self.shape.kernels):
             return self._from_slices(self.first)
-        total = load_node(self.live, self.chosen, self.cache, TOTAL)
+        total = node_of(self.live, self.chosen, self.cache.load(TOTAL))
         for part in late:
             total.append_slices(self._placed(part))
         return total

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from slicing.errors import InvalidValue
+from slicing.errors import Argument, InvalidValue
 from slicing.windows.families.by_edges import ByEdges
 from slicing.windows.families.cumulating import Cumulating
 from slicing.windows.families.stepped import Stepped
@@ -20,6 +20,7 @@ Units = tuple[str, int]
 """A duration on a wall clock, as ("month", 1)."""
 
 
+_STEP = Argument("step")
 _DAYS = {"day": 1, "week": 7}
 _MONTHS = {"month": 1, "quarter": 3, "year": 12}
 
@@ -48,14 +49,15 @@ def cumulating_family(
     whole, part = microseconds(size, "size"), microseconds(step, "step")
     for name, length, given in (("size", whole, size), ("step", part, step)):
         if length <= 0:
-            raise InvalidValue(f"`{name}` must be positive; got {given!r}.")
+            raise InvalidValue(Argument(name), f" must be positive; got {given!r}.")
     if whole % part:
-        raise InvalidValue(f"`size` must be a multiple of `step`; got {show(whole)} and {show(part)}.")
+        raise InvalidValue("`size` must be a multiple of ", _STEP, f"; got {show(whole)} and {show(part)}.")
     shift = 0 if offset == 0 and isinstance(offset, int) else microseconds(offset, "offset")  # type: ignore[arg-type]
     if abs(shift) >= whole:
         raise InvalidValue(
-            f"`offset` must be shorter than `size`, {show(whole)}; got {offset!r}. Edges repeat every `size`: "
-            f"offset={show(shift % whole)!r} makes the same windows."
+            f"`offset` must be shorter than `size`, {show(whole)}; got {offset!r}. Edges repeat every `size`: ",
+            Argument("offset", show(shift % whole)),
+            " makes the same windows.",
         )
     return cumulating(whole, part, shift)
 
@@ -82,7 +84,9 @@ def calendar_hopping(size: Units, advance: Units, zone: Zone) -> Stepped:
         raise InvalidValue(
             "`size` and `advance` in a zone are both in days or weeks, or both in months, quarters or years, the first "
             f"a multiple of the second; got {show_units(*size)} and {show_units(*advance)}. For example "
-            '"7 days" with advance="1 day".'
+            '"7 days" with ',
+            Argument("advance", "1 day"),
+            ".",
         )
     return Stepped(edges, 1, ratio)
 
@@ -106,8 +110,12 @@ def calendar_cumulating(size: Units, step: Units, zone: Zone) -> Cumulating:
     periods, steps = Local(*size, zone), Local(*step, zone)
     if not steps.refines(periods):
         raise InvalidValue(
-            f"Every edge of `size` must be an edge of `step`; got {show_units(*size)} and {show_units(*step)}, which "
-            'differ in some period. For example "1 month" with step="1 day".'
+            "Every edge of `size` must be an edge of ",
+            _STEP,
+            f"; got {show_units(*size)} and {show_units(*step)}, which differ in some period. For example "
+            '"1 month" with ',
+            Argument("step", "1 day"),
+            ".",
         )
     return Cumulating(periods, steps)
 
@@ -137,8 +145,9 @@ def _no_offset(offset: Duration | int) -> None:
     if isinstance(offset, int) and offset == 0:
         return
     raise InvalidValue(
-        f"`offset` and `zone` exclude each other: in a zone windows begin at its midnight; got offset={offset!r}. "
-        "Leave out one of them."
+        "`offset` and `zone` exclude each other: in a zone windows begin at its midnight; got ",
+        Argument("offset", offset),
+        ". Leave out one of them.",
     )
 
 
@@ -147,6 +156,11 @@ def of_fixed_length(**durations: Duration) -> None:
     for name, duration in durations.items():
         if isinstance(duration, str) and any(unit in duration.lower() for unit in MONTHS):
             raise InvalidValue(
-                f"`{name}`: months, quarters and years need a zone, which says when they begin; got {duration!r}. "
-                'Write for example zone="Europe/Berlin" or zone="UTC".'
+                Argument(name),
+                f": months, quarters and years need a zone, which says when they begin; got {duration!r}. "
+                "Write for example ",
+                Argument("zone", "Europe/Berlin"),
+                " or ",
+                Argument("zone", "UTC"),
+                ".",
             )

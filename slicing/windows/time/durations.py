@@ -6,7 +6,7 @@ import re
 from datetime import UTC, datetime, timedelta
 from fractions import Fraction
 
-from slicing.errors import InvalidType, InvalidValue, excerpt
+from slicing.errors import InvalidType, InvalidValue, Remedy, Topic, excerpt
 
 _UNITS = {"microsecond": 1, "millisecond": 10**3, "second": 10**6, "minute": 60 * 10**6, "hour": 3600 * 10**6}
 _UNITS |= {"day": 24 * _UNITS["hour"], "week": 7 * 24 * _UNITS["hour"]}
@@ -55,8 +55,9 @@ def _terms(duration: str, name: str) -> list[Term]:
     """The terms of a text, in order. Raises InvalidType, InvalidValue."""
     if not isinstance(duration, str):
         raise InvalidType(
-            f"`{name}`: a duration needs a unit; got {excerpt(duration)}. "
-            'Write for example "10 minutes", or pass a timedelta.'
+            f'`{name}`: a duration needs a unit; got {excerpt(duration)}. Write for example "10 minutes"',
+            Remedy(Topic.DURATION, ", or pass a timedelta"),
+            ".",
         )
     text = duration.strip().lower().removeprefix("interval ")
     if not text:

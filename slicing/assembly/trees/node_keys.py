@@ -1,0 +1,74 @@
+"""Keys of the nodes of the three-layer tree, and the names that they have in the state."""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import NamedTuple
+
+
+class Part(Enum):
+    """The part of the tree that a node is; the value is its name in stored state and must not change."""
+
+    SUFFIX = "suffix"
+    """The oldest stripe from a slice on, `NodeKey.at`."""
+    REST = "rest"
+    """The rest of the oldest group from a stripe on, `NodeKey.at`."""
+    STRIPE = "stripe"
+    """A whole stripe, `NodeKey.at`, whose group is not the oldest yet."""
+    START = "start"
+    """The whole stripes of the newest group."""
+    RUN = "run"
+    """The slices of the newest stripe that have entered."""
+    BETWEEN = "between"
+    """All whole stripes of the window."""
+    LATE_SUFFIX = "late suffix"
+    """Late records of the oldest stripe, by slice."""
+    LATE_BETWEEN = "late between"
+    """Late records of the whole stripes, by stripe."""
+
+
+class NodeKey(NamedTuple):
+    """A node: its part of the tree, and the number of its slice or stripe where a part has several nodes."""
+
+    part: Part
+    at: int | None = None
+
+    @property
+    def name(self) -> str:
+        """The name of the node in the state.
+
+        >>> NodeKey(Part.SUFFIX, -5).name, NodeKey(Part.LATE_SUFFIX).name
+        ('suffix -5', 'late suffix')
+        """
+        return self.part.value if self.at is None else f"{self.part.value} {self.at}"
+
+    @classmethod
+    def named(cls, name: str) -> NodeKey:
+        """The key of a node that the state has under a name. Raises ValueError for a name that no part has.
+
+        >>> NodeKey.named("suffix -5").at, NodeKey.named("late suffix").at
+        (-5, None)
+        """
+        part, _, at = name.rpartition(" ")
+        return cls(_NUMBERED[part], int(at)) if part in _NUMBERED else cls(Part(name))
+
+
+_NUMBERED = {part.value: part for part in (Part.SUFFIX, Part.REST, Part.STRIPE)}
+
+START, RUN, BETWEEN = NodeKey(Part.START), NodeKey(Part.RUN), NodeKey(Part.BETWEEN)
+LATE_SUFFIX, LATE_BETWEEN = NodeKey(Part.LATE_SUFFIX), NodeKey(Part.LATE_BETWEEN)
+
+
+def suffix_from(index: int) -> NodeKey:
+    """The oldest stripe from slice `index` on."""
+    return NodeKey(Part.SUFFIX, index)
+
+
+def rest_from(stripe: int) -> NodeKey:
+    """The rest of the oldest group from a stripe on."""
+    return NodeKey(Part.REST, stripe)
+
+
+def total_of(stripe: int) -> NodeKey:
+    """A whole stripe."""
+    return NodeKey(Part.STRIPE, stripe)

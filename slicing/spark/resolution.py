@@ -1,0 +1,247 @@
+"""The call of a windowed aggregation, and all that follows from it and its DataFrame's schema."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+from pyspark.sql import DataFrame
+from pyspark.sql import types as T
+
+from slicing.aggregates.aggregate import EVENT_TIME, Aggregate, Bound, Struct
+from slicing.aggregates.fields import Field
+from slicing.aggregates.kernel import Kernel
+from slicing.aggregates.kernels import kernel
+from slicing.assembly.choice import EAGER, choose
+from slicing.content.block import Shape
+from slicing.errors import InvalidType, InvalidValue
+from slicing.spark.columns import Key, kind_of_type
+from slicing.spark.columns_of import columns_of
+from slicing.spark.names import Names
+from slicing.spark.query import Nesting, Query, Time
+from slicing.stages.execution_plan import Arguments
+from slicing.stages.support import WindowSupport
+from slicing.stages.support_of import support_of
+from slicing.triggers.emission import ON_CLOSE
+from slicing.triggers.lateness import COUNTS
+from slicing.triggers.trigger import Trigger
+from slicing.windows.clock import ProcessingTime
+from slicing.windows.families.family import Family
+from slicing.windows.window import Window
+
+_NO_KEY = Field("(all)", "boolean")
+_TIMED = "spark.slicing.timers"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Call:
+    """The arguments of a call. `grace` is in microseconds, `tree` "auto" or one of `assembly.TREES`."""
+
+    frame: DataFrame
+    keys: tuple[Any, ...]
+    window: Window
+    time: Any
+    named: Mapping[str, Bound | Struct]
+    tree: str = "auto"
+    grace: int = 0
+    trigger: Trigger = ON_CLOSE
+    late: str = COUNTS
+
+
+class Resolution:
+    """What a call means, resolved when it is asked for.
+
+    Everything raises InvalidValue or InvalidType for names and types that the schema does not have.
+    `slicing.spark.rules` asks in the order in which errors are to be found. Columns that are computed join the
+    DataFrame in the order time, keys, windows, results.
+    """
+
+    def __init__(self, call: Call):
+        self.call = call
+        self.streaming = call.frame.isStreaming
+        self.trigger = call.trigger if self.streaming else ON_CLOSE
+        self.clock = Time.of(call.time, call.window, self.streaming)
+        self._names = Names(call.frame)
+
+    @property
+    def by_event_time(self) -> bool:
+        """Whether it is a stream whose watermark closes windows."""
+        return self.streaming and self.clock is Time.EVENT
+
+    @property
+    def asked_support(self) -> WindowSupport:
+        """The support of the windows as they are in the call."""
+        return support_of(self.call.window)
+
+    @cached_property
+    def time(self) -> T.StructField | None:
+        """The time column, None where there is none."""
+        given = self.call.time
+        return None if given is None or isinstance(given, ProcessingTime) else self._names.field(given, "time column")
+
+    @property
+    def ntz(self) -> bool:
+        """Whether times are timestamp_ntz."""
+        return self.time is not None and isinstance(self.time.dataType, T.TimestampNTZType)
+
+    @cached_property
+    def keys(self) -> tuple[Key, ...]:
+        """The keys."""
+        return tuple(map(self._names.key, self.call.keys))
+
+    @cached_property
+    def window(self) -> Window:
+        """The windows, with the columns that they name as the schema spells them."""
+        return columns_of(self.call.window).resolved(self._names)
+
+    @property
+    def support(self) -> WindowSupport:
+        """The support of the windows."""
+        return support_of(self.window)
+
+    @cached_property
+    def key_fields(self) -> tuple[Field, ...]:
+        """The fields of blocks that keys are in."""
+        return tuple(field for key in self.keys for _, field in key.leaves()) or (_NO_KEY,)
+
+    @property
+    def key_names(self) -> tuple[str, ...]:
+        """The names of key columns."""
+        return tuple(key.name for key in self.keys)
+
+    @property
+    def result_names(self) -> list[str]:
+        """The names of columns of results."""
+        return output_names(self.call.named, self.window)
+
+    @cached_property
+    def results(self) -> dict[str, Bound]:
+        """The results of columns by name, those of structs each for itself, under names such as `candle.open`."""
+        return {name: _named(bound, self._names) for name, bound in _flat(self.call.named).items()}
+
+    @cached_property
+    def frame(self) -> DataFrame:
+        """The DataFrame with all columns that are computed."""
+        _ = self.time, self.keys, self.window, self.results
+        return self._names.frame
+
+    @cached_property
+    def value_columns(self) -> tuple[str, ...]:
+        """The columns that results are of."""
+        inputs = (column for bound in self.results.values() for column in bound.inputs)
+        return tuple(dict.fromkeys(column for column in inputs if column != EVENT_TIME))
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns of values that records bring: those of results, then those of the windows."""
+        return self.value_columns + self.support.inputs
+
+    @cached_property
+    def kinds(self) -> dict[str, str]:
+        """The kinds of the columns that results are of."""
+        schema = self.frame.schema
+        return {name: kind_of_type(schema[name].dataType, name, "column") for name in self.value_columns}
+
+    @cached_property
+    def result_kernels(self) -> tuple[Kernel, ...]:
+        """A kernel for each result."""
+        return tuple(kernel(name, _resolved(bound, self.kinds)) for name, bound in self.results.items())
+
+    @cached_property
+    def _stored(self) -> tuple[tuple[Kernel, ...], Arguments]:
+        arguments = tuple(
+            tuple(-1 if column == EVENT_TIME else self.value_columns.index(column) for column in bound.inputs)
+            for bound in self.results.values()
+        )
+        return self.support.kernels(self.result_kernels, arguments, self.time is not None)
+
+    @property
+    def kernels(self) -> tuple[Kernel, ...]:
+        """The kernels of results, then those that the windows need beside them."""
+        return self._stored[0]
+
+    @property
+    def arguments(self) -> Arguments:
+        """For each kernel the places of its columns."""
+        return self._stored[1]
+
+    @cached_property
+    def shape(self) -> Shape:
+        """The shape of blocks."""
+        return Shape(self.window.family, self.key_fields, self.kernels)
+
+    @property
+    def families(self) -> Sequence[Family]:
+        """The families of the windows."""
+        return self.window.family.families
+
+    @cached_property
+    def trees(self) -> tuple[str, ...]:
+        """The tree of each kernel, of family after family."""
+        shapes = map(self.shape.over, self.families)
+        return self.support.trees(tuple(self._tree(each, shape) for shape in shapes for each in self.kernels))
+
+    def _tree(self, each: Kernel, shape: Shape) -> str:
+        wanted = self.call.tree
+        best = EAGER if wanted == EAGER or each.aggregate.eager else choose(each, shape.slicing)
+        return best if wanted == "auto" or best in (EAGER, "recompute") else wanted
+
+    def query(self) -> Query:
+        """The query."""
+        return Query(
+            frame=self.frame,
+            keys=self.keys,
+            support=self.support,
+            window_columns=columns_of(self.window),
+            time="" if self.time is None else self.time.name,
+            clock=self.clock,
+            ntz=self.ntz,
+            shape=self.shape,
+            trees=self.trees,
+            columns=self.columns,
+            arguments=self.arguments,
+            grace=self.call.grace,
+            trigger=self.call.trigger,
+            streaming=self.streaming,
+            late=self.call.late,
+            timed=self.streaming and str(self.frame.sparkSession.conf.get(_TIMED, "false")).lower() == "true",
+            nesting=_nesting(self.call.named),
+        )
+
+
+def output_names(named: Mapping[str, object], window: Window) -> list[str]:
+    """The columns of results, of windows side by side one for each."""
+    return [f"{name}_{each}" for each in window.names or () for name in named] if window.wide else list(named)
+
+
+def _named(bound: Bound, names: Names) -> Bound:
+    """The same of columns by name, with those of Spark's Columns computed."""
+    columns = [c if isinstance(c, str) and c == EVENT_TIME else names.field(c, "column").name for c in bound.columns]
+    condition = None if bound.condition is None else names.field(bound.condition, "column").name
+    return replace(bound, columns=tuple(columns), condition=condition)
+
+
+def _flat(named: Mapping[str, Bound | Struct], within: str = "") -> dict[str, Bound]:
+    """The results with those of structs each for itself, under names such as `candle.open`."""
+    found: dict[str, Bound] = {}
+    for name, result in named.items():
+        more = _flat(result.results, f"{within}{name}.") if isinstance(result, Struct) else {within + name: result}
+        if twice := found.keys() & more.keys():
+            raise InvalidValue(f"two results are called `{min(twice)}`. Rename one.")
+        found |= more
+    return found
+
+
+def _nesting(named: Mapping[str, Bound | Struct]) -> Nesting:
+    return tuple((name, _nesting(r.results) if isinstance(r, Struct) else None) for name, r in named.items())
+
+
+def _resolved(bound: Bound, kinds: Mapping[str, str]) -> Aggregate:
+    if bound.condition is not None and kinds[bound.condition] != "boolean":
+        raise InvalidType(
+            f"`{bound.label}` takes a column of booleans; `{bound.condition}` is {kinds[bound.condition]}. "
+            f'Compute one first, for example `withColumn("paid", F.col("{bound.condition}") > 0)`.'
+        )
+    return bound.resolve(tuple("bigint" if c == EVENT_TIME else kinds[c] for c in bound.columns))

@@ -1,0 +1,352 @@
+"""The rules of a windowed aggregation: `RULES` has them all, in the order in which they are applied."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+from slicing.aggregates.aggregate import EVENT_TIME, Aggregate
+from slicing.aggregates.dry_run import trial
+from slicing.aggregates.kernel import Kernel
+from slicing.assembly.choice import EAGER, EAGER_RATIO, TREES
+from slicing.errors import InvalidValue, RowFailure, SlicingError
+from slicing.explain.costs import number
+from slicing.spark.columns import check_time_type
+from slicing.spark.late import DELAY, LATE
+from slicing.spark.query import EMISSION, Time
+from slicing.spark.resolution import Resolution
+from slicing.triggers.lateness import COUNTS, RECORDS
+from slicing.triggers.trigger import CHANGED
+from slicing.windows.families.family import Family
+from slicing.windows.families.several import end_together
+from slicing.windows.time.durations import show
+
+# --- input and time -------------------------------------------------------------------------------------------------
+
+
+def input_is_final(asked: Resolution) -> None:
+    """A stream does not read windows that are emitted more than once."""
+    for field in asked.call.frame.schema.fields if asked.streaming else ():
+        if emission := (field.metadata or {}).get(EMISSION):
+            raise InvalidValue(
+                f"`{field.name}` comes from windows with {emission}, and windows over them would count some twice or "
+                "not at all. Let the first windows go out with on_close(), without grace."
+            )
+
+
+def time_is_a_timestamp(asked: Resolution) -> None:
+    """The time column exists and is a timestamp."""
+    if asked.time is not None:
+        check_time_type(asked.time.name, asked.time.dataType)
+
+
+def stream_has_a_watermark(asked: Resolution) -> None:
+    """A stream by event time has its watermark on the time column."""
+    if asked.time is None or not asked.by_event_time or DELAY in asked.time.metadata:
+        return
+    time = asked.time.name
+    others = [f.name for f in asked.call.frame.schema.fields if DELAY in (f.metadata or {})]
+    found = f"the watermark is on `{others[0]}`" if others else "there is none, or an expression on the column lost it"
+    cast = f"Cast `{time}` to timestamp, the only type that takes one, then call" if asked.ntz else "Call"
+    raise InvalidValue(
+        f"a stream needs a watermark on the time column `{time}`; {found}. "
+        f'{cast} `.withWatermark("{time}", "10 minutes")` last before `group_by`.'
+    )
+
+
+def windows_take_the_options(asked: Resolution) -> None:
+    """The kind of windows knows the tree and the emission of the call."""
+    asked.asked_support.check(asked.call.tree, asked.clock is Time.CLOCK, asked.trigger, asked.streaming)
+
+
+def clock_is_of_a_stream(asked: Resolution) -> None:
+    """Windows by the clock are of streams."""
+    if asked.clock is Time.CLOCK and not asked.streaming:
+        raise InvalidValue(
+            "`processing_time()` is for streams: bounded input is read at once, and its clock says nothing about its "
+            'records. Name a column, for example time="ts".'
+        )
+
+
+def grace_is_by_event_time(asked: Resolution) -> None:
+    """Only a stream by event time has a grace."""
+    if asked.streaming and not asked.by_event_time and asked.call.grace:
+        raise InvalidValue(
+            f"`grace` waits for late records, and nothing is late {asked.clock.value}; got {show(asked.call.grace)}. "
+            "Leave it out."
+        )
+
+
+def late_firings_are_by_event_time(asked: Resolution) -> None:
+    """Only a stream by event time emits windows again for late records."""
+    if asked.streaming and not asked.by_event_time and asked.trigger.fires_late:
+        raise InvalidValue(
+            f"{asked.trigger} is about late records, and nothing is late {asked.clock.value}. Leave it out."
+        )
+
+
+# --- names ----------------------------------------------------------------------------------------------------------
+
+
+def keys_and_windows_name_columns(asked: Resolution) -> None:
+    """The columns that keys and windows name exist."""
+    _ = asked.keys, asked.window
+
+
+def _emission_columns(asked: Resolution) -> tuple[str, ...]:
+    old = ("old",) if asked.trigger.accumulation.retracts else ()
+    return () if asked.trigger.fires_once else ("emission", "revision", *old)
+
+
+def _reserved(asked: Resolution) -> tuple[str, ...]:
+    """The names of columns of the output that are neither keys nor results."""
+    return (*asked.window.columns, *_emission_columns(asked), *(() if asked.call.late == COUNTS else (LATE,)))
+
+
+def keys_are_not_columns_of_the_emission(asked: Resolution) -> None:
+    """A key is not called as a column that the emission adds."""
+    for name in asked.key_names:
+        if name.casefold() in _emission_columns(asked):
+            raise InvalidValue(
+                f"a key column cannot be called `{name}`: {asked.trigger} adds a column of that name. Rename it."
+            )
+
+
+def results_differ_from_other_columns(asked: Resolution) -> None:
+    """A result has another name than each other column of the output."""
+    taken = {*_reserved(asked), *map(str.casefold, asked.key_names)}
+    for name in asked.result_names:
+        if name.casefold() in taken:
+            raise InvalidValue(f"result name `{name}` collides with a column of the output. Choose another name.")
+        taken.add(name.casefold())
+
+
+def keys_differ(asked: Resolution) -> None:
+    """Keys have names of their own."""
+    if len(set(map(str.casefold, asked.key_names))) < len(asked.key_names):
+        raise InvalidValue(f"key columns must differ; got {', '.join(asked.key_names)}.")
+
+
+def keys_differ_from_columns_of_windows(asked: Resolution) -> None:
+    """A key has another name than the columns of windows and of late rows."""
+    for name in _reserved(asked):
+        if name in map(str.casefold, asked.key_names):
+            raise InvalidValue(
+                f"a key column cannot be called `{name}`, as the output has a column of that name. Rename it."
+            )
+
+
+# --- results --------------------------------------------------------------------------------------------------------
+
+
+def results_name_columns(asked: Resolution) -> None:
+    """The columns of results exist, and the results have names of their own."""
+    _ = asked.results
+
+
+def keys_are_atomic(asked: Resolution) -> None:
+    """Keys are of atomic types, or structs of those."""
+    _ = asked.key_fields
+
+
+def results_take_their_columns(asked: Resolution) -> None:
+    """The results are made for the types of their columns."""
+    _ = asked.result_kernels
+
+
+def times_of_results_are_given(asked: Resolution) -> None:
+    """Without a time no result goes by the event time."""
+    for name, bound in asked.results.items() if asked.call.time is None else ():
+        if EVENT_TIME in bound.inputs:
+            raise InvalidValue(
+                f"`{name}` is {bound.label}, which goes by the event time, and no time is given. "
+                'Name its column, for example time="ts".'
+            )
+
+
+def keys_of_late_records_differ_from_their_columns(asked: Resolution) -> None:
+    """A late record has its columns as they are, so that no computed key is called as one of them."""
+    for key in asked.keys if asked.call.late == RECORDS else ():
+        if key.name != key.source and key.name in asked.columns:
+            raise InvalidValue(
+                f'with `.late("records")` the key `{key.name}`, computed as `{key.source}`, and the column '
+                f"`{key.name}` would share a name in late records. Give the key another one with `.alias(...)`."
+            )
+
+
+def columns_of_late_records_differ_from_their_tag(asked: Resolution) -> None:
+    """A late record has no column that is called as its tag."""
+    if asked.call.late == RECORDS and LATE in map(str.casefold, asked.columns):
+        raise InvalidValue(
+            f'with `.late("records")` a column cannot be called `{LATE}`, as late records have a column of that name. '
+            "Rename it."
+        )
+
+
+# --- trees ----------------------------------------------------------------------------------------------------------
+
+
+def windows_that_keep_partials_have_some(asked: Resolution) -> None:
+    """Nothing is eager in windows that keep partials."""
+    wanted = asked.call.tree
+    eager = [k.label for k in asked.kernels if wanted == EAGER or k.aggregate.eager or k.aggregate.combine is None]
+    if asked.window.keeps and eager:
+        raise InvalidValue(
+            f"{asked.window} {asked.window.keeps}, and `{eager[0]}` is eager: it has no partials. Give it a `combine`."
+        )
+
+
+def trees_suit_their_results(asked: Resolution) -> None:
+    """Each result can do what its tree needs; see `OF_TREES`."""
+    for shape in map(asked.shape.over, asked.families):
+        for each in asked.kernels:
+            if asked.call.tree != EAGER and not each.aggregate.eager:
+                for rule in OF_TREES:
+                    rule(each, shape.slicing, asked.call.tree)
+
+
+def tree_has_combine(each: Kernel, slicing: Family, wanted: str) -> None:
+    """A tree that is asked for needs `combine`."""
+    if wanted in TREES and each.aggregate.combine is None:
+        raise InvalidValue(
+            f"a tree needs `combine`, which `{each.label}` does not have. Give it one, or say that it is eager: "
+            "`Aggregate(..., eager=True)`."
+        )
+
+
+def many_windows_of_a_record_are_asked_for(each: Kernel, slicing: Family, wanted: str) -> None:
+    """Folding each record into more than `EAGER_RATIO` windows has to be asked for."""
+    if each.aggregate.combine is None and (ratio := slicing.ratio) > EAGER_RATIO:
+        pages = math.ceil(ratio)
+        raise InvalidValue(
+            f"`{each.label}` has no `combine`, so that every record is folded into every window that covers it, "
+            f"R = {number(ratio)}: {pages:,} pages of windows are read and {pages:,} written for a record. "
+            f"Above R = {EAGER_RATIO} that has to be asked for. Give it a `combine`, with which a record costs one "
+            "write at any R, or say `Aggregate(..., eager=True)`."
+        )
+
+
+def two_layers_have_invert(each: Kernel, slicing: Family, wanted: str) -> None:
+    """The two-layer tree needs an exact `invert`."""
+    if wanted == "two_layer" and each.aggregate.invert is None:
+        raise InvalidValue(
+            f"the two-layer tree needs an exact `invert`, which `{each.label}` does not have. "
+            'Use `.assemble("auto")`, which chooses a tree for each aggregate.'
+        )
+
+
+def several_windows_that_are_compared_end_together(asked: Resolution) -> None:
+    """Several windows of one call are emitted on change only if they end together."""
+    if len(asked.families) > 1 and CHANGED in asked.trigger.asks and not end_together(asked.families):
+        raise InvalidValue(
+            f"{asked.trigger} compares a window with the one before, for which several windows of one call must end "
+            f"together; got {asked.window}. Give them the same `advance`, or a call each."
+        )
+
+
+def functions_run(asked: Resolution) -> None:
+    """Functions of users run on a record of these types."""
+    for bound, each in zip(asked.results.values(), asked.result_kernels, strict=True):
+        if isinstance(bound.source, Aggregate) or bound.own:
+            trial(each, [asked.kinds.get(column, "bigint") for column in bound.columns])
+
+
+# --- streams --------------------------------------------------------------------------------------------------------
+
+_SHORT = "must be at least 1 ms on a stream, whose watermark counts milliseconds; got"
+
+
+def windows_of_streams_are_not_shorter_than_the_watermark(asked: Resolution) -> None:
+    """The edges of windows on a stream are no nearer than the watermark counts."""
+    if asked.streaming and asked.window.by_time and asked.window.family.shortest < asked.window.finest:
+        shortest = show(asked.window.family.shortest)
+        raise InvalidValue(f"edges of windows {_SHORT} {shortest} for ", asked.window.written, ".")
+
+
+def grace_is_not_shorter_than_the_watermark(asked: Resolution) -> None:
+    """A grace is no shorter than the watermark counts."""
+    if asked.streaming and asked.window.by_time and 0 < asked.call.grace < 1000:
+        raise InvalidValue(f"`grace` {_SHORT} {show(asked.call.grace)}.")
+
+
+def windows_that_never_close_bound_their_results(asked: Resolution) -> None:
+    """On a stream, a window that never closes does not keep all of its records."""
+    for name, bound in asked.results.items() if asked.streaming else ():
+        if bound.unlimited and not asked.window.closes:
+            raise InvalidValue(
+                f"`{name}` is {bound.label}, which keeps {bound.unlimited} of a window; on a stream in {asked.window}, "
+                "which never closes, that has to be bounded. Say how many a key may have, for example `limit=10_000`: "
+                "more are an error."
+            )
+
+
+def windows_that_overlap_bound_their_results(asked: Resolution) -> None:
+    """On a stream, windows that overlap do not keep all of their records."""
+    overlap = asked.streaming and asked.window.by_time and asked.window.family.ratio > 1
+    for name, bound in asked.results.items() if overlap else ():
+        if bound.unlimited:
+            raise InvalidValue(
+                f"`{name}` is {bound.label}, which keeps {bound.unlimited} of a window; on a stream whose windows "
+                f"overlap, here R = {number(asked.window.family.ratio)}, that has to be bounded. Say how many a "
+                "window may have, for example `limit=10_000`: more are an error."
+            )
+
+
+def late_firings_have_grace(asked: Resolution) -> None:
+    """Late records are taken for as long as the grace says."""
+    if asked.streaming and asked.trigger.fires_late and not asked.call.grace:
+        raise InvalidValue(
+            f"{asked.trigger} needs time in which late records are taken, and there is no grace. "
+            'Say how long, for example `.grace("10 minutes")`.'
+        )
+
+
+def emptied_windows_have_results(asked: Resolution) -> None:
+    """Where a window without records is emitted, its results exist."""
+    for each in asked.kernels if asked.streaming and asked.trigger.tombstones else ():
+        try:
+            each.results_to_arrow(each.spread(1), each.no_dictionary)
+        except (SlicingError, RowFailure) as error:
+            raise InvalidValue(
+                f"{asked.trigger} puts out the result of no records, which `{each.label}` does not have: "
+                f"{getattr(error, 'cause', error)}. Let `lower` return None for `init()`."
+            ) from error
+
+
+RULES: tuple[Callable[[Resolution], None], ...] = (
+    input_is_final,
+    time_is_a_timestamp,
+    stream_has_a_watermark,
+    windows_take_the_options,
+    clock_is_of_a_stream,
+    grace_is_by_event_time,
+    late_firings_are_by_event_time,
+    keys_and_windows_name_columns,
+    keys_are_not_columns_of_the_emission,
+    results_differ_from_other_columns,
+    keys_differ,
+    keys_differ_from_columns_of_windows,
+    results_name_columns,
+    keys_are_atomic,
+    results_take_their_columns,
+    times_of_results_are_given,
+    keys_of_late_records_differ_from_their_columns,
+    columns_of_late_records_differ_from_their_tag,
+    windows_that_keep_partials_have_some,
+    trees_suit_their_results,
+    several_windows_that_are_compared_end_together,
+    functions_run,
+    windows_of_streams_are_not_shorter_than_the_watermark,
+    grace_is_not_shorter_than_the_watermark,
+    windows_that_never_close_bound_their_results,
+    windows_that_overlap_bound_their_results,
+    late_firings_have_grace,
+    emptied_windows_have_results,
+)
+"""The rules of a call. The first one that is broken raises InvalidValue or InvalidType."""
+OF_TREES: tuple[Callable[[Kernel, Family, str], None], ...] = (
+    tree_has_combine,
+    many_windows_of_a_record_are_asked_for,
+    two_layers_have_invert,
+)
+"""The rules of a result, its windows and the tree that is asked for, which is not eager."""
