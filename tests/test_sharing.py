@@ -12,6 +12,7 @@ from slicing import Aggregate
 from slicing.aggregates.kernels import kernel
 from slicing.aggregates.sharing import sharing
 from slicing.engines.shared import SharedFields
+from slicing.engines.sliced.bucket import SlicedBucket
 from slicing.errors import StateMismatch
 from slicing.stages.execution_plan import Shared
 from slicing.triggers.emission import early, on_change, on_close, on_update

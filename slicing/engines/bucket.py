@@ -18,7 +18,7 @@ from slicing.state.bucket_cache import Recent
 from slicing.state.format.fingerprint import Fingerprint
 from slicing.state.format.header import Header
 from slicing.state.format.zone_tables import parts
-from slicing.state.lists import Nodes
+from slicing.state.lists import PageLists
 from slicing.state.pages import Pages, page_name
 from slicing.state.store import Store
 from slicing.triggers.lateness import Late
@@ -131,11 +131,11 @@ class Bucket:
 
     def check(self) -> None:
         """Assert the invariants between header and pages: every page of a list is there, and in one list only."""
-        names = [page_name(entry) for entries in self.head.caches.values() for entry in entries]
+        names = [page_name(entry) for entries in self.head.lists.values() for entry in entries]
         assert len(names) == len(set(names)), "a page belongs to one list"
         assert all(self.pages.store.get(name) for name in names)
 
 
-def known_rows(nodes: Nodes, name: str, kept: Mapping[str, Block]) -> Block | None:
+def known_rows(nodes: PageLists, name: str, kept: Mapping[str, Block]) -> Block | None:
     """The rows of a list that the process has; none if there is no page; None if they have to be read."""
     return kept.get(name) if name in kept or nodes.entries(name) else empty(nodes.shape)

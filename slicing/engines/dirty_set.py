@@ -18,7 +18,7 @@ from slicing.content.block import Block, concat
 from slicing.content.folding import regroup
 from slicing.content.marks import without_partials
 from slicing.content.pairs import Pairs
-from slicing.state.lists import Nodes
+from slicing.state.lists import PageLists
 from slicing.triggers.panes import NONE, Panes
 from slicing.windows.time.slices import FOREVER
 
@@ -40,7 +40,7 @@ class DirtySet:
     that an open window covers: marks of earlier slices are forgotten.
     """
 
-    def __init__(self, nodes: Nodes, kept: Block | None, chosen: Chosen = _all):
+    def __init__(self, nodes: PageLists, kept: Block | None, chosen: Chosen = _all):
         self.nodes, self.kept, self._chosen = nodes, kept, chosen
 
     def add(self, new: Block, first: int) -> None:

@@ -22,7 +22,7 @@ from slicing.triggers.trigger import MicroBatchTime
 
 
 @dataclass(frozen=True)
-class Grouped:
+class FieldGroups:
     """The shape and trees of results, and how they share fields."""
 
     shape: Shape
@@ -82,7 +82,7 @@ class SharedFields:
     takes are translated.
     """
 
-    def __init__(self, engine: OpenBucket, grouped: Grouped, of_groups: bool):
+    def __init__(self, engine: OpenBucket, grouped: FieldGroups, of_groups: bool):
         self.engine, self.grouped, self.of_groups = engine, grouped, of_groups
         self.pages, self.head = engine.pages, engine.head
 
@@ -107,7 +107,7 @@ class SharedFields:
 
 
 def shared_fields(
-    grouped: Grouped,
+    grouped: FieldGroups,
     fingerprint: Fingerprint,
     of_groups: Callable[[Fingerprint], OpenBucket],
     of_results: Callable[[Fingerprint], OpenBucket],

@@ -33,7 +33,7 @@ from slicing.engines.counting.record_counts import Tally, heads, put_begun, with
 from slicing.profiling import ASSEMBLE, of_stage
 from slicing.state.format.fingerprint import Fingerprint
 from slicing.state.ledger import Ledger
-from slicing.state.lists import Nodes
+from slicing.state.lists import PageLists
 from slicing.state.store import Store
 from slicing.triggers.lateness import Late
 from slicing.triggers.panes import Panes, nothing
@@ -90,7 +90,7 @@ class CountingBucket(Bucket):
         self.content, self.ttl = content, None if ttl is None else ttl // 1000
         self.shape = with_begun(content.stored)
         self.recent = self.open_cache(self.shape)
-        nodes = Nodes(self.pages, COUNTED, self.shape)
+        nodes = PageLists(self.pages, COUNTED, self.shape)
         self.ledger = Ledger(nodes, COUNTED, known_rows(nodes, COUNTED, self.recent.beside))
         self._accepted: list[Records] = []
         self.open_count = 0

@@ -21,7 +21,7 @@ from slicing.engines.eager.family_pages import FamilyPages
 from slicing.engines.eager.window_pages import WindowPages
 from slicing.profiling import ASSEMBLE, of_stage
 from slicing.state.format.fingerprint import Fingerprint
-from slicing.state.lists import Nodes
+from slicing.state.lists import PageLists
 from slicing.state.pages import Pages
 from slicing.state.store import MemoryStore, Store
 from slicing.triggers.emission import ON_CLOSE
@@ -135,8 +135,8 @@ class EagerBucket(Bucket):
         )
 
     @property
-    def _early(self) -> Nodes:
-        return Nodes(self.pages, "early", self.shape.select(()))
+    def _early(self) -> PageLists:
+        return PageLists(self.pages, "early", self.shape.select(()))
 
     def _panes(self, frames: Callable[[FamilyPages], Iterator[Windows]]) -> Panes:
         return Panes(lambda: self._each(frames))

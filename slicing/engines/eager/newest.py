@@ -10,7 +10,7 @@ from slicing.content.block import Block, Shape, empty
 from slicing.content.folding import fold
 from slicing.content.marks import newest_slices, without_partials
 from slicing.engines.eager.window_pages import WindowPages
-from slicing.state.lists import Nodes
+from slicing.state.lists import PageLists
 from slicing.state.pages import Pages
 from slicing.windows.time.slices import FOREVER
 
@@ -34,7 +34,10 @@ class NewestSlices:
 
     def __init__(self, shape: Shape, pages: Pages, windows: WindowPages, prefix: str):
         self.shape, self.slicing, self.windows = shape.select(()), shape.slicing, windows
-        self.marks, self.later = Nodes(pages, f"{prefix}newest", self.shape), Nodes(pages, f"{prefix}later", self.shape)
+        self.marks, self.later = (
+            PageLists(pages, f"{prefix}newest", self.shape),
+            PageLists(pages, f"{prefix}later", self.shape),
+        )
         self.begun = prefix + MARKED
         begins = [int(name.removeprefix(self.begun)) for name in self.later.lists if name.startswith(self.begun)]
         # The first window whose marks of the later slice are all there; older ones were written without.

@@ -14,7 +14,7 @@ from slicing.assembly.results import Windows
 from slicing.content.block import Block, Shape, concat, empty
 from slicing.content.marks import all_of, of_keys
 from slicing.content.records import Records, fold_onto
-from slicing.state.lists import Nodes
+from slicing.state.lists import PageLists
 from slicing.state.pages import Pages
 
 WINDOW = "window"
@@ -29,7 +29,7 @@ class WindowPages:
 
     def __init__(self, shape: Shape, arguments: Sequence[Sequence[int]], pages: Pages, prefix: str = ""):
         self.shape, self.slicing, self.arguments = shape, shape.slicing, arguments
-        self.nodes = Nodes(pages, prefix + WINDOW, shape)
+        self.nodes = PageLists(pages, prefix + WINDOW, shape)
         self._before: dict[int, Block] = {}
         self._late: defaultdict[int, list[Records]] = defaultdict(list)
 

@@ -39,7 +39,7 @@ from slicing.engines.sessions.emitted import Emitted
 from slicing.engines.sessions.open_rows import OpenRows
 from slicing.profiling import ASSEMBLE, of_stage
 from slicing.state.format.fingerprint import Fingerprint
-from slicing.state.lists import Nodes
+from slicing.state.lists import PageLists
 from slicing.state.store import Store
 from slicing.triggers.emission import ON_CLOSE
 from slicing.triggers.lateness import Late, Missed, Refused
@@ -131,7 +131,7 @@ class SessionBucket(Bucket):
         return watermark - wait - self.session.unit
 
     def _rows(self, name: str, shape: Shape) -> OpenRows:
-        nodes = Nodes(self.pages, name, shape)
+        nodes = PageLists(self.pages, name, shape)
         known = known_rows(nodes, name, self.recent.beside)
         return OpenRows(nodes, name, known, lambda rows: merged(shape, rows), self._meet)
 

@@ -34,7 +34,7 @@ from slicing.engines.sliced.latest import Latest
 from slicing.engines.sliced.slices import Slices
 from slicing.profiling import ASSEMBLE, of_stage
 from slicing.state.format.fingerprint import Fingerprint
-from slicing.state.lists import Nodes
+from slicing.state.lists import PageLists
 from slicing.state.store import Store
 from slicing.triggers.emission import ON_CLOSE
 from slicing.triggers.lateness import Late, Refused
@@ -151,7 +151,7 @@ class SlicedBucket(Bucket):
     @cached_property
     def waiting(self) -> WaitingSlices:
         """Open windows that hold a mark of the dirty set."""
-        nodes = Nodes(self.pages, EARLY, self.shape.select(()))
+        nodes = PageLists(self.pages, EARLY, self.shape.select(()))
         dirty = DirtySet(nodes, self.slices.recent.beside.get(PENDING))
         return WaitingSlices(dirty, lambda: self.new, self._oldest, self._waiting)
 
@@ -239,8 +239,8 @@ class SlicedBucket(Bucket):
         own = self.others + ((f"{EARLY} ",) if self._waits else ())
         if self.slices.needs.trees:
             own += tuple(name for each in self.families for name in each.own)
-        for name in [name for name in self.head.caches if not name.startswith(own)]:
-            self.pages.remove(self.head.caches.pop(name))
+        for name in [name for name in self.head.lists if not name.startswith(own)]:
+            self.pages.remove(self.head.lists.pop(name))
         if not self.slices.needs.trees:
             for each in self.families:
                 each.marks.nodes = None

@@ -43,7 +43,7 @@ from slicing.engines.lateness import Progress
 from slicing.engines.sliding.instants import Instants
 from slicing.profiling import ASSEMBLE, of_stage
 from slicing.state.format.fingerprint import Fingerprint
-from slicing.state.lists import Nodes
+from slicing.state.lists import PageLists
 from slicing.state.store import Store
 from slicing.triggers.emission import ON_CLOSE
 from slicing.triggers.lateness import Late, Missed, Refused
@@ -107,7 +107,9 @@ class SlidingBucket(Bucket):
         self.progress = Progress(self.head.families[0], first_open, wait, grace, self.pages.is_new)
         self.recent = self.open_cache(shape)
         held = self.recent.beside
-        self.instants = Instants(Nodes(self.pages, INSTANTS, shape), INSTANTS, self.family.longest, held.get(INSTANTS))
+        self.instants = Instants(
+            PageLists(self.pages, INSTANTS, shape), INSTANTS, self.family.longest, held.get(INSTANTS)
+        )
         self.new = empty(shape)
 
     @property
@@ -185,8 +187,8 @@ class SlidingBucket(Bucket):
         return self._panes(around, around.changed)
 
     @property
-    def _early(self) -> Nodes:
-        return Nodes(self.pages, "early", self.shape.select(()))
+    def _early(self) -> PageLists:
+        return PageLists(self.pages, "early", self.shape.select(()))
 
     def _panes(self, around: _Around, chosen: Array) -> Panes:
         return Panes(lambda: assemble_places(self.shape, around.rows, around.at.take(np.flatnonzero(chosen))))

@@ -25,7 +25,7 @@ from slicing.engines.unbounded.idleness import corrected, live
 from slicing.profiling import ASSEMBLE, of_stage
 from slicing.state.format.fingerprint import Fingerprint
 from slicing.state.ledger import Ledger
-from slicing.state.lists import Nodes
+from slicing.state.lists import PageLists
 from slicing.state.store import Store
 from slicing.triggers.lateness import Late
 from slicing.triggers.panes import NONE, Panes
@@ -42,7 +42,7 @@ class UnboundedBucket(Bucket):
         super().__init__(fingerprint, store, trigger, [0])
         self.shape, self.ttl = shape, None if ttl is None else ttl // 1000
         self.recent = self.open_cache(shape)
-        nodes = Nodes(self.pages, TOTALS, shape)
+        nodes = PageLists(self.pages, TOTALS, shape)
         self.ledger = Ledger(nodes, TOTALS, known_rows(nodes, TOTALS, self.recent.beside))
         self.new = empty(shape)
         self._clock_before = self.head.clock // 1000
@@ -96,8 +96,8 @@ class UnboundedBucket(Bucket):
         return WaitingSlices(dirty, self._marks, lambda: -FOREVER, self._of_keys)
 
     @property
-    def _early(self) -> Nodes:
-        return Nodes(self.pages, "early", self.shape.select(()))
+    def _early(self) -> PageLists:
+        return PageLists(self.pages, "early", self.shape.select(()))
 
     def _marks(self) -> Block:
         return replace(self.new, slices=np.full(len(self.new), max(self._now, 1)))

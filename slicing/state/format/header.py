@@ -24,13 +24,13 @@ OLDER = (4, 5, 6)
 READABLE = f"{OLDER[0]} to {FORMAT}"
 Entry = list[int]
 """A page of a list: its number, its first slice, the end of its slices, how often it was merged."""
-Cut = list[int]
+SlicePages = list[int]
 """Pages of slices of a stripe: the first slice and the end within the stripe, and how many pages."""
 Run = list[int]
 """Cuts that follow each other: the first slice, slices and pages of each, how many."""
 
 
-def to_runs(cuts: Iterable[Cut]) -> list[Run]:
+def to_runs(cuts: Iterable[SlicePages]) -> list[Run]:
     """Cuts as the header stores them: few runs, as neighbours are mostly alike.
 
     >>> to_runs([[0, 1, 1], [1, 2, 1], [2, 3, 1], [5, 9, 2]])
@@ -45,7 +45,7 @@ def to_runs(cuts: Iterable[Cut]) -> list[Run]:
     return runs
 
 
-def from_runs(runs: Iterable[Run]) -> list[Cut]:
+def from_runs(runs: Iterable[Run]) -> list[SlicePages]:
     """The inverse of `to_runs`."""
     return [
         [at, at + length, pages]
@@ -60,12 +60,14 @@ class Stripe:
     Most stripes are read and written as they are: their runs become cuts only where somebody asks for these.
     """
 
-    def __init__(self, cuts: list[Cut] | None = None, loose: list[Entry] | None = None, runs: Iterable[Run] = ()):
+    def __init__(
+        self, cuts: list[SlicePages] | None = None, loose: list[Entry] | None = None, runs: Iterable[Run] = ()
+    ):
         self.loose: list[Entry] = [] if loose is None else loose
         self._cuts, self._runs = cuts, list(runs)
 
     @property
-    def cuts(self) -> list[Cut]:
+    def cuts(self) -> list[SlicePages]:
         """The cuts, in order, as a list that may be changed."""
         if self._cuts is None:
             self._cuts = from_runs(self._runs)
@@ -112,13 +114,13 @@ class Header:
     fresh: list[Entry] = field(default_factory=list)
     stripes: dict[int, Stripe] = field(default_factory=dict)
     late: list[Entry] = field(default_factory=list)
-    caches: dict[str, list[Entry]] = field(default_factory=dict)
+    lists: dict[str, list[Entry]] = field(default_factory=dict)
     zones: dict[str, Part] = field(default_factory=dict)  # what the slices were cut by, see `zone_tables`
 
     @of_stage(ENCODE)
     def to_text(self) -> str:
         """The header as compressed JSON in base64, with its checksum."""
-        values = {_STORED.get(each.name, each.name): getattr(self, each.name) for each in fields(self)}
+        values = {each.name: getattr(self, each.name) for each in fields(self)}
         values |= {name: values[name] // 1000 for name in _MILLISECONDS}
         values["families"] = [vars(walk) for walk in self.families]
         if not self.zones:
@@ -136,8 +138,8 @@ class Header:
         version = content.pop("format")
         _check_format(version, (FORMAT,))
         content.setdefault("zones", {})
-        values = {_FIELDS.get(name, name): value for name, value in content.items()}
-        _check_names("header", content, [_STORED.get(each.name, each.name) for each in fields(cls)])
+        _check_names("header", content, [each.name for each in fields(cls)])
+        values = dict(content)
         for walk in values["families"]:
             _check_names("family in the header", walk, [each.name for each in fields(Walk)])
         values |= {name: values[name] * 1000 for name in _MILLISECONDS}
@@ -150,7 +152,7 @@ class Header:
     @property
     def is_unused(self) -> bool:
         """Whether there are no pages and no watermark has come yet."""
-        return not (self.fresh or self.stripes or self.late or self.caches or self.watermark)
+        return not (self.fresh or self.stripes or self.late or self.lists or self.watermark)
 
     def spans(self) -> Array:
         """First slice and end of every page of slices, a row each; cached nodes are none."""
@@ -202,8 +204,6 @@ class Header:
         self.families[0].nodes = window
 
 
-_STORED = {"caches": "lists"}
-_FIELDS = {stored: name for name, stored in _STORED.items()}
 _MILLISECONDS = ("watermark", "clock")
 """Fields that are stored in milliseconds, as Spark counts them."""
 
@@ -233,7 +233,7 @@ class OldHeader:
 
 _POSITIONS = (
     *("fingerprint", "watermark", "done", "taking", "kept", "nodes", "newest", "serial", "fresh", "stripes", "late"),
-    *("caches", "revision", "nonce", "clock", "tick"),
+    *("lists", "revision", "nonce", "clock", "tick"),
 )
 """The fields of formats 4 to 6 in their order."""
 
