@@ -8,8 +8,8 @@ from slicing.state.format.header import Entry
 from slicing.state.pages import Pages
 
 
-class Nodes:
-    """The nodes of one tree as lists of pages; `slicing.assembly.trees.cache.Cache`."""
+class PageLists:
+    """The lists of pages under one prefix, as the nodes of a tree; `slicing.assembly.trees.cache.Cache`."""
 
     def __init__(self, pages: Pages, tree: str, shape: Shape):
         self.pages, self.prefix, self.shape = pages, f"{tree} ", shape

@@ -33,7 +33,7 @@ from slicing.profiling import ASSEMBLE, of_stage
 from slicing.state.bucket_cache import Recent
 from slicing.state.format.fingerprint import Fingerprint
 from slicing.state.ledger import Ledger
-from slicing.state.lists import Nodes
+from slicing.state.lists import PageLists
 from slicing.state.pages import Pages
 from slicing.state.store import Store
 from slicing.triggers.emission import Emission
@@ -95,7 +95,7 @@ class CountingBucket:
         self.pages = Pages(store, fingerprint, [0])
         self.head = self.pages.head
         self.recent = Recent(self.shape, self.head.nonce, str(emission), lambda first, end: ())
-        nodes, held = Nodes(self.pages, COUNTED, self.shape), self.recent.beside
+        nodes, held = PageLists(self.pages, COUNTED, self.shape), self.recent.beside
         known = held.get(COUNTED) if COUNTED in held or nodes.entries(COUNTED) else empty(self.shape)
         self.ledger = Ledger(nodes, COUNTED, known)
         self._came: list[Records] = []

@@ -25,7 +25,7 @@ from slicing.engines.engine import Moment, begin
 from slicing.engines.lateness import Judging, waits
 from slicing.profiling import ASSEMBLE, of_stage
 from slicing.state.format.fingerprint import Fingerprint
-from slicing.state.lists import Nodes
+from slicing.state.lists import PageLists
 from slicing.state.pages import Pages, page_name
 from slicing.state.store import MemoryStore, Store
 from slicing.triggers.emission import CHANGED, NEWEST, ON_CLOSE, ONLY_NEW, UPDATE, WITH_DRAINED, WITH_OLD, Emission
@@ -55,7 +55,7 @@ class EagerBucket:
         self.judging = Judging(shape.slicing, self.head.families[0], emission, grace, self.pages.is_new)
         self.windows = WindowPages(shape, arguments, self.pages, emission)
         self.newest = Newest(shape, self.pages, self.windows)
-        self.early = Nodes(self.pages, "early", shape.select(()))
+        self.early = PageLists(self.pages, "early", shape.select(()))
         self.pending = pending(emission, self.head, self.early)
         self._came: list[Block] = []
 
@@ -187,7 +187,7 @@ class Newest:
 
     def __init__(self, shape: Shape, pages: Pages, windows: WindowPages):
         self.shape, self.slicing, self.windows = shape.select(()), shape.slicing, windows
-        self.marks, self.later = Nodes(pages, "newest", self.shape), Nodes(pages, "later", self.shape)
+        self.marks, self.later = PageLists(pages, "newest", self.shape), PageLists(pages, "later", self.shape)
         begins = [int(name.removeprefix(MARKED)) for name in self.later.lists if name.startswith(MARKED)]
         # The first window whose marks of the later slice are all there; older ones were written without.
         self._begins = begins[0] if begins else max(windows.held(), default=-FOREVER) + 1

@@ -39,7 +39,7 @@ from slicing.engines.sessions.open_rows import OpenRows
 from slicing.profiling import ASSEMBLE, of_stage
 from slicing.state.bucket_cache import Recent
 from slicing.state.format.fingerprint import Fingerprint
-from slicing.state.lists import Nodes
+from slicing.state.lists import PageLists
 from slicing.state.pages import Pages
 from slicing.state.store import Store
 from slicing.triggers.emission import Emission
@@ -126,7 +126,7 @@ class SessionBucket:
         self.came = empty(self.shape)
 
     def _rows(self, name: str, shape: Shape) -> OpenRows:
-        nodes, held = Nodes(self.pages, name, shape), self.recent.beside
+        nodes, held = PageLists(self.pages, name, shape), self.recent.beside
         known = held.get(name) if name in held or nodes.entries(name) else empty(shape)
         return OpenRows(nodes, name, known, lambda rows: merged(shape, rows), self._meet)
 

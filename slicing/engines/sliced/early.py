@@ -11,7 +11,7 @@ from slicing.engines.dirty_set import PENDING, pending
 from slicing.engines.sliced.emitting import Emitting
 from slicing.engines.sliced.family_windows import Walker
 from slicing.engines.sliced.slices import Slices
-from slicing.state.lists import Nodes
+from slicing.state.lists import PageLists
 from slicing.triggers.emission import Emission
 
 
@@ -22,7 +22,7 @@ class Early(Emitting):
 
     def __init__(self, emission: Emission, walkers: Sequence[Walker], slices: Slices):
         super().__init__(emission, walkers, slices)
-        marks = Nodes(slices.pages, "early", slices.shape.select(()))
+        marks = PageLists(slices.pages, "early", slices.shape.select(()))
         self.pending = pending(emission, slices.head, marks, slices.recent.beside.get(PENDING))
 
     def after(self, came: Block, now: int) -> Iterator[Windows]:

@@ -35,7 +35,7 @@ from slicing.engines.sliced.closings import close_of
 from slicing.engines.sliced.slices import Slices
 from slicing.engines.sliced.touching import as_marks, touched
 from slicing.state.bucket_cache import around
-from slicing.state.lists import Nodes
+from slicing.state.lists import PageLists
 from slicing.triggers.emission import Emission
 from slicing.windows.families.family import Family
 from slicing.windows.time.slices import FOREVER
@@ -68,9 +68,9 @@ class Walker(Judging):
         self.compared, self.whole = shape, self.complete  # by `on_change`: of what results, and how to get all of them
         self._late = self.cache(LATE, shape)
 
-    def cache(self, tree: str, shape: Shape) -> Nodes:
+    def cache(self, tree: str, shape: Shape) -> PageLists:
         """Where the nodes of a tree are kept."""
-        return Nodes(self.slices.pages, self.prefix + tree, shape)
+        return PageLists(self.slices.pages, self.prefix + tree, shape)
 
     @property
     def own(self) -> tuple[str, ...]:

@@ -25,7 +25,7 @@ from slicing.profiling import ASSEMBLE, of_stage
 from slicing.state.bucket_cache import Recent
 from slicing.state.format.fingerprint import Fingerprint
 from slicing.state.ledger import Ledger
-from slicing.state.lists import Nodes
+from slicing.state.lists import PageLists
 from slicing.state.pages import Pages
 from slicing.state.store import Store
 from slicing.triggers.emission import UPDATE, Emission
@@ -49,13 +49,13 @@ class UnboundedBucket:
         self.head = self.pages.head
         self.recent = Recent(shape, self.head.nonce, str(emission), lambda first, end: ())
         held = self.recent.beside
-        totals, self.marks = Nodes(self.pages, TOTALS, shape), Nodes(self.pages, "early", shape.select(()))
+        totals, self.marks = PageLists(self.pages, TOTALS, shape), PageLists(self.pages, "early", shape.select(()))
         known = held.get(TOTALS) if TOTALS in held or self._has(totals) else empty(shape)
         self.ledger = Ledger(totals, TOTALS, known)
         self.pending = pending(emission, self.head, self.marks, held.get(PENDING), self._live_marks)
         self._came = empty(shape)
 
-    def _has(self, nodes: Nodes) -> bool:
+    def _has(self, nodes: PageLists) -> bool:
         return bool(nodes.entries(TOTALS))
 
     @of_stage(ASSEMBLE)
