@@ -429,7 +429,7 @@ def test_stored_sessions_go_on():
     for records, watermark in stored["batches"][: golden.SEEN]:
         world.model.step([world.known(record) for record in records], watermark)
     world.late, world.store.text, world.store.pages = world.model.late, stored["header"], dict(stored["pages"])
-    assert {name.split()[0] for name in world.bucket().head.caches} == {"sessions", "shown"}
+    assert {name.split()[0] for name in world.bucket().head.lists} == {"sessions", "shown"}
     rows = sum(len(world.step(records, watermark)) for records, watermark in stored["batches"][golden.SEEN :])
     assert rows > 10
     world.drain()

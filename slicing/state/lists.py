@@ -13,7 +13,7 @@ class PageLists:
 
     def __init__(self, pages: Pages, tree: str, shape: Shape):
         self.pages, self.prefix, self.shape = pages, f"{tree} ", shape
-        self.lists = pages.head.caches
+        self.lists = pages.head.lists
 
     def load(self, name: str) -> Block | None:
         """The block of that name, None if there is none or it has no rows."""

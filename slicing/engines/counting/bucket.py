@@ -139,7 +139,7 @@ class CountingBucket:
 
     def check(self) -> None:
         """Assert that every page is there, that rows do not pile up, and that no slice has more records than it may."""
-        entries = [entry for entries in self.head.caches.values() for entry in entries]
+        entries = [entry for entries in self.head.lists.values() for entry in entries]
         assert all(self.pages.store.get(f"p{entry[0]}") for entry in entries)
         counter = Counter(self.content, self.head.clock // 1000, self.ttl)
         rows = counter.folded(self.ledger.rows())

@@ -166,7 +166,7 @@ class EagerBucket:
         """Assert the invariants between header and pages: nothing is kept too long, every page in place."""
         head = self.head
         assert all(window >= head.kept for window in self.windows.held()), "expired windows are removed"
-        pages = [page_name(entry) for entries in head.caches.values() for entry in entries]
+        pages = [page_name(entry) for entries in head.lists.values() for entry in entries]
         assert len(pages) == len(set(pages)), "a page belongs to one window"
         assert all(self.pages.store.get(page) for page in pages)
 

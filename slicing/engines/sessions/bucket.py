@@ -219,7 +219,7 @@ class SessionBucket:
 
     def check(self) -> None:
         """Assert that every page is there, that rows do not pile up, and that what was shown is of open sessions."""
-        entries = [entry for entries in self.head.caches.values() for entry in entries]
+        entries = [entry for entries in self.head.lists.values() for entry in entries]
         assert all(self.pages.store.get(f"p{entry[0]}") for entry in entries)
         held = self.sessions.load(lambda known: ends_of(known) > self.head.taking)
         assert self.sessions.count <= 2 * len(held)

@@ -5,7 +5,7 @@ Slices are the only truth; the trees' nodes are durable caches of them. Everythi
     fresh     pages written since the last close, not in any cache yet
     stripes   for each stripe the slices that have entered, and those that came all at once
     late      what came to those slices later
-    caches    the trees' nodes by name
+    lists     the trees' nodes and marks, by name
 
 A micro-batch in which nothing closes writes what came and the header, and reads nothing but to merge small pages. A
 close reads what enters, moves the trees forward, and writes what entered from fresh pages into its stripes. Expired
@@ -182,8 +182,8 @@ class Bucket:
         own = self.others + self.emitting.own
         if self.emission.has_trees:
             own += tuple(name for walker in self.walkers for name in walker.own)
-        for name in [name for name in self.head.caches if not name.startswith(own)]:
-            self.pages.remove(self.head.caches.pop(name))
+        for name in [name for name in self.head.lists if not name.startswith(own)]:
+            self.pages.remove(self.head.lists.pop(name))
         if not self.emission.has_trees:
             for walker in self.walkers:
                 walker.walk.nodes = None

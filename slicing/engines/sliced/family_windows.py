@@ -87,8 +87,8 @@ class Walker(Judging):
     def forget(self) -> None:
         """Drop all nodes."""
         self.walk.nodes = None
-        for name in [name for name in self.slices.head.caches if name.startswith(self.own)]:
-            self.slices.pages.remove(self.slices.head.caches.pop(name))
+        for name in [name for name in self.slices.head.lists if name.startswith(self.own)]:
+            self.slices.pages.remove(self.slices.head.lists.pop(name))
 
     @property
     def last(self) -> int:

@@ -117,5 +117,5 @@ class UnboundedBucket:
 
     def check(self) -> None:
         """Assert that every page is there, and that rows do not pile up."""
-        entries = [entry for entries in self.head.caches.values() for entry in entries]
+        entries = [entry for entries in self.head.lists.values() for entry in entries]
         assert all(self.pages.store.get(f"p{entry[0]}") for entry in entries)

@@ -112,13 +112,13 @@ class Header:
     fresh: list[Entry] = field(default_factory=list)
     stripes: dict[int, Stripe] = field(default_factory=dict)
     late: list[Entry] = field(default_factory=list)
-    caches: dict[str, list[Entry]] = field(default_factory=dict)
+    lists: dict[str, list[Entry]] = field(default_factory=dict)
     zones: dict[str, Part] = field(default_factory=dict)  # what the slices were cut by, see `zone_tables`
 
     @of_stage(ENCODE)
     def to_text(self) -> str:
         """The header as compressed JSON in base64, with its checksum."""
-        values = {_STORED.get(each.name, each.name): getattr(self, each.name) for each in fields(self)}
+        values = {each.name: getattr(self, each.name) for each in fields(self)}
         values |= {name: values[name] // 1000 for name in _MILLISECONDS}
         values["families"] = [vars(walk) for walk in self.families]
         if not self.zones:
@@ -136,8 +136,8 @@ class Header:
         version = content.pop("format")
         _check_format(version, (FORMAT,))
         content.setdefault("zones", {})
-        values = {_FIELDS.get(name, name): value for name, value in content.items()}
-        _check_names("header", content, [_STORED.get(each.name, each.name) for each in fields(cls)])
+        _check_names("header", content, [each.name for each in fields(cls)])
+        values = dict(content)
         for walk in values["families"]:
             _check_names("family in the header", walk, [each.name for each in fields(Walk)])
         values |= {name: values[name] * 1000 for name in _MILLISECONDS}
@@ -150,7 +150,7 @@ class Header:
     @property
     def is_empty(self) -> bool:
         """Whether there are no pages."""
-        return not (self.fresh or self.stripes or self.late or self.caches)
+        return not (self.fresh or self.stripes or self.late or self.lists)
 
     def spans(self) -> Array:
         """First slice and end of every page of slices, a row each; cached nodes are none."""
@@ -202,8 +202,6 @@ class Header:
         self.families[0].nodes = window
 
 
-_STORED = {"caches": "lists"}
-_FIELDS = {stored: name for name, stored in _STORED.items()}
 _MILLISECONDS = ("watermark", "clock")
 """Fields that are stored in milliseconds, as Spark counts them."""
 
@@ -233,7 +231,7 @@ class OldHeader:
 
 _POSITIONS = (
     *("fingerprint", "watermark", "done", "taking", "kept", "nodes", "newest", "serial", "fresh", "stripes", "late"),
-    *("caches", "revision", "nonce", "clock", "tick"),
+    *("lists", "revision", "nonce", "clock", "tick"),
 )
 """The fields of formats 4 to 6 in their order."""
 
