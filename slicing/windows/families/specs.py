@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from slicing.errors import StateMismatch
-from slicing.windows.families.by_edges import ByEdges, Shared
+from slicing.windows.families.by_edges import ByEdges, OverSharedCut
 from slicing.windows.families.cumulating import Cumulating
 from slicing.windows.families.even import Even
 from slicing.windows.families.several import Several
@@ -47,7 +47,7 @@ class _Reader:
             "stepped": lambda edges, *numbers: Stepped(self.read(edges), *numbers),
             "cumulating": lambda periods, steps: Cumulating(self.read(periods), self.read(steps)),
             "by_edges": lambda starts, ends: ByEdges(self.read(starts), self.read(ends)),
-            "shared": lambda family, cut: Shared(self.read(family), self.read(cut)),
+            "shared": lambda family, cut: OverSharedCut(self.read(family), self.read(cut)),
             "several": lambda members, cut: Several(tuple(map(self.read, members)), self.read(cut)),
         }
         return makers[spec[0]](*spec[1:]) if spec[0] in makers else self.user(spec)
