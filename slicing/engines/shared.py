@@ -21,7 +21,7 @@ from slicing.triggers.lateness import Late
 
 
 @dataclass(frozen=True)
-class Grouped:
+class FieldGroups:
     """The shape and trees of results, and how they share fields."""
 
     shape: Shape
@@ -81,7 +81,7 @@ class SharedFields:
     takes are translated.
     """
 
-    def __init__(self, engine: Engine, grouped: Grouped, of_groups: bool):
+    def __init__(self, engine: Engine, grouped: FieldGroups, of_groups: bool):
         self.engine, self.grouped, self.of_groups = engine, grouped, of_groups
         self.pages, self.head = engine.pages, engine.head
 
@@ -106,7 +106,7 @@ class SharedFields:
 
 
 def shared_fields(
-    grouped: Grouped,
+    grouped: FieldGroups,
     fingerprint: Fingerprint,
     of_groups: Callable[[Fingerprint], Engine],
     of_results: Callable[[Fingerprint], Engine],

@@ -21,7 +21,7 @@ from slicing.engines.bounded import all_frames
 from slicing.engines.eager.bucket import EagerBucket, all_windows, in_memory
 from slicing.engines.engine import Engine
 from slicing.engines.mixed import MixedBucket, Split, join_all
-from slicing.engines.shared import Grouped, shared_fields
+from slicing.engines.shared import FieldGroups, shared_fields
 from slicing.engines.sliced.bucket import Bucket
 from slicing.profiling import DECODE, of_stage
 from slicing.stages.preaggregate import PreAggregate, Ship
@@ -141,9 +141,9 @@ class Shared:
         return self.of.wide
 
     @cached_property
-    def grouped(self) -> Grouped:
+    def grouped(self) -> FieldGroups:
         """The results and what they share."""
-        return Grouped(self.of.shape, self.of.trees, self.of.shareable)
+        return FieldGroups(self.of.shape, self.of.trees, self.of.shareable)
 
     @property
     def sharing(self) -> Sharing:
