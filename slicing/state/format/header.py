@@ -24,13 +24,13 @@ OLDER = (4, 5, 6)
 READABLE = f"{OLDER[0]} to {FORMAT}"
 Entry = list[int]
 """A page of a list: its number, its first slice, the end of its slices, how often it was merged."""
-Cut = list[int]
+SlicePages = list[int]
 """Pages of slices of a stripe: the first slice and the end within the stripe, and how many pages."""
 Run = list[int]
 """Cuts that follow each other: the first slice, slices and pages of each, how many."""
 
 
-def to_runs(cuts: Iterable[Cut]) -> list[Run]:
+def to_runs(cuts: Iterable[SlicePages]) -> list[Run]:
     """Cuts as the header stores them: few runs, as neighbours are mostly alike.
 
     >>> to_runs([[0, 1, 1], [1, 2, 1], [2, 3, 1], [5, 9, 2]])
@@ -45,7 +45,7 @@ def to_runs(cuts: Iterable[Cut]) -> list[Run]:
     return runs
 
 
-def from_runs(runs: Iterable[Run]) -> list[Cut]:
+def from_runs(runs: Iterable[Run]) -> list[SlicePages]:
     """The inverse of `to_runs`."""
     return [
         [at, at + length, pages]
@@ -60,12 +60,14 @@ class Stripe:
     Most stripes are read and written as they are: their runs become cuts only where somebody asks for these.
     """
 
-    def __init__(self, cuts: list[Cut] | None = None, loose: list[Entry] | None = None, runs: Iterable[Run] = ()):
+    def __init__(
+        self, cuts: list[SlicePages] | None = None, loose: list[Entry] | None = None, runs: Iterable[Run] = ()
+    ):
         self.loose: list[Entry] = [] if loose is None else loose
         self._cuts, self._runs = cuts, list(runs)
 
     @property
-    def cuts(self) -> list[Cut]:
+    def cuts(self) -> list[SlicePages]:
         """The cuts, in order, as a list that may be changed."""
         if self._cuts is None:
             self._cuts = from_runs(self._runs)
