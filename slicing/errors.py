@@ -35,15 +35,20 @@ class Topic(Enum):
 class Argument:
     """An argument of a call in a message; as text it is Python, and without a value its name.
 
-    >>> str(Argument("size", "1 hour")), str(Argument("size"))
-    ("size='1 hour'", '`size`')
+    An example is in double quotes, a value that was found as Python shows it.
+
+    >>> str(Argument("size", "1 hour")), str(Argument("size", "1 day", is_example=True)), str(Argument("size"))
+    ("size='1 hour'", 'size="1 day"', '`size`')
     """
 
     name: str
-    value: Any = None
+    value: Any = ...
+    is_example: bool = False
 
     def __str__(self) -> str:
-        return f"`{self.name}`" if self.value is None else f"{self.name}={self.value!r}"
+        if self.value is ...:
+            return f"`{self.name}`"
+        return f'{self.name}="{self.value}"' if self.is_example else f"{self.name}={self.value!r}"
 
 
 @dataclass(frozen=True)

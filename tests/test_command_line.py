@@ -431,6 +431,13 @@ def test_errors_of_workers_are_followed_by_what_to_do_here(error, remedy):
     assert failure("Spark's own\nerror") == "Spark's own"
 
 
+def test_several_windows_are_the_options_of_each():
+    several = windows_of_call([tumbling("1 hour"), hopping("1 day", "1 hour")], {}, long=False)
+    error = InvalidValue("of ", several.written, ".")
+    assert worded(error) == 'of --size "1 hour" --size "1 day" --advance "1 hour".'
+    assert str(error) == f"of {several!r}."
+
+
 def test_control_characters_are_shown_and_not_sent(capsys):
     voice.print_table(["na\x07me", "n"], [["\x1b[2J\n", "1"], ["é日", "22"]], [False, True])
     voice.say("file \x1b[2J")

@@ -37,7 +37,7 @@ def _words(code: Code) -> str:
 
 def _option(argument: Argument) -> str:
     name = f"--{_OPTIONS.get(argument.name, argument.name)}"
-    if argument.value is None:
+    if argument.value is ...:
         return f"`{name}`" if argument.name in _OPTIONS else str(argument)
     return name if argument.value is True else f'{name} "{argument.value}"'
 

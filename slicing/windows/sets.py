@@ -8,7 +8,7 @@ from datetime import datetime
 from functools import cached_property
 from typing import cast
 
-from slicing.errors import InvalidType, InvalidValue, Remedy, Topic, excerpt
+from slicing.errors import Call, InvalidType, InvalidValue, Remedy, Topic, excerpt
 from slicing.windows.families.several import Several, end_together, leader, several, share_windows
 from slicing.windows.window import Window
 
@@ -40,6 +40,11 @@ class Set(Window):
     def calls(self) -> list[str]:
         """The names, or the calls that make the windows."""
         return [*(self.names or map(repr, self.members))]
+
+    @property
+    def written(self) -> Call:
+        """The calls that make the windows, for messages."""
+        return Call(repr(self), tuple(argument for member in self.members for argument in member.written.arguments))
 
     def windows_of(self, instant: int | datetime) -> list[tuple[int, int]]:
         """The windows of all kinds that hold an instant, in their order."""

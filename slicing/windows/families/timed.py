@@ -85,7 +85,7 @@ def calendar_hopping(size: Units, advance: Units, zone: Zone) -> Stepped:
             "`size` and `advance` in a zone are both in days or weeks, or both in months, quarters or years, the first "
             f"a multiple of the second; got {show_units(*size)} and {show_units(*advance)}. For example "
             '"7 days" with ',
-            Argument("advance", "1 day"),
+            Argument("advance", "1 day", is_example=True),
             ".",
         )
     return Stepped(edges, 1, ratio)
@@ -114,7 +114,7 @@ def calendar_cumulating(size: Units, step: Units, zone: Zone) -> Cumulating:
             _STEP,
             f"; got {show_units(*size)} and {show_units(*step)}, which differ in some period. For example "
             '"1 month" with ',
-            Argument("step", "1 day"),
+            Argument("step", "1 day", is_example=True),
             ".",
         )
     return Cumulating(periods, steps)
@@ -159,8 +159,8 @@ def of_fixed_length(**durations: Duration) -> None:
                 Argument(name),
                 f": months, quarters and years need a zone, which says when they begin; got {duration!r}. "
                 "Write for example ",
-                Argument("zone", "Europe/Berlin"),
+                Argument("zone", "Europe/Berlin", is_example=True),
                 " or ",
-                Argument("zone", "UTC"),
+                Argument("zone", "UTC", is_example=True),
                 ".",
             )
