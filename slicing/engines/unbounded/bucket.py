@@ -99,9 +99,9 @@ class UnboundedBucket:
         return totals
 
     def _live_marks(self, marks: Block) -> Block:
-        """Return the marks of keys that are not idle; a stamp of 0, as older checkpoints have it, is of now."""
+        """Return the marks of keys that are not idle; older checkpoints have the slice as the stamp, which is of now."""
         now = self.head.clock // 1000
-        return live(marks, now, self.ttl, np.where(marks.slices == 0, now, marks.slices))
+        return live(marks, now, self.ttl, np.where(marks.slices < 1, now, marks.slices))
 
     def _out(self, totals: Block, marks: Block, kind: str) -> Iterator[Windows]:
         """The totals of the keys of some marks."""

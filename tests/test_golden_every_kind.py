@@ -1,0 +1,19 @@
+"""State of every kind of windows under every emission goes on with the rows that the code which wrote it gave."""
+
+import pytest
+from golden.every_kind import SCENARIOS, SEEN, Line
+from golden.make import load
+
+FORMATS = (7,)
+STORED = {version: load(f"every{version}") for version in FORMATS}
+
+
+@pytest.mark.parametrize("name", SCENARIOS)
+@pytest.mark.parametrize("version", FORMATS)
+def test_state_goes_on_with_the_rows_that_its_writer_gave(version, name):
+    stored, batches = STORED[version]["scenarios"][name], STORED[version]["streams"][SCENARIOS[name][0]]
+    line = Line(name, stored["header"], stored["pages"])
+    assert stored["pages"]
+    line.bucket().check()
+    assert [line.step(*batch) for batch in batches[SEEN:]] == stored["rest"]
+    assert sum(len(rows) for rows, *_ in stored["rest"]) >= 4
