@@ -2,7 +2,6 @@
 
 import logging
 import random
-from functools import partial
 
 import numpy as np
 import pytest
@@ -130,5 +129,4 @@ def test_a_header_without_a_table_is_as_it_was():
     assert Header.from_text(store.text).zones == {}
     with pytest.raises(StateMismatch, match="Different: "):
         bucket(zone(before=(7,)), store)
-    plain = partial(Header, FINGERPRINT.identity, FINGERPRINT.layout, [])
-    assert plain().zones == {}
+    assert FINGERPRINT.header([]).zones == {}

@@ -17,13 +17,12 @@ from slicing.content.block import Block, concat
 from slicing.content.folding import regroup
 from slicing.content.marks import without_partials
 from slicing.state.format.header import Header
+from slicing.state.format.list_names import PENDING
 from slicing.state.lists import Nodes
 from slicing.triggers.emission import Emission, Every, Records
 from slicing.windows.time.slices import FOREVER
 
 Chosen: TypeAlias = Callable[[Block], Block]
-PENDING = "pending"
-"""The name of the marks in the store, and of what the process keeps of them."""
 
 
 def _all(marks: Block) -> Block:

@@ -20,11 +20,12 @@ from slicing.assembly.results import Windows
 from slicing.content.block import Block, Shape
 from slicing.content.records import Records
 from slicing.engines.eager.bucket import late_records
-from slicing.engines.eager.window_pages import WINDOW, WindowPages
+from slicing.engines.eager.window_pages import WindowPages
 from slicing.engines.engine import Moment
 from slicing.engines.sliced.bucket import Bucket
 from slicing.profiling import ASSEMBLE, of_stage
 from slicing.state.format.fingerprint import Fingerprint
+from slicing.state.format.list_names import WINDOW
 from slicing.state.store import Store
 from slicing.triggers.emission import CHANGED, ON_CLOSE, Emission
 from slicing.triggers.lateness import Late, Refused

@@ -20,6 +20,7 @@ from slicing.engines.sliced.bucket import Bucket
 from slicing.engines.sliding.bucket import SlidingBucket
 from slicing.errors import StateMismatch
 from slicing.state.format.fingerprint import Fingerprint
+from slicing.state.format.header import SAME
 from slicing.state.store import Store
 from slicing.triggers.emission import Emission
 from slicing.triggers.lateness import Late
@@ -51,8 +52,8 @@ class Grouped:
         results = [dict(result) for result in self.sharing.select(of_results.identity["results"])]
         for (group, field), (other, _) in self.sharing.same.items():
             results[group]["partial"] = [*results[group]["partial"]]
-            results[group]["partial"][field] += f" of result {other + 1}"
-        return replace(of_results, identity={**of_results.identity, "results": results}, older={})
+            results[group]["partial"][field] += f"{SAME}{other + 1}"
+        return replace(of_results, identity={**of_results.identity, "results": results})
 
     def block(self, block: Block) -> Block:
         """A block of groups as one of results."""

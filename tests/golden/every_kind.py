@@ -173,6 +173,10 @@ SCENARIOS = {
     for emission in emissions
 }
 """By name: those of the windows, results and emission."""
+BRIEF = [
+    f"{windows}, {results}, {each}" for windows, results, all_ in GOES for each in dict.fromkeys(all_[:1] + all_[-1:])
+]
+"""Scenarios that show a change of the format; those of format 7 are all, as others wait for them."""
 
 
 def _plus(a, b):
@@ -291,7 +295,8 @@ def main():
     if file.exists():
         raise SystemExit(f"{file} is there; state that has landed is not written again")
     streams = {windows: json.loads(json.dumps(micro_batches(windows))) for windows in WINDOWS}
-    scenarios = {name: stored(name, streams[windows]) for name, (windows, *_) in SCENARIOS.items()}
+    names = SCENARIOS if _header.FORMAT == 7 else BRIEF
+    scenarios = {name: stored(name, streams[SCENARIOS[name][0]]) for name in names}
     content = json.dumps({"streams": streams, "scenarios": scenarios}, separators=(",", ":")).encode()
     file.write_bytes(lzma.compress(content, preset=9 | lzma.PRESET_EXTREME))
 

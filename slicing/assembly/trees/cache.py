@@ -7,9 +7,6 @@ from typing import Protocol
 from slicing.assembly.trees.nodes import Live, Node
 from slicing.content.block import Block
 
-NODES = ("two ", "three ", "running ")
-"""How the names of nodes begin, by tree."""
-
 
 class Cache(Protocol):
     """Where a tree keeps its nodes between two closes: blocks by name. Blocks are of the tree's kernels."""

@@ -32,14 +32,13 @@ from slicing.engines.engine import Moment, begin
 from slicing.profiling import ASSEMBLE, of_stage
 from slicing.state.bucket_cache import Recent
 from slicing.state.format.fingerprint import Fingerprint
+from slicing.state.format.list_names import COUNTED
 from slicing.state.ledger import Ledger
 from slicing.state.lists import Nodes
 from slicing.state.pages import Pages
 from slicing.state.store import Store
 from slicing.triggers.emission import Emission
 from slicing.triggers.lateness import Late
-
-COUNTED = "counted"
 
 
 class Counter:

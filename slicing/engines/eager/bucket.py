@@ -25,6 +25,7 @@ from slicing.engines.engine import Moment, begin
 from slicing.engines.lateness import Judging, waits
 from slicing.profiling import ASSEMBLE, of_stage
 from slicing.state.format.fingerprint import Fingerprint
+from slicing.state.format.list_names import EARLY, LATER, LATEST, MARKED, SLICE
 from slicing.state.lists import Nodes
 from slicing.state.pages import Pages, page_name
 from slicing.state.store import MemoryStore, Store
@@ -32,9 +33,6 @@ from slicing.triggers.emission import CHANGED, NEWEST, ON_CLOSE, ONLY_NEW, UPDAT
 from slicing.triggers.lateness import Late, Refused, is_late
 from slicing.windows.families.family import Family, emitted_before, emitted_from
 from slicing.windows.time.slices import FOREVER
-
-MARKED = "marked "
-"""Before the first window that has all marks of `Newest`, as a list without pages."""
 
 
 class EagerBucket:
@@ -55,7 +53,7 @@ class EagerBucket:
         self.judging = Judging(shape.slicing, self.head.families[0], emission, grace, self.pages.is_new)
         self.windows = WindowPages(shape, arguments, self.pages, emission)
         self.newest = Newest(shape, self.pages, self.windows)
-        self.early = Nodes(self.pages, "early", shape.select(()))
+        self.early = Nodes(self.pages, EARLY, shape.select(()))
         self.pending = pending(emission, self.head, self.early)
         self._came: list[Block] = []
 
@@ -187,16 +185,16 @@ class Newest:
 
     def __init__(self, shape: Shape, pages: Pages, windows: WindowPages):
         self.shape, self.slicing, self.windows = shape.select(()), shape.slicing, windows
-        self.marks, self.later = Nodes(pages, "newest", self.shape), Nodes(pages, "later", self.shape)
+        self.marks, self.later = Nodes(pages, LATEST, self.shape), Nodes(pages, LATER, self.shape)
         begins = [int(name.removeprefix(MARKED)) for name in self.later.lists if name.startswith(MARKED)]
         # The first window whose marks of the later slice are all there; older ones were written without.
         self._begins = begins[0] if begins else max(windows.held(), default=-FOREVER) + 1
 
     def slices(self, came: Block, taking: int) -> Block:
         """The newest slice of each key that windows from `taking` on hold, with those of `came`; kept from now on."""
-        known = self.marks.load("slice") or self._derived(taking)
+        known = self.marks.load(SLICE) or self._derived(taking)
         newest = newest_slices(fold(self.shape, [known, came]))
-        self.marks.save("slice", newest.between(self.slicing.first_slice(taking), FOREVER))
+        self.marks.save(SLICE, newest.between(self.slicing.first_slice(taking), FOREVER))
         return newest
 
     def note(self, came: Block) -> None:

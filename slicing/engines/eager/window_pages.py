@@ -13,12 +13,10 @@ from slicing.assembly.results import Windows
 from slicing.content.block import Block, Shape, concat, empty
 from slicing.content.marks import all_of, of_keys
 from slicing.content.records import Records, fold_onto
+from slicing.state.format.list_names import WINDOW
 from slicing.state.lists import Nodes
 from slicing.state.pages import Pages
 from slicing.triggers.emission import ON_CLOSE, ONLY_NEW, WITH_OLD, Emission
-
-WINDOW = "window"
-"""The name of the pages of windows in the directory."""
 
 
 class WindowPages:

@@ -39,6 +39,7 @@ from slicing.engines.sessions.open_rows import OpenRows
 from slicing.profiling import ASSEMBLE, of_stage
 from slicing.state.bucket_cache import Recent
 from slicing.state.format.fingerprint import Fingerprint
+from slicing.state.format.list_names import SESSIONS, SHOWN
 from slicing.state.lists import Nodes
 from slicing.state.pages import Pages
 from slicing.state.store import Store
@@ -47,8 +48,6 @@ from slicing.triggers.lateness import Late, Missed, Refused
 from slicing.windows.families.family import Family
 from slicing.windows.session import SESSION, Session
 from slicing.windows.time.slices import FOREVER
-
-SESSIONS, SHOWN = "sessions", "shown"
 
 
 @dataclass(frozen=True)

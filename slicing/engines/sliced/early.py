@@ -7,10 +7,11 @@ from dataclasses import replace
 
 from slicing.assembly.results import Windows
 from slicing.content.block import Block
-from slicing.engines.dirty_set import PENDING, pending
+from slicing.engines.dirty_set import pending
 from slicing.engines.sliced.emitting import Emitting
 from slicing.engines.sliced.family_windows import Walker
 from slicing.engines.sliced.slices import Slices
+from slicing.state.format.list_names import EARLY, PENDING
 from slicing.state.lists import Nodes
 from slicing.triggers.emission import Emission
 
@@ -18,11 +19,11 @@ from slicing.triggers.emission import Emission
 class Early(Emitting):
     """Windows go out while they are open, and when they close as under `on_close()`."""
 
-    own = ("early ",)
+    own = (f"{EARLY} ",)
 
     def __init__(self, emission: Emission, walkers: Sequence[Walker], slices: Slices):
         super().__init__(emission, walkers, slices)
-        marks = Nodes(slices.pages, "early", slices.shape.select(()))
+        marks = Nodes(slices.pages, EARLY, slices.shape.select(()))
         self.pending = pending(emission, slices.head, marks, slices.recent.beside.get(PENDING))
 
     def after(self, came: Block, now: int) -> Iterator[Windows]:

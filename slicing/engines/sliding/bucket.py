@@ -41,6 +41,7 @@ from slicing.engines.sliding.instants import Instants
 from slicing.profiling import ASSEMBLE, of_stage
 from slicing.state.bucket_cache import Recent
 from slicing.state.format.fingerprint import Fingerprint
+from slicing.state.format.list_names import INSTANTS
 from slicing.state.lists import Nodes
 from slicing.state.pages import Pages
 from slicing.state.store import Store
@@ -49,8 +50,6 @@ from slicing.triggers.lateness import Late, Missed, Refused
 from slicing.windows.families.family import Family
 from slicing.windows.sliding import SlidingFamily
 from slicing.windows.time.slices import FOREVER
-
-INSTANTS = "instants"
 
 
 @dataclass(frozen=True)

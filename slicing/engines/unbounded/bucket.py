@@ -18,12 +18,13 @@ from slicing.assembly.results import Windows
 from slicing.content.block import Block, Shape, concat, empty
 from slicing.content.folding import fold, regroup
 from slicing.content.marks import of_keys
-from slicing.engines.dirty_set import PENDING, pending
+from slicing.engines.dirty_set import pending
 from slicing.engines.engine import Moment, begin
 from slicing.engines.unbounded.idleness import corrected, live
 from slicing.profiling import ASSEMBLE, of_stage
 from slicing.state.bucket_cache import Recent
 from slicing.state.format.fingerprint import Fingerprint
+from slicing.state.format.list_names import EARLY, PENDING, TOTALS
 from slicing.state.ledger import Ledger
 from slicing.state.lists import Nodes
 from slicing.state.pages import Pages
@@ -31,8 +32,6 @@ from slicing.state.store import Store
 from slicing.triggers.emission import UPDATE, Emission
 from slicing.triggers.lateness import Late
 from slicing.windows.time.slices import FOREVER
-
-TOTALS = "totals"
 
 
 class UnboundedBucket:
@@ -49,7 +48,7 @@ class UnboundedBucket:
         self.head = self.pages.head
         self.recent = Recent(shape, self.head.nonce, str(emission), lambda first, end: ())
         held = self.recent.beside
-        totals, self.marks = Nodes(self.pages, TOTALS, shape), Nodes(self.pages, "early", shape.select(()))
+        totals, self.marks = Nodes(self.pages, TOTALS, shape), Nodes(self.pages, EARLY, shape.select(()))
         known = held.get(TOTALS) if TOTALS in held or self._has(totals) else empty(shape)
         self.ledger = Ledger(totals, TOTALS, known)
         self.pending = pending(emission, self.head, self.marks, held.get(PENDING), self._live_marks)
@@ -99,7 +98,7 @@ class UnboundedBucket:
         return totals
 
     def _live_marks(self, marks: Block) -> Block:
-        """Return the marks of keys that are not idle; older checkpoints have the slice as the stamp, which is of now."""
+        """Return the marks of keys that are not idle; a stamp below 1, a slice in older checkpoints, is of now."""
         now = self.head.clock // 1000
         return live(marks, now, self.ttl, np.where(marks.slices < 1, now, marks.slices))
 
