@@ -22,7 +22,7 @@ from slicing.aggregates.kernels import kernel
 from slicing.assembly.choice import choose
 from slicing.errors import InvalidType
 from slicing.explain.costs import Costs
-from slicing.explain.plan import Assembly
+from slicing.explain.plan import ResultPlan
 from slicing.triggers.emission import ON_CLOSE
 from slicing.windows.families.even import Even
 
@@ -180,10 +180,10 @@ def _bytes(entry: Entry, aggregates: dict[str, Aggregate]) -> str:
     return f"{told}, with {options}" if sized and options else told
 
 
-def _assembly(aggregate: Aggregate) -> Assembly:
+def _assembly(aggregate: Aggregate) -> ResultPlan:
     each = kernel("x", aggregate)
     tree = choose(each, _FAMILY)
-    return Assembly(each, tree, "", _FAMILY.longest, _FAMILY.ratio, Costs(_FAMILY, frozenset({tree}), ON_CLOSE))
+    return ResultPlan(each, tree, "", _FAMILY.longest, _FAMILY.ratio, Costs(_FAMILY, frozenset({tree}), ON_CLOSE))
 
 
 def _tree(aggregates: dict[str, Aggregate]) -> str:

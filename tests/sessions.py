@@ -14,7 +14,7 @@ from oracle import CASES, FINGERPRINT, CountingStore, assert_row, columns_of, mo
 
 from slicing.engines.sessions.bucket import SessionBucket
 from slicing.stages.execution_plan import Aggregation
-from slicing.stages.preaggregate import Refused
+from slicing.stages.preaggregate import Dropped
 from slicing.stages.support_of import support_of
 from slicing.state import bucket_cache as memory
 from slicing.triggers.emission import NEWEST, ON_CLOSE, UPDATE, Every
@@ -167,7 +167,7 @@ class World:
         blocks = []
         for low, high in itertools.pairwise(cuts):
             if high > low:
-                found = stage._read(self.chunk(records[low:high]), Refused())
+                found = stage._read(self.chunk(records[low:high]), Dropped())
                 blocks.append(stage._block(found))
         for label, block in stage._by_bucket(stage._fold(blocks)):
             assert label == 0

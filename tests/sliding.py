@@ -12,7 +12,7 @@ from oracle import CASES, FINGERPRINT, CountingStore, assert_row, columns_of, mo
 
 from slicing.engines.sliding.bucket import SlidingBucket
 from slicing.stages.execution_plan import Aggregation
-from slicing.stages.preaggregate import Refused
+from slicing.stages.preaggregate import Dropped
 from slicing.stages.support_of import support_of
 from slicing.state import bucket_cache as memory
 from slicing.triggers.emission import NEWEST, ON_CLOSE, ONLY_NEW, UPDATE, WITH_OLD
@@ -130,7 +130,7 @@ class World:
             column = pa.array(values, pa.int64())
             columns = {"time": pa.array(times, pa.timestamp("us", "UTC")), "k0": pa.array(keys, pa.int64())}
             columns |= {f"v{i}": case.argument(column) for i, case in enumerate(self.cases)}
-            blocks.append(stage._block(stage._read(pa.table(columns), Refused())))
+            blocks.append(stage._block(stage._read(pa.table(columns), Dropped())))
         label, block = next(iter(stage._by_bucket(stage._fold(blocks))))
         return [self.strategy.decode(page) for _, page in stage._pages({label: block})]
 

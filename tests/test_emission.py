@@ -478,7 +478,7 @@ class Marks:
 
     def step(self, keys):
         pages_ = pages.Pages(self.store, FINGERPRINT, [0])
-        waiting = Pending(Records(3), pages_.head, lists.Nodes(pages_, "early", self.shape), self.kept)
+        waiting = Pending(Records(3), pages_.head, lists.PageLists(pages_, "early", self.shape), self.kept)
         due = waiting.due(block_of(self.shape, [], [(0, key, 1) for key in keys]), 0, 0)
         pages_.save_header()
         self.kept, self.rows = waiting.kept if self.keeps else None, self.rows + pages_.written
@@ -515,7 +515,7 @@ def test_marks_are_written_anew_when_half_of_the_rows_say_nothing():
         marks.step([5 * (number - back) + key for key in range(5) for back in range(3)])
     assert marks.rows <= (100 + 300 * 15) * (2 + levels)
     assert len(marks.kept) <= 2 * (100 + 3 * 5)
-    stored = lists.Nodes(pages.Pages(marks.store, FINGERPRINT, [0]), "early", marks.shape).read(PENDING)
+    stored = lists.PageLists(pages.Pages(marks.store, FINGERPRINT, [0]), "early", marks.shape).read(PENDING)
     assert sum(map(len, stored)) <= len(marks.kept)
 
 
@@ -771,7 +771,7 @@ def test_marks_of_windows_that_have_closed_do_not_pile_up_until_the_tick(eager, 
         bucket = stream.bucket()
         bucket.add([stream.shipped(evenly(stream.slicing, [at], keys=2))])
         list(bucket.close(moment(at, 1000 + at)))
-        stored = lists.Nodes(bucket.pages, "early", stream.shape.select(())).read(PENDING)
+        stored = lists.PageLists(bucket.pages, "early", stream.shape.select(())).read(PENDING)
         assert {at, max(0, at - 3)} <= {index for block in stored for index in block.slices.tolist()}
         most = max(most, sum(map(len, stored)))
     assert most <= 2 * 5 * 2 * pages.FAN_IN

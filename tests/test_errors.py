@@ -57,10 +57,10 @@ def rate(spark):
 
 def refused(error, *parts):
     """The call inside raises exactly this error, which is ours, picklable, and says all of these."""
-    return _Refused(error, parts)
+    return _Raises(error, parts)
 
 
-class _Refused:
+class _Raises:
     def __init__(self, error, parts):
         self.raises, self.parts = pytest.raises(error), parts
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from slicing.errors import InvalidType, InvalidValue, SlicingError, StateMismatch
-from slicing.windows.families.by_edges import ByEdges, Shared
+from slicing.windows.families.by_edges import ByEdges, OverSharedCut
 from slicing.windows.families.cumulating import Cumulating
 from slicing.windows.families.even import Even
 from slicing.windows.families.family import repeats, slice_of, windows_of
@@ -193,7 +193,7 @@ def test_the_lengths_that_are_told_are_kept(name):
     family, instant = FAMILIES[name]
     windows, _, _ = windows_around(family, instant)
     lengths = family.end_slice(windows) - family.first_slice(windows)
-    assert lengths.max() <= (family.longest if not isinstance(family, Shared) else 1.1 * family.longest + 2)
+    assert lengths.max() <= (family.longest if not isinstance(family, OverSharedCut) else 1.1 * family.longest + 2)
     assert lengths.max() == family.longest or not isinstance(family, Cumulating) or "month" in name or "year" in name
     if family.step is not None:
         assert set(lengths.tolist()) == {family.longest}
@@ -241,7 +241,7 @@ def others(slicing):
     starts, ends = Every(slicing.advance, slicing.offset), Every(slicing.advance, slicing.offset + slicing.size)
     family = ByEdges(starts, ends)
     even = Even(slicing.size, slicing.advance, slicing.offset)
-    return even, Shared(even, even.cut), family.over(even.cut)
+    return even, OverSharedCut(even, even.cut), family.over(even.cut)
 
 
 @pytest.mark.parametrize("seed", range(10))

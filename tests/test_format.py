@@ -46,7 +46,7 @@ def test_a_header_reads_back():
     head = Header.from_text(stream.store.text)
     assert head.fresh
     assert head.stripes
-    assert head.caches
+    assert head.lists
     assert Header.from_text(head.to_text()) == head
     assert Header.from_text(head.to_text()).to_text() == stream.store.text
 

@@ -70,7 +70,7 @@ def kinds_of(head, generation, place):
 
 def places_of(head):
     """The list of each page, None for those of slices."""
-    return {f"p{entry[0]}": name for name, entries in head.caches.items() for entry in entries}
+    return {f"p{entry[0]}": name for name, entries in head.lists.items() for entry in entries}
 
 
 @pytest.mark.parametrize("name", [name for name in SCENARIOS if name != "counting, eager, on close"])
@@ -88,7 +88,7 @@ def test_the_header_alone_says_which_columns_a_page_has(name, monkeypatch):
         head = Header.from_text(line.store.text)
         heads.append(head)
         places = places_of(head)
-        assert {parse(each).family for each in head.caches} <= {family.id for family in head.families}
+        assert {parse(each).family for each in head.lists} <= {family.id for family in head.families}
         read.clear()
         line.step(*batch)
         for page, (shape, generation) in read.items():
@@ -96,7 +96,7 @@ def test_the_header_alone_says_which_columns_a_page_has(name, monkeypatch):
                 kinds = kinds_of(head, generation, places.get(page))
                 assert shape.row_schema.types[3:] == [arrow_type(kind) for kind in kinds], (page, places.get(page))
                 seen += 1
-    assert seen or all(not head.caches for head in heads)
+    assert seen or all(not head.lists for head in heads)
 
 
 def test_fields_that_are_stored_once_are_one_column():
@@ -161,7 +161,7 @@ def line_time(line):
 
 
 def family_lists(head, number):
-    return {name for name in head.caches if parse(name).family == number}
+    return {name for name in head.lists if parse(name).family == number}
 
 
 @pytest.mark.parametrize("name", ["several that end together, combined, on close", "side by side, combined, on close"])
@@ -171,7 +171,7 @@ def test_a_family_keeps_its_id_and_its_lists_whatever_its_place(name):
     head = line.bucket().head
     head.families[1].id = 7
     for each in family_lists(head, 1):
-        head.caches["7 " + each.removeprefix("1 ")] = head.caches.pop(each)
+        head.lists["7 " + each.removeprefix("1 ")] = head.lists.pop(each)
     line.store.text = head.to_text()
     wanted = STORED["scenarios"][name]["rest"]
     held = 0

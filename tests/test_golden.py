@@ -59,7 +59,7 @@ def test_other_trees_go_on_with_nodes_made_anew(version, name, tree):
     head = stream.bucket().head
     assert head.nodes is None
     assert head.families[0].trees == stream.trees
-    assert not head.caches
+    assert not head.lists
     go_on(stream, name, stored)
 
 
@@ -67,10 +67,10 @@ def test_older_state_is_written_in_todays_format_and_keeps_its_stripes():
     name = "pages of their own"
     stored = load("format7")[name]
     stream = opened(name, stored)
-    nodes = [each for each in stream.bucket().head.caches if each.startswith(("two", "three"))]
+    nodes = [each for each in stream.bucket().head.lists if each.startswith(("two", "three"))]
     stream.step([], 0)
     assert nodes
-    assert nodes == list(stream.bucket().head.caches), "nodes of the same trees stay"
+    assert nodes == list(stream.bucket().head.lists), "nodes of the same trees stay"
     head = content(stream.store.text)
     assert head["format"] == FORMAT
     assert head["layout"]["stripe"] == 4

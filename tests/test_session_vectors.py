@@ -18,7 +18,7 @@ from slicing.content.block import encode_keys
 from slicing.engines.sessions.bucket import SessionBucket
 from slicing.errors import InvalidValue
 from slicing.stages.execution_plan import Aggregation
-from slicing.stages.preaggregate import Refused
+from slicing.stages.preaggregate import Dropped
 from slicing.stages.support_of import support_of
 from slicing.state import bucket_cache as memory
 from slicing.state.store import MemoryStore
@@ -94,7 +94,7 @@ class Replayed:
             columns["k1"] = pa.array([self.gap_of(event) for event in events], pa.int64())
         values = [event["value"] if isinstance(event["value"], int) else 1 for event in events]
         stage = self.strategy.first_stage((0,))
-        block = stage._block(stage._read(pa.table(columns | {"v0": pa.array(values)}), Refused()))
+        block = stage._block(stage._read(pa.table(columns | {"v0": pa.array(values)}), Dropped()))
         return [
             self.strategy.decode(page)
             for label, each in stage._by_bucket(block)

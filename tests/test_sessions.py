@@ -16,7 +16,7 @@ from slicing.engines.sessions.bucket import SessionBucket, all_sessions
 from slicing.errors import InvalidType, InvalidValue, StateMismatch
 from slicing.explain.sessions import SessionPlan
 from slicing.stages.execution_plan import Aggregation, not_before
-from slicing.stages.preaggregate import Refused
+from slicing.stages.preaggregate import Dropped
 from slicing.stages.support_of import support_of
 from slicing.state import bucket_cache as memory
 from slicing.state.format.fingerprint import fingerprint_of
@@ -313,7 +313,7 @@ def test_sessions_by_the_clock_are_of_what_it_shows(emission):
         came = [(rng.randrange(3), rng.randrange(100)) for _ in range(rng.randrange(4))]
         bucket = world.bucket()
         chunk = world.chunk([(clock * MS, *record, 0) for record in came])
-        blocks = [stage._block(stage._read(chunk, Refused()))] if came else []
+        blocks = [stage._block(stage._read(chunk, Dropped()))] if came else []
         late = bucket.add([not_before(world.shape, block, bucket.head.watermark) for block in blocks])
         assert late.all == 0
         got = world.rows(bucket.close(moment(clock, clock)))
@@ -395,7 +395,7 @@ def test_results_do_not_depend_on_buckets(names, emission):
             blocks = {label: [] for label in labels}
             for part in (records[::2], records[1::2]):
                 if part:
-                    for label, block in stage._by_bucket(stage._block(stage._read(world.chunk(part), Refused()))):
+                    for label, block in stage._by_bucket(stage._block(stage._read(world.chunk(part), Dropped()))):
                         blocks[label].append(block)
             rows = {}
             for label, world.store in stores.items():
@@ -429,7 +429,7 @@ def test_stored_sessions_go_on():
     for records, watermark in stored["batches"][: golden.SEEN]:
         world.model.step([world.known(record) for record in records], watermark)
     world.late, world.store.text, world.store.pages = world.model.late, stored["header"], dict(stored["pages"])
-    assert {name.split()[0] for name in world.bucket().head.caches} == {"sessions", "shown"}
+    assert {name.split()[0] for name in world.bucket().head.lists} == {"sessions", "shown"}
     rows = sum(len(world.step(records, watermark)) for records, watermark in stored["batches"][golden.SEEN :])
     assert rows > 10
     world.drain()

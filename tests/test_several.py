@@ -23,7 +23,7 @@ from slicing.engines.sliced.bucket import Bucket
 from slicing.errors import InvalidType, InvalidValue
 from slicing.grouping import group_by
 from slicing.state import slice_groups as stripes
-from slicing.state.lists import Nodes
+from slicing.state.lists import PageLists
 from slicing.state.store import MemoryStore
 from slicing.triggers.emission import early, on_change, on_close, on_update
 from slicing.windows.families.by_edges import ByEdges
@@ -158,7 +158,8 @@ def check(together):
         first, end = walker.family.first_slice(walker.walk.nodes), walker.family.entered(walker.walk.nodes)
         node = walker.cache("two", shape).load("total")
         waits = [
-            part.between(first, end) for part in Nodes(bucket.pages, f"{walker.prefix}late", walker.shape).read("rows")
+            part.between(first, end)
+            for part in PageLists(bucket.pages, f"{walker.prefix}late", walker.shape).read("rows")
         ]
         stored = fold(walker.shape, list(bucket.slices.stripes.read(first, end)))
         wanted = records_by_key([stored])

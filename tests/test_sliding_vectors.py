@@ -18,7 +18,7 @@ from test_vectors import AGGREGATES, NEWEST, Case, text
 from slicing.aggregates.aggregate import Aggregate
 from slicing.engines.sliding.bucket import SlidingBucket
 from slicing.stages.execution_plan import Aggregation
-from slicing.stages.preaggregate import Refused
+from slicing.stages.preaggregate import Dropped
 from slicing.stages.support_of import support_of
 from slicing.state import bucket_cache as memory
 from slicing.state.store import MemoryStore
@@ -75,7 +75,7 @@ class Replayed:
             "v0": pa.array([event["value"]], pa.string()),
         }
         stage = self.strategy.first_stage((0,))
-        block = stage._block(stage._read(pa.table(columns), Refused()))
+        block = stage._block(stage._read(pa.table(columns), Dropped()))
         ((_, page),) = stage._pages({0: block})
         return self.strategy.decode(page)
 

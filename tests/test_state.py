@@ -160,7 +160,7 @@ def test_closes_of_many_windows_and_of_few_take_turns(chosen):
         records = [*evenly(stream.slicing, late.values(), keys=2), *evenly(stream.slicing, entering)]
         stream.step(records, watermark_of(stream.slicing, window + count))
         window += count
-        left.append((count, any(name.startswith("three suffix") for name in stream.bucket().head.caches)))
+        left.append((count, any(name.startswith("three suffix") for name in stream.bucket().head.lists)))
     assert not any(suffixes for count, suffixes in left if count > stream.slicing.stripe)
     assert any(suffixes for _, suffixes in left)
     assert stream.late[1] > 0
@@ -547,7 +547,7 @@ def test_check_finds_a_page_that_is_lost_or_in_two_places():
     stream = warm(60, cases("sum"))
     bucket = stream.bucket()
     bucket.check()
-    cached = bucket.head.caches["two total"]
+    cached = bucket.head.lists["two total"]
     bucket.head.fresh.append(cached[0])
     with pytest.raises(AssertionError, match="one place"):
         bucket.check()

@@ -92,7 +92,7 @@ def keys_in_state(shape, store, head):
     """All keys of all pages; a page of a cache holds one of the two kernels."""
     found = set()
     for name, text in store.pages.items():
-        caches = [key.split()[0] for key, entries in head.caches.items() if name in {f"p{e[0]}" for e in entries}]
+        caches = [key.split()[0] for key, entries in head.lists.items() if name in {f"p{e[0]}" for e in entries}]
         chosen = {"two": (0,), "three": (1,)}[caches[0]] if caches else (0, 1)
         found |= set(decode_text(shape.select(chosen), unsealed(text)).names["k0"].to_pylist())
     return found

@@ -19,7 +19,7 @@ from slicing.grouping import group_by
 from slicing.stages.execution_plan import not_before
 from slicing.state import bucket_cache as memory
 from slicing.state.format.header import Header
-from slicing.state.lists import Nodes
+from slicing.state.lists import PageLists
 from slicing.state.pages import Pages
 from slicing.state.store import MemoryStore
 from slicing.triggers.emission import early, on_close, on_update
@@ -67,7 +67,7 @@ class Forever:
     def stored(self):
         """The rows of the ledger."""
         pages = Pages(self.store, FINGERPRINT, [0])
-        return sum(map(len, Nodes(pages, TOTALS, self.shape).read(TOTALS)))
+        return sum(map(len, PageLists(pages, TOTALS, self.shape).read(TOTALS)))
 
 
 def records(rng, keys=6):
@@ -176,7 +176,9 @@ def test_marks_of_forgotten_keys_do_not_pile_up():
     world, live = Forever(early(records=5), ttl=7), 20
     for now in range(100, 300):
         world.step([(0, now * live + key, 1) for key in range(live)], now)
-    marks = sum(map(len, Nodes(Pages(world.store, FINGERPRINT, [0]), "early", world.shape.select(())).read("pending")))
+    marks = sum(
+        map(len, PageLists(Pages(world.store, FINGERPRINT, [0]), "early", world.shape.select(())).read("pending"))
+    )
     assert marks <= 2 * 8 * live, "twice the keys of the last 8 ms"
 
 

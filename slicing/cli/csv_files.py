@@ -14,8 +14,8 @@ from pyspark.sql.pandas.functions import arrow_udf
 
 from slicing.cli.command import Job
 from slicing.cli.headers import (
+    ColumnNames,
     Header,
-    Names,
     Reordered,
     check_names,
     header,
@@ -32,7 +32,7 @@ CSV = {"header": "true", "escape": '"'}
 # CSV: Spark reads it by position, so files are read header by header
 
 
-Groups = dict[Names, list[Path]]
+Groups = dict[ColumnNames, list[Path]]
 
 
 def load_csv(job: Job, spark: SparkSession) -> DataFrame:
@@ -72,14 +72,14 @@ def _header(path: Path, spark: SparkSession) -> Header | None:
     return header_of(lines[0][0]) if lines else None
 
 
-def _positions(job: Job, names: Names, kinds: Mapping[str, T.DataType]) -> list[T.StructField]:
+def _positions(job: Job, names: ColumnNames, kinds: Mapping[str, T.DataType]) -> list[T.StructField]:
     """The schema of a header: what the job does not need is text, which costs nothing and never fails."""
     return [
         T.StructField(f"#{i}", kinds[name] if name in job.columns else T.StringType()) for i, name in enumerate(names)
     ]
 
 
-def _by_name(job: Job, names: Names, frame: DataFrame, bad: Column, struct: str = "") -> DataFrame:
+def _by_name(job: Job, names: ColumnNames, frame: DataFrame, bad: Column, struct: str = "") -> DataFrame:
     """The columns of the job out of positions, and those of directories."""
     found = [
         F.col(f"{struct}`#{names.index(name)}`").alias(name) if name in names else quoted(name) for name in job.columns

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from slicing.errors import InvalidValue
 
-Names = tuple[str, ...]
+ColumnNames = tuple[str, ...]
 
 PATTERN = frozenset("{}[]*?\\")
 """What makes a pattern of a path, to Spark."""
@@ -31,7 +31,7 @@ class Header:
     """The first line of a CSV file, and the names in it."""
 
     line: str
-    names: Names
+    names: ColumnNames
 
 
 def header_of(line: str) -> Header:
@@ -62,7 +62,7 @@ def header(path: str) -> Header | None:
         return next((header_of(line.rstrip("\n")) for line in file if line.strip()), None)
 
 
-def check_names(path: str, names: Names, wanted: Names) -> None:
+def check_names(path: str, names: ColumnNames, wanted: ColumnNames) -> None:
     """Raise InvalidValue unless every column that is wanted is there, once."""
     for name in wanted:
         if name not in names:
@@ -93,8 +93,8 @@ def check_followed(path: str) -> None:
 class Reordered:
     """Lines of CSV files in the order of one header. Lines of files that have this order are passed through."""
 
-    names: Names
-    wanted: Names
+    names: ColumnNames
+    wanted: ColumnNames
 
     def __call__(self, lines: pa.Array, paths: pa.Array) -> pa.Array:
         """The lines, null for headers and empty ones. Raises InvalidValue for files that lack a column."""

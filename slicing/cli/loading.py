@@ -10,7 +10,7 @@ from pyspark.sql import types as T
 from slicing.cli.command import Job
 from slicing.cli.headers import (
     PATTERN,
-    Names,
+    ColumnNames,
 )
 
 BAD = "slicing: unreadable"
@@ -47,12 +47,12 @@ def literal(path: Path) -> str:
     return "".join(f"\\{c}" if c in PATTERN else c for c in str(path.absolute()))
 
 
-def _partitions(job: Job, path: Path) -> Names:
+def _partitions(job: Job, path: Path) -> ColumnNames:
     """The columns that Spark takes from directories such as `day=2024-05-01`."""
     directories = path.relative_to(job.source).parts[:-1] if job.source.is_dir() else ()
     return tuple(part.partition("=")[0] for part in directories if "=" in part)
 
 
-def in_file(job: Job, path: Path) -> Names:
+def in_file(job: Job, path: Path) -> ColumnNames:
     """The columns of the job that a file itself must have."""
     return tuple(name for name in job.columns if name not in _partitions(job, path))

@@ -18,7 +18,7 @@ from slicing.content.folding import regroup
 from slicing.content.marks import without_partials
 from slicing.state.format.header import Header
 from slicing.state.format.list_names import PENDING
-from slicing.state.lists import Nodes
+from slicing.state.lists import PageLists
 from slicing.triggers.emission import Emission, Every, Records
 from slicing.windows.time.slices import FOREVER
 
@@ -35,7 +35,9 @@ class Pending:
     `kept` has all rows that are stored, in any order and not folded, if the process still has them; else they are read.
     """
 
-    def __init__(self, when: Every | Records, head: Header, nodes: Nodes, kept: Block | None, chosen: Chosen = _all):
+    def __init__(
+        self, when: Every | Records, head: Header, nodes: PageLists, kept: Block | None, chosen: Chosen = _all
+    ):
         self.when, self.head, self.nodes, self.kept, self._chosen = when, head, nodes, kept, chosen
 
     def due(self, came: Block, first: int, now: int) -> Block:
@@ -103,7 +105,7 @@ class Pending:
 
 
 def pending(
-    emission: Emission, head: Header, nodes: Nodes, kept: Block | None = None, chosen: Chosen = _all
+    emission: Emission, head: Header, nodes: PageLists, kept: Block | None = None, chosen: Chosen = _all
 ) -> Pending | None:
     """What an emission has to remember between micro-batches, None if nothing; `nodes` are of a shape of no kernels.
 

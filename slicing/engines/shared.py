@@ -27,7 +27,7 @@ from slicing.triggers.lateness import Late
 
 
 @dataclass(frozen=True)
-class Grouped:
+class FieldGroups:
     """The shape and trees of results, and how they share fields."""
 
     shape: Shape
@@ -82,7 +82,7 @@ class Grouped:
 class SharedBucket(Bucket):
     """A bucket of groups of fields, used as `Bucket` is; windows and late rows have those of each result."""
 
-    def __init__(self, grouped: Grouped, grace: int, fingerprint: Fingerprint, *more: Any):
+    def __init__(self, grouped: FieldGroups, grace: int, fingerprint: Fingerprint, *more: Any):
         super().__init__(grouped.stored, grouped.stored_trees, grace, grouped.fingerprint(fingerprint), *more)
         self.grouped = grouped
 
@@ -98,7 +98,7 @@ class SharedBucket(Bucket):
 class SharedSlidingBucket(SlidingBucket):
     """The same of sliding windows."""
 
-    def __init__(self, grouped: Grouped, grace: int, fingerprint: Fingerprint, store: Store, emission: Emission):
+    def __init__(self, grouped: FieldGroups, grace: int, fingerprint: Fingerprint, store: Store, emission: Emission):
         super().__init__(grouped.stored, grace, grouped.fingerprint(fingerprint), store, emission)
         self.grouped = grouped
 
@@ -114,7 +114,7 @@ class SharedSlidingBucket(SlidingBucket):
 class UnsharedBucket(Bucket):
     """The same for a checkpoint in which each result has fields of its own, as before they were shared."""
 
-    def __init__(self, grouped: Grouped, grace: int, fingerprint: Fingerprint, *more: Any):
+    def __init__(self, grouped: FieldGroups, grace: int, fingerprint: Fingerprint, *more: Any):
         super().__init__(grouped.shape, grouped.trees, grace, fingerprint, *more)
         self.grouped = grouped
 
@@ -124,7 +124,7 @@ class UnsharedBucket(Bucket):
 
 
 def shared_bucket(
-    grouped: Grouped, grace: int, fingerprint: Fingerprint, store: Store, emission: Emission, wide: bool = False
+    grouped: FieldGroups, grace: int, fingerprint: Fingerprint, store: Store, emission: Emission, wide: bool = False
 ) -> SharedBucket | UnsharedBucket:
     """The bucket in the layout that its checkpoint has. Raises StateMismatch, which names what a new one would have."""
     try:

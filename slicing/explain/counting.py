@@ -8,7 +8,7 @@ from slicing.aggregates.kernel import Kernel
 from slicing.assembly.choice import EAGER, is_additive
 from slicing.explain.costs import MERGING, Cost, counted, number
 from slicing.explain.ledger import LedgerPlan
-from slicing.explain.plan import Assembly, columns, combines, size_of
+from slicing.explain.plan import ResultPlan, columns, combines, size_of
 from slicing.windows.counting import CountingFamily
 from slicing.windows.families.family import Family
 
@@ -84,7 +84,7 @@ class CountingPlan(LedgerPlan):
         assert isinstance(self.shape.slicing, CountingFamily)
         return f"{counted(self.shape.slicing.size_in_records, 'record')} folded"
 
-    def _per_window(self, each: Assembly) -> str:
+    def _per_window(self, each: ResultPlan) -> str:
         if each.tree == EAGER:
             return self._folds
         return "added, without combines" if is_additive(each.kernel) else combines(each)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from slicing.aggregates.kernel import Kernel
 from slicing.assembly.choice import is_additive
-from slicing.explain.plan import Assembly, Plan, columns
+from slicing.explain.plan import Plan, ResultPlan, columns
 from slicing.windows.families.family import Family
 
 ADDED, JOINED = "running totals", "ranges"
@@ -18,7 +18,7 @@ class FeaturesPlan(Plan):
     """The plan of `features_at`. Figures are per row of the spine and length, m being the times with records in it."""
 
     @property
-    def assemblies(self) -> tuple[Assembly, ...]:
+    def assemblies(self) -> tuple[ResultPlan, ...]:
         """How each result is assembled, which is the same for all lengths."""
         numbers = range(len(self.shape.kernels))
         return tuple(replace(self._assembly(0, number), windows="") for number in numbers)
@@ -30,7 +30,7 @@ class FeaturesPlan(Plan):
     def _reason(self, kernel: Kernel, tree: str, family: Family) -> str:
         return "exact `invert`" if is_additive(kernel) else "joined from nodes of 2, 4, 8 ... rows"
 
-    def _tree(self, each: Assembly) -> str:
+    def _tree(self, each: ResultPlan) -> str:
         return ADDED if is_additive(each.kernel) else JOINED
 
     def _shape(self) -> list[tuple[str, str]]:

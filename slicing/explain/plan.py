@@ -31,7 +31,7 @@ _BY_CLOCK = "one that keeps running; availableNow ends only without spark.sql.st
 
 
 @dataclass(frozen=True)
-class Assembly:
+class ResultPlan:
     """How one result is assembled: what follows from its tree for `slices` per window at ratio `ratio`.
 
     Figures are per key and are those of a stream whose windows close one after another, see `slicing.explain.costs`.
@@ -169,13 +169,13 @@ class Plan:
         return 16 + sum(map(_bytes_of, (*self.shape.keys, *self.values)))
 
     @property
-    def assemblies(self) -> tuple[Assembly, ...]:
+    def assemblies(self) -> tuple[ResultPlan, ...]:
         """How each result is assembled, in their order."""
         pairs = list(product(range(len(self.shape.slicing.families)), range(len(self.shape.kernels))))
         return tuple(self._assembly(*pair) for pair in pairs)
 
     @property
-    def stored(self) -> tuple[Assembly, ...]:
+    def stored(self) -> tuple[ResultPlan, ...]:
         """Those of them that keep fields of their own."""
         return tuple(each for each in self.assemblies if not each.host)
 
@@ -242,7 +242,7 @@ class Plan:
         """What notebooks show: some windows, and the same text."""
         return pictured(self.windows._repr_svg_(), str(self))
 
-    def _assembly(self, number: int, result: int) -> Assembly:
+    def _assembly(self, number: int, result: int) -> ResultPlan:
         family, count = self.shape.slicing.families[number], len(self.shape.kernels)
         leader = result if self.sharing is None else self.sharing.views[result].leader
         kernel, tree = self.shape.kernels[result], self.trees[number * count + leader]
@@ -252,7 +252,7 @@ class Plan:
         host = "" if leader == result else self.shape.kernels[leader].label
         reason = f"fields of {host}" if host else self._reason(kernel, tree, family) + trusted
         windows = self.windows.calls[number] if len(self.shape.slicing.families) > 1 else ""
-        return Assembly(kernel, tree, reason, family.longest, family.ratio, costs, windows, host)
+        return ResultPlan(kernel, tree, reason, family.longest, family.ratio, costs, windows, host)
 
     def _costs_of(self, trees: tuple[str, ...], family: Family | None = None) -> Costs:
         # Bounded input has every window once, whatever the emission.
@@ -271,7 +271,7 @@ class Plan:
             return "asked for"
         return "exact `invert`" if tree == "two_layer" else "only `combine`"
 
-    def _tree(self, each: Assembly) -> str:
+    def _tree(self, each: ResultPlan) -> str:
         """How the tree of a result is called."""
         return each.tree.replace("_", "-")
 
@@ -393,14 +393,14 @@ def _bytes_of(field: Field) -> int:
     return _BYTES.get(field.kind) or numpy_type(field.kind).itemsize
 
 
-def _kept(assembly: Assembly) -> str:
+def _kept(assembly: ResultPlan) -> str:
     if assembly.tree == EAGER:
         return counted(assembly.slices_kept, "open window")
     nodes = f" and {counted(assembly.nodes_kept, 'cached node')}" if assembly.nodes_kept else ""
     return counted(assembly.slices_kept, "slice") + nodes
 
 
-def combines(assembly: Assembly) -> str:
+def combines(assembly: ResultPlan) -> str:
     """How often a window of a result combines, in words."""
     text = counted(assembly.combines_per_window, "combine")
     varies = assembly.worst_combines > assembly.combines_per_window

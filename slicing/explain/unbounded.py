@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from slicing.aggregates.kernel import Kernel
 from slicing.explain.costs import MERGING, Cost
 from slicing.explain.ledger import LedgerPlan
-from slicing.explain.plan import Assembly, columns, size_of
+from slicing.explain.plan import ResultPlan, columns, size_of
 from slicing.triggers.emission import UPDATE
 from slicing.windows.families.family import Family
 
@@ -30,7 +30,7 @@ class TotalsPlan(LedgerPlan):
     def _reason(self, kernel: Kernel, tree: str, family: Family) -> str:
         return "it never closes"
 
-    def _tree(self, each: Assembly) -> str:
+    def _tree(self, each: ResultPlan) -> str:
         return "totals"
 
     def _shape(self) -> list[tuple[str, str]]:

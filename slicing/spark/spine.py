@@ -15,13 +15,13 @@ from slicing.errors import InvalidType, InvalidValue, excerpt
 from slicing.spark.columns import Key, check_time_type
 from slicing.spark.names import Names
 from slicing.spark.query import Query
-from slicing.stages.preaggregate import Refused, Ship, records_of
+from slicing.stages.preaggregate import Dropped, Ship, records_of
 
 
 class ShipSpine(Ship):
     """The first stage of a spine: rows as they are, all columns as values; what has no time is shipped as any other."""
 
-    def _read(self, chunk: pa.Table, refused: Refused) -> Records:
+    def _read(self, chunk: pa.Table, refused: Dropped) -> Records:
         times = chunk["time"].cast(pa.int64()).fill_null(0)
         return records_of(self.shape, chunk.set_column(0, "time", times), refused)
 

@@ -21,7 +21,7 @@ from slicing.engines.bounded import all_frames
 from slicing.engines.eager.bucket import EagerBucket, all_windows, in_memory
 from slicing.engines.engine import Engine
 from slicing.engines.mixed import MixedBucket, Split, join_all
-from slicing.engines.shared import Grouped, shared_bucket
+from slicing.engines.shared import FieldGroups, shared_bucket
 from slicing.engines.sliced.bucket import Bucket
 from slicing.profiling import DECODE, of_stage
 from slicing.stages.preaggregate import PreAggregate, Ship
@@ -126,9 +126,9 @@ class Shared(Sliced):
         return sharing(self.shape.kernels, self.trees, self.arguments)
 
     @cached_property
-    def grouped(self) -> Grouped:
+    def grouped(self) -> FieldGroups:
         """The results and what they share."""
-        return Grouped(self.shape, self.trees, self.sharing)
+        return FieldGroups(self.shape, self.trees, self.sharing)
 
     @cached_property
     def stored(self) -> Sliced:

@@ -36,8 +36,8 @@ Page = tuple[int, bytes | None]
 
 
 @dataclass
-class Refused:
-    """Records refused before the shuffle, by cause."""
+class Dropped:
+    """Records dropped before the shuffle, by cause."""
 
     no_time: int = 0
     no_window: int = 0
@@ -85,24 +85,24 @@ class PreAggregate:
 
         `partition` is the number of the input partition, counted from 0.
         """
-        refused, part, none = Refused(), Numbers(partition), empty(self.packed)
+        refused, part, none = Dropped(), Numbers(partition), empty(self.packed)
         held: dict[int, Block] = {}
         for chunk in _chunks(batches):
             records = self._read(chunk, refused)
             if not len(records.slices):
                 continue
             if self.beside:
-                yield from map(_beside, _shipped(_encoded(self.shape, records, self._labels), part, Refused()))
+                yield from map(_beside, _shipped(_encoded(self.shape, records, self._labels), part, Dropped()))
             for block in self._folded(records):
                 for label, rows in self._by_bucket(block):
                     held[label] = self._fold([held.get(label, none), rows])
                 if self._is_full(held.values()):
-                    yield from self._rows(self._pages(held), part, Refused())
+                    yield from self._rows(self._pages(held), part, Dropped())
                     held = {}
         if last := [*self._pages(held), *_without_blocks(self.labels, held, refused, partition)]:
             yield from self._rows(last, part, refused)
 
-    def _read(self, chunk: pa.Table, refused: Refused) -> Records:
+    def _read(self, chunk: pa.Table, refused: Dropped) -> Records:
         return records_of(self.shape, chunk, refused)
 
     def _labels(self, names: pa.Table) -> Array:
@@ -146,7 +146,7 @@ class PreAggregate:
             for page in parts(self.packed, block):
                 yield label, encode(self.packed, page)
 
-    def _rows(self, pages: Iterable[Page], part: Numbers, refused: Refused) -> Iterator[pa.RecordBatch]:
+    def _rows(self, pages: Iterable[Page], part: Numbers, refused: Dropped) -> Iterator[pa.RecordBatch]:
         for shipped in _shipped(pages, part, refused):
             none = pa.nulls(len(shipped), pa.binary())
             yield shipped.append_column("records", none) if self.beside else shipped
@@ -162,20 +162,20 @@ class Ship:
 
     def __call__(self, batches: Iterable[pa.RecordBatch], partition: int = 0) -> Iterator[pa.RecordBatch]:
         """Yield rows for the shuffle, chunk by chunk; `partition` is the number of the input partition."""
-        refused, part = Refused(), Numbers(partition)
+        refused, part = Dropped(), Numbers(partition)
         for chunk in _chunks(batches):
             records = self._read(chunk, refused)
             if len(records.slices):
                 encoded = _encoded(self.shape, records, lambda names: labels_of(names, self.labels))
-                yield from _shipped(encoded, part, Refused())
+                yield from _shipped(encoded, part, Dropped())
         if last := _without_blocks(self.labels, (), refused, partition):
             yield from _shipped(last, part, refused)
 
-    def _read(self, chunk: pa.Table, refused: Refused) -> Records:
+    def _read(self, chunk: pa.Table, refused: Dropped) -> Records:
         return records_of(self.shape, chunk, refused)
 
 
-def records_of(shape: Shape, chunk: pa.Table, refused: Refused) -> Records:
+def records_of(shape: Shape, chunk: pa.Table, refused: Dropped) -> Records:
     """The records of a chunk that belong to a window; the others are counted."""
     if missing := chunk["time"].null_count:
         refused.no_time += missing
@@ -216,29 +216,29 @@ def _beside(shipped: pa.RecordBatch) -> pa.RecordBatch:
     return without.append_column("records", shipped.column(at))
 
 
-def _without_blocks(labels: Sequence[int], held: Collection[int], refused: Refused, partition: int) -> list[Page]:
+def _without_blocks(labels: Sequence[int], held: Collection[int], refused: Dropped, partition: int) -> list[Page]:
     """The buckets, but for those in `held`, that the last rows of an input partition are for."""
     if partition == 0:
         return [(label, None) for label in labels if label not in held]
     # Somebody has to count what was refused.
-    return [(labels[0], None)] if refused != Refused() and not held else []
+    return [(labels[0], None)] if refused != Dropped() and not held else []
 
 
-def _shipped(pages: Iterable[Page], part: Numbers, refused: Refused) -> Iterator[pa.RecordBatch]:
+def _shipped(pages: Iterable[Page], part: Numbers, refused: Dropped) -> Iterator[pa.RecordBatch]:
     """Rows for the shuffle, at least one, in batches that stay far below what Arrow's columns hold."""
     waiting: list[Page] = []
     size = 0
     for label, page in pages:
         length = 0 if page is None else len(page)
         if waiting and size + length > CHUNK_BYTES:
-            yield _batch(waiting, part, Refused())
+            yield _batch(waiting, part, Dropped())
             waiting, size = [], 0
         waiting.append((label, page))
         size += length
     yield _batch(waiting, part, refused)
 
 
-def _batch(pages: list[Page], part: Numbers, refused: Refused) -> pa.RecordBatch:
+def _batch(pages: list[Page], part: Numbers, refused: Dropped) -> pa.RecordBatch:
     rows = [(label, part.partition, part.next(), page, 0, 0) for label, page in pages]
     rows[0] = (*rows[0][:4], refused.no_time, refused.no_window)
     types = [pa.int32(), pa.int32(), pa.int32(), pa.binary(), pa.int64(), pa.int64()]

@@ -22,7 +22,7 @@ from slicing.content.folding import from_runs
 from slicing.content.intervals import EndingRecords, with_ends
 from slicing.content.records import Records
 from slicing.stages.labels import labels_of
-from slicing.stages.preaggregate import PreAggregate, Refused, records_of
+from slicing.stages.preaggregate import Dropped, PreAggregate, records_of
 from slicing.windows.session import MOST_GAP, Session
 
 GAP = Field("gap", "bigint")
@@ -63,7 +63,7 @@ class PreMerge(PreAggregate):
     def _of_keys(self) -> Shape:
         return self.shape if self.session.gap is not None else replace(self.shape, keys=self.shape.keys[:-1])
 
-    def _read(self, chunk: pa.Table, refused: Refused) -> Records:
+    def _read(self, chunk: pa.Table, refused: Dropped) -> Records:
         """The records that have a time and a gap; other ones are counted, those without a time as such."""
         if self.session.gap is None:
             at = len(self.shape.keys)

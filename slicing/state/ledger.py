@@ -8,13 +8,13 @@ those that are void, once more.
 from __future__ import annotations
 
 from slicing.content.block import Block, concat
-from slicing.state.lists import Nodes
+from slicing.state.lists import PageLists
 
 
 class Ledger:
     """The rows of one list; `kept` are all of them, in their order and not folded, if the process still has them."""
 
-    def __init__(self, nodes: Nodes, name: str, kept: Block | None):
+    def __init__(self, nodes: PageLists, name: str, kept: Block | None):
         self.nodes, self.name, self.kept = nodes, name, kept
 
     def rows(self) -> Block:

@@ -8,12 +8,12 @@ from slicing.state.format.header import Entry
 from slicing.state.pages import Pages
 
 
-class Nodes:
+class PageLists:
     """The nodes of one tree as lists of pages; `slicing.assembly.trees.cache.Cache`."""
 
     def __init__(self, pages: Pages, tree: str, shape: Shape):
         self.pages, self.prefix, self.shape = pages, f"{tree} ", shape
-        self.lists = pages.head.caches
+        self.lists = pages.head.lists
 
     def load(self, name: str) -> Block | None:
         """The block of that name, None if there is none or it has no rows."""

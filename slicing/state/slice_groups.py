@@ -19,7 +19,7 @@ import numpy as np
 from slicing.content.block import Block, Shape
 from slicing.content.folding import fold
 from slicing.content.sizes import parts, row_bytes
-from slicing.state.format.header import Cut, Entry, Stripe
+from slicing.state.format.header import Entry, SlicePages, Stripe
 from slicing.state.pages import GENERATION, Pages, page_name
 from slicing.windows.time.slices import FOREVER
 
@@ -133,7 +133,7 @@ class Stripes:
         self.late[:] = [entry for entry in self.late if entry[2] > index]
         self.pages.remove(expired)
 
-    def names(self, key: int, cut: Cut) -> list[str]:
+    def names(self, key: int, cut: SlicePages) -> list[str]:
         """Pages of a cut, named by its first slice: the header then looks alike for every stripe, and compresses."""
         return [f"c{key * self.length + cut[0]}.{part}" for part in range(cut[2])]
 

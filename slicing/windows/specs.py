@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 
 from slicing.errors import StateMismatch
 from slicing.windows.counting import CountingFamily
-from slicing.windows.families.by_edges import ByEdges, Shared
+from slicing.windows.families.by_edges import ByEdges, OverSharedCut
 from slicing.windows.families.cumulating import Cumulating
 from slicing.windows.families.even import Even
 from slicing.windows.families.family import Family
@@ -71,7 +71,7 @@ class _Reader:
             "stepped": lambda edges, *numbers: Stepped(self.read(edges), *numbers),
             "cumulating": lambda periods, steps: Cumulating(self.read(periods), self.read(steps)),
             "by_edges": lambda starts, ends: ByEdges(self.read(starts), self.read(ends)),
-            "shared": lambda family, cut: Shared(self.read(family), self.read(cut)),
+            "shared": lambda family, cut: OverSharedCut(self.read(family), self.read(cut)),
             "several": lambda members, cut: Several(tuple(map(self.read, members)), self.read(cut)),
             "session": lambda gap, column, unit: SessionFamily(gap=gap, gap_column=column, unit=unit),
             "sliding": lambda difference, unit, right: SlidingFamily(difference + unit, unit, 0, right),

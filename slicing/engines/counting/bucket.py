@@ -34,7 +34,7 @@ from slicing.state.bucket_cache import Recent
 from slicing.state.format.fingerprint import Fingerprint
 from slicing.state.format.list_names import COUNTED
 from slicing.state.ledger import Ledger
-from slicing.state.lists import Nodes
+from slicing.state.lists import PageLists
 from slicing.state.pages import Pages
 from slicing.state.store import Store
 from slicing.triggers.emission import Emission
@@ -94,7 +94,7 @@ class CountingBucket:
         self.pages = Pages(store, fingerprint, [0])
         self.head = self.pages.head
         self.recent = Recent(self.shape, self.head.nonce, str(emission), lambda first, end: ())
-        nodes, held = Nodes(self.pages, COUNTED, self.shape), self.recent.beside
+        nodes, held = PageLists(self.pages, COUNTED, self.shape), self.recent.beside
         known = held.get(COUNTED) if COUNTED in held or nodes.entries(COUNTED) else empty(self.shape)
         self.ledger = Ledger(nodes, COUNTED, known)
         self._came: list[Records] = []
@@ -138,7 +138,7 @@ class CountingBucket:
 
     def check(self) -> None:
         """Assert that every page is there, that rows do not pile up, and that no slice has more records than it may."""
-        entries = [entry for entries in self.head.caches.values() for entry in entries]
+        entries = [entry for entries in self.head.lists.values() for entry in entries]
         assert all(self.pages.store.get(f"p{entry[0]}") for entry in entries)
         counter = Counter(self.content, self.head.clock // 1000, self.ttl)
         rows = counter.folded(self.ledger.rows())

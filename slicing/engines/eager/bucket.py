@@ -26,7 +26,7 @@ from slicing.engines.lateness import Judging, waits
 from slicing.profiling import ASSEMBLE, of_stage
 from slicing.state.format.fingerprint import Fingerprint
 from slicing.state.format.list_names import EARLY, LATER, LATEST, MARKED, SLICE
-from slicing.state.lists import Nodes
+from slicing.state.lists import PageLists
 from slicing.state.pages import Pages, page_name
 from slicing.state.store import MemoryStore, Store
 from slicing.triggers.emission import CHANGED, NEWEST, ON_CLOSE, ONLY_NEW, UPDATE, WITH_DRAINED, WITH_OLD, Emission
@@ -53,7 +53,7 @@ class EagerBucket:
         self.judging = Judging(shape.slicing, self.head.families[0], emission, grace, self.pages.is_new)
         self.windows = WindowPages(shape, arguments, self.pages, emission)
         self.newest = Newest(shape, self.pages, self.windows)
-        self.early = Nodes(self.pages, EARLY, shape.select(()))
+        self.early = PageLists(self.pages, EARLY, shape.select(()))
         self.pending = pending(emission, self.head, self.early)
         self._came: list[Block] = []
 
@@ -164,7 +164,7 @@ class EagerBucket:
         """Assert the invariants between header and pages: nothing is kept too long, every page in place."""
         head = self.head
         assert all(window >= head.kept for window in self.windows.held()), "expired windows are removed"
-        pages = [page_name(entry) for entries in head.caches.values() for entry in entries]
+        pages = [page_name(entry) for entries in head.lists.values() for entry in entries]
         assert len(pages) == len(set(pages)), "a page belongs to one window"
         assert all(self.pages.store.get(page) for page in pages)
 
@@ -185,7 +185,7 @@ class Newest:
 
     def __init__(self, shape: Shape, pages: Pages, windows: WindowPages):
         self.shape, self.slicing, self.windows = shape.select(()), shape.slicing, windows
-        self.marks, self.later = Nodes(pages, LATEST, self.shape), Nodes(pages, LATER, self.shape)
+        self.marks, self.later = PageLists(pages, LATEST, self.shape), PageLists(pages, LATER, self.shape)
         begins = [int(name.removeprefix(MARKED)) for name in self.later.lists if name.startswith(MARKED)]
         # The first window whose marks of the later slice are all there; older ones were written without.
         self._begins = begins[0] if begins else max(windows.held(), default=-FOREVER) + 1

@@ -14,7 +14,7 @@ from slicing.content.block import Block, Shape, concat, empty
 from slicing.content.marks import all_of, of_keys
 from slicing.content.records import Records, fold_onto
 from slicing.state.format.list_names import WINDOW
-from slicing.state.lists import Nodes
+from slicing.state.lists import PageLists
 from slicing.state.pages import Pages
 from slicing.triggers.emission import ON_CLOSE, ONLY_NEW, WITH_OLD, Emission
 
@@ -24,7 +24,7 @@ class WindowPages:
 
     def __init__(self, shape: Shape, arguments: Sequence[Sequence[int]], pages: Pages, emission: Emission = ON_CLOSE):
         self.shape, self.slicing, self.arguments, self.what = shape, shape.slicing, arguments, emission.what
-        self.nodes = Nodes(pages, WINDOW, shape)
+        self.nodes = PageLists(pages, WINDOW, shape)
         self._before: dict[int, Block] = {}
         self._new: dict[int, Block] = {}
 

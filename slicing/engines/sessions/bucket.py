@@ -40,7 +40,7 @@ from slicing.profiling import ASSEMBLE, of_stage
 from slicing.state.bucket_cache import Recent
 from slicing.state.format.fingerprint import Fingerprint
 from slicing.state.format.list_names import SESSIONS, SHOWN
-from slicing.state.lists import Nodes
+from slicing.state.lists import PageLists
 from slicing.state.pages import Pages
 from slicing.state.store import Store
 from slicing.triggers.emission import Emission
@@ -125,7 +125,7 @@ class SessionBucket:
         self.came = empty(self.shape)
 
     def _rows(self, name: str, shape: Shape) -> OpenRows:
-        nodes, held = Nodes(self.pages, name, shape), self.recent.beside
+        nodes, held = PageLists(self.pages, name, shape), self.recent.beside
         known = held.get(name) if name in held or nodes.entries(name) else empty(shape)
         return OpenRows(nodes, name, known, lambda rows: merged(shape, rows), self._meet)
 
@@ -218,7 +218,7 @@ class SessionBucket:
 
     def check(self) -> None:
         """Assert that every page is there, that rows do not pile up, and that what was shown is of open sessions."""
-        entries = [entry for entries in self.head.caches.values() for entry in entries]
+        entries = [entry for entries in self.head.lists.values() for entry in entries]
         assert all(self.pages.store.get(f"p{entry[0]}") for entry in entries)
         held = self.sessions.load(lambda known: ends_of(known) > self.head.taking)
         assert self.sessions.count <= 2 * len(held)

@@ -13,7 +13,7 @@ from slicing.aggregates.arrays import Array
 from slicing.content.block import Block
 from slicing.content.intervals import extents
 from slicing.state.ledger import Ledger
-from slicing.state.lists import Nodes
+from slicing.state.lists import PageLists
 
 Merge = Callable[[Block], Block]
 Meet = Callable[[Block, Block], bool]
@@ -22,7 +22,7 @@ Meet = Callable[[Block, Block], bool]
 class OpenRows:
     """The open rows of one list; `merge` makes sessions of rows, `meet` tells whether some of two would be one."""
 
-    def __init__(self, nodes: Nodes, name: str, kept: Block | None, merge: Merge, meet: Meet):
+    def __init__(self, nodes: PageLists, name: str, kept: Block | None, merge: Merge, meet: Meet):
         self.ledger, self.name, self.merge, self.meet = Ledger(nodes, name, kept), name, merge, meet
         self._void: Block | None = None
 

@@ -182,8 +182,8 @@ class Bucket:
         own = self.others + self.emitting.own
         if self.emission.has_trees:
             own += tuple(name for walker in self.walkers for name in walker.own)
-        for name in [name for name in self.head.caches if not name.startswith(own)]:
-            self.pages.remove(self.head.caches.pop(name))
+        for name in [name for name in self.head.lists if not name.startswith(own)]:
+            self.pages.remove(self.head.lists.pop(name))
         if not self.emission.has_trees:
             for walker in self.walkers:
                 walker.walk.nodes = None

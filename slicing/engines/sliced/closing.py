@@ -17,7 +17,7 @@ from slicing.content.block import Block, Shape, concat, empty
 from slicing.content.folding import fold
 from slicing.content.sizes import memory
 from slicing.state.format.list_names import THREE_LAYER, TWO_LAYER
-from slicing.state.lists import Nodes
+from slicing.state.lists import PageLists
 from slicing.state.slice_groups import Stripes
 from slicing.windows.families.family import regular
 from slicing.windows.time.slices import FOREVER
@@ -39,7 +39,7 @@ class Due:
     stripes: Stripes
     fresh: InOrder
     late: Sequence[InOrder]
-    cache: Callable[[str, Shape], Nodes]
+    cache: Callable[[str, Shape], PageLists]
     cached: bool
     first: int
     until: int

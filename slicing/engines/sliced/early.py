@@ -12,7 +12,7 @@ from slicing.engines.sliced.emitting import Emitting
 from slicing.engines.sliced.family_windows import Walker
 from slicing.engines.sliced.slices import Slices
 from slicing.state.format.list_names import EARLY, PENDING
-from slicing.state.lists import Nodes
+from slicing.state.lists import PageLists
 from slicing.triggers.emission import Emission
 
 
@@ -23,7 +23,7 @@ class Early(Emitting):
 
     def __init__(self, emission: Emission, walkers: Sequence[Walker], slices: Slices):
         super().__init__(emission, walkers, slices)
-        marks = Nodes(slices.pages, EARLY, slices.shape.select(()))
+        marks = PageLists(slices.pages, EARLY, slices.shape.select(()))
         self.pending = pending(emission, slices.head, marks, slices.recent.beside.get(PENDING))
 
     def after(self, came: Block, now: int) -> Iterator[Windows]:

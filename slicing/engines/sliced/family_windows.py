@@ -35,7 +35,7 @@ from slicing.engines.sliced.slices import Slices
 from slicing.engines.sliced.touching import as_marks, touched
 from slicing.state.bucket_cache import around
 from slicing.state.format.list_names import LATE, ROWS, TREES, of_family
-from slicing.state.lists import Nodes
+from slicing.state.lists import PageLists
 from slicing.triggers.emission import Emission
 from slicing.windows.families.family import Family
 from slicing.windows.time.slices import FOREVER
@@ -65,9 +65,9 @@ class Walker(Judging):
         self.compared, self.whole = shape, self.complete  # by `on_change`: of what results, and how to get all of them
         self._late = self.cache(LATE, shape)
 
-    def cache(self, tree: str, shape: Shape) -> Nodes:
+    def cache(self, tree: str, shape: Shape) -> PageLists:
         """Where the nodes of a tree are kept."""
-        return Nodes(self.slices.pages, self.prefix + tree, shape)
+        return PageLists(self.slices.pages, self.prefix + tree, shape)
 
     @property
     def own(self) -> tuple[str, ...]:
@@ -84,8 +84,8 @@ class Walker(Judging):
     def forget(self) -> None:
         """Drop all nodes."""
         self.walk.nodes = None
-        for name in [name for name in self.slices.head.caches if name.startswith(self.own)]:
-            self.slices.pages.remove(self.slices.head.caches.pop(name))
+        for name in [name for name in self.slices.head.lists if name.startswith(self.own)]:
+            self.slices.pages.remove(self.slices.head.lists.pop(name))
 
     @property
     def last(self) -> int:

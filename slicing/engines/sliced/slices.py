@@ -151,9 +151,9 @@ class Slices:
     def clear(self) -> None:
         """Nothing is left: every slice seen has gone out in its last window."""
         self.stripes.remove_before(FOREVER)
-        for entries in self.head.caches.values():
+        for entries in self.head.lists.values():
             self.pages.remove(entries)
-        self.head.caches.clear()
+        self.head.lists.clear()
         self.head.newest = None
 
     def enter(self, fresh: InOrder, entered: int, oldest: int) -> None:
@@ -195,7 +195,7 @@ class Slices:
     def check(self, oldest: int) -> None:
         """Assert the invariants between header and pages: no page named twice, nothing before `oldest`, all there."""
         head, length = self.head, self.stripes.length
-        entries = [*head.fresh, *head.late, *(entry for cached in head.caches.values() for entry in cached)]
+        entries = [*head.fresh, *head.late, *(entry for cached in head.lists.values() for entry in cached)]
         names = []
         for key, stripe in head.stripes.items():
             assert (key + 1) * length > oldest, "expired stripes are removed"

@@ -42,7 +42,7 @@ from slicing.profiling import ASSEMBLE, of_stage
 from slicing.state.bucket_cache import Recent
 from slicing.state.format.fingerprint import Fingerprint
 from slicing.state.format.list_names import INSTANTS
-from slicing.state.lists import Nodes
+from slicing.state.lists import PageLists
 from slicing.state.pages import Pages
 from slicing.state.store import Store
 from slicing.triggers.emission import NEWEST, ONLY_NEW, UPDATE, WITH_OLD, Emission
@@ -110,7 +110,7 @@ class SlidingBucket:
             self.head.done = self.family.first_open(0)
         self.recent = Recent(shape, self.head.nonce, str(emission), lambda first, end: ())
         held = self.recent.beside.get(INSTANTS)
-        self.instants = Instants(Nodes(self.pages, INSTANTS, shape), INSTANTS, self.family.longest, held)
+        self.instants = Instants(PageLists(self.pages, INSTANTS, shape), INSTANTS, self.family.longest, held)
         self.came = empty(shape)
 
     @property

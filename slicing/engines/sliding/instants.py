@@ -16,14 +16,14 @@ from __future__ import annotations
 from slicing.content.block import Block
 from slicing.content.folding import fold
 from slicing.state.format.header import Entry
-from slicing.state.lists import Nodes
+from slicing.state.lists import PageLists
 from slicing.windows.time.slices import FOREVER
 
 
 class Instants:
     """The rows of one list from some slice on; `kept` are those, folded, if the process still has them."""
 
-    def __init__(self, nodes: Nodes, name: str, span: int, kept: Block | None):
+    def __init__(self, nodes: PageLists, name: str, span: int, kept: Block | None):
         self.nodes, self.name, self.span, self.kept = nodes, name, span, kept
 
     def rows(self, first: int) -> Block:

@@ -26,7 +26,7 @@ from slicing.state.bucket_cache import Recent
 from slicing.state.format.fingerprint import Fingerprint
 from slicing.state.format.list_names import EARLY, PENDING, TOTALS
 from slicing.state.ledger import Ledger
-from slicing.state.lists import Nodes
+from slicing.state.lists import PageLists
 from slicing.state.pages import Pages
 from slicing.state.store import Store
 from slicing.triggers.emission import UPDATE, Emission
@@ -48,13 +48,13 @@ class UnboundedBucket:
         self.head = self.pages.head
         self.recent = Recent(shape, self.head.nonce, str(emission), lambda first, end: ())
         held = self.recent.beside
-        totals, self.marks = Nodes(self.pages, TOTALS, shape), Nodes(self.pages, EARLY, shape.select(()))
+        totals, self.marks = PageLists(self.pages, TOTALS, shape), PageLists(self.pages, EARLY, shape.select(()))
         known = held.get(TOTALS) if TOTALS in held or self._has(totals) else empty(shape)
         self.ledger = Ledger(totals, TOTALS, known)
         self.pending = pending(emission, self.head, self.marks, held.get(PENDING), self._live_marks)
         self._came = empty(shape)
 
-    def _has(self, nodes: Nodes) -> bool:
+    def _has(self, nodes: PageLists) -> bool:
         return bool(nodes.entries(TOTALS))
 
     @of_stage(ASSEMBLE)
@@ -116,5 +116,5 @@ class UnboundedBucket:
 
     def check(self) -> None:
         """Assert that every page is there, and that rows do not pile up."""
-        entries = [entry for entries in self.head.caches.values() for entry in entries]
+        entries = [entry for entries in self.head.lists.values() for entry in entries]
         assert all(self.pages.store.get(f"p{entry[0]}") for entry in entries)

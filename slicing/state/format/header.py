@@ -24,7 +24,7 @@ FORMAT = 8
 READABLE = "7 and 8"
 Entry = list[int]
 """A page of a list: its number, its first slice, the end of its slices, how often it was merged, its generation."""
-Cut = list[int]
+SlicePages = list[int]
 """Pages of slices of a stripe: the first slice and the end within the stripe, how many pages, their generation."""
 SAME = " of result "
 """What a field of another result is told by, which is no column."""
@@ -32,7 +32,7 @@ Run = list[int]
 """Cuts that follow each other: the first slice, slices and pages of each, how many, the generation of all."""
 
 
-def to_runs(cuts: Iterable[Cut]) -> list[Run]:
+def to_runs(cuts: Iterable[SlicePages]) -> list[Run]:
     """Cuts as the header stores them: few runs, as neighbours are mostly alike.
 
     >>> to_runs([[0, 1, 1, 0], [1, 2, 1, 0], [2, 3, 1, 0], [5, 9, 2, 0], [9, 13, 2, 1]])
@@ -53,7 +53,7 @@ def _following(run: Run) -> list[int]:
     return [first + length * count, length, pages, generation]
 
 
-def from_runs(runs: Iterable[Run]) -> list[Cut]:
+def from_runs(runs: Iterable[Run]) -> list[SlicePages]:
     """The inverse of `to_runs`."""
     return [
         [at, at + length, pages, generation]
@@ -68,12 +68,14 @@ class Stripe:
     Most stripes are read and written as they are: their runs become cuts only where somebody asks for these.
     """
 
-    def __init__(self, cuts: list[Cut] | None = None, loose: list[Entry] | None = None, runs: Iterable[Run] = ()):
+    def __init__(
+        self, cuts: list[SlicePages] | None = None, loose: list[Entry] | None = None, runs: Iterable[Run] = ()
+    ):
         self.loose: list[Entry] = [] if loose is None else loose
         self._cuts, self._runs = cuts, list(runs)
 
     @property
-    def cuts(self) -> list[Cut]:
+    def cuts(self) -> list[SlicePages]:
         """The cuts, in order, as a list that may be changed."""
         if self._cuts is None:
             self._cuts = from_runs(self._runs)
@@ -150,7 +152,7 @@ class Header:
     fresh: list[Entry] = field(default_factory=list)
     stripes: dict[int, Stripe] = field(default_factory=dict)
     late: list[Entry] = field(default_factory=list)
-    caches: dict[str, list[Entry]] = field(default_factory=dict)
+    lists: dict[str, list[Entry]] = field(default_factory=dict)
     zones: dict[str, Part] = field(default_factory=dict)  # what the slices were cut by, see `zone_tables`
 
     @of_stage(ENCODE)
@@ -162,7 +164,6 @@ class Header:
         for name in _RECORDS:
             values[name] = [vars(each) for each in values[name]]
         values["stripes"] = {key: [stripe.runs(), stripe.loose] for key, stripe in self.stripes.items()}
-        values["lists"] = values.pop("caches")
         for name in _OPTIONAL:
             if not values[name]:
                 del values[name]
@@ -192,7 +193,6 @@ class Header:
             content[name] *= 1000
         content["generations"] = {int(number): ids for number, ids in content["generations"].items()}
         content["stripes"] = {int(key): Stripe(None, loose, runs) for key, (runs, loose) in content["stripes"].items()}
-        content["caches"] = content.pop("lists")
         return cls(**content)
 
     @property
@@ -230,7 +230,7 @@ class Header:
     @property
     def is_empty(self) -> bool:
         """Whether there are no pages."""
-        return not (self.fresh or self.stripes or self.late or self.caches)
+        return not (self.fresh or self.stripes or self.late or self.lists)
 
     def spans(self) -> Array:
         """First slice and end of every page of slices, a row each; cached nodes are none."""
@@ -287,7 +287,7 @@ _MILLISECONDS = ("watermark", "clock")
 """Fields that are stored in milliseconds, as Spark counts them."""
 _OPTIONAL = ("zones",)
 """Fields that are stored only where they say something."""
-_NAMES = frozenset(each.name for each in fields(Header)) - {"caches"} | {"lists"}
+_NAMES = frozenset(each.name for each in fields(Header))
 """The stored names of all fields."""
 _RECORDS: dict[str, tuple[str, frozenset[str], Any]] = {
     "results": ("result in the header", frozenset(each.name for each in fields(Result)), Result),

@@ -98,7 +98,7 @@ class ByEdges(OverCut):
 
     def over(self, cut: Cut) -> Family:
         """Over other edges too."""
-        return self if cut == self.cut else Shared(self, cut)
+        return self if cut == self.cut else OverSharedCut(self, cut)
 
     def spec(self) -> list[Any]:
         """`["by_edges", starts, ends]`."""
@@ -106,7 +106,7 @@ class ByEdges(OverCut):
 
 
 @dataclass(frozen=True)
-class Shared(OverCut):
+class OverSharedCut(OverCut):
     """The windows of a family as ranges of slices of a cut that has other edges as well."""
 
     family: Family

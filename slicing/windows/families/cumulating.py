@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from slicing.errors import InvalidValue
-from slicing.windows.families.by_edges import Shared
+from slicing.windows.families.by_edges import OverSharedCut
 from slicing.windows.families.family import RUNNING, Family, OverCut
 from slicing.windows.time.cut import Cut, refines
 from slicing.windows.time.edges import Array, Edges, Every, after, before, elementwise
@@ -103,7 +103,7 @@ class Cumulating(OverCut):
 
     def over(self, cut: Cut) -> Family:
         """Over other edges too, more slices enter with each step."""
-        return self if cut == self.cut else Shared(self, cut)
+        return self if cut == self.cut else OverSharedCut(self, cut)
 
     def spec(self) -> list[Any]:
         """`["cumulating", periods, steps]`."""

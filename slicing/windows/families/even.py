@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from slicing.windows.families.by_edges import Shared
+from slicing.windows.families.by_edges import OverSharedCut
 from slicing.windows.families.family import Family, earlier
 from slicing.windows.families.stepped import Stepped
 from slicing.windows.time.cut import Cut
@@ -75,7 +75,7 @@ class Even(Slicing):
             return self
         grid = cut.sequences[0]
         if len(cut.sequences) > 1 or not isinstance(grid, Every):
-            return Shared(self, cut)
+            return OverSharedCut(self, cut)
         shift = (self.offset - grid.offset) // grid.length
         return Stepped(grid, self.advance // grid.length, self.size // grid.length, shift)
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from slicing.windows.families.by_edges import Shared
+from slicing.windows.families.by_edges import OverSharedCut
 from slicing.windows.families.family import Family, OverCut
 from slicing.windows.time.cut import Cut
 from slicing.windows.time.edges import Array, Edges, elementwise, within
@@ -100,7 +100,7 @@ class Stepped(OverCut):
 
     def over(self, cut: Cut) -> Family:
         """Over other edges too, windows are uneven."""
-        return self if cut == self.cut else Shared(self, cut)
+        return self if cut == self.cut else OverSharedCut(self, cut)
 
     def spec(self) -> list[Any]:
         """`["stepped", edges, step, longest, shift]`."""
