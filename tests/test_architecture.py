@@ -40,6 +40,7 @@ INSIDE = {
             "slicing.windows.unbounded",
         },
         {"slicing.windows.counting"},
+        {"slicing.windows.specs"},
     ),
     "slicing.assembly": (
         {"slicing.assembly.results", "slicing.assembly.choice", "slicing.assembly.partitions"},

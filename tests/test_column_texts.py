@@ -7,7 +7,6 @@ from slicing.aggregates.migration_hints import text_of
 from slicing.errors import StateMismatch
 from slicing.state.format.column_texts import renumbered
 from slicing.state.format.fingerprint import Fingerprint
-from slicing.state.format.header import Header, Walk
 
 CLASSIC = "aggregate(items, 0, (x_{0}, y_{1}) -> +(x_{0}, y_{1}))"
 CONNECT = "aggregate(items, 0, LambdaFunction(x_{0} + y_{1}, x_{0}, y_{1}))"
@@ -61,12 +60,7 @@ def fingerprint(text):
 
 
 def test_a_checkpoint_with_the_numbers_of_its_process_goes_on():
-    stored = Header(
-        fingerprint("unused").identity
-        | {"results": [{"columns": [CLASSIC.format(1, 2)], "version": "sum 1", "partial": ["n bigint"]}]},
-        {"families": []},
-        [Walk()],
-    )
+    stored = fingerprint(CLASSIC.format(1, 2)).header([])
     wanted = fingerprint(renumbered(CLASSIC.format(55, 56)))
     assert wanted.header_of(stored) is stored
     with pytest.raises(StateMismatch, match="columns of result 1"):

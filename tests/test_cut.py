@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from slicing.errors import InvalidValue
-from slicing.windows.families.specs import from_spec
+from slicing.windows.specs import from_spec
 from slicing.windows.time.cut import Cut
 from slicing.windows.time.edges import AFTER, BEFORE, Every, Listed
 from slicing.windows.time.local import Local

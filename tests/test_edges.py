@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from slicing.errors import FunctionFailed, InvalidType, InvalidValue, SlicingError
-from slicing.windows.families.specs import from_spec
+from slicing.windows.specs import from_spec
 from slicing.windows.time.edges import AFTER, BEFORE, Every, Listed
 from slicing.windows.time.own_edges import YEAR_1, YEAR_9999, Own
 

@@ -16,7 +16,6 @@ from slicing.windows.families.cumulating import Cumulating
 from slicing.windows.families.even import Even
 from slicing.windows.families.family import repeats, slice_of, windows_of
 from slicing.windows.families.several import several
-from slicing.windows.families.specs import from_spec
 from slicing.windows.families.stepped import Stepped
 from slicing.windows.families.timed import (
     by_edges,
@@ -26,6 +25,7 @@ from slicing.windows.families.timed import (
     cumulating_family,
     hopping_family,
 )
+from slicing.windows.specs import from_spec
 from slicing.windows.time.cut import Cut
 from slicing.windows.time.durations import calendar_units
 from slicing.windows.time.edges import AFTER, BEFORE, Every

@@ -20,7 +20,7 @@ from slicing.content.packing import sealed, unsealed
 from slicing.errors import InvalidType, StateMismatch
 from slicing.state import slice_groups as stripes
 from slicing.state.format.fingerprint import Fingerprint, fingerprint_of
-from slicing.state.format.header import Header, Stripe, Walk, from_runs, to_runs
+from slicing.state.format.header import Header, Result, Stripe, Walk, from_runs, to_runs
 from slicing.state.slice_groups import page_stripe
 from slicing.windows.time.slices import Slicing
 
@@ -32,7 +32,9 @@ def rewritten(text, change):
 
 
 def header(**more):
-    return Header({"keys": ["key0 bigint"]}, {"stripe": 4}, [Walk(3, 2, 1, None, ["two_layer"])], **more)
+    result = Result(1, ["x"], "sum 1", ["total bigint"], "partials")
+    walk = Walk(3, 2, 1, None, ["two_layer"], 0, ["hopping", 5, 1, 0])
+    return Header(["key0 bigint"], "1 over 1", [result], {"stripe": 4}, [walk], **{"generations": {0: [1]}, **more})
 
 
 # The header.
@@ -53,10 +55,25 @@ def test_the_fields_of_a_header_are_named():
     content = {}
     rewritten(header(watermark=7000).to_text(), lambda found: content.update(found) or found)
     assert content == {
-        "format": 7,
-        "identity": {"keys": ["key0 bigint"]},
+        "format": 8,
+        "keys": ["key0 bigint"],
+        "buckets": "1 over 1",
+        "results": [
+            {"id": 1, "columns": ["x"], "version": "sum 1", "partial": ["total bigint"], "content": "partials"}
+        ],
         "layout": {"stripe": 4},
-        "families": [{"done": 3, "taking": 2, "kept": 1, "nodes": None, "trees": ["two_layer"]}],
+        "families": [
+            {
+                "done": 3,
+                "taking": 2,
+                "kept": 1,
+                "nodes": None,
+                "trees": ["two_layer"],
+                "id": 0,
+                "spec": ["hopping", 5, 1, 0],
+            }
+        ],
+        "generations": {"0": [1]},
         "watermark": 7,
         "clock": 0,
         "tick": None,
@@ -80,8 +97,13 @@ def test_the_fields_of_a_header_are_named():
             lambda content: content | {"families": [{**content["families"][0], "places": 1}]},
             "family in the header .* it has `places`, which is not known",
         ),
-        (lambda content: content | {"format": 8}, "state of format 8, this version reads formats 4 to 7"),
-        (lambda content: [3, *content.values()], "state of format 3, this version reads formats 4 to 7"),
+        (
+            lambda content: content | {"results": [{**content["results"][0], "name": "total"}]},
+            "result in the header .* it has `name`, which is not known",
+        ),
+        (lambda content: content | {"format": 9}, "state of format 9, this version reads formats 7 and 8"),
+        (lambda content: [6, *content.values()], "state of format 6, this version reads formats 7 and 8.* Start with"),
+        (lambda content: content | {"format": 7}, "not one of format 7 .* it has `buckets`, which is not known"),
     ],
 )
 def test_headers_of_other_versions_are_refused_by_name(change, message):
@@ -91,25 +113,28 @@ def test_headers_of_other_versions_are_refused_by_name(change, message):
 
 def test_cuts_are_stored_in_runs():
     assert to_runs([]) == []
-    assert to_runs([[2, 3, 1], [3, 4, 1], [4, 6, 1], [6, 8, 1], [9, 11, 1]]) == [
-        [2, 1, 1, 2],
-        [4, 2, 1, 2],
-        [9, 2, 1, 1],
+    assert to_runs([[2, 3, 1, 0], [3, 4, 1, 0], [4, 6, 1, 0], [6, 8, 1, 0], [9, 11, 1, 0]]) == [
+        [2, 1, 1, 2, 0],
+        [4, 2, 1, 2, 0],
+        [9, 2, 1, 1, 0],
     ]
-    assert to_runs([[0, 1, 1], [1, 2, 3]]) == [[0, 1, 1, 1], [1, 1, 3, 1]]
+    assert to_runs([[0, 1, 1, 0], [1, 2, 3, 0]]) == [[0, 1, 1, 1, 0], [1, 1, 3, 1, 0]]
+    assert to_runs([[0, 1, 1, 0], [1, 2, 1, 1], [2, 3, 1, 1]]) == [[0, 1, 1, 1, 0], [1, 1, 1, 2, 1]]
     rng = np.random.default_rng(3)
     for _ in range(50):
         edges = np.cumsum(rng.integers(0, 3, 20)).tolist()
-        cuts = [[a, b, int(rng.integers(1, 3))] for a, b in itertools.pairwise(edges) if a < b]
+        pages = rng.integers((1, 0), (3, 2), (20, 2)).tolist()
+        cuts = [[a, b, *more] for (a, b), more in zip(itertools.pairwise(edges), pages, strict=False) if a < b]
         assert from_runs(to_runs(cuts)) == cuts
 
 
 def test_stripes_that_nobody_looks_into_stay_runs():
-    head = header(stripes={2: Stripe([[0, 1, 1], [1, 2, 1], [2, 4, 1]], [[7, 8, 10, 0]]), 5: Stripe([[0, 4, 2]])})
+    cuts = [[0, 1, 1, 0], [1, 2, 1, 0], [2, 4, 1, 0]]
+    head = header(stripes={2: Stripe([*cuts], [[7, 8, 10, 0, 0]]), 5: Stripe([[0, 4, 2, 0]])})
     read = Header.from_text(head.to_text())
-    read.stripes[2].cuts.append([4, 5, 1])
+    read.stripes[2].cuts.append([4, 5, 1, 0])
     assert read.stripes[5]._cuts is None
-    assert Header.from_text(read.to_text()).stripes[2].cuts == [[0, 1, 1], [1, 2, 1], [2, 4, 1], [4, 5, 1]]
+    assert Header.from_text(read.to_text()).stripes[2].cuts == [*cuts, [4, 5, 1, 0]]
     assert sorted(map(tuple, head.spans().tolist())) == [(8, 9), (8, 10), (9, 10), (10, 12), (20, 24)]
 
 
@@ -117,7 +142,7 @@ def test_stripes_that_nobody_looks_into_stay_runs():
 
 
 def test_a_changed_byte_is_found_wherever_it_is():
-    """Any character of a header and of a page, by one bit, by several, and to what begins a text of format 6."""
+    """Any character of a header and of a page, by one bit, by several, and to what begins a text without one."""
     stream = warm(20, cases("sum", "highest"))
     stream.store.name = "bucket 3"
     text, pages = stream.store.text, dict(stream.store.pages)
@@ -133,7 +158,7 @@ def test_a_changed_byte_is_found_wherever_it_is():
         for other in {chr(ord(page[place]) ^ 1), chr(ord(page[place]) ^ 32), "\x00", "\x06", "\xff"} - {page[place]}:
             stream.store.pages[name] = page[:place] + other + page[place + 1 :]
             with pytest.raises(StateMismatch, match=rf"page `{name}` of bucket 3 cannot be read as state of format"):
-                read.get(name, stream.shape)
+                read.get(name, stream.shape, 0)
 
 
 def test_a_sealed_text_is_the_text_or_an_error():
@@ -161,7 +186,9 @@ def of(
 
 def stored(fingerprint):
     """A header of that query, as it is read."""
-    return Header.from_text(Header(fingerprint.identity, {**fingerprint.layout, "stripe": 3}, [Walk()]).to_text())
+    head = fingerprint.header([0])
+    head.layout["stripe"] = 3
+    return Header.from_text(head.to_text())
 
 
 def total(acc, value):

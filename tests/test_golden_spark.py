@@ -8,9 +8,9 @@ from golden.checkpoint import FILES, HERE, SEEN, expected, query, ran, write
 from slicing.state.format.header import FORMAT
 
 
-def test_a_checkpoint_of_format_6_goes_on(spark, tmp_path):
+def test_a_checkpoint_of_format_7_goes_on(spark, tmp_path):
     """Files of other addresses follow, as none of the directories is where it was."""
-    with tarfile.open(HERE / "checkpoint6.tar.xz") as archive:
+    with tarfile.open(HERE / "checkpoint7.tar.xz") as archive:
         archive.extractall(tmp_path, filter="data")
     moved(tmp_path / "checkpoint")
     write(tmp_path / "files", SEEN, FILES)
@@ -23,7 +23,7 @@ def test_a_checkpoint_of_format_6_goes_on(spark, tmp_path):
     assert rows == {place: wanted[place] for place in rows}
     last = max(start for _, start in rows)
     assert rows.keys() == {(world, start) for world, start in wanted if start <= last}
-    assert FORMAT > 6
+    assert FORMAT > 7
 
 
 def moved(checkpoint):

@@ -250,12 +250,12 @@ def test_extent_of_any_header_is_that_of_the_slices_in_its_pages(seed):
 
     pages = {kind: spans(0, 300, int(rng.integers(0, 4))) for kind in ("fresh", "late")}
     for kind, some in pages.items():
-        setattr(head, kind, [[0, *span, 0] for span in some])
+        setattr(head, kind, [[0, *span, 0, 0] for span in some])
     slices = {i for some in pages.values() for span in some for i in range(*span)}
     for key in rng.choice(60, int(rng.integers(0, 6)), replace=False).tolist():
         cuts, loose = spans(0, length, int(rng.integers(0, 3))), spans(0, length, int(rng.integers(0, 2)))
         whole = [(key * length + first, key * length + end) for first, end in (*cuts, *loose)]
-        head.stripes[key] = Stripe([[*cut, 1] for cut in cuts], [[0, *span, 0] for span in whole[len(cuts) :]])
+        head.stripes[key] = Stripe([[*cut, 1, 0] for cut in cuts], [[0, *span, 0, 0] for span in whole[len(cuts) :]])
         slices |= {i for span in whole for i in range(*span)}
     slices = {i for i in slices if i >= head.done}
     windows = {w for i in slices for w in range(i - 29, i + 1) if w >= head.done}

@@ -13,7 +13,6 @@ from slicing import hopping as hopping_of
 from slicing.explain.costs import Cost
 from slicing.spark.stream import fingerprint
 from slicing.state import bucket_cache as memory
-from slicing.state.format.header import Header, Walk
 from slicing.triggers.change import OnChange
 
 BALANCE = Aggregate(lambda: 0, lambda acc, v: max(0, acc + v - 10))
@@ -125,7 +124,7 @@ def test_a_checkpoint_that_was_all_eager_is_refused_by_name_and_goes_on_as_eager
     results = {"n": C.count(), "balance": Aggregate(BALANCE.init, BALANCE.agg).on("value")}
     now, asked = (fingerprint(each._query((), results), (0,), 1) for each in (windowed, windowed.assemble("eager")))
     with pytest.raises(StateMismatch, match="content: checkpoint `windows`, query `partials, windows`"):
-        now.header_of(Header(asked.identity, asked.layout, [Walk()]))
+        now.header_of(asked.header([0]))
 
 
 LONGEST = Aggregate(lambda: "", lambda acc, s: max(acc, s, key=lambda text: (len(text), text))).on("s")

@@ -3,7 +3,6 @@
 import logging
 import random
 from bisect import bisect_right
-from functools import partial
 
 import numpy as np
 import pytest
@@ -329,5 +328,4 @@ def test_a_header_without_a_table_is_as_it_was():
     bucket(zone(), store)
     with pytest.raises(StateMismatch, match="data of Europe/Somewhere have changed since the checkpoint was written"):
         bucket(zone(before=(7,)), store)
-    plain = partial(Header, FINGERPRINT.identity, FINGERPRINT.layout, [])
-    assert plain().zones == {}
+    assert FINGERPRINT.header([]).zones == {}

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from slicing.errors import InvalidType, InvalidValue, StateMismatch
-from slicing.windows.families.specs import from_spec
+from slicing.windows.specs import from_spec
 from slicing.windows.time.edges import AFTER, BEFORE
 from slicing.windows.time.local import Local
 from slicing.windows.time.own_edges import YEAR_9999

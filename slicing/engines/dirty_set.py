@@ -18,14 +18,13 @@ from slicing.content.block import Block, concat
 from slicing.content.folding import regroup
 from slicing.content.marks import without_partials
 from slicing.content.pairs import Pairs
+from slicing.state.format.list_names import PENDING
 from slicing.state.lists import PageLists
 from slicing.triggers.panes import NONE, Panes
 from slicing.windows.time.slices import FOREVER
 
 Chosen: TypeAlias = Callable[[Block], Block]
 Ready: TypeAlias = Callable[[Block], Array]
-PENDING = "pending"
-"""The name of the marks in the store, and of what the process keeps of them."""
 
 
 def _all(marks: Block) -> Block:

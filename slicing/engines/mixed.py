@@ -21,11 +21,12 @@ from slicing.assembly.results import Windows
 from slicing.content.block import Block, Shape
 from slicing.content.records import Records
 from slicing.engines.eager.bucket import late_records
-from slicing.engines.eager.window_pages import PAGE, WINDOW, PageOf, WindowPages
+from slicing.engines.eager.window_pages import PAGE, PageOf, WindowPages
 from slicing.engines.sliced.bucket import SlicedBucket
 from slicing.engines.sliced.family_windows import FamilyWindows
 from slicing.profiling import ASSEMBLE, of_stage
 from slicing.state.format.fingerprint import Fingerprint
+from slicing.state.format.list_names import WINDOW
 from slicing.state.store import Store
 from slicing.triggers.emission import ON_CLOSE
 from slicing.triggers.lateness import Late, Refused

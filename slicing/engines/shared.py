@@ -17,6 +17,7 @@ from slicing.content.block import Block, Shape
 from slicing.engines.bucket import OpenBucket
 from slicing.errors import StateMismatch
 from slicing.state.format.fingerprint import Fingerprint
+from slicing.state.format.header import SAME
 from slicing.triggers.lateness import Late
 from slicing.triggers.trigger import MicroBatchTime
 
@@ -47,8 +48,8 @@ class FieldGroups:
         results = [dict(result) for result in self.sharing.select(of_results.identity["results"])]
         for (group, field), (other, _) in self.sharing.same.items():
             results[group]["partial"] = [*results[group]["partial"]]
-            results[group]["partial"][field] += f" of result {other + 1}"
-        return replace(of_results, identity={**of_results.identity, "results": results}, older={})
+            results[group]["partial"][field] += f"{SAME}{other + 1}"
+        return replace(of_results, identity={**of_results.identity, "results": results})
 
     def block(self, block: Block) -> Block:
         """A block of groups as one of results."""

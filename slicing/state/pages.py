@@ -14,26 +14,27 @@ from slicing.content.sizes import parts
 from slicing.errors import SlicingError, StateMismatch, raised
 from slicing.profiling import DECODE, ENCODE, of_stage
 from slicing.state.format.fingerprint import Fingerprint
-from slicing.state.format.header import FORMAT, OLDER, RESTORE, Entry, Header, Walk
+from slicing.state.format.header import FORMAT, RESTORE, Entry, Header
 from slicing.state.store import Store
 
 FAN_IN = 5
 """So many small pages are merged into one."""
+GENERATION = 4
+"""The place of its generation in the entry of a page."""
 LARGE = -1
 """The level of pages that fill `blocks.PAGE_BYTES`, which are not merged any more."""
 
 
 @contextmanager
-def _decoding(what: str, text: str, store: Store) -> Iterator[None]:
-    """Say of a text that is damaged where it is, and of what format it seems to be."""
+def _decoding(what: str, store: Store) -> Iterator[None]:
+    """Say of a text that is damaged where it is."""
     try:
         yield
     except (SlicingError, MemoryError):
         raise
     except Exception as error:
-        version = f"format {FORMAT}" if is_sealed(text) else f"formats {OLDER[0]} to {OLDER[-1]}"
         raise StateMismatch(
-            f"{what} of {store.name} cannot be read as state of {version}: {raised(error)}. {RESTORE}"
+            f"{what} of {store.name} cannot be read as state of format {FORMAT}: {raised(error)}. {RESTORE}"
         ) from error
 
 
@@ -50,10 +51,9 @@ class Pages:
         self._stored = store.header()
         self.is_new = self._stored is None
         if self._stored is None:
-            walks = [Walk(window, window, window, window) for window in done]
-            self.head = Header(dict(fingerprint.identity), dict(fingerprint.layout), walks)
+            self.head = fingerprint.header(done)
         else:
-            with _decoding("the header", self._stored, store):
+            with _decoding("the header", store):
                 self.head = fingerprint.header_of(Header.from_text(self._stored))
 
     def save_header(self) -> None:
@@ -64,13 +64,24 @@ class Pages:
             self._stored = text
 
     @of_stage(DECODE)
-    def get(self, name: str, shape: Shape) -> Block:
-        """Read a page by its name."""
+    def get(self, name: str, shape: Shape, generation: int) -> Block:
+        """Read a page by its name. Raises StateMismatch for one of another generation than the query writes."""
+        self._check(name, generation)
         text = self.store.get(name)
-        with _decoding(f"page `{name}`", text, self.store):
-            block = decode_text(shape, unsealed(text) if is_sealed(text) else text)
+        with _decoding(f"page `{name}`", self.store):
+            block = decode_text(shape, _unsealed(text))
         self.read += len(block)
         return block
+
+    def _check(self, name: str, generation: int) -> None:
+        """Refuse a page whose columns are those of other results: nothing converts them yet."""
+        if generation != self.head.generation:
+            raise StateMismatch(
+                f"page `{name}` of {self.store.name} is of generation {generation}, with columns of the results "
+                f"{self.head.generations.get(generation)}; pages of generation {self.head.generation}, of the results "
+                f"{self.head.generations[self.head.generation]}, are read. Go on with the version that wrote it, or "
+                "start with a new checkpoint."
+            )
 
     @of_stage(ENCODE)
     def put(self, name: str, block: Block, shape: Shape) -> None:
@@ -80,7 +91,7 @@ class Pages:
 
     def take(self, entries: Sequence[Entry], shape: Shape) -> Iterator[Block]:
         """Read the pages of a list, one after another as they are asked for."""
-        return (self.get(page_name(entry), shape) for entry in entries)
+        return (self.get(page_name(entry), shape, entry[GENERATION]) for entry in entries)
 
     def append(self, entries: list[Entry], block: Block, shape: Shape) -> None:
         """Add rows to a list of pages, oldest first; `FAN_IN` small pages of one level at its end become one."""
@@ -105,10 +116,17 @@ class Pages:
         pages = list(parts(shape, block))
         for page in pages:
             of_level = level if len(pages) == 1 else LARGE
-            entry = [self.head.serial, int(page.slices[0]), int(page.slices[-1]) + 1, of_level]
+            entry = [self.head.serial, int(page.slices[0]), int(page.slices[-1]) + 1, of_level, self.head.generation]
             self.head.serial += 1
             self.put(page_name(entry), page, shape)
             entries.append(entry)
+
+
+def _unsealed(text: str) -> str:
+    """The text of a page without its checksum. Raises ValueError for one that was never sealed."""
+    if not is_sealed(text):
+        raise ValueError("it has no checksum, as if it were of a format before 7, or its first character has changed")
+    return unsealed(text)
 
 
 def page_name(entry: Entry) -> str:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from bisect import insort
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
 import numpy as np
@@ -20,9 +20,11 @@ from slicing.content.block import Block, Shape
 from slicing.content.folding import fold
 from slicing.content.sizes import parts, row_bytes
 from slicing.state.format.header import Entry, SlicePages, Stripe
-from slicing.state.pages import Pages, page_name
+from slicing.state.pages import GENERATION, Pages, page_name
 from slicing.windows.time.slices import FOREVER
 
+Named = tuple[str, int]
+"""A page: its name and its generation."""
 CUT_BYTES = 16 << 10
 """Slices smaller than this share a page: reading one costs as much as about 11 KB of content."""
 MOST_AT_ONCE = 64
@@ -55,11 +57,14 @@ class Stripes:
 
     def read(self, first: int, end: int) -> Iterator[Block]:
         """All stored rows of slices `first` up to but not including `end`, those that came late last."""
-        found: list[str] = []
+        found: list[Named] = []
         for key in sorted(key for key in self.held if key * self.length < end and (key + 1) * self.length > first):
             found += self._found(key, first, end)
         found += _within(self.late, first, end)
-        return (self.pages.get(name, self.shape).between(first, end) for name in found)
+        return self._between(found, first, end)
+
+    def _between(self, pages: Sequence[Named], first: int, end: int) -> Iterator[Block]:
+        return (self.pages.get(name, self.shape, of).between(first, end) for name, of in pages)
 
     def put_ahead(self, block: Block, first: int, end: int) -> Block:
         """Cut slices `first` up to `end`, of which nothing is stored, and return the rows that are not in these pages.
@@ -81,7 +86,7 @@ class Stripes:
         """Add slices that enter: those that fill a page are cut at once."""
         late = np.zeros(len(block), dtype=bool)
         for key in np.unique(block.slices // self.length).tolist():
-            for first, end, _ in self.held[key].cuts if key in self.held else ():
+            for first, end, *_ in self.held[key].cuts if key in self.held else ():
                 rows = np.searchsorted(block.slices, (key * self.length + first, key * self.length + end))
                 late[slice(*rows)] = True
         self.put_late(block.take(np.flatnonzero(late)))
@@ -115,8 +120,8 @@ class Stripes:
         if len(rest := late.between(end, FOREVER)):
             self.pages.append(self.late, rest, self.shape)
         if len(own := late.between(first, end)):
-            names = self._found(key, first, end) if key in self.held else []
-            block = fold(self.shape, [*(self.pages.get(name, self.shape).between(first, end) for name in names), own])
+            pages = self._found(key, first, end) if key in self.held else []
+            block = fold(self.shape, [*self._between(pages, first, end), own])
             self._remove(key)
             self._cut(key, block)
 
@@ -132,11 +137,11 @@ class Stripes:
         """Pages of a cut, named by its first slice: the header then looks alike for every stripe, and compresses."""
         return [f"c{key * self.length + cut[0]}.{part}" for part in range(cut[2])]
 
-    def _found(self, key: int, first: int, end: int) -> list[str]:
+    def _found(self, key: int, first: int, end: int) -> list[Named]:
         """Pages of a stripe that may hold rows of some slices."""
         stripe, start = self.held[key], key * self.length
         cuts = [cut for cut in stripe.cuts if start + cut[0] < end and start + cut[1] > first]
-        return [name for cut in cuts for name in self.names(key, cut)] + _within(stripe.loose, first, end)
+        return [(name, cut[3]) for cut in cuts for name in self.names(key, cut)] + _within(stripe.loose, first, end)
 
     def _by_stripe(self, block: Block) -> Iterator[tuple[int, Block]]:
         for key in np.unique(block.slices // self.length).tolist():
@@ -151,7 +156,7 @@ class Stripes:
         stripe, start = self.held.setdefault(key, Stripe()), key * self.length
         for low, high in pairwise(self._edges(block)):
             pages = list(parts(self.shape, block.between(low, high)))
-            cut = [low - start, high - start, len(pages)]
+            cut = [low - start, high - start, len(pages), self.pages.head.generation]
             insort(stripe.cuts, cut)
             for name, page in zip(self.names(key, cut), pages, strict=True):
                 self.pages.put(name, page, self.shape)
@@ -173,5 +178,5 @@ class Stripes:
                 self.pages.store.remove(name)
 
 
-def _within(entries: list[Entry], first: int, end: int) -> list[str]:
-    return [page_name(entry) for entry in entries if entry[1] < end and entry[2] > first]
+def _within(entries: list[Entry], first: int, end: int) -> list[Named]:
+    return [(page_name(entry), entry[GENERATION]) for entry in entries if entry[1] < end and entry[2] > first]

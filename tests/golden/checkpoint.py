@@ -3,10 +3,10 @@
 The query reads a file of records in each micro-batch; the checkpoint has seen `SEEN` of `FILES`. Spark notes the
 address of every file and of the directory itself, and neither is there any more when the tests go on with a copy.
 
-Run it with the code of the commit that is to write the checkpoint, format 6 being that of ea5b455::
+Run it with the code of the commit that is to write the checkpoint, format 7 being that of b9f7d09::
 
-    git worktree add ../old ea5b455
-    cd ../old && PYTHONPATH=$PWD:$PWD/tests python ../slicing/tests/golden/checkpoint.py checkpoint6
+    git worktree add ../old b9f7d09
+    cd ../old && PYTHONPATH=$PWD:$PWD/tests python ../slicing/tests/golden/checkpoint.py checkpoint7
     git worktree remove --force ../old
 """
 

@@ -4,14 +4,14 @@
 `format<n>.json.xz` the store of a bucket after some of them: header, pages, and how many micro-batches it has seen.
 The tests open each store with the code as it is now, run the rest, and compare every row with the raw records.
 
-Run it with the code of the commit that is to write the state, for example for format 5::
+Run it with the code of the commit that is to write the state, for example for format 7::
 
-    git worktree add ../old 43087c3
+    git worktree add ../old b9f7d09
     cd ../old && PYTHONPATH=$PWD:$PWD/tests python ../slicing/tests/golden/make.py
     git worktree remove --force ../old
 
-Format 4 was written at 9753012, 5 at 43087c3, 6 at ea5b455, 7 by the commit that brought it. Files that are there are
-not written again: state of a format that has landed stays as it is.
+Formats 7 and 8 were written by the commits that brought them. Files that are there are not written again: state of a
+format that has landed stays as it is.
 """
 
 import json
@@ -25,7 +25,6 @@ import numpy as np
 import oracle
 from oracle import EmittingStream, cases
 
-from slicing.aggregates.aggregate import Bound
 from slicing.state import slice_groups as stripes
 from slicing.state.format import header
 from slicing.triggers import emission
@@ -119,11 +118,6 @@ def fingerprint_of(scenario, stream):
     if hasattr(query_module, "Time"):
         query.clock = query_module.Time.EVENT
     query.time = ""  # these checkpoints do not say it
-    if header.FORMAT < 7:
-        from slicing.spark.query import _source
-
-        bound = [Bound(each.aggregate, (column,)) for each, column in zip(kernels, columns, strict=True)]
-        query.sources = [_source(each, each.source) for each in bound]
     return fingerprint(query, (0,), 1)
 
 

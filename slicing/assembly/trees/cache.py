@@ -9,8 +9,6 @@ from slicing.content.block import Block
 
 TOTAL = "total"
 """The name of the one node of a tree that keeps one."""
-NODES = ("two ", "three ", "running ")
-"""How the names of nodes begin, by tree."""
 
 
 class Cache(Protocol):

@@ -32,14 +32,13 @@ from slicing.engines.counting.contents import Content
 from slicing.engines.counting.record_counts import Tally, heads, put_begun, with_begun, without_begun
 from slicing.profiling import ASSEMBLE, of_stage
 from slicing.state.format.fingerprint import Fingerprint
+from slicing.state.format.list_names import COUNTED
 from slicing.state.ledger import Ledger
 from slicing.state.lists import PageLists
 from slicing.state.store import Store
 from slicing.triggers.lateness import Late
 from slicing.triggers.panes import Panes, nothing
 from slicing.triggers.trigger import Trigger
-
-COUNTED = "counted"
 
 
 class Counter:

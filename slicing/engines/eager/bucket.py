@@ -21,6 +21,7 @@ from slicing.engines.eager.family_pages import FamilyPages
 from slicing.engines.eager.window_pages import WindowPages
 from slicing.profiling import ASSEMBLE, of_stage
 from slicing.state.format.fingerprint import Fingerprint
+from slicing.state.format.list_names import EARLY
 from slicing.state.lists import PageLists
 from slicing.state.pages import Pages
 from slicing.state.store import MemoryStore, Store
@@ -136,7 +137,7 @@ class EagerBucket(Bucket):
 
     @property
     def _early(self) -> PageLists:
-        return PageLists(self.pages, "early", self.shape.select(()))
+        return PageLists(self.pages, EARLY, self.shape.select(()))
 
     def _panes(self, frames: Callable[[FamilyPages], Iterator[Windows]]) -> Panes:
         return Panes(lambda: self._each(frames))

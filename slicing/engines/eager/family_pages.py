@@ -18,6 +18,7 @@ from slicing.content.records import Records
 from slicing.engines.eager.newest import NewestSlices
 from slicing.engines.eager.window_pages import PAGE, PageOf, WindowPages
 from slicing.engines.lateness import FamilyProgress
+from slicing.state.format.list_names import of_family
 from slicing.state.pages import Pages
 from slicing.windows.families.family import Family, emitted_before, emitted_from
 
@@ -40,7 +41,7 @@ class FamilyPages(FamilyProgress):
     ):
         super().__init__(shape.slicing, pages.head.families[number], wait, grace, pages.is_new, compares)
         self.number, self.shape = number, shape
-        prefix = f"{number} " if number else ""
+        prefix = of_family(self.marks.id)
         self.windows = WindowPages(shape, arguments, pages, prefix)
         self.newest = NewestSlices(shape, pages, self.windows, prefix)
         self.beside: Sequence[FamilyPages] = ()

@@ -10,12 +10,10 @@ from slicing.content.block import Block, Shape, empty
 from slicing.content.folding import fold
 from slicing.content.marks import newest_slices, without_partials
 from slicing.engines.eager.window_pages import WindowPages
+from slicing.state.format.list_names import LATER, LATEST, MARKED, SLICE
 from slicing.state.lists import PageLists
 from slicing.state.pages import Pages
 from slicing.windows.time.slices import FOREVER
-
-MARKED = "marked "
-"""Before the first window that has all marks of `NewestSlices`, as a list without pages."""
 
 
 class NewestSlices:
@@ -35,8 +33,8 @@ class NewestSlices:
     def __init__(self, shape: Shape, pages: Pages, windows: WindowPages, prefix: str):
         self.shape, self.slicing, self.windows = shape.select(()), shape.slicing, windows
         self.marks, self.later = (
-            PageLists(pages, f"{prefix}newest", self.shape),
-            PageLists(pages, f"{prefix}later", self.shape),
+            PageLists(pages, prefix + LATEST, self.shape),
+            PageLists(pages, prefix + LATER, self.shape),
         )
         self.begun = prefix + MARKED
         begins = [int(name.removeprefix(self.begun)) for name in self.later.lists if name.startswith(self.begun)]
@@ -45,9 +43,9 @@ class NewestSlices:
 
     def slices(self, came: Block, taking: int) -> Block:
         """The newest slice of each key that windows from `taking` on hold, with those of `came`; kept from now on."""
-        known = self.marks.load("slice") or self._derived(taking)
+        known = self.marks.load(SLICE) or self._derived(taking)
         newest = newest_slices(fold(self.shape, [known, came]))
-        self.marks.save("slice", newest.between(self.slicing.first_slice(taking), FOREVER))
+        self.marks.save(SLICE, newest.between(self.slicing.first_slice(taking), FOREVER))
         return newest
 
     def note(self, came: Block) -> None:

@@ -14,11 +14,9 @@ from slicing.assembly.results import Windows
 from slicing.content.block import Block, Shape, concat, empty
 from slicing.content.marks import all_of, of_keys
 from slicing.content.records import Records, fold_onto
+from slicing.state.format.list_names import WINDOW
 from slicing.state.lists import PageLists
 from slicing.state.pages import Pages
-
-WINDOW = "window"
-"""The name of the pages of windows in the directory."""
 
 
 class WindowPages:

@@ -39,6 +39,7 @@ from slicing.engines.sessions.emitted import Emitted
 from slicing.engines.sessions.open_rows import OpenRows
 from slicing.profiling import ASSEMBLE, of_stage
 from slicing.state.format.fingerprint import Fingerprint
+from slicing.state.format.list_names import EMITTED, SESSIONS
 from slicing.state.lists import PageLists
 from slicing.state.store import Store
 from slicing.triggers.emission import ON_CLOSE
@@ -49,8 +50,6 @@ from slicing.windows.families.family import Family
 from slicing.windows.session import SESSION, Session
 from slicing.windows.time.slices import FOREVER
 
-SESSIONS, EMITTED = "sessions", "shown"
-"""The lists of rows of sessions, and of what has fired."""
 MERGED = "merged"
 
 

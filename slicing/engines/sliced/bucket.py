@@ -26,7 +26,7 @@ from slicing.assembly.results import Windows
 from slicing.content.block import Block, Shape
 from slicing.content.folding import fold
 from slicing.engines.bucket import Bucket
-from slicing.engines.dirty_set import PENDING, DirtySet, WaitingSlices
+from slicing.engines.dirty_set import DirtySet, WaitingSlices
 from slicing.engines.sliced.changes import Changes
 from slicing.engines.sliced.family_windows import FamilyWindows
 from slicing.engines.sliced.late_firings import fired_again, of_new_rows
@@ -34,6 +34,7 @@ from slicing.engines.sliced.latest import Latest
 from slicing.engines.sliced.slices import Slices
 from slicing.profiling import ASSEMBLE, of_stage
 from slicing.state.format.fingerprint import Fingerprint
+from slicing.state.format.list_names import EARLY, PENDING
 from slicing.state.lists import PageLists
 from slicing.state.store import Store
 from slicing.triggers.emission import ON_CLOSE
@@ -41,9 +42,6 @@ from slicing.triggers.lateness import Late, Refused
 from slicing.triggers.panes import Panes
 from slicing.triggers.trigger import MicroBatchTime, Trigger
 from slicing.windows.families.several import leader
-
-EARLY = "early"
-"""The lists of marks of what waits to be emitted early."""
 
 
 class SlicedBucket(Bucket):

@@ -16,6 +16,7 @@ from slicing.assembly.trees.two_layer import TwoLayer
 from slicing.content.block import Block, Shape, concat, empty
 from slicing.content.folding import fold
 from slicing.content.sizes import memory
+from slicing.state.format.list_names import THREE_LAYER, TWO_LAYER
 from slicing.state.lists import PageLists
 from slicing.state.slice_groups import Stripes
 from slicing.windows.families.family import regular
@@ -79,7 +80,7 @@ class Closing:
         self._held, self._held_until = empty(self.shape), -FOREVER
         self.two = tuple(i for i, tree in enumerate(self.trees) if tree == "two_layer")
         self.three = tuple(i for i, tree in enumerate(self.trees) if tree == "three_layer")
-        chosen = {"two": self.two, "three": self.three}
+        chosen = {TWO_LAYER: self.two, THREE_LAYER: self.three}
         self.nodes = {name: due.cache(name, self.shape.select(kernels)) for name, kernels in chosen.items()}
         # Over a whole window the caches are useless.
         step = regular(self.slicing).per_advance
@@ -141,7 +142,7 @@ class Closing:
         """Caches for the window before `end`, less the slices that have left since."""
         oldest = self.slicing.first_slice(self.end)
         if self.two:
-            two = TwoLayer(self.live, self.two, self.nodes["two"])
+            two = TwoLayer(self.live, self.two, self.nodes[TWO_LAYER])
             two.reset(self.live.node(self.two))
             for rows in self._in_steps(oldest, self.slicing.entered(self.end)):
                 two.late(rows)
@@ -154,11 +155,11 @@ class Closing:
     def _three_layer(self) -> ThreeLayer:
         until = self.slicing.first_slice(self.until - 1)
         reading = self._rows, self._in_steps
-        return ThreeLayer(self.live, self.three, self.nodes["three"], *reading, self.first, until)
+        return ThreeLayer(self.live, self.three, self.nodes[THREE_LAYER], *reading, self.first, until)
 
     def _one_by_one(self) -> Iterator[Windows]:
         """From caches: slices enter, a window is read off, slices leave."""
-        two = TwoLayer(self.live, self.two, self.nodes["two"]) if self.two else None
+        two = TwoLayer(self.live, self.two, self.nodes[TWO_LAYER]) if self.two else None
         three = self._three_layer() if self.three else None
         oldest = self.slicing.first_slice(self.first)
         for late in map(self._placed, self.due.late_rows(oldest)):

@@ -25,7 +25,6 @@ from slicing.assembly.assembling import without_repeats
 from slicing.assembly.partitions import InOrder
 from slicing.assembly.ranges.point_lookups import pick
 from slicing.assembly.results import FRAME_ROWS, Windows
-from slicing.assembly.trees.cache import NODES
 from slicing.content.block import Block, Shape
 from slicing.content.marks import of_keys, under
 from slicing.engines.lateness import FamilyProgress
@@ -35,16 +34,14 @@ from slicing.engines.sliced.closings import close_of
 from slicing.engines.sliced.slices import Slices
 from slicing.engines.sliced.touching import as_marks, touched
 from slicing.state.bucket_cache import around
+from slicing.state.format.list_names import LATE, ROWS, TREES, of_family
 from slicing.state.lists import PageLists
 from slicing.windows.families.family import Family
 from slicing.windows.time.slices import FOREVER
 
-LATE, ROWS = "late", "rows"
-"""The list of what the nodes of a family do not hold yet of slices that have entered."""
-
 
 class FamilyWindows(FamilyProgress):
-    """One family over the slices of its bucket. `trees` has one for each kernel; `number` tells families apart.
+    """One family over the slices of its bucket. `trees` has one for each kernel; `number` is its place.
 
     `beside` are families whose windows end as those of this one do, and are not longer: their results go out beside
     its own, in one row.
@@ -62,7 +59,7 @@ class FamilyWindows(FamilyProgress):
         marks, is_new = slices.head.families[number], slices.pages.is_new
         super().__init__(shape.slicing, marks, wait, grace, is_new, slices.needs.compares)
         self.number, self.shape, self.trees, self.slices = number, shape, trees, slices
-        self.prefix = f"{number} " if number else ""
+        self.prefix = of_family(self.marks.id)
         self.beside: Sequence[FamilyWindows] = ()
         self.leads: Family | None = None  # the family that it is beside of
         self.compared, self.whole = shape, self.complete  # by `on_change`: of what results, and how to get all of them
@@ -75,7 +72,7 @@ class FamilyWindows(FamilyProgress):
     @property
     def own(self) -> tuple[str, ...]:
         """How the names of its lists of pages begin."""
-        return tuple(self.prefix + name for name in (*NODES, f"{LATE} "))
+        return tuple(f"{self.prefix}{name} " for name in (*TREES, LATE))
 
     def fit_trees(self) -> None:
         """Nodes of other trees are dropped, and made anew from the slices."""

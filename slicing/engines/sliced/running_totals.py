@@ -27,6 +27,7 @@ from slicing.assembly.trees.nodes import Live, Node, Rows, on_end
 from slicing.content.block import Block
 from slicing.content.folding import fold
 from slicing.engines.sliced.closing import Due, Frame, at_once
+from slicing.state.format.list_names import RUNNING
 
 
 class RunningClose:
@@ -39,7 +40,7 @@ class RunningClose:
         self.due, self.shape, self.family, self.fresh = due, due.shape, due.shape.slicing, due.fresh
         self.first, self.until, self.end = due.first, due.until, due.end
         self.live, self.chosen = Live(self.shape), tuple(range(len(self.shape.kernels)))
-        self.cache = due.cache("running", self.shape)
+        self.cache = due.cache(RUNNING, self.shape)
         self.additive = all(map(is_additive, self.shape.kernels))
         self.jumps = not due.cached or self.until - self.first > self.family.longest
 

@@ -38,11 +38,12 @@ from slicing.content.marks import of_keys, without_partials
 from slicing.content.pairs import Pairs
 from slicing.content.records import Records
 from slicing.engines.bucket import Bucket
-from slicing.engines.dirty_set import PENDING, DirtySet, WaitingSlices
+from slicing.engines.dirty_set import DirtySet, WaitingSlices
 from slicing.engines.lateness import Progress
 from slicing.engines.sliding.instants import Instants
 from slicing.profiling import ASSEMBLE, of_stage
 from slicing.state.format.fingerprint import Fingerprint
+from slicing.state.format.list_names import EARLY, INSTANTS, PENDING
 from slicing.state.lists import PageLists
 from slicing.state.store import Store
 from slicing.triggers.emission import ON_CLOSE
@@ -52,8 +53,6 @@ from slicing.triggers.trigger import Trigger
 from slicing.windows.families.family import Family
 from slicing.windows.sliding import SlidingFamily
 from slicing.windows.time.slices import FOREVER
-
-INSTANTS = "instants"
 
 
 @dataclass(frozen=True)
@@ -188,7 +187,7 @@ class SlidingBucket(Bucket):
 
     @property
     def _early(self) -> PageLists:
-        return PageLists(self.pages, "early", self.shape.select(()))
+        return PageLists(self.pages, EARLY, self.shape.select(()))
 
     def _panes(self, around: _Around, chosen: Array) -> Panes:
         return Panes(lambda: assemble_places(self.shape, around.rows, around.at.take(np.flatnonzero(chosen))))

@@ -20,10 +20,11 @@ from slicing.content.block import Block, Shape, concat, empty
 from slicing.content.folding import fold, regroup
 from slicing.content.marks import of_keys
 from slicing.engines.bucket import Bucket, known_rows
-from slicing.engines.dirty_set import PENDING, DirtySet, WaitingSlices
+from slicing.engines.dirty_set import DirtySet, WaitingSlices
 from slicing.engines.unbounded.idleness import corrected, live
 from slicing.profiling import ASSEMBLE, of_stage
 from slicing.state.format.fingerprint import Fingerprint
+from slicing.state.format.list_names import EARLY, PENDING, TOTALS
 from slicing.state.ledger import Ledger
 from slicing.state.lists import PageLists
 from slicing.state.store import Store
@@ -31,8 +32,6 @@ from slicing.triggers.lateness import Late
 from slicing.triggers.panes import NONE, Panes
 from slicing.triggers.trigger import Trigger
 from slicing.windows.time.slices import FOREVER
-
-TOTALS = "totals"
 
 
 class UnboundedBucket(Bucket):
@@ -97,14 +96,14 @@ class UnboundedBucket(Bucket):
 
     @property
     def _early(self) -> PageLists:
-        return PageLists(self.pages, "early", self.shape.select(()))
+        return PageLists(self.pages, EARLY, self.shape.select(()))
 
     def _marks(self) -> Block:
         return replace(self.new, slices=np.full(len(self.new), max(self._now, 1)))
 
     def _live_marks(self, marks: Block) -> Block:
-        """Return the marks of keys that are not idle; a stamp of 0, as older checkpoints have it, is of now."""
-        return live(marks, self._now, self.ttl, np.where(marks.slices == 0, self._now, marks.slices))
+        """Return the marks of keys that are not idle; a stamp below 1, a slice in older checkpoints, is of now."""
+        return live(marks, self._now, self.ttl, np.where(marks.slices < 1, self._now, marks.slices))
 
     def _of_keys(self, marks: Block) -> Panes:
         return Panes(lambda: self._windows(of_keys(self._totals, marks)) if len(marks) else iter(()))

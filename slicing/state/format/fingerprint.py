@@ -8,10 +8,8 @@ the text of a function is not what it does, and its name still less.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import logging
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -20,11 +18,13 @@ from slicing.aggregates.aggregate import Aggregate
 from slicing.content.block import Shape
 from slicing.errors import StateMismatch
 from slicing.state.format.column_texts import renumbered
-from slicing.state.format.header import Header, OldHeader
+from slicing.state.format.format7 import contents_of
+from slicing.state.format.header import Header, Result, Walk
 from slicing.state.format.zone_tables import difference, digests, renewed, zones_of
 from slicing.windows.families.even import Even
 from slicing.windows.families.family import Family
 from slicing.windows.families.several import Several
+from slicing.windows.specs import Given, from_spec, short
 from slicing.windows.time.cut import Cut
 from slicing.windows.time.slices import Slicing
 from slicing.windows.time.zones import Zone
@@ -33,23 +33,15 @@ from slicing.windows.window import Hopping
 PARTIALS, WINDOWS = "partials", "windows"
 """What pages hold of a result: partials of slices, or, of an eager one, those of windows."""
 
-LONG = 1000
-"""Specs of more characters are stored as their digests."""
-
 _TIME_COLUMN = "time column"
 _CUT = "cut"
-_ZONED = (_CUT, "families")
-"""What of a layout has zones, with the digests of their tables."""
 _WAY_OUT = "Go on with the data from then, for example by the version of the package tzdata from then,"
 _LOG = logging.getLogger("slicing")
-_EAGER = "eager"
-_TREE = re.compile(r": (two_layer|three_layer|recompute|eager)(?=; |$)")
-"""How the partials of each result end in the fingerprints of formats 4 to 6."""
 
 
 @dataclass(frozen=True)
 class Fingerprint:
-    """Identity and layout as JSON has them, and `older`: the texts that formats 4 to 6 are compared by.
+    """Identity and layout of a query, as JSON has them.
 
     `zones` are those that windows go by, and `cut` is the whole spec of a cut with zones of which `layout` has only a
     digest.
@@ -57,44 +49,59 @@ class Fingerprint:
 
     identity: Mapping[str, Any] = field(default_factory=dict)
     layout: Mapping[str, Any] = field(default_factory=dict)
-    older: Mapping[str, str] = field(default_factory=dict)
     zones: tuple[Zone, ...] = ()
     cut: list[Any] | None = None
 
-    def header_of(self, stored: Header | OldHeader) -> Header:
-        """The header that was stored, if it is of such a query. Raises StateMismatch that names every difference."""
-        if isinstance(stored, Header):
-            if _TIME_COLUMN in self.layout:
-                # Checkpoints of version 0.1 do not say; this start does.
-                stored.layout.setdefault(_TIME_COLUMN, self.layout[_TIME_COLUMN])
-            self._renew_zones(stored)
-            compare({**_flat(stored.identity), **_laid(stored.layout)}, {**_flat(self.identity), **_laid(self.layout)})
-            return stored
-        compare(_older(stored.fingerprint), self.older)
-        stripe = int(stored.fingerprint["stripe"])
-        trees = [tree for tree in _TREE.findall(stored.fingerprint["partials"]) if tree != _EAGER]
-        return stored.renewed(dict(self.identity), {**self.layout, "stripe": stripe}, trees)
+    def header(self, done: Sequence[int]) -> Header:
+        """Return the header of a new bucket; `done` are the first windows of each family that have not gone out."""
+        layout = dict(self.layout)
+        specs = layout.pop("families", [[] for _ in done])
+        given = self.identity.get("results", ())
+        contents = contents_of(layout.pop("content", ""), len(given))
+        results = [
+            Result(number, each["columns"], each["version"], each["partial"], held)
+            for number, (each, held) in enumerate(zip(given, contents, strict=True), 1)
+        ]
+        families = [
+            Walk(window, window, window, window, id=number, spec=spec)
+            for number, (window, spec) in enumerate(zip(done, specs, strict=True))
+        ]
+        ids = {0: [result.id for result in results]}
+        return Header(
+            self.identity.get("keys", []), self.identity.get("buckets", ""), results, layout, families, generations=ids
+        )
+
+    def header_of(self, stored: Header) -> Header:
+        """Return the header that was stored, if it is of such a query.
+
+        Raises StateMismatch that names every difference.
+        """
+        if _TIME_COLUMN in self.layout:
+            # Checkpoints of version 0.1 do not say; this start does.
+            stored.layout.setdefault(_TIME_COLUMN, self.layout[_TIME_COLUMN])
+        self._renew_zones(stored)
+        identity, layout = stored.identity, layout_of(stored)
+        if identity != self.identity or layout != self.layout:
+            compare({**_flat(identity), **_laid(layout)}, {**_flat(self.identity), **_laid(self.layout)})
+        return stored
 
     def _renew_zones(self, stored: Header) -> None:
         """Let zones whose data have changed go on by the new ones, if what was cut by the old ones would be the same.
 
         Raises StateMismatch if it would not, or if that cannot be told.
         """
-        known = {name: digest for spec in _specs(stored.layout) for name, digest in digests(spec)}
+        known = dict(digests([stored.layout.get(_CUT), [family.spec for family in stored.families]]))
         changed = [zone for zone in self.zones if known.get(zone.name, zone.digest) != zone.digest]
         for zone in changed:
             _check_zone(zone, stored)
-        if self.cut is not None and stored.layout.get(_CUT) == _short(renewed(self.cut, known)):
+        if self.cut is not None and stored.layout.get(_CUT) == short(renewed(self.cut, known)):
             stored.layout[_CUT] = self.layout[_CUT]
         for zone in changed:
             _LOG.warning("the time zone data of %s have changed; windows to come go by the new ones", zone.name)
-            for name in _ZONED:
-                stored.layout[name] = renewed(stored.layout.get(name), {zone.name: zone.digest})
-
-
-def _specs(layout: Mapping[str, Any]) -> list[Any]:
-    """What of a layout has the digests of zones."""
-    return [layout.get(name) for name in _ZONED]
+            new = {zone.name: zone.digest}
+            stored.layout[_CUT] = renewed(stored.layout.get(_CUT), new)
+            for family in stored.families:
+                family.spec = renewed(family.spec, new)
 
 
 def _check_zone(zone: Zone, stored: Header) -> None:
@@ -138,20 +145,14 @@ def fingerprint_of(
     return Fingerprint(
         {"keys": keys, "results": results, "buckets": buckets},
         {
-            _CUT: _short(cut),
-            "families": [_short(family.spec()) for family in members],
+            _CUT: short(cut),
+            "families": [short(family.spec()) for family in members],
             "content": contents[0] if len(set(contents)) == 1 else ", ".join(contents),
             "time": time,
             **named,
         },
-        {
-            "windows": "; ".join(_family(_short(family.spec())) for family in members),
-            "keys": ", ".join(keys),
-            "partials": "; ".join(f"{', '.join(p)}: {held}" for p, held in zip(partials, contents, strict=True)),
-            "buckets": buckets,
-        },
         zones,
-        cut if zones and _short(cut) != cut else None,
+        cut if zones and short(cut) != cut else None,
     )
 
 
@@ -177,12 +178,6 @@ def _spelled(family: Family) -> Family:
     return family
 
 
-def _short(spec: list[Any]) -> list[Any]:
-    """A spec, or, of one that lists many instants, its kind and a digest."""
-    text = json.dumps(spec, separators=(",", ":"))
-    return spec if len(text) <= LONG else [spec[0], "digest", hashlib.sha256(text.encode()).hexdigest()[:32]]
-
-
 def compare(stored: Mapping[str, str], wanted: Mapping[str, str]) -> None:
     """Raise StateMismatch that names every difference between a checkpoint's query and this one."""
     different = [
@@ -195,6 +190,27 @@ def compare(stored: Mapping[str, str], wanted: Mapping[str, str]) -> None:
             "the checkpoint was written by a query of another shape; its state cannot be read as this one's. "
             f"Different: {'; '.join(different)}. Start with a new checkpoint, or change the query back."
         )
+
+
+def layout_of(head: Header) -> dict[str, Any]:
+    """Return the layout of the query that wrote a header, as a `Fingerprint` has it; without what is not said.
+
+    The stripe is that of the pages, whatever the query.
+    """
+    contents = [result.content for result in head.current]
+    content = contents[0] if len(set(contents)) == 1 else ", ".join(contents)
+    found = {"families": [family.spec for family in head.families if family.spec], "content": content}
+    of_query = {name: value for name, value in head.layout.items() if name != "stripe"}
+    return of_query | {name: value for name, value in found.items() if value}
+
+
+def families_of(head: Header, zones: Sequence[Zone] = (), own: Sequence[Given] = ()) -> tuple[Family, ...]:
+    """Return the families of windows that a header was written for, over its cut; see `from_spec`.
+
+    Raises StateMismatch where that needs what is not given: time zone data from then, a user's class, a long list.
+    """
+    cut = from_spec(head.layout["cut"], zones, own)
+    return tuple(from_spec(family.spec, zones, own).over(cut) for family in head.families)
 
 
 def _flat(identity: Mapping[str, Any]) -> dict[str, str]:
@@ -212,8 +228,8 @@ def _texts(columns: Sequence[str | None]) -> list[str | None]:
 
 
 def _laid(layout: Mapping[str, Any]) -> dict[str, str]:
-    """A layout likewise. The stripe is not the query's, but that of the pages; a cut goes without saying."""
-    found = {name: _shown(value) for name, value in layout.items() if name not in ("stripe", "families", "cut")}
+    """A layout likewise; a cut goes without saying."""
+    found = {name: _shown(value) for name, value in layout.items() if name not in ("families", "cut")}
     families = [_family(spec) for spec in layout.get("families", ())]
     if families:
         found["windows"] = "; ".join(families)
@@ -235,10 +251,3 @@ def _shown(value: Any) -> str:
     if isinstance(value, list) and all(isinstance(item, str | None) for item in value):
         return ", ".join("event time" if item is None else item for item in value)
     return value if isinstance(value, str) else json.dumps(value)
-
-
-def _older(fingerprint: Mapping[str, str]) -> dict[str, str]:
-    """What is compared of a fingerprint of formats 4 to 6; of the trees, only which of them were eager."""
-    found = {name: fingerprint[name] for name in ("windows", "keys", "partials", "buckets")}
-    found["partials"] = _TREE.sub(lambda each: f": {WINDOWS if each[1] == _EAGER else PARTIALS}", found["partials"])
-    return found

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import zlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field, fields
 from typing import Any
 
@@ -15,41 +15,49 @@ from slicing.aggregates.arrays import Array
 from slicing.content.packing import is_sealed, sealed, unsealed
 from slicing.errors import StateMismatch
 from slicing.profiling import ENCODE, of_stage
+from slicing.state.format import format7
+from slicing.state.format.names import check_names
 from slicing.state.format.zone_tables import Part
 
-FORMAT = 7
-OLDER = (4, 5, 6)
-"""A suffix of a three-layer tree that is missing has no records in 4, and must be made from 5 on; made, it has none in
-4. Slices are cut before they enter from 6 on, where 5 would not look for them. Pages carry a checksum from 7 on."""
-READABLE = f"{OLDER[0]} to {FORMAT}"
+FORMAT = 8
+"""Pages have a generation, results and families an id, from 8 on; pages and headers a checksum from 7 on."""
+READABLE = "7 and 8"
 Entry = list[int]
-"""A page of a list: its number, its first slice, the end of its slices, how often it was merged."""
+"""A page of a list: its number, its first slice, the end of its slices, how often it was merged, its generation."""
 SlicePages = list[int]
-"""Pages of slices of a stripe: the first slice and the end within the stripe, and how many pages."""
+"""Pages of slices of a stripe: the first slice and the end within the stripe, how many pages, their generation."""
+SAME = " of result "
+"""What a field of another result is told by, which is no column."""
 Run = list[int]
-"""Cuts that follow each other: the first slice, slices and pages of each, how many."""
+"""Cuts that follow each other: the first slice, slices and pages of each, how many, the generation of all."""
 
 
 def to_runs(cuts: Iterable[SlicePages]) -> list[Run]:
     """Cuts as the header stores them: few runs, as neighbours are mostly alike.
 
-    >>> to_runs([[0, 1, 1], [1, 2, 1], [2, 3, 1], [5, 9, 2]])
-    [[0, 1, 1, 3], [5, 4, 2, 1]]
+    >>> to_runs([[0, 1, 1, 0], [1, 2, 1, 0], [2, 3, 1, 0], [5, 9, 2, 0], [9, 13, 2, 1]])
+    [[0, 1, 1, 3, 0], [5, 4, 2, 1, 0], [9, 4, 2, 1, 1]]
     """
     runs: list[Run] = []
-    for first, end, pages in cuts:
-        if runs and [first, end - first, pages] == [runs[-1][0] + runs[-1][1] * runs[-1][3], *runs[-1][1:3]]:
+    for first, end, pages, generation in cuts:
+        if runs and [first, end - first, pages, generation] == _following(runs[-1]):
             runs[-1][3] += 1
         else:
-            runs.append([first, end - first, pages, 1])
+            runs.append([first, end - first, pages, 1, generation])
     return runs
+
+
+def _following(run: Run) -> list[int]:
+    """The first slice, the length, the pages and the generation of a cut that would belong to a run."""
+    first, length, pages, count, generation = run
+    return [first + length * count, length, pages, generation]
 
 
 def from_runs(runs: Iterable[Run]) -> list[SlicePages]:
     """The inverse of `to_runs`."""
     return [
-        [at, at + length, pages]
-        for first, length, pages, count in runs
+        [at, at + length, pages, generation]
+        for first, length, pages, count, generation in runs
         for at in range(first, first + length * count, length)
     ]
 
@@ -88,22 +96,52 @@ class Stripe:
 
 @dataclass
 class Walk:
-    """How far the windows of one family are. `trees` are those that its cached nodes are of."""
+    """How far the windows of one family are. `trees` are those that its cached nodes are of.
+
+    `id` stays while other families come and go, and begins the names of the family's lists of pages; `spec` is what
+    `slicing.windows.specs.from_spec` reads.
+    """
 
     done: int = 0  # first window that has not gone out
     taking: int = 0  # first window that takes records: `done`, or one before it while windows are corrected
     kept: int = 0  # first window of which all slices are there
     nodes: int | None = 0  # the window before which the trees' nodes are, None if there are none
     trees: list[str] = field(default_factory=list)
+    id: int = 0
+    spec: list[Any] = field(default_factory=list)
+
+
+@dataclass
+class Result:
+    """What pages hold of one result. `id` stays while other results come and go; what it is of never changes.
+
+    `partial` has the name and the type of each column, `content` says in which pages they are: partials of slices, or,
+    of an eager result, those of windows. A field of another result with the same values, as `n bigint of result 1`, is
+    no column: the one of the result with that id is read.
+    """
+
+    id: int
+    columns: list[str | None]
+    version: str
+    partial: list[str]
+    content: str
 
 
 @dataclass
 class Header:
-    """The directory of a bucket's pages, and what the next micro-batch must know; a few KB."""
+    """The directory of a bucket's pages, and what the next micro-batch must know; a few KB.
 
-    identity: dict[str, Any]
+    `generations` has the ids of the results, in the order of their columns, by the generation of the pages. Pages are
+    written in the last one. A field that is added to a header, a family or a result has a default, and is written only
+    where it says something else: then older code refuses it by name, and the format stays.
+    """
+
+    keys: list[str]
+    buckets: str
+    results: list[Result]
     layout: dict[str, Any]
     families: list[Walk]
+    generations: dict[int, list[int]] = field(default_factory=lambda: {0: []})
     watermark: int = 0  # microseconds, the last one that closed windows
     clock: int = 0  # microseconds, the last trigger's time, where that is known
     tick: int | None = None  # the last tick, None before the first micro-batch
@@ -120,34 +158,74 @@ class Header:
     @of_stage(ENCODE)
     def to_text(self) -> str:
         """The header as compressed JSON in base64, with its checksum."""
-        values = {each.name: getattr(self, each.name) for each in fields(self)}
-        values |= {name: values[name] // 1000 for name in _MILLISECONDS}
-        values["families"] = [vars(walk) for walk in self.families]
-        if not self.zones:
-            del values["zones"]  # as all headers were before there was such a field
-        values["stripes"] = {str(key): [stripe.runs(), stripe.loose] for key, stripe in self.stripes.items()}
-        content = json.dumps({"format": FORMAT, **values}, separators=(",", ":"))
-        return sealed(base64.b64encode(zlib.compress(content.encode(), 1)).decode("ascii"))
+        values = {"format": FORMAT, **vars(self)}
+        for name in _MILLISECONDS:
+            values[name] //= 1000
+        for name in _RECORDS:
+            values[name] = [vars(each) for each in values[name]]
+        values["stripes"] = {key: [stripe.runs(), stripe.loose] for key, stripe in self.stripes.items()}
+        for name in _OPTIONAL:
+            if not values[name]:
+                del values[name]
+        return sealed(base64.b64encode(zlib.compress(_TO_JSON(values).encode(), 1)).decode("ascii"))
 
     @classmethod
-    def from_text(cls, text: str) -> Header | OldHeader:
-        """The inverse of `to_text`. Raises StateMismatch for another format, or fields that it does not have."""
+    def from_text(cls, text: str) -> Header:
+        """The inverse of `to_text`; one of format 7 is as if it had been written in this format.
+
+        Raises StateMismatch for another format, or fields that it does not have.
+        """
         content = json.loads(zlib.decompress(base64.b64decode(unsealed(text) if is_sealed(text) else text)))
-        if isinstance(content, list):
-            return OldHeader(content)
-        version = content.pop("format")
-        _check_format(version, (FORMAT,))
-        content.setdefault("zones", {})
-        _check_names("header", content, [each.name for each in fields(cls)])
-        values = dict(content)
-        for walk in values["families"]:
-            _check_names("family in the header", walk, [each.name for each in fields(Walk)])
-        values |= {name: values[name] * 1000 for name in _MILLISECONDS}
-        values["families"] = [Walk(**walk) for walk in values["families"]]
-        values["stripes"] = {
-            int(key): Stripe(loose=loose, runs=runs) for key, (runs, loose) in values["stripes"].items()
-        }
-        return cls(**values)
+        version = content[0] if isinstance(content, list) else content.pop("format")
+        if version == format7.FORMAT:
+            content = format7.renewed(content)
+        elif version != FORMAT:
+            raise StateMismatch(
+                f"the checkpoint has state of format {version}, this version reads formats {READABLE}. "
+                "Start with a new checkpoint, or go back to the version that wrote it."
+            )
+        check_names("header", FORMAT, content, _NAMES, _OPTIONAL)
+        for name, (what, names, made) in _RECORDS.items():
+            for each in content[name]:
+                check_names(what, FORMAT, each, names)
+            content[name] = [made(**each) for each in content[name]]
+        for name in _MILLISECONDS:
+            content[name] *= 1000
+        content["generations"] = {int(number): ids for number, ids in content["generations"].items()}
+        content["stripes"] = {int(key): Stripe(None, loose, runs) for key, (runs, loose) in content["stripes"].items()}
+        return cls(**content)
+
+    @property
+    def generation(self) -> int:
+        """The generation of the pages that are written now."""
+        return max(self.generations)
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        """What state is of, as a `Fingerprint` has it; without what is not said."""
+        results = [{"columns": r.columns, "version": r.version, "partial": r.partial} for r in self.current]
+        found = {"keys": self.keys, "results": results, "buckets": self.buckets}
+        return {name: value for name, value in found.items() if value}
+
+    @property
+    def current(self) -> list[Result]:
+        """The results that are written now, in their order."""
+        by_id = {result.id: result for result in self.results}
+        return [by_id[number] for number in self.generations[self.generation]]
+
+    def columns(self, generation: int, content: str) -> list[tuple[int, str]]:
+        """Return the columns of pages that hold partials: ids of results, and the name and type of each, in order.
+
+        Some lists of pages have those of some results only, or columns of their own behind them.
+        """
+        by_id = {result.id: result for result in self.results}
+        results = [by_id[number] for number in self.generations[generation]]
+        return [
+            (result.id, field)
+            for result in results
+            for field in result.partial
+            if result.content == content and SAME not in field
+        ]
 
     @property
     def is_unused(self) -> bool:
@@ -159,11 +237,11 @@ class Header:
         length = self.layout["stripe"]
         entries = [*self.fresh, *self.late, *(entry for stripe in self.stripes.values() for entry in stripe.loose)]
         runs = [[key * length + run[0], *run[1:]] for key, stripe in self.stripes.items() for run in stripe.runs()]
-        firsts, lengths, _, counts = np.array(runs, np.int64).reshape(-1, 4).T
+        firsts, lengths, _, counts, _ = np.array(runs, np.int64).reshape(-1, 5).T
         within = np.arange(int(counts.sum())) - np.repeat(np.cumsum(counts) - counts, counts)
         starts = np.repeat(firsts, counts) + within * np.repeat(lengths, counts)
         cuts = np.column_stack([starts, starts + np.repeat(lengths, counts)])
-        return np.concatenate([np.array(entries, np.int64).reshape(-1, 4)[:, 1:3], cuts])
+        return np.concatenate([np.array(entries, np.int64).reshape(-1, 5)[:, 1:3], cuts])
 
     # Of the only family, for engines that have one.
 
@@ -204,60 +282,18 @@ class Header:
         self.families[0].nodes = window
 
 
+_TO_JSON = json.JSONEncoder(separators=(",", ":")).encode
 _MILLISECONDS = ("watermark", "clock")
 """Fields that are stored in milliseconds, as Spark counts them."""
-
-
-class OldHeader:
-    """A header of formats 4 to 6: values by position, of one family.
-
-    `fingerprint` is what they had in place of identity and layout. Raises StateMismatch for another format.
-    """
-
-    def __init__(self, content: list[Any]):
-        version, *values = content
-        _check_format(version, OLDER)
-        named = dict(zip(_POSITIONS, values, strict=True))
-        self.fingerprint: dict[str, str] = named.pop("fingerprint")
-        named |= {name: named[name] * 1000 for name in _MILLISECONDS}
-        stripes = {int(key): Stripe(*stripe) for key, stripe in named.pop("stripes").items()}
-        walk = Walk(**{name: named.pop(name) for name in ("done", "taking", "kept", "nodes")})
-        self._rest = {**named, "families": [walk], "stripes": stripes}
-
-    def renewed(self, identity: dict[str, Any], layout: dict[str, Any], trees: list[str]) -> Header:
-        """The same as a header of today's format."""
-        head = Header(identity, layout, **self._rest)
-        head.families[0].trees = trees
-        return head
-
-
-_POSITIONS = (
-    *("fingerprint", "watermark", "done", "taking", "kept", "nodes", "newest", "serial", "fresh", "stripes", "late"),
-    *("lists", "revision", "nonce", "clock", "tick"),
-)
-"""The fields of formats 4 to 6 in their order."""
-
-
-def _check_format(version: object, known: tuple[int, ...]) -> None:
-    if version not in known:
-        raise StateMismatch(
-            f"the checkpoint has state of format {version}, this version reads formats {READABLE}. "
-            "Start with a new checkpoint, or go back to the version that wrote it."
-        )
-
-
-def _check_names(what: str, found: Mapping[str, Any], known: Iterable[str]) -> None:
-    """Refuse fields that another version of the same format has, or does not have."""
-    names = set(known)
-    faults = [f"it has `{name}`, which is not known" for name in sorted(found.keys() - names)]
-    faults += [f"it does not have `{name}`" for name in sorted(names - found.keys())]
-    if faults:
-        raise StateMismatch(
-            f"the {what} of the checkpoint is not one of format {FORMAT} as this version has it: {'; '.join(faults)}. "
-            "Go on with the version that wrote it, or start with a new checkpoint."
-        )
-
-
+_OPTIONAL = ("zones",)
+"""Fields that are stored only where they say something."""
+_NAMES = frozenset(each.name for each in fields(Header))
+"""The stored names of all fields."""
+_RECORDS: dict[str, tuple[str, frozenset[str], Any]] = {
+    "results": ("result in the header", frozenset(each.name for each in fields(Result)), Result),
+    "families": ("family in the header", frozenset(each.name for each in fields(Walk)), Walk),
+}
+"""Fields that are lists of values with names: what messages call one, its names, and its type."""
 RESTORE = "The checkpoint is damaged: restore a copy of it, or start with a new one."
 
 

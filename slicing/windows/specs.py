@@ -2,27 +2,51 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, TypeAlias
 
 from slicing.errors import StateMismatch
+from slicing.windows.counting import CountingFamily
 from slicing.windows.families.by_edges import ByEdges, OverSharedCut
 from slicing.windows.families.cumulating import Cumulating
 from slicing.windows.families.even import Even
+from slicing.windows.families.family import Family
 from slicing.windows.families.several import Several
 from slicing.windows.families.stepped import Stepped
+from slicing.windows.session import SessionFamily
+from slicing.windows.sliding import SlidingFamily
 from slicing.windows.time.cut import Cut
 from slicing.windows.time.edges import Edges, Every, Listed
 from slicing.windows.time.local import Local
 from slicing.windows.time.zones import Zone
 
+LONG = 1000
+"""Specs of more characters are stored as their digests."""
+DIGEST = "digest"
+Given: TypeAlias = Edges | Cut | Family
+"""What a spec cannot make: edges of a user's class, and what only a digest is stored of."""
 
-def from_spec(spec: list[Any], zones: Iterable[Zone] = (), own: Iterable[Edges] = ()) -> Any:
+
+def short(spec: list[Any]) -> list[Any]:
+    """Return a spec as a header stores it: of one that lists many instants its kind and a digest.
+
+    >>> short(["every", 1000, 0])
+    ['every', 1000, 0]
+    >>> short(["listed", [*range(1000)]])
+    ['listed', 'digest', '3b25a8b1f1a850bdb17c0ad5293581e1']
+    """
+    text = json.dumps(spec, separators=(",", ":"))
+    return spec if len(text) <= LONG else [spec[0], DIGEST, hashlib.sha256(text.encode()).hexdigest()[:32]]
+
+
+def from_spec(spec: list[Any], zones: Iterable[Zone] = (), own: Iterable[Given] = ()) -> Any:
     """The edges, cut, family, set of families or zone that has this spec.
 
-    `zones` are tables at hand, and `own` the user's edges, found by their specs. A zone that is not among them is made
-    by this machine's time zone data. Raises StateMismatch when these are other data than the spec was written with,
-    a user's edges are missing, or the spec is not one.
+    `zones` are tables at hand, and `own` the user's edges and what only digests are stored of, found by their specs. A
+    zone that is not among them is made by this machine's time zone data. Raises StateMismatch when these are other data
+    than the spec was written with, something of one's own is missing, or the spec is not one.
     """
     reader = _Reader(list(zones), list(own))
     try:
@@ -32,7 +56,7 @@ def from_spec(spec: list[Any], zones: Iterable[Zone] = (), own: Iterable[Edges] 
 
 
 class _Reader:
-    def __init__(self, zones: list[Zone], own: list[Edges]) -> None:
+    def __init__(self, zones: list[Zone], own: list[Given]) -> None:
         self.zones, self.own = zones, own
 
     def read(self, spec: list[Any]) -> Any:
@@ -49,14 +73,23 @@ class _Reader:
             "by_edges": lambda starts, ends: ByEdges(self.read(starts), self.read(ends)),
             "shared": lambda family, cut: OverSharedCut(self.read(family), self.read(cut)),
             "several": lambda members, cut: Several(tuple(map(self.read, members)), self.read(cut)),
+            "session": lambda gap, column, unit: SessionFamily(gap=gap, gap_column=column, unit=unit),
+            "sliding": lambda difference, unit, right: SlidingFamily(difference + unit, unit, 0, right),
+            "counting": CountingFamily.of,
         }
-        return makers[spec[0]](*spec[1:]) if spec[0] in makers else self.user(spec)
+        is_made = spec[0] in makers and spec[1:2] != [DIGEST]
+        return makers[spec[0]](*spec[1:]) if is_made else self.given(spec)
 
-    def user(self, spec: list[Any]) -> Edges:
-        """The user's edges of a spec."""
-        for edges in self.own:
-            if edges.spec() == spec:
-                return edges
+    def given(self, spec: list[Any]) -> Given:
+        """What has this spec, or its digest, among what is given."""
+        for each in self.own:
+            if spec in (each.spec(), short(each.spec())):
+                return each
+        if spec[1:2] == [DIGEST]:
+            raise StateMismatch(
+                f"Of a long list of edges only a digest is stored; got {spec!r}. Give the windows and the cut as they "
+                "were."
+            )
         raise StateMismatch(
             f"The edges {spec!r} are of a user's class, or of a newer version. Give the class with the query."
         )

@@ -1,0 +1,23 @@
+"""Names in what a header stores: fields that a version does not know are never passed over."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Set
+from typing import Any
+
+from slicing.errors import StateMismatch
+
+
+def check_names(
+    what: str, version: int, found: Mapping[str, Any], known: Set[str], optional: Collection[str] = ()
+) -> None:
+    """Refuse fields that another version of the same format has, or does not have. Raises StateMismatch."""
+    if found.keys() == known:
+        return
+    faults = [f"it has `{name}`, which is not known" for name in sorted(found.keys() - known)]
+    faults += [f"it does not have `{name}`" for name in sorted(known - found.keys() - set(optional))]
+    if faults:
+        raise StateMismatch(
+            f"the {what} of the checkpoint is not one of format {version} as this version has it: {'; '.join(faults)}. "
+            "Go on with the version that wrote it, or start with a new checkpoint."
+        )
