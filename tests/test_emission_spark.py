@@ -83,15 +83,15 @@ def story(request, spark, tmp_path_factory):
     live = Live(spark, tmp_path_factory.mktemp("emission"), DELAY)
     windowed = group_by(live.source(), "world").window(WINDOW, time="ts")
     theirs = live.source().groupBy("world", spark_window(WINDOW)).agg(*by_spark())
-    spark_output = live.add(theirs, mode="update")
-    closed = live.add(windowed.grace(GRACE).aggregate(**RESULTS))
+    spark_output = live.accept(theirs, mode="update")
+    closed = live.accept(windowed.grace(GRACE).aggregate(**RESULTS))
     cut = {}
     for number, (name, emission) in enumerate(EMISSIONS.items()):
         cuts = {CUTS[(number + more) % len(CUTS)] for more in range(request.param)}
         updating = name == "on_update()"
         frame = windowed.grace("0 seconds" if updating else GRACE).emit(emission)
         frame = frame.aggregate(**(OURS if updating else RESULTS))
-        live.add(frame, mode="update" if updating else "append", output=Output(cuts=cuts))
+        live.accept(frame, mode="update" if updating else "append", output=Output(cuts=cuts))
         cut[name] = live.running[-1]
     tables = [*worlds("emission", files=6, count=15, edge=MINUTE), table([record(1, START + 100 * 60 * MINUTE)])]
     for at in range(0, 7, 2):

@@ -15,7 +15,7 @@ from slicing.state.format.list_names import (
     LATER,
     LATEST,
     SESSIONS,
-    SHOWN,
+    EMITTED,
     THREE_LAYER,
     TWO_LAYER,
     WINDOW,
@@ -26,7 +26,7 @@ from slicing.windows.specs import from_spec, short
 
 STORED = load("every7")
 TREES = {TWO_LAYER: "two_layer", THREE_LAYER: "three_layer"}
-BEHIND = {SESSIONS: ["bigint"], SHOWN: ["bigint"], COUNTED: ["bigint", "bigint"]}
+BEHIND = {SESSIONS: ["bigint"], EMITTED: ["bigint"], COUNTED: ["bigint", "bigint"]}
 """Columns that lists have behind those of results: where sessions end; since when, and until when, keys are counted."""
 
 
@@ -59,7 +59,7 @@ def kinds_of(head, generation, place):
     of = found and found.of
     if of in (EARLY, LATEST, LATER):
         return []
-    columns = [] if of == SHOWN else head.columns(generation, "windows" if of == WINDOW else "partials")
+    columns = [] if of == EMITTED else head.columns(generation, "windows" if of == WINDOW else "partials")
     if of in TREES:
         (family,) = (each for each in head.families if each.id == found.family)
         ids = head.generations[generation]

@@ -99,12 +99,12 @@ def test_streams_are_those_of_the_definition_over_restarts(spark, tmp_path):
     live, steps = Live(spark, tmp_path, "2 seconds"), list(batches(random.Random(3)))
     windowed = group_by(live.source(), "world").window(window, time="ts")
     queries = [
-        (on_close(), 0, live.add(windowed.aggregate(**RESULTS), restart=True, output=Output(cuts={2, 5}))),
-        (on_close(), 0, live.add(windowed.buckets(5).aggregate(**RESULTS))),
-        (on_update(), 0, live.add(windowed.emit(on_update()).aggregate(**RESULTS), restart=True)),
+        (on_close(), 0, live.accept(windowed.aggregate(**RESULTS), restart=True, output=Output(cuts={2, 5}))),
+        (on_close(), 0, live.accept(windowed.buckets(5).aggregate(**RESULTS))),
+        (on_update(), 0, live.accept(windowed.emit(on_update()).aggregate(**RESULTS), restart=True)),
     ]
     corrected = windowed.grace("4 seconds").emit(on_close(corrections=True)).aggregate(**RESULTS)
-    queries.append((on_close(corrections=True), grace, live.add(corrected, restart=True)))
+    queries.append((on_close(corrections=True), grace, live.accept(corrected, restart=True)))
     for two in zip(steps[::2], steps[1::2], strict=True):
         live.step(*map(table, two))
     live.stop()
@@ -130,7 +130,7 @@ def test_late_records_and_the_plan(spark, tmp_path):
     assert results(frame).columns == ["world", "window", *RESULTS]
     assert late_records(frame).columns[:2] == ["world", "ts"]
     fields = ["record.ts", "cause", "missed", "first_window.start"]
-    output = live.add(
+    output = live.accept(
         frame.where("late is not null").select(*(F.col(f"late.{f}").alias(f.split(".")[0]) for f in fields))
     )
     live.step(table([record(1, START + second * SECOND) for second in (0, 196, 200)]))

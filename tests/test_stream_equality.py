@@ -199,9 +199,9 @@ def story(spark, tmp_path_factory, keys):
     live = Live(spark, tmp_path_factory.mktemp("story"), f"{DELAY} microseconds")
     grouped = group_by(live.source(), "world").window(WINDOW, time="ts")
     outputs = [
-        live.add(grouped.buckets(BUCKETS).aggregate(records=C.count(), total=C.sum("n"), most=C.max("n"))),
-        live.add(grouped.buckets(BUCKETS).aggregate(records=C.count(), total=C.sum("n"), most=C.max("n")), True),
-        live.add(reference(live.source())),
+        live.accept(grouped.buckets(BUCKETS).aggregate(records=C.count(), total=C.sum("n"), most=C.max("n"))),
+        live.accept(grouped.buckets(BUCKETS).aggregate(records=C.count(), total=C.sum("n"), most=C.max("n")), True),
+        live.accept(reference(live.source())),
     ]
     chapters = {
         "a millisecond before the end": live.step(table(at(a, 1)), table(at(b, 11.999))),

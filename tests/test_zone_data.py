@@ -179,7 +179,7 @@ class Trial:
     def step(self, store, seconds, watermark):
         """The rows of a micro-batch, and how many records were late for all windows, and for some."""
         live = self.bucket(store)
-        late = live.add(self.shipped([(second * SECOND, 1, second % 97) for second in seconds]))
+        late = live.accept(self.shipped([(second * SECOND, 1, second % 97) for second in seconds]))
         found = rows(self.shape, live.close(moment(watermark * 1000)))
         live.check()
         return found, late.all, late.some
