@@ -12,10 +12,10 @@ from slicing.state.format.header import Header, Result, Walk
 from slicing.state.format.list_names import (
     COUNTED,
     EARLY,
+    EMITTED,
     LATER,
     LATEST,
     SESSIONS,
-    EMITTED,
     THREE_LAYER,
     TWO_LAYER,
     WINDOW,
