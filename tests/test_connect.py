@@ -69,6 +69,16 @@ def test_bounded_windows_are_sparks(remote, tmp_path):
     assert len(found) > 10
 
 
+def test_a_definition_without_a_dataframe_is_a_function_of_them(remote, tmp_path):
+    write(list(files()), tmp_path / "files")
+    frame = remote.read.parquet(str(tmp_path / "files"))
+    definition = group_by("world").window(WINDOW, time="ts").define(**aggregates())
+    assert rows(frame.transform(definition)) == rows(expected(frame))
+    stream = source(remote, tmp_path / "files").transform(definition)
+    assert stream.isStreaming
+    assert stream.columns == ["world", "window", *aggregates()]
+
+
 def test_a_stream_has_sparks_rows_and_its_counters(remote, tmp_path):
     write(list(files()), tmp_path / "files")
     exported = []

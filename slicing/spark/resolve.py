@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -35,6 +36,47 @@ from slicing.windows.window import Window
 
 _NO_KEY = Field("(all)", "boolean")
 _TIMED = "spark.slicing.timers"
+
+
+def check_defined(
+    keys: tuple[Any, ...],
+    window: Window,
+    time: Any,
+    named: Mapping[str, Bound | Struct],
+    tree: str,
+    grace: int,
+    emission: Emission,
+) -> None:
+    """Check what needs no DataFrame. Raises InvalidValue.
+
+    What holds on a stream alone is left out, unless there is no other way: a definition is of bounded input too.
+    """
+    results = _flat(named)
+    _check_either(window, isinstance(time, ProcessingTime), tree, grace, emission)
+    names = tuple(key for key in keys if isinstance(key, str) and "." not in key)
+    _check_names(names, output_names(named, window), window, ON_CLOSE, COUNTS)
+    if time is None:
+        _check_untimed(results)
+    untyped = {name: bound for name, bound in results.items() if isinstance(bound.source, Aggregate)}
+    kernels = tuple(kernel(name, bound.resolve(())) for name, bound in untyped.items())
+    shape, families = Shape(window.family, (_NO_KEY,), kernels), window.family.families
+    _check_eager(window, kernels, tree)
+    trees = support_of(window).trees(tuple(_tree(each, shape.over(one), tree) for one in families for each in kernels))
+    if len(families) > 1 and kernels:
+        _check_several(window, families, kernels, trees, ON_CLOSE)
+
+
+def _check_either(window: Window, by_clock: bool, tree: str, grace: int, emission: Emission) -> None:
+    """Refuse what windows support neither on a stream nor on bounded input; by the clock there are streams only."""
+    support = support_of(window)
+    if by_clock:
+        support.check(tree, by_clock, emission, True)
+        _check_clock(Time.CLOCK, True, grace, emission)
+        return
+    with suppress(InvalidValue):
+        support.check(tree, by_clock, emission, True)
+        return
+    support.check(tree, by_clock, ON_CLOSE, False)
 
 
 def resolve(
