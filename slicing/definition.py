@@ -12,10 +12,19 @@ from slicing.errors import InvalidType, NoSuchMethod
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+    from pyspark.sql.types import StructType
 
     from slicing.explain.plan import Plan
     from slicing.grouping import Windowed
+    from slicing.spark.declared import Declared
     from slicing.spark.query import Query
+    from slicing.windows.time.durations import Duration
+
+
+_NO_FRAME = (
+    "this definition has no DataFrame yet. Give it one: `df.transform(definition)` makes its windows, "
+    "`definition.on(df)` is the same definition with a DataFrame, to be explained for example."
+)
 
 
 @dataclass(frozen=True)
@@ -29,20 +38,23 @@ class Definition:
 
     windowed: Windowed
     results: tuple[tuple[str, Bound | Struct], ...]
+    declared: Declared | None = None
     _query: Query | None = field(default=None, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         from slicing.spark.resolve import check_defined, resolve
 
         of, results = self.windowed, dict(self.results)
-        if of.df is None:
+        if of.df is None and self.declared is None:
             check_defined(of.keys, of.windows, of.time, results, of.tree, of.grace_us, of.emission)
             return
         options = of.tree, of.grace_us, of.emission, of.late_output
-        object.__setattr__(self, "_query", resolve(of.df, of.keys, of.windows, of.time, results, *options))
+        query = resolve(of.df, of.keys, of.windows, of.time, results, *options, self.declared)
+        object.__setattr__(self, "_query", query)
 
     def __repr__(self) -> str:
-        return f"{self.windowed!r}.define({', '.join(f'{name}={result!r}' for name, result in self.results)})"
+        made = f"{self.windowed!r}.define({', '.join(f'{name}={result!r}' for name, result in self.results)})"
+        return made if self.declared is None else f"{made}.declare({self.declared})"
 
     def __getattr__(self, name: str) -> Any:
         raise no_method("a definition", name, OF_DEFINED)
@@ -59,10 +71,36 @@ class Definition:
         check_frame(df, "on", "definition.on(df)")
         return replace(self, windowed=replace(self.windowed, df=df))
 
+    def declare(
+        self,
+        schema: str | StructType,
+        *,
+        streaming: bool = False,
+        watermark: Duration | None = None,
+        partitions: int = 200,
+    ) -> Definition:
+        """This definition of DataFrames whose columns are declared, so that a query is built without asking Spark.
+
+        For query functions of declarative pipelines, in which Spark answers no questions. `schema` is DDL,
+        "user string, ts timestamp", or a StructType, with the columns that the windows need; a record of another type
+        is an error. `streaming` says whether the DataFrames are streams. The `watermark` of a stream is declared with
+        it, as the delay after which records are late, and is set by the definition: leave `withWatermark` out.
+        `partitions` is what `spark.sql.shuffle.partitions` is set to; another number costs time, and no row.
+
+        Keys, time and arguments of results are then declared columns, or fields of structs by their paths. Everything
+        is checked now. Raises InvalidType and InvalidValue.
+        """
+        from slicing.spark.declared import declare
+
+        of = self.windowed
+        return replace(self, declared=declare(schema, streaming, watermark, partitions, of.windows, of.time))
+
     def dataframe(self) -> DataFrame:
         """The results of all windows: what `aggregate` with the same results returns."""
         from slicing.spark.build import build
 
+        if self.windowed.df is None:
+            raise InvalidType(_NO_FRAME)
         return build(self.query(), self.windowed.bucket_count)
 
     def plan(self) -> Plan:
@@ -76,12 +114,9 @@ class Definition:
         print(self.plan())
 
     def query(self) -> Query:
-        """What is asked of Spark, with every column found. Raises InvalidType if there is no DataFrame."""
+        """What is asked of Spark, with every column found. Raises InvalidType without a DataFrame or its schema."""
         if self._query is None:
-            raise InvalidType(
-                "this definition has no DataFrame yet. Give it one: `df.transform(definition)` makes its windows, "
-                "`definition.on(df)` is the same definition with a DataFrame, to be explained for example."
-            )
+            raise InvalidType(_NO_FRAME)
         return self._query
 
 

@@ -4,6 +4,7 @@ import dataclasses
 import pickle
 
 import pytest
+from pyspark.errors import PySparkException
 from pyspark.sql import functions as F
 from streams import MINUTE, SECOND, START, record, run, source, table, write
 
@@ -289,3 +290,137 @@ def test_what_others_would_ask_of_a_definition_has_an_answer():
             getattr(definition, name)
     assert not hasattr(definition, "sohw")
     assert isinstance(definition, Definition)
+
+
+# --- with a declared schema -----------------------------------------------------------------------------------------
+
+DECLARED = "world bigint, ts timestamp, n bigint, s string"
+
+
+def test_with_a_declared_schema_rows_are_the_same(spark, batch, folder):
+    hourly = defined("world")
+    history = hourly.declare(DECLARED)
+    live = hourly.declare(DECLARED, streaming=True, watermark="30 seconds", partitions=2)
+    assert rows(batch.transform(history)) == rows(batch.transform(hourly))
+    assert batch.transform(history).schema == batch.transform(hourly).schema
+    read = spark.readStream.schema(batch.schema).option("maxFilesPerTrigger", 1).parquet(str(folder))
+    ours, short = run(read.transform(live), source(spark, folder, "30 seconds").transform(hourly))
+    assert len(ours.rows("world")) > 5
+    assert ours.rows("world") == short.rows("world")
+    assert ours.counters("late") == short.counters("late") == {3: 1}
+    assert ours.watermarks() == short.watermarks()
+    assert read.transform(live).schema == source(spark, folder, "30 seconds").transform(hourly).schema
+
+
+@pytest.mark.parametrize(
+    ("window", "streaming", "watermark"),
+    [(session("5 minutes"), True, "1 minute"), (sliding("5 minutes"), False, None), (unbounded(), True, None)],
+    ids=str,
+)
+def test_other_windows_have_the_same_columns(spark, batch, folder, window, streaming, watermark):
+    definition = group_by("world").window(window, time="ts").emit(on_update()).define(**RESULTS)
+    declared = definition.declare(DECLARED, streaming=streaming, watermark=watermark, partitions=2)
+    read = spark.readStream.schema(batch.schema).parquet(str(folder)) if streaming else batch
+    theirs = source(spark, folder, watermark or "0 seconds") if streaming else batch
+    assert read.transform(declared).schema.simpleString() == theirs.transform(definition).schema.simpleString()
+    if not streaming:
+        assert rows(batch.transform(declared)) == rows(batch.transform(definition))
+
+
+def test_fields_of_structs_are_found_in_the_declared_schema(batch):
+    nested = batch.select(F.struct("world", F.struct("n", (F.col("n") > 5).alias("big")).alias("in")).alias("s"), "ts")
+    definition = defined("s.world", total=C.sum("S.in.n"), some=C.count(where="s.in.big"))
+    declared = definition.declare("s struct<world: bigint, in: struct<n: bigint, big: boolean>>, ts timestamp")
+    assert nested.transform(declared).columns == ["world", "window", "total", "some"]
+    assert rows(nested.transform(declared)) == rows(nested.transform(definition))
+
+
+def test_a_declared_schema_can_be_explained_without_a_dataframe(capsys):
+    live = defined("world").declare(DECLARED, streaming=True, watermark="30 seconds", partitions=4)
+    live.explain()
+    assert "over 4 shuffle partitions" in capsys.readouterr().out
+    with pytest.raises(InvalidType, match="no DataFrame yet"):
+        live.dataframe()
+    assert live.declare(DECLARED).declared.streaming is False
+    assert "declare(" in repr(live)
+
+
+@pytest.mark.parametrize("kind", ["int", "double", "string"])
+def test_a_column_of_another_type_than_declared_is_an_error(batch, kind):
+    """Cast without a word, 1.5 would be 1."""
+    other = batch.withColumn("n", F.col("n").cast(kind))
+    found = other.transform(defined("world", total=C.sum("n")).declare(DECLARED))
+    with pytest.raises(PySparkException, match=f"column `n` is declared as bigint, and is {kind}"):
+        found.collect()
+    unused = other.transform(defined("world", records=C.count()).declare(DECLARED))
+    assert len(unused.collect()) > 5
+    with pytest.raises(PySparkException, match="UNRESOLVED_COLUMN"):
+        batch.drop("s").transform(defined("world").declare(DECLARED))
+
+
+def test_what_is_declared_bounded_is_no_stream(spark, folder):
+    with pytest.raises(PySparkException, match=r"[Ss]tream"):
+        run(source(spark, folder).transform(defined("world").declare(DECLARED)))
+
+
+REFUSED = {
+    "a stream without its watermark": (
+        lambda: defined("world").declare(DECLARED, streaming=True),
+        InvalidValue,
+        'declared with its schema.*watermark="10 minutes"',
+    ),
+    "a watermark of bounded input": (
+        lambda: defined("world").declare(DECLARED, watermark="1 minute"),
+        InvalidValue,
+        "nothing is late on bounded input",
+    ),
+    "a watermark where nothing is late": (
+        lambda: defined("world", window=unbounded()).declare(DECLARED, streaming=True, watermark="1 minute"),
+        InvalidValue,
+        "nothing is late where time closes no window",
+    ),
+    "a negative watermark": (
+        lambda: defined("world").declare(DECLARED, streaming=True, watermark="-1 minute"),
+        InvalidValue,
+        "must not be negative",
+    ),
+    "a time that is computed": (
+        lambda: defined("world", time=F.col("ts") + F.expr("interval 1 day")).declare(
+            DECLARED, streaming=True, watermark="1 minute"
+        ),
+        InvalidValue,
+        "the watermark is on a declared column",
+    ),
+    "a time without a zone on a stream": (
+        lambda: defined("world").declare(
+            DECLARED.replace("timestamp", "timestamp_ntz"), streaming=True, watermark="1 minute"
+        ),
+        InvalidType,
+        "only timestamp takes a watermark",
+    ),
+    "a key that is computed": (
+        lambda: defined(F.upper("s")).declare(DECLARED),
+        InvalidType,
+        "the type of an expression cannot be asked",
+    ),
+    "a key that is not there": (lambda: defined("user").declare(DECLARED), InvalidValue, "`user` does not exist"),
+    "a field that is not there": (lambda: defined("s.x").declare(DECLARED), InvalidType, "`s.x` is no declared column"),
+    "a result of the wrong type": (
+        lambda: defined("world", total=C.sum("s")).declare(DECLARED),
+        InvalidType,
+        "takes a column of one of",
+    ),
+    "a text that is no schema": (lambda: defined("world").declare("world"), InvalidValue, "a schema is text such as"),
+    "no schema": (lambda: defined("world").declare(["world"]), InvalidType, "a schema is text such as"),
+    "no columns": (lambda: defined("world").declare(""), InvalidValue, "at least one column"),
+    "a column twice": (lambda: defined("world").declare("a int, A int"), InvalidValue, "`a` is declared 2 times"),
+    "no partitions": (lambda: defined("world").declare(DECLARED, partitions=0), InvalidValue, "`partitions` must be"),
+    "streaming by word": (lambda: defined("world").declare(DECLARED, streaming="yes"), InvalidType, "True or False"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_is_declared_is_checked_at_once(case):
+    call, error, message = REFUSED[case]
+    with pytest.raises(error, match=message):
+        call()

@@ -22,8 +22,9 @@ from slicing.errors import InvalidType, InvalidValue, RowFailure, SlicingError
 from slicing.explain.costs import number
 from slicing.spark.columns import Key, check_time_type, kind_of_type
 from slicing.spark.columns_of import columns_of
+from slicing.spark.declared import Declared
 from slicing.spark.late import DELAY, LATE
-from slicing.spark.names import Names
+from slicing.spark.names import DeclaredNames, Names
 from slicing.spark.query import EMISSION, Nesting, Query, Time
 from slicing.stages.support_of import support_of
 from slicing.triggers.emission import CHANGED, ON_CLOSE, WITH_DRAINED, WITH_OLD, Emission
@@ -80,7 +81,7 @@ def _check_either(window: Window, by_clock: bool, tree: str, grace: int, emissio
 
 
 def resolve(
-    frame: DataFrame,
+    frame: DataFrame | None,
     keys: tuple[Any, ...],
     window: Window,
     time: Any,
@@ -89,14 +90,19 @@ def resolve(
     grace: int,
     emission: Emission,
     late: str,
+    declared: Declared | None = None,
 ) -> Query:
-    """Check everything that the DataFrame's schema decides. Raises InvalidValue and InvalidType."""
-    streaming = frame.isStreaming
+    """Check everything that the schema decides, that of the DataFrame or a declared one, which needs no DataFrame.
+
+    Raises InvalidValue and InvalidType.
+    """
+    names = _names(frame, declared)
+    streaming = names.streaming
     if streaming:
-        _check_source(frame)
-    known, names = Time.of(time, window, streaming), Names(frame)
+        _check_source(names.given_schema)
+    known = Time.of(time, window, streaming)
     timed_by = None if time is None or isinstance(time, ProcessingTime) else names.field(time, "time column")
-    ntz = timed_by is not None and _check_time(names.frame, timed_by, streaming and known is Time.EVENT)
+    ntz = timed_by is not None and _check_time(names.schema, timed_by, streaming and known is Time.EVENT)
     support_of(window).check(tree, known is Time.CLOCK, emission if streaming else ON_CLOSE, streaming)
     _check_clock(known, streaming, grace, emission)
     resolved = tuple(map(names.key, keys))
@@ -105,10 +111,10 @@ def resolve(
     outputs = tuple(key.name for key in resolved)
     _check_names(outputs, output_names(named, window), window, emission if streaming else ON_CLOSE, late)
     results = {name: _named(bound, names) for name, bound in _flat(named).items()}
-    frame = names.frame
+    schema = names.schema
     fields = tuple(field for key in resolved for _, field in key.leaves()) or (_NO_KEY,)
     columns = tuple(dict.fromkeys(c for bound in results.values() for c in bound.inputs if c != EVENT_TIME))
-    kinds = {name: kind_of_type(frame.schema[name].dataType, name, "column") for name in columns}
+    kinds = {name: kind_of_type(schema[name].dataType, name, "column") for name in columns}
     kernels = tuple(kernel(name, _resolved(bound, kinds)) for name, bound in results.items())
     arguments = tuple(
         tuple(-1 if column == EVENT_TIME else columns.index(column) for column in bound.inputs)
@@ -134,10 +140,11 @@ def resolve(
     if streaming:
         _check_limited(window, results)
         _check_emission(emission, grace, kernels)
-    timed = streaming and str(frame.sparkSession.conf.get(_TIMED, "false")).lower() == "true"
-    options = grace, emission, streaming, late, timed, _nesting(named)
+    timed = streaming and declared is None and _is_timed(names.given)
+    options = grace, emission, streaming, late, timed, _nesting(named), declared
     return Query(
-        frame,
+        names.frame,
+        schema,
         resolved,
         support,
         columns_of(window),
@@ -150,6 +157,17 @@ def resolve(
         arguments,
         *options,
     )
+
+
+def _names(frame: DataFrame | None, declared: Declared | None) -> Names:
+    if declared is not None:
+        return DeclaredNames(frame, declared)
+    assert frame is not None, "who has none declares its schema"
+    return Names(frame)
+
+
+def _is_timed(frame: DataFrame) -> bool:
+    return str(frame.sparkSession.conf.get(_TIMED, "false")).lower() == "true"
 
 
 def _named(bound: Bound, names: Names) -> Bound:
@@ -290,13 +308,13 @@ def _check_ratio(name: str, slicing: Family) -> None:
         )
 
 
-def _check_time(frame: DataFrame, field: T.StructField, streaming: bool) -> bool:
+def _check_time(schema: T.StructType, field: T.StructField, streaming: bool) -> bool:
     """Whether the time column is timestamp_ntz."""
     time = field.name
     check_time_type(time, field.dataType)
     ntz = isinstance(field.dataType, T.TimestampNTZType)
     if streaming and DELAY not in field.metadata:
-        others = [f.name for f in frame.schema.fields if DELAY in (f.metadata or {})]
+        others = [f.name for f in schema.fields if DELAY in (f.metadata or {})]
         found = (
             f"the watermark is on `{others[0]}`" if others else "there is none, or an expression on the column lost it"
         )
@@ -342,8 +360,8 @@ def _check_limited(window: Window, results: Mapping[str, Bound]) -> None:
             )
 
 
-def _check_source(frame: DataFrame) -> None:
-    for field in frame.schema.fields:
+def _check_source(schema: T.StructType) -> None:
+    for field in schema.fields:
         if emission := (field.metadata or {}).get(EMISSION):
             raise InvalidValue(
                 f"`{field.name}` comes from windows with {emission}, and windows over them would count some twice or "
