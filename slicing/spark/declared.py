@@ -82,8 +82,8 @@ def declare(
 def told(frame: DataFrame, schema: T.StructType) -> DataFrame:
     """Return the DataFrame with its columns known in the client, so that `mapInArrow` does not ask the server for them.
 
-    `DataFrame.to` makes them known too, but the server then resolves what it is called on at once, and in a pipeline
-    there is nothing yet to which the name of another dataset could be resolved.
+    `DataFrame.to` makes them known too, but the server resolves at once what that, or `withColumn`, is called on. In a
+    pipeline the name of another dataset then has no table, or that of an earlier run, which is read without waiting.
     """
     if not on_connect(frame.sparkSession):
         return frame
@@ -114,12 +114,12 @@ def _time(columns: T.StructType, time: Any) -> T.StructField:
     if not found:
         raise InvalidValue(
             f"the watermark is on a declared column, and the time is `{excerpt(time)}`; the columns are "
-            f"{', '.join(columns.names)}. Compute it before, by `withColumn`, and declare it."
+            f'{", ".join(columns.names)}. Compute it before, by `select("*", ....alias("name"))`, and declare it.'
         )
     if isinstance(found[0].dataType, T.TimestampNTZType):
         raise InvalidType(
             f"time column `{found[0].name}` is declared timestamp_ntz, and only timestamp takes a watermark. "
-            'Cast it before, by `withColumn(..., F.col(...).cast("timestamp"))`, and declare timestamp.'
+            'Cast it before, by `select("*", F.col(...).cast("timestamp").alias("at"))`, and declare timestamp.'
         )
     return found[0]
 

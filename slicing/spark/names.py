@@ -183,7 +183,7 @@ class DeclaredNames(Names):
             if not isinstance(kind, T.StructType) or part not in kind.names:
                 raise InvalidType(
                     f"{what} `{shortened(text)}` is no declared column, and the type of an expression cannot be asked "
-                    "where the schema is declared. Compute it before, by `withColumn`, and declare it."
+                    'where the schema is declared. Compute it before, by `select("*", ....alias("a"))`, and declare it.'
                 )
             kind = kind[part].dataType
         if len(path) == 1:
@@ -191,6 +191,6 @@ class DeclaredNames(Names):
         if text not in self._computed:
             self._schema = T.StructType([*self._schema.fields, T.StructField(text, kind)])
             self._computed[text] = F.col(".".join(f"`{part}`" for part in path))
-            if self.frame is not None:
-                self.frame = self.frame.withColumn(text, self._computed[text])
+            if self.frame is not None:  # not by `withColumn`, see `told`
+                self.frame = self.frame.select("*", self._computed[text].alias(text))
         return text

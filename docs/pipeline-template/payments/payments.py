@@ -8,7 +8,7 @@ from pyspark.sql import DataFrame, SparkSession
 import combinators as C
 from slicing import group_by, tumbling
 
-spark: SparkSession  # set by `spark-pipelines`
+spark = SparkSession.active()
 FOLDER = Path(__file__).resolve().parent.parent / "incoming"
 SCHEMA = "user string, ts timestamp, amount bigint"
 

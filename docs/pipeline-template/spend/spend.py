@@ -7,7 +7,7 @@ from pyspark.sql import functions as F
 import combinators as C
 from slicing import group_by, hopping, on_update, tumbling
 
-spark: SparkSession  # set by `spark-pipelines`
+spark = SparkSession.active()
 SCHEMA = "user string, ts timestamp, amount bigint"
 STREAM = {"streaming": True, "watermark": "10 minutes", "partitions": 2}
 RESULTS = {"orders": C.count(), "spent": C.sum("amount")}
@@ -41,4 +41,4 @@ def spend_now() -> DataFrame:
 def spend_history() -> DataFrame:
     """Each window as often as it changed; `until` is the revision that replaced the row, null in the newest."""
     following = F.lead("revision").over(Window.partitionBy("user", "window").orderBy("revision"))
-    return spark.read.table("spend_updates").withColumn("until", following)
+    return spark.read.table("spend_updates").select("*", following.alias("until"))
