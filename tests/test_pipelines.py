@@ -48,8 +48,8 @@ def payment(user, at, amount):
 FILES = [
     [payment("ada", at, at) for at in range(0, 60, 5)] + [payment("bob", at, 1) for at in range(3, 60, 10)],
     [payment("ada", at, at) for at in range(60, 100, 5)],
-    # In the second run. The first one is late for all windows, the next for some, the third for none.
-    [payment("ada", 20, 1_000), payment("bob", 50, 100), payment("bob", 95, 10)],
+    # In the second run. The first one is late for all windows, the next for some, the others for none.
+    [payment("ada", 20, 1_000), payment("bob", 50, 100), payment("bob", 95, 10), payment("ada", 97, 7)],
     [payment("eve", at, at) for at in range(100, 240, 7)],
 ]
 ALL = list(itertools.chain(*FILES))
