@@ -18,7 +18,7 @@ export PYSPARK_DRIVER_PYTHON := $(PYSPARK_PYTHON)
 
 .DEFAULT_GOAL := help
 .PHONY: help requirements venv test test-long test-site test-notebooks test-kafka test-postgres \
-	test-connect test-servers lint format wheel demo bench-quick bench docs docs-written docs-test docs-release clean
+	test-connect test-pipelines test-servers lint format wheel demo bench-quick bench docs docs-written docs-test docs-release clean
 
 help: ## list the tasks
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1  \2/p' Makefile | awk '{t = $$1; sub(/^[^ ]+ +/, ""); printf "make %-14s %s\n", t, $$0}'
@@ -68,7 +68,10 @@ test-postgres: $(SERVERS) ## a table in PostgreSQL that a stream keeps up to dat
 test-connect: $(SERVERS) ## bounded input and a stream over Spark Connect
 	$(BIN)/python -m pytest -m servers -rs tests/test_connect.py $(ARGS)
 
-test-servers: test-kafka test-postgres test-connect ## all three; what cannot be had is skipped, with the reason
+test-pipelines: $(SERVERS) ## the template of a declarative pipeline, run twice
+	$(BIN)/python -m pytest -m servers -rs tests/test_pipelines.py $(ARGS)
+
+test-servers: test-kafka test-postgres test-connect test-pipelines ## all four; what cannot be had is skipped, with the reason
 
 lint: $(DEV) ## ruff and mypy
 	$(BIN)/ruff check .

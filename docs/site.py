@@ -7,7 +7,7 @@ from mkdocs.structure.files import File
 import combinators
 import slicing
 
-QUERIES = ("group_by", "Grouped", "Windowed", "FeaturesAt")
+QUERIES = ("group_by", "Grouped", "Windowed", "Definition", "FeaturesAt")
 WINDOWS = (
     "hopping",
     "tumbling",

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from slicing import laws as laws
     from slicing.aggregates.aggregate import EVENT_TIME, Aggregate, Bound, Fieldwise, fieldwise
     from slicing.aggregates.tracing import traced
+    from slicing.definition import Definition
     from slicing.errors import (
         FunctionFailed,
         InvalidType,
@@ -44,6 +45,7 @@ __all__ = [
     "EVENT_TIME",
     "Aggregate",
     "Bound",
+    "Definition",
     "Emission",
     "FeaturesAt",
     "Fieldwise",
@@ -90,6 +92,7 @@ __all__ = [
 _HOMES = {
     "aggregates.aggregate": ("EVENT_TIME", "Aggregate", "Bound", "Fieldwise", "fieldwise"),
     "aggregates.tracing": ("traced",),
+    "definition": ("Definition",),
     "triggers.emission": ("Emission", "early", "on_change", "on_close", "on_update"),
     "grouping": ("FeaturesAt", "Grouped", "Windowed", "group_by"),
     "spark.advice": ("advice", "configure"),

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, overload
 
 from slicing.aggregates.aggregate import Aggregate, Bound, Input, Struct
 from slicing.aggregates.migration_hints import OF_GROUPED, OF_WINDOWED, is_column, is_window, refusal, remedy, written
 from slicing.assembly.choice import EAGER, TREES
-from slicing.errors import InvalidType, InvalidValue, NoSuchMethod, excerpt
+from slicing.definition import Definition, check_frame, is_frame, no_method
+from slicing.errors import InvalidType, InvalidValue, excerpt
 from slicing.triggers.emission import ON_CLOSE, Emission
 from slicing.triggers.lateness import COUNTS, LATE_OUTPUTS
 from slicing.windows.clock import ProcessingTime
@@ -32,21 +33,37 @@ where windows never close, nothing."""
 Tree: TypeAlias = Literal["auto", "two_layer", "three_layer", "recompute", "eager"]
 Output: TypeAlias = Literal["counts", "partials", "records"]
 _FUNCTIONS = ("init", "agg", "combine", "invert")
+_KEYS = "names of columns, or Columns of Spark"
 
 
-def group_by(df: DataFrame, *keys: Input | Sequence[Input]) -> Grouped:
+@overload
+def group_by(df: DataFrame, *keys: Input | Sequence[Input]) -> Grouped: ...
+
+
+@overload
+def group_by(*keys: Input | Sequence[Input]) -> Grouped: ...
+
+
+def group_by(df: Any = None, *keys: Input | Sequence[Input]) -> Grouped:
     """Group a DataFrame, streaming or bounded, by 0 to n key columns, given by name or as Columns of Spark.
 
     Keys are columns of atomic types and structs of them, fields of structs by their path ("address.city"), or computed
     from a record: `F.to_date("ts")`. A list of keys is the same as the keys. Null is a group of its own, as in Spark.
-    Raises InvalidType for what is no DataFrame of Spark, and for other keys.
+
+    Without a DataFrame, `group_by("user")`, windows are defined for DataFrames to come:
+    `events.transform(group_by("user").window(...).define(...))`. Raises InvalidType for what is no DataFrame of Spark,
+    and for other keys.
     """
-    if df is not None:  # windows can be made, and looked at, without one
-        _check_frame(df)
+    if isinstance(df, (str, list, tuple)) or (not is_frame(df) and is_column(df)):
+        df, keys = None, (df, *keys)
+    if df is not None:
+        check_frame(df, "group_by", "group_by(df, *keys)")
     flat = [key for given in keys for key in (given if isinstance(given, (list, tuple)) else (given,))]
     for key in flat:
+        if is_frame(key):
+            raise InvalidType(f"a DataFrame is no key; it comes first: `group_by(df, *keys)`. Keys are {_KEYS}.")
         if not isinstance(key, str) and not is_column(key):
-            raise InvalidType(f"keys are names of columns, or Columns of Spark; got {excerpt(key)}.")
+            raise InvalidType(f"keys are {_KEYS}; got {excerpt(key)}.")
         if is_window(key):
             raise InvalidType(
                 "windows are no keys here: `group_by(df, *keys).window(hopping(size, advance), time=...)`; "
@@ -55,30 +72,19 @@ def group_by(df: DataFrame, *keys: Input | Sequence[Input]) -> Grouped:
     return Grouped(df, tuple(flat))
 
 
-def _check_frame(df: Any) -> None:
-    if hasattr(df, "isStreaming") and hasattr(df, "sparkSession"):
-        return
-    kind = f"{type(df).__module__.partition('.')[0]}.{type(df).__name__}"
-    remedy = "Give the DataFrame itself, and the keys: `group_by(df, *keys)`."
-    if hasattr(df, "columns") and hasattr(df, "dtypes"):
-        remedy = "Make one of it: `group_by(spark.createDataFrame(df), *keys)`."
-    elif df is None:
-        remedy = "`show`, `start` and the like return none."
-    raise InvalidType(f"`group_by` takes a DataFrame of Spark; got {kind}. {remedy}")
-
-
 @dataclass(frozen=True)
 class Grouped:
-    """A DataFrame and its keys; `window` is next."""
+    """A DataFrame, or none yet, and its keys; `window` is next."""
 
-    df: DataFrame
+    df: DataFrame | None
     keys: tuple[Input, ...]
 
     def __repr__(self) -> str:
-        return f"group_by({', '.join(['df', *map(written, self.keys)])})"
+        frame = () if self.df is None else ("df",)
+        return f"group_by({', '.join([*frame, *map(written, self.keys)])})"
 
     def __getattr__(self, name: str) -> Any:
-        raise _no_method("a grouping without windows", name, OF_GROUPED)
+        raise no_method("a grouping without windows", name, OF_GROUPED)
 
     def window(self, *windows: Window | Time, time: Time = None, long: bool = False, **named: Window) -> Windowed:
         """Cut time into windows, given by a timestamp column, or if input is bounded by a timestamp_ntz column too.
@@ -126,6 +132,11 @@ class Grouped:
         time="ts")`, several lengths have a column `<result>_<name>` each. Null keys match null; where there is no
         record, or no time, results are null. Bounded input only. Raises InvalidType, InvalidValue.
         """
+        if self.df is None:
+            raise InvalidType(
+                "`features_at` needs the DataFrame of the records, and this grouping has none. "
+                "Write `group_by(df, *keys).features_at(...)`."
+            )
         for name, column in (("time", time), ("spine_time", spine_time)):
             if not (isinstance(column, str) or is_column(column) or (column is None and name == "spine_time")):
                 raise InvalidType(f"`{name}` is the name of a column; got {excerpt(column)}.")
@@ -137,18 +148,11 @@ def _is_time(value: Any) -> bool:
     return isinstance(value, (str, ProcessingTime)) or (is_column(value) and not is_window(value))
 
 
-def _no_method(what: str, name: str, known: Mapping[str, str]) -> AttributeError:
-    """The error of a method that does not exist; with a remedy for names that others give."""
-    if name.startswith("_") or name not in known:
-        return AttributeError(f"{what} has no `{name}`")
-    return NoSuchMethod(f"{what} has no `{name}`. {known[name]}")
-
-
 @dataclass(frozen=True)
 class Windowed:
     """Keys, windows and options; every method returns a new value."""
 
-    df: DataFrame
+    df: DataFrame | None
     keys: tuple[Input, ...]
     windows: Window
     time: Time
@@ -171,7 +175,7 @@ class Windowed:
         return f"{Grouped(self.df, self.keys)!r}.window({windows}{time}){''.join(options)}"
 
     def __getattr__(self, name: str) -> Any:
-        raise _no_method("a windowed grouping", name, OF_WINDOWED)
+        raise no_method("a windowed grouping", name, OF_WINDOWED)
 
     def emit(self, emission: Emission) -> Windowed:
         """Choose when results go out: `on_close()`, as without this, `on_update()`, `on_change()` or `early(...)`.
@@ -223,45 +227,43 @@ class Windowed:
             raise InvalidValue(f"`late` takes {', '.join(LATE_OUTPUTS)}; got {excerpt(output)}.")
         return replace(self, late_output=output)
 
+    def define(self, *functions: Callable[..., Any], **arguments: Any) -> Definition:
+        """The windows with these results as a value, which builds nothing until asked; see `Definition`.
+
+        The arguments are those of `aggregate`. Without a DataFrame, `group_by("user")`, what types of columns decide is
+        checked when there is one; everything else is checked now.
+        """
+        return self._defined("define", functions, arguments)
+
     def aggregate(self, *functions: Callable[..., Any], **arguments: Any) -> DataFrame:
         """The results of all windows, with columns keys, `window` and one per result.
 
         Either results by name, `aggregate(orders=C.count(), mean=Mean.on("amount"))`, or the functions of one
         aggregate, `aggregate(init, agg, combine, invert, value="amount", ...)`, with the keywords of `Aggregate`,
-        `value` (one column or several) and `name` (of the result, "value" if left out).
+        `value` (one column or several) and `name` (of the result, "value" if left out). The short form of
+        `define(...).dataframe()`.
         """
-        from slicing.spark.build import build
-
-        return build(self._query(functions, arguments), self.bucket_count)
+        return self._defined("aggregate", functions, arguments).dataframe()
 
     def plan(self, *functions: Callable[..., Any], **arguments: Any) -> Plan:
         """What `aggregate` with these arguments would do, as a value."""
-        from slicing.spark.build import plan
-
-        return plan(self._query(functions, arguments), self.bucket_count)
-
-    def _query(self, functions: tuple[Any, ...], arguments: dict[str, Any]) -> Query:
-        from slicing.spark.resolution import Call
-        from slicing.spark.resolve import resolve
-
-        if self.df is None:
-            _check_frame(self.df)
-        call = Call(
-            frame=self.df,
-            keys=self.keys,
-            window=self.windows,
-            time=self.time,
-            named=named(functions, arguments),
-            tree=self.tree,
-            grace=self.grace_us,
-            trigger=self.emission,
-            late=self.late_output,
-        )
-        return resolve(call)
+        return self._defined("plan", functions, arguments).plan()
 
     def explain(self, *functions: Callable[..., Any], **arguments: Any) -> None:
         """Print what `aggregate` with these arguments would do; nothing is run."""
         print(self.plan(*functions, **arguments))
+
+    def _query(self, functions: tuple[Any, ...], arguments: dict[str, Any]) -> Query:
+        return self._defined("aggregate", functions, arguments).query()
+
+    def _defined(self, call: str, functions: tuple[Any, ...], arguments: dict[str, Any]) -> Definition:
+        if self.df is None and call != "define":
+            raise InvalidType(
+                f"`{call}` needs a DataFrame, and this grouping has none. Write `group_by(df, *keys)` (`show`, `start` "
+                "and the like return no DataFrame); or `.define(...)` for DataFrames to come."
+            )
+        results = named(functions, arguments, "define" if call == "define" else "aggregate")
+        return Definition(self, tuple(results.items()))
 
 
 @dataclass(frozen=True)
@@ -314,16 +316,16 @@ def _positive(count: int) -> int:
     return count
 
 
-def named(functions: tuple[Any, ...], arguments: dict[str, Any]) -> dict[str, Bound | Struct]:
+def named(functions: tuple[Any, ...], arguments: dict[str, Any], call: str = "aggregate") -> dict[str, Bound | Struct]:
     """Bound aggregates by the names of their results, from either form of call."""
     if functions and isinstance(functions[0], (Aggregate, Bound, Struct)):
-        raise InvalidType("results need names: write `aggregate(name=...)`, for example `aggregate(orders=C.count())`.")
+        raise InvalidType(f"results need names: write `{call}(name=...)`, for example `{call}(orders=C.count())`.")
     if functions and (not callable(functions[0]) or _is_sparks(functions[0])):
-        raise InvalidType(f"`aggregate` takes no {excerpt(functions[0])}. {remedy(functions[0])}")
+        raise InvalidType(f"`{call}` takes no {excerpt(functions[0])}. {remedy(functions[0])}")
     if functions or any(name in arguments and not isinstance(arguments[name], (Bound, Struct)) for name in _FUNCTIONS):
-        return _one_aggregate(functions, dict(arguments))
+        return _one_aggregate(functions, dict(arguments), call)
     if not arguments:
-        raise InvalidValue("`aggregate` needs at least one result, for example `aggregate(orders=C.count())`.")
+        raise InvalidValue(f"`{call}` needs at least one result, for example `{call}(orders=C.count())`.")
     return {name: _bound(name, value) for name, value in arguments.items()}
 
 
@@ -339,7 +341,7 @@ def _is_sparks(function: Any) -> bool:
     return str(getattr(function, "__module__", "")).partition(".")[0] in ("pyspark", "combinators")
 
 
-def _one_aggregate(functions: tuple[Any, ...], arguments: dict[str, Any]) -> dict[str, Bound | Struct]:
+def _one_aggregate(functions: tuple[Any, ...], arguments: dict[str, Any], call: str) -> dict[str, Bound | Struct]:
     mixed = [name for name, value in arguments.items() if isinstance(value, (Bound, Aggregate, Struct))]
     if mixed:
         raise InvalidValue(
@@ -355,6 +357,6 @@ def _one_aggregate(functions: tuple[Any, ...], arguments: dict[str, Any]) -> dic
         if isinstance(error, InvalidType):
             raise
         raise InvalidType(
-            f"`aggregate` takes init, agg, combine, invert, lower and the options of Aggregate: {error}."
+            f"`{call}` takes init, agg, combine, invert, lower and the options of Aggregate: {error}."
         ) from None
     return {name: Bound(aggregate, columns, name)}

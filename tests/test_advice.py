@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import combinators as C
-from slicing import MissingRequirement, advice, configure, group_by, tumbling
+from slicing import InvalidValue, MissingRequirement, advice, configure, group_by, tumbling
 from slicing.spark import bytecode, requirements
 from slicing.spark.advice import lines
 from slicing.spark.settings import LOCAL, NEEDED, PARTITIONS, SETTINGS, SOCKETS, STATE_STORE
@@ -108,3 +108,15 @@ def test_another_python_is_said(monkeypatch):
     done = subprocess.CompletedProcess([], 0, stdout="2.7\n")
     monkeypatch.setattr(subprocess, "run", lambda *_, **__: done)
     assert requirements._lacks("/one") == f"is Python 2.7 and not {sys.version_info.major}.{sys.version_info.minor}"
+
+
+def test_advice_prints_the_configuration_of_a_pipeline(capsys):
+    """Its values are text, as a spec wants them, and what is for one machine alone is left out."""
+    advice(pipeline=True, partitions=8)
+    head, *printed = capsys.readouterr().out.splitlines()
+    assert head == "configuration:"
+    found = {name.strip(): value.partition(" #")[0] for name, value in (line.split(": ", 1) for line in printed)}
+    wanted = {each.name: f'"{each.value}"' for each in SETTINGS if each.kind != LOCAL}
+    assert found == wanted | {PARTITIONS: '"8"'}
+    with pytest.raises(InvalidValue, match=r"advice\(pipeline=True\)"):
+        advice()

@@ -11,7 +11,17 @@ from pyspark.sql import functions as F
 from streams import MINUTE, SECOND, START, record, source, table, write
 
 import combinators as C
-from slicing import Aggregate, ProgressListener, group_by, hopping, late_partials, on_close, results
+from slicing import (
+    Aggregate,
+    ProgressListener,
+    group_by,
+    hopping,
+    late_partials,
+    on_close,
+    on_update,
+    results,
+    session,
+)
 from slicing.aggregates.migration_hints import text_of
 from slicing.spark.progress import micro_batch
 from slicing.state.format.column_texts import renumbered
@@ -67,6 +77,58 @@ def test_bounded_windows_are_sparks(remote, tmp_path):
     found = rows(group_by(frame, "world").window(WINDOW, time="ts").aggregate(**aggregates()))
     assert found == rows(expected(frame))
     assert len(found) > 10
+
+
+def test_a_definition_without_a_dataframe_is_a_function_of_them(remote, tmp_path):
+    write(list(files()), tmp_path / "files")
+    frame = remote.read.parquet(str(tmp_path / "files"))
+    definition = group_by("world").window(WINDOW, time="ts").define(**aggregates())
+    assert rows(frame.transform(definition)) == rows(expected(frame))
+    stream = source(remote, tmp_path / "files").transform(definition)
+    assert stream.isStreaming
+    assert stream.columns == ["world", "window", *aggregates()]
+
+
+WAITING = {"collect_metrics", "filter", "map_partitions", "project", "read", "repartition_by_expression", "sort"}
+
+
+def relations(relation):
+    """The kinds of relations that a plan of one input is made of."""
+    kind = relation.WhichOneof("rel_type")
+    found = getattr(relation, kind)
+    return {kind, *(relations(found.input) if kind != "read" else ())}
+
+
+class NoServer:
+    """Fails when anything is asked of a server."""
+
+    def __getattr__(self, name):
+        raise AssertionError(f"{name} is asked of the server")
+
+
+@pytest.mark.parametrize("window", [WINDOW, session("5 minutes", late_by="session")], ids=str)
+@pytest.mark.parametrize("late", ["counts", "records"])
+def test_with_a_declared_schema_a_query_is_built_without_a_call(remote, tmp_path, monkeypatch, window, late):
+    windowed = group_by("world", "in.key").window(window, time="ts").emit(on_update()).late(late).buckets(3)
+    definition = windowed.define(**aggregates(), some=C.count(where="in.paid"))
+    schema = "world bigint, ts timestamp, n bigint, in struct<key: string, paid: boolean>"
+    (tmp_path / "files").mkdir()
+    read = remote.readStream.schema(schema).parquet(str(tmp_path / "files"))
+    bounded = remote.read.schema(schema).parquet(str(tmp_path / "files"))
+    F.col("n")  # the first Column of a process has PySpark ask whether it is to be debugged
+    with monkeypatch.context() as patch:
+        patch.setattr(remote.client, "_stub", NoServer())
+        with pytest.raises(AssertionError, match="AnalyzePlan is asked"):
+            _ = read.schema
+        live = definition.declare(schema, streaming=True, watermark="1 minute", partitions=2)
+        streaming = read.transform(live)
+        history = bounded.transform(definition.declare(schema))
+    # The server resolves what other relations are called on at once: in a pipeline the table of an earlier run.
+    assert relations(history._plan.to_proto(remote.client).root) <= WAITING
+    asked = read.withWatermark("ts", "1 minute").transform(definition)
+    assert streaming.schema.simpleString() == asked.schema.simpleString()
+    assert history.schema.simpleString() == bounded.transform(definition).schema.simpleString()
+    assert history.count() == 0
 
 
 def test_a_stream_has_sparks_rows_and_its_counters(remote, tmp_path):

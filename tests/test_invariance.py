@@ -2,6 +2,7 @@
 
 import operator
 import os
+import random
 from collections import Counter
 from decimal import Decimal
 
@@ -26,7 +27,7 @@ from streams import (
 )
 
 from slicing import Aggregate, group_by, hopping
-from slicing.spark.labels import labels
+from slicing.spark.labels import hash_of, labels
 from slicing.stages.labels import labels_of
 
 WINDOW = hopping("30 minutes", "2 minutes", "-30 seconds")
@@ -178,20 +179,27 @@ def text(numbers):
 def test_every_partition_has_the_same_number_of_buckets(spark):
     """By Spark's `hash`, for 1 to 64 partitions and 2 buckets each, and for numbers that do not divide."""
     for partitions in range(1, 65):
-        chosen = labels(spark, 2 * partitions, partitions)
+        chosen = labels(2 * partitions, partitions)
         assert len(set(chosen)) == 2 * partitions
         placed = spark.sql(f"select transform(array({text(chosen)}), x -> pmod(hash(x), {partitions})) as p").first().p
         assert Counter(placed) == dict.fromkeys(range(partitions), 2)
     for buckets, partitions in ((1, 7), (8, 3), (64, 7), (5, 64)):
-        chosen = labels(spark, buckets, partitions)
+        chosen = labels(buckets, partitions)
         placed = spark.sql(f"select transform(array({text(chosen)}), x -> pmod(hash(x), {partitions})) as p").first().p
         counts = Counter(placed)
         assert max(counts.values()) - min(counts.get(p, 0) for p in range(partitions)) <= 1
 
 
+def test_the_hash_is_sparks(spark):
+    """Of every label that a query may have, and of integers at their ends."""
+    given = [*range(-2_000, 20_000), *random.Random(7).sample(range(-(2**31), 2**31), 5_000), 2**31 - 1, -(2**31)]
+    frame = spark.createDataFrame(pa.table([pa.array(given, pa.int32())], names=["label"]), "label int")
+    assert hash_of(given).tolist() == frame.select(F.hash("label")).toArrow()[0].to_pylist()
+
+
 @pytest.mark.parametrize("partitions", [1, 2, 7, 64])
 def test_sparks_shuffle_places_labels_as_its_hash_says(spark, partitions):
-    chosen = labels(spark, 2 * partitions, partitions)
+    chosen = labels(2 * partitions, partitions)
     frame = spark.createDataFrame(pa.table([pa.array(chosen, pa.int32())], names=["bucket"]), "bucket int")
     placed = frame.repartition(partitions, "bucket").select(F.spark_partition_id().alias("p")).collect()
     assert Counter(row.p for row in placed) == dict.fromkeys(range(partitions), 2)

@@ -58,7 +58,7 @@ def _dropped(frame: DataFrame) -> tuple[DataFrame, int]:
     """What is left of records before the shuffle, and for how many buckets."""
     spark = frame.sparkSession
     partitions = int(spark.conf.get("spark.sql.shuffle.partitions") or 1)
-    buckets = labels(spark, partitions, partitions)
+    buckets = labels(partitions, partitions)
     return frame.select("ts", "key", "v").mapInArrow(Drop(buckets), SHIPPED), partitions
 
 

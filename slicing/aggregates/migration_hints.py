@@ -94,4 +94,16 @@ OF_GROUPED |= {
     name: f'Windows are values: `from slicing import {name}`, then `.window({name}(...), time="ts")`.'
     for name in ("hopping", "tumbling", "cumulating", "session", "sliding", "counting", "unbounded")
 }
+OF_DEFINED = dict.fromkeys(
+    ("emit", "grace", "late", "buckets", "assemble"),
+    "Options come before the results: `.window(...).emit(on_update()).define(...)`.",
+)
+OF_DEFINED |= dict.fromkeys(
+    ("writeStream", "write", "show", "collect", "schema", "columns", "select", "where", "filter", "withColumn"),
+    "It is no DataFrame yet: `.dataframe()` makes one, and so does `df.transform(definition)`.",
+)
+OF_DEFINED |= {
+    "aggregate": "Its results are said: `.dataframe()` makes the DataFrame.",
+    "transform": "It is the other way round: `df.transform(definition)`.",
+}
 """Methods that do not exist, by the names that others give them, and what to write."""

@@ -7,6 +7,7 @@ import sys
 
 from pyspark.sql import SparkSession
 
+from slicing.errors import InvalidValue
 from slicing.spark import bytecode
 from slicing.spark.requirements import missing, on_connect
 from slicing.spark.settings import LOCAL, PARTITIONS, SETTINGS, Setting
@@ -35,9 +36,29 @@ def configure(
     return builder
 
 
-def advice(spark: SparkSession) -> None:
-    """Print how a session is set, and what streams need or would gain; nothing is changed."""
+def advice(spark: SparkSession | None = None, *, pipeline: bool = False, partitions: int = 200) -> None:
+    """Print how a session is set, and what streams need or would gain; nothing is changed.
+
+    With `pipeline=True` and no session, print the block `configuration:` of a pipeline's spec, with `partitions` as the
+    number that definitions declare. Raises InvalidValue without a session otherwise.
+    """
+    if pipeline:
+        print("\n".join(specification(partitions)))
+        return
+    if spark is None:
+        raise InvalidValue(
+            "`advice` is about a session: `advice(spark)`; or about a pipeline: `advice(pipeline=True)`."
+        )
     print("\n".join(lines(spark)))
+
+
+def specification(partitions: int) -> list[str]:
+    """The lines of a pipeline's `configuration:`. Its values are text; what is for one machine alone is left out."""
+    wanted = [(setting.name, setting.value, setting.why) for setting in SETTINGS if setting.kind != LOCAL]
+    wanted.append(
+        (PARTITIONS, str(partitions), "about the cores of all executors; `declare(partitions=)` says the same")
+    )
+    return ["configuration:", *(f'  {name}: "{value}" # {why}' for name, value, why in wanted)]
 
 
 def lines(spark: SparkSession) -> list[str]:

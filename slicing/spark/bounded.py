@@ -11,6 +11,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 
 from slicing.aggregates.spill import spilling
+from slicing.spark.ddl import struct_of
 from slicing.spark.query import Query
 from slicing.spark.task import InTask
 from slicing.stages.execution_plan import Strategy
@@ -55,6 +56,6 @@ def build(query: Query, labels: tuple[int, ...]) -> DataFrame:
     """The windows of a bounded DataFrame."""
     chosen = query.strategy
     stage = chosen.first_stage(labels)
-    blocks = query.records().mapInArrow(InTask(stage), stage.schema)
+    blocks = query.records().mapInArrow(InTask(stage), struct_of(stage.schema))
     grouped = blocks.repartition("bucket").sortWithinPartitions("bucket", "partition", "part")
-    return query.finish(grouped.mapInArrow(AssembleAll(chosen, query.flat), query.flat.schema))
+    return query.finish(grouped.mapInArrow(AssembleAll(chosen, query.flat), struct_of(query.flat.schema)))

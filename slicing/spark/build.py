@@ -20,12 +20,12 @@ BUCKETS_PER_PARTITION = 1
 
 def build(query: Query, buckets: int | None) -> DataFrame:
     """The windows as a DataFrame; `buckets` is None for the usual number."""
-    spark = query.frame.sparkSession
+    spark = query.source.sparkSession
     check_workers(spark)
     if query.streaming:
-        check_stream(spark)
-    partitions = _partitions(query.frame)
-    chosen = labels(spark, _buckets(buckets, query, partitions), partitions)
+        check_stream(spark, asks=query.declared is None)
+    partitions = _partitions(query)
+    chosen = labels(_buckets(buckets, query, partitions), partitions)
     if not query.streaming:
         return bounded.build(query, chosen)
     timed = (TimedBuckets, TimedStage) if query.timed else ()
@@ -34,13 +34,13 @@ def build(query: Query, buckets: int | None) -> DataFrame:
 
 def build_features(asked: features.Asked, buckets: int | None) -> DataFrame:
     """A spine with its features as a DataFrame."""
-    spark, partitions = asked.query.frame.sparkSession, _partitions(asked.query.frame)
-    return features.build(asked, labels(spark, _buckets(buckets, asked.query, partitions), partitions))
+    partitions = _partitions(asked.query)
+    return features.build(asked, labels(_buckets(buckets, asked.query, partitions), partitions))
 
 
 def plan_features(asked: features.Asked, buckets: int | None) -> FeaturesPlan:
     """What `build_features` would make."""
-    query, partitions = asked.query, _partitions(asked.query.frame)
+    query, partitions = asked.query, _partitions(asked.query)
     return FeaturesPlan(
         windows=query.window,
         shape=query.shape,
@@ -57,7 +57,7 @@ def plan_features(asked: features.Asked, buckets: int | None) -> FeaturesPlan:
 
 def plan(query: Query, buckets: int | None) -> Plan:
     """What `build` would make."""
-    partitions = _partitions(query.frame)
+    partitions = _partitions(query)
     return plan_type_of(query.window, query.streaming)(
         windows=query.window,
         shape=query.shape,
@@ -73,8 +73,10 @@ def plan(query: Query, buckets: int | None) -> Plan:
     )
 
 
-def _partitions(df: DataFrame) -> int:
-    found = df.sparkSession.conf.get(PARTITIONS) or "200"
+def _partitions(query: Query) -> int:
+    if query.declared is not None:
+        return query.declared.partitions
+    found = query.source.sparkSession.conf.get(PARTITIONS) or "200"
     if not found.isdecimal() or int(found) < 1:
         raise InvalidValue(
             f"`{PARTITIONS}` must be a positive number, which buckets are spread over; got {found!r}. "

@@ -24,7 +24,7 @@ class CountColumns(WindowColumns):
 
     def resolved(self, names: Names) -> Counting:
         """Return the window with its order column as the schema spells it. Raises InvalidValue and InvalidType."""
-        if names.frame.isStreaming:
+        if names.streaming:
             return self.window
         return replace(self.window, order_by=_order(names, self.window))
 

@@ -2,33 +2,54 @@
 
 from __future__ import annotations
 
-from pyspark.sql import SparkSession
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+_SEED = 42
+"""That of Spark's `hash`, by which its shuffle places rows."""
 
 
-def labels(spark: SparkSession, count: int, partitions: int) -> tuple[int, ...]:
+def labels(count: int, partitions: int) -> tuple[int, ...]:
     """`count` integers of which every one of `partitions` gets the same number (or one more) in Spark's shuffle.
 
-    Spark places a group in partition `pmod(hash(value), partitions)`. Integers are tried in order, with Spark's own
-    `hash`, until every partition has its share. 0 is always among them: should another number of partitions ask for
-    other labels on an old checkpoint, that bucket's header tells before anything is written.
+    Spark places a group in partition `pmod(hash(value), partitions)`. Integers are tried in order until every partition
+    has its share. 0 is always among them: should another number of partitions ask for other labels on an old
+    checkpoint, that bucket's header tells before anything is written.
     """
     chosen: list[int] = []
     tried = max(64, 8 * count)
     while len(chosen) < count:
-        chosen = _spread(_placed(spark, tried, partitions), count, partitions)
+        chosen = _spread((hash_of(np.arange(tried)) % partitions).tolist(), count, partitions)
         tried *= 2
     return tuple(chosen)
 
 
-def _placed(spark: SparkSession, tried: int, partitions: int) -> list[int]:
-    # One row of constants: Spark evaluates it while planning, without a job.
-    text = f"select transform(sequence(0, {tried - 1}), x -> pmod(hash(x), {partitions})) as placed"
-    row = spark.sql(text).first()
-    assert row is not None
-    return list(row.placed)
+def hash_of(values: npt.ArrayLike) -> npt.NDArray[np.int64]:
+    """Return Spark's `hash` of integers of 32 bits, Murmur3 (x86, 32 bits); computed here, so that no server is asked.
+
+    Source: `org.apache.spark.unsafe.hash.Murmur3_x86_32`, `hashInt`.
+
+    >>> hash_of([0, 1, -1]).tolist()
+    [933211791, -559580957, -1604776387]
+    """
+    with np.errstate(over="ignore"):
+        mixed = np.asarray(values).astype(np.int32).view(np.uint32) * np.uint32(0xCC9E2D51)
+        mixed = _rotated(mixed, 15) * np.uint32(0x1B873593)
+        found = _rotated(np.uint32(_SEED) ^ mixed, 13) * np.uint32(5) + np.uint32(0xE6546B64)
+        found = found ^ np.uint32(4)  # the length in bytes
+        found = (found ^ (found >> np.uint32(16))) * np.uint32(0x85EBCA6B)
+        found = (found ^ (found >> np.uint32(13))) * np.uint32(0xC2B2AE35)
+        found = found ^ (found >> np.uint32(16))
+    return found.view(np.int32).astype(np.int64)
 
 
-def _spread(placed: list[int], count: int, partitions: int) -> list[int]:
+def _rotated(bits: npt.NDArray[np.uint32], by: int) -> npt.NDArray[np.uint32]:
+    return (bits << np.uint32(by)) | (bits >> np.uint32(32 - by))
+
+
+def _spread(placed: Sequence[int], count: int, partitions: int) -> list[int]:
     # The partition of label 0 comes first where some have one label more.
     free = {(placed[0] + i) % partitions: len(range(i, count, partitions)) for i in range(partitions)}
     chosen = []

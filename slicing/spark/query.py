@@ -9,10 +9,13 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
+from pyspark.sql import types as T
 
 from slicing.aggregates.fields import Field
 from slicing.content.block import Shape
 from slicing.spark.columns import Key, kind_of_type, logical, quoted
+from slicing.spark.ddl import struct_of
+from slicing.spark.declared import Declared, told
 from slicing.spark.late import DELAY, HELD_DELAY, LateColumns, named
 from slicing.stages import flat
 from slicing.stages.execution_plan import Aggregation, Arguments, Strategy
@@ -53,7 +56,8 @@ class Time(Enum):
 class Query:
     """What `aggregate` was called for. `tree` is "auto" or one of `assembly.TREES`; `grace` is in microseconds."""
 
-    frame: DataFrame
+    frame: DataFrame | None
+    schema: T.StructType
     keys: tuple[Key, ...]
     support: WindowSupport
     window_columns: WindowColumns
@@ -70,6 +74,13 @@ class Query:
     late: str
     timed: bool
     nesting: Nesting
+    declared: Declared | None = None
+
+    @property
+    def source(self) -> DataFrame:
+        """The DataFrame, which a declared schema alone does not make."""
+        assert self.frame is not None, "who asks has one"
+        return self.frame
 
     @property
     def window(self) -> Window:
@@ -90,7 +101,16 @@ class Query:
         leaves = (leaves or [F.lit(True)]) + self.window_columns.leaves(self)
         named = [leaf.alias(name) for name, leaf in flat.numbered(flat.KEY, leaves).items()]
         values = [quoted(name).alias(as_) for as_, name in flat.numbered(flat.VALUE, self.columns).items()]
-        return self.frame.select(self.record_time().alias(flat.TIME), *named, *values)
+        found = self.source.select(self.record_time().alias(flat.TIME), *named, *values)
+        return found if self.declared is None else told(found, self._record_schema(len(leaves)))
+
+    def _record_schema(self, leaves: int) -> T.StructType:
+        """The columns of `records`; what follows the leaves of the key is the gap of a session, in microseconds."""
+        kinds = [field.kind for key in self.keys for _, field in key.leaves()] or ["boolean"]
+        kinds += ["bigint"] * (leaves - len(kinds))
+        columns = {flat.TIME: self.time_kind, **flat.numbered(flat.KEY, kinds)}
+        columns |= flat.numbered(flat.VALUE, [field.kind for field in self.values])
+        return struct_of(", ".join(f"{name} {kind}" for name, kind in columns.items()))
 
     def record_time(self) -> Column:
         """The time of records; Spark's clock is that of the trigger in all of a micro-batch."""
@@ -153,7 +173,7 @@ class Query:
     @property
     def values(self) -> tuple[Field, ...]:
         """The columns of values and their kinds."""
-        schema = self.frame.schema
+        schema = self.schema
         return tuple(Field(name, kind_of_type(schema[name].dataType, name, "column")) for name in self.columns)
 
     def results(self) -> list[Field]:
@@ -220,7 +240,7 @@ class Query:
             # With grace a window goes out behind the watermark, where Spark's operators would drop it without a word.
             # Beside late rows, which have no window, it waits until `results` has taken them away.
             delay = HELD_DELAY if self.late_columns else DELAY
-            metadata[delay] = self.frame.schema[self.time].metadata[DELAY]
+            metadata[delay] = self.schema[self.time].metadata[DELAY]
         if self.late_columns:
             column = F.when(F.col(flat.CAUSE).isNull(), column)
         return column.alias(name, metadata=metadata)

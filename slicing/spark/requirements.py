@@ -20,10 +20,12 @@ _MODULES = ("pyspark", "pyarrow", "numpy", "pandas")
 _PYTHON = "PYSPARK_PYTHON"
 
 
-def check_stream(spark: SparkSession) -> None:
-    """Raise MissingRequirement when this session cannot run Spark's stateful operator."""
+def check_stream(spark: SparkSession, asks: bool = True) -> None:
+    """Raise MissingRequirement when this session cannot run Spark's stateful operator; its settings are asked for."""
     if lacking := missing(spark):
         raise MissingRequirement(lacking[0])
+    if not asks:
+        return
     provider = spark.conf.get(STATE_STORE.name, "")
     if provider != STATE_STORE.value:
         raise MissingRequirement(

@@ -19,7 +19,8 @@ from slicing.content.block import Shape
 from slicing.errors import InvalidType, InvalidValue
 from slicing.spark.columns import Key, kind_of_type
 from slicing.spark.columns_of import columns_of
-from slicing.spark.names import Names
+from slicing.spark.declared import Declared
+from slicing.spark.names import DeclaredNames, Names
 from slicing.spark.query import Nesting, Query, Time
 from slicing.stages.execution_plan import Arguments
 from slicing.stages.support import WindowSupport
@@ -39,7 +40,7 @@ _TIMED = "spark.slicing.timers"
 class Call:
     """The arguments of a call. `grace` is in microseconds, `tree` "auto" or one of `assembly.TREES`."""
 
-    frame: DataFrame
+    frame: DataFrame | None
     keys: tuple[Any, ...]
     window: Window
     time: Any
@@ -48,6 +49,7 @@ class Call:
     grace: int = 0
     trigger: Trigger = ON_CLOSE
     late: str = COUNTS
+    declared: Declared | None = None
 
 
 class Resolution:
@@ -60,10 +62,15 @@ class Resolution:
 
     def __init__(self, call: Call):
         self.call = call
-        self.streaming = call.frame.isStreaming
+        self._names = _names(call)
+        self.streaming = self._names.streaming
         self.trigger = call.trigger if self.streaming else ON_CLOSE
         self.clock = Time.of(call.time, call.window, self.streaming)
-        self._names = Names(call.frame)
+
+    @property
+    def given_schema(self) -> T.StructType:
+        """The columns of the DataFrame, as it was given or declared."""
+        return self._names.given_schema
 
     @property
     def by_event_time(self) -> bool:
@@ -122,10 +129,16 @@ class Resolution:
         return {name: _named(bound, self._names) for name, bound in _flat(self.call.named).items()}
 
     @cached_property
-    def frame(self) -> DataFrame:
-        """The DataFrame with all columns that are computed."""
-        _ = self.time, self.keys, self.window, self.results
+    def frame(self) -> DataFrame | None:
+        """The DataFrame with all columns that are computed; None if there is only a declared schema."""
+        _ = self.schema
         return self._names.frame
+
+    @cached_property
+    def schema(self) -> T.StructType:
+        """All columns, with those that are computed."""
+        _ = self.time, self.keys, self.window, self.results
+        return self._names.schema
 
     @cached_property
     def value_columns(self) -> tuple[str, ...]:
@@ -141,7 +154,7 @@ class Resolution:
     @cached_property
     def kinds(self) -> dict[str, str]:
         """The kinds of the columns that results are of."""
-        schema = self.frame.schema
+        schema = self.schema
         return {name: kind_of_type(schema[name].dataType, name, "column") for name in self.value_columns}
 
     @cached_property
@@ -188,10 +201,17 @@ class Resolution:
         best = EAGER if wanted == EAGER or each.aggregate.eager else choose(each, shape.slicing)
         return best if wanted == "auto" or best in (EAGER, "recompute") else wanted
 
+    def _is_timed(self) -> bool:
+        if not self.streaming or self.call.declared is not None:
+            return False
+        assert self.frame is not None
+        return str(self.frame.sparkSession.conf.get(_TIMED, "false")).lower() == "true"
+
     def query(self) -> Query:
         """The query."""
         return Query(
             frame=self.frame,
+            schema=self.schema,
             keys=self.keys,
             support=self.support,
             window_columns=columns_of(self.window),
@@ -206,9 +226,49 @@ class Resolution:
             trigger=self.call.trigger,
             streaming=self.streaming,
             late=self.call.late,
-            timed=self.streaming and str(self.frame.sparkSession.conf.get(_TIMED, "false")).lower() == "true",
+            timed=self._is_timed(),
             nesting=_nesting(self.call.named),
+            declared=self.call.declared,
         )
+
+
+class Draft(Resolution):
+    """What a call means without a DataFrame: only what is right on streams and on bounded input is asked of it."""
+
+    def __init__(self, call: Call):
+        self.call = replace(call, late=COUNTS)
+        self.streaming, self.trigger = False, ON_CLOSE
+        self.clock = Time.of(call.time, call.window, False)
+        self.window, self.time = call.window, None
+        self.results = _flat(call.named)
+
+    @property
+    def key_names(self) -> tuple[str, ...]:
+        """The names of keys that are columns."""
+        return tuple(key for key in self.call.keys if isinstance(key, str) and "." not in key)
+
+    @property
+    def key_fields(self) -> tuple[Field, ...]:
+        """No fields: their types are not known."""
+        return (_NO_KEY,)
+
+    @cached_property
+    def result_kernels(self) -> tuple[Kernel, ...]:
+        """A kernel for each result that needs no types of columns."""
+        untyped = {name: bound for name, bound in self.results.items() if isinstance(bound.source, Aggregate)}
+        return tuple(kernel(name, bound.resolve(())) for name, bound in untyped.items())
+
+    @property
+    def kernels(self) -> tuple[Kernel, ...]:
+        """The same."""
+        return self.result_kernels
+
+
+def _names(call: Call) -> Names:
+    if call.declared is not None:
+        return DeclaredNames(call.frame, call.declared)
+    assert call.frame is not None, "a call without a DataFrame declares its schema"
+    return Names(call.frame)
 
 
 def output_names(named: Mapping[str, object], window: Window) -> list[str]:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from slicing.spark.query import Query
-from slicing.spark.resolution import Call, Resolution
-from slicing.spark.rules import RULES
+from slicing.spark.resolution import Call, Draft, Resolution
+from slicing.spark.rules import RULES, RULES_OF_DRAFTS
 
 
 def resolve(call: Call) -> Query:
@@ -13,3 +13,10 @@ def resolve(call: Call) -> Query:
     for rule in RULES:
         rule(resolution)
     return resolution.query()
+
+
+def check_defined(call: Call) -> None:
+    """Check a call without a DataFrame. Raises InvalidValue or InvalidType for the first rule that it breaks."""
+    draft = Draft(call)
+    for rule in RULES_OF_DRAFTS:
+        rule(draft)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from contextlib import suppress
 
 from slicing.aggregates.aggregate import EVENT_TIME, Aggregate
 from slicing.aggregates.dry_run import trial
@@ -14,9 +15,12 @@ from slicing.explain.costs import number
 from slicing.spark.columns import check_time_type
 from slicing.spark.late import DELAY, LATE
 from slicing.spark.query import EMISSION, Time
-from slicing.spark.resolution import Resolution
+from slicing.spark.resolution import Draft, Resolution
+from slicing.stages.support_of import support_of
+from slicing.triggers.emission import ON_CLOSE
 from slicing.triggers.lateness import COUNTS, RECORDS
-from slicing.triggers.trigger import CHANGED
+from slicing.triggers.trigger import CHANGED, Trigger
+from slicing.windows.clock import ProcessingTime
 from slicing.windows.families.family import Family
 from slicing.windows.families.several import end_together
 from slicing.windows.time.durations import show
@@ -26,7 +30,7 @@ from slicing.windows.time.durations import show
 
 def input_is_final(asked: Resolution) -> None:
     """A stream does not read windows that are emitted more than once."""
-    for field in asked.call.frame.schema.fields if asked.streaming else ():
+    for field in asked.given_schema.fields if asked.streaming else ():
         if emission := (field.metadata or {}).get(EMISSION):
             raise InvalidValue(
                 f"`{field.name}` comes from windows with {emission}, and windows over them would count some twice or "
@@ -45,7 +49,7 @@ def stream_has_a_watermark(asked: Resolution) -> None:
     if asked.time is None or not asked.by_event_time or DELAY in asked.time.metadata:
         return
     time = asked.time.name
-    others = [f.name for f in asked.call.frame.schema.fields if DELAY in (f.metadata or {})]
+    others = [f.name for f in asked.given_schema.fields if DELAY in (f.metadata or {})]
     found = f"the watermark is on `{others[0]}`" if others else "there is none, or an expression on the column lost it"
     cast = f"Cast `{time}` to timestamp, the only type that takes one, then call" if asked.ntz else "Call"
     raise InvalidValue(
@@ -57,6 +61,22 @@ def stream_has_a_watermark(asked: Resolution) -> None:
 def windows_take_the_options(asked: Resolution) -> None:
     """The kind of windows knows the tree and the emission of the call."""
     asked.asked_support.check(asked.call.tree, asked.clock is Time.CLOCK, asked.trigger, asked.streaming)
+
+
+def windows_take_the_options_somewhere(asked: Draft) -> None:
+    """The kind of windows knows the tree and the trigger of the call, on a stream or on bounded input."""
+    call, support = asked.call, support_of(asked.call.window)
+    if isinstance(call.time, ProcessingTime):  # by the clock there are streams only
+        support.check(call.tree, True, call.trigger, True)
+        if call.grace:
+            raise InvalidValue(_no_grace(Time.CLOCK, call.grace))
+        if call.trigger.fires_late:
+            raise InvalidValue(_no_late_firings(Time.CLOCK, call.trigger))
+        return
+    with suppress(InvalidValue):
+        support.check(call.tree, False, call.trigger, True)
+        return
+    support.check(call.tree, False, ON_CLOSE, False)
 
 
 def clock_is_of_a_stream(asked: Resolution) -> None:
@@ -71,18 +91,21 @@ def clock_is_of_a_stream(asked: Resolution) -> None:
 def grace_is_by_event_time(asked: Resolution) -> None:
     """Only a stream by event time has a grace."""
     if asked.streaming and not asked.by_event_time and asked.call.grace:
-        raise InvalidValue(
-            f"`grace` waits for late records, and nothing is late {asked.clock.value}; got {show(asked.call.grace)}. "
-            "Leave it out."
-        )
+        raise InvalidValue(_no_grace(asked.clock, asked.call.grace))
+
+
+def _no_grace(clock: Time, grace: int) -> str:
+    return f"`grace` waits for late records, and nothing is late {clock.value}; got {show(grace)}. Leave it out."
 
 
 def late_firings_are_by_event_time(asked: Resolution) -> None:
     """Only a stream by event time emits windows again for late records."""
     if asked.streaming and not asked.by_event_time and asked.trigger.fires_late:
-        raise InvalidValue(
-            f"{asked.trigger} is about late records, and nothing is late {asked.clock.value}. Leave it out."
-        )
+        raise InvalidValue(_no_late_firings(asked.clock, asked.trigger))
+
+
+def _no_late_firings(clock: Time, trigger: Trigger) -> str:
+    return f"{trigger} is about late records, and nothing is late {clock.value}. Leave it out."
 
 
 # --- names ----------------------------------------------------------------------------------------------------------
@@ -344,6 +367,17 @@ RULES: tuple[Callable[[Resolution], None], ...] = (
     emptied_windows_have_results,
 )
 """The rules of a call. The first one that is broken raises InvalidValue or InvalidType."""
+RULES_OF_DRAFTS: tuple[Callable[[Draft], None], ...] = (
+    windows_take_the_options_somewhere,
+    keys_are_not_columns_of_the_emission,
+    results_differ_from_other_columns,
+    keys_differ,
+    keys_differ_from_columns_of_windows,
+    times_of_results_are_given,
+    windows_that_keep_partials_have_some,
+    trees_suit_their_results,
+)
+"""The rules of a call without a DataFrame: those that need no schema, and hold on streams and on bounded input."""
 OF_TREES: tuple[Callable[[Kernel, Family, str], None], ...] = (
     tree_has_combine,
     many_windows_of_a_record_are_asked_for,

@@ -35,7 +35,7 @@ class SessionColumns(WindowColumns):
         column = self.window.gap_column
         if column is None:
             return []
-        if isinstance(query.frame.schema[column].dataType, T.LongType):
+        if isinstance(query.schema[column].dataType, T.LongType):
             return [quoted(column)]
         time = query.record_time()
         # The length of a calendar interval depends on where it begins; that of days on no clock, if time has no zone.

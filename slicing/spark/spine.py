@@ -61,9 +61,9 @@ def resolve_spine(spine: DataFrame, keys: Sequence[Any], time: Any, of_records: 
             )
     names = Names(spine)
     found = tuple(_key(names, *each) for each in zip(keys, of_records.keys, strict=True))
-    timed_by = _time(names, time, of_records.frame.schema[of_records.time].dataType)
+    timed_by = _time(names, time, of_records.schema[of_records.time].dataType)
     columns = tuple(dict.fromkeys((*spine.columns, timed_by)))
-    return replace(of_records, frame=names.frame, keys=found, time=timed_by, columns=columns)
+    return replace(of_records, frame=names.frame, schema=names.schema, keys=found, time=timed_by, columns=columns)
 
 
 def _key(names: Names, given: Any, of_records: Key) -> Key:

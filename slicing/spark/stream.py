@@ -21,6 +21,7 @@ from slicing.assembly.results import FRAME_ROWS, Windows
 from slicing.engines.bucket import OpenBucket
 from slicing.errors import StateMismatch
 from slicing.profiling import OUTPUT, READ, WRITE, of_stage
+from slicing.spark.ddl import struct_of
 from slicing.spark.late import LateColumns
 from slicing.spark.query import Query, Time
 from slicing.spark.task import InTask
@@ -248,12 +249,12 @@ def build(
     """
     chosen = query.strategy
     stage = wrapped(chosen.first_stage(labels, beside=query.late == RECORDS))
-    blocks = query.records().mapInArrow(InTask(stage), stage.schema)
+    blocks = query.records().mapInArrow(InTask(stage), struct_of(stage.schema))
     processor = buckets(chosen, query, fingerprint(query, labels, partitions))
     flat = blocks.groupBy("bucket").transformWithStateInPandas(
         # Always Append, also for rows that replace others: Spark refuses a checkpoint of another mode.
         processor,
-        query.flat.schema,
+        struct_of(query.flat.schema),
         outputMode="Append",
         timeMode=processor.time_mode,
     )

@@ -1,0 +1,156 @@
+"""A definition: keys, windows, options and results as one value, from which everything that can be asked is made."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from slicing.aggregates.aggregate import Bound, Struct
+from slicing.aggregates.migration_hints import OF_DEFINED
+from slicing.errors import InvalidType, NoSuchMethod
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+    from pyspark.sql.types import StructType
+
+    from slicing.explain.plan import Plan
+    from slicing.grouping import Windowed
+    from slicing.spark.declared import Declared
+    from slicing.spark.query import Query
+    from slicing.windows.time.durations import Duration
+
+
+_NO_FRAME = (
+    "this definition has no DataFrame yet. Give it one: `df.transform(definition)` makes its windows, "
+    "`definition.on(df)` is the same definition with a DataFrame, to be explained for example."
+)
+
+
+@dataclass(frozen=True)
+class Definition:
+    """Windows and their results, of a DataFrame or of DataFrames to come; what `Windowed.define` returns.
+
+    A frozen value that builds nothing until asked. It is a function of DataFrames: `events.transform(hourly)` gives the
+    windows of `events`, whether it is bounded or a stream. What types of columns decide is checked when it is given a
+    DataFrame, everything else when it is defined.
+    """
+
+    windowed: Windowed
+    results: tuple[tuple[str, Bound | Struct], ...]
+    declared: Declared | None = None
+    _query: Query | None = field(default=None, init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        from slicing.spark.resolution import Call
+        from slicing.spark.resolve import check_defined, resolve
+
+        of = self.windowed
+        call = Call(
+            frame=of.df,
+            keys=of.keys,
+            window=of.windows,
+            time=of.time,
+            named=dict(self.results),
+            tree=of.tree,
+            grace=of.grace_us,
+            trigger=of.emission,
+            late=of.late_output,
+            declared=self.declared,
+        )
+        if of.df is None and self.declared is None:
+            check_defined(call)
+        else:
+            object.__setattr__(self, "_query", resolve(call))
+
+    def __repr__(self) -> str:
+        made = f"{self.windowed!r}.define({', '.join(f'{name}={result!r}' for name, result in self.results)})"
+        return made if self.declared is None else f"{made}.declare({self.declared})"
+
+    def __getattr__(self, name: str) -> Any:
+        raise no_method("a definition", name, OF_DEFINED)
+
+    def __call__(self, df: DataFrame) -> DataFrame:
+        """The windows of a DataFrame, so that `df.transform(definition)` makes them; the same as `on(df).dataframe()`.
+
+        Raises InvalidType and InvalidValue.
+        """
+        return self.on(df).dataframe()
+
+    def on(self, df: DataFrame) -> Definition:
+        """This definition of a DataFrame, in place of the one that it may have. Raises InvalidType and InvalidValue."""
+        check_frame(df, "on", "definition.on(df)")
+        return replace(self, windowed=replace(self.windowed, df=df))
+
+    def declare(
+        self,
+        schema: str | StructType,
+        *,
+        streaming: bool = False,
+        watermark: Duration | None = None,
+        partitions: int = 200,
+    ) -> Definition:
+        """This definition of DataFrames whose columns are declared, so that a query is built without asking Spark.
+
+        For query functions of declarative pipelines, in which Spark answers no questions. `schema` is DDL,
+        "user string, ts timestamp", or a StructType, with the columns that the windows need; a record of another type
+        is an error. `streaming` says whether the DataFrames are streams. The `watermark` of a stream is declared with
+        it, as the delay after which records are late, and is set by the definition: leave `withWatermark` out.
+        `partitions` is what `spark.sql.shuffle.partitions` is set to; another number costs time, and no row.
+
+        Keys, time and arguments of results are then declared columns, or fields of structs by their paths. Everything
+        is checked now. Raises InvalidType and InvalidValue.
+        """
+        from slicing.spark.declared import declare
+
+        of = self.windowed
+        return replace(self, declared=declare(schema, streaming, watermark, partitions, of.windows, of.time))
+
+    def dataframe(self) -> DataFrame:
+        """The results of all windows: what `aggregate` with the same results returns."""
+        from slicing.spark.build import build
+
+        if self.windowed.df is None:
+            raise InvalidType(_NO_FRAME)
+        return build(self.query(), self.windowed.bucket_count)
+
+    def plan(self) -> Plan:
+        """What `dataframe` would make, as a value."""
+        from slicing.spark.build import plan
+
+        return plan(self.query(), self.windowed.bucket_count)
+
+    def explain(self) -> None:
+        """Print what `dataframe` would make; nothing is run."""
+        print(self.plan())
+
+    def query(self) -> Query:
+        """What is asked of Spark, with every column found. Raises InvalidType without a DataFrame or its schema."""
+        if self._query is None:
+            raise InvalidType(_NO_FRAME)
+        return self._query
+
+
+def is_frame(value: Any) -> bool:
+    """Whether a value is a DataFrame of Spark. By its type: its attributes may be asked of a server."""
+    return hasattr(type(value), "isStreaming") and hasattr(type(value), "sparkSession")
+
+
+def check_frame(df: Any, call: str, form: str) -> None:
+    """Raise InvalidType for what is no DataFrame of Spark; `form` is how `call` is written."""
+    if is_frame(df):
+        return
+    kind = f"{type(df).__module__.partition('.')[0]}.{type(df).__name__}"
+    remedy = f"Give the DataFrame itself: `{form}`."
+    if hasattr(df, "columns") and hasattr(df, "dtypes"):
+        remedy = f"Make one of it: `{form.replace('(df', '(spark.createDataFrame(df)')}`."
+    elif df is None:
+        remedy = "`show`, `start` and the like return none."
+    raise InvalidType(f"`{call}` takes a DataFrame of Spark; got {kind}. {remedy}")
+
+
+def no_method(what: str, name: str, known: Mapping[str, str]) -> AttributeError:
+    """The error of a method that does not exist; with a remedy for names that others give."""
+    if name.startswith("_") or name not in known:
+        return AttributeError(f"{what} has no `{name}`")
+    return NoSuchMethod(f"{what} has no `{name}`. {known[name]}")
