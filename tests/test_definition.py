@@ -199,11 +199,6 @@ EARLY = {
         InvalidValue,
         "is eager: it has no partials",
     ),
-    "an eager result of several windows": (
-        lambda: group_by("k").window(WINDOW, tumbling("1 day"), time="ts").define(n=ADD.on("n")),
-        InvalidValue,
-        "share slices",
-    ),
     "grace by the clock": (
         lambda: group_by("k").window(WINDOW, time=processing_time()).grace("1 minute").define(n=C.count()),
         InvalidValue,

@@ -134,7 +134,7 @@ def test_the_text_of_a_stream():
 
 
 def test_windows_that_go_out_while_they_are_open_read_their_slices_unless_they_are_held():
-    plan = replace(plan_of(orders=COUNT), emission=on_update())
+    plan = replace(plan_of(orders=COUNT), trigger=on_update())
     assert plan.per_record == Cost(2 * 60 - 1, 1)
     assert plan.costs == Costs(HOUR.slicing, frozenset(["two_layer"]), on_update())
     assert plan.costs.record_at_most(held=True) == Cost(0, 1)
@@ -143,7 +143,7 @@ def test_windows_that_go_out_while_they_are_open_read_their_slices_unless_they_a
 
 
 def test_newest_windows_are_made_from_their_slices_when_they_move_on():
-    plan = replace(plan_of(orders=COUNT, largest=LARGEST), emission=on_update(latest_only=True))
+    plan = replace(plan_of(orders=COUNT, largest=LARGEST), trigger=on_update(latest_only=True))
     for assembly in plan.assemblies:
         assert (assembly.combines_per_window, assembly.worst_combines) == (1, 59)
     assert "orders 1 read, 1 write; 1 combine, 59 at worst" in " ".join(str(plan).split())
@@ -168,9 +168,9 @@ def test_a_plan_is_a_value():
 
 def test_a_plan_says_which_trigger_ticks_of_the_clock_need():
     plan = plan_of(orders=COUNT)
-    ticking = replace(plan, emission=early(every="10 seconds"), by_clock=True)
+    ticking = replace(plan, trigger=early(every="10 seconds"), by_clock=True)
     assert "availableNow ends only without spark.sql.streaming.noDataMicroBatches.enabled" in str(ticking)
-    for other in (plan, replace(plan, emission=early(records=3)), replace(ticking, streaming=False)):
+    for other in (plan, replace(plan, trigger=early(records=3)), replace(ticking, streaming=False)):
         assert "availableNow" not in str(other)
 
 
@@ -257,7 +257,7 @@ def test_totals_are_counted_in_rows_of_a_ledger():
     assert lines[-2] == "largest        2 rows         16 bytes a partial, about"
     assert "about 88 bytes per key before compression" in lines
     assert not any(word in line for word in ("slice", "stripe", "per window") for line in lines)
-    ticking = replace(plan, emission=early(records=5))
+    ticking = replace(plan, trigger=early(records=5))
     assert ticking.per_record == Cost(4, 4)
     assert "what has not gone out  2 rows         20 bytes" in str(ticking).splitlines()
 

@@ -31,7 +31,6 @@ from slicing import (
     unbounded,
 )
 from slicing.windows.counting import Counting
-from slicing.windows.session import Session
 
 PAGE = (Path(__file__).resolve().parent.parent / "docs" / "windows.md").read_text(encoding="utf-8")
 HOUR, DAY, SHIFTS = hopping("1 hour", "1 minute"), hopping("1 day", "1 minute"), ([0, 10**10], [10**9, 2 * 10**10])
@@ -62,18 +61,16 @@ EMISSIONS = {
 OPTIONS = ("grace", "late output", "eager", "bounded")
 
 REASONS = {
-    "1": "share slices",
-    "2": "must end together",
-    "3": "waits for windows to close",
-    "4": "compares a window with the one before",
-    "5": "late records",
-    "6": "keeps totals",
-    "7": "read at once",
-    "8": "session",
-    "9": "sessions are merged",
-    "10": "also makes sliding windows",
-    "11": "from the times that are there",
-    "12": "goes out once",
+    "1": "must end together",
+    "2": "waits for windows to close",
+    "3": "compares a window with the one before",
+    "4": "late records",
+    "5": "keeps totals",
+    "6": "read at once",
+    "7": "do not follow each other",
+    "8": "sessions are merged",
+    "9": "from the times that are there",
+    "10": "goes out once",
 }
 
 
@@ -93,9 +90,8 @@ def sources(spark):
 
 
 def emissions_of(column, window):
-    """Those of a column that a cell is about; one of sessions says what it leaves out."""
-    emissions = EMISSIONS.get(column, [on_close() if isinstance(window, Counting) else on_update()])
-    return emissions[:1] if column == "corrections" and isinstance(window, Session) else emissions
+    """Those of a column that a cell is about."""
+    return EMISSIONS.get(column, [on_close() if isinstance(window, Counting) else on_update()])
 
 
 def build(sources, column, call, time):
@@ -144,13 +140,6 @@ def test_the_table_says_what_is_built_and_what_is_refused(sources, kind, column)
             assert agrees(cells()[kind, column], found), (call, time, found)
 
 
-@pytest.mark.parametrize("emission", EMISSIONS["corrections"][1:])
-def test_corrections_of_sessions_have_no_results_of_before(sources, emission):
-    assert cells()["sessions", "corrections"] == "yes, without `old` and `discarding` (8)"
-    with pytest.raises(InvalidValue, match=REASONS["8"]):
-        group_by(sources[0], "value").window(session("1 hour"), time="timestamp").emit(emission).aggregate(n=C.count())
-
-
 @pytest.mark.parametrize("column", [*EMISSIONS, *OPTIONS])
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "counting"])
 def test_the_table_says_what_goes_by_the_clock(sources, kind, column):
@@ -160,7 +149,7 @@ def test_the_table_says_what_goes_by_the_clock(sources, kind, column):
         cell = cells()[kind, column]
     for call in KINDS[kind]:
         found = outcome(sources, column, call, processing_time())
-        assert agrees("no (7)" if column == "bounded" else cell, found), (call, found)
+        assert agrees("no (6)" if column == "bounded" else cell, found), (call, found)
 
 
 def test_what_is_counted_goes_by_no_clock(sources):
