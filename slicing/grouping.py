@@ -57,7 +57,9 @@ def group_by(df: DataFrame, *keys: Input | Sequence[Input]) -> Grouped:
 
 def _check_frame(df: Any) -> None:
     if hasattr(df, "isStreaming") and hasattr(df, "sparkSession"):
-        return
+        from slicing.spark.versions import OLDEST, check_release
+
+        return check_release("windows need", OLDEST)
     kind = f"{type(df).__module__.partition('.')[0]}.{type(df).__name__}"
     remedy = "Give the DataFrame itself, and the keys: `group_by(df, *keys)`."
     if hasattr(df, "columns") and hasattr(df, "dtypes"):

@@ -85,7 +85,8 @@ INSIDE = {
         {"slicing.stages.local_runner"},
     ),
     "slicing.spark": (
-        {"slicing.spark.bytecode", "slicing.spark.settings", "slicing.spark.task"},
+        {"slicing.spark.bytecode", "slicing.spark.task", "slicing.spark.versions"},
+        {"slicing.spark.settings"},
         {"slicing.spark.requirements"},
         {"slicing.spark.advice"},
         {"slicing.spark.columns", "slicing.spark.labels"},

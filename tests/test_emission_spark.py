@@ -177,6 +177,7 @@ def test_what_went_out_last_is_the_result_at_the_close(story, name, kinds):
     assert exact_differences(ours, theirs, RESULTS)[:5] == []
 
 
+@pytest.mark.versions
 def test_what_goes_out_while_the_input_is_silent(spark, tmp_path):
     """Windows of 4 minutes by 2, delay 1 minute; what is behind the last watermark stays open, whatever the clock says.
 
@@ -297,6 +298,7 @@ def is_through(running, files, watermark):
     return any((read, 1000 * mark) == (files, watermark) for _, read, mark, _ in running.micro_batches())
 
 
+@pytest.mark.versions
 def test_emission_may_change_on_a_live_checkpoint(spark, tmp_path):
     """A query is started with one emission after another, beside one that is started as often and stays on_close."""
     emissions = [on_close(), on_update(), on_change(), on_close(), on_close(corrections=True), on_close()]

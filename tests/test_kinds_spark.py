@@ -72,6 +72,7 @@ def rows_of(output):
     return found
 
 
+@pytest.mark.versions
 @pytest.mark.parametrize(
     "name", [name if name in SHORT else pytest.param(name, marks=pytest.mark.long) for name in KINDS]
 )
@@ -130,6 +131,7 @@ def at_zone(spark):
     spark.conf.set("spark.sql.session.timeZone", "UTC")
 
 
+@pytest.mark.versions
 @pytest.mark.parametrize("unit", ["day", "week", "month", "quarter", "year"])
 def test_bounded_windows_in_a_zone_are_those_of_date_trunc(unit, zone):
     spark, begin = zone, micros(EPOCH.replace(year=1969, month=10))

@@ -68,6 +68,7 @@ def files(tmp_path_factory):
     return place
 
 
+@pytest.mark.versions
 @pytest.mark.parametrize(("delay", "grace"), [(0, 0), pytest.param(60, 45, marks=pytest.mark.long)])
 def test_sessions_of_one_gap_are_those_of_spark(spark, files, delay, grace):
     assert spark.conf.get(LOCAL_MERGE) == "false"
@@ -92,6 +93,7 @@ def test_sessions_of_gaps_per_record_are_those_of_spark(spark, files):
     assert sum(by_number.counters("no_window").values()) > 20
 
 
+@pytest.mark.versions
 @pytest.mark.parametrize("column", [None, "gap", "interval", "MICROS", "own.Gap"])
 def test_bounded_sessions_are_those_of_spark(spark, files, column):
     """Columns of gaps are found as Spark finds them."""
@@ -168,6 +170,7 @@ def at(*seconds, world=1):
     return table([record(world, START + int(second * SECOND)) for second in seconds])
 
 
+@pytest.mark.versions
 def test_what_has_gone_out_and_is_no_session_any_more_is_taken_back_first(spark, tmp_path):
     """::
 

@@ -40,6 +40,7 @@ def files(tmp_path_factory):
     return place
 
 
+@pytest.mark.versions
 @pytest.mark.parametrize("keys", [("world",), pytest.param((), marks=pytest.mark.long)])
 def test_bounded_left_windows_are_those_of_over(spark, files, keys):
     """A row for each distinct time, the catalogue, any number of buckets; Spark has a row for each record."""
@@ -93,6 +94,7 @@ def rows_of(output):
     return found
 
 
+@pytest.mark.versions
 def test_streams_are_those_of_the_definition_over_restarts(spark, tmp_path):
     """On close over restarts and a micro-batch that is run again, on update, corrected, in other buckets."""
     window, grace = sliding("5 seconds"), 4 * SECOND
@@ -122,6 +124,7 @@ def test_streams_are_those_of_the_definition_over_restarts(spark, tmp_path):
     assert {place[1] for place in rows_of(queries[-1][2])} == {"final", "correction"}
 
 
+@pytest.mark.versions
 def test_late_records_and_the_plan(spark, tmp_path):
     """The watermark is at 200: of the windows that begin from 195 on, that which ends with 200 takes 195 and 197."""
     live = Live(spark, tmp_path, "0 seconds")
@@ -150,6 +153,7 @@ def test_late_records_and_the_plan(spark, tmp_path):
     assert plan.per_record.writes == 2
 
 
+@pytest.mark.versions
 @pytest.mark.long
 def test_by_the_clock_of_the_trigger(spark, tmp_path):
     """A file a micro-batch, all within the hour: the window that ends with each holds all before it."""
