@@ -16,6 +16,8 @@ VERSIONS := 4.0 4.1 4.2
 PYTHON_OF_4.0 := 3.11
 PYTHON_OF_4.1 := 3.12
 PYTHON_OF_4.2 := 3.13
+on = PYSPARK_PYTHON=$(CURDIR)/.venv-$(1)/bin/python PYSPARK_DRIVER_PYTHON=$(CURDIR)/.venv-$(1)/bin/python \
+	.venv-$(1)/bin/python -m pytest
 ARGS ?=
 
 export PYTHON
@@ -25,7 +27,7 @@ export PYSPARK_DRIVER_PYTHON := $(PYSPARK_PYTHON)
 
 .DEFAULT_GOAL := help
 .PHONY: help requirements venv test test-long test-site test-notebooks test-kafka test-postgres \
-	test-connect test-servers test-versions lint format wheel demo bench-quick bench docs docs-written docs-test docs-release clean
+	test-connect test-delta test-iceberg test-servers test-versions lint format wheel demo bench-quick bench docs docs-written docs-test docs-release clean
 
 help: ## list the tasks
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1  \2/p' Makefile | awk '{t = $$1; sub(/^[^ ]+ +/, ""); printf "make %-14s %s\n", t, $$0}'
@@ -75,7 +77,14 @@ test-postgres: $(SERVERS) ## a table in PostgreSQL that a stream keeps up to dat
 test-connect: $(SERVERS) ## bounded input and a stream over Spark Connect
 	$(BIN)/python -m pytest -m servers -rs tests/test_connect.py $(ARGS)
 
-test-servers: test-kafka test-postgres test-connect ## all three; what cannot be had is skipped, with the reason
+# For these tables there are jars for one version of Spark each.
+test-delta: .venv-4.2/.stamp ## tables of Delta Lake at both ends of a query
+	$(call on,4.2) -m servers -rs tests/test_tables.py $(ARGS)
+
+test-iceberg: .venv-4.1/.stamp ## tables of Apache Iceberg at both ends of a query
+	$(call on,4.1) -m servers -rs tests/test_tables.py $(ARGS)
+
+test-servers: test-kafka test-postgres test-connect test-delta test-iceberg ## all five; what cannot be had is skipped, with the reason
 
 # 4.0 is older than what the extra allows; it takes any protobuf since 5.28.
 .venv-%/.stamp: pyproject.toml | requirements
@@ -86,8 +95,7 @@ test-servers: test-kafka test-postgres test-connect ## all three; what cannot be
 	@touch $@
 
 test-spark-%: .venv-%/.stamp
-	PYSPARK_PYTHON=$(CURDIR)/$(<D)/bin/python PYSPARK_DRIVER_PYTHON=$(CURDIR)/$(<D)/bin/python \
-		$(<D)/bin/python -m pytest -m "versions and not long" --numprocesses 2 --dist loadfile --no-loadscope-reorder \
+	$(call on,$*) -m "versions and not long" --numprocesses 2 --dist loadfile --no-loadscope-reorder \
 		$$(grep -l "mark.versions" tests/test_*.py) $(ARGS)
 
 test-versions: $(VERSIONS:%=test-spark-%) ## the tests that may differ on other versions of Spark, on each

@@ -91,7 +91,7 @@ INSIDE = {
         {"slicing.spark.advice"},
         {"slicing.spark.columns", "slicing.spark.labels"},
         {"slicing.spark.late", "slicing.spark.names"},
-        {"slicing.spark.plausible", "slicing.spark.progress"},
+        {"slicing.spark.merging", "slicing.spark.plausible", "slicing.spark.progress"},
         {"slicing.spark.query"},
         {"slicing.spark.spine", "slicing.spark.window_columns"},
         {"slicing.spark.count_columns", "slicing.spark.session_columns", "slicing.spark.unbounded_columns"},
