@@ -226,7 +226,9 @@ def records(number):
 
 
 def frame_of(spark, made):
-    rows = spark.createDataFrame([(user, float(at), n) for user, at, n in made], "user bigint, ts double, amount bigint")
+    rows = spark.createDataFrame(
+        [(user, float(at), n) for user, at, n in made], "user bigint, ts double, amount bigint"
+    )
     return rows.withColumn("ts", F.timestamp_micros((F.col("ts") * 1_000_000).cast("bigint")))
 
 
@@ -291,6 +293,12 @@ class Repeated:
             raise Interrupted("the table has it, and Spark does not know")
 
 
+GIVEN = (
+    [(1, START, 1), (1, START + 60, 2), (2, START, 3)],
+    [(1, START + 30, 4)],  # joins two sessions
+    [(3, START + 7200, 5)],  # all that came before ends
+    [(4, START + 7900, 6)],
+)
 CASES = {
     "sessions": (session("45 seconds"), on_update(), ("user", "window"), {"update", "merged"}),
     "changed": (WINDOW, on_change(drained=True), ("user",), {"final", "drained"}),
@@ -302,7 +310,7 @@ def test_rows_that_are_no_result_any_more_leave_the_table(tables, lake, name):
     window, emission, key, kinds = CASES[name]
     create(tables, lake, f"events_{name}", RECORD)
     create(tables, lake, name, COLUMNS + MARKS)
-    for rows in ([(1, START, 1), (1, START + 60, 2), (2, START, 3)], [(1, START + 30, 4)], [(3, START + 7200, 5)]):
+    for rows in GIVEN:
         frame_of(tables, rows).coalesce(1).createOrReplaceTempView("fed")
         tables.sql(f"INSERT INTO {lake.name(f'events_{name}')} SELECT user, ts, amount FROM fed")
     reader = tables.readStream
