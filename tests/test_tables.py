@@ -80,6 +80,8 @@ class Iceberg:
             "spark.sql.extensions": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
             "spark.sql.catalog.lake": "org.apache.iceberg.spark.SparkCatalog",
             "spark.sql.catalog.lake.type": "hadoop",
+            # Else a session shows a table as it was up to half a minute ago, if another has written it since.
+            "spark.sql.catalog.lake.cache-enabled": "false",
             "spark.sql.catalog.lake.warehouse": str(self.root / "tables"),
         }
 
