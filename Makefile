@@ -2,6 +2,7 @@
 # Options: PYTHON=python3.12 (when .venv is created), ARGS="-k laws" (passed on to the command).
 
 PYTHON ?= python3
+comma := ,
 VENV := .venv
 BIN := $(VENV)/bin
 DEV := $(VENV)/.stamp-dev
@@ -9,6 +10,14 @@ BENCH := $(VENV)/.stamp-bench
 SERVERS := $(VENV)/.stamp-servers
 DOCS := $(VENV)/.stamp-docs
 NOTEBOOKS := $(VENV)/.stamp-notebooks
+# Versions of Spark beside the newest, which `make test` runs on, and the versions of Python that they are tested with where
+# this machine has them.
+VERSIONS := 4.0 4.1 4.2
+PYTHON_OF_4.0 := 3.11
+PYTHON_OF_4.1 := 3.12
+PYTHON_OF_4.2 := 3.13
+on = PYSPARK_PYTHON=$(CURDIR)/.venv-$(1)/bin/python PYSPARK_DRIVER_PYTHON=$(CURDIR)/.venv-$(1)/bin/python \
+	.venv-$(1)/bin/python -m pytest
 ARGS ?=
 
 export PYTHON
@@ -18,7 +27,7 @@ export PYSPARK_DRIVER_PYTHON := $(PYSPARK_PYTHON)
 
 .DEFAULT_GOAL := help
 .PHONY: help requirements venv test test-long test-site test-notebooks test-kafka test-postgres \
-	test-connect test-pipelines test-servers lint format wheel demo bench-quick bench docs docs-written docs-test docs-release clean
+	test-connect test-pipelines test-delta test-iceberg test-servers test-versions lint format wheel demo bench-quick bench docs docs-written docs-test docs-release clean
 
 help: ## list the tasks
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1  \2/p' Makefile | awk '{t = $$1; sub(/^[^ ]+ +/, ""); printf "make %-14s %s\n", t, $$0}'
@@ -71,7 +80,29 @@ test-connect: $(SERVERS) ## bounded input and a stream over Spark Connect
 test-pipelines: $(SERVERS) ## the template of a declarative pipeline, run twice
 	$(BIN)/python -m pytest -m servers -rs tests/test_pipelines.py $(ARGS)
 
-test-servers: test-kafka test-postgres test-connect test-pipelines ## all four; what cannot be had is skipped, with the reason
+# For these tables there are jars for one version of Spark each.
+test-delta: .venv-4.2/.stamp ## tables of Delta Lake at both ends of a query
+	$(call on,4.2) -m servers -rs tests/test_tables.py $(ARGS)
+
+test-iceberg: .venv-4.1/.stamp ## tables of Apache Iceberg at both ends of a query
+	$(call on,4.1) -m servers -rs tests/test_tables.py $(ARGS)
+
+test-servers: test-kafka test-postgres test-connect test-pipelines test-delta test-iceberg ## all six; what cannot be had is skipped, with the reason
+
+# 4.0 is older than what the extra allows; it takes any protobuf since 5.28.
+.venv-%/.stamp: pyproject.toml | requirements
+	$$(bash .ci/python.sh $(PYTHON_OF_$*)) -m venv $(@D)
+	$(@D)/bin/python -m pip install --quiet --upgrade "pip>=25.1"
+	$(@D)/bin/python -m pip install --quiet --group test "pyspark==$*.*" \
+		$(if $(filter 4.0,$*),--editable . "pandas>=2.2$(comma)<3" "protobuf>=6.33.5$(comma)<8",--editable ".[spark]")
+	@touch $@
+
+test-spark-%: .venv-%/.stamp
+	$(call on,$*) -m "versions and not long" --numprocesses 2 --dist loadfile --no-loadscope-reorder \
+		$$(grep -l "mark.versions" tests/test_*.py) $(ARGS)
+
+test-versions: $(VERSIONS:%=test-spark-%) ## the tests that may differ on other versions of Spark, on each
+.PRECIOUS: .venv-%/.stamp
 
 lint: $(DEV) ## ruff and mypy
 	$(BIN)/ruff check .
@@ -114,5 +145,5 @@ test-notebooks: $(NOTEBOOKS) ## run docs/notebooks
 	$(BIN)/python -m pytest -m notebooks tests/test_notebooks.py $(ARGS)
 
 clean: ## remove .venv and everything generated
-	rm -rf $(VENV) build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache spark-warehouse metastore_db derby.log
+	rm -rf $(VENV) $(VERSIONS:%=.venv-%) build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache spark-warehouse metastore_db derby.log
 	find slicing combinators tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +

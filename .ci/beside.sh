@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What needs more than Python and Java: the site in a browser, notebooks, and servers. Says in one line for each that it passed, or
+# What needs more than Python and Java: the site in a browser, notebooks, servers, and tables. Says in one line for each that it passed, or
 # what is skipped because its packages, the browser or a server cannot be had. Fails, with all that was printed, if a test does.
 set -uo pipefail
 cd "$(dirname "$0")/.."
@@ -20,6 +20,8 @@ beside() { # name, the file that stands for its packages, the task
 
 beside site .venv/.stamp-docs test-site
 beside notebooks .venv/.stamp-notebooks test-notebooks
-for server in connect postgres kafka; do
+for server in connect postgres kafka pipelines; do
     beside "$server" .venv/.stamp-servers "test-$server"
 done
+beside delta .venv-4.2/.stamp test-delta
+beside iceberg .venv-4.1/.stamp test-iceberg

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from slicing.grouping import FeaturesAt, Grouped, Windowed, group_by
     from slicing.spark.advice import advice, configure
     from slicing.spark.late import late_partials, late_records, results
+    from slicing.spark.merging import merge_into
     from slicing.spark.plausible import plausible
     from slicing.spark.progress import ProgressListener
     from slicing.timelines import draw
@@ -75,6 +76,7 @@ __all__ = [
     "hopping",
     "late_partials",
     "late_records",
+    "merge_into",
     "on_change",
     "on_close",
     "on_update",
@@ -97,6 +99,7 @@ _HOMES = {
     "grouping": ("FeaturesAt", "Grouped", "Windowed", "group_by"),
     "spark.advice": ("advice", "configure"),
     "spark.late": ("late_partials", "late_records", "results"),
+    "spark.merging": ("merge_into",),
     "spark.plausible": ("plausible",),
     "spark.progress": ("ProgressListener",),
     "timelines": ("draw",),

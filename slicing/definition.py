@@ -139,7 +139,9 @@ def is_frame(value: Any) -> bool:
 def check_frame(df: Any, call: str, form: str) -> None:
     """Raise InvalidType for what is no DataFrame of Spark; `form` is how `call` is written."""
     if is_frame(df):
-        return
+        from slicing.spark.versions import OLDEST, check_release
+
+        return check_release("windows need", OLDEST)
     kind = f"{type(df).__module__.partition('.')[0]}.{type(df).__name__}"
     remedy = f"Give the DataFrame itself: `{form}`."
     if hasattr(df, "columns") and hasattr(df, "dtypes"):

@@ -8,8 +8,12 @@ import tempfile
 import time
 from pathlib import Path
 
+import pyspark
 import pytest
 from home import with_bytecode
+
+from slicing.spark.settings import CHECKPOINTS, SOCKETS, settings_of
+from slicing.spark.versions import release
 
 TESTS = Path(__file__).resolve().parent
 QUICK = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -XX:+UseSerialGC"
@@ -18,6 +22,17 @@ QUICK = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -XX:+UseSerialGC
 It compiles once, without the second, costly compiler, keeps all the code that it makes, and collects in one thread.
 """
 os.environ.setdefault("SPARK_SUBMIT_OPTS", QUICK)  # of all drivers, also those that tests start in other processes
+SPARK = release(pyspark.__version__)
+ADVISED = {each.name: each.value for each in settings_of(pyspark.__version__)}
+LOCAL_CHECKPOINTS = ADVISED[CHECKPOINTS.name]
+QUIET_SOCKETS = (4, 3)
+"""From this version of Spark on `toArrow` closes its socket; before, the garbage collector does, and Python warns."""
+
+
+def pytest_configure(config):
+    """Warnings are errors, but for one of Spark's own."""
+    if SPARK < QUIET_SOCKETS:
+        config.addinivalue_line("filterwarnings", "ignore:unclosed <socket:ResourceWarning")
 
 
 def pytest_collection_modifyitems(items):
@@ -89,9 +104,6 @@ def _start(root, more=()):
 
 def options(root):
     """Those of a local session; all that it writes is below `root`, but for the sockets of its workers."""
-    from slicing.cli.session import LOCAL_CHECKPOINTS
-    from slicing.spark.settings import SOCKETS
-
     state = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
     return {
         "spark.driver.memory": "3g",
@@ -100,7 +112,6 @@ def options(root):
         "spark.driver.extraJavaOptions": f"-Djava.io.tmpdir={root / 'tmp'}",
         "spark.local.dir": str(root / "local"),
         "spark.python.unix.domain.socket.dir": _short_directory(),
-        SOCKETS.name: SOCKETS.value,
         "spark.log.level": "ERROR",
         "spark.sql.session.timeZone": "UTC",
         # Compiling whole stages takes longer than it saves on few rows; other sessions that tests start do it.
@@ -112,6 +123,7 @@ def options(root):
         "spark.sql.warehouse.dir": str(root / "warehouse"),
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
+        **{name: value for name, value in ADVISED.items() if name == SOCKETS.name},
     }
 
 

@@ -6,13 +6,18 @@ import sys
 import venv
 from pathlib import Path
 
+import pyspark
 import pytest
+from py4j.protocol import Py4JJavaError
 
 import combinators as C
 from slicing import InvalidValue, MissingRequirement, advice, configure, group_by, tumbling
 from slicing.spark import bytecode, requirements
 from slicing.spark.advice import lines
-from slicing.spark.settings import LOCAL, NEEDED, PARTITIONS, SETTINGS, SOCKETS, STATE_STORE
+from slicing.spark.settings import _ALL, BATCH_BYTES, LOCAL, NEEDED, PARTITIONS, SOCKETS, STATE_STORE, settings_of
+
+pytestmark = pytest.mark.versions
+SETTINGS = settings_of(pyspark.__version__)
 
 
 class Builder:
@@ -36,6 +41,47 @@ def test_configure_sets_what_the_table_says(monkeypatch):
     monkeypatch.setenv("PYSPARK_PYTHON", "mine")
     configure(Builder(), local=True)
     assert os.environ["PYSPARK_PYTHON"] == "mine"
+
+
+def test_settings_are_those_that_this_version_of_spark_knows(spark):
+    """Classes that can be loaded, and entries that are registered; that of changelogs is known to the store alone."""
+    java = spark._jvm
+    java.java.lang.Class.forName("org.apache.spark.internal.config.Python$")
+    known = java.org.apache.spark.internal.config.ConfigEntry
+
+    def there(setting):
+        if setting.value.startswith("org."):
+            return loads(java, setting.value)
+        return known.findEntry(setting.name) is not None
+
+    looked_at = [
+        each for each in _ALL if each.value.startswith("org.") or each.name in (BATCH_BYTES.name, SOCKETS.name)
+    ]
+    assert [each for each in looked_at if there(each)] == [each for each in SETTINGS if each in looked_at]
+    assert len(looked_at) == len(_ALL) - 1
+
+
+def loads(java, name):
+    try:
+        java.java.lang.Class.forName(name)
+    except Py4JJavaError:
+        return False
+    return True
+
+
+@pytest.mark.parametrize(
+    ("version", "checkpoints", "sockets"),
+    [
+        ("4.0.5", "streaming.File", False),
+        ("4.1.4", "streaming.checkpointing.File", True),
+        ("4.3.0-SNAPSHOT", "ing.File", True),
+    ],
+)
+def test_settings_go_by_the_version(version, checkpoints, sockets):
+    found = {each.name: each.value for each in settings_of(version)}
+    assert len(found) == len(settings_of(version)) == len(_ALL) - 2 + sockets
+    assert f"{checkpoints}SystemBased" in found["spark.sql.streaming.checkpointFileManagerClass"]
+    assert (SOCKETS.name in found) == sockets
 
 
 def test_advice_says_what_is_and_what_should_be(spark, capsys):
@@ -65,6 +111,9 @@ def test_advice_says_whether_workers_import_bytecode(spark, monkeypatch):
     assert made.startswith("ok: " if all(map(bytecode.has_bytecode, archives)) else f"pays: `{bytecode.COMMAND}`, once")
 
 
+@pytest.mark.skipif(
+    SOCKETS not in SETTINGS, reason="this version of Spark has no such setting that counts from its start"
+)
 def test_of_settings_that_are_fixed_when_spark_starts_advice_says_how_it_was_started(spark):
     assert f"ok: {SOCKETS.name} = true" in lines(spark)
     type(spark).builder.config(SOCKETS.name, "false").getOrCreate()

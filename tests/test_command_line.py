@@ -15,7 +15,9 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import pyspark
 import pytest
+from conftest import SPARK
 from pyspark.sql import Row
 
 from slicing import cumulating, group_by, hopping, session, tumbling
@@ -30,6 +32,7 @@ from slicing.errors import InvalidType, InvalidValue, MissingRequirement, Result
 from slicing.spark.columns import kind_of_type
 from slicing.spark.progress import micro_batch
 from slicing.spark.requirements import setting_remedy
+from slicing.spark.versions import COMMAND_LINE
 from slicing.windows.sets import windows_of_call
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -73,6 +76,11 @@ def arguments(source, *more, size="30 minutes", advance="10 minutes"):
     return [source, *common, "--aggregate", "mean(price)", *more]
 
 
+runs = pytest.mark.skipif(SPARK < COMMAND_LINE, reason="the command line needs Spark 4.1")
+
+
+@runs
+@pytest.mark.versions
 def test_bounded_csv_equals_pandas(tmp_path):
     frame = records()
     write_csv(frame, tmp_path / "in.csv.gz")
@@ -117,6 +125,8 @@ def test_several_sizes_without_an_advance_tumble(source):
     parse(list(map(str, plain)))
 
 
+@runs
+@pytest.mark.versions
 def test_follow_prints_progress_and_ends_on_ctrl_c(tmp_path):
     """The second file has its columns in another order, the third two lines that cannot be read."""
     frame = records()
@@ -240,6 +250,15 @@ def test_reading_without_pyspark_says_how_to_get_it(source, monkeypatch, capsys)
     monkeypatch.setitem(sys.modules, "slicing.cli.job", None)
     assert main(list(map(str, arguments(source)))) == 2
     assert "pip install 'spark-slicing[spark]'" in capsys.readouterr().err
+
+
+@pytest.mark.versions
+def test_an_older_spark_is_refused_by_name(source, monkeypatch, capsys):
+    monkeypatch.setattr(pyspark, "__version__", "4.0.5")
+    assert main(list(map(str, arguments(source)))) == 2
+    said = capsys.readouterr().err
+    assert "the command line needs Spark 4.1 or newer; found 4.0.5." in said
+    assert "pip install 'spark-slicing[spark]'" in said
 
 
 def test_existing_output_is_refused(source, tmp_path):
@@ -487,6 +506,7 @@ def test_a_watermark_beyond_datetime_is_its_last_instant(text):
     assert tally == Tally(14, 4, "x")
 
 
+@pytest.mark.versions
 def test_spark_knows_the_setting_that_arrow_batches_have_no_limit_of_bytes(spark, tmp_path):
     spark.conf.set(BATCH_BYTES, _local_options(tmp_path)[BATCH_BYTES])
     try:

@@ -149,6 +149,7 @@ def same(ours, theirs, names, *keys):
     assert len(ours) > 30
 
 
+@pytest.mark.versions
 def test_rows_of_a_stream_are_those_of_row_numbers_in_the_order_of_arrival(spark, runs, folder):
     """Each in the micro-batch in which its last record comes, over a restart and failures."""
     wanted = theirs(spark.read.parquet(str(folder / "files")), 7, 3, "key")
@@ -172,6 +173,7 @@ def test_records_of_a_micro_batch_are_counted_by_input_partition_and_place(runs)
     assert len({row["batch"] for row in rows}) == COUNT // 2
 
 
+@pytest.mark.versions
 def test_bounded_rows_are_those_over_ranges_of_rows(spark, runs, folder):
     """Whatever order the records are read in."""
     frame = spark.read.parquet(str(folder / "files"))

@@ -83,15 +83,15 @@ def story(request, spark, tmp_path_factory):
     live = Live(spark, tmp_path_factory.mktemp("emission"), DELAY)
     windowed = group_by(live.source(), "world").window(WINDOW, time="ts")
     theirs = live.source().groupBy("world", spark_window(WINDOW)).agg(*by_spark())
-    spark_output = live.accept(theirs, mode="update")
-    closed = live.accept(windowed.grace(GRACE).aggregate(**RESULTS))
+    spark_output = live.add(theirs, mode="update")
+    closed = live.add(windowed.grace(GRACE).aggregate(**RESULTS))
     cut = {}
     for number, (name, emission) in enumerate(EMISSIONS.items()):
         cuts = {CUTS[(number + more) % len(CUTS)] for more in range(request.param)}
         updating = name == "on_update()"
         frame = windowed.grace("0 seconds" if updating else GRACE).emit(emission)
         frame = frame.aggregate(**(OURS if updating else RESULTS))
-        live.accept(frame, mode="update" if updating else "append", output=Output(cuts=cuts))
+        live.add(frame, mode="update" if updating else "append", output=Output(cuts=cuts))
         cut[name] = live.running[-1]
     tables = [*worlds("emission", files=6, count=15, edge=MINUTE), table([record(1, START + 100 * 60 * MINUTE)])]
     for at in range(0, 7, 2):
@@ -177,6 +177,7 @@ def test_what_went_out_last_is_the_result_at_the_close(story, name, kinds):
     assert exact_differences(ours, theirs, RESULTS)[:5] == []
 
 
+@pytest.mark.versions
 def test_what_goes_out_while_the_input_is_silent(spark, tmp_path):
     """Windows of 4 minutes by 2, delay 1 minute; what is behind the last watermark stays open, whatever the clock says.
 
@@ -297,6 +298,7 @@ def is_through(running, files, watermark):
     return any((read, 1000 * mark) == (files, watermark) for _, read, mark, _ in running.micro_batches())
 
 
+@pytest.mark.versions
 def test_emission_may_change_on_a_live_checkpoint(spark, tmp_path):
     """A query is started with one emission after another, beside one that is started as often and stays on_close."""
     emissions = [on_close(), on_update(), on_change(), on_close(), on_close(corrections=True), on_close()]

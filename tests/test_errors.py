@@ -4,8 +4,11 @@ import inspect
 import operator
 import pickle
 from datetime import timedelta
+from importlib.metadata import version
+from types import SimpleNamespace
 
 import numpy as np
+import pyspark
 import pytest
 from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql import functions as F
@@ -387,7 +390,7 @@ def test_partitions_that_are_not_a_number_are_refused(spark, bounded, watched, m
         ("pandas", None, "pandas >= 2.2 and < 3; found none"),
         ("pandas", "2.1.4", "found 2.1.4"),
         ("pandas", "3.0.0", "found 3.0.0"),
-        ("protobuf", None, "streams need protobuf"),
+        ("protobuf", None, "streams need protobuf, which Spark does not bring; found none"),
     ],
 )
 def test_packages_that_are_missing_or_do_not_fit_are_named(bounded, watched, monkeypatch, package, version, rule):
@@ -396,6 +399,32 @@ def test_packages_that_are_missing_or_do_not_fit_are_named(bounded, watched, mon
     with refused(MissingRequirement, rule, "pip install 'spark-slicing[spark]'"):
         count(watched)
     assert count(bounded).columns == ["window", "n"]
+
+
+def test_a_protobuf_that_does_not_read_the_messages_of_spark_is_named(bounded, watched, monkeypatch):
+    def refuse(name):
+        raise ValueError(
+            "incompatible Gencode/Runtime versions when loading StateMessage.proto: gencode 9.8.7 runtime 6.5"
+        )
+
+    monkeypatch.setattr(requirements, "import_module", refuse)
+    found = f"found {version('protobuf')}, and the messages of Spark {pyspark.__version__} want 9.8.7 or newer"
+    with refused(MissingRequirement, "streams need protobuf", found, "pip install 'spark-slicing[spark]'"):
+        count(watched)
+    assert count(bounded).columns == ["window", "n"]
+
+
+@pytest.mark.versions
+def test_an_older_spark_is_refused_by_name(bounded, watched, monkeypatch):
+    remedy = "pip install 'spark-slicing[spark]'"
+    with monkeypatch.context() as patch:
+        patch.setattr(pyspark, "__version__", "3.5.7")
+        for frame in (bounded, watched):
+            with refused(MissingRequirement, "windows need Spark 4.0 or newer", "found 3.5.7", remedy):
+                count(frame)
+    assert count(bounded).columns == ["window", "n"]
+    with refused(MissingRequirement, "streams need Spark 4.0 or newer", "found 3.5.7", remedy):
+        requirements.check_stream(SimpleNamespace(version="3.5.7"))  # the session of an older server
 
 
 def test_all_errors_are_builtin_errors_too_and_travel_between_processes():

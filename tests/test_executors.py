@@ -14,9 +14,7 @@ import sysconfig
 from pathlib import Path
 
 import pytest
-from conftest import QUICK
-
-from slicing.cli.session import LOCAL_CHECKPOINTS
+from conftest import LOCAL_CHECKPOINTS, QUICK
 
 ROOT = Path(__file__).resolve().parent.parent
 

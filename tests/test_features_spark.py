@@ -53,6 +53,7 @@ def of_length(found, name, names):
     return {label: row for label, row in short.items() if label not in empty}, empty
 
 
+@pytest.mark.versions
 @pytest.mark.parametrize("inclusive", [False, True])
 def test_features_of_fifty_worlds_are_those_of_a_join(spark, inclusive):
     """With disorder, duplicates, nulls, NaN and infinities; null is a key."""
@@ -121,6 +122,7 @@ def test_features_are_those_of_over_range_on_the_union(spark):
             assert theirs.count() == 1000
 
 
+@pytest.mark.versions
 def test_columns_of_a_spine_come_back_as_they_were(zone):
     """Of any type, under any name; keys that are structs, floats and null; times without a zone."""
     spine = zone.sql(

@@ -88,6 +88,7 @@ def later(truth):
     return [each for each in truth.refused if each[0] >= BEFORE and each[1].startswith("late")]
 
 
+@pytest.mark.versions
 def test_results_are_written_once_and_are_those_of_a_query_that_only_counts(story):
     truth, (rows, _, _), _ = story
     found = [((r.micro_batch, r.world, micros(r.window.start)), (r.records, r.total)) for r in rows]
@@ -137,6 +138,7 @@ def test_what_late_partials_met(story):
         assert tag.first_window is None or micros(tag.first_window.end) == min(taken) + WINDOW.size
 
 
+@pytest.mark.versions
 def test_late_rows_agree_with_the_observed_counters(story):
     truth, (_, partials, rows), counted = story
     for cause in ("late", "late_for_some"):

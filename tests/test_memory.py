@@ -300,6 +300,7 @@ from slicing.engines.sliced import closing
 from slicing.state import bucket_cache as memory
 from slicing.content.block import Block
 from slicing.engines.sliced.bucket import SlicedBucket
+from slicing.triggers.trigger import CHANGED, CLOSING
 from test_memory import DiskStore
 
 emission, tree, keys, n, ahead, bound = eval(sys.argv[1]), *sys.argv[2:3], *map(int, sys.argv[3:7])

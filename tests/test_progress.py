@@ -211,6 +211,7 @@ def test_a_query_that_fails_says_why():
     assert lines.getvalue() == "first: failed: another shape.\n2: failed: another shape.\n"
 
 
+@pytest.mark.versions
 def test_a_stream_that_is_listened_to(spark, tmp_path):
     """Five micro-batches, of which the fourth meets a late record and the last has no data."""
     files = [

@@ -354,6 +354,7 @@ FEW = {1: ["sink", "agg"]}
 TEN = {1: ["sink", "agg", "random", "sink", "random"], 2: ["agg", "sink", "random", "agg", "sink"]}
 
 
+@pytest.mark.versions
 @pytest.mark.parametrize("plans", [FEW, pytest.param(TEN, marks=pytest.mark.long)], ids=["few", "ten"])
 def test_a_query_killed_several_times_puts_out_what_an_uninterrupted_one_does(spark, tmp_path, plans):
     assert check(spark, tmp_path, plans) == sum(map(len, plans.values()))

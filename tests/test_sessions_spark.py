@@ -68,6 +68,7 @@ def files(tmp_path_factory):
     return place
 
 
+@pytest.mark.versions
 @pytest.mark.parametrize(("delay", "grace"), [(0, 0), pytest.param(60, 45, marks=pytest.mark.long)])
 def test_sessions_of_one_gap_are_those_of_spark(spark, files, delay, grace):
     assert spark.conf.get(LOCAL_MERGE) == "false"
@@ -92,6 +93,7 @@ def test_sessions_of_gaps_per_record_are_those_of_spark(spark, files):
     assert sum(by_number.counters("no_window").values()) > 20
 
 
+@pytest.mark.versions
 @pytest.mark.parametrize("column", [None, "gap", "interval", "MICROS", "own.Gap"])
 def test_bounded_sessions_are_those_of_spark(spark, files, column):
     """Columns of gaps are found as Spark finds them."""
@@ -168,6 +170,7 @@ def at(*seconds, world=1):
     return table([record(world, START + int(second * SECOND)) for second in seconds])
 
 
+@pytest.mark.versions
 def test_what_has_gone_out_and_is_no_session_any_more_is_taken_back_first(spark, tmp_path):
     """::
 
@@ -177,10 +180,10 @@ def test_what_has_gone_out_and_is_no_session_any_more_is_taken_back_first(spark,
     """
     live = Live(spark, tmp_path, "1 minute")
     windowed = group_by(live.source(), "world").window(session("10 seconds"), time="ts")
-    once = live.accept(windowed.emit(on_update()).aggregate(records=C.count()))
+    once = live.add(windowed.emit(on_update()).aggregate(records=C.count()))
     cut = Output(cuts={1, 2, 3})  # they fail after all their work, and run again
-    again = live.accept(windowed.emit(on_update()).aggregate(records=C.count()), restart=True, output=cut)
-    counted = live.accept(windowed.emit(early(records=2)).aggregate(records=C.count()))
+    again = live.add(windowed.emit(on_update()).aggregate(records=C.count()), restart=True, output=cut)
+    counted = live.add(windowed.emit(early(records=2)).aggregate(records=C.count()))
     for step in (at(0, 25), at(8), at(17), at(200)):
         live.step(step)
     live.stop()
@@ -207,7 +210,7 @@ def test_late_records_come_out_with_the_interval_that_was_closed(spark, tmp_path
     # Arrow cannot bring nulls of nested columns to Python.
     fields = ["slice.start", "slice.end", "record.ts", "cause", "missed"]
     plain = frame.where("late is not null").select(*(F.col(f"late.{f}").alias(f.replace(".", "_")) for f in fields))
-    output = live.accept(plain)
+    output = live.add(plain)
     live.step(at(0, 200))
     live.step(at(100, 105, 189, 195, 201))
     live.stop()
@@ -231,7 +234,7 @@ def test_late_records_come_out_with_the_interval_that_was_closed(spark, tmp_path
 def test_corrections_come_until_grace_is_over(spark, tmp_path):
     live = Live(spark, tmp_path, "0 seconds")
     windowed = group_by(live.source(), "world").window(session("10 seconds"), time="ts").grace("1 minute")
-    output = live.accept(windowed.emit(on_close(corrections=True)).aggregate(records=C.count()), restart=True)
+    output = live.add(windowed.emit(on_close(corrections=True)).aggregate(records=C.count()), restart=True)
     for step in (at(0, 30), at(5, 31), at(0, 32), at(80), at(0)):
         live.step(step)
     live.stop()

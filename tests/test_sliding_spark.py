@@ -40,6 +40,7 @@ def files(tmp_path_factory):
     return place
 
 
+@pytest.mark.versions
 @pytest.mark.parametrize("keys", [("world",), pytest.param((), marks=pytest.mark.long)])
 def test_bounded_left_windows_are_those_of_over(spark, files, keys):
     """A row for each distinct time, the catalogue, any number of buckets; Spark has a row for each record."""
@@ -93,18 +94,19 @@ def rows_of(output):
     return found
 
 
+@pytest.mark.versions
 def test_streams_are_those_of_the_definition_over_restarts(spark, tmp_path):
     """On close over restarts and a micro-batch that is run again, on update, corrected, in other buckets."""
     window, grace = sliding("5 seconds"), 4 * SECOND
     live, steps = Live(spark, tmp_path, "2 seconds"), list(batches(random.Random(3)))
     windowed = group_by(live.source(), "world").window(window, time="ts")
     queries = [
-        (on_close(), 0, live.accept(windowed.aggregate(**RESULTS), restart=True, output=Output(cuts={2, 5}))),
-        (on_close(), 0, live.accept(windowed.buckets(5).aggregate(**RESULTS))),
-        (on_update(), 0, live.accept(windowed.emit(on_update()).aggregate(**RESULTS), restart=True)),
+        (on_close(), 0, live.add(windowed.aggregate(**RESULTS), restart=True, output=Output(cuts={2, 5}))),
+        (on_close(), 0, live.add(windowed.buckets(5).aggregate(**RESULTS))),
+        (on_update(), 0, live.add(windowed.emit(on_update()).aggregate(**RESULTS), restart=True)),
     ]
     corrected = windowed.grace("4 seconds").emit(on_close(corrections=True)).aggregate(**RESULTS)
-    queries.append((on_close(corrections=True), grace, live.accept(corrected, restart=True)))
+    queries.append((on_close(corrections=True), grace, live.add(corrected, restart=True)))
     for two in zip(steps[::2], steps[1::2], strict=True):
         live.step(*map(table, two))
     live.stop()
@@ -122,6 +124,7 @@ def test_streams_are_those_of_the_definition_over_restarts(spark, tmp_path):
     assert {place[1] for place in rows_of(queries[-1][2])} == {"final", "correction"}
 
 
+@pytest.mark.versions
 def test_late_records_and_the_plan(spark, tmp_path):
     """The watermark is at 200: of the windows that begin from 195 on, that which ends with 200 takes 195 and 197."""
     live = Live(spark, tmp_path, "0 seconds")
@@ -130,7 +133,7 @@ def test_late_records_and_the_plan(spark, tmp_path):
     assert results(frame).columns == ["world", "window", *RESULTS]
     assert late_records(frame).columns[:2] == ["world", "ts"]
     fields = ["record.ts", "cause", "missed", "first_window.start"]
-    output = live.accept(
+    output = live.add(
         frame.where("late is not null").select(*(F.col(f"late.{f}").alias(f.split(".")[0]) for f in fields))
     )
     live.step(table([record(1, START + second * SECOND) for second in (0, 196, 200)]))
@@ -150,6 +153,7 @@ def test_late_records_and_the_plan(spark, tmp_path):
     assert plan.per_record.writes == 2
 
 
+@pytest.mark.versions
 @pytest.mark.long
 def test_by_the_clock_of_the_trigger(spark, tmp_path):
     """A file a micro-batch, all within the hour: the window that ends with each holds all before it."""

@@ -605,7 +605,7 @@ def test_bounded_input_inverts_as_streams_do(slicing, seed):
 def test_a_damaged_page_is_said_with_bucket_and_page(damage):
     stream = warm(60, COMMUTATIVE)
     names, text = list(stream.store.pages), stream.store.text
-    stream.store.name, read = "bucket 3", "cannot be read as state of formats? [4-7 to]+: .*damaged: restore"
+    stream.store.name, read = "bucket 3", "cannot be read as state of format 8: .*damaged: restore"
     for name in names:
         stream.store.pages[name] = damage(stream.store.pages[name])
     with pytest.raises(StateMismatch, match=rf"page `[ps0-9.-]+` of bucket 3 {read}"):

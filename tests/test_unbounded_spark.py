@@ -13,6 +13,7 @@ from streams import MINUTE, NO_DATA, START, Running, micros, record, table, writ
 import combinators as C
 from slicing import early, group_by, on_close, on_update, processing_time, tumbling, unbounded
 
+pytestmark = pytest.mark.versions
 FILES = [table([record((i * file) % 5, START + i * MINUTE, n=i - file) for i in range(12)]) for file in range(1, 7)]
 SCHEMA = "world bigint, ts timestamp, n bigint"
 TTL = 2000

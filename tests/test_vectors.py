@@ -460,7 +460,7 @@ def replay_on_spark(spark, tmp_path, name):
     column = {str: "s", int: "n"}[next(type(event["value"]) for event in case["events"] if "value" in event)]
     output = Apart() if puts_out_late(case) else Output()
     windowed = windowed.late("records" if puts_out_late(case) else "counts")
-    live.accept(windowed.aggregate(value=AGGREGATES[case["aggregate"]].on(column)), output=output)
+    live.add(windowed.aggregate(value=AGGREGATES[case["aggregate"]].on(column)), output=output)
     keys = sorted({event["key"] for event in case["events"] if "key" in event})
     rows = []
     for number, records, watermark in batches(case):

@@ -5,6 +5,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
+import pyspark
 from py4j.protocol import Py4JError
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
@@ -12,7 +13,7 @@ from pyspark.sql import SparkSession
 from benchmarks import ROOT
 from benchmarks.running.side import CORES, Settings
 from benchmarks.workloads import workload
-from slicing.spark.settings import BATCH_BYTES, PARTITIONS, SETTINGS, STATE_STORE
+from slicing.spark.settings import BATCH_BYTES, PARTITIONS, STATE_STORE, settings_of
 
 STORES = {
     "RocksDB": STATE_STORE.value,
@@ -26,7 +27,7 @@ OPTIONS = {
     "spark.ui.showConsoleProgress": "false",
     "spark.log.level": "ERROR",
     "spark.sql.session.timeZone": "UTC",
-    **{setting.name: setting.value for setting in SETTINGS},
+    **{setting.name: setting.value for setting in settings_of(pyspark.__version__)},
 }
 """Those of `slicing.configure(builder, local=True)`, and what a quiet process on one machine needs."""
 

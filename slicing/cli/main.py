@@ -34,6 +34,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def run(job: Job) -> int:
     """Do the job. Raises MissingRequirement without pyspark, which nothing before this needs."""
     try:
+        from slicing.spark.versions import COMMAND_LINE, check_release
+
+        check_release("the command line needs", COMMAND_LINE)
         from slicing.cli.job import run
         from slicing.cli.session import workspace
     except ModuleNotFoundError as error:

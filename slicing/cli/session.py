@@ -10,12 +10,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import pyspark
 from pyspark.sql import SparkSession
 
 from slicing.spark import settings
-from slicing.spark.settings import CHECKPOINTS, LOCAL, SETTINGS
+from slicing.spark.settings import LOCAL, settings_of
 
-LOCAL_CHECKPOINTS, BATCH_BYTES, UNLIMITED = CHECKPOINTS.value, settings.BATCH_BYTES.name, settings.BATCH_BYTES.value
+BATCH_BYTES, UNLIMITED = settings.BATCH_BYTES.name, settings.BATCH_BYTES.value
+_SETTINGS = settings_of(pyspark.__version__)
 
 
 @contextmanager
@@ -76,7 +78,7 @@ def _local_options(scratch: Path) -> dict[str, str]:
         "spark.driver.memory": "2g",
         "spark.local.dir": str(scratch / "local"),
         "spark.log.level": "ERROR",
-        **{setting.name: setting.value for setting in SETTINGS if setting.kind == LOCAL},
+        **{setting.name: setting.value for setting in _SETTINGS if setting.kind == LOCAL},
         "spark.sql.warehouse.dir": str(scratch / "warehouse"),
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
@@ -87,5 +89,5 @@ def _sql_options(spark: SparkSession) -> dict[str, str]:
     return {
         "spark.sql.session.timeZone": "UTC",
         settings.PARTITIONS: str(spark.sparkContext.defaultParallelism),
-        **{setting.name: setting.value for setting in SETTINGS if setting.kind != LOCAL},
+        **{setting.name: setting.value for setting in _SETTINGS if setting.kind != LOCAL},
     }

@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import sys
 
+import pyspark
 from pyspark.sql import SparkSession
 
 from slicing.errors import InvalidValue
 from slicing.spark import bytecode
 from slicing.spark.requirements import missing, on_connect
-from slicing.spark.settings import LOCAL, PARTITIONS, SETTINGS, Setting
+from slicing.spark.settings import LOCAL, PARTITIONS, Setting, settings_of
 
 MOST = 100
 """More shuffle partitions are advised against, as few clusters have so many cores for a stream, and Spark has 200."""
@@ -23,10 +24,10 @@ def configure(
 
     With `local=True` also those for a session on one machine, with its checkpoints on a local disk, whose workers are
     given the interpreter of this program, by `PYSPARK_PYTHON`, unless that is set. `partitions` sets how many shuffle
-    partitions there are, about as many as cores. What the builder is told afterwards goes before. The table is in
-    `slicing.advice(spark)`, which says the same of a session that is there.
+    partitions there are, about as many as cores. What the builder is told afterwards goes before. Which
+    settings there are goes by the installed version of Spark; `slicing.advice(spark)` says them of a session.
     """
-    for setting in SETTINGS:
+    for setting in settings_of(pyspark.__version__):
         if local or setting.kind != LOCAL:
             builder = builder.config(setting.name, setting.value)
     if partitions is not None:
@@ -54,7 +55,11 @@ def advice(spark: SparkSession | None = None, *, pipeline: bool = False, partiti
 
 def specification(partitions: int) -> list[str]:
     """The lines of a pipeline's `configuration:`. Its values are text; what is for one machine alone is left out."""
-    wanted = [(setting.name, setting.value, setting.why) for setting in SETTINGS if setting.kind != LOCAL]
+    wanted = [
+        (setting.name, setting.value, setting.why)
+        for setting in settings_of(pyspark.__version__)
+        if setting.kind != LOCAL
+    ]
     wanted.append(
         (PARTITIONS, str(partitions), "about the cores of all executors; `declare(partitions=)` says the same")
     )
@@ -63,7 +68,7 @@ def specification(partitions: int) -> list[str]:
 
 def lines(spark: SparkSession) -> list[str]:
     """What `advice` prints: a line for each setting, with the reason where it is not as advised."""
-    found = [_line(spark, setting) for setting in SETTINGS]
+    found = [_line(spark, setting) for setting in settings_of(spark.version)]
     return [*found, *_partitions(spark), *_bytecode(spark), *missing(spark)]
 
 

@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
+import warnings
 from functools import cache
+from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
+import pyspark
 from pyspark.sql import SparkSession
 
 from slicing.errors import MissingRequirement, Remedy, Topic
 from slicing.spark.settings import STATE_STORE
+from slicing.spark.versions import OLDEST, check_release, release
 
 _INSTALL = "Install what streams need with `pip install 'spark-slicing[spark]'`."
 _MODULES = ("pyspark", "pyarrow", "numpy", "pandas")
 _PYTHON = "PYSPARK_PYTHON"
+_MESSAGES = "pyspark.sql.streaming.proto.StateMessage_pb2"
 
 
 def check_stream(spark: SparkSession, asks: bool = True) -> None:
@@ -26,6 +32,7 @@ def check_stream(spark: SparkSession, asks: bool = True) -> None:
         raise MissingRequirement(lacking[0])
     if not asks:
         return
+    check_release("streams need", OLDEST, spark.version)
     provider = spark.conf.get(STATE_STORE.name, "")
     if provider != STATE_STORE.value:
         raise MissingRequirement(
@@ -44,10 +51,10 @@ def missing(spark: SparkSession) -> list[str]:
     """What is not installed that streams need, each in a line with its remedy."""
     found = []
     pandas = _installed("pandas")
-    if pandas is None or not (2, 2) <= _release(pandas) < (3, 0):
+    if pandas is None or not (2, 2) <= release(pandas) < (3, 0):
         found.append(f"streams need pandas >= 2.2 and < 3; found {pandas or 'none'}. {_INSTALL}")
-    if _installed("protobuf") is None:
-        found.append(f"streams need protobuf, which Spark does not bring; found none. {_INSTALL}")
+    if trouble := _protobuf():
+        found.append(f"streams need protobuf, which Spark does not bring; {trouble}. {_INSTALL}")
     return [*found, *_of_workers(spark)]
 
 
@@ -96,13 +103,23 @@ def _lacks(path: str) -> str:
     return f"has no {', '.join(modules)}" if modules else ""
 
 
+def _protobuf() -> str:
+    """What is wrong with protobuf, "" if nothing is: Spark's messages are generated for some versions."""
+    found = _installed("protobuf")
+    if found is None:
+        return "found none"
+    try:
+        with warnings.catch_warnings(action="ignore"):
+            import_module(_MESSAGES)
+    except Exception as error:  # of an old protobuf an ImportError, else its own VersionError
+        needed = re.search(r"gencode ([\d.]+)", str(error))
+        least = f"{needed[1]} or newer" if needed else "another version"
+        return f"found {found}, and the messages of Spark {pyspark.__version__} want {least}"
+    return ""
+
+
 def _installed(package: str) -> str | None:
     try:
         return version(package)
     except PackageNotFoundError:
         return None
-
-
-def _release(text: str) -> tuple[int, int]:
-    major, minor, *_ = text.split(".")
-    return int(major), int("".join(filter(str.isdigit, minor)) or 0)

@@ -8,6 +8,10 @@ Run it with the code of the commit that is to write the checkpoint, format 7 bei
     git worktree add ../old b9f7d09
     cd ../old && PYTHONPATH=$PWD:$PWD/tests python ../slicing/tests/golden/checkpoint.py checkpoint7
     git worktree remove --force ../old
+
+and with the version of Spark that is to write it, in an environment of `make test-versions`::
+
+    PYTHONPATH=$PWD:$PWD/tests .venv-4.1/bin/python tests/golden/checkpoint.py spark41
 """
 
 import io

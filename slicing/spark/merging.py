@@ -1,0 +1,99 @@
+"""A table that a stream keeps up to date: rows are merged, so that a newer one replaces an older one, once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from slicing.errors import InvalidType, InvalidValue, excerpt
+from slicing.spark.late import results
+
+GONE = ("drained", "merged")
+"""Emissions that say that a row is no result any more."""
+_ENDS = ("window.end", "window_end")
+
+
+@dataclass(frozen=True)
+class MergeInto:
+    """The function for `foreachBatch` that `merge_into` returns."""
+
+    table: str
+    key: tuple[str, ...]
+
+    def __call__(self, batch: DataFrame, number: int) -> None:
+        """Merge the rows of a micro-batch, whose number is not looked at: rows say themselves which are newer."""
+        batch.persist()  # MERGE may read its rows more than once, and they come from the state
+        try:
+            rows = results(batch)
+            newest, statement = self.newest(rows), self.statement(rows)
+            batch.sparkSession.sql(statement, incoming=newest)
+        finally:
+            batch.unpersist()
+
+    def newest(self, rows: DataFrame) -> DataFrame:
+        """The newest of the rows that have the same key."""
+        key = [F.col(_quoted(name, rows)).alias(f"key{at}") for at, name in enumerate(self.key)]
+        order = F.struct(*map(F.col, _order(rows)))
+        found = rows.groupBy(*key).agg(F.max_by(F.struct("*"), order).alias("row"))
+        return found.select("row.*")
+
+    def statement(self, rows: DataFrame) -> str:
+        """The MERGE into the table of rows with these columns, which it calls `{incoming}`."""
+        if not _order(rows):
+            raise InvalidValue(
+                "rows to merge say which is newer by `revision`, `window` or `window_end`; these have "
+                f"{', '.join(rows.columns)}. Leave one of the three as it is."
+            )
+        missing = [name for name in self.key if name not in rows.columns and name.split(".")[0] not in rows.columns]
+        if missing:
+            raise InvalidValue(
+                f"the key of `merge_into` is columns of the rows; got `{missing[0]}`, and the rows have "
+                f"{', '.join(rows.columns)}. Name the group's keys, and `window` where each window has a row."
+            )
+        same = " AND ".join(f"kept.{name} <=> incoming.{name}" for name in (_quoted(name, rows) for name in self.key))
+        newer = " > ".join(
+            f"struct({', '.join(f'{side}.{_quoted(name, rows)}' for name in _order(rows))})"
+            for side in ("incoming", "kept")
+        )
+        gone = f"incoming.emission IN ({', '.join(map(repr, GONE))})" if "emission" in rows.columns else "false"
+        table = self.table.replace("{", "{{").replace("}", "}}")
+        return (
+            f"MERGE INTO {table} AS kept USING {{incoming}} AS incoming ON {same} "
+            f"WHEN MATCHED AND {newer} AND {gone} THEN DELETE "
+            f"WHEN MATCHED AND {newer} THEN UPDATE SET * "
+            f"WHEN NOT MATCHED AND NOT {gone} THEN INSERT *"
+        )
+
+
+def merge_into(table: str, *key: str) -> MergeInto:
+    """A function for `foreachBatch` that keeps a table of Delta Lake or Apache Iceberg up to date, by MERGE.
+
+    `table` is its name as SQL takes it, for example "lake.db.features" or "delta.`/features`". It has the columns of
+    the rows, and one row for each value of the key: `"user", "window"` keeps each window, `"user"` the newest row of a
+    user. A row of larger `revision`, or without revisions of a later window, replaces the one that is there; one whose
+    emission is "drained" or "merged" removes it. So a micro-batch that comes again changes nothing. Late rows are left
+    out. Raises InvalidType, InvalidValue.
+    """
+    for what, given in (("table", table), *(("key", name) for name in key)):
+        if not isinstance(given, str):
+            raise InvalidType(f"`merge_into` takes names, of a table and of columns; got {excerpt(given)} as {what}.")
+    if not table.strip() or not key:
+        raise InvalidValue(
+            f"`merge_into` takes a table and the columns that tell its rows apart; got {excerpt((table, *key))}. "
+            'Write for example `merge_into("lake.db.features", "user", "window")`.'
+        )
+    return MergeInto(table, key)
+
+
+def _order(rows: DataFrame) -> list[str]:
+    """What of two rows of a key says which is newer."""
+    ends = [end for end in _ENDS if end.split(".")[0] in rows.columns]
+    return [*(["revision"] if "revision" in rows.columns else []), *ends]
+
+
+def _quoted(name: str, rows: DataFrame) -> str:
+    """A column, or a field of one by its path, as SQL takes it."""
+    parts = [name] if name in rows.columns else name.split(".")
+    return ".".join("`" + part.replace("`", "``") + "`" for part in parts)
