@@ -23,7 +23,7 @@ from slicing.state.pages import Pages, page_name
 from slicing.state.store import Store
 from slicing.triggers.lateness import Late
 from slicing.triggers.panes import Panes
-from slicing.triggers.trigger import MicroBatchTime, Trigger, Waiting
+from slicing.triggers.trigger import WAITING, MicroBatchTime, Trigger, Waiting
 
 
 class OpenBucket(Protocol):
@@ -83,6 +83,13 @@ class Bucket:
         if self.zones:
             self.head.zones = parts(self.zones, self.cut_at())
         self.pages.save_header()
+
+    def note_waiting(self, early: PageLists) -> None:
+        """Let new records wait where the trigger has not asked what waits; forget what waits for another trigger."""
+        if WAITING not in self.trigger.asks:
+            early.clear()
+        elif not self.waiting.asked:
+            self.waiting.none()
 
     def cut_at(self) -> list[int]:
         """Instants around all that the state was cut by, for a start with other time zone data.

@@ -58,9 +58,10 @@ class DirtySet:
     def take(self, new: Block, first: int, ready: Ready) -> Block:
         """Return the marks that are ready, which wait no longer. `ready` goes by nothing but the marks of a key."""
         new = new.between(first, FOREVER)
-        expired = any(entry[2] <= first for entry in self.nodes.entries(PENDING))
-        if self.kept is not None and not len(new) and not expired:
-            return new  # what was not ready is not now; marks that are not held may be those of another trigger
+        if self.kept is not None and not len(new):
+            # What was not ready is not now; marks that are not held may be those of another trigger.
+            self._drop_expired(first)
+            return new
         stored = self._stored() if self.kept is None else self.kept
         rows = concat(self.nodes.shape, [stored, new])
         live = self._live(rows, first)
@@ -77,6 +78,17 @@ class DirtySet:
             self.nodes.append(PENDING, regroup(self.nodes.shape, news))
             self.kept = concat(self.nodes.shape, [known, news])
         return due
+
+    def _drop_expired(self, first: int) -> None:
+        """Remove the pages of which all slices are earlier; none is read."""
+        entries = self.nodes.entries(PENDING)
+        expired = [entry for entry in entries if entry[2] <= first]
+        if expired and self.kept is not None:
+            self.kept = self.kept.take(self.kept.slices >= first)
+            entries[:] = [entry for entry in entries if entry not in expired]
+            self.nodes.pages.remove(expired)
+            if not entries:
+                self.nodes.drop(PENDING)
 
     def _forget_before(self, first: int) -> None:
         """Forget marks of earlier slices, a window at a time: it may be long until all are taken."""
@@ -115,18 +127,23 @@ class WaitingSlices:
         self, dirty: DirtySet, new: Callable[[], Block], first: Callable[[], int], panes: Callable[[Block], Panes]
     ):
         self.dirty, self._new, self._first, self._panes = dirty, new, first, panes
+        self.asked = False
 
     def none(self) -> None:
         """Fire nothing."""
-        self.dirty.add(without_partials(self._new()), self._first())
+        self.dirty.add(*self._news())
 
     def all(self) -> Panes:
         """Fire all that wait."""
-        return self._found(self.dirty.take_all(without_partials(self._new()), self._first()))
+        return self._found(self.dirty.take_all(*self._news()))
 
     def ready(self, chosen: Ready) -> Panes:
         """Fire those that `chosen` returns true for, of the marks."""
-        return self._found(self.dirty.take(without_partials(self._new()), self._first(), chosen))
+        return self._found(self.dirty.take(*self._news(), chosen))
+
+    def _news(self) -> tuple[Block, int]:
+        self.asked = True
+        return without_partials(self._new()), self._first()
 
     def _found(self, marks: Block) -> Panes:
         return self._panes(marks) if len(marks) else NONE

@@ -14,7 +14,6 @@ Windows are numbered in the order in which they end, whatever they are: by a fam
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -23,24 +22,6 @@ from slicing.content.block import Block
 from slicing.state.format.header import Walk
 from slicing.triggers.lateness import is_late
 from slicing.windows.families.family import Family, emitted_before
-
-
-@dataclass(frozen=True)
-class Cover:
-    """The first and the last window that each of some rows is in, as far as these may be open."""
-
-    first: Array
-    last: Array
-
-    def accepted(self, accepting: int) -> Array:
-        """Which rows are in a window that accepts records, `accepting` being the first."""
-        found: Array = self.last >= accepting
-        return found
-
-    def late(self, accepting: int) -> Array:
-        """Which rows are late for one window at least."""
-        found: Array = self.first < accepting
-        return found
 
 
 class Progress:

@@ -103,7 +103,10 @@ class MixedBucket(SlicedBucket):
         sliced = [tree for tree in trees if tree != EAGER]
         super().__init__(shape.select(split.sliced), sliced, grace, fingerprint, store, trigger, wide)
         eager, chosen = [arguments[i] for i in split.eager], shape.select(split.eager)
-        self.windows = [WindowPages(chosen.over(each.family), eager, self.pages, each.prefix) for each in self.families]
+        self.windows = [
+            WindowPages(chosen.over(each.family), eager, self.pages, each.prefix, trigger.accumulation)
+            for each in self.families
+        ]
         self.others = tuple(f"{each.prefix}{WINDOW} " for each in self.families)
         for each in self.families:
             each.compared, each.whole = shape.over(each.family), partial(self._whole, each)

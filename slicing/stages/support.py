@@ -9,7 +9,7 @@ from slicing.aggregates.kernel import Kernel
 from slicing.assembly.choice import EAGER
 from slicing.errors import InvalidValue
 from slicing.stages.execution_plan import Aggregation, Arguments, Eager, Mixed, Sliced, Strategy, with_shared_fields
-from slicing.triggers.trigger import CLOSING, QUESTIONS, Trigger
+from slicing.triggers.trigger import CHANGED, CLOSING, QUESTIONS, Trigger
 from slicing.windows.window import Window
 
 
@@ -36,8 +36,13 @@ class WindowSupport:
     def check_trigger(self, trigger: Trigger) -> None:
         """Refuse a trigger that asks what these windows cannot answer. Raises InvalidValue.
 
-        That windows close is a question of its own only for a trigger that asks for nothing else.
+        That windows close is a question of its own only for a trigger that asks for nothing else. Changes are compared
+        with what has closed, which is not read while windows are open.
         """
+        if CHANGED in trigger.asks and trigger.asks - {CHANGED, CLOSING}:
+            raise InvalidValue(
+                f"{trigger} asks for changed windows of those that close, and for open ones too. Ask for one of them."
+            )
         for question in sorted(trigger.asks - {CLOSING} or trigger.asks, key=QUESTIONS.index):
             if question in self.cannot:
                 raise InvalidValue(f"{trigger} {self.cannot[question]}")

@@ -10,9 +10,10 @@ if TYPE_CHECKING:
 
 
 class Accumulation(Protocol):
-    """One mode; `retracts` says whether rows carry the result that they replace."""
+    """One mode: whether rows carry the result that they replace, or that of new records alone."""
 
     retracts: bool
+    discards: bool
     option: str  # of the public call
 
     def rows(self, panes: Panes) -> Iterator[Any]:
@@ -22,7 +23,7 @@ class Accumulation(Protocol):
 class Accumulating:
     """The result of all records of a window so far."""
 
-    retracts, option = False, ""
+    retracts, discards, option = False, False, ""
 
     def rows(self, panes: Panes) -> Iterator[Any]:
         """The results now."""
@@ -32,7 +33,7 @@ class Accumulating:
 class Retracting:
     """The result of all records so far, together with the result that it replaces."""
 
-    retracts, option = True, "old"
+    retracts, discards, option = True, False, "old"
 
     def rows(self, panes: Panes) -> Iterator[Any]:
         """The results now, with those of before."""
@@ -42,7 +43,7 @@ class Retracting:
 class Discarding:
     """The result of the new records alone."""
 
-    retracts, option = False, "discarding"
+    retracts, discards, option = False, True, "discarding"
 
     def rows(self, panes: Panes) -> Iterator[Any]:
         """The results of the new records."""

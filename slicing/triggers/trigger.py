@@ -46,10 +46,9 @@ class MicroBatchTime:
 
 
 class Waiting(Protocol):
-    """Open pairs with records since their last firing; each micro-batch asks for one of these.
+    """Open pairs with records since their last firing, of which a micro-batch asks once; what fires no longer waits."""
 
-    What fires is no longer waiting.
-    """
+    asked: bool  # in this micro-batch
 
     def none(self) -> None:
         """Fire nothing: the new records wait, too."""

@@ -10,7 +10,9 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 
 import numpy as np
+import pyarrow as pa
 
+from slicing.aggregates.arrays import Array
 from slicing.assembly.results import Windows
 from slicing.content.block import Block, Shape, encode_keys
 from slicing.content.folding import fold, from_records
@@ -28,7 +30,7 @@ from slicing.state.store import MemoryStore, Store
 from slicing.triggers.emission import ON_CLOSE
 from slicing.triggers.lateness import Late, Refused, is_late
 from slicing.triggers.panes import Panes
-from slicing.triggers.trigger import CHANGED, NEWEST, Trigger
+from slicing.triggers.trigger import CHANGED, CLOSING, NEWEST, Trigger
 from slicing.windows.families.family import Family
 from slicing.windows.families.several import leader
 from slicing.windows.time.slices import FOREVER
@@ -51,11 +53,13 @@ class EagerBucket(Bucket):
         super().__init__(fingerprint, store, trigger, [family.first_open(0, wait) for family in families])
         self.shape, compares = shape, CHANGED in trigger.asks
         self.families = [
-            FamilyPages(i, shape.over(family), arguments, self.pages, wait, grace, compares)
+            FamilyPages(i, shape.over(family), arguments, self.pages, wait, grace, compares, trigger.accumulation)
             for i, family in enumerate(families)
         ]
         self.leading = self._led() if wide else self.families
-        self._accepted: list[Records] = []
+        asks_marks = bool(trigger.asks - {CLOSING, CHANGED})
+        self._notes = asks_marks or any(each.family.step != 1 for each in self.families)
+        self._new: list[Block] = []
 
     def _led(self) -> list[FamilyPages]:
         number = leader([each.family for each in self.families])
@@ -77,7 +81,9 @@ class EagerBucket(Bucket):
             if len(records.slices):
                 for each in self.families:
                     each.add(records)
-                self._accepted.append(records.take(np.flatnonzero(accepted)))
+                if self._notes:
+                    rows = np.flatnonzero(accepted)
+                    self._new.append(_marks(self.shape.select(()), records.slices[rows], records.names.take(rows)))
         return Late(
             late_for_all,
             late_for_some,
@@ -90,8 +96,7 @@ class EagerBucket(Bucket):
     @cached_property
     def new(self) -> Block:
         """Which slices of which keys got records, as a block without partials."""
-        shape = self.shape.select(())
-        return fold(shape, [_marks(shape, records) for records in self._accepted])
+        return fold(self.shape.select(()), self._new)
 
     # What triggers ask.
 
@@ -151,7 +156,8 @@ class EagerBucket(Bucket):
     def advance(self, watermark: int) -> None:
         """Find the windows that a watermark closes."""
         for each in self.families:
-            each.note(self.new)
+            if each.family.step != 1:
+                each.note(self.new)
             each.advance(watermark)
 
     def retire(self) -> None:
@@ -166,7 +172,8 @@ class EagerBucket(Bucket):
             windows = each.windows.held()
             each.newest.forget(min(windows, default=FOREVER), asks_newest)
             held |= bool(windows)
-        if "waiting" not in vars(self) or not held:
+        self.note_waiting(self._early)
+        if not held:
             self._early.clear()
         super().save()
 
@@ -195,10 +202,10 @@ class EagerBucket(Bucket):
         super().check()
 
 
-def _marks(shape: Shape, records: Records) -> Block:
+def _marks(shape: Shape, slices: Array, names: pa.Table) -> Block:
     """Which slices of which keys records came for, as a block without partials."""
-    codes, names = encode_keys(records.names)
-    return from_records(shape, records.slices, codes, names, [])
+    codes, names = encode_keys(names)
+    return from_records(shape, slices, codes, names, [])
 
 
 def all_windows(

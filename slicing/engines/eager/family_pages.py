@@ -20,6 +20,7 @@ from slicing.engines.eager.window_pages import PAGE, PageOf, WindowPages
 from slicing.engines.lateness import FamilyProgress
 from slicing.state.format.list_names import of_family
 from slicing.state.pages import Pages
+from slicing.triggers.accumulation import Accumulation
 from slicing.windows.families.family import Family, emitted_before, emitted_from
 
 
@@ -38,11 +39,12 @@ class FamilyPages(FamilyProgress):
         wait: int,
         grace: int,
         compares: bool,
+        mode: Accumulation,
     ):
         super().__init__(shape.slicing, pages.head.families[number], wait, grace, pages.is_new, compares)
         self.number, self.shape = number, shape
         prefix = of_family(self.marks.id)
-        self.windows = WindowPages(shape, arguments, pages, prefix)
+        self.windows = WindowPages(shape, arguments, pages, prefix, mode)
         self.newest = NewestSlices(shape, pages, self.windows, prefix)
         self.beside: Sequence[FamilyPages] = ()
         self.leads: Family | None = None  # the family that it is beside of
@@ -51,7 +53,7 @@ class FamilyPages(FamilyProgress):
         """Let the results of other families be emitted in the rows of this one."""
         self.beside, self.by_end = others, True
         for each in others:
-            each.leads = self.family
+            each.leads, each.by_end = self.family, True
 
     def add(self, records: Records) -> None:
         """Fold records into the windows that accept them."""
@@ -76,8 +78,7 @@ class FamilyPages(FamilyProgress):
 
     def note(self, marks: Block) -> None:
         """Keep what the windows do not tell of new records, for `newest_windows`."""
-        if self.family.step != 1:
-            self.newest.note(self.inside(marks))
+        self.newest.note(self.inside(marks))
 
     def newest_windows(self, marks: Block) -> Iterator[Windows]:
         """The first window of each key that holds its newest record, if it holds a row of `marks`."""

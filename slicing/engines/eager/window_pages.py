@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
@@ -17,19 +16,28 @@ from slicing.content.records import Records, fold_onto
 from slicing.state.format.list_names import WINDOW
 from slicing.state.lists import PageLists
 from slicing.state.pages import Pages
+from slicing.triggers.accumulation import ACCUMULATING, Accumulation
 
 
 class WindowPages:
     """A page of partials for each window that accepts records or is looked at, folded from records in their order.
 
-    `shape` is over one family; `prefix` tells the pages of families apart.
+    `shape` is over one family; `prefix` tells the pages of families apart. `mode` is that of late firings.
     """
 
-    def __init__(self, shape: Shape, arguments: Sequence[Sequence[int]], pages: Pages, prefix: str = ""):
+    def __init__(
+        self,
+        shape: Shape,
+        arguments: Sequence[Sequence[int]],
+        pages: Pages,
+        prefix: str = "",
+        mode: Accumulation = ACCUMULATING,
+    ):
         self.shape, self.slicing, self.arguments = shape, shape.slicing, arguments
         self.nodes = PageLists(pages, prefix + WINDOW, shape)
+        self.mode = mode
         self._before: dict[int, Block] = {}
-        self._late: defaultdict[int, list[Records]] = defaultdict(list)
+        self._alone: dict[int, Block] = {}
 
     def held(self) -> list[int]:
         """The windows that have a page, in order."""
@@ -45,10 +53,7 @@ class WindowPages:
 
     def alone(self, window: int) -> Block:
         """The partials of the records of this micro-batch alone, for a window that has fired."""
-        block = empty(self.shape)
-        for records in self._late.get(window, ()):
-            block = fold_onto(self.shape, block, window, records, self.arguments)
-        return block
+        return self._alone.get(window) or empty(self.shape)
 
     def add(self, records: Records, accepting: int, done: int) -> None:
         """Fold records into the windows from `accepting` on that cover them; those before `done` have fired."""
@@ -74,9 +79,10 @@ class WindowPages:
 
     def _fold(self, window: int, records: Records, fired: bool) -> None:
         page = self.page(window)
-        if fired:
+        if fired and self.mode.retracts:
             self._before.setdefault(window, page)
-            self._late[window].append(records)
+        if fired and self.mode.discards:
+            self._alone[window] = fold_onto(self.shape, self.alone(window), window, records, self.arguments)
         self.nodes.save(str(window), fold_onto(self.shape, page, window, records, self.arguments))
 
     def filled(self, frame: Windows, page_of: Callable[[int], Block]) -> Windows:

@@ -34,7 +34,7 @@ from slicing.content.intervals import (
 )
 from slicing.content.marks import without_partials
 from slicing.engines.bucket import Bucket, known_rows
-from slicing.engines.lateness import Cover, Progress
+from slicing.engines.lateness import Progress
 from slicing.engines.sessions.emitted import Emitted
 from slicing.engines.sessions.open_rows import OpenRows
 from slicing.profiling import ASSEMBLE, of_stage
@@ -154,7 +154,7 @@ class SessionBucket(Bucket):
         """Take the rows of a micro-batch, except for those that are late, by the rule of the sessions."""
         came = concat(self.shape, [intervals(self.plain, self.session, block) for block in shipped])
         ends = self._ends_to_judge(came)
-        late = Cover(ends, ends).late(self.progress.marks.taking + 1)
+        late = ends <= self.progress.marks.taking
         make_one = merged if self.session.late_by == SESSION else regroup
         refused = make_one(self.shape, came.take(late))
         self.new = came.take(~late) if late.any() else came
@@ -268,7 +268,7 @@ class SessionBucket(Bucket):
 
     def advance(self, watermark: int) -> None:
         """Find the sessions that a watermark closes."""
-        assert self._had_ended is not None
+        _ = self._had_ended  # read now, by the marks of before
         self.progress.advance(watermark)
 
     def retire(self) -> None:
@@ -313,6 +313,8 @@ class SessionBucket(Bucket):
 
 class WaitingSessions:
     """The question `waiting`: what waits is told by the log, so that nothing has to be noted."""
+
+    asked = True
 
     def __init__(self, sessions: Block, new: Array, is_open: Array, panes: Callable[[Array], Panes]):
         self._waits, self._new, self._sessions, self._panes = is_open & (new > 0), new, sessions, panes

@@ -39,8 +39,8 @@ from slicing.state.lists import PageLists
 from slicing.state.store import Store
 from slicing.triggers.emission import ON_CLOSE
 from slicing.triggers.lateness import Late, Refused
-from slicing.triggers.panes import Panes
-from slicing.triggers.trigger import MicroBatchTime, Trigger
+from slicing.triggers.panes import NONE, Panes
+from slicing.triggers.trigger import WAITING, MicroBatchTime, Trigger
 from slicing.windows.families.several import leader
 
 
@@ -120,7 +120,7 @@ class SlicedBucket(Bucket):
 
     def _touched(self, marks: Block, first: Callable[[FamilyWindows], int]) -> Panes:
         if not len(marks):
-            return Panes(lambda: iter(()))
+            return NONE
         return Panes(lambda: self._each(lambda each: each.touched(marks, first(each))))
 
     def newest(self) -> Panes:
@@ -197,6 +197,7 @@ class SlicedBucket(Bucket):
             self.slices.entered = self._entered
             self.slices.clear()
         self._fresh.close()
+        self._fresh = None
 
     def _oldest(self) -> int:
         return min(each.oldest for each in self.families)
@@ -209,11 +210,15 @@ class SlicedBucket(Bucket):
 
     def save(self) -> None:
         """Write the header; caches of other triggers are removed, as nothing moves them forward."""
+        if self._waits and not self.waiting.asked:
+            self.waiting.none()
         self._forget_other_triggers()
         super().save()
 
     def keep(self) -> str:
         """Keep the latest slices, as far back as the windows that are open, and what is made of them."""
+        if not (self.slices.needs.follows or self.slices.needs.compares):
+            return ""
         oldest = min(each.family.first_slice(each.marks.kept) for each in self.families)
         if not self.slices.needs.compares and self.head.newest is not None:
             oldest = max(oldest, self.slices.newest() - 2 * self.slices.longest + 1)
@@ -223,8 +228,8 @@ class SlicedBucket(Bucket):
 
     @property
     def _waits(self) -> bool:
-        """Whether this trigger has asked for what waits."""
-        return "waiting" in vars(self)
+        """Whether this trigger asks for what waits."""
+        return WAITING in self.trigger.asks
 
     def cut_at(self) -> list[int]:
         """The instants of the first and the last slice that are there."""

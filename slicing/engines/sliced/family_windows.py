@@ -176,7 +176,7 @@ class FamilyWindows(FamilyProgress):
         """Let the results of other families go out in the rows of this one."""
         self.beside, self.by_end = others, True
         for progress in others:
-            progress.leads = self.family
+            progress.leads, progress.by_end = self.family, True
 
     @property
     def left(self) -> list[Callable[[Array], Array]]:

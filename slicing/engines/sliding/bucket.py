@@ -49,7 +49,7 @@ from slicing.state.store import Store
 from slicing.triggers.emission import ON_CLOSE
 from slicing.triggers.lateness import Late, Missed, Refused
 from slicing.triggers.panes import NONE, Panes
-from slicing.triggers.trigger import Trigger
+from slicing.triggers.trigger import WAITING, Trigger
 from slicing.windows.families.family import Family
 from slicing.windows.sliding import SlidingFamily
 from slicing.windows.time.slices import FOREVER
@@ -213,7 +213,7 @@ class SlidingBucket(Bucket):
 
     def advance(self, watermark: int) -> None:
         """Find the windows that a watermark closes."""
-        assert self._rows is not None  # read by the marks of before
+        _ = self._rows  # read now, by the marks of before
         self.progress.advance(watermark)
 
     def retire(self) -> None:
@@ -223,13 +223,12 @@ class SlidingBucket(Bucket):
     def save(self) -> None:
         """Append the new rows, and forget what no window needs."""
         self.instants.put(self.new, self._rows, self._oldest)
-        if "waiting" not in vars(self):
-            self._early.clear()
+        self.note_waiting(self._early)
         super().save()
 
     def keep(self) -> str:
         """Keep the rows, and the marks."""
-        marks = self.waiting.kept() if "waiting" in vars(self) else {}
+        marks = self.waiting.kept() if WAITING in self.trigger.asks else {}
         return self.recent.keep(0, {INSTANTS: self.instants.rows(self._oldest)} | marks)
 
     def _closed(self, rows: Block, first: int, end: int) -> Iterator[Windows]:
@@ -304,6 +303,7 @@ class SlidingBucket(Bucket):
 
     def check(self) -> None:
         """Assert that every page is there, that what the process has is what they hold, and that nothing piles up."""
+        super().check()
         entries = self.instants.nodes.entries(INSTANTS)
         assert all(entry[1] >= self._oldest - self.family.longest and entry[2] > self._oldest for entry in entries)
         stored = Instants(self.instants.nodes, INSTANTS, self.family.longest, None).rows(self._oldest)

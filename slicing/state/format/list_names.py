@@ -42,7 +42,8 @@ _WHICH = {
     EARLY: PENDING,
     WINDOW: r"-?\d+",
     LATEST: SLICE,
-    LATER: rf"-?\d+|{MARKED}-?\d+",
+    LATER: r"-?\d+",
+    MARKED.strip(): r"-?\d+",
     **{name: name for name in (TOTALS, COUNTED, INSTANTS, SESSIONS, EMITTED)},
 }
 """What follows the name of each kind of list."""
