@@ -378,7 +378,7 @@ def test_calls_that_mean_nothing_are_refused():
     ]:
         with pytest.raises(error, match=words):
             check(frame, *(call + ("auto", False, on_close())[len(call) - 1 :]))
-    frame.columns.append("gap")
+    frame.schema = types.StructType([*frame.schema.fields, types.StructField("gap", types.LongType())])
     with pytest.raises(InvalidValue, match="ambiguous"):
         check(frame, gaps, "auto", False, on_close())
 
