@@ -69,23 +69,23 @@ test-long: $(DEV) ## the long tests only, in three processes
 
 # Each in a process of its own: they need sessions that differ.
 test-kafka: $(SERVERS) ## Kafka to windows to Kafka, on a broker from Maven's artifacts
-	$(BIN)/python -m pytest -m servers -rs tests/test_kafka.py $(ARGS)
+	$(BIN)/python -m pytest -m servers -rs tests/servers/test_kafka.py $(ARGS)
 
 test-postgres: $(SERVERS) ## a table in PostgreSQL that a stream keeps up to date
-	$(BIN)/python -m pytest -m servers -rs tests/test_postgres.py $(ARGS)
+	$(BIN)/python -m pytest -m servers -rs tests/servers/test_postgres.py $(ARGS)
 
 test-connect: $(SERVERS) ## bounded input and a stream over Spark Connect
-	$(BIN)/python -m pytest -m servers -rs tests/test_connect.py $(ARGS)
+	$(BIN)/python -m pytest -m servers -rs tests/servers/test_connect.py $(ARGS)
 
 test-pipelines: $(SERVERS) ## the template of a declarative pipeline, run twice
-	$(BIN)/python -m pytest -m servers -rs tests/test_pipelines.py $(ARGS)
+	$(BIN)/python -m pytest -m servers -rs tests/servers/test_pipelines.py $(ARGS)
 
 # For these tables there are jars for one version of Spark each.
 test-delta: .venv-4.2/.stamp ## tables of Delta Lake at both ends of a query
-	$(call on,4.2) -m servers -rs tests/test_tables.py $(ARGS)
+	$(call on,4.2) -m servers -rs tests/servers/test_tables.py $(ARGS)
 
 test-iceberg: .venv-4.1/.stamp ## tables of Apache Iceberg at both ends of a query
-	$(call on,4.1) -m servers -rs tests/test_tables.py $(ARGS)
+	$(call on,4.1) -m servers -rs tests/servers/test_tables.py $(ARGS)
 
 test-servers: test-kafka test-postgres test-connect test-pipelines test-delta test-iceberg ## all six; what cannot be had is skipped, with the reason
 
@@ -99,7 +99,7 @@ test-servers: test-kafka test-postgres test-connect test-pipelines test-delta te
 
 test-spark-%: .venv-%/.stamp
 	$(call on,$*) -m "versions and not long" --numprocesses 2 --dist loadfile --no-loadscope-reorder \
-		$$(grep -l "mark.versions" tests/test_*.py) $(ARGS)
+		$$(grep -rl "mark.versions" tests --include="test_*.py") $(ARGS)
 
 test-versions: $(VERSIONS:%=test-spark-%) ## the tests that may differ on other versions of Spark, on each
 .PRECIOUS: .venv-%/.stamp
@@ -133,16 +133,16 @@ docs-written: $(DEV) ## write the tables and pictures of the docs
 	$(BIN)/python -m docs.pictures
 
 docs-test: docs-written ## write them, and run every code block of README and docs
-	$(BIN)/python -m pytest tests/test_docs.py $(ARGS)
+	$(BIN)/python -m pytest tests/repository/test_docs.py $(ARGS)
 
 docs-release: $(DOCS) docs-written ## put the site of VERSION=0.2 on the branch gh-pages, beside those of other tags
 	NO_MKDOCS_2_WARNING=1 PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/mike deploy --update-aliases $(VERSION) latest
 
 test-site: docs ## open the site in headless Chromium (Debian: apt-get install chromium)
-	$(BIN)/python -m pytest -m browser tests/test_site.py $(ARGS)
+	$(BIN)/python -m pytest -m browser tests/repository/test_site.py $(ARGS)
 
 test-notebooks: $(NOTEBOOKS) ## run docs/notebooks
-	$(BIN)/python -m pytest -m notebooks tests/test_notebooks.py $(ARGS)
+	$(BIN)/python -m pytest -m notebooks tests/repository/test_notebooks.py $(ARGS)
 
 clean: ## remove .venv and everything generated
 	rm -rf $(VENV) $(VERSIONS:%=.venv-%) build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache spark-warehouse metastore_db derby.log

@@ -141,7 +141,7 @@ class Closes(_Short):
     def setup(self, kind: str, n: int, windows: int) -> None:
         """A bucket whose last closes have left nodes, and the block of the next micro-batch."""
         self.data = Data(n, [C.count(), C.sum("v")], kind)
-        self.trees = [choose(kernel, self.data.shape.slicing) for kernel in self.data.shape.kernels]
+        self.trees = [choose(kernel, self.data.shape.family) for kernel in self.data.shape.kernels]
         self.store, self.closed, self.came = MemoryStore(), 0, 0
         # A jump, which leaves no nodes; a close that makes them; the first one that moves them.
         for closes in (0, 1, windows):
@@ -154,7 +154,7 @@ class Closes(_Short):
         self._close(windows)
 
     def _come(self, closes: int) -> None:
-        slices = range(self.came, self.closed + closes + self.data.shape.slicing.per_window)
+        slices = range(self.came, self.closed + closes + self.data.shape.family.per_window)
         count = int(0.7 * self.keys * len(slices))
         self.block = from_records(*self.data.records(count, self.keys, slices, seed=slices.start))
         self.came = slices.stop
@@ -163,7 +163,7 @@ class Closes(_Short):
         self.closed += closes
         bucket = SlicedBucket(self.data.shape, self.trees, 0, Fingerprint(), self.store)
         bucket.accept([self.block])
-        watermark = int(self.data.shape.slicing.window_end(self.closed - 1))
+        watermark = int(self.data.shape.family.window_end(self.closed - 1))
         assert sum(map(len, bucket.close(MicroBatchTime(watermark)))) >= closes * self.keys
 
 
@@ -181,7 +181,7 @@ class Newest(_Short):
     def setup(self, n: int, kept: str, moving: bool, column: str = "bigint") -> None:
         """A bucket that holds a record of each key in all slices of a record's windows."""
         self.data = Data(n, [C.sum("v")], column)
-        self.trees = [choose(kernel, self.data.shape.slicing) for kernel in self.data.shape.kernels]
+        self.trees = [choose(kernel, self.data.shape.family) for kernel in self.data.shape.kernels]
         self.store, self.newest = MemoryStore(), 2 * n - 2
         self._micro_batch(range(self.newest + 1))
         self.time_micro_batch(n, "totals", False)

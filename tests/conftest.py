@@ -6,21 +6,21 @@ import shutil
 import sys
 import tempfile
 import time
-from pathlib import Path
 
 import pyspark
 import pytest
-from home import with_bytecode
+from rooms import FOLDERS, python_path
+from spark_home import with_bytecode
 
 from slicing.spark.settings import CHECKPOINTS, SOCKETS, settings_of
 from slicing.spark.versions import release
 
-TESTS = Path(__file__).resolve().parent
 QUICK = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -XX:+UseSerialGC"
 """For a JVM that is ready soon rather than fast at last, as a test runs little of anything for long.
 
 It compiles once, without the second, costly compiler, keeps all the code that it makes, and collects in one thread.
 """
+sys.path[:0] = [each for each in FOLDERS if each not in sys.path]
 os.environ.setdefault("SPARK_SUBMIT_OPTS", QUICK)  # of all drivers, also those that tests start in other processes
 SPARK = release(pyspark.__version__)
 ADVISED = {each.name: each.value for each in settings_of(pyspark.__version__)}
@@ -63,7 +63,7 @@ def spark(tmp_path_factory):
         patch.setenv("PYSPARK_DRIVER_PYTHON", sys.executable)
         # Functions of importable modules are pickled by name: workers import the packages, and the test modules too.
         inherited = os.environ.get("PYTHONPATH")
-        patch.setenv("PYTHONPATH", os.pathsep.join([str(TESTS.parent), str(TESTS), *filter(None, [inherited])]))
+        patch.setenv("PYTHONPATH", python_path(inherited))
         # `collect` gives timestamps in the zone of this process, whatever the zone of the session.
         patch.setenv("TZ", "UTC")
         time.tzset()

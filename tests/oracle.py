@@ -47,17 +47,17 @@ def seeds(short, every):
     return [*range(short), *(pytest.param(seed, marks=pytest.mark.long) for seed in range(short, every))]
 
 
-def windows_of(slicing, time):
+def windows_of(family, time):
     """The windows that hold an instant, each tried."""
-    nearest = (time - slicing.offset) // slicing.advance
-    tried = range(nearest - slicing.size // slicing.advance - 1, nearest + 2)
-    return [w for w in tried if 0 <= time - slicing.offset - w * slicing.advance < slicing.size]
+    nearest = (time - family.offset) // family.advance
+    tried = range(nearest - family.size // family.advance - 1, nearest + 2)
+    return [w for w in tried if 0 <= time - family.offset - w * family.advance < family.size]
 
 
-def last_edge(slicing, time):
+def last_edge(family, time):
     """The last start or end of a window up to an instant, which is where its slice starts."""
-    edges = (slicing.offset, slicing.offset + slicing.size)
-    return max(time - (time - edge) % slicing.advance for edge in edges)
+    edges = (family.offset, family.offset + family.size)
+    return max(time - (time - edge) % family.advance for edge in edges)
 
 
 @dataclass(frozen=True)
@@ -156,16 +156,16 @@ def cases(*names):
     return [CASES[name] for name in names]
 
 
-def shape_of(slicing, cases, kinds=("bigint",)):
+def shape_of(family, cases, kinds=("bigint",)):
     keys = tuple(Field(f"key{i}", kind) for i, kind in enumerate(kinds))
-    return Shape(slicing, keys, tuple(kernel(f"result{i}", case.aggregate) for i, case in enumerate(cases)))
+    return Shape(family, keys, tuple(kernel(f"result{i}", case.aggregate) for i, case in enumerate(cases)))
 
 
 def records_of(shape, cases, records, value=INT):
     """Records (time, key, value), with a column for each case; those in a gap are left out, as the first stage does."""
     times = np.array([time for time, _, _ in records], np.int64)
-    slices = shape.slicing.slice_at(times)
-    kept = np.flatnonzero(~np.broadcast_to(shape.slicing.in_gap(slices), slices.shape))
+    slices = shape.family.slice_at(times)
+    kept = np.flatnonzero(~np.broadcast_to(shape.family.in_gap(slices), slices.shape))
     names = pa.table([pa.array([records[i][1] for i in kept], shape.key_schema.types[0])], shape.key_schema)
     values = pa.array([records[i][2] for i in kept], value)
     columns = [pa.array(times[kept]) if case.of_time else case.argument(values) for case in cases]
@@ -178,7 +178,7 @@ def block_of(shape, cases, records, value=INT):
     codes, names = encode_keys(columns.names)
     times = [[pa.array(columns.times)] if case.timed else [] for case in cases]
     arguments = [[column, *time] for column, time in zip(columns.values, times, strict=True)]
-    return from_records(shape, columns.slices, codes, names, arguments)
+    return from_records(shape, columns.index, codes, names, arguments)
 
 
 def results(shape, frames):
@@ -193,11 +193,11 @@ def results(shape, frames):
     return rows
 
 
-def brute_force(slicing, records):
+def brute_force(family, records):
     """The values of every (key, window), in the order of slices and inside a slice in that of the records."""
     held = defaultdict(list)
-    for time, key, value in sorted(records, key=lambda record: last_edge(slicing, record[0])):
-        for window in windows_of(slicing, time):
+    for time, key, value in sorted(records, key=lambda record: last_edge(family, record[0])):
+        for window in windows_of(family, time):
             held[key, window].append(value)
     return held
 
@@ -247,10 +247,10 @@ class Stream:
     the key, `value` the Arrow type of the values.
     """
 
-    def __init__(self, slicing, cases, trees=None, grace=0, judged=True, key="bigint", value=INT):
-        self.slicing, self.cases, self.grace, self.judged, self.value = slicing, cases, grace, judged, value
-        self.shape = shape_of(slicing, cases, (key,))
-        self.trees = trees or [choose(kernel_, slicing) for kernel_ in self.shape.kernels]
+    def __init__(self, family, cases, trees=None, grace=0, judged=True, key="bigint", value=INT):
+        self.family, self.cases, self.grace, self.judged, self.value = family, cases, grace, judged, value
+        self.shape = shape_of(family, cases, (key,))
+        self.trees = trees or [choose(kernel_, family) for kernel_ in self.shape.kernels]
         self.fingerprint = FINGERPRINT
         self.store = CountingStore()
         self.watermark = 0
@@ -289,7 +289,7 @@ class Stream:
 
     def _judge(self, record):
         time, _, _ = record
-        windows = windows_of(self.slicing, time)
+        windows = windows_of(self.family, time)
         opened = [w for w in windows if self._takes(w)]
         self.true_late[0] += bool(windows) and not opened
         self.true_late[1] += 0 < len(opened) < len(windows)
@@ -305,7 +305,7 @@ class Stream:
         return not self._passed(window, self.watermark, self.grace)
 
     def _passed(self, window, watermark, wait):
-        end = self.slicing.offset + window * self.slicing.advance + self.slicing.size
+        end = self.family.offset + window * self.family.advance + self.family.size
         return end + wait <= watermark * 1000
 
     def _check_counting_nothing(self):
@@ -316,7 +316,7 @@ class Stream:
     def held(self):
         """The values that every (key, window) must hold."""
         held = defaultdict(list)
-        for (_, key, value), windows in sorted(self.taken, key=lambda taken: last_edge(self.slicing, taken[0][0])):
+        for (_, key, value), windows in sorted(self.taken, key=lambda taken: last_edge(self.family, taken[0][0])):
             for window in windows:
                 held[key, window].append(value)
         return held
@@ -331,9 +331,9 @@ class Stream:
         assert (head.newest, head.fresh, head.stripes, head.late, head.lists) == (None, [], {}, [], {})
 
 
-def evenly(slicing, slices, keys=1, value=lambda index, key: index):
+def evenly(family, slices, keys=1, value=lambda index, key: index):
     """One record of each key in each slice, at the start of the slice."""
-    starts = [(index, int(slicing.slice_start(index))) for index in slices]
+    starts = [(index, int(family.slice_start(index))) for index in slices]
     return [(start, key, value(index, key)) for index, start in starts for key in range(keys)]
 
 
@@ -394,8 +394,8 @@ class EmittingStream(Stream):
     Every window is tried by its definition; what differs from emission to emission is in `_expect_...` only.
     """
 
-    def __init__(self, slicing, cases, emission, trees=None, grace=0, eager=False, **kinds):
-        super().__init__(slicing, cases, trees, grace, **kinds)
+    def __init__(self, family, cases, emission, trees=None, grace=0, eager=False, **kinds):
+        super().__init__(family, cases, trees, grace, **kinds)
         self.emission, self.eager = emission, eager
         # By wait, the watermark that closed windows: those that have gone out, and those that take no records.
         self.gone, self.refusing = {self.wait: 0}, {grace: 0}
@@ -430,7 +430,7 @@ class EmittingStream(Stream):
     def _last_gone(self):
         """The last window that has gone out; those near the watermark are tried."""
         tried = (
-            (watermark * 1000 - wait - self.slicing.size - self.slicing.offset) // self.slicing.advance + step
+            (watermark * 1000 - wait - self.family.size - self.family.offset) // self.family.advance + step
             for wait, watermark in self.gone.items()
             for step in (-1, 0, 1)
         )
@@ -513,7 +513,7 @@ class EmittingStream(Stream):
         chosen = [record for record, windows in taken if record[1] == key and window in windows]
         if self.eager:
             return [value for _, _, value in chosen]
-        return [value for _, _, value in sorted(chosen, key=lambda record: last_edge(self.slicing, record[0]))]
+        return [value for _, _, value in sorted(chosen, key=lambda record: last_edge(self.family, record[0]))]
 
     def _pairs(self, taken):
         return {(record[1], window) for record, windows in taken for window in windows}
@@ -543,7 +543,7 @@ class EmittingStream(Stream):
 
     def _newest(self, key):
         newest = max(record[0] for record, _ in self.taken if record[1] == key)
-        return min(w for w in windows_of(self.slicing, newest) if self._takes(w))
+        return min(w for w in windows_of(self.family, newest) if self._takes(w))
 
     def _expect_corrections(self, before, text):
         earlier = self.taken[: len(self.taken) - len(self.batch)]
@@ -608,8 +608,8 @@ class EmittingStream(Stream):
 class MixedStream(EmittingStream):
     """A bucket in which every second aggregate is eager; without `combine` there is no other way for it."""
 
-    def __init__(self, slicing, cases, emission, **options):
-        super().__init__(slicing, cases, emission, **options)
+    def __init__(self, family, cases, emission, **options):
+        super().__init__(family, cases, emission, **options)
         self.trees = [EAGER if i % 2 else tree for i, tree in enumerate(self.trees)]
         split = Split(tuple(self.trees)).sliced
         self.of_slices = self.shape.select(split), [cases[i] for i in split]

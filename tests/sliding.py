@@ -202,7 +202,7 @@ class World:
             (key, at): None if by_all else start
             for key, at, by_all, start in zip(
                 keys,
-                self.window.family.slice_start(refused.rows.slices).tolist(),
+                self.window.family.slice_start(refused.rows.index).tolist(),
                 missed.by_all.tolist(),
                 starts,
                 strict=True,

@@ -39,7 +39,7 @@ class SlicesPerKey(StatefulProcessor):
     def init(self, handle: StatefulProcessorHandle) -> None:
         """Called once per partition and micro-batch."""
         self.handle = handle
-        self.slices = handle.getMapState("slices", "start bigint", "n bigint, s bigint")
+        self.index = handle.getMapState("slices", "start bigint", "n bigint, s bigint")
         self.next = handle.getValueState("next", "timer bigint")
 
     def handleInputRows(self, key: Any, rows: Any, timerValues: Any) -> Iterator[pd.DataFrame]:  # noqa: N802, N803
@@ -47,8 +47,8 @@ class SlicesPerKey(StatefulProcessor):
         frame = pd.concat(list(rows))
         starts = _micros(frame["ts"]) // self.advance * self.advance
         for start, values in frame["v"].groupby(starts):
-            n, s = self.slices.getValue((int(start),)) or (0, 0)
-            self.slices.updateValue((int(start),), (n + len(values), s + int(values.sum())))
+            n, s = self.index.getValue((int(start),)) or (0, 0)
+            self.index.updateValue((int(start),), (n + len(values), s + int(values.sum())))
         if not self.next.exists():
             # The first window to end that the watermark has not passed, of those that hold the oldest record.
             first = int(starts.min()) + self.advance
@@ -58,7 +58,7 @@ class SlicesPerKey(StatefulProcessor):
 
     def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Iterator[pd.DataFrame]:  # noqa: N802, N803
         """Emit every window that has ended, drop the slices that no later window needs."""
-        held = sorted((start[0], *sums) for start, sums in self.slices.iterator())
+        held = sorted((start[0], *sums) for start, sums in self.index.iterator())
         starts, n, s = (np.array(column) for column in zip(*held, strict=True))
         first, passed = self.next.get()[0], timerValues.getCurrentWatermarkInMs() * 1000
         ends = np.arange(first, passed + 1, self.advance)
@@ -67,7 +67,7 @@ class SlicesPerKey(StatefulProcessor):
         counts, sums = (np.concatenate([[0], np.cumsum(column)]) for column in (n, s))
         following = int(ends[-1]) + self.advance
         for start in starts[starts < following - self.size]:
-            self.slices.removeKey((int(start),))
+            self.index.removeKey((int(start),))
         self.next.clear()
         if starts[-1] >= following - self.size:
             self._wake(following)

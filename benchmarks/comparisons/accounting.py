@@ -57,9 +57,9 @@ class Strategy:
     formula: Callable[[int], Cost] | None = None
     grace: int = 0
 
-    def costs(self, slicing: Slicing) -> Costs:
+    def costs(self, family: Slicing) -> Costs:
         """What `explain` predicts."""
-        return Costs(slicing, frozenset(self.trees), self.emission)
+        return Costs(family, frozenset(self.trees), self.emission)
 
 
 def _eager(ratio: int) -> Cost:
@@ -109,11 +109,11 @@ class Count:
 class Feed:
     """Micro-batches of one bucket: `step` gives each key a record in some slice, then the watermark is what it is."""
 
-    def __init__(self, strategy: Strategy, slicing: Slicing, keys: int = KEYS):
-        self.strategy, self.slicing, self.keys = strategy, slicing, keys
+    def __init__(self, strategy: Strategy, family: Slicing, keys: int = KEYS):
+        self.strategy, self.family, self.keys = strategy, family, keys
         self.bound = [_sum(tree) for tree in strategy.trees]
         kernels = tuple(kernel(f"r{i}", aggregate) for i, (aggregate, _) in enumerate(self.bound))
-        self.shape = Shape(slicing, (Field("key", "bigint"),), kernels)
+        self.shape = Shape(family, (Field("key", "bigint"),), kernels)
         self.store, self.batches = MemoryStore(), 0
         self.record, self.window, self.results = Cost(0, 0), Cost(0, 0), 0
 
@@ -164,37 +164,37 @@ class Feed:
         codes, names = encode_keys(pa.table({"k0": np.tile(np.arange(self.keys), len(slices))}))
         if self.strategy.trees == ("eager",):
             values = [pa.array(np.ones(len(places), dtype=np.int64))]
-            return [Records(places, self.slicing.slice_start(places), names.take(pa.array(codes)), values)]
+            return [Records(places, self.family.slice_start(places), names.take(pa.array(codes)), values)]
         arguments = [[pa.array(np.ones(len(places), dtype=dtype))] for _, dtype in self.bound]
         return [from_records(self.shape, places, codes, names, arguments)]
 
 
-def count(strategy: Strategy, slicing: Slicing, keys: int | None = None) -> Count:
+def count(strategy: Strategy, family: Slicing, keys: int | None = None) -> Count:
     """Averages over a steady stretch of a stream, as long as it takes the strategy to be in the same place again."""
     if keys is None:
         # Pages of the eager strategy are of one window whatever their size.
-        keys = 20 if "eager" in strategy.trees else KEYS * slicing.per_advance
-    feed, n = Feed(strategy, slicing, keys), slicing.per_window
+        keys = 20 if "eager" in strategy.trees else KEYS * family.per_advance
+    feed, n = Feed(strategy, family, keys), family.per_window
     filled = 2 * n  # slices of the windows that take part
     with _stripes_cut_by_slice():
-        feed.step(range(filled), slicing.slice_start(filled - 2))
-    steps = _period(strategy, slicing)
-    settled = filled + (2 if "eager" in strategy.trees else slicing.stripe + 2) * slicing.per_advance
+        feed.step(range(filled), family.slice_start(filled - 2))
+    steps = _period(strategy, family)
+    settled = filled + (2 if "eager" in strategy.trees else family.stripe + 2) * family.per_advance
     closed = 0
     for index in range(filled, settled + steps):
         if index == settled:
             feed.forget()
-        closed_now = feed.step([index], int(slicing.slice_start(index - 1)))
+        closed_now = feed.step([index], int(family.slice_start(index - 1)))
         closed += closed_now if index >= settled else 0
     records = steps * keys
     return Count(_per(feed.record, records), _per(feed.window, closed * keys), feed.results / records, closed / steps)
 
 
-def _period(strategy: Strategy, slicing: Slicing) -> int:
+def _period(strategy: Strategy, family: Slicing) -> int:
     """Slices after which all repeats: for the three-layer tree a group of stripes, else a few."""
     if "three_layer" in strategy.trees:
-        return group_length(slicing) * slicing.stripe * slicing.per_advance
-    return 2 * slicing.per_advance
+        return group_length(family) * family.stripe * family.per_advance
+    return 2 * family.per_advance
 
 
 @contextmanager
@@ -240,11 +240,11 @@ def rows(ratios: Sequence[int] = RATIOS) -> list[Row]:
     found = []
     for strategy in STRATEGIES:
         for ratio in ratios:
-            slicing = Slicing(ratio * SECOND, SECOND)
-            costs = strategy.costs(slicing)
+            family = Slicing(ratio * SECOND, SECOND)
+            costs = strategy.costs(family)
             predicted = costs.record_in_order(strategy.held), costs.close(strategy.held)
             formula = strategy.formula(ratio) if strategy.formula else None
-            found.append(Row(strategy.name, ratio, formula, predicted, count(strategy, slicing)))
+            found.append(Row(strategy.name, ratio, formula, predicted, count(strategy, family)))
     return found
 
 

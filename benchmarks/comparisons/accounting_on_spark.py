@@ -56,8 +56,8 @@ class Physical:
 
 def physical(ratio: int = 12, keys: int = 2 * KEYS, names: Sequence[str] = ()) -> list[Physical]:
     """Runs a stream of each strategy, or of those named, and of Spark's `window()`; about half a minute each."""
-    slicing = Slicing(ratio * SECOND, SECOND)
-    batches, period = micro_batches(slicing)
+    family = Slicing(ratio * SECOND, SECOND)
+    batches, period = micro_batches(family)
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         write(Path(folder), ratio, batches, keys)
         found = []
@@ -65,17 +65,17 @@ def physical(ratio: int = 12, keys: int = 2 * KEYS, names: Sequence[str] = ()) -
             name = strategy.name if strategy else SPARK
             if not names or name in names:
                 progress = _run(strategy, folder, ratio)[:batches][-period:]
-                found.append(_averages(name, progress, strategy, slicing, keys))
+                found.append(_averages(name, progress, strategy, family, keys))
     return found
 
 
 SPARK = "Spark `window()`"
 
 
-def micro_batches(slicing: Slicing) -> tuple[int, int]:
+def micro_batches(family: Slicing) -> tuple[int, int]:
     """How many to run, and how many of them count: until all trees are in the same place again."""
-    period = group_length(slicing) * slicing.stripe
-    return 1 + slicing.per_window + slicing.stripe + period, period
+    period = group_length(family) * family.stripe
+    return 1 + family.per_window + family.stripe + period, period
 
 
 def write(folder: Path, ratio: int, batches: int, keys: int) -> None:
@@ -108,14 +108,14 @@ def _run(strategy: Strategy | None, folder: str, ratio: int) -> list[Any]:
         return list(running.recentProgress)
 
 
-def _averages(name: str, progress: list[Any], strategy: Strategy | None, slicing: Slicing, keys: int) -> Physical:
+def _averages(name: str, progress: list[Any], strategy: Strategy | None, family: Slicing, keys: int) -> Physical:
     metrics = [each["stateOperators"][0]["customMetrics"] for each in progress]
     figures = {field: fmean([float(each[metric]) for each in metrics]) for field, metric in METRICS.items()}
     if strategy is None:
         return Physical(name, **figures, partials=None, predicted=None)
     counts = [next(iter(each["observedMetrics"].values())) for each in progress]
     reads, writes = (fmean([each[f"partials_{side}"] / keys for each in counts]) for side in ("read", "written"))
-    costs = strategy.costs(slicing)
+    costs = strategy.costs(family)
     predicted = costs.record_in_order(strategy.held) + costs.close(strategy.held)
     return Physical(name, **figures, partials=Cost(reads, writes), predicted=predicted)
 

@@ -35,6 +35,6 @@ def assemble(
     Yields portions of bounded size, each sorted by key and window. Cost in combines per window: see `assemble_cells`
     for windows of as many slices each, and `assemble_ranges` for others.
     """
-    if shape.slicing.step is None:
+    if shape.family.step is None:
         return assemble_ranges(shape, block, first, end)
     return assemble_cells(shape, trees, block, first, end)

@@ -15,7 +15,7 @@ EAGER_RATIO = 100
 """With more windows than this for a record, eager has to be asked for."""
 
 
-def choose(kernel: Kernel, slicing: Family) -> str:
+def choose(kernel: Kernel, family: Family) -> str:
     """The tree of an aggregate: recompute for few slices, two-layer with an exact `invert`, else three-layer.
 
     Windows that differ in slices have one way, whatever the aggregate, which the family knows. Without `combine`, or if
@@ -23,16 +23,16 @@ def choose(kernel: Kernel, slicing: Family) -> str:
     """
     if kernel.aggregate.combine is None or kernel.aggregate.eager:
         return EAGER
-    if slicing.assembled:
-        return slicing.assembled
-    if slicing.longest <= few_slices(slicing):
+    if family.assembled:
+        return family.assembled
+    if family.longest <= few_slices(family):
         return "recompute"
     return "two_layer" if kernel.aggregate.invert is not None else "three_layer"
 
 
-def few_slices(slicing: Family) -> int:
+def few_slices(family: Family) -> int:
     """Up to so many slices per window there is no tree; where an advance has many, of so many windows for a record."""
-    step = slicing.step or 1
+    step = family.step or 1
     return FEW_SLICES * step if step > 2 else FEW_SLICES
 
 
@@ -47,6 +47,6 @@ def is_additive(kernel: Kernel) -> bool:
     )
 
 
-def group_length(slicing: Regular) -> int:
+def group_length(family: Regular) -> int:
     """Stripes in a group, the top layer of the tree: the least number of whole stripes inside any window."""
-    return (slicing.per_window - 1) // slicing.stripe - 1
+    return (family.per_window - 1) // family.stripe - 1

@@ -203,22 +203,22 @@ class _Apart:
 
     def _by_window(self, key: _Range, first: int, end: int, before: int) -> Iterator[Portion]:
         """Ranges of windows of one key."""
-        slicing, pieces = self.shape.slicing, [piece for source in key.pieces for piece in source]
-        low = max(first, slicing.first_window(min(piece.first for piece in pieces)))
-        end = min(end, slicing.last_window(max(piece.end for piece in pieces) - 1) + 1 + before)
+        family, pieces = self.shape.family, [piece for source in key.pieces for piece in source]
+        low = max(first, family.first_window(min(piece.first for piece in pieces)))
+        end = min(end, family.last_window(max(piece.end for piece in pieces) - 1) + 1 + before)
         edges = _edges(pieces)
         while low < end:
-            start = slicing.first_slice(low - before)
+            start = family.first_slice(low - before)
             reach = _fitting(pieces, edges, start)
-            high = end if reach == edges[-1] else min(end, max(low + 1, slicing.first_window(reach)))
-            stop = slicing.end_slice(high - 1)
+            high = end if reach == edges[-1] else min(end, max(low + 1, family.first_window(reach)))
+            stop = family.end_slice(high - 1)
             if high == low + 1:
                 self._check_window(pieces, low)
             yield Portion([self._folded(source, start, stop) for source in key.pieces], low, high)
             low = high
 
     def _check_window(self, pieces: Sequence[Piece], window: int) -> None:
-        start, stop = self.shape.slicing.first_slice(window), self.shape.slicing.end_slice(window)
+        start, stop = self.shape.family.first_slice(window), self.shape.family.end_slice(window)
         inside = [piece for piece in pieces if start <= piece.first and piece.end <= stop]
         size = sum(piece.size for piece in inside)
         if size > WINDOW_BYTES:

@@ -52,9 +52,9 @@ class Windows:
             ends=None if self.ends is None else self.ends[rows],
         )
 
-    def ends_by(self, slicing: Family) -> Array:
+    def ends_by(self, family: Family) -> Array:
         """First microsecond after each window."""
-        return slicing.window_end(self.windows) if self.ends is None else self.ends
+        return family.window_end(self.windows) if self.ends is None else self.ends
 
 
 def as_block(windows: Windows) -> Block:
@@ -65,6 +65,6 @@ def as_block(windows: Windows) -> Block:
 def show_window(shape: Shape, windows: Windows, row: int) -> str:
     """A key and a window as messages show them."""
     one = windows.take(np.array([row]))
-    edges = shape.slicing.window_start(one.windows), one.ends_by(shape.slicing)
-    start, end = (shape.slicing.show(int(edge[0])) for edge in edges)
+    edges = shape.family.window_start(one.windows), one.ends_by(shape.family)
+    start, end = (shape.family.show(int(edge[0])) for edge in edges)
     return f"{show_key(windows.names, windows.keys[row])} in window [{start}, {end})"

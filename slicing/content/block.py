@@ -28,7 +28,7 @@ class Shape:
     row what a field of a kernel before is: those are encoded once.
     """
 
-    slicing: Family
+    family: Family
     keys: tuple[Field, ...]
     kernels: tuple[Kernel, ...]
     same: Mapping[Slot, Slot] = field(default_factory=dict)
@@ -52,7 +52,7 @@ class Shape:
 
     def over(self, family: Family) -> Shape:
         """The shape of the windows of another family."""
-        return replace(self, slicing=family)
+        return replace(self, family=family)
 
     def select(self, chosen: Sequence[int]) -> Shape:
         """The shape with only some of the kernels."""
@@ -69,7 +69,7 @@ class Shape:
 class Block:
     """Partials of (slice, key): row i belongs to `slices[i]` and to row `keys[i]` of `names`."""
 
-    slices: Array
+    index: Array
     keys: Array
     names: pa.Table
     records: Array
@@ -77,12 +77,12 @@ class Block:
     dictionaries: list[pa.Array | None]
 
     def __len__(self) -> int:
-        return len(self.slices)
+        return len(self.index)
 
     def check(self, shape: Shape) -> None:
         """Assert every invariant: sorted by slice, one row per (slice, key), columns of one length."""
-        assert np.all(self.slices[1:] >= self.slices[:-1])
-        assert len(set(zip(self.slices.tolist(), self.keys.tolist(), strict=True))) == len(self)
+        assert np.all(self.index[1:] >= self.index[:-1])
+        assert len(set(zip(self.index.tolist(), self.keys.tolist(), strict=True))) == len(self)
         assert not len(self) or (0 <= self.keys.min() and self.keys.max() < len(self.names))
         assert len(self.names) == len(encode_keys(self.names)[1]), "a key is stored once"
         assert all(len(column) == len(self) for partials in self.partials for column in partials)
@@ -93,7 +93,7 @@ class Block:
         """Some of the rows; `names` stays as it is."""
         return replace(
             self,
-            slices=self.slices[rows],
+            index=self.index[rows],
             keys=self.keys[rows],
             records=self.records[rows],
             partials=[[column[rows] for column in partials] for partials in self.partials],
@@ -101,7 +101,7 @@ class Block:
 
     def between(self, first: int, end: int) -> Block:
         """The rows of slices `first` up to but not including `end`."""
-        return self.take(slice(*np.searchsorted(self.slices, (first, end))))
+        return self.take(slice(*np.searchsorted(self.index, (first, end))))
 
 
 def empty(shape: Shape) -> Block:
@@ -138,7 +138,7 @@ def concat(shape: Shape, blocks: Sequence[Block]) -> Block:
         parts, dictionary = _unify_ranks(kernel, blocks, index)
         partials.append([np.concatenate([part[c] for part in parts]) for c in range(kernel.width)])
         dictionaries.append(dictionary)
-    slices = np.concatenate([block.slices for block in blocks])
+    slices = np.concatenate([block.index for block in blocks])
     return Block(slices, codes, names, np.concatenate([b.records for b in blocks]), partials, dictionaries)
 
 
@@ -208,13 +208,13 @@ def _is_sorted(packed: Array) -> bool:
 
 def place(shape: Shape, names: pa.Table, key: int, index: int) -> str:
     """A key and a slice as messages show them."""
-    return show_place(shape.slicing, names, key, index)
+    return show_place(shape.family, names, key, index)
 
 
-def show_place(slicing: Family, names: pa.Table, key: int, index: int) -> str:
+def show_place(family: Family, names: pa.Table, key: int, index: int) -> str:
     """`place` where there is no shape."""
-    start, end = (slicing.slice_start(int(i)) for i in (index, index + 1))
-    return f"{show_key(names, key)} in slice [{slicing.show(start)}, {slicing.show(end)})"
+    start, end = (family.slice_start(int(i)) for i in (index, index + 1))
+    return f"{show_key(names, key)} in slice [{family.show(start)}, {family.show(end)})"
 
 
 def show_key(names: pa.Table, key: int) -> str:

@@ -28,9 +28,9 @@ def encode(shape: Shape, block: Block) -> bytes:
     used[block.keys] = True
     codes, width = np.cumsum(used)[block.keys] - 1, int(np.count_nonzero(used))
     keys = pack([column.combine_chunks() for column in block.names.filter(pa.array(used)).columns])
-    steps = np.diff(_since_first(block.slices) * width + codes, prepend=0)
-    columns = [pa.array(block.slices), pa.array(steps), pa.array(block.records)]
-    with locating(lambda row: place(shape, block.names, block.keys[row], block.slices[row])):
+    steps = np.diff(_since_first(block.index) * width + codes, prepend=0)
+    columns = [pa.array(block.index), pa.array(steps), pa.array(block.records)]
+    with locating(lambda row: place(shape, block.names, block.keys[row], block.index[row])):
         triples = zip(shape.kernels, block.partials, block.dictionaries, strict=True)
         fields = [kernel.to_arrow(partials, dictionary) for kernel, partials, dictionary in triples]
     columns += [fields[number][field] for number, field in shape.slots]

@@ -25,7 +25,7 @@ def fold(shape: Shape, blocks: Sequence[Block]) -> Block:
     """
     blocks = [block for block in blocks if len(block)]
     together = concat(shape, blocks)
-    if all(a.slices[-1] < b.slices[0] for a, b in pairwise(blocks)):
+    if all(a.index[-1] < b.index[0] for a, b in pairwise(blocks)):
         return together
     if len(together) < PIECE_ROWS * len(blocks):
         return regroup(shape, together)
@@ -45,7 +45,7 @@ def _stretches(blocks: Sequence[Block]) -> Iterator[list[slice]]:
 
     A range is of one block only, or of several that overlap.
     """
-    firsts, ends = (np.array([int(block.slices[i]) for block in blocks]) for i in (0, -1))
+    firsts, ends = (np.array([int(block.index[i]) for block in blocks]) for i in (0, -1))
     ends += 1
     offsets = np.cumsum([0] + [len(block) for block in blocks])
     edges = np.unique(np.concatenate([firsts, ends]))
@@ -56,7 +56,7 @@ def _stretches(blocks: Sequence[Block]) -> Iterator[list[slice]]:
         found = []
         for offset, block, first, end in zip(offsets, blocks, firsts, ends, strict=False):
             if first < high and low < end:
-                start, stop = offset + np.searchsorted(block.slices, (low, high))
+                start, stop = offset + np.searchsorted(block.index, (low, high))
                 if start < stop:
                     found.append(slice(int(start), int(stop)))
         if found:
@@ -65,7 +65,7 @@ def _stretches(blocks: Sequence[Block]) -> Iterator[list[slice]]:
 
 def regroup(shape: Shape, block: Block) -> Block:
     """The block folded, whatever its order: one row per (slice, key), in the order of the rows."""
-    return reduced(shape, block, *order(block.slices, block.keys))
+    return reduced(shape, block, *order(block.index, block.keys))
 
 
 def reduced(shape: Shape, block: Block, rows: Array, starts: Array) -> Block:
@@ -73,13 +73,13 @@ def reduced(shape: Shape, block: Block, rows: Array, starts: Array) -> Block:
     if len(starts) == len(block):
         return block.take(rows)
     heads = rows[starts]
-    with locating(lambda index: place(shape, block.names, block.keys[rows[index]], block.slices[rows[index]])):
+    with locating(lambda index: place(shape, block.names, block.keys[rows[index]], block.index[rows[index]])):
         partials = [
             kernel.reduce([column[rows] for column in columns], starts)
             for kernel, columns in zip(shape.kernels, block.partials, strict=True)
         ]
     records = np.add.reduceat(block.records[rows], starts)
-    return replace(block, slices=block.slices[heads], keys=block.keys[heads], records=records, partials=partials)
+    return replace(block, index=block.index[heads], keys=block.keys[heads], records=records, partials=partials)
 
 
 def from_records(

@@ -53,7 +53,7 @@ class EndingRecords(Records):
     def take(self, rows: Array) -> EndingRecords:
         """Some of the records."""
         some = super().take(rows)
-        return EndingRecords(some.slices, some.times, some.names, some.values, self.ends[rows])
+        return EndingRecords(some.index, some.times, some.names, some.values, self.ends[rows])
 
 
 def with_ends(shape: Shape) -> Shape:
@@ -73,7 +73,7 @@ def ends_of(block: Block) -> Array:
 
 def ending(block: Block, beyond: int = 0) -> Ending:
     """The same rows with their ends beside the partials, so much later."""
-    fields = (block.slices, block.keys, block.names, block.records, block.partials[:-1], block.dictionaries[:-1])
+    fields = (block.index, block.keys, block.names, block.records, block.partials[:-1], block.dictionaries[:-1])
     return Ending(*fields, ends=ends_of(block) + beyond)
 
 

@@ -20,7 +20,7 @@ from slicing.errors import RowFailure
 class Records:
     """Records in the order of the input: slices, event times, the leaves of their keys, and columns of values."""
 
-    slices: Array
+    index: Array
     times: Array
     names: pa.Table
     values: list[pa.Array]
@@ -29,29 +29,29 @@ class Records:
         """Some of the records."""
         chosen = pa.array(rows)
         return Records(
-            self.slices[rows], self.times[rows], self.names.take(chosen), [value.take(chosen) for value in self.values]
+            self.index[rows], self.times[rows], self.names.take(chosen), [value.take(chosen) for value in self.values]
         )
 
     def slice(self, start: int, count: int) -> Records:
         """So many records from one on, not copied."""
         rows = slice(start, start + count)
         values = [value.slice(start, count) for value in self.values]
-        return Records(self.slices[rows], self.times[rows], self.names.slice(start, count), values)
+        return Records(self.index[rows], self.times[rows], self.names.slice(start, count), values)
 
 
 def fold_records(shape: Shape, batches: Sequence[Records], arguments: Sequence[Sequence[int]]) -> Block:
     """One folded block of the partials of records, in their order."""
-    batches = [records for records in batches if len(records.slices)]
+    batches = [records for records in batches if len(records.index)]
     if not batches:
         return empty(shape)
     records = joined(batches)
     codes, names = encode_keys(records.names)
-    return from_records(shape, records.slices, codes, names, columns_of(records, arguments))
+    return from_records(shape, records.index, codes, names, columns_of(records, arguments))
 
 
 def joined(batches: Sequence[Records]) -> Records:
     """All records of the batches, of which there is one at least, in their order."""
-    slices, times = (np.concatenate([getattr(r, name) for r in batches]) for name in ("slices", "times"))
+    slices, times = (np.concatenate([getattr(r, name) for r in batches]) for name in ("index", "times"))
     values = [pa.concat_arrays(arrays) for arrays in zip(*(records.values for records in batches), strict=True)]
     return Records(slices, times, pa.concat_tables([records.names for records in batches]), values)
 
@@ -73,7 +73,7 @@ def fold_onto(shape: Shape, page: Block, window: int, records: Records, argument
     counts[heads] += np.diff(np.append(starts, len(rows)))
     partials, dictionaries = [], []
     times = pa.array(records.times)
-    with locating(lambda index: place(shape, names, codes[rows[index]], records.slices[rows[index]])):
+    with locating(lambda index: place(shape, names, codes[rows[index]], records.index[rows[index]])):
         for kernel, old, old_dictionary, positions in zip(
             shape.kernels, page.partials, page.dictionaries, arguments, strict=True
         ):
@@ -101,7 +101,7 @@ def fold_onto(shape: Shape, page: Block, window: int, records: Records, argument
 
 def encode_records(shape: Shape, records: Records) -> bytes:
     """Records as an Arrow stream: slice, event time, the key's leaves, values."""
-    columns = {"slice": pa.array(records.slices), "time": pa.array(records.times)}
+    columns = {"slice": pa.array(records.index), "time": pa.array(records.times)}
     columns |= dict(zip(shape.key_schema.names, records.names.columns, strict=True))
     columns |= {f"v{i}": value for i, value in enumerate(records.values)}
     table = pa.table(columns).combine_chunks()

@@ -64,7 +64,7 @@ def runs(sizes: Array, most: float) -> Iterator[tuple[int, int]]:
 def _check_rows(shape: Shape, block: Block, sizes: Array) -> None:
     if len(block) and sizes.max() > ROW_BYTES:
         row = int(sizes.argmax())
-        found = place(shape, block.names, block.keys[row], block.slices[row])
+        found = place(shape, block.names, block.keys[row], block.index[row])
         raise TooLarge(
             f"a partial, with its key, must take less than {ROW_BYTES / (1 << 30):.3g} GiB; got "
             f"{int(sizes[row]):,} bytes for {found}, "

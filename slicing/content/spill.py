@@ -36,7 +36,7 @@ class Aside:
         """Write rows in any order; those of one slice and key keep theirs."""
         if not len(block):
             return []
-        in_order = block.take(np.argsort(block.slices, kind="stable"))
+        in_order = block.take(np.argsort(block.index, kind="stable"))
         return [self._write(page) for page in parts(self.shape, in_order)]
 
     def _write(self, page: Block) -> Piece:
@@ -44,7 +44,7 @@ class Aside:
         data = encode(self.shape, page)
         at = self._file.seek(0, os.SEEK_END)
         self._file.write(data)
-        return Piece(int(page.slices[0]), int(page.slices[-1]) + 1, memory(self.shape, page), at, len(data))
+        return Piece(int(page.index[0]), int(page.index[-1]) + 1, memory(self.shape, page), at, len(data))
 
     def read(self, piece: Piece) -> Block:
         """The rows of a piece."""

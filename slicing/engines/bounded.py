@@ -20,7 +20,7 @@ def all_frames(shape: Shape, trees: Sequence[str], rows: Block, wide: bool = Fal
 
     If they are `wide` those of the family whose windows hold all others, with these beside them.
     """
-    families, count = shape.slicing.families, len(shape.kernels)
+    families, count = shape.family.families, len(shape.kernels)
     leading = [leader(families) or 0] if wide else range(len(families))
     for number in leading:
         own = shape.over(families[number])
@@ -32,8 +32,8 @@ def all_frames(shape: Shape, trees: Sequence[str], rows: Block, wide: bool = Fal
 
 
 def _side_by_side(shape: Shape, number: int, rows: Block, frames: Iterator[Windows]) -> Iterator[Windows]:
-    leads, sorted_rows = shape.slicing.families[number], by_key(rows)
-    others = [family for at, family in enumerate(shape.slicing.families) if at != number]
+    leads, sorted_rows = shape.family.families[number], by_key(rows)
+    others = [family for at, family in enumerate(shape.family.families) if at != number]
     for frame in frames:
         held = sorted_rows if frame.names is rows.names else by_key(under(rows, frame.names))
         ends = leads.window_end(frame.windows) - 1

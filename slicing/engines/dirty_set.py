@@ -84,7 +84,7 @@ class DirtySet:
         entries = self.nodes.entries(PENDING)
         expired = [entry for entry in entries if entry[2] <= first]
         if expired and self.kept is not None:
-            self.kept = self.kept.take(self.kept.slices >= first)
+            self.kept = self.kept.take(self.kept.index >= first)
             entries[:] = [entry for entry in entries if entry not in expired]
             self.nodes.pages.remove(expired)
             if not entries:
@@ -93,7 +93,7 @@ class DirtySet:
     def _forget_before(self, first: int) -> None:
         """Forget marks of earlier slices, a window at a time: it may be long until all are taken."""
         entries = self.nodes.entries(PENDING)
-        old = [entry for entry in entries if entry[1] < first - self.nodes.shape.slicing.longest]
+        old = [entry for entry in entries if entry[1] < first - self.nodes.shape.family.longest]
         if not old:
             return
         reaching = list(self.nodes.pages.take([entry for entry in old if entry[2] > first], self.nodes.shape))
@@ -112,8 +112,8 @@ class DirtySet:
 
 def _within(rows: Block, marks: Block, inside: bool) -> Block:
     """The rows whose slice and key are those of a mark, or the others; both have the same names."""
-    pairs = Pairs.over(np.concatenate([rows.slices, marks.slices]), len(marks.names))
-    held = np.isin(pairs.pack(rows.keys, rows.slices), pairs.pack(marks.keys, marks.slices))
+    pairs = Pairs.over(np.concatenate([rows.index, marks.index]), len(marks.names))
+    held = np.isin(pairs.pack(rows.keys, rows.index), pairs.pack(marks.keys, marks.index))
     return rows.take(held == inside)
 
 

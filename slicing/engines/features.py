@@ -78,9 +78,9 @@ class _History:
     def __init__(self, shape: Shape, rows: Block, names: pa.Table, asked: Sequence[tuple[Array, pa.Array]]):
         self.shape, self.names, self.block = shape, names, _by_key(rows)
         block = self.block
-        self.families: Sequence[Lookback] = shape.slicing.families  # type: ignore[assignment]
-        self.pairs = Pairs.over(block.slices, len(names))
-        self.at = self.pairs.pack(block.keys, block.slices)
+        self.families: Sequence[Lookback] = shape.family.families  # type: ignore[assignment]
+        self.pairs = Pairs.over(block.index, len(names))
+        self.at = self.pairs.pack(block.keys, block.index)
         self.records = before(block.records)
         counts = np.bincount(block.keys, minlength=len(names))
         runs = np.cumsum(counts) - counts, counts, self._reach(asked), self._place
@@ -90,7 +90,7 @@ class _History:
         self.most = at_once(PORTION_BYTES, width * len(self.families))
 
     def _place(self, row: int) -> str:
-        return show_place(self.shape.slicing, self.names, self.block.keys[row], self.block.slices[row])
+        return show_place(self.shape.family, self.names, self.block.keys[row], self.block.index[row])
 
     def _reach(self, asked: Sequence[tuple[Array, pa.Array]]) -> Array:
         """For each row the end of the longest window that it is in."""

@@ -91,4 +91,4 @@ class FamilyProgress(Progress):
         """The rows that lie in windows: where this family has a gap another one may have none."""
         if not self.family.has_gaps:
             return block
-        return block.take(np.flatnonzero(~np.asarray(self.family.in_gap(block.slices))))
+        return block.take(np.flatnonzero(~np.asarray(self.family.in_gap(block.index))))

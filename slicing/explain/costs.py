@@ -3,7 +3,8 @@
 They are those of a steady stream: every slice holds records of the key, windows close one after another, and a slice of
 a bucket fills a page. Smaller slices share pages (see `stripes`), and a read counts all rows of its page: at most the
 rows of a stripe more, which cost as much as the reading of one page. Of slices that come several at once all but the
-newest ones are not written again when they enter, a write less for each. `tests/test_accounting.py` counts all of it.
+newest ones are not written again when they enter, a write less for each. `tests/repository/test_accounting.py` counts
+all of it.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ class Costs:
     `held` says whether the worker process still has the latest slices, see `recent`; else they are read.
     """
 
-    slicing: Family
+    family: Family
     trees: frozenset[str]
     trigger: Trigger = ON_CLOSE
 
@@ -60,12 +61,12 @@ class Costs:
     @property
     def _n(self) -> int:
         """Slices per window, at most."""
-        return self.slicing.longest
+        return self.family.longest
 
     @property
     def _step(self) -> int:
         """Slices that enter for a window, on average where windows differ."""
-        return self.slicing.step or max(1, round(self.slicing.longest / max(1.0, self.slicing.ratio)))
+        return self.family.step or max(1, round(self.family.longest / max(1.0, self.family.ratio)))
 
     @property
     def eager(self) -> bool:
@@ -82,7 +83,7 @@ class Costs:
 
         Without merging, see MERGING.
         """
-        ratio, n = math.ceil(self.slicing.ratio), self.slicing.longest
+        ratio, n = math.ceil(self.family.ratio), self.family.longest
         cost = self._marks(held)
         if self.eager:
             cost += Cost(ratio + (ratio if self._looks else 0), ratio)
@@ -122,7 +123,7 @@ class Costs:
             return entering + Cost(0 if held else n, 0)
         trees = sorted(self.trees - {EAGER}) if CLOSING in self.asks else []
         # The slices of a stripe that becomes the oldest are read once for both trees, with those that leave first.
-        shared = step * step / self.slicing.stripe if {"two_layer", "three_layer"} <= set(trees) else 0
+        shared = step * step / self.family.stripe if {"two_layer", "three_layer"} <= set(trees) else 0
         return sum((self._tree(tree) for tree in trees), entering + Cost(-shared, 0))
 
     def newest(self, total: bool) -> int:
@@ -161,27 +162,27 @@ class Costs:
         if tree == "two_layer":
             return Cost(1 + step, 1)  # the total and what leaves; the total
         if tree == "three_layer":
-            return _three_layer(regular(self.slicing))
+            return _three_layer(regular(self.family))
         if tree == RUNNING:
             return Cost(1, 1)  # the total
         return Cost(max(0, n - step), 0)
 
 
-def _three_layer(slicing: Regular) -> Cost:
+def _three_layer(family: Regular) -> Cost:
     """The average over the closes in which a stripe is the oldest; exact where a stripe has whole advances.
 
     Once per stripe the newest stripe becomes whole and once the oldest one changes, both in the same close if the
     window is a slice longer than its stripes. Either makes the node between anew, from the rest of the group in front
     and, unless all is of one group, the start of the next.
     """
-    closes, group = slicing.stripe / slicing.per_advance, group_length(slicing)
-    changes = 1 if (slicing.per_window - 1) % slicing.stripe == 0 else 2
+    closes, group = family.stripe / family.per_advance, group_length(family)
+    changes = 1 if (family.per_window - 1) % family.stripe == 0 else 2
     crossing = (group - 1) / group
     at_once = 1 / group if changes == 1 else 0  # the newest stripe is whole in the close in which its group is in front
     reads = {
         "run": closes,
         "suffix": closes - 1,  # the first one is used as it is made
-        "slices of the oldest stripe": slicing.stripe,
+        "slices of the oldest stripe": family.stripe,
         "between": closes - changes,
         "rest": changes - 1 / group,  # the first of a group is used as it is made
         "start": changes * crossing,

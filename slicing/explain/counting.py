@@ -27,8 +27,8 @@ class CountingPlan(LedgerPlan):
     @property
     def family(self) -> CountingFamily:
         """The windows over slices, those of single records where these are kept."""
-        assert isinstance(self.shape.slicing, CountingFamily)
-        return self.shape.slicing.by_record if self.keeps_records else self.shape.slicing
+        assert isinstance(self.shape.family, CountingFamily)
+        return self.shape.family.by_record if self.keeps_records else self.shape.family
 
     @property
     def per_record(self) -> Cost:
@@ -81,8 +81,8 @@ class CountingPlan(LedgerPlan):
 
     @property
     def _folds(self) -> str:
-        assert isinstance(self.shape.slicing, CountingFamily)
-        return f"{counted(self.shape.slicing.size_in_records, 'record')} folded"
+        assert isinstance(self.shape.family, CountingFamily)
+        return f"{counted(self.shape.family.size_in_records, 'record')} folded"
 
     def _per_window(self, each: ResultPlan) -> str:
         if each.tree == EAGER:

@@ -147,17 +147,17 @@ class Plan:
     @property
     def slices_per_window(self) -> int:
         """n in every cost that the docs state."""
-        return self.shape.slicing.longest
+        return self.shape.family.longest
 
     @property
     def ratio(self) -> float:
         """R, the windows that a record is in: size / advance; an average when that is not whole, below 1 with gaps."""
-        return self.shape.slicing.ratio
+        return self.shape.family.ratio
 
     @property
     def stripe(self) -> int:
         """Slices per stripe."""
-        return self.shape.slicing.stripe
+        return self.shape.family.stripe
 
     @property
     def buckets_per_partition(self) -> float:
@@ -172,7 +172,7 @@ class Plan:
     @property
     def assemblies(self) -> tuple[ResultPlan, ...]:
         """How each result is assembled, in their order."""
-        pairs = list(product(range(len(self.shape.slicing.families)), range(len(self.shape.kernels))))
+        pairs = list(product(range(len(self.shape.family.families)), range(len(self.shape.kernels))))
         return tuple(self._assembly(*pair) for pair in pairs)
 
     @property
@@ -198,7 +198,7 @@ class Plan:
     @property
     def per_window(self) -> Cost:
         """Partials read and written per window and key, on average, all results together; of several, for each one."""
-        families = self.shape.slicing.families
+        families = self.shape.family.families
         count = len(self.shape.kernels)
         leaders = range(count) if self.sharing is None else self.sharing.leaders
         trees = (tuple(self.trees[i * count + leader] for leader in leaders) for i in range(len(families)))
@@ -244,7 +244,7 @@ class Plan:
         return pictured(self.windows._repr_svg_(), str(self))
 
     def _assembly(self, number: int, result: int) -> ResultPlan:
-        family, count = self.shape.slicing.families[number], len(self.shape.kernels)
+        family, count = self.shape.family.families[number], len(self.shape.kernels)
         leader = result if self.sharing is None else self.sharing.views[result].leader
         kernel, tree = self.shape.kernels[result], self.trees[number * count + leader]
         costs = self._costs_of((tree,), family)
@@ -252,13 +252,13 @@ class Plan:
         trusted += ", approximate" if kernel.aggregate.approximate else ""
         host = "" if leader == result else self.shape.kernels[leader].label
         reason = f"fields of {host}" if host else self._reason(kernel, tree, family) + trusted
-        windows = self.windows.calls[number] if len(self.shape.slicing.families) > 1 else ""
+        windows = self.windows.calls[number] if len(self.shape.family.families) > 1 else ""
         return ResultPlan(kernel, tree, reason, family.longest, family.ratio, costs, windows, host)
 
     def _costs_of(self, trees: tuple[str, ...], family: Family | None = None) -> Costs:
         # Bounded input has every window once, whatever the trigger.
         trigger = self.trigger if self.streaming else ON_CLOSE
-        return Costs(family or self.shape.slicing, frozenset(trees), trigger)
+        return Costs(family or self.shape.family, frozenset(trees), trigger)
 
     def _reason(self, kernel: Kernel, tree: str, family: Family) -> str:
         if tree == EAGER:
@@ -301,11 +301,11 @@ class Plan:
         ]
 
     def _slices(self) -> str:
-        families = self.shape.slicing.families
+        families = self.shape.family.families
         if len(families) > 1:
             each = ", ".join(f"{family.longest:,}" for family in families)
             return f"n = {each} per window, shared"
-        step = self.shape.slicing.step
+        step = self.shape.family.step
         if step is None:
             return f"n = {self.slices_per_window:,} per window at most"
         return f"n = {self.slices_per_window:,} per window, {step} per advance"

@@ -19,7 +19,7 @@ from slicing.stages.metrics import PREAGGREGATE, timer
 from slicing.stages.preaggregate import PreAggregate, Ship
 
 
-class TimedBuckets(stream.Buckets):
+class TimedBuckets(stream.WindowOperator):
     """The stateful operator with its stages timed; the first stage's time comes with the rows."""
 
     def init(self, handle: Any) -> None:

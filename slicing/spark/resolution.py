@@ -198,7 +198,7 @@ class Resolution:
 
     def _tree(self, each: Kernel, shape: Shape) -> str:
         wanted = self.call.tree
-        best = EAGER if wanted == EAGER or each.aggregate.eager else choose(each, shape.slicing)
+        best = EAGER if wanted == EAGER or each.aggregate.eager else choose(each, shape.family)
         return best if wanted == "auto" or best in (EAGER, "recompute") else wanted
 
     def _is_timed(self) -> bool:

@@ -225,10 +225,10 @@ def trees_suit_their_results(asked: Resolution) -> None:
         for each in asked.kernels:
             if asked.call.tree != EAGER and not each.aggregate.eager:
                 for rule in OF_TREES:
-                    rule(each, shape.slicing, asked.call.tree)
+                    rule(each, shape.family, asked.call.tree)
 
 
-def tree_has_combine(each: Kernel, slicing: Family, wanted: str) -> None:
+def tree_has_combine(each: Kernel, family: Family, wanted: str) -> None:
     """A tree that is asked for needs `combine`."""
     if wanted in TREES and each.aggregate.combine is None:
         raise InvalidValue(
@@ -237,9 +237,9 @@ def tree_has_combine(each: Kernel, slicing: Family, wanted: str) -> None:
         )
 
 
-def many_windows_of_a_record_are_asked_for(each: Kernel, slicing: Family, wanted: str) -> None:
+def many_windows_of_a_record_are_asked_for(each: Kernel, family: Family, wanted: str) -> None:
     """Folding each record into more than `EAGER_RATIO` windows has to be asked for."""
-    if each.aggregate.combine is None and (ratio := slicing.ratio) > EAGER_RATIO:
+    if each.aggregate.combine is None and (ratio := family.ratio) > EAGER_RATIO:
         pages = math.ceil(ratio)
         raise InvalidValue(
             f"`{each.label}` has no `combine`, so that every record is folded into every window that covers it, "
@@ -249,7 +249,7 @@ def many_windows_of_a_record_are_asked_for(each: Kernel, slicing: Family, wanted
         )
 
 
-def two_layers_have_invert(each: Kernel, slicing: Family, wanted: str) -> None:
+def two_layers_have_invert(each: Kernel, family: Family, wanted: str) -> None:
     """The two-layer tree needs an exact `invert`."""
     if wanted == "two_layer" and each.aggregate.invert is None:
         raise InvalidValue(

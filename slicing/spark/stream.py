@@ -82,7 +82,7 @@ class SparkStore:
         self._pages.removeKey((page,))
 
 
-class Buckets(StatefulProcessor):
+class WindowOperator(StatefulProcessor):
     """Spark's stateful operator over buckets: rows are added, and closing happens in the timer only."""
 
     def __init__(self, strategy: Strategy, query: Query, fingerprint: Fingerprint):
@@ -204,12 +204,12 @@ class Buckets(StatefulProcessor):
         self, columns: LateColumns, family: int, refused: Refused[Any], table: pd.DataFrame
     ) -> Iterator[pd.DataFrame]:
         shape = self.strategy.shape
-        shape = shape.over(shape.slicing.families[family])
+        shape = shape.over(shape.family.families[family])
         for partials in framed(shape, self.strategy.late_partials(refused)):
             yield from self._frames(flat_late_partials(shape, refused, partials, family, self.strategy.wide))
         if columns.values is not None:
             beside = table["records"].dropna() if "records" in table else ()
-            for records in self.strategy.late_records(shape.slicing, refused, beside):
+            for records in self.strategy.late_records(shape.family, refused, beside):
                 yield from self._frames(flat_late_records(shape, refused, records, columns.values, family))
 
     def _frames(self, table: pa.Table) -> Iterator[pd.DataFrame]:
@@ -240,7 +240,7 @@ def build(
     query: Query,
     labels: tuple[int, ...],
     partitions: int,
-    buckets: type[Buckets] = Buckets,
+    buckets: type[WindowOperator] = WindowOperator,
     wrapped: Callable[[Any], Any] = lambda stage: stage,
 ) -> DataFrame:
     """The windows of a stream, in append mode, as they close, and late rows if they are asked for.

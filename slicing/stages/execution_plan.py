@@ -105,7 +105,7 @@ class Sliced:
         """The records of refused slices, of those that were shipped beside the blocks."""
         for data in beside:
             records = decode_records(self.shape, data)
-            yield records.take(np.flatnonzero(is_late(family, records.slices, refused.taking)))
+            yield records.take(np.flatnonzero(is_late(family, records.index, refused.taking)))
 
     def all_windows(self, shipped: Sequence[Block]) -> Iterator[Windows]:
         """All windows of a bucket of bounded input."""
@@ -300,7 +300,7 @@ class Mixed:
         frames = self.sliced.all_windows([each for each in shipped if isinstance(each, Block)])
         shape, _, arguments = self._some(self._split.eager)
         records = [each for each in shipped if isinstance(each, Records)]
-        pages = [in_memory(shape.over(family), arguments, records) for family in shape.slicing.families]
+        pages = [in_memory(shape.over(family), arguments, records) for family in shape.family.families]
         return (self._join(frame, pages) for frame in frames)
 
     def _join(self, frame: Windows, pages: Sequence[WindowPages]) -> Windows:
@@ -322,7 +322,7 @@ Strategy: TypeAlias = Sliced | Shared | Eager | Mixed
 
 def not_before(shape: Shape, shipped: Block | Records, time: int) -> Block | Records:
     """What was shipped in this shape, with no record in a slice before that of an instant."""
-    moved = replace(shipped, slices=np.maximum(shipped.slices, shape.slicing.slice_at(time)))
+    moved = replace(shipped, index=np.maximum(shipped.index, shape.family.slice_at(time)))
     return regroup(shape, moved) if isinstance(moved, Block) else moved
 
 

@@ -192,16 +192,16 @@ class _Run:
 
     def fates(self, times: Sequence[int], late: Late[Any] | None, beside: list[bytes]) -> tuple[str, ...]:
         """What became of each record."""
-        slicing = self.shape.slicing
-        slices = slicing.slice_at(np.array(times, np.int64))
-        lost = np.broadcast_to(slicing.in_gap(slices), slices.shape)
+        family = self.shape.family
+        slices = family.slice_at(np.array(times, np.int64))
+        lost = np.broadcast_to(family.in_gap(slices), slices.shape)
         fates = {time: LOST if is_lost else TAKEN for time, is_lost in zip(times, lost, strict=True)}
         if late is None or not (late.all or late.some):
             return tuple(fates[time] for time in times)
         refused = [self._refused(number, each, beside) for number, each in enumerate(late.refused)]
         for time in {time for each in refused for time in each}:
-            place = np.array([slicing.slice_at(time)])
-            holding = [i for i, family in enumerate(self.families[: len(refused)]) if not np.any(family.in_gap(place))]
+            place = np.array([family.slice_at(time)])
+            holding = [i for i, each in enumerate(self.families[: len(refused)]) if not np.any(each.in_gap(place))]
             fates[time] = LATE if all(refused[i].get(time, False) for i in holding) else PARTLY
         return tuple(fates[time] for time in times)
 

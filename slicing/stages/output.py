@@ -53,10 +53,10 @@ def flat_windows(
     `shape` is that of all families. Where windows go out more than once also why, the revision, and the results that
     are replaced.
     """
-    own = shape.over(shape.slicing.families[windows.family])
+    own = shape.over(shape.family.families[windows.family])
     columns = _keys(shape, windows.names.take(pa.array(windows.keys)))
-    end = pa.array(windows.ends_by(own.slicing))
-    start = end if wide else pa.array(own.slicing.window_start(windows.windows))
+    end = pa.array(windows.ends_by(own.family))
+    start = end if wide else pa.array(own.family.window_start(windows.windows))
     columns |= {flat.START: start, flat.STOP: end, flat.FAMILY: _all(len(windows), windows.family)}
     if wide:
         results = side_by_side(shape, windows)
@@ -84,7 +84,7 @@ def side_by_side(shape: Shape, windows: Windows) -> list[pa.Array]:
     """The results of all families in their order, null where a window is empty."""
     others = iter(windows.beside)
     found = []
-    for number, family in enumerate(shape.slicing.families):
+    for number, family in enumerate(shape.family.families):
         own = shape.over(family)
         found += _results_of_held(own, windows if number == windows.family else next(others))
     return found
@@ -110,7 +110,7 @@ def _replaced(shape: Shape, windows: Windows, wide: bool) -> dict[str, pa.Array]
     columns = {flat.REPLACES: pa.array(there)}
     if windows.old is None or not there.any():
         return columns
-    own = shape.over(shape.slicing.families[windows.family])
+    own = shape.over(shape.family.families[windows.family])
     old = side_by_side(shape, windows.old) if wide else _results_of_held(own, windows.old)
     return columns | numbered(flat.OLD, old)
 
@@ -123,9 +123,9 @@ def flat_late_partials(
     `shape` is that of the family which refused them, whose number is `family`.
     """
     columns = _keys(shape, block.names.take(pa.array(block.keys)))
-    results = _all_results(shape, block, lambda row: place(shape, block.names, block.keys[row], block.slices[row]))
+    results = _all_results(shape, block, lambda row: place(shape, block.names, block.keys[row], block.index[row]))
     columns |= numbered(flat.RESULT, results, family * len(results) if wide else 0)
-    columns |= _met(shape.slicing, refused, block, family)
+    columns |= _met(shape.family, refused, block, family)
     return pa.table(columns | {flat.RECORDS: pa.array(block.records)})
 
 
@@ -133,23 +133,23 @@ def flat_late_records(
     shape: Shape, refused: Refused[Any], records: Records, values: Sequence[Field], family: int = 0
 ) -> pa.Table:
     """One row per refused record, without results. `values` are the columns of values."""
-    columns = _keys(shape, records.names) | _met(shape.slicing, refused, records, family)
+    columns = _keys(shape, records.names) | _met(shape.family, refused, records, family)
     columns[flat.TIME] = pa.array(records.times)
     pairs = zip(records.values, values, strict=True)
     return pa.table(columns | numbered(flat.VALUE, [_travelling(array, field.kind) for array, field in pairs]))
 
 
-def _met(slicing: Family, refused: Refused[Any], rows: Block | Records, family: int) -> dict[str, pa.Array]:
-    slices = rows.slices
-    missed, count = refused.missed_by(slicing, rows), len(slices)
+def _met(family: Family, refused: Refused[Any], rows: Block | Records, number: int) -> dict[str, pa.Array]:
+    slices = rows.index
+    missed, count = refused.missed_by(family, rows), len(slices)
     return {
         flat.CAUSE: pa.array(np.full(count, flat.LATE_ROW, np.int32)),
-        flat.FAMILY: _all(count, family),
-        flat.START: pa.array(slicing.slice_start(slices)),
-        flat.END: pa.array(rows.ends if isinstance(rows, ENDING) else slicing.slice_start(slices + 1)),
+        flat.FAMILY: _all(count, number),
+        flat.START: pa.array(family.slice_start(slices)),
+        flat.END: pa.array(rows.ends if isinstance(rows, ENDING) else family.slice_start(slices + 1)),
         flat.WATERMARK: pa.array(np.full(count, refused.watermark)),
-        flat.TAKEN: pa.array(slicing.window_start(missed.taken), mask=missed.by_all),
-        flat.UNTIL: pa.array(slicing.window_end(missed.taken), mask=missed.by_all),
+        flat.TAKEN: pa.array(family.window_start(missed.taken), mask=missed.by_all),
+        flat.UNTIL: pa.array(family.window_end(missed.taken), mask=missed.by_all),
         flat.MISSED: pa.array(missed.windows),
     }
 

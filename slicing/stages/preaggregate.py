@@ -89,7 +89,7 @@ class PreAggregate:
         held: dict[int, Block] = {}
         for chunk in _chunks(batches):
             records = self._read(chunk, refused)
-            if not len(records.slices):
+            if not len(records.index):
                 continue
             if self.beside:
                 yield from map(_beside, _shipped(_encoded(self.shape, records, self._labels), part, Dropped()))
@@ -117,7 +117,7 @@ class PreAggregate:
 
     def _folded(self, records: Records) -> Iterator[Block]:
         """Records as folded blocks: one, or, where only the partials say how large they are, several that fit."""
-        count, start = len(records.slices), 0
+        count, start = len(records.index), 0
         rows = FIRST_ROWS if any(kernel.has_long_objects for kernel in self.packed.kernels) else count
         while start < count:
             block = self._block(records.slice(start, rows))
@@ -129,7 +129,7 @@ class PreAggregate:
         codes, names = encode_keys(records.names)
         times = pa.array(records.times)
         arguments = [[times if i < 0 else records.values[i] for i in positions] for positions in self.arguments]
-        return from_records(self.shape, records.slices, codes, names, arguments)
+        return from_records(self.shape, records.index, codes, names, arguments)
 
     def _by_bucket(self, block: Block) -> Iterator[tuple[int, Block]]:
         """The rows of each bucket that there are rows of, with no keys but their own: blocks of a bucket are folded."""
@@ -165,7 +165,7 @@ class Ship:
         refused, part = Dropped(), Numbers(partition)
         for chunk in _chunks(batches):
             records = self._read(chunk, refused)
-            if len(records.slices):
+            if len(records.index):
                 encoded = _encoded(self.shape, records, lambda names: labels_of(names, self.labels))
                 yield from _shipped(encoded, part, Dropped())
         if last := _without_blocks(self.labels, (), refused, partition):
@@ -181,8 +181,8 @@ def records_of(shape: Shape, chunk: pa.Table, refused: Dropped) -> Records:
         refused.no_time += missing
         chunk = chunk.filter(chunk["time"].is_valid())
     times = np.asarray(chunk["time"].combine_chunks().cast(pa.int64()))
-    slices = shape.slicing.slice_at(times)
-    if shape.slicing.has_gaps and np.any(gap := shape.slicing.in_gap(slices)):
+    slices = shape.family.slice_at(times)
+    if shape.family.has_gaps and np.any(gap := shape.family.in_gap(slices)):
         inside = ~np.asarray(gap)
         refused.no_window += int(np.sum(~inside))
         chunk, times, slices = chunk.filter(pa.array(inside)), times[inside], slices[inside]

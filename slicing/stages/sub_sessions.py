@@ -44,7 +44,7 @@ def with_own_ends(session: Session, records: Records) -> EndingRecords:
     """Records, by their keys alone, that say where their intervals end."""
     stop = ends(session, records) + session.unit
     names = records.names if session.gap is not None else records.names.select(range(records.names.num_columns - 1))
-    return EndingRecords(records.slices, records.times, names, records.values, stop)
+    return EndingRecords(records.index, records.times, names, records.values, stop)
 
 
 @dataclass(frozen=True)
@@ -85,9 +85,9 @@ class PreMerge(PreAggregate):
         codes, names = encode_keys(records.names)
         times = pa.array(records.times)
         arguments = [[times if i < 0 else records.values[i] for i in positions] for positions in self.arguments]
-        runs = chains(codes, records.slices, records.ends)
+        runs = chains(codes, records.index, records.ends)
         arguments.append([pa.array(records.ends)])
-        return by_start(from_runs(self.packed, records.slices, codes, names, arguments, *runs))
+        return by_start(from_runs(self.packed, records.index, codes, names, arguments, *runs))
 
     def _fold(self, blocks: Sequence[Block]) -> Block:
         if not self.merges:

@@ -163,7 +163,7 @@ def _stacked(shape: Shape, parts: list[Block]) -> list[Block]:
 
 def _since(shape: Shape, block: Block, first: int) -> Block:
     """The block without rows before slice `first`, once these are half of it: a copy frees them, a view would not."""
-    gone = int(np.searchsorted(block.slices, first))
+    gone = int(np.searchsorted(block.index, first))
     return block if 2 * gone <= len(block) else _compact(shape, block.take(np.arange(gone, len(block))))
 
 
@@ -171,7 +171,7 @@ def _bytes(blocks: Iterable[Block]) -> int:
     """What blocks take in memory together: what they share once, and all of an array that they have a part of."""
     held: dict[int, int] = {}
     for block in blocks:
-        for column in (block.slices, block.keys, block.records, *chain.from_iterable(block.partials)):
+        for column in (block.index, block.keys, block.records, *chain.from_iterable(block.partials)):
             whole = column.base if isinstance(column.base, np.ndarray) else column
             held[id(whole)] = whole.nbytes + (_object_bytes(whole) if whole.dtype == np.object_ else 0)
         for values in (block.names, *block.dictionaries):
@@ -217,14 +217,14 @@ def _compact(shape: Shape, block: Block) -> Block:
     return block
 
 
-def around(slicing: Family, slices: Array, first: int) -> list[tuple[int, int]]:
+def around(family: Family, slices: Array, first: int) -> list[tuple[int, int]]:
     """Disjoint ranges that hold, for each of some ascending slices, all slices of all windows that cover it.
 
     What lies before slice `first` is left out.
     """
     found: list[tuple[int, int]] = []
-    lows = np.maximum(slicing.first_slice(slicing.first_window(slices)), first).tolist()
-    highs = slicing.end_slice(slicing.last_window(slices)).tolist()
+    lows = np.maximum(family.first_slice(family.first_window(slices)), first).tolist()
+    highs = family.end_slice(family.last_window(slices)).tolist()
     for low, high in zip(lows, highs, strict=True):
         if found and low <= found[-1][1]:
             found[-1] = found[-1][0], max(high, found[-1][1])

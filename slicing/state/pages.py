@@ -116,7 +116,7 @@ class Pages:
         pages = list(parts(shape, block))
         for page in pages:
             of_level = level if len(pages) == 1 else LARGE
-            entry = [self.head.serial, int(page.slices[0]), int(page.slices[-1]) + 1, of_level, self.head.generation]
+            entry = [self.head.serial, int(page.index[0]), int(page.index[-1]) + 1, of_level, self.head.generation]
             self.head.serial += 1
             self.put(page_name(entry), page, shape)
             entries.append(entry)

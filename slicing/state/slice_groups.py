@@ -46,7 +46,7 @@ class Stripes:
     def __init__(self, pages: Pages, shape: Shape):
         self.pages, self.shape = pages, shape
         self.held, self.late = pages.head.stripes, pages.head.late
-        self.length: int = pages.head.layout.setdefault("stripe", page_stripe(shape.slicing.longest))
+        self.length: int = pages.head.layout.setdefault("stripe", page_stripe(shape.family.longest))
         self.at_once = 1
         """How many slices a close takes in, or a micro-batch brings, and so, some time later, how many leave in one."""
 
@@ -71,23 +71,23 @@ class Stripes:
 
         Only slices that fill pages, and only where the window is longer than what came: else they leave as they enter.
         """
-        self.at_once = len(np.unique(block.between(first, FOREVER).slices))
+        self.at_once = len(np.unique(block.between(first, FOREVER).index))
         ahead = block.between(first, end)
-        if self.at_once >= self.shape.slicing.longest or not self._fills(ahead):
+        if self.at_once >= self.shape.family.longest or not self._fills(ahead):
             return block
         others = np.ones(len(block), dtype=bool)
         for key, part in self._by_stripe(ahead):
             if self._fills(part):
                 self._cut(key, part)
-                others[slice(*np.searchsorted(block.slices, (part.slices[0], part.slices[-1] + 1)))] = False
+                others[slice(*np.searchsorted(block.index, (part.index[0], part.index[-1] + 1)))] = False
         return block.take(np.flatnonzero(others))
 
     def put(self, block: Block) -> None:
         """Add slices that enter: those that fill a page are cut at once."""
         late = np.zeros(len(block), dtype=bool)
-        for key in np.unique(block.slices // self.length).tolist():
+        for key in np.unique(block.index // self.length).tolist():
             for first, end, *_ in self.held[key].cuts if key in self.held else ():
-                rows = np.searchsorted(block.slices, (key * self.length + first, key * self.length + end))
+                rows = np.searchsorted(block.index, (key * self.length + first, key * self.length + end))
                 late[slice(*rows)] = True
         self.put_late(block.take(np.flatnonzero(late)))
         for key, part in self._by_stripe(block.take(np.flatnonzero(~late))):
@@ -144,7 +144,7 @@ class Stripes:
         return [(name, cut[3]) for cut in cuts for name in self.names(key, cut)] + _within(stripe.loose, first, end)
 
     def _by_stripe(self, block: Block) -> Iterator[tuple[int, Block]]:
-        for key in np.unique(block.slices // self.length).tolist():
+        for key in np.unique(block.index // self.length).tolist():
             yield key, block.between(key * self.length, (key + 1) * self.length)
 
     def _fills(self, block: Block) -> bool:
@@ -163,7 +163,7 @@ class Stripes:
 
     def _edges(self, block: Block) -> list[int]:
         """Where slices are cut, so that all pages are filled, from the first slice to the end of the last."""
-        indices, starts = np.unique(block.slices, return_index=True)
+        indices, starts = np.unique(block.index, return_index=True)
         rows, edges = self.cut_bytes / row_bytes(self.shape, block), [0]
         for at in range(1, len(indices)):
             if starts[at] - starts[edges[-1]] >= rows and len(block) - starts[at] >= rows:

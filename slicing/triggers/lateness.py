@@ -36,13 +36,13 @@ class Refused(Generic[Rows]):
     taking: int  # its first window that took records
     watermark: int  # the watermark that had closed the others, in microseconds
 
-    def missed_by(self, slicing: Family, rows: Any) -> Missed:
+    def missed_by(self, family: Family, rows: Any) -> Missed:
         """What each of some rows, or records, met that were refused."""
-        return self.missed(slicing, rows.slices)
+        return self.missed(family, rows.index)
 
-    def missed(self, slicing: Family, slices: Array) -> Missed:
+    def missed(self, family: Family, slices: Array) -> Missed:
         """What slices met that came late for one window at least."""
-        first, last = slicing.first_window(slices), slicing.last_window(slices)
+        first, last = family.first_window(slices), family.last_window(slices)
         taken = np.maximum(first, self.taking)
         return Missed(np.minimum(taken, last + 1) - first, taken, taken > last)
 
@@ -56,7 +56,7 @@ class Late(Generic[Rows]):
     refused: tuple[Refused[Rows], ...]  # by family
 
 
-def is_late(slicing: Family, slices: Array, taking: int) -> Array:
+def is_late(family: Family, slices: Array, taking: int) -> Array:
     """Which slices come late for one window at least, `taking` being the first that takes records."""
-    late: Array = slicing.first_window(slices) < taking
-    return late & ~np.asarray(slicing.in_gap(slices)) if slicing.has_gaps else late
+    late: Array = family.first_window(slices) < taking
+    return late & ~np.asarray(family.in_gap(slices)) if family.has_gaps else late

@@ -115,11 +115,6 @@ class Hopping(Window):
         return Even(self.size, self.advance, self.offset)
 
     @property
-    def slicing(self) -> Even:
-        """How these windows cut time into slices."""
-        return self.family
-
-    @property
     def stored(self) -> str:
         """These windows as checkpoints hold them, whose text is older than `gaps`."""
         if self.size == self.advance and not self.offset:

@@ -224,7 +224,7 @@ class Line:
         kernels, arguments = support.kernels(kernels, arguments, True)
         family = self.window.family
         shape = _blocks.Shape(family, (_fields.Field("key", "bigint"),), kernels)
-        over = [shape.over(each).slicing for each in family.families]
+        over = [shape.over(each).family for each in family.families]
         trees = support.trees(tuple(_choice.choose(each, own) for own in over for each in kernels))
         values = tuple(_fields.Field(each, kind) for each, kind in KINDS.items())
         self.strategy = support.strategy(_strategy.Aggregation(shape, trees, arguments, True, values))

@@ -56,8 +56,8 @@ class Line:
             families, _, step = sets()[which]
             self.made = Together(families, cases, 0, emission, wide)
             shape = self.made.shape
-            over = [shape.over(family) for family in shape.slicing.families]
-            trees = [choose(kernel, each.slicing) for each in over for kernel in each.kernels]
+            over = [shape.over(family) for family in shape.family.families]
+            trees = [choose(kernel, each.family) for each in over for kernel in each.kernels]
             options = self.store, emission, wide
             self.made.bucket = partial(SlicedBucket, shape, trees, grace * step, fingerprint(shape), *options)
         else:

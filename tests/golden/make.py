@@ -84,8 +84,8 @@ def stream_of(scenario, made=EmittingStream):
 
 def micro_batches(scenario, seed):
     """Records in the order of arrival, which is a second for every second of event time, in micro-batches."""
-    rng, slicing = np.random.default_rng(seed), slicing_of(scenario)
-    seconds, number = slicing.size // 1_000_000 * 3, scenario.get("batches", 36)
+    rng, family = np.random.default_rng(seed), slicing_of(scenario)
+    seconds, number = family.size // 1_000_000 * 3, scenario.get("batches", 36)
     arrival = np.sort(rng.integers(0, seconds * 1000, 3 * seconds)) + 50_000
     behind = rng.exponential(scenario.get("lateness", 0.1) * 1000, len(arrival)).astype(np.int64)
     keys = rng.integers(0, 3, len(arrival)).tolist()
@@ -106,10 +106,10 @@ def fingerprint_of(scenario, stream):
     from slicing.spark import query as query_module
     from slicing.spark.stream import fingerprint
 
-    slicing, kernels = stream.slicing, stream.shape.kernels
+    family, kernels = stream.family, stream.shape.kernels
     columns = [f"value{i}" for i in range(len(kernels))]
     query = SimpleNamespace(
-        window=Hopping(slicing.size, slicing.advance, slicing.offset),
+        window=Hopping(family.size, family.advance, family.offset),
         shape=stream.shape,
         trees=["eager"] * len(kernels) if scenario.get("eager") else stream.trees,
         columns=columns,

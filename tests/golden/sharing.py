@@ -71,7 +71,7 @@ class Line:
         )
         arguments = tuple(tuple(map(names.index, bound.inputs)) for bound in results.values())
         shape = Shape(Even(slices * SECOND, SECOND, 0), (Field("key", "bigint"),), kernels)
-        trees = tuple(choose(each, shape.slicing) for each in kernels)
+        trees = tuple(choose(each, shape.family) for each in kernels)
         made = strategies.Sliced(shape, trees, arguments) if plain else _strategy(shape, trees, arguments, slices)
         columns = [list(bound.inputs) for bound in results.values()]
         self.results, self.strategy, self.emission = results, made, emission or on_close()
@@ -86,7 +86,7 @@ class Line:
         """What the first stage ships, as the second one reads it."""
         stage = self.strategy.first_stage((0,))
         times = np.array([record[0] for record in records], np.int64)
-        slices = stage.shape.slicing.slice_at(times)
+        slices = stage.shape.family.slice_at(times)
         key = pa.table({"k0": pa.array([record[1] for record in records], pa.int64())})
         values = [pa.array([record[2][name] for record in records], arrow_type(kind)) for name, kind in KINDS.items()]
         block = stage._block(Records(slices, times, key, values))

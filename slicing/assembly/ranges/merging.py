@@ -58,7 +58,7 @@ def numbered(rows: Array, heads: Array) -> Array:
 
 def merged(shape: Shape, block: Block) -> Block:
     """The sessions that rows make, by key and start; rows are combined by start, equal ones in their order."""
-    return reduced(shape, block, *chains(block.keys, block.slices, ends_of(block)))
+    return reduced(shape, block, *chains(block.keys, block.index, ends_of(block)))
 
 
 def located(inner: Block, outer: Block) -> Array:
@@ -67,8 +67,8 @@ def located(inner: Block, outer: Block) -> Array:
         return np.full(len(inner), -1)
     codes, names = encode_keys(pa.concat_tables([outer.names, inner.names]))
     ours, theirs = codes[: len(outer.names)][outer.keys], codes[len(outer.names) :][inner.keys]
-    pairs = Pairs.over(np.concatenate([outer.slices, inner.slices]), len(names))
-    found = np.searchsorted(pairs.pack(ours, outer.slices), pairs.pack(theirs, inner.slices), "right") - 1
+    pairs = Pairs.over(np.concatenate([outer.index, inner.index]), len(names))
+    found = np.searchsorted(pairs.pack(ours, outer.index), pairs.pack(theirs, inner.index), "right") - 1
     at = np.maximum(found, 0)
     holds = (found >= 0) & (ours[at] == theirs) & (ends_of(inner) <= ends_of(outer)[at])
     return np.where(holds, at, -1)
@@ -76,4 +76,4 @@ def located(inner: Block, outer: Block) -> Array:
 
 def by_start(block: Block) -> Block:
     """The rows in the order in which blocks are stored."""
-    return block.take(np.argsort(block.slices, kind="stable"))
+    return block.take(np.argsort(block.index, kind="stable"))

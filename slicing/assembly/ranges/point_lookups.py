@@ -44,24 +44,24 @@ def pick(shape: Shape, block: Block, keys: Array, windows: Array) -> Windows:
 
 def by_key(block: Block) -> Block:
     """The rows sorted by key and slice."""
-    rows, _ = order(block.keys, block.slices)
+    rows, _ = order(block.keys, block.index)
     return block.take(rows)
 
 
 def picked(shape: Shape, block: Block, keys: Array, windows: Array) -> Windows:
     """`pick` from rows that are sorted by key and slice."""
-    slicing = shape.slicing
-    pairs = Pairs.over(block.slices, len(block.names))
-    at, edges = pairs.pack(block.keys, block.slices), (slicing.first_slice(windows), slicing.end_slice(windows))
+    family = shape.family
+    pairs = Pairs.over(block.index, len(block.names))
+    at, edges = pairs.pack(block.keys, block.index), (family.first_slice(windows), family.end_slice(windows))
     low, high = (np.searchsorted(at, pairs.pack(keys, edge)) for edge in edges)
     total = before(block.records)
     records = total[high] - total[low]
     held = np.flatnonzero(records)
-    stripes = _stripes(slicing, block.slices)
+    stripes = _stripes(family, block.index)
     heads = (np.diff(block.keys, prepend=-1) != 0) | (np.diff(stripes, prepend=stripes[:1]) != 0)
 
     def place(row: int) -> str:
-        return show_place(slicing, block.names, block.keys[row], block.slices[row])
+        return show_place(family, block.names, block.keys[row], block.index[row])
 
     runs = _Runs(low[held], high[held], np.cumsum(heads) - 1, np.flatnonzero(heads), place)
     partials = []

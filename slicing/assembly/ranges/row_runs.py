@@ -28,10 +28,10 @@ def assemble_ranges(shape: Shape, block: Block, first: int | None = None, end: i
     Yields portions of about PORTION_BYTES, each sorted by key and window. Combines per window: none for additive
     aggregates, none but one for each row where windows begin alike, else at most 2 sqrt(n).
     """
-    family = shape.slicing
+    family = shape.family
     if not len(block):
         return
-    low, high = int(family.first_window(block.slices[:1])[0]), int(family.last_window(block.slices[-1:])[0]) + 1
+    low, high = int(family.first_window(block.index[:1])[0]), int(family.last_window(block.index[-1:])[0]) + 1
     first, end = (low if first is None else max(low, first)), (high if end is None else min(high, end))
     if first >= end:
         return
@@ -55,7 +55,7 @@ def _new_windows(family: Family, block: Block, first: int, end: int) -> tuple[Ar
     A row that counts no records makes no window.
     """
     marks = np.flatnonzero(block.records > 0)
-    slices, keys = block.slices[marks], block.keys[marks]
+    slices, keys = block.index[marks], block.keys[marks]
     begin, until = family.first_window(slices), family.last_window(slices) + 1
     same = keys[1:] == keys[:-1]
     begin[1:][same] = np.maximum(begin[1:][same], until[:-1][same])

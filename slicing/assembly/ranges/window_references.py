@@ -48,10 +48,10 @@ class Places:
 
 def places(family: SlidingFamily, block: Block, first: int = -FOREVER, end: int = FOREVER) -> Places:
     """The windows `first` up to but not including `end` that exist for the keys of a block, sorted by key and slice."""
-    windows, keys = _within(block.slices - family.reach, block.keys, first, end)
+    windows, keys = _within(block.index - family.reach, block.keys, first, end)
     if family.right:
         held = _before_next(family, block)
-        behind, of = _within(block.slices[held] + 1, block.keys[held], first, end)
+        behind, of = _within(block.index[held] + 1, block.keys[held], first, end)
         windows, keys = np.concatenate([windows, behind]), np.concatenate([keys, of])
         rows, heads = order(keys, windows)
         windows, keys = windows[rows[heads]], keys[rows[heads]]
@@ -66,8 +66,8 @@ def _within(windows: Array, keys: Array, first: int, end: int) -> tuple[Array, A
 
 def located(family: SlidingFamily, block: Block, windows: Array, keys: Array) -> Places:
     """The rows of a block, sorted by key and slice, that windows hold."""
-    pairs = Pairs.over(block.slices, len(block.names))
-    at = pairs.pack(block.keys, block.slices)
+    pairs = Pairs.over(block.index, len(block.names))
+    at = pairs.pack(block.keys, block.index)
     low, high = (np.searchsorted(at, pairs.pack(keys, edge)) for edge in (windows, windows + family.longest))
     return Places(windows, keys, low, high)
 
@@ -75,7 +75,7 @@ def located(family: SlidingFamily, block: Block, windows: Array, keys: Array) ->
 def _before_next(family: SlidingFamily, block: Block) -> Array:
     """The rows whose right window holds the next row of the key, and does not end with it: that is its left window."""
     same = block.keys[1:] == block.keys[:-1]
-    near = block.slices[1:] - block.slices[:-1] <= family.reach
+    near = block.index[1:] - block.index[:-1] <= family.reach
     return np.flatnonzero(same & near)
 
 
@@ -87,13 +87,13 @@ def all_places(shape: Shape, blocks: Sequence[Block]) -> Iterator[Windows]:
 
 def by_key(shape: Shape, block: Block) -> Block:
     """Any rows folded, and sorted by key and slice."""
-    return reduced(shape, block, *order(block.keys, block.slices))
+    return reduced(shape, block, *order(block.keys, block.index))
 
 
 def family_of(shape: Shape) -> SlidingFamily:
     """The windows of a shape, of which it is known that they slide."""
-    assert isinstance(shape.slicing, SlidingFamily), "these windows are everywhere"
-    return shape.slicing
+    assert isinstance(shape.family, SlidingFamily), "these windows are everywhere"
+    return shape.family
 
 
 def assemble_places(shape: Shape, block: Block, at: Places) -> Iterator[Windows]:
@@ -117,7 +117,7 @@ def assembled(shape: Shape, block: Block, at: Places) -> Windows:
     records = before(held.records)
 
     def place(row: int) -> str:
-        return show_place(shape.slicing, held.names, held.keys[row], held.slices[row])
+        return show_place(shape.family, held.names, held.keys[row], held.index[row])
 
     pairs = zip(shape.kernels, held.partials, strict=True)
     partials = [of_runs(kernel, columns, low, high, place) for kernel, columns in pairs]

@@ -17,7 +17,7 @@ from slicing.windows.families.family import Regular
 class Cells:
     """Where the rows of a block, sorted by (key, slice), lie among the cells of their stretches."""
 
-    slicing: Regular
+    family: Regular
     names: pa.Table  # the keys by their codes
     origins: Array  # first slice of each stretch
     offsets: Array  # first cell of each stretch, and the number of all cells
@@ -38,23 +38,23 @@ class Cells:
         """The key and the slice of a cell, for messages."""
         stretch = int(self.stretch(np.array(cell)))
         index = int(self.origins[stretch] + cell - self.offsets[stretch])
-        return show_place(self.slicing, self.names, self.keys[stretch], index)
+        return show_place(self.family, self.names, self.keys[stretch], index)
 
     def ends(self, low: int, high: int) -> tuple[Array, Array, Array]:
         """The cells in which windows `low` up to but not including `high` may end: cell, window and key of each."""
-        slicing, lengths = self.slicing, np.diff(self.offsets)
-        newest, end = (slicing.end_slice(window) - 1 for window in (low, high))
+        family, lengths = self.family, np.diff(self.offsets)
+        newest, end = (family.end_slice(window) - 1 for window in (low, high))
         last = self.origins + lengths  # clipped before the difference, which may have more than 64 bits
         skipped = np.clip(newest, self.origins + self.lead, last) - self.origins
         counts = np.clip(end, self.origins, last) - self.origins - skipped
         before = np.cumsum(counts) - counts
         at = np.arange(int(counts.sum())) + np.repeat(self.offsets[:-1] + skipped - before, counts)
-        oldest = at + np.repeat(self.origins - self.offsets[:-1] - slicing.per_window + 1 - slicing.shift, counts)
+        oldest = at + np.repeat(self.origins - self.offsets[:-1] - family.per_window + 1 - family.shift, counts)
         keys = np.repeat(self.keys, counts)
-        if slicing.per_advance == 1:
+        if family.per_advance == 1:
             return at, oldest, keys
-        starts = np.flatnonzero(oldest % slicing.per_advance == 0)
-        return at[starts], oldest[starts] // slicing.per_advance, keys[starts]
+        starts = np.flatnonzero(oldest % family.per_advance == 0)
+        return at[starts], oldest[starts] // family.per_advance, keys[starts]
 
     def between(self, first: int, end: int, rows: slice) -> Cells:
         """Those of stretches `first` up to but not including `end`, which have the rows `rows`."""
@@ -76,7 +76,7 @@ def portions(block: Block, cells: Cells, limit: int) -> Iterator[tuple[Block, Ce
         first = end
 
 
-def layout(block: Block, slicing: Regular, aligned: bool, first: int, end: int) -> Cells:
+def layout(block: Block, family: Regular, aligned: bool, first: int, end: int) -> Cells:
     """Cells of a block sorted by (key, slice). A stretch ends where no window reaches the key's next slice.
 
     A stretch has a cell for every slice from its origin to the end of the last window that holds a record. The origin
@@ -84,22 +84,22 @@ def layout(block: Block, slicing: Regular, aligned: bool, first: int, end: int) 
     it is the start of the stripe in which the first such window starts, and only the windows `first` up to but not
     including `end` have cells.
     """
-    n, stripe = slicing.per_window, slicing.stripe
-    slices, keys = block.slices, block.keys
+    n, stripe = family.per_window, family.stripe
+    slices, keys = block.index, block.keys
     breaks = (np.diff(keys, prepend=-1) != 0) | (np.diff(slices, prepend=slices[0]).view(np.uint64) >= n)
     heads = np.flatnonzero(breaks)
     tails = np.append(heads[1:], len(slices)) - 1
     origins, newest = slices[heads], slices[tails]
     if aligned:
-        origins = np.maximum(origins - n + 1, slicing.first_slice(first)) // stripe * stripe
-        newest = np.minimum(newest, slicing.first_slice(end - 1))
+        origins = np.maximum(origins - n + 1, family.first_slice(first)) // stripe * stripe
+        newest = np.minimum(newest, family.first_slice(end - 1))
     lengths = newest + n - origins
     if aligned:
         lengths = -(-lengths // stripe) * stripe
     offsets = np.concatenate([[0], np.cumsum(lengths)])
     stretch = np.cumsum(breaks) - 1
     position, lead = offsets[stretch] + slices - origins[stretch], n - 1 if aligned else 0
-    return Cells(slicing, block.names, origins, offsets, keys[heads], position, lead)
+    return Cells(family, block.names, origins, offsets, keys[heads], position, lead)
 
 
 @dataclass(frozen=True)
@@ -115,7 +115,7 @@ class Spans:
     @classmethod
     def of(cls, cells: Cells, at: Array) -> Spans:
         """The spans of the windows that end in some cells."""
-        n = cells.slicing.per_window
+        n = cells.family.per_window
         filled = np.zeros(cells.count + n, dtype=np.int32)
         filled[cells.position + n] = 1
         before = np.cumsum(filled, dtype=np.int32)

@@ -37,31 +37,31 @@ def assemble_cells(
     Yields portions whose cells take at most about PORTION_BYTES, each sorted by key and window. Cost in combines per
     window: none for additive aggregates, about 4 for the three-layer tree, n - 1 for recompute.
     """
-    slicing = regular(shape.slicing)
+    family = regular(shape.family)
     if not len(block):
         return
-    low, high = int(slicing.first_window(block.slices[0])), int(slicing.last_window(block.slices[-1])) + 1
+    low, high = int(family.first_window(block.index[0])), int(family.last_window(block.index[-1])) + 1
     first, end = (low if first is None else max(low, first)), (high if end is None else min(high, end))
-    block = block.between(slicing.first_slice(first), slicing.end_slice(end - 1))
+    block = block.between(family.first_slice(first), family.end_slice(end - 1))
     if first >= end or not len(block):
         return
-    rows, _ = order(block.keys, block.slices)
+    rows, _ = order(block.keys, block.index)
     block = block.take(rows)
-    aligned = slicing.per_window > 1 and not all(map(_running, shape.kernels, trees, block.partials))
+    aligned = family.per_window > 1 and not all(map(_running, shape.kernels, trees, block.partials))
     # A cell, and in either scan and in the windows, a partial like those of the rows.
     width = 16 + 4 * (memory(shape, block) - block.names.nbytes - 24 * len(block)) / len(block)
     limit = at_once(PORTION_BYTES, width)
-    for portion, cells in portions(block, layout(block, slicing, aligned, first, end), limit):
+    for portion, cells in portions(block, layout(block, family, aligned, first, end), limit):
         if cells.count <= limit:
             yield _assemble_cells(shape, trees, portion, cells, first, end)
             continue
-        step = max(limit, (4 if width < WIDE else 1) * slicing.per_window)
-        start = max(first, int(slicing.first_window(portion.slices[0])))
-        stop = min(end, int(slicing.last_window(portion.slices[-1])) + 1)
+        step = max(limit, (4 if width < WIDE else 1) * family.per_window)
+        start = max(first, int(family.first_window(portion.index[0])))
+        stop = min(end, int(family.last_window(portion.index[-1])) + 1)
         for low, high in even_runs(start, stop, step):
-            part = portion.between(slicing.first_slice(low), slicing.end_slice(high - 1))
+            part = portion.between(family.first_slice(low), family.end_slice(high - 1))
             if len(part):
-                yield _assemble_cells(shape, trees, part, layout(part, slicing, aligned, low, high), low, high)
+                yield _assemble_cells(shape, trees, part, layout(part, family, aligned, low, high), low, high)
 
 
 def _running(kernel: Kernel, tree: str, columns: Partials) -> bool:
@@ -91,7 +91,7 @@ def _totals(columns: Partials, spans: Spans, counted: Array, records: Array) -> 
 
 
 def _kernel_windows(kernel: Kernel, tree: str, columns: Partials, cells: Cells, spans: Spans, at: Array) -> Partials:
-    n = cells.slicing.per_window
+    n = cells.family.per_window
     if n == 1:
         # A window is a slice: cells with records are the rows themselves.
         return [column[spans.first] for column in columns]

@@ -70,7 +70,7 @@ class Live:
         ]
         dictionaries = {index: self.dictionaries[index] for index in chosen}
         return Rows(
-            block.slices, codes[block.keys], block.records, dict(zip(chosen, partials, strict=True)), dictionaries
+            block.index, codes[block.keys], block.records, dict(zip(chosen, partials, strict=True)), dictionaries
         )
 
     def refresh(self, rows: Rows) -> Rows:
@@ -86,7 +86,7 @@ class Live:
         """Rows as a block of the kernels at `chosen`."""
         assert not isinstance(rows.codes, slice)
         return Block(
-            rows.slices,
+            rows.index,
             rows.codes,
             self.names,
             rows.records,
@@ -129,7 +129,7 @@ class Rows:
     then, and `slices` is left empty.
     """
 
-    slices: Array
+    index: Array
     codes: Array | slice
     records: Array
     partials: dict[int, Partials]
@@ -140,7 +140,7 @@ class Rows:
 
     def between(self, first: int, end: int) -> Rows:
         """The rows of slices `first` up to but not including `end`; rows must be sorted by slice."""
-        return self._take(slice(*np.searchsorted(self.slices, (first, end))))
+        return self._take(slice(*np.searchsorted(self.index, (first, end))))
 
     def only(self, chosen: Sequence[int]) -> Rows:
         """The same rows of the kernels at `chosen`."""
@@ -149,7 +149,7 @@ class Rows:
 
     def by_slice(self, first: int, end: int) -> list[Rows]:
         """The rows of each slice from `first` up to but not including `end`; rows must be sorted by slice."""
-        edges = np.searchsorted(self.slices, range(first, end + 1)).tolist()
+        edges = np.searchsorted(self.index, range(first, end + 1)).tolist()
         return [self._take(slice(*edge)) for edge in pairwise(edges)]
 
     def filled(self, live: Live, first: int, end: int) -> Iterator[Rows]:
@@ -170,14 +170,14 @@ class Rows:
     def _fill(self, live: Live, first: int, end: int) -> list[Rows]:
         """The rows of all keys, slice by slice."""
         keys = len(live.names)
-        count, cells = (end - first) * keys, (self.slices - first) * keys + self.codes
+        count, cells = (end - first) * keys, (self.index - first) * keys + self.codes
         records = np.zeros(count, dtype=np.int64)
         records[cells] = self.records
         partials = {i: live.shape.kernels[i].spread(count) for i in self.partials}
         for i, columns in self.partials.items():
             for filled, column in zip(partials[i], columns, strict=True):
                 filled[cells] = column
-        every, none = slice(keys), self.slices[:0]
+        every, none = slice(keys), self.index[:0]
         return [
             Rows(
                 none,
@@ -192,7 +192,7 @@ class Rows:
     def in_lanes(self, stripe: int, first: int, keys: int) -> Rows:
         """The same by their place in a stripe, each stripe from `first` on with keys of its own: for nodes on end."""
         assert not isinstance(self.codes, slice)
-        stripes, places = np.divmod(self.slices, stripe)
+        stripes, places = np.divmod(self.index, stripe)
         order, codes = np.argsort(places, kind="stable"), (stripes - first) * keys + self.codes
         partials = {i: [column[order] for column in columns] for i, columns in self.partials.items()}
         return Rows(places[order], codes[order], self.records[order], partials, self.dictionaries)
@@ -200,7 +200,7 @@ class Rows:
     def _take(self, rows: slice) -> Rows:
         assert not isinstance(self.codes, slice)
         partials = {index: [column[rows] for column in columns] for index, columns in self.partials.items()}
-        return Rows(self.slices[rows], self.codes[rows], self.records[rows], partials, self.dictionaries)
+        return Rows(self.index[rows], self.codes[rows], self.records[rows], partials, self.dictionaries)
 
 
 class Node:
@@ -255,7 +255,7 @@ class Node:
 
     def append_slices(self, rows: Rows) -> None:
         """Combine rows of several slices, one slice after another, as the newer part."""
-        for index in np.unique(rows.slices).tolist():
+        for index in np.unique(rows.index).tolist():
             self.append(rows.between(index, index + 1))
 
     def join(self, newer: Node) -> None:

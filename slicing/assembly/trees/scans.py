@@ -18,7 +18,7 @@ def two_layer(kernel: Kernel, columns: Partials, cells: Cells, at: Array) -> Par
 
     At most 2 combines per window, in as many calls as the longest stretch has slices.
     """
-    n, step = cells.slicing.per_window, cells.slicing.per_advance
+    n, step = cells.family.per_window, cells.family.per_advance
     moving, out = _Totals(kernel, columns, cells), kernel.spread(len(at))
     stretch = cells.stretch(at)
     reads = _by_place(cells, at, stretch)
@@ -80,7 +80,7 @@ class _Totals:
 
 def _by_place(cells: Cells, of: Array, stretch: Array) -> dict[int, Array]:
     """Which of some cells, of these stretches, are where in them: slices after the start of an advance."""
-    place = of - cells.offsets[stretch] + (cells.origins[stretch] - cells.slicing.shift) % cells.slicing.per_advance
+    place = of - cells.offsets[stretch] + (cells.origins[stretch] - cells.family.shift) % cells.family.per_advance
     counts = np.bincount(place)
     # Of narrow integers numpy makes a radix sort.
     rows = np.argsort(place.astype(np.min_scalar_type(len(counts))), kind="stable")
@@ -103,7 +103,7 @@ def three_layer(kernel: Kernel, cells: Partials, cells_of: Cells, at: Array) -> 
     window. Stripes and groups are aligned to the absolute slice index. The scheme is van Herk's and Gil and Werman's
     for sliding minima (1992, 1993), applied twice.
     """
-    n, stripe = cells_of.slicing.per_window, cells_of.slicing.stripe
+    n, stripe = cells_of.family.per_window, cells_of.family.stripe
     grid = [np.ascontiguousarray(column.reshape(-1, stripe).T) for column in cells]
     with locating(lambda index: cells_of.place(index * stripe)):
         suffix = _scan(kernel, grid, backwards=True)
@@ -134,8 +134,8 @@ class _Between:
     """The whole stripes between a window's oldest and newest: the rest of one group, the start of the next."""
 
     def __init__(self, kernel: Kernel, cells: Cells, totals: Partials):
-        self.kernel, self.group, self.cells = kernel, group_length(cells.slicing), cells
-        stripe = cells.slicing.stripe
+        self.kernel, self.group, self.cells = kernel, group_length(cells.family), cells
+        stripe = cells.family.stripe
         first = cells.offsets[:-1] // stripe
         stretch = np.repeat(np.arange(len(first)), np.diff(cells.offsets) // stripe)
         self.absolute = cells.origins[stretch] // stripe + np.arange(len(stretch)) - first[stretch]
@@ -155,7 +155,7 @@ class _Between:
             column[target] = new
 
     def _locating(self, stripes: Array) -> AbstractContextManager[None]:
-        return locating(lambda index: self.cells.place(int(stripes[index]) * self.cells.slicing.stripe))
+        return locating(lambda index: self.cells.place(int(stripes[index]) * self.cells.family.stripe))
 
     def of(self, old: Array, new: Array) -> Partials:
         """The combination of stripes `old + 1` to `new - 1`, per pair; `new` is one of two values for each `old`."""

@@ -67,12 +67,12 @@ class ThreeLayer:
         self._shape = live.shape.select(chosen)
         self.live, self.chosen, self.cache, self.until = live, tuple(chosen), Deferring(cache, self._shape), until
         self.slices, self.in_steps = slices, in_steps
-        slicing = regular(live.shape.slicing)
-        self.n, self.stripe, self.step = slicing.per_window, slicing.stripe, slicing.per_advance
-        self.shift = slicing.shift
-        self.group = group_length(slicing)
-        self.leaves_suffixes = until - slicing.first_slice(window) < self.stripe
-        oldest = slicing.first_slice(window - 1)
+        family = regular(live.shape.family)
+        self.n, self.stripe, self.step = family.per_window, family.stripe, family.per_advance
+        self.shift = family.shift
+        self.group = group_length(family)
+        self.leaves_suffixes = until - family.first_slice(window) < self.stripe
+        oldest = family.first_slice(window - 1)
         self.p, self.q = oldest // self.stripe, (oldest + self.n - 1) // self.stripe
         self.run = self._read(RUN)
         self._nodes: dict[NodeKey, Node] = {}
@@ -98,7 +98,7 @@ class ThreeLayer:
             self.cache.append(LATE_SUFFIX, regroup(self._shape, self.live.block(suffix, self.chosen)))
         if len(between):
             self._middle()
-            by_stripe = replace(between, slices=between.slices // self.stripe * self.stripe)
+            by_stripe = replace(between, index=between.index // self.stripe * self.stripe)
             folded = regroup(self._shape, self.live.block(by_stripe, self.chosen))
             self.cache.append(LATE_BETWEEN, folded)
             self._add_late(self._middle(), folded)
@@ -305,7 +305,7 @@ class ThreeLayer:
 
     def _add_late(self, node: Node, late: Block) -> None:
         """Combine rows that came late: several slices of a key count once each, in time order."""
-        once = regroup(self._shape, replace(late, slices=np.zeros_like(late.slices)))
+        once = regroup(self._shape, replace(late, index=np.zeros_like(late.index)))
         if len(once):
             node.append(self.live.place(once, self.chosen))
 

@@ -23,7 +23,7 @@ class TwoLayer:
     def __init__(self, live: Live, chosen: Sequence[int], cache: Cache):
         self.cache = cache
         self.live, self.chosen = live, tuple(chosen)
-        self.step = regular(live.shape.slicing).per_advance
+        self.step = regular(live.shape.family).per_advance
         self.additive = all(is_additive(live.shape.kernels[i]) for i in self.chosen)
         self.total = node_of(live, self.chosen, cache.load(TOTAL))
 
@@ -52,8 +52,8 @@ class TwoLayer:
     def _summed(self, came: Rows, entering: range, gone: Rows, leaving: range) -> Node:
         """Of every window what it has more than the one before, summed up; the last sum is that of the next close."""
         keys, windows = len(self.live.names), len(entering) // self.step
-        plus = (came.slices - entering.start) // self.step * keys + came.codes
-        minus = ((gone.slices - leaving.start) // self.step + 1) * keys + gone.codes
+        plus = (came.index - entering.start) // self.step * keys + came.codes
+        minus = ((gone.index - leaving.start) // self.step + 1) * keys + gone.codes
         last = windows * keys
 
         def sums(total: Array, more: Array, less: Array) -> Array:

@@ -50,8 +50,8 @@ class Counter:
 
     def folded(self, rows: Block) -> Block:
         """One row for each key and slice of rows in any order, older ones of a slice first."""
-        by_key = sorted_rows(rows.keys, rows.slices)
-        return reduced(self.shape, rows, by_key, heads(rows.keys[by_key], rows.slices[by_key]))
+        by_key = sorted_rows(rows.keys, rows.index)
+        return reduced(self.shape, rows, by_key, heads(rows.keys[by_key], rows.index[by_key]))
 
     def tally(self, rows: Block) -> Tally:
         """What is known of their keys."""
@@ -97,7 +97,7 @@ class CountingBucket(Bucket):
     @of_stage(ASSEMBLE)
     def accept(self, shipped: Sequence[Records]) -> Late[list[Records]]:
         """Take the records of a micro-batch; nothing is late."""
-        self._accepted = [records for records in shipped if len(records.slices)]
+        self._accepted = [records for records in shipped if len(records.index)]
         return Late(0, 0, ())
 
     def closing(self) -> Panes:
@@ -150,7 +150,7 @@ class CountingBucket(Bucket):
 
 def all_counted(content: Content, batches: Sequence[Records]) -> Iterator[Windows]:
     """All windows of a bucket of bounded input, whose last value is what orders it."""
-    batches = [records for records in batches if len(records.slices)]
+    batches = [records for records in batches if len(records.index)]
     if batches:
         records, counter = joined(batches), Counter(content)
         records = records.take(sorted_by(records.values[-1]))

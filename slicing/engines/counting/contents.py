@@ -43,10 +43,10 @@ class Content(Protocol):
 
 def content(shape: Shape, trees: Sequence[str], arguments: Sequence[Sequence[int]], values: Sequence[Field]) -> Content:
     """The content of rows for results of this shape; `values` are the columns that records have beside their keys."""
-    assert isinstance(shape.slicing, CountingFamily)
+    assert isinstance(shape.family, CountingFamily)
     if EAGER in trees:
-        return Whole(shape, shape.slicing.by_record, arguments, values)
-    return Partials(shape, shape.slicing, arguments)
+        return Whole(shape, shape.family.by_record, arguments, values)
+    return Partials(shape, shape.family, arguments)
 
 
 class Partials:
@@ -79,7 +79,7 @@ class Whole:
         values: Sequence[Field],
     ):
         self.shape, self.family, self.arguments = shape, family, arguments
-        self.stored = replace(shape, slicing=family, kernels=(record_kernel(values),), same={})
+        self.stored = replace(shape, family=family, kernels=(record_kernel(values),), same={})
 
     def lifted(self, records: Records, slices: Array, codes: Array, names: pa.Table, rows: Array) -> Block:
         """A row for each record."""
@@ -93,7 +93,7 @@ class Whole:
         """Each folded from its records, some at a time."""
         (kernel,) = self.stored.kernels
         *values, times = kernel.to_arrow(block.partials[0], block.dictionaries[0])
-        records = Records(block.slices, np.asarray(times), block.names, values)
+        records = Records(block.index, np.asarray(times), block.names, values)
         numbers = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
         begins, windows = np.repeat(np.arange(len(block)), counts), np.repeat(lows, counts) + numbers
         for some in even_runs(0, len(windows), at_once(FOLDED_RECORDS, self.family.longest)):
@@ -102,12 +102,12 @@ class Whole:
 
     def _folded(self, block: Block, columns: Sequence[Sequence[pa.Array]], begins: Array, windows: Array) -> Windows:
         """Windows whose keys begin at these rows."""
-        first = np.maximum(self.family.first_slice(windows), block.slices[begins])
+        first = np.maximum(self.family.first_slice(windows), block.index[begins])
         each = self.family.end_slice(windows) - first
         starts = np.cumsum(each) - each
-        rows = np.arange(each.sum()) + np.repeat(begins + first - block.slices[begins] - starts, each)
+        rows = np.arange(each.sum()) + np.repeat(begins + first - block.index[begins] - starts, each)
         partials, dictionaries = [], []
-        with locating(lambda at: place(self.stored, block.names, block.keys[rows[at]], block.slices[rows[at]])):
+        with locating(lambda at: place(self.stored, block.names, block.keys[rows[at]], block.index[rows[at]])):
             for kernel, arrays in zip(self.shape.kernels, columns, strict=True):
                 folded, dictionary = fold_arrays(kernel, arrays, rows, starts)
                 partials.append(folded)

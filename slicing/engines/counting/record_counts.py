@@ -45,8 +45,8 @@ def put_begun(block: Block, begins: Array, clock: int) -> Block:
 
 def without_begun(block: Block) -> Block:
     """The block by the slices of its keys, the first of each since it is counted being 0, without `BEGUN`."""
-    local = block.slices - block.partials[-1][0]
-    return replace(block, slices=local, partials=block.partials[:-1], dictionaries=block.dictionaries[:-1])
+    local = block.index - block.partials[-1][0]
+    return replace(block, index=local, partials=block.partials[:-1], dictionaries=block.dictionaries[:-1])
 
 
 @dataclass(frozen=True)
@@ -66,8 +66,8 @@ class Tally:
         last = last_rows(rows)
         keys, (begun, clocks) = rows.keys[last], (column[last] for column in rows.partials[-1])
         idle = clocks < (-FOREVER if ttl is None else now - ttl)
-        begins[keys] = np.where(idle, rows.slices[last] + 1, begun)
-        counts[keys] = np.where(idle, 0, (rows.slices[last] - begun) * unit + rows.records[last])
+        begins[keys] = np.where(idle, rows.index[last] + 1, begun)
+        counts[keys] = np.where(idle, 0, (rows.index[last] - begun) * unit + rows.records[last])
         return cls(begins, counts)
 
     def add(self, codes: Array) -> Tally:
@@ -76,7 +76,7 @@ class Tally:
 
     def live(self, rows: Block, family: CountingFamily) -> Block:
         """Those of rows by key and slice that a window to come holds, and the newest one of each key."""
-        local = rows.slices - self.begins[rows.keys]
+        local = rows.index - self.begins[rows.keys]
         needed = np.maximum(family.first_slice(self.counts // family.advance), 0)[rows.keys]
         kept = local >= needed
         last = last_rows(rows)

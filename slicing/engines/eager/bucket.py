@@ -49,7 +49,7 @@ class EagerBucket(Bucket):
         trigger: Trigger = ON_CLOSE,
         wide: bool = False,
     ):
-        families, wait = shape.slicing.families, trigger.wait(grace)
+        families, wait = shape.family.families, trigger.wait(grace)
         super().__init__(fingerprint, store, trigger, [family.first_open(0, wait) for family in families])
         self.shape, compares = shape, CHANGED in trigger.asks
         self.families = [
@@ -73,17 +73,17 @@ class EagerBucket(Bucket):
         """Fold records into every open window that covers them, in their order; return and count the late ones."""
         late_for_all = late_for_some = 0
         for records in shipped:
-            judged = [each.judge(records.slices) for each in self.families]
+            judged = [each.judge(records.index) for each in self.families]
             accepted = np.logical_or.reduce([takes for takes, _ in judged])
             refused = np.logical_or.reduce([refuses for _, refuses in judged])
             late_for_all += int(np.sum(refused & ~accepted))
             late_for_some += int(np.sum(refused & accepted))
-            if len(records.slices):
+            if len(records.index):
                 for each in self.families:
                     each.add(records)
                 if self._notes:
                     rows = np.flatnonzero(accepted)
-                    self._new.append(_marks(self.shape.select(()), records.slices[rows], records.names.take(rows)))
+                    self._new.append(_marks(self.shape.select(()), records.index[rows], records.names.take(rows)))
         return Late(
             late_for_all,
             late_for_some,
@@ -230,4 +230,4 @@ def in_memory(shape: Shape, arguments: Sequence[Sequence[int]], batches: Sequenc
 
 def late_records(family: Family, batches: Sequence[Records], accepting: int) -> list[Records]:
     """The records that are late for one window at least, `accepting` being the first that accepts records."""
-    return [records.take(np.flatnonzero(is_late(family, records.slices, accepting))) for records in batches]
+    return [records.take(np.flatnonzero(is_late(family, records.index, accepting))) for records in batches]

@@ -41,7 +41,7 @@ class FamilyPages(FamilyProgress):
         compares: bool,
         mode: Accumulation,
     ):
-        super().__init__(shape.slicing, pages.head.families[number], wait, grace, pages.is_new, compares)
+        super().__init__(shape.family, pages.head.families[number], wait, grace, pages.is_new, compares)
         self.number, self.shape = number, shape
         prefix = of_family(self.marks.id)
         self.windows = WindowPages(shape, arguments, pages, prefix, mode)
@@ -61,7 +61,7 @@ class FamilyPages(FamilyProgress):
 
     def touched(self, marks: Block, first: int, end: int, page_of: PageOf = PAGE) -> Iterator[Windows]:
         """The windows `first` up to `end` that hold a row of `marks`, for the keys of those rows."""
-        low, high = self.family.first_window(marks.slices), self.family.last_window(marks.slices)
+        low, high = self.family.first_window(marks.index), self.family.last_window(marks.index)
         for window in self.windows.held():
             inside = np.flatnonzero((low <= window) & (window <= high)) if first <= window < end else low[:0]
             if len(inside):
@@ -84,7 +84,7 @@ class FamilyPages(FamilyProgress):
         """The first window of each key that holds its newest record, if it holds a row of `marks`."""
         accepting, marks = self.marks.taking, self.inside(marks)
         newest = of_keys(self.newest.slices(marks, accepting), marks)
-        first = np.maximum(self.family.first_window(newest.slices), accepting)
+        first = np.maximum(self.family.first_window(newest.index), accepting)
         for window in np.unique(first).tolist():
             keys = newest.keys[first == window]
             inside = marks.take(np.flatnonzero(np.isin(marks.keys, keys)))
@@ -138,7 +138,7 @@ class FamilyPages(FamilyProgress):
 
 def as_windows(page: Block) -> Windows:
     """The windows of a page."""
-    return Windows(page.slices, page.keys, page.names, page.records, page.partials, page.dictionaries)
+    return Windows(page.index, page.keys, page.names, page.records, page.partials, page.dictionaries)
 
 
 def _places(names: pa.Table, window: int) -> Windows:

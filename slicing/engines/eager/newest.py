@@ -31,7 +31,7 @@ class NewestSlices:
     """
 
     def __init__(self, shape: Shape, pages: Pages, windows: WindowPages, prefix: str):
-        self.shape, self.slicing, self.windows = shape.select(()), shape.slicing, windows
+        self.shape, self.family, self.windows = shape.select(()), shape.family, windows
         self.marks, self.later = (
             PageLists(pages, prefix + LATEST, self.shape),
             PageLists(pages, prefix + LATER, self.shape),
@@ -45,14 +45,14 @@ class NewestSlices:
         """The newest slice of each key that windows from `taking` on hold, with those of `came`; kept from now on."""
         known = self.marks.load(SLICE) or self._derived(taking)
         newest = newest_slices(fold(self.shape, [known, came]))
-        self.marks.save(SLICE, newest.between(self.slicing.first_slice(taking), FOREVER))
+        self.marks.save(SLICE, newest.between(self.family.first_slice(taking), FOREVER))
         return newest
 
     def note(self, came: Block) -> None:
         """Keep what the windows will not say of records that came."""
-        later = came.slices > self.slicing.first_slice(self.slicing.last_window(came.slices))
-        for index in np.unique(came.slices[later]).tolist():
-            self.later.append(str(self.slicing.last_window(index)), came.between(index, index + 1))
+        later = came.index > self.family.first_slice(self.family.last_window(came.index))
+        for index in np.unique(came.index[later]).tolist():
+            self.later.append(str(self.family.last_window(index)), came.between(index, index + 1))
 
     def forget(self, window: int, marked: bool) -> None:
         """Remove what is about windows before one; without `marked` what only `slices` needs, which makes it anew."""
@@ -62,7 +62,7 @@ class NewestSlices:
         if not marked or window == FOREVER:
             self.marks.clear()
         self.later.lists.pop(f"{self.begun}{self._begins}", None)
-        if window < FOREVER and self.slicing.step != 1:
+        if window < FOREVER and self.family.step != 1:
             self.later.lists[f"{self.begun}{self._begins}"] = []
 
     def _derived(self, taking: int) -> Block:
@@ -70,13 +70,13 @@ class NewestSlices:
         for window in self.windows.held():
             if window >= taking:
                 page = without_partials(self.windows.page(window))
-                found.append(replace(page, slices=np.full(len(page), self.slicing.first_slice(window))))
+                found.append(replace(page, index=np.full(len(page), self.family.first_slice(window))))
                 found.append(self._later(window, page))
         return fold(self.shape, found)
 
     def _later(self, window: int, page: Block) -> Block:
         """The keys of a window whose newest slice may be its second one, in that slice."""
-        if window >= self._begins or self.slicing.step == 1:
+        if window >= self._begins or self.family.step == 1:
             return self.later.load(str(window)) or empty(self.shape)
         # Not known: the window that goes out then holds the newest record in any case.
-        return replace(page, slices=np.full(len(page), self.slicing.first_slice(window) + 1))
+        return replace(page, index=np.full(len(page), self.family.first_slice(window) + 1))

@@ -33,7 +33,7 @@ class WindowPages:
         prefix: str = "",
         mode: Accumulation = ACCUMULATING,
     ):
-        self.shape, self.slicing, self.arguments = shape, shape.slicing, arguments
+        self.shape, self.family, self.arguments = shape, shape.family, arguments
         self.nodes = PageLists(pages, prefix + WINDOW, shape)
         self.mode = mode
         self._before: dict[int, Block] = {}
@@ -57,8 +57,8 @@ class WindowPages:
 
     def add(self, records: Records, accepting: int, done: int) -> None:
         """Fold records into the windows from `accepting` on that cover them; those before `done` have fired."""
-        last, first = self.slicing.last_window(records.slices), self.slicing.first_window(records.slices)
-        for window in self._covering(records.slices, accepting):
+        last, first = self.family.last_window(records.index), self.family.first_window(records.index)
+        for window in self._covering(records.index, accepting):
             covered = np.flatnonzero((first <= window) & (window <= last))
             if len(covered):
                 self._fold(window, records.take(covered), fired=window < done)
@@ -73,7 +73,7 @@ class WindowPages:
         """The windows from `accepting` on that cover one of the slices, in order."""
         found: set[int] = set()
         for index in np.unique(slices).tolist():
-            first, last = self.slicing.first_window(index), self.slicing.last_window(index)
+            first, last = self.family.first_window(index), self.family.last_window(index)
             found.update(range(max(first, accepting), last + 1))
         return sorted(found)
 

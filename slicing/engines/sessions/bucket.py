@@ -57,7 +57,7 @@ MERGED = "merged"
 class RefusedSessions(Refused[Ending]):
     """What came late: intervals, each late for the only session that it could have been in."""
 
-    def missed(self, slicing: Family, slices: Array) -> Missed:
+    def missed(self, family: Family, slices: Array) -> Missed:
         """One session each, and no other takes it."""
         one = np.ones(len(slices), dtype=np.int64)
         return Missed(one, np.zeros_like(one), one.astype(bool))
@@ -67,8 +67,8 @@ class RefusedSessions(Refused[Ending]):
         outer = put_ends(without_partials(self.rows), self.rows.ends)
         codes, names = encode_keys(records.names)
         count = np.ones(len(codes), dtype=np.int64)
-        inner = Block(records.slices, codes, names, count, [[records.ends]], [None])
-        held: Array = located(inner, outer.take(sorted_rows(outer.keys, outer.slices))) >= 0
+        inner = Block(records.index, codes, names, count, [[records.ends]], [None])
+        held: Array = located(inner, outer.take(sorted_rows(outer.keys, outer.index))) >= 0
         return held
 
 
@@ -80,8 +80,8 @@ def intervals(shape: Shape, session: Session, block: Block) -> Block:
     if len(block.partials) > len(shape.kernels):
         return block
     if session.gap is not None:
-        return put_ends(block, block.slices + session.gap)
-    return without_last_key(put_ends(block, block.slices + last_key(block)), encode_keys)
+        return put_ends(block, block.index + session.gap)
+    return without_last_key(put_ends(block, block.index + last_key(block)), encode_keys)
 
 
 def frames(sessions: Block, unit: int, kind: str = "final") -> Iterator[Windows]:
@@ -89,7 +89,7 @@ def frames(sessions: Block, unit: int, kind: str = "final") -> Iterator[Windows]
     for start in range(0, len(sessions), FRAME_ROWS):
         rows = ending(sessions.take(slice(start, start + FRAME_ROWS)), unit)
         partials = rows.names, rows.records, rows.partials, rows.dictionaries
-        yield Windows(rows.slices, rows.keys, *partials, kind=kind, ends=rows.ends)
+        yield Windows(rows.index, rows.keys, *partials, kind=kind, ends=rows.ends)
 
 
 def all_sessions(shape: Shape, session: Session, blocks: Sequence[Block]) -> Iterator[Windows]:
@@ -136,11 +136,11 @@ class SessionBucket(Bucket):
 
     def _meet(self, void: Block, came: Block) -> bool:
         """Whether rows overlap or touch others that are void."""
-        behind = came.take(came.slices <= ends_of(void).max(initial=-FOREVER))
+        behind = came.take(came.index <= ends_of(void).max(initial=-FOREVER))
         if not len(behind):
             return False
         both = concat(self.marks, [void, extents(behind)])
-        numbers = numbered(*chains(both.keys, both.slices, ends_of(both)))
+        numbers = numbered(*chains(both.keys, both.index, ends_of(both)))
         return bool(np.isin(numbers[: len(void)], numbers[len(void) :]).any())
 
     @cached_property
@@ -166,7 +166,7 @@ class SessionBucket(Bucket):
         if self.session.late_by != SESSION or not len(came):
             return ends_of(came)
         both = concat(self.marks, [extents(self._open), extents(came)])
-        rows, heads = chains(both.keys, both.slices, ends_of(both))
+        rows, heads = chains(both.keys, both.index, ends_of(both))
         sessions = reduced(self.marks, both, rows, heads)
         return ends_of(sessions)[numbered(rows, heads)][len(self._open) :]
 
@@ -176,7 +176,7 @@ class SessionBucket(Bucket):
     def _merged(self) -> tuple[Block, Array]:
         """The sessions, and which of them each new row is a part of."""
         both = concat(self.shape, [self._open, self.new])
-        rows, heads = chains(both.keys, both.slices, ends_of(both))
+        rows, heads = chains(both.keys, both.index, ends_of(both))
         return reduced(self.shape, both, rows, heads), numbered(rows, heads)[len(self._open) :]
 
     @cached_property
@@ -262,7 +262,7 @@ class SessionBucket(Bucket):
         found = reduced(self.shape, parts, order, np.flatnonzero(np.diff(at[order], prepend=-1)))
         rows = rows.take(np.unique(at[order]))
         partials = [*found.partials[:-1], rows.partials[-1]]
-        return replace(found, slices=rows.slices, keys=rows.keys, names=rows.names, partials=partials)
+        return replace(found, index=rows.index, keys=rows.keys, names=rows.names, partials=partials)
 
     # The life of a micro-batch.
 

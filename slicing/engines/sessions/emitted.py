@@ -34,7 +34,7 @@ class Emitted:
         self.marks, self.stored, self.sessions = marks, stored, sessions
         self.rows = stored.load(lambda known: located(known, before) >= 0)
         self._session = located(self.rows, sessions)  # that each row is a part of
-        same = (self.rows.slices == sessions.slices[self._session]) & (
+        same = (self.rows.index == sessions.index[self._session]) & (
             ends_of(self.rows) == ends_of(sessions)[self._session]
         )
         self._is_other = ~same

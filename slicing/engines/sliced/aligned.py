@@ -25,8 +25,8 @@ def matched(shape: Shape, frame: Windows, windows: Array, found: Block) -> Windo
     found = of_keys(found, all_of(names))
     if len(found):
         dictionaries = found.dictionaries
-        pairs = Pairs.over(np.concatenate([windows, found.slices]), len(names))
-        there, here = pairs.pack(frame.keys, windows), pairs.pack(found.keys, found.slices)
+        pairs = Pairs.over(np.concatenate([windows, found.index]), len(names))
+        there, here = pairs.pack(frame.keys, windows), pairs.pack(found.keys, found.index)
         rows = np.argsort(here)
         at = np.minimum(np.searchsorted(here[rows], there), len(rows) - 1)
         same = here[rows][at] == there

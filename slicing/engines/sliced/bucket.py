@@ -64,9 +64,9 @@ class SlicedBucket(Bucket):
         trigger: Trigger = ON_CLOSE,
         wide: bool = False,
     ):
-        families, wait = shape.slicing.families, trigger.wait(grace)
+        families, wait = shape.family.families, trigger.wait(grace)
         super().__init__(fingerprint, store, trigger, [family.first_open(0, wait) for family in families])
-        self.shape, self.slicing = shape, shape.slicing
+        self.shape, self.family = shape, shape.family
         entered = (family.entered(marks.done) for family, marks in zip(families, self.head.families, strict=True))
         self.slices = Slices(shape, self.pages, trigger, max(entered))
         count = len(shape.kernels)
@@ -93,7 +93,7 @@ class SlicedBucket(Bucket):
         All records of a slice belong to the same windows, so a slice is judged as one.
         """
         block = fold(self.shape, shipped)
-        judged = [each.judge(block.slices) for each in self.families]
+        judged = [each.judge(block.index) for each in self.families]
         accepted = np.logical_or.reduce([takes for takes, _ in judged])
         refused = np.logical_or.reduce([refuses for _, refuses in judged])
         late_for_all, late_for_some = (int(block.records[rows].sum()) for rows in (~accepted, accepted & refused))
@@ -233,7 +233,7 @@ class SlicedBucket(Bucket):
 
     def cut_at(self) -> list[int]:
         """The instants of the first and the last slice that are there."""
-        spans, start = self.head.spans(), self.shape.slicing.slice_start
+        spans, start = self.head.spans(), self.shape.family.slice_start
         held = [int(start(int(index))) for index in (spans[:, 0].min(), spans[:, 1].max())] if len(spans) else []
         return held + [at for each in self.families for at in each.judged_at(self.head.watermark)]
 

@@ -98,8 +98,8 @@ def changes(
     windows of `shape`, made of some rows, to those of `shown`, which are compared and yielded. `left` give, for slices,
     the first windows that what is beside no longer sees them in.
     """
-    slicing, by_end = shape.slicing, bool(left)
-    before_first = emitted_before(slicing, first, by_end)
+    family, by_end = shape.family, bool(left)
+    before_first = emitted_before(family, first, by_end)
     everything = fold(shape, [stored, fresh])
     before, news = (everything if seen else stored), (fresh if known and not seen else everything)
     before, news = (under(block, everything.names) for block in (before, news))
@@ -110,10 +110,10 @@ def changes(
             block.take(np.flatnonzero((block.keys >= low) & (block.keys < high)))
             for block in (before, news, everything)
         )
-        entering = np.maximum(slicing.first_window(new.slices), first)
-        leaving = [slicing.last_window(rows.slices) + 1, *(of(rows.slices) for of in left)]
+        entering = np.maximum(family.first_window(new.index), first)
+        leaving = [family.last_window(rows.index) + 1, *(of(rows.index) for of in left)]
         keys = np.concatenate([new.keys, *[rows.keys] * len(leaving)])
-        windows = emitted_from(slicing, np.concatenate([entering, *leaving]), by_end)
+        windows = emitted_from(family, np.concatenate([entering, *leaving]), by_end)
         inside = (windows >= first) & (windows < until)
         pairs = Pairs.over(windows[inside], len(everything.names))
         keys, windows = pairs.unpack(np.unique(pairs.pack(keys[inside], windows[inside])))

@@ -48,14 +48,14 @@ class Due:
 
     def late_rows(self, oldest: int) -> Iterator[Block]:
         """What came late for some windows, from slice `oldest` on."""
-        entered = self.shape.slicing.entered(self.first)
+        entered = self.shape.family.entered(self.first)
         return (part for rows in self.late for part in rows.parts(oldest, entered))
 
 
 def at_once(due: Due) -> Iterator[tuple[Windows, Block | None]]:
     """The windows of a close from their slices, and these slices, folded, if they all fit into memory."""
-    shape, slicing = due.shape, due.shape.slicing
-    oldest, end = slicing.first_slice(due.first), slicing.entered(due.until)
+    shape, family = due.shape, due.shape.family
+    oldest, end = family.first_slice(due.first), family.entered(due.until)
     sources = due.stripes.read(oldest, min(end, due.entered)), due.fresh.parts(oldest, end)
     for portion in portions(shape, sources, due.first, due.until):
         rows = fold(shape, portion.blocks)
@@ -72,7 +72,7 @@ class Closing:
     """
 
     def __init__(self, due: Due):
-        self.due, self.shape, self.slicing, self.trees = due, due.shape, due.shape.slicing, due.trees
+        self.due, self.shape, self.family, self.trees = due, due.shape, due.shape.family, due.trees
         self.stripes, self.fresh = due.stripes, due.fresh
         self.first, self.until, self.end, self.cached = due.first, due.until, due.end, due.cached
         self.live = Live(self.shape)
@@ -83,8 +83,8 @@ class Closing:
         chosen = {TWO_LAYER: self.two, THREE_LAYER: self.three}
         self.nodes = {name: due.cache(name, self.shape.select(kernels)) for name, kernels in chosen.items()}
         # Over a whole window the caches are useless.
-        step = regular(self.slicing).per_advance
-        self.jumps = (self.until - self.first) * step >= self.slicing.longest
+        step = regular(self.family).per_advance
+        self.jumps = (self.until - self.first) * step >= self.family.longest
 
     @property
     def leaves_nodes(self) -> bool:
@@ -127,7 +127,7 @@ class Closing:
 
     def _at_once(self) -> Iterator[Windows]:
         """From slices: a jump over a whole window makes the caches useless, and recomputing has none."""
-        end = self.slicing.entered(self.until)
+        end = self.family.entered(self.until)
         for frame, rows in at_once(self.due):
             if rows is not None:
                 self._held, self._held_until = rows, end
@@ -140,11 +140,11 @@ class Closing:
 
     def _rebuild(self) -> None:
         """Caches for the window before `end`, less the slices that have left since."""
-        oldest = self.slicing.first_slice(self.end)
+        oldest = self.family.first_slice(self.end)
         if self.two:
             two = TwoLayer(self.live, self.two, self.nodes[TWO_LAYER])
             two.reset(self.live.node(self.two))
-            for rows in self._in_steps(oldest, self.slicing.entered(self.end)):
+            for rows in self._in_steps(oldest, self.family.entered(self.end)):
                 two.late(rows)
             two.save()
         if self.three:
@@ -153,7 +153,7 @@ class Closing:
             three.save()
 
     def _three_layer(self) -> ThreeLayer:
-        until = self.slicing.first_slice(self.until - 1)
+        until = self.family.first_slice(self.until - 1)
         reading = self._rows, self._in_steps
         return ThreeLayer(self.live, self.three, self.nodes[THREE_LAYER], *reading, self.first, until)
 
@@ -161,7 +161,7 @@ class Closing:
         """From caches: slices enter, a window is read off, slices leave."""
         two = TwoLayer(self.live, self.two, self.nodes[TWO_LAYER]) if self.two else None
         three = self._three_layer() if self.three else None
-        oldest = self.slicing.first_slice(self.first)
+        oldest = self.family.first_slice(self.first)
         for late in map(self._placed, self.due.late_rows(oldest)):
             if two:
                 two.late(late)
@@ -171,13 +171,13 @@ class Closing:
             three.learn_keys()
         frame, ahead, low = self._frame, self.first, self.first
         while low < self.until:
-            oldest = self.slicing.first_slice(low)
+            oldest = self.family.first_slice(low)
             if low == ahead:
                 # Read together what enters and leaves in the next windows: about as many rows as they put out.
                 ahead = self._ahead(low)
-                fresh = self._placed(self.fresh.between(self.slicing.entered(low), self.slicing.entered(ahead)))
-                end = self.slicing.first_slice(ahead)
-                reach = three.reach(self.slicing.first_slice(ahead - 1)) if three else oldest
+                fresh = self._placed(self.fresh.between(self.family.entered(low), self.family.entered(ahead)))
+                end = self.family.first_slice(ahead)
+                reach = three.reach(self.family.first_slice(ahead - 1)) if three else oldest
                 self._hold(oldest, max(end, reach) if two else reach)
                 if two:
                     leaving = self._rows(oldest, end).only(self.two)
@@ -185,11 +185,11 @@ class Closing:
             high = min(ahead, low + frame.at_once)
             if three:
                 high = three.together(low, high)
-            entering, nodes = range(self.slicing.entered(low), self.slicing.entered(high)), []
+            entering, nodes = range(self.family.entered(low), self.family.entered(high)), []
             if three:  # first, as it may read keys that are new here
                 nodes.append(three.windows(low, high, fresh.only(self.three).between(entering.start, entering.stop)))
             if two:
-                leave = range(oldest, self.slicing.first_slice(high))
+                leave = range(oldest, self.family.first_slice(high))
                 nodes.append(two.windows(fresh.only(self.two), entering, leaving, leave))
             frame.add(low, nodes)
             low = high
@@ -204,7 +204,7 @@ class Closing:
 
     def _ahead(self, low: int) -> int:
         """The end of the windows from `low` on that are a frame, and of which the slices that enter fit."""
-        fits = self.slicing.first_window(self.fresh.reach(self.slicing.entered(low)))
+        fits = self.family.first_window(self.fresh.reach(self.family.entered(low)))
         return min(self.until, low + self._frame.at_once, max(low + 1, fits))
 
 
@@ -251,7 +251,7 @@ class Frame:
         blocks = [self._block(rows) for rows in self._windows]
         self._windows, self.rows, self.size = [], 0, 0
         block = concat(self.live.shape, blocks)
-        return Windows(block.slices, block.keys, block.names, block.records, block.partials, block.dictionaries)
+        return Windows(block.index, block.keys, block.names, block.records, block.partials, block.dictionaries)
 
 
 def _row_memory(shape: Shape, block: Block) -> float:

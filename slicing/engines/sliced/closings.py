@@ -41,4 +41,4 @@ CLOSES: dict[str, type[Closing | RunningClose | FromSlices]] = {"": Closing, RUN
 
 def close_of(due: Due) -> Close:
     """The close of a family's windows."""
-    return CLOSES[due.shape.slicing.assembled](due)
+    return CLOSES[due.shape.family.assembled](due)

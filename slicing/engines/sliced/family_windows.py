@@ -57,7 +57,7 @@ class FamilyWindows(FamilyProgress):
         grace: int,
     ):
         marks, is_new = slices.head.families[number], slices.pages.is_new
-        super().__init__(shape.slicing, marks, wait, grace, is_new, slices.needs.compares)
+        super().__init__(shape.family, marks, wait, grace, is_new, slices.needs.compares)
         self.number, self.shape, self.trees, self.slices = number, shape, trees, slices
         self.prefix = of_family(self.marks.id)
         self.beside: Sequence[FamilyWindows] = ()
@@ -216,7 +216,7 @@ class FamilyWindows(FamilyProgress):
 
     def around(self, marks: Block) -> list[tuple[int, int]]:
         """The slices of all windows of some slices that take records: 2n - 1 at most for each."""
-        return around(self.family, np.unique(marks.slices), self.family.first_slice(self.marks.taking))
+        return around(self.family, np.unique(marks.index), self.family.first_slice(self.marks.taking))
 
     def shown(self, frames: Iterator[Windows]) -> Iterator[Windows]:
         """The frames of this family as they leave the bucket."""

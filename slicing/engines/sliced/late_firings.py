@@ -39,7 +39,7 @@ def fired_again(progress: FamilyWindows, slices: Slices, new: Block, with_old: b
     if not len(late):
         return
     shape, trees, accepting, done = progress.shape, progress.trees, progress.marks.taking, progress.marks.done
-    ranges = around(progress.family, np.unique(late.slices), progress.family.first_slice(accepting))
+    ranges = around(progress.family, np.unique(late.index), progress.family.first_slice(accepting))
     stored = (of_keys(block, late) for low, high in ranges for block in slices.stored(low, high))
     for portion in portions(shape, [stored, [late]], accepting, done):
         before, some = portion.blocks

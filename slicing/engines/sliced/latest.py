@@ -80,7 +80,7 @@ def newest_windows(
     looked: list[Block] = []
     if len(marks):
         for rows in look(marks, int(_first_slices(shape, marks, newest, taking).min())):
-            np.maximum.at(newest, rows.keys, rows.slices)
+            np.maximum.at(newest, rows.keys, rows.index)
             touched = _has_rows(_inside(shape, came, newest, taking))
             window = _inside(shape, rows.take(touched[rows.keys]), newest, taking)
             looked.append(_at(shape, window, newest))
@@ -88,14 +88,14 @@ def newest_windows(
     touched = _has_rows(came)
     added = concat(shape, [totals.take((touched & ~moved)[totals.keys]), came.take(~moved[came.keys])])
     made = fold(shape, [_at(shape, added, newest), *looked])
-    windows = np.maximum(shape.slicing.first_window(made.slices), taking)
+    windows = np.maximum(shape.family.first_window(made.index), taking)
     out = Windows(windows, made.keys, made.names, made.records, made.partials, made.dictionaries)
     return out, fold(shape, [totals.take(~touched[totals.keys]), _open(shape, made, taking)])
 
 
 def _at(shape: Shape, rows: Block, newest: Array) -> Block:
     """All rows of a key combined, in its newest slice."""
-    return regroup(shape, replace(rows, slices=newest[rows.keys]))
+    return regroup(shape, replace(rows, index=newest[rows.keys]))
 
 
 def _has_rows(block: Block) -> Array:
@@ -107,31 +107,31 @@ def _has_rows(block: Block) -> Array:
 
 def _open(shape: Shape, totals: Block, taking: int) -> Block:
     """The totals whose window is `taking` or a later one."""
-    return totals.between(shape.slicing.entered(taking), FOREVER)
+    return totals.between(shape.family.entered(taking), FOREVER)
 
 
 def _newest(block: Block) -> Array:
     """The newest slice of each key, far in the past for one without rows."""
     newest = np.full(len(block.names), -FOREVER)
-    np.maximum.at(newest, block.keys, block.slices)
+    np.maximum.at(newest, block.keys, block.index)
     return newest
 
 
 def _moved(shape: Shape, totals: Block, came: Block, newest: Array) -> Array:
     """Whether the total of a key, if it has one, is not what its rows in `came` can be added to."""
-    held, first_window = _newest(totals), shape.slicing.first_window
+    held, first_window = _newest(totals), shape.family.first_window
     moved: Array = first_window(held) != first_window(newest)
     if any(kernel.aggregate.ordered for kernel in shape.kernels):
-        moved[came.keys[came.slices < held[came.keys]]] = True
+        moved[came.keys[came.index < held[came.keys]]] = True
     return moved
 
 
 def _inside(shape: Shape, block: Block, newest: Array, taking: int) -> Block:
     """The rows that lie in the window of their key's newest slice."""
-    return block.take(block.slices >= _first_slices(shape, block, newest, taking))
+    return block.take(block.index >= _first_slices(shape, block, newest, taking))
 
 
 def _first_slices(shape: Shape, block: Block, newest: Array, taking: int) -> Array:
     """For each row the first slice of that window."""
-    slicing = shape.slicing
-    return slicing.first_slice(np.maximum(slicing.first_window(newest[block.keys]), taking))
+    family = shape.family
+    return family.first_slice(np.maximum(family.first_window(newest[block.keys]), taking))

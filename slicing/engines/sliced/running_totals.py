@@ -37,7 +37,7 @@ class RunningClose:
     """
 
     def __init__(self, due: Due):
-        self.due, self.shape, self.family, self.fresh = due, due.shape, due.shape.slicing, due.fresh
+        self.due, self.shape, self.family, self.fresh = due, due.shape, due.shape.family, due.fresh
         self.first, self.until, self.end = due.first, due.until, due.end
         self.live, self.chosen = Live(self.shape), tuple(range(len(self.shape.kernels)))
         self.cache = due.cache(RUNNING, self.shape)
@@ -109,7 +109,7 @@ class RunningClose:
 
     def _summed(self, total: Node, rows: Rows, low: int, high: int) -> Node:
         keys = len(self.live.names)
-        at = (self.family.first_window(rows.slices) - low) * keys + np.asarray(rows.codes)
+        at = (self.family.first_window(rows.index) - low) * keys + np.asarray(rows.codes)
 
         def sums(held: Array, more: Array) -> Array:
             grid = np.zeros((high - low) * keys, dtype=held.dtype)

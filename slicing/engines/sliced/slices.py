@@ -49,7 +49,7 @@ class Slices:
 
     def __init__(self, shape: Shape, pages: Pages, trigger: Trigger, entered: int):
         self.shape, self.pages, self.head, self.entered = shape, pages, pages.head, entered
-        self.longest = shape.slicing.longest
+        self.longest = shape.family.longest
         self.stripes = Stripes(pages, shape)
         self.needs = Needs.of(trigger.asks)
         read = self._in_stripes if self.needs.compares else self._all
@@ -66,8 +66,8 @@ class Slices:
         """Hold what came until it is written."""
         self.incoming = block
         if len(block):
-            newest = int(block.slices[-1])
-            self._here = newest_ordinary(block.slices, self.longest)
+            newest = int(block.index[-1])
+            self._here = newest_ordinary(block.index, self.longest)
             self.head.newest = newest if self.head.newest is None else max(newest, self.head.newest)
 
     def remember(self) -> None:
@@ -115,7 +115,7 @@ class Slices:
         """
         if not len(block):
             return
-        newest = newest_ordinary(block.slices, self.longest, self._here)
+        newest = newest_ordinary(block.index, self.longest, self._here)
         assert self.head.newest is not None
         if self.has_order or self.head.newest <= newest + self.longest:
             self.pages.append(self.head.fresh, block, self.shape)
@@ -138,14 +138,14 @@ class Slices:
         had come before. Records far ahead of the others do not count.
         """
         before, reach = self._newest_before, self.longest
-        newest = newest_ordinary(block.slices, reach)
+        newest = newest_ordinary(block.index, reach)
         if before is not None and before > newest + reach:
             spans = self.head.spans()
             ends = spans[spans[:, 0] <= newest, 1]
             before = int(ends.max()) - 1 if len(ends) else None
         if before is None:
             return self.entered, newest
-        behind = before + 1 - int(block.slices[len(block) // STRAGGLERS])
+        behind = before + 1 - int(block.index[len(block) // STRAGGLERS])
         return max(self.entered, before + 1), newest - max(0, behind)
 
     def take_fresh(self, entered: int) -> InOrder:

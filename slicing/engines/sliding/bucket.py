@@ -64,17 +64,17 @@ class RefusedTimes(Refused[Block]):
 
     taken: Array
 
-    def missed_by(self, slicing: Family, rows: Block | Records) -> Missed:
+    def missed_by(self, family: Family, rows: Block | Records) -> Missed:
         """Its own window, for each of some rows or records of keys and times that came late."""
         names = pa.concat_tables([self.rows.names, rows.names])
         codes, names = encode_keys(names)
         ours, theirs = codes[: len(self.rows.names)][self.rows.keys], codes[len(self.rows.names) :]
         if isinstance(rows, Block):
             theirs = theirs[rows.keys]
-        pairs = Pairs.over(self.rows.slices, len(names))
-        known = pairs.pack(ours, self.rows.slices)
+        pairs = Pairs.over(self.rows.index, len(names))
+        known = pairs.pack(ours, self.rows.index)
         by_pair = np.argsort(known)
-        found = by_pair[np.searchsorted(known[by_pair], pairs.pack(theirs, rows.slices))]
+        found = by_pair[np.searchsorted(known[by_pair], pairs.pack(theirs, rows.index))]
         taken = self.taken[found]
         by_all = taken == FOREVER
         return Missed(np.ones(len(found), np.int64), np.where(by_all, 0, taken), by_all)
@@ -147,18 +147,18 @@ class SlidingBucket(Bucket):
         count that are later than one that does: the least of them is found, and what is behind it is no question.
         """
         if not len(late):
-            return late.slices
+            return late.index
         first, reach, right = self.progress.marks.taking, self.family.reach, self.family.right
         known = without_partials(self.instants.rows(self._oldest))
         both = concat(self.shape.select(()), [known, without_partials(came)])
         keys = both.keys[len(known) : len(known) + len(late)]
-        on_time = both.slices >= first + reach
+        on_time = both.index >= first + reach
         ending = _least(both, np.flatnonzero(on_time), -reach)
         behind = _least(both, np.arange(len(known)), 1) if right else np.full_like(ending, FOREVER)
-        counts = late.slices >= np.maximum(np.minimum(ending, behind), first)[keys]
+        counts = late.index >= np.maximum(np.minimum(ending, behind), first)[keys]
         if right:
             behind = np.minimum(behind, _least(both, len(known) + np.flatnonzero(counts), 1))
-        begun = np.where(behind[keys] <= late.slices, behind[keys], FOREVER)
+        begun = np.where(behind[keys] <= late.index, behind[keys], FOREVER)
         return np.where(counts, np.maximum(np.minimum(begun, ending[keys]), first), FOREVER)
 
     # What triggers ask.
@@ -195,7 +195,7 @@ class SlidingBucket(Bucket):
     def late(self) -> Panes:
         """Windows that have fired as they were before, or would have, that are not as before."""
         marks = self.progress.marks
-        if not len(self.new) or self.new.slices[0] >= marks.done + self.family.reach:
+        if not len(self.new) or self.new.index[0] >= marks.done + self.family.reach:
             return NONE
         around = self._around(self._known, self.new, marks.taking, marks.done)
         return Panes(
@@ -269,7 +269,7 @@ class SlidingBucket(Bucket):
         """The windows of a range that there are of the keys of new rows, with these and without them."""
         old = by_key(self.shape, of_keys(known, new))
         both = concat(self.shape, [old, new])
-        order_, heads = order(both.keys, both.slices)
+        order_, heads = order(both.keys, both.index)
         rows = reduced(self.shape, both, order_, heads)
         is_new = np.logical_or.reduceat(order_ >= len(old), heads) if len(heads) else heads.astype(bool)
         return self._between(rows, old, is_new, first, end)
@@ -277,8 +277,8 @@ class SlidingBucket(Bucket):
     def _around_marks(self, marks: Block) -> _Around:
         """The open windows of the keys of some marks, with the records of these and without them."""
         rows = by_key(self.shape, of_keys(self._rows, marks))
-        pairs = Pairs.over(np.concatenate([rows.slices, marks.slices]), len(rows.names))
-        here, there = pairs.pack(rows.keys, rows.slices), pairs.pack(marks.keys, marks.slices)
+        pairs = Pairs.over(np.concatenate([rows.index, marks.index]), len(rows.names))
+        here, there = pairs.pack(rows.keys, rows.index), pairs.pack(marks.keys, marks.index)
         by_pair = np.argsort(there)
         at = np.minimum(np.searchsorted(there[by_pair], here), len(there) - 1)
         marked = np.where(there[by_pair][at] == here, marks.records[by_pair][at], 0)
@@ -309,21 +309,21 @@ class SlidingBucket(Bucket):
         stored = Instants(self.instants.nodes, INSTANTS, self.family.longest, None).rows(self._oldest)
         held = self.instants.rows(self._oldest)
         held.check(self.shape)
-        assert np.array_equal(stored.slices, held.slices)
+        assert np.array_equal(stored.index, held.index)
         assert stored.records.sum() == held.records.sum()
 
 
 def _least(rows: Block, chosen: Array, shift: int) -> Array:
     """For each key the least slice of its chosen rows, and so much more; FOREVER where there is none."""
     least = np.full(len(rows.names), FOREVER)
-    np.minimum.at(least, rows.keys[chosen], rows.slices[chosen] + shift)
+    np.minimum.at(least, rows.keys[chosen], rows.index[chosen] + shift)
     return least
 
 
 def _is_newest(family: SlidingFamily, around: _Around) -> Array:
     """Which windows are the first of their keys that hold its newest time."""
     newest = np.full(len(around.rows.names), -FOREVER)
-    np.maximum.at(newest, around.rows.keys, around.rows.slices)
+    np.maximum.at(newest, around.rows.keys, around.rows.index)
     holding = np.flatnonzero(around.at.windows + family.reach >= newest[around.at.keys])
     firsts = np.zeros(len(around.at), dtype=bool)
     firsts[holding[np.diff(around.at.keys[holding], prepend=-1) != 0]] = True

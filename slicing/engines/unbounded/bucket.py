@@ -65,12 +65,12 @@ class UnboundedBucket(Bucket):
         now = self._now
         if now < self._clock_before:
             self.ledger.rewrite(corrected(self.ledger.rows(), self._clock_before, now, self.ttl))
-        stored, new = self.ledger.rows(), replace(self.new, slices=np.full(len(self.new), now))
+        stored, new = self.ledger.rows(), replace(self.new, index=np.full(len(self.new), now))
         both = concat(self.shape, [stored, new])
         rows = live(both, now, self.ttl)
         newest = np.full(len(rows.names), -FOREVER)
-        np.maximum.at(newest, rows.keys, rows.slices)
-        totals = regroup(self.shape, replace(rows, slices=newest[rows.keys]))
+        np.maximum.at(newest, rows.keys, rows.index)
+        totals = regroup(self.shape, replace(rows, index=newest[rows.keys]))
         self.ledger.put(both.take(slice(len(stored), None)), totals)
         return totals
 
@@ -99,11 +99,11 @@ class UnboundedBucket(Bucket):
         return PageLists(self.pages, EARLY, self.shape.select(()))
 
     def _marks(self) -> Block:
-        return replace(self.new, slices=np.full(len(self.new), max(self._now, 1)))
+        return replace(self.new, index=np.full(len(self.new), max(self._now, 1)))
 
     def _live_marks(self, marks: Block) -> Block:
         """Return the marks of keys that are not idle; a stamp below 1, a slice in older checkpoints, is of now."""
-        return live(marks, self._now, self.ttl, np.where(marks.slices < 1, self._now, marks.slices))
+        return live(marks, self._now, self.ttl, np.where(marks.index < 1, self._now, marks.index))
 
     def _of_keys(self, marks: Block) -> Panes:
         return Panes(lambda: self._windows(of_keys(self._totals, marks)) if len(marks) else iter(()))

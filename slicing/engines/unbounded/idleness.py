@@ -26,7 +26,7 @@ def live(rows: Block, now: int, ttl: int | None, stamps: Array | None = None) ->
     """
     if ttl is None:
         return rows
-    stamps = np.minimum(rows.slices if stamps is None else stamps, now)
+    stamps = np.minimum(rows.index if stamps is None else stamps, now)
     by_key = np.lexsort((stamps, rows.keys))
     keys, times = rows.keys[by_key], stamps[by_key]
     begins = (np.diff(keys, prepend=-1) != 0) | (np.diff(times, prepend=now) > ttl)
@@ -42,4 +42,4 @@ def corrected(rows: Block, before: int, now: int, ttl: int | None) -> Block:
     What was idle by the wrong clock stays forgotten, whether or not its rows were still stored.
     """
     rows = live(rows, before, ttl)
-    return replace(rows, slices=np.minimum(rows.slices, now))
+    return replace(rows, index=np.minimum(rows.index, now))

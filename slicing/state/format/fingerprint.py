@@ -133,9 +133,9 @@ def fingerprint_of(
     `buckets` is a text that says how keys are spread over them, `time` one that says what windows go by, and
     `time_column` the column of event time, if there is one.
     """
-    cut, zones = _cut(shape.slicing).spec(), zones_of(_cut(shape.slicing).sequences)
+    cut, zones = _cut(shape.family).spec(), zones_of(_cut(shape.family).sequences)
     named = {} if time_column is None else {_TIME_COLUMN: renumbered(time_column)}
-    members = [_spelled(family) for family in _members(shape.slicing)]
+    members = [_spelled(family) for family in _members(shape.family)]
     keys = [str(key) for key in shape.keys]
     partials = [[str(each) for each in kernel.fields] for kernel in shape.kernels]
     results = [

@@ -1,0 +1,232 @@
+"""Rules on seeded random streams that only examples held: late rows, a grace that changes, sums at their ends, limits.
+
+The truth is brute force over raw records: each window is tried by its start and end, each sum is Python's own.
+"""
+
+import random
+from collections import Counter, defaultdict
+from decimal import Decimal
+from fractions import Fraction
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from oracle import CASES, FINGERPRINT, block_of, moment
+from test_several import Alone, rows, sets
+
+import combinators as C
+from slicing.aggregates.fields import arrow_type
+from slicing.aggregates.kernels import kernel
+from slicing.assembly.choice import choose
+from slicing.engines.sliced.bucket import SlicedBucket
+from slicing.errors import ResultOverflow, RowFailure, TooLarge
+from slicing.state.store import MemoryStore
+from slicing.triggers.emission import on_close
+from slicing.windows.families.even import Even
+
+MS = 1000
+FAMILIES = {
+    f"{name}, {at}": (family, begin, step)
+    for name, (found, begin, step) in sets().items()
+    for at, family in enumerate(found)
+}
+
+
+def stream(rng, begin, step, count=30):
+    """Micro-batches of records with disorder, duplicates and times far behind, and a watermark that does not wait."""
+    now = begin
+    for _ in range(count):
+        made = []
+        for _ in range(rng.choice([0, 1, 6])):
+            behind = rng.choice([0, 0, 3 * step, 40 * step])
+            made.append((now - rng.randrange(behind + 1), rng.randrange(3), rng.randrange(50)))
+        yield made + made[: rng.randrange(2)], max(0, now - rng.choice([0, 5 * step])) // 1000
+        now += rng.choice([0, step, 7 * step])
+
+
+def windows_of(family, time):
+    """All windows that hold an instant, as (number, start, end), each tried."""
+    index = family.slice_at(time)
+    if family.in_gap(index):
+        return []
+    numbers = np.arange(family.first_window(index) - 3, family.last_window(index) + 4)
+    starts, ends = family.window_start(numbers).tolist(), family.window_end(numbers).tolist()
+    return [each for each in zip(numbers.tolist(), starts, ends, strict=True) if each[1] <= time < each[2]]
+
+
+@pytest.mark.parametrize("grace", [0, 4])
+@pytest.mark.parametrize("name", FAMILIES)
+def test_what_is_late_and_what_it_missed(name, grace):
+    """Counters, the refused partials, the windows missed, and the first that was open: of every family."""
+    (family, begin, step), seen = FAMILIES[name], Counter()
+    for seed in range(3):
+        alone = Alone(family, [CASES["rows"]], grace * step, on_close())
+        before = 0
+        for came, watermark in stream(random.Random(seed), begin, step):
+            came, found = alone.inside(came), {}
+            late = alone.bucket().accept([block_of(alone.shape, alone.cases, came)])
+            counts = Counter()
+            for time, key, value in came:
+                held = windows_of(family, time)
+                closed = [each for each in held if each[2] + grace * step <= before * 1000]
+                counts["all"] += len(closed) == len(held)
+                counts["some"] += 0 < len(closed) < len(held)
+                if closed:
+                    left = [number for number, *_ in held if number not in [each[0] for each in closed]]
+                    place = family.slice_at(time), key
+                    values, _, _ = found.setdefault(place, ([], len(closed), min(left, default=None)))
+                    values.append(value)
+            assert (late.all, late.some) == (counts["all"], counts["some"])
+            (refused,) = late.refused
+            keys = refused.rows.names["k0"].take(pa.array(refused.rows.keys)).to_pylist()
+            missed = refused.missed_by(family, refused.rows)
+            got = {
+                (place, key): (records, total, gone, None if by_all else taken)
+                for place, key, records, total, gone, taken, by_all in zip(
+                    refused.rows.index.tolist(),
+                    keys,
+                    refused.rows.records.tolist(),
+                    [
+                        int(sum_)
+                        for sum_, _ in zip(*[p.tolist() for p in _fields(alone.shape, refused.rows)], strict=True)
+                    ],
+                    missed.windows.tolist(),
+                    missed.taken.tolist(),
+                    missed.by_all.tolist(),
+                    strict=True,
+                )
+            }
+            assert got == {place: (len(values), sum(values), *rest) for place, (values, *rest) in found.items()}
+            seen.update(counts)
+            alone.step(came, watermark)
+            before = max(before, watermark)
+    assert seen["all"] + seen["some"] > 4
+
+
+def _fields(shape, block):
+    """The fields of the only aggregate, as arrays."""
+    (of_kernel,) = shape.kernels
+    return [
+        np.array(array.to_pylist(), dtype=object)
+        for array in of_kernel.to_arrow(block.partials[0], block.dictionaries[0])
+    ]
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_a_grace_that_changes_on_a_live_checkpoint(seed):
+    """A window takes records until it is emitted, and is emitted once: by the grace of the start that emits it."""
+    rng, family, case, store = random.Random(seed), Even(10 * MS, 2 * MS), CASES["sum"], MemoryStore()
+    alone = Alone(family, [case], 0, on_close())
+    trees = [choose(each, family) for each in alone.shape.kernels]
+    open_from, held, emitted, refused = family.first_open(0), defaultdict(list), {}, 0
+    for number, (came, watermark) in enumerate(stream(rng, 0, MS, count=60)):
+        grace = 0 if number == 0 else rng.choice([0, 0, 3, 11]) * MS if number % 10 == 0 else grace  # noqa: F821
+        bucket = SlicedBucket(alone.shape, trees, grace, FINGERPRINT, store, on_close())
+        late = bucket.accept([block_of(alone.shape, alone.cases, came)])
+        refused += late.all + late.some
+        for time, key, value in came:
+            for window, _, _ in windows_of(family, time):
+                if window >= open_from:
+                    held[window, key].append(value)
+        got = rows(alone.shape, bucket.close(moment(watermark)))
+        until = max(open_from, family.first_open(bucket.head.watermark, grace))
+        wanted = {
+            (0, "final", key, family.window_start(window), family.window_end(window)): case.truth(values)
+            for (window, key), values in held.items()
+            if open_from <= window < until
+        }
+        assert {place: row[0] for place, (row, _) in got.items()} == wanted
+        assert not emitted.keys() & got.keys(), "a window is emitted once"
+        emitted |= got
+        open_from = until
+        bucket.check()
+    assert len(emitted) > 30
+    assert refused > 3
+
+
+def of(bound, kind):
+    return kernel("x", bound.resolve((kind,)))
+
+
+def folded(made, kind, values, groups):
+    starts = np.sort(np.array([0, *random.Random(1).sample(range(1, len(values)), groups - 1)]))
+    columns, dictionary = made.values([pa.array(values, arrow_type(kind))])
+    return starts, made.fold(columns, starts, len(values)), dictionary
+
+
+def cents(units):
+    """A decimal of so many hundredths, whatever the precision of the context."""
+    return Decimal((units < 0, tuple(map(int, str(abs(units)))), -2))
+
+
+@pytest.mark.parametrize("kind", ["bigint", "decimal(38,2)"])
+@pytest.mark.parametrize("seed", range(6))
+def test_sums_at_the_ends_of_their_type(seed, kind):
+    """Exact up to the border whatever they pass on the way; past it an error, or null, for these windows alone."""
+    rng = random.Random(seed)
+    units = 2**63 - 1 if kind == "bigint" else 10**38 - 1
+    some = [units, -units, units // 2, -(units // 2), 1, -1, 0, units - 1]
+    values = [rng.choice(some) if kind == "bigint" else cents(rng.choice(some)) for _ in range(400)]
+    most = Fraction(units, 1 if kind == "bigint" else 100)
+    made, shows = of(C.sum("v"), kind), of(C.sum("v", overflow="null"), kind)
+    starts, partials, dictionary = folded(made, kind, values, 90)
+    low = -(2**63) if kind == "bigint" else -most
+    for at, (start, end) in enumerate(zip(starts, [*starts[1:], len(values)], strict=True)):
+        total = sum(map(Fraction, values[start:end]))
+        fits = low <= total <= most
+        one = [column[at : at + 1] for column in partials]
+        (shown,) = (array.to_pylist()[0] for array in shows.results_to_arrow(one, dictionary))
+        assert (None if shown is None else Fraction(shown)) == (total if fits else None)
+        if fits:
+            (found,) = (array.to_pylist()[0] for array in made.results_to_arrow(one, dictionary))
+            assert Fraction(found) == total
+        else:
+            with pytest.raises(ResultOverflow, match=r"x|sum"):
+                made.results_to_arrow(one, dictionary)
+
+
+def test_both_borders_of_a_sum_are_reached():
+    for values, fits in [
+        ([2**63 - 2, 1], True),
+        ([2**63 - 1, 1], False),
+        ([-(2**63) + 1, -1], True),
+        ([-(2**63), -1], False),
+    ]:
+        made = of(C.sum("v"), "bigint")
+        _, partials, dictionary = folded(made, "bigint", values, 1)
+        if fits:
+            assert made.results_to_arrow(partials, dictionary)[0].to_pylist() == [sum(values)]
+        else:
+            with pytest.raises(ResultOverflow):
+                made.results_to_arrow(partials, dictionary)
+
+
+def shown_by(made, parts):
+    """The result of three folds, combined."""
+    first, second, third = (folded(made, "bigint", part, 1)[1] for part in parts)
+    joined = made.combine(made.combine(first, second), third)
+    return made.results_to_arrow(joined, None)[0].to_pylist()[0]
+
+
+@pytest.mark.parametrize("name", ["collect_set", "mode", "count_distinct"])
+@pytest.mark.parametrize("seed", range(4))
+def test_a_limit_is_reached_and_not_passed(seed, name):
+    """Windows of as many different values as the limit are right, of one more refused, however they were joined."""
+    rng, most = random.Random(seed), 6
+    combinator = getattr(C, name, None)
+    if combinator is None:
+        pytest.skip(f"there is no {name}")
+    made = of(combinator("v", limit=most), "bigint")
+    for _ in range(60):
+        parts = [[rng.randrange(rng.choice([4, 6, 9])) for _ in range(rng.randrange(1, 8))] for _ in range(3)]
+        different = {value for part in parts for value in part}
+        if len(different) > most:
+            with pytest.raises(RowFailure) as failure:
+                shown_by(made, parts)
+            assert failure.value.kind is TooLarge
+            continue
+        shown = shown_by(made, parts)
+        if name == "collect_set":
+            assert shown == sorted(different)
+        elif name == "count_distinct":
+            assert shown == len(different)

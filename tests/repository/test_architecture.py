@@ -1,0 +1,337 @@
+"""Imports point down, between rooms and inside them. A new room, or a new file in one, must be given its place here."""
+
+import ast
+import tomllib
+from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+# Each room may import those of the lines above its own, and itself; not its neighbours of the same line.
+ROOMS = (
+    {"slicing.errors", "slicing.profiling", "slicing.drawing"},
+    {"slicing.windows", "slicing.aggregates"},
+    {"slicing.content"},
+    {"slicing.assembly", "slicing.state"},
+    {"slicing.triggers"},
+    {"slicing.engines"},
+    {"slicing.stages"},
+    {"slicing.explain"},
+    {"slicing.spark"},
+    {"slicing.definition"},
+    {"slicing.grouping", "slicing.timelines"},
+    {"slicing.cli"},
+    {"slicing.laws", "slicing", "slicing.__main__"},
+)
+# Inside a room: a name is a module, or a folder with all that is in it. Names of a line may not import each other,
+# modules of one folder may.
+INSIDE = {
+    "slicing.windows": (
+        {"slicing.windows.time"},
+        {"slicing.windows.families"},
+        {"slicing.windows.picture", "slicing.windows.clock"},
+        {"slicing.windows.window"},
+        {
+            "slicing.windows.lookback",
+            "slicing.windows.session",
+            "slicing.windows.sets",
+            "slicing.windows.sliding",
+            "slicing.windows.unbounded",
+        },
+        {"slicing.windows.counting"},
+        {"slicing.windows.specs"},
+    ),
+    "slicing.assembly": (
+        {"slicing.assembly.results", "slicing.assembly.choice", "slicing.assembly.partitions"},
+        {"slicing.assembly.comparing", "slicing.assembly.trees", "slicing.assembly.ranges"},
+        {"slicing.assembly.assembling"},
+    ),
+    "slicing.state": (
+        {"slicing.state.store", "slicing.state.bucket_cache", "slicing.state.format"},
+        {"slicing.state.pages"},
+        {"slicing.state.lists", "slicing.state.slice_groups"},
+        {"slicing.state.ledger"},
+    ),
+    "slicing.engines": (
+        {"slicing.engines.lifecycle", "slicing.engines.bounded", "slicing.engines.features"},
+        {"slicing.engines.bucket", "slicing.engines.lateness", "slicing.engines.dirty_set"},
+        {
+            "slicing.engines.sliced",
+            "slicing.engines.sessions",
+            "slicing.engines.sliding",
+            "slicing.engines.counting",
+            "slicing.engines.unbounded",
+            "slicing.engines.eager",
+        },
+        {"slicing.engines.mixed", "slicing.engines.shared"},
+    ),
+    "slicing.stages": (
+        {"slicing.stages.labels", "slicing.stages.flat", "slicing.stages.metrics"},
+        {"slicing.stages.preaggregate", "slicing.stages.output"},
+        {"slicing.stages.sub_sessions", "slicing.stages.execution_plan"},
+        {"slicing.stages.support"},
+        {
+            "slicing.stages.sessions",
+            "slicing.stages.sliding",
+            "slicing.stages.counting",
+            "slicing.stages.unbounded",
+        },
+        {"slicing.stages.support_of"},
+        {"slicing.stages.local_runner"},
+    ),
+    "slicing.spark": (
+        {"slicing.spark.bytecode", "slicing.spark.task", "slicing.spark.ddl", "slicing.spark.versions"},
+        {"slicing.spark.settings"},
+        {"slicing.spark.requirements"},
+        {"slicing.spark.advice"},
+        {"slicing.spark.columns", "slicing.spark.labels"},
+        {"slicing.spark.late"},
+        {"slicing.spark.declared"},
+        {"slicing.spark.names"},
+        {"slicing.spark.merging", "slicing.spark.plausible", "slicing.spark.progress"},
+        {"slicing.spark.query"},
+        {"slicing.spark.spine", "slicing.spark.window_columns"},
+        {"slicing.spark.count_columns", "slicing.spark.session_columns", "slicing.spark.unbounded_columns"},
+        {"slicing.spark.columns_of"},
+        {"slicing.spark.resolution"},
+        {"slicing.spark.rules"},
+        {"slicing.spark.resolve"},
+        {"slicing.spark.stream", "slicing.spark.bounded"},
+        {"slicing.spark.features"},
+        {"slicing.spark.profiling"},
+        {"slicing.spark.build"},
+    ),
+}
+ALONE = {
+    "slicing.errors",
+    "slicing.profiling",
+    "slicing.laws",
+    "slicing.definition",
+    "slicing.grouping",
+    "slicing.timelines",
+    "slicing",
+    "slicing.__main__",
+}
+ON_SPARK = ("slicing.spark", "slicing.cli")
+COMBINATORS_MAY_IMPORT = {
+    "slicing.windows.time.durations",
+    "slicing.aggregates.aggregate",
+    "slicing.aggregates.fields",
+    "slicing.aggregates.migration_hints",
+    "slicing.content.hashing",
+    "slicing.errors",
+}
+
+
+def module_name(path):
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+FILES = {module_name(path): path for package in ("slicing", "combinators") for path in (ROOT / package).rglob("*.py")}
+
+
+# What a folder's `__init__` says is a paragraph; these three also give names.
+PARAGRAPHS = {name for name, path in FILES.items() if path.name == "__init__.py"} - {
+    "combinators",
+    "slicing",
+    "slicing.aggregates.tracing",
+}
+
+
+class _RunTime(ast.NodeTransformer):
+    """Leaves out what is imported for annotations only."""
+
+    def visit_If(self, node):
+        return None if isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING" else self.generic_visit(node)
+
+
+def imports(source, name, is_package, modules):
+    """The modules that `source` imports, also inside functions; `from a import b` is a.b if that is in `modules`."""
+    for node in ast.walk(_RunTime().visit(ast.parse(source))):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            here = name.split(".") if is_package else name.split(".")[:-1]
+            start = here[: len(here) + 1 - node.level] if node.level else []
+            base = ".".join([*start, *filter(None, [node.module])])
+            for alias in node.names:
+                member = f"{base}.{alias.name}"
+                yield member if member in modules else base
+
+
+def imports_of(name):
+    path = FILES[name]
+    found = imports(path.read_text(encoding="utf-8"), name, path.name == "__init__.py", FILES)
+    return sorted(set(found) - {name})
+
+
+def within(name, package):
+    return name == package or name.startswith(package + ".")
+
+
+def room(name):
+    """The room of a module; what stands alone is a room of its own."""
+    return name if name in ALONE else ".".join(name.split(".")[:2])
+
+
+def level(layers, name):
+    """The number of the line of `layers` that has a name, or None."""
+    return next((number for number, names in enumerate(layers) if name in names), None)
+
+
+def fault(name, imported):
+    """Why the module `name` must not import `imported`, or None."""
+    top = imported.partition(".")[0]
+    if top == "pyspark" and not any(within(name, package) for package in ON_SPARK):
+        return f"only {' and '.join(ON_SPARK)} import pyspark"
+    if top in ("tests", "benchmarks"):
+        return "packages do not import tests or benchmarks"
+    if within(name, "combinators"):
+        if top == "slicing" and imported not in COMBINATORS_MAY_IMPORT:
+            return f"combinators import only {', '.join(sorted(COMBINATORS_MAY_IMPORT))}"
+        return None
+    if top == "combinators" and not within(name, "slicing.cli"):
+        return "only slicing.cli knows both packages"
+    return between(name, imported) if top == "slicing" else None
+
+
+def between(name, imported):
+    """Why one module of slicing must not import another, or None."""
+    to, here = level(ROOMS, room(imported)), level(ROOMS, room(name))
+    if to is None:
+        return "no such room in ROOMS"
+    if room(imported) != room(name):
+        return None if to < here else f"{room(name)} must not import {room(imported)}"
+    lines = INSIDE.get(room(name), ())
+    if not lines or imported == room(name) or name == room(name):
+        return None
+    if (there := place(lines, imported)) is None:
+        return f"{imported} has no place in INSIDE"
+    if there == (own := place(lines, name)):
+        return None
+    to, here = level(lines, there), level(lines, own)
+    return None if to < here else f"{own} must not import {there}"
+
+
+def place(lines, name):
+    """The name in `lines` that a module is, or is inside of, or None."""
+    return next((each for names in lines for each in names if within(name, each)), None)
+
+
+@pytest.mark.parametrize("name", sorted(FILES))
+def test_imports_point_down(name):
+    if within(name, "slicing"):
+        assert level(ROOMS, room(name)) is not None, f"{name} has no room: give it its place in ROOMS"
+    if (lines := INSIDE.get(room(name))) and name != room(name):
+        assert place(lines, name), f"{name} has no place in INSIDE: give it one"
+    faults = {imported: why for imported in imports_of(name) if (why := fault(name, imported))}
+    assert not faults
+
+
+def test_no_cycles():
+    graph = {name: {imported for imported in imports_of(name) if imported in FILES} for name in FILES}
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        pytest.fail("modules import each other: " + " <- ".join(error.args[1]))
+
+
+def test_every_file_is_seen():
+    assert {"slicing", "slicing.errors", "slicing.windows.time.slices", "slicing.spark.stream"} <= FILES.keys()
+
+
+def test_every_place_has_its_files():
+    there = {room(name) for name in FILES if within(name, "slicing")}
+    assert set().union(*ROOMS) == there
+    for inside, lines in INSIDE.items():
+        assert set().union(*lines) == {place(lines, name) for name in FILES if within(name, inside) and name != inside}
+
+
+def test_the_wheel_has_every_package():
+    packages = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["setuptools"]["packages"]
+    assert sorted(packages) == sorted(name for name, path in FILES.items() if path.name == "__init__.py")
+
+
+@pytest.mark.parametrize("name", sorted(PARAGRAPHS))
+def test_a_room_begins_with_a_paragraph_and_no_code(name):
+    (paragraph,) = ast.parse(FILES[name].read_text(encoding="utf-8")).body
+    assert isinstance(paragraph, ast.Expr)
+    assert isinstance(paragraph.value.value, str)
+
+
+@pytest.mark.parametrize(
+    ("name", "imported"),
+    [
+        ("slicing.errors", "slicing.windows.time.slices"),
+        ("slicing.windows.time.slices", "slicing.aggregates.fields"),
+        ("slicing.aggregates.laws", "slicing.windows.time.slices"),
+        ("slicing.aggregates.aggregate", "slicing"),
+        ("slicing.aggregates.laws", "slicing.spark.stream"),
+        ("slicing.assembly.ranges.point_lookups", "slicing.state.pages"),
+        ("slicing.state.slice_groups", "slicing.assembly.results"),
+        ("slicing.content.block", "slicing.engines.sliced.bucket"),
+        ("slicing.engines.sliced.bucket", "slicing.explain.plan"),
+        ("slicing.engines.sliced.bucket", "slicing.engines.eager.bucket"),
+        ("slicing.engines.lateness", "slicing.engines.sliced.index"),
+        ("slicing.windows.time.edges", "slicing.windows.families.even"),
+        ("slicing.assembly.trees.nodes", "slicing.assembly.ranges.row_runs"),
+        ("slicing.stages.preaggregate", "pyspark"),
+        ("slicing.spark.stream", "slicing.grouping"),
+        ("slicing.spark.columns", "slicing.spark.query"),
+        ("slicing.spark.stream", "slicing.spark.unknown"),
+        ("slicing.grouping", "slicing.cli.main"),
+        ("slicing.grouping", "pyspark.sql"),
+        ("slicing.explain.plan", "pyspark.sql"),
+        ("slicing.grouping", "combinators"),
+        ("slicing.spark.resolve", "combinators"),
+        ("slicing.aggregates.laws", "slicing.unknown"),
+        ("combinators.sums", "slicing.content.block"),
+        ("combinators.sums", "slicing.aggregates.laws"),
+        ("combinators.sums", "slicing"),
+        ("combinators.sums", "pyspark"),
+    ],
+)
+def test_upward_imports_are_faults(name, imported):
+    assert fault(name, imported)
+
+
+@pytest.mark.parametrize(
+    ("name", "imported"),
+    [
+        ("slicing.aggregates.aggregate", "slicing.errors"),
+        ("slicing.aggregates.aggregate", "slicing.aggregates.fields"),
+        ("slicing.engines.sliced.bucket", "slicing.assembly.trees.matrix"),
+        ("slicing.engines.sliced.bucket", "slicing.state.pages"),
+        ("slicing.triggers.lateness", "slicing.windows.time.slices"),
+        ("slicing.spark.stream", "pyspark.sql"),
+        ("slicing.spark.stream", "slicing.spark.query"),
+        ("slicing.spark.stream", "slicing.engines.sliced.bucket"),
+        ("slicing", "slicing.grouping"),
+        ("slicing.__main__", "slicing.cli.main"),
+        ("slicing.cli.job", "pyspark.sql"),
+        ("slicing.cli.results", "combinators"),
+        ("combinators.sums", "slicing.aggregates.fields"),
+        ("combinators.sums", "combinators.counts"),
+    ],
+)
+def test_downward_imports_are_not(name, imported):
+    assert fault(name, imported) is None
+
+
+@pytest.mark.parametrize(
+    ("source", "found"),
+    [
+        ("import a.c", {"a.c"}),
+        ("from a import b, Name", {"a.b", "a"}),
+        ("from a.b import Name", {"a.b"}),
+        ("from . import b", {"a.b"}),
+        ("from .b import Name", {"a.b"}),
+        ("def f():\n    if True:\n        import a.b", {"a.b"}),
+    ],
+)
+def test_imports_are_found(source, found):
+    assert set(imports(source, "a.c", False, {"a", "a.b", "a.c"})) == found
+    assert set(imports(source, "a", True, {"a", "a.b", "a.c"})) == found

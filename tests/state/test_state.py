@@ -1,0 +1,653 @@
+"""The state of a bucket: random streams against brute force, and what reading, writing and combining may cost.
+
+Every micro-batch gets a new `Bucket`, as on a cluster where each may run in another process: whatever is not in the
+store is lost.
+"""
+
+from collections import Counter
+from functools import cache
+
+import numpy as np
+import pytest
+from oracle import CASES, Case, Stream, block_of, cases, evenly, hopping, moment, results, seeds, shape_of
+
+from slicing.aggregates.aggregate import Aggregate
+from slicing.assembly.assembling import assemble
+from slicing.assembly.choice import FEW_SLICES
+from slicing.assembly.trees import nodes, three_layer
+from slicing.assembly.trees.node_keys import NodeKey, Part
+from slicing.content import sizes as blocks_sizes
+from slicing.engines.sliced import closing
+from slicing.errors import FunctionFailed, InvalidType, StateMismatch
+from slicing.state import pages
+from slicing.state import slice_groups as stripes
+from slicing.windows.time.slices import Slicing
+
+COMMUTATIVE = cases("sum", "rows", "floats", "variance", "highest")
+WITH_ORDER = cases(*CASES)
+
+
+def random_slicing(rng, seed):
+    size = int(rng.integers(1, 80))
+    kinds = (
+        lambda: int(rng.integers(1, 70)),
+        lambda: int(rng.integers(1, 7)),
+        lambda: int(rng.choice([d for d in range(1, size + 1) if size % d == 0])),
+    )
+    return Slicing(size * 1000, kinds[seed % 3]() * 1000, int(rng.integers(-100, 100)) * 1000)
+
+
+def random_records(rng):
+    """Records in order of arrival; event times run behind by an exponential lateness."""
+    count, keys = int(rng.integers(1, 300)), int(rng.integers(1, 5))
+    arrival = np.sort(rng.integers(0, rng.choice([50, 200, 1000]), count)) + 10**4
+    lateness = rng.exponential(rng.choice([1e-9, 3, 30]), count).astype(np.int64)
+    times = ((arrival - lateness) * 1000).tolist()
+    names = [key or None for key in rng.integers(0, keys, count).tolist()]
+    return list(zip(times, names, rng.integers(-100, 100, count).tolist(), strict=True))
+
+
+def run_random_stream(seed, monkeypatch):
+    rng = np.random.default_rng(seed)
+    monkeypatch.setattr(stripes, "CUT_BYTES", int(rng.choice([1, 300, 2000, 16_000])))
+    monkeypatch.setattr(pages, "FAN_IN", int(rng.choice([2, 3, 8])))
+    monkeypatch.setattr(closing, "FRAME_ROWS", int(rng.choice([1, 50, 10**6])))
+    monkeypatch.setattr(blocks_sizes, "PAGE_BYTES", int(rng.choice([300, 4 << 20])))
+    monkeypatch.setattr(nodes, "FILLED_SHARE", float(rng.choice([0, 0.25, 2])))
+    stripe = int(rng.choice([1, 3, 40]))  # of pages, which those of trees have nothing to do with
+    monkeypatch.setattr(stripes, "page_stripe", lambda longest: stripe)
+    monkeypatch.setattr(nodes, "FILLED_CELLS", int(rng.choice([1, 20, 10**6])))
+    monkeypatch.setattr(three_layer, "FEW_KEYS", int(rng.choice([0, 2, 1000])))
+    chosen = WITH_ORDER if seed % 4 == 0 else COMMUTATIVE
+    if seed % 3 == 0:
+        chosen = [case for case in chosen if case.aggregate.columns]
+    family = random_slicing(rng, seed)
+    forced = {5: "recompute", 7: "three_layer" if family.per_window > FEW_SLICES else None}.get(seed % 10)
+    stream = Stream(family, chosen, [forced] * len(chosen) if forced else None, grace=int(rng.choice([0, 0, 7000])))
+    records, delay, watermark = random_records(rng), int(rng.integers(0, 20)), 0
+    most = max(2, len(records) // int(rng.choice([20, 3])))
+    while records:
+        count = int(rng.integers(1, most))
+        batch, records = records[:count], records[count:]
+        stream.step(batch, watermark)
+        watermark = max(watermark, max(time for time, _, _ in batch) // 1000 - delay)
+    stream.step([], watermark)
+    stream.drain()
+
+
+@pytest.mark.parametrize("seed", seeds(18, 560))
+def test_random_streams(seed, monkeypatch):
+    run_random_stream(seed, monkeypatch)
+
+
+# Closing. A bucket of n slices per window is at window w when all windows before w have gone out.
+
+
+def watermark_of(family, window):
+    """The watermark, in milliseconds, at which all windows before `window` are closed."""
+    return int(family.window_end(window - 1)) // 1000
+
+
+def warm(n, cases_, forced=None, keys=1, advance=1000, **options):
+    """A stream whose first window has just closed; every slice up to there holds a record of each key."""
+    return warmed(Stream(hopping(n, advance), cases_, forced, **options), keys)
+
+
+def warmed(stream, keys):
+    stream.step(evenly(stream.family, range(stream.family.per_window), keys), watermark_of(stream.family, 0))
+    # Apart, as a close of n windows leaves no nodes.
+    stream.step((), watermark_of(stream.family, 1))
+    return stream
+
+
+def close_next(stream, window, records=(), keys=1):
+    """One micro-batch in which window `window` goes out: its last slice arrives, and what else there is."""
+    entering = evenly(stream.family, [int(stream.family.first_slice(window)) + stream.family.per_window - 1], keys)
+    return stream.step([*records, *entering], watermark_of(stream.family, window + 1))
+
+
+def bits(rows):
+    """Results with floats to the last bit."""
+    return {place: [x.hex() if isinstance(x, float) else x for x in row] for place, row in rows.items()}
+
+
+def sparse_records(family, count):
+    """At most one record per (slice, key): slice partials are then the same however the input is cut."""
+    rng = np.random.default_rng(count)
+    starts = [int(family.slice_start(index)) for index in range(count)]
+    return [
+        (start, key, int(rng.integers(-(10**6), 10**6))) for start in starts for key in range(4) if rng.random() < 0.4
+    ]
+
+
+@pytest.mark.parametrize(
+    "family", [hopping(60), Slicing(25_000, 2_000, 1_000)], ids=["60 slices", "25 slices, 2 an advance"]
+)
+@pytest.mark.parametrize("at_a_time", [1, pytest.param(2, marks=pytest.mark.long), 7, 24, 50, 10**6])
+@pytest.mark.parametrize("feed", ["at once", "as it closes"])
+def test_floats_do_not_depend_on_how_many_windows_close_together(family, at_a_time, feed):
+    floats = cases("floats", "variance")
+    records = sparse_records(family, 300)
+    shape = shape_of(family, floats)
+    trees = ["three_layer", "three_layer"]
+    expected = results(shape, assemble(shape, trees, block_of(shape, floats, records)))
+    windows = sorted(window for _, window in expected)
+
+    stream = Stream(family, floats, trees)
+    stream.step(records if feed == "at once" else [])
+    left = [] if feed == "at once" else records
+    for window in range(windows[0], windows[-1] + 1, at_a_time):
+        watermark = watermark_of(family, window + at_a_time)
+        arrived = [record for record in left if record[0] < watermark * 1000]
+        left = left[len(arrived) :]
+        stream.step(arrived, watermark)
+    stream.drain()
+    assert bits(stream.got) == bits(expected)
+
+
+@pytest.mark.parametrize("share", [0, 2], ids=["of all keys", "of keys with records"])
+def test_floats_do_not_depend_on_how_slices_are_combined(share, monkeypatch):
+    monkeypatch.setattr(nodes, "FILLED_SHARE", share)
+    test_floats_do_not_depend_on_how_many_windows_close_together(hopping(60), 7, "at once")
+
+
+@pytest.mark.parametrize("chosen", [COMMUTATIVE, WITH_ORDER], ids=["commutative", "ordered"])
+def test_closes_of_many_windows_and_of_few_take_turns(chosen):
+    """A close over a whole stripe leaves no suffixes; the next one makes them from the slices, late ones too."""
+    stream, window, left = warm(60, chosen), 1, []
+    for count in [1, 9, 1, 1, 20, 8, 3, 30, 2, 7, 40, 1]:
+        late = late_places(stream.family, window)
+        entering = range(window + 59, window + count + 59)
+        records = [*evenly(stream.family, late.values(), keys=2), *evenly(stream.family, entering)]
+        stream.step(records, watermark_of(stream.family, window + count))
+        window += count
+        left.append((count, any(name.startswith("three suffix") for name in stream.bucket().head.lists)))
+    assert not any(suffixes for count, suffixes in left if count > stream.family.stripe)
+    assert any(suffixes for _, suffixes in left)
+    assert stream.late[1] > 0
+    stream.drain()
+
+
+@pytest.mark.parametrize("late", [False, True])
+@pytest.mark.parametrize("name", ["floats", "most", "rows"])
+def test_a_close_of_almost_a_window_takes_few_calls(name, late, monkeypatch):
+    """A call a slice would cost more than the cells of one key."""
+    stream, calls = warm(400, cases(name), ["three_layer"], keys=1), []
+    for window in (1, 2):
+        close_next(stream, window, evenly(stream.family, [window + 300]) if late else ())
+    kernel, entering = stream.shape.kernels[0], evenly(stream.family, range(402, 402 + 399))
+    combine = type(kernel).combine
+    monkeypatch.setattr(type(kernel), "combine", lambda *given: calls.append(1) or combine(*given))
+    assert len(stream.step(entering, watermark_of(stream.family, 3 + 399))) == 399
+    assert len(calls) < 12 * stream.family.stripe
+    stream.drain()
+
+
+def moved(family, chosen, seed, keys, few_keys, monkeypatch):
+    """A stream with late records, in closes of one window up to almost n; of few keys whole stripes move together."""
+    rng = np.random.default_rng(seed)
+    monkeypatch.setattr(three_layer, "FEW_KEYS", few_keys)
+    stream, window = warmed(Stream(family, chosen, ["three_layer"] * len(chosen)), keys), 1
+    n, step = stream.family.per_window, stream.family.per_advance
+    while window < 5 * n:
+        count = int(rng.choice([1, 2, rng.integers(1, n // step), (n - 1) // step]))
+        entered = stream.family.entered(window)
+        late = np.unique(rng.integers(entered - n + 1, entered, int(rng.choice([0, 1, 3]))))
+        came = [index for index in range(entered, stream.family.entered(window + count)) if rng.random() < 0.8]
+        value = {index: int(rng.integers(-(10**6), 10**6)) for index in [*late.tolist(), *came]}
+        records = evenly(stream.family, value, keys, value=lambda index, key, value=value: value[index] + key)
+        stream.step(records, watermark_of(stream.family, window + count))
+        window += count
+    assert stream.late[1] > 0
+    return stream
+
+
+@pytest.mark.parametrize("family", [hopping(60), Slicing(75_000, 2_000, 1_000)], ids=["60 slices", "75, 2 an advance"])
+@pytest.mark.parametrize("seed", seeds(3, 40))
+@pytest.mark.parametrize("names", [("floats", "variance"), ("rows", "joined")], ids="+".join)
+def test_floats_do_not_depend_on_how_stripes_move(family, names, seed, monkeypatch):
+    """Late ones neither: the nodes, and the order in which they are combined, are the same, and so is what is left."""
+    together, in_turn = (moved(family, cases(*names), seed, 2, few, monkeypatch) for few in (1000, 0))
+    assert bits(together.got) == bits(in_turn.got)
+    together.drain()
+
+
+@pytest.mark.parametrize("seed", seeds(3, 40))
+def test_floats_do_not_depend_on_other_keys(seed, monkeypatch):
+    """One key alone moves whole stripes, three do not."""
+    alone, with_others = (
+        moved(hopping(60), cases("floats", "variance"), seed, keys, 1, monkeypatch) for keys in (1, 3)
+    )
+    rows = bits(with_others.got)
+    assert bits(alone.got) == {place: rows[place] for place in rows if place[0] == 0}
+
+
+def test_the_close_after_a_jump_takes_few_calls(monkeypatch):
+    """It makes all nodes anew, those of all stripes together."""
+    n = 400
+    stream, calls = warm(n, cases("most"), ["three_layer"], keys=2), []
+    stream.step(evenly(stream.family, range(n, 3 * n), keys=2), watermark_of(stream.family, 2 * n))
+    kernel = stream.shape.kernels[0]
+    combine = type(kernel).combine
+    monkeypatch.setattr(type(kernel), "combine", lambda *given: calls.append(1) or combine(*given))
+    close_next(stream, 2 * n, keys=2)
+    assert len(calls) < 12 * stream.family.stripe
+    stream.drain()
+
+
+@pytest.mark.parametrize("share", [0, 2], ids=["of all keys", "of keys with records"])
+def test_a_failure_in_a_close_of_many_windows_names_the_key(share, monkeypatch):
+    monkeypatch.setattr(nodes, "FILLED_SHARE", share)
+
+    def combine(a, b):
+        if np.any(a + b > 58):  # neither a slice, a stripe, nor what is between: parts of one window
+            raise ValueError("too many")
+        return a + b
+
+    chosen = [Case(Aggregate(lambda: 0, lambda acc, v: v, combine, columns=True), sum)]
+    stream = Stream(hopping(60), chosen, ["three_layer"])
+    # All keys have a record in every second slice, and from the 61st on key 3 has one in every slice.
+    every_second = evenly(stream.family, range(0, 140, 2), keys=5, value=lambda index, key: 1)
+    stream.step([*every_second, *((1000 * index, 3, 1) for index in range(61, 140, 2))])
+
+    def close_five_at_a_time():
+        for window in range(1, 80, 5):
+            stream.step((), watermark_of(stream.family, window))
+
+    with pytest.raises(FunctionFailed, match=r"`combine` of `result0` raised ValueError: too many for key \(3,\)"):
+        close_five_at_a_time()
+
+
+#   n = 60, stripes of 8: a record that is late for some windows lies in one of three places
+#
+#   window            [=====================================================)
+#   stripes    |  .  p  .  |  p+1  |  p+2  |    ...    |  q-1  |  .  q  .  .  |
+#   late record       suffix             between                 run
+#
+# and what must follow differs: suffixes are made once, the stripes between are joined once, the run still grows.
+
+
+def late_places(family, window):
+    """One slice of each place, of those that have entered before `window` and belong to it."""
+    oldest, end = int(family.first_slice(window)), int(family.first_slice(window)) + family.per_window - 1
+    second = (oldest // family.stripe + 1) * family.stripe
+    newest = (end - 1) // family.stripe * family.stripe
+    return {"suffix": second - 1, "between": (second + newest) // 2, "run": end - 1}
+
+
+@pytest.mark.parametrize("place", ["suffix", "between", "run", "all"])
+@pytest.mark.parametrize(("every", "chosen"), [(1, COMMUTATIVE), (7, WITH_ORDER)], ids=["always", "seldom, ordered"])
+def test_late_records_reach_the_windows_that_are_open(chosen, every, place):
+    stream = warm(60, chosen)
+    assert stream.family.stripe == 8
+    for window in range(1, 110):  # twice around the tree
+        places = late_places(stream.family, window)
+        wanted = [index for name, index in places.items() if place in (name, "all")]
+        late = evenly(stream.family, wanted, keys=2, value=lambda index, key: 1000 * key + index)
+        close_next(stream, window, late if window % every == 0 else [])
+    assert stream.late[1] > 0
+    stream.drain()
+
+
+@pytest.mark.parametrize("place", ["suffix", "between", "run"])
+def test_an_ordered_aggregate_takes_late_records_in_the_order_of_slices(place):
+    stream = warm(60, cases("joined"))
+    index = late_places(stream.family, 1)[place]
+    out = close_next(stream, 1, evenly(stream.family, [index], value=lambda index, key: -1))
+    expected = [str(i) for i in range(1, 61)]
+    expected.insert(expected.index(str(index)) + 1, "-1")
+    assert out[0, 1] == [61, ",".join(expected) + ","]
+
+
+#   n = 60, 20 slices in a micro-batch, and they close in the next one
+#
+#   window         [=====================================================)
+#   micro-batch    ...  |     2     |     3     |     4     |     5     |
+#   cut            ...   -----------+-----------+-----------+-----------+      all but the newest slices of each
+
+
+@pytest.mark.parametrize("late", [[], [3, 4, 11]], ids=["in order", "with late records"])
+@pytest.mark.parametrize("chosen", [COMMUTATIVE, WITH_ORDER], ids=["commutative", "ordered"])
+def test_slices_that_come_at_once_are_written_once(chosen, late, monkeypatch):
+    monkeypatch.setattr(stripes, "CUT_BYTES", 1)
+    stream, written = warm(60, chosen, keys=2), Counter()
+    put = pages.Pages.put
+
+    def counting_put(self, name, block, shape):
+        written.update(block.index.tolist())
+        put(self, name, block, shape)
+
+    monkeypatch.setattr(pages.Pages, "put", counting_put)
+    ends = range(60, 400, 20)
+    for first in ends:
+        came = evenly(stream.family, range(first, first + 20), keys=2)
+        again = evenly(stream.family, [first - back for back in late], keys=2)
+        stream.step([*came, *again], watermark_of(stream.family, first - 59))
+    held_back = 1 + max(late, default=0)
+    once = [index for first in ends[:-1] for index in range(first, first + 20 - held_back)]
+    assert {written[index] for index in once} == {2}, "a row for each key"
+    assert stream.late == [0, 2 * len(late)], "only of the first micro-batch, when a window had closed"
+    stream.drain()
+
+
+@pytest.mark.parametrize("behind", [0.01, 0.2], ids=["few", "many"])
+def test_records_out_of_order_are_not_written_again_and_again(behind, monkeypatch):
+    """A share of the records of each micro-batch belongs to the 4 slices before it, of which the rest has come."""
+    monkeypatch.setattr(stripes, "CUT_BYTES", 1)
+    put_ahead, written = stripes.Stripes.put_ahead, []
+    for ahead in (put_ahead, lambda self, block, first, end: block):
+        monkeypatch.setattr(stripes.Stripes, "put_ahead", ahead)
+        stream, rng = Stream(hopping(100), cases("rows", "sum"), judged=False), np.random.default_rng(0)
+        rows = 0
+        for first in range(0, 400, 20):
+            slices = first + rng.integers(0, 20, 4000)
+            slices = np.where(rng.random(4000) < behind, first - 1 - rng.integers(0, 4, 4000), slices)
+            records = [(1000 * index, index % 97 * place % 100, 1) for place, index in enumerate(slices.tolist())]
+            bucket = stream.bucket()
+            bucket.accept([stream.shipped(records)])
+            list(bucket.close(moment(first - 10)))
+            rows += bucket.pages.written
+        written.append(rows)
+    assert written[0] < 0.85 * written[1]
+
+
+def test_slices_that_leave_when_they_have_entered_are_not_cut(monkeypatch):
+    monkeypatch.setattr(stripes, "CUT_BYTES", 1)
+    stream = warm(60, COMMUTATIVE)
+    for first in range(60, 300, 60):
+        stream.step(evenly(stream.family, range(first, first + 60)), watermark_of(stream.family, first - 59))
+        stripes_ = stream.bucket().head.stripes
+        assert max(stripes_) * stream.family.stripe < stream.family.entered(stream.bucket().head.done)
+    stream.drain()
+
+
+@pytest.mark.parametrize("at_a_time", [1, 7, 30])
+@pytest.mark.parametrize("chosen", [COMMUTATIVE, WITH_ORDER], ids=["commutative", "ordered"])
+def test_slices_cut_before_they_enter_take_more_records(chosen, at_a_time, monkeypatch):
+    monkeypatch.setattr(stripes, "CUT_BYTES", 1)
+    stream = warm(60, chosen)
+    stream.step(evenly(stream.family, range(60, 110), keys=2), stream.watermark)
+    cut = [key * 8 + cut[0] for key, stripe in stream.bucket().head.stripes.items() for cut in stripe.cuts]
+    assert max(cut) > 100 > stream.family.entered(1)
+    for window in range(1, 50, at_a_time):
+        more = evenly(stream.family, [61 + window, 100, 109], keys=3, value=lambda index, key: -key)
+        stream.step(more if window < 40 else [], watermark_of(stream.family, window + at_a_time))
+    stream.drain()
+
+
+def read_only(combine):
+    """`combine` as a library writes it whose arrays must not be written to."""
+
+    def combined(a, b):
+        joined = np.array(combine(a, b))
+        joined.flags.writeable = False
+        return joined
+
+    return combined
+
+
+@pytest.mark.parametrize(
+    "combine", [read_only(np.add), lambda a, b: a + b if np.any(a) else b], ids=["read-only", "its argument"]
+)
+@pytest.mark.parametrize("at_a_time", [1, 7, 24])
+def test_arrays_that_a_function_returns_are_not_written_to(combine, at_a_time, monkeypatch):
+    monkeypatch.setattr(nodes, "FILLED_SHARE", 0)
+    monkeypatch.setattr(closing, "FRAME_ROWS", 1)
+    aggregate = Aggregate(lambda: 0, lambda acc, v: acc + v, combine, columns=True)
+    stream = Stream(hopping(60), [Case(aggregate, sum)], ["three_layer"])
+    for first in range(0, 200, at_a_time):
+        slices = range(first, first + at_a_time)
+        came = evenly(stream.family, slices, 2, lambda index, key: index % 7 // 6 * (index + key))
+        stream.step(came, first)
+    stream.drain()
+
+
+def test_records_of_closed_windows_are_refused_and_counted():
+    #   size 4 s, advance 1 s; the watermark has passed 6 s: windows up to [2, 6) are closed
+    #
+    #   time       0   1   2   3   4   5   6   7   8
+    #   window 2           [===============)           closed
+    #   window 3               [===============)       open
+    #   record         all     some        none
+    stream = Stream(Slicing(4_000_000, 1_000_000), cases("sum"))
+    stream.step([(5_500_000, 1, 1)], 6_000)
+    stream.step([(1_500_000, 1, 2), (3_500_000, 1, 4), (6_500_000, 1, 8)])
+    assert stream.late == [1, 1]
+    stream.drain()
+    assert stream.got[1, 3] == [3, 13]
+
+
+@pytest.mark.parametrize(("watermark", "closes"), [(3_999, False), (4_000, True)])
+def test_a_window_takes_records_in_the_micro_batch_in_which_it_goes_out(watermark, closes):
+    stream = Stream(Slicing(4_000_000, 1_000_000), cases("sum"))
+    out = stream.step([(0, 1, 5)], watermark)
+    assert out.get((1, 0)) == ([1, 5] if closes else None)
+    stream.drain()
+
+
+def test_times_before_1970_are_closed_from_the_beginning():
+    stream = Stream(Slicing(4_000_000, 1_000_000), cases("sum"))
+    stream.step([(-1, 1, 1), (-3_000_000, 1, 2), (-3_000_001, 1, 4), (-4_000_000, 1, 8)])
+    assert stream.late == [2, 2]
+    stream.drain()
+
+
+# Cost, in combines, pages and bytes. Steady means: one window closes per step, over a whole period of the tree.
+
+
+def counting(invertible):
+    """A sum that counts the partials it combines or inverts."""
+    calls = []
+
+    def combine(a, b):
+        calls.append(a.size)
+        return a + b
+
+    def invert(ab, a):
+        calls.append(a.size)
+        return ab - a
+
+    aggregate = Aggregate(lambda: 0, lambda acc, v: v, combine, invert if invertible else None, columns=True)
+    return Case(aggregate, sum), calls
+
+
+def period(family):
+    """Slices after which the three-layer tree is in the same place again: a group, or several short ones."""
+    group = ((family.per_window - 1) // family.stripe - 1) * family.stripe
+    return group * max(1, 300 // group)
+
+
+@cache
+def steady(tree, n):
+    """Combines per window and key and bytes read per close, for a stream that never closed many windows at once."""
+    case, calls = counting(tree == "two_layer")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(stripes, "MOST_AT_ONCE", 1)
+        stream = warm(n, [case], [tree], keys=40, judged=False)
+    first = stream.family.stripe + 1
+    steps = period(stream.family)
+    for window in range(1, first):
+        close_next(stream, window, keys=40)
+    calls.clear()
+    stream.store.forget_counts()
+    windows = sum(len(close_next(stream, window, keys=40)) for window in range(first, first + steps))
+    assert windows == 40 * steps
+    return sum(calls) / windows, stream.store.bytes_read / steps
+
+
+@pytest.mark.parametrize("n", [60, pytest.param(1440, marks=pytest.mark.long)])
+@pytest.mark.parametrize(("tree", "most"), [("two_layer", 2.1), ("three_layer", 4.5)])
+def test_combines_per_window(tree, most, n):
+    combines, _ = steady(tree, n)
+    assert combines <= most
+
+
+@pytest.mark.parametrize("tree", ["two_layer", "three_layer"])
+def test_bytes_read_per_close_do_not_grow_with_the_window(tree):
+    assert steady(tree, 1440)[1] <= 1.3 * steady(tree, 60)[1]
+
+
+@pytest.mark.parametrize("n", [60, 1440])
+def test_recompute_combines_all_slices_for_every_window(n):
+    case, calls = counting(invertible=False)
+    stream = warm(n, [case], ["recompute"], keys=3, judged=False)
+    calls.clear()
+    windows = sum(len(close_next(stream, window, keys=3)) for window in range(1, 6))
+    assert sum(calls) == (n - 1) * windows
+
+
+def minute_by_minute(stream, minutes, batches, rng):
+    """Micro-batches of 20 records, 5 % of them late by 5 slices on average; yields whether one closed a window."""
+    length = stream.family.advance
+    for batch in range(minutes * batches):
+        now = 60 * length + batch * length // batches
+        times = now - np.where(rng.random(20) < 0.05, rng.exponential(5 * length, 20), 0).astype(np.int64)
+        records = [(time, int(rng.integers(0, 50)), 1) for time in times.tolist()]
+        watermark = now // 1000
+        windows = stream.step(records, watermark)
+        yield bool(windows)
+
+
+def test_pages_read_per_close_with_late_records_and_many_micro_batches():
+    stream = warm(60, cases("rows", "sum"), keys=50, advance=60_000)
+    assert set(stream.trees) == {"two_layer"}
+    stream.store.forget_counts()
+    closes, reads = 0, {True: 0, False: 0}
+    for closed in minute_by_minute(stream, 8, 60, np.random.default_rng(0)):
+        reads[closed] += stream.store.reads
+        closes += closed
+        stream.store.forget_counts()
+    assert closes == 7
+    assert stream.late[1] > 0
+    assert reads[True] / closes <= 16
+    merged = pages.FAN_IN / (pages.FAN_IN - 1)  # 1/1 + 1/5 + ... of the pages written
+    assert reads[False] <= merged * 8 * 60, "pages are read only to be merged, a few at a time"
+    stream.drain()
+
+
+def test_no_page_is_read_while_nothing_closes_and_nothing_is_merged():
+    stream = warm(60, WITH_ORDER)
+    stream.store.forget_counts()
+    for batch in range(pages.FAN_IN - 1):
+        stream.step([(60_000 + batch, 1, 1), (59_000, 2, 1)], stream.watermark)
+        assert (stream.store.reads, stream.store.writes) == (0, batch + 1)
+    stream.drain()
+
+
+def test_the_header_stays_small(monkeypatch):
+    monkeypatch.setattr(stripes, "CUT_BYTES", 1)  # a page for every slice: the longest directory there can be
+    stream = warm(10_080, cases("sum", "floats"), judged=False)
+    sizes = []
+    for window in range(1, stream.family.stripe + 20):
+        close_next(stream, window)
+        sizes.append(len(stream.store.text))
+    assert max(sizes) <= 16 << 10
+
+
+def test_check_finds_a_page_that_is_lost_or_in_two_places():
+    stream = warm(60, cases("sum"))
+    bucket = stream.bucket()
+    bucket.check()
+    cached = bucket.head.lists["two total"]
+    bucket.head.fresh.append(cached[0])
+    with pytest.raises(AssertionError, match="one place"):
+        bucket.check()
+    bucket.head.fresh.clear()
+    stream.store.remove(f"p{cached[0][0]}")
+    with pytest.raises(KeyError):
+        bucket.check()
+
+
+UNDOES_NOTHING = Case(
+    Aggregate(
+        lambda: (0, 0),
+        lambda acc, v: (max(acc[0], v), acc[1] + 1),
+        lambda a, b: (max(a[0], b[0]), a[1] + b[1]),
+        lambda ab, a: (ab[0] - a[0], ab[1] - a[1]),
+        laws=False,
+    ),
+    None,
+)
+BY_COLUMNS = Case(
+    Aggregate(
+        lambda: 0,
+        lambda acc, v: v,
+        lambda a, b: np.maximum(a, b),
+        lambda ab, a: ab - a,
+        columns=True,
+        laws=False,
+    ),
+    None,
+)
+
+
+@pytest.mark.parametrize("family", [hopping(6), hopping(3), Slicing(25_000, 10_000, 1_000), hopping(40)], ids=str)
+@pytest.mark.parametrize("seed", range(4))
+def test_bounded_input_inverts_as_streams_do(family, seed):
+    """So an `invert` that undoes nothing is as wrong on bounded input as it will be on a stream."""
+    rng, chosen = np.random.default_rng(seed), [UNDOES_NOTHING, BY_COLUMNS, *cases("rows", "sum")]
+    stream = Stream(family, chosen, ["two_layer"] * 4, judged=False)
+    stream.step([], watermark_of(family, 0))
+    records = []
+    for window in range(70):
+        first = int(family.first_slice(window)) + family.per_window - family.per_advance
+        slices = range(first, first + family.per_advance)
+        came = [(int(family.slice_start(i)), key, int(rng.integers(-9, 9))) for i in slices for key in range(3)]
+        came = [record for record in came if rng.random() < (0.5 if window % 20 < 10 else 0.05)]
+        records += came
+        stream.step(came, watermark_of(family, window + 1))
+    stream.step([], watermark_of(family, 200))
+    block = block_of(stream.shape, chosen, records)
+    assert results(stream.shape, assemble(stream.shape, ["two_layer"] * 4, block)) == stream.got
+
+
+@pytest.mark.parametrize("damage", [lambda t: t[: len(t) // 2], lambda t: t[:9], lambda t: "~" * len(t), lambda t: ""])
+def test_a_damaged_page_is_said_with_bucket_and_page(damage):
+    stream = warm(60, COMMUTATIVE)
+    names, text = list(stream.store.pages), stream.store.text
+    stream.store.name, read = "bucket 3", "cannot be read as state of format 8: .*damaged: restore"
+    for name in names:
+        stream.store.pages[name] = damage(stream.store.pages[name])
+    with pytest.raises(StateMismatch, match=rf"page `[ps0-9.-]+` of bucket 3 {read}"):
+        close_next(stream, 1)
+    stream.store.text = damage(text)
+    with pytest.raises(StateMismatch, match=f"the header of bucket 3 {read}"):
+        stream.bucket()
+
+
+def test_an_agg_that_returns_none_leaves_the_state_as_it_was():
+    """The micro-batch fails where the partial is made, and goes on from the same state once `agg` is mended."""
+
+    def summed(refuses):
+        return Case(
+            Aggregate(lambda: 0, lambda acc, v: None if refuses and v == 13 else acc + v, lambda a, b: a + b), sum
+        )
+
+    stream = Stream(hopping(10), [summed(refuses=True)])
+    stream.step([(0, 1, 5), (1000, 2, 4)])
+    before = stream.store.text, dict(stream.store.pages)
+    taken, refused = list(stream.taken), list(stream.true_refused)
+    with pytest.raises(InvalidType, match=r"`agg` of `result0` .* got None for key \(2,\) in slice"):
+        stream.step([(1000, 2, 13)])
+    assert before == (stream.store.text, stream.store.pages)
+    stream.taken, stream.true_refused = taken, refused
+    stream.shape = shape_of(stream.family, [summed(refuses=False)])
+    stream.step([(1000, 2, 13)])
+    stream.drain()
+
+
+NODE_NAMES = "run", "start", "between", "late between", "late suffix", "suffix 7", "suffix -5", "rest 0", "stripe -1"
+
+
+@pytest.mark.parametrize("name", NODE_NAMES)
+def test_nodes_are_stored_under_these_names(name):
+    key = NodeKey.named(name)
+    assert key.name == name
+    assert key.at == (int(name.split()[-1]) if name[-1].isdigit() else None)
+    assert key.part.name.lower() == name.rstrip("-0123456789").strip().replace(" ", "_")
+    assert {Part(key.part) for key in map(NodeKey.named, NODE_NAMES)} == set(Part)
+
+
+def test_a_node_of_an_unknown_name_is_refused():
+    with pytest.raises(ValueError, match="prefix"):
+        NodeKey.named("prefix 5")
