@@ -216,10 +216,10 @@ class Windowed:
         return replace(self, tree=tree)
 
     def late(self, output: Output) -> Windowed:
-        """Choose what becomes of records that come late: "counts" (the default), "partials" or "records".
+        """Choose what becomes of late records: "counts" (the default), "partials" or "records".
 
-        "partials": what was refused goes out too, as one row per slice and key of a micro-batch; nothing more is stored
-        or shuffled. "records": the records themselves as well; every record is then shuffled, whoever is late. Rows are
+        "partials": late partials are emitted too, one row per slice and key of a micro-batch; nothing more is stored
+        or shuffled. "records": the records themselves as well; every record is then shuffled, late or not. Rows are
         told apart by a column `late`, which `slicing.results`, `late_partials` and `late_records` split by. No effect
         on bounded input, where nothing is late. Raises InvalidValue.
         """

@@ -1,4 +1,4 @@
-"""`draw`: what goes out when, as a picture of what the framework itself does with a few records."""
+"""Draw which windows fire when, by running a few records through the framework itself."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ MOST = 16
 """So many windows of each kind have a row in a picture; of more the first and the last half."""
 _DASH = "\N{EN DASH}"
 _DOTS = {PARTLY: "late for some", LATE: "late", LOST: "in no window"}
-_BARS = {"open": "still open", "empty": "nothing goes out"}
-_CELLS = {"final": ("3", "result"), "drained": ("0", "drained"), "merged": (_DASH, "taken back")}
+_BARS = {"open": "still open", "empty": "nothing is emitted"}
+_CELLS = {"final": ("3", "result"), "drained": ("0", "empty window"), "merged": (_DASH, "retracted")}
 
 
 class Drawing(str):
@@ -52,7 +52,7 @@ def draw(
     time: ProcessingTime | None = None,
     clock: Sequence[Instant] | None = None,
 ) -> Drawing:
-    """A picture of windows, and of what goes out when for the records of one key, as SVG.
+    """Draw windows, and the rows that they emit for the records of one key, as SVG.
 
     `records` are the times of records: datetimes, microseconds, or ISO text such as "2024-05-01 12:03"; text without
     a day, as "12:03", is of 1970-01-01. With `watermark`, the delay that `withWatermark` gets, they are a stream: lists
@@ -137,7 +137,7 @@ def _instant(given: Instant) -> int:
 
 
 def _drawn(windows: Window, replay: Replay, title: str, triggers: Sequence[int] = ()) -> str:
-    """The picture of what happened."""
+    """Draw what happened."""
     times = [time for batch in replay.batches for time in batch.times]
     shown = [_windows_of(part, number, replay, times) for number, part in enumerate(windows.parts)]
     every = [window for part in shown for window in part]
@@ -150,14 +150,14 @@ def _drawn(windows: Window, replay: Replay, title: str, triggers: Sequence[int] 
     is_stream = any(out.batch is not None for out in replay.rows) or any(each.watermark for each in replay.batches)
     rows = [*_batch_rows(replay, named, is_stream), *slices(windows, low, high, taken)]
     rows += [row for group in _groups(windows, shown, replay, named) for row in group]
-    heading = "goes out in micro-batch" if is_stream else "result"
+    heading = "emitted in micro-batch" if is_stream else "result"
     heads = tuple(str(number) if is_stream else "" for number in range(len(replay.batches)))
     ticks = tuple(edges(every))
     return svg(Timeline(title, tuple(rows), low, high, ticks, zone(windows), heading, heads, _legend(rows)))
 
 
 def _windows_of(part: Window, number: int, replay: Replay, times: Sequence[int]) -> list[Interval]:
-    """Windows of one kind that hold records or went out, and those between them that time alone decides."""
+    """Return the windows of one kind that hold records or were emitted, and the windows between them."""
     known = {(out.start, out.end) for out in [*replay.rows, *replay.open] if out.part == number}
     known |= {window for time in times for window in part.between(time, time + 1)}
     low, high = hull(known)
@@ -210,7 +210,7 @@ def _look(window: tuple[int, int, int], going: Mapping[Any, list[Out]], open_: C
 
 
 def _cells(window: Interval, rows: Sequence[Out]) -> Iterator[Cell]:
-    """What went out of a window, a cell for each micro-batch."""
+    """Yield the emitted rows of a window, a cell for each micro-batch."""
     for batch, group in groupby(rows, key=lambda out: out.batch):
         outs = list(group)
         kind = outs[-1].emission
@@ -225,7 +225,7 @@ def _cells(window: Interval, rows: Sequence[Out]) -> Iterator[Cell]:
 
 
 def _legend(rows: Sequence[Row]) -> tuple[tuple[str, str, str], ...]:
-    """What the looks mean that are there, and do not say it themselves."""
+    """Return an entry for each look that occurs and needs an explanation."""
     dots = {dot.look for row in rows for dot in row.dots}
     bars = {bar.look for row in rows for bar in row.bars}
     cells = {word: cell.look for row in rows for cell in row.cells for word in str(cell.data["emission"]).split()}

@@ -35,7 +35,7 @@ FILLS = {
     "open": "fill:var(--open);stroke:var(--window);stroke-dasharray:3 2",
     "empty": "fill:none;stroke:var(--soft);stroke-dasharray:2 3",
 }
-"""Of bars: slices in turns, windows that have gone out, those that have not, and those without a record."""
+"""Of bars: slices in turns, windows that were emitted, those that were not, and those without a record."""
 DOTS = {
     "taken": "fill:var(--taken);stroke:var(--taken)",
     "late": "fill:var(--paper);stroke:var(--late)",

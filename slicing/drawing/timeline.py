@@ -21,7 +21,7 @@ class Bar:
 
 @dataclass(frozen=True)
 class Dot:
-    """What happens at an instant. `look` is one of `style.DOTS`; those of one instant stand side by side."""
+    """What happens at an instant. `look` is one of `style.DOTS`; those of one instant are drawn next to each other."""
 
     at: int
     look: str
@@ -40,7 +40,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class Row:
-    """What lies side by side. `mark` is an instant from which a line goes down to the last row, `note` says it."""
+    """What is drawn in one row. `mark` is an instant from which a line goes down to the last row, `note` says it."""
 
     label: str = ""
     note: str = ""

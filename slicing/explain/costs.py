@@ -144,9 +144,9 @@ class Costs:
         return Cost(0, self._step - 1)
 
     def _marks(self, held: bool) -> Cost:
-        """Marks of what has not gone out early: rows like those of partials.
+        """Return the cost of the dirty set of early firings: rows like those of partials.
 
-        Where records are counted, half of the rows may be of keys that went out, and are written anew as seldom.
+        Where records are counted, half of the rows may be of keys that have fired, and are rewritten as rarely.
         """
         if NEWEST in self.asks and not self.sliced:
             return Cost(1, 1)

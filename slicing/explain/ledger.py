@@ -15,7 +15,7 @@ class LedgerPlan(Plan):
 
     @property
     def marks(self) -> bool:
-        """Whether small rows are kept beside those of results, of what has gone out or has not."""
+        """Whether small rows of the dirty set or the retraction log are kept together with those of results."""
         raise NotImplementedError
 
     @property
@@ -32,5 +32,5 @@ class LedgerPlan(Plan):
 
     @property
     def per_window(self) -> Cost:
-        """Nothing more for a row that goes out."""
+        """Return no further cost for an emitted row."""
         return Cost(0, 0)

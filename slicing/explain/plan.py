@@ -82,7 +82,7 @@ class ResultPlan:
 
     @property
     def is_newest(self) -> bool:
-        """Whether only the newest window of a key goes out, from what the process keeps of it, without the tree."""
+        """Whether only the newest window of a key is emitted, from the bucket cache, without the tree."""
         return NEWEST in self.costs.asks and self.tree != EAGER
 
     @property
@@ -314,10 +314,9 @@ class Plan:
         if not self.streaming:
             return "nothing is late on bounded input"
         if self.late == PARTIALS:
-            return "partials are put out; nothing more is shuffled or stored"
-        return (
-            f"partials and records are put out; the shuffle carries every record, about {self.record_bytes} bytes each"
-        )
+            return "late rows are emitted; nothing more is shuffled or stored"
+        size = f"about {self.record_bytes} bytes each"
+        return f"late rows and records are emitted; the shuffle carries every record, {size}"
 
     def _eager(self) -> str:
         names = ", ".join(each.name for each in self.assemblies if each.tree == EAGER)

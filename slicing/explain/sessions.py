@@ -22,7 +22,7 @@ class SessionPlan(LedgerPlan):
 
     @property
     def marks(self) -> bool:
-        """Whether it is kept what has gone out."""
+        """Whether a retraction log of emitted sessions is kept."""
         return not self.trigger.fires_once
 
     @property
@@ -67,7 +67,7 @@ class SessionPlan(LedgerPlan):
         shown = (
             []
             if self.trigger.fires_once
-            else [("what has gone out", "2 rows for each open session", f"{_ROW_BYTES} bytes")]
+            else [("retraction log", "2 rows for each open session", f"{_ROW_BYTES} bytes")]
         )
         total = f"about {size_of(self.state_bytes_per_key)} per key with an open session, before compression"
         return columns([("state per key", "rows kept, at most", "size"), *rows, *shown]) + f"\n{total}"

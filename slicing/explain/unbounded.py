@@ -24,7 +24,7 @@ class TotalsPlan(LedgerPlan):
 
     @property
     def marks(self) -> bool:
-        """Whether what has not gone out yet is marked."""
+        """Whether a dirty set of keys is kept."""
         return WAITING in self.trigger.asks
 
     def _reason(self, kernel: Kernel, tree: str, family: Family) -> str:
@@ -44,13 +44,13 @@ class TotalsPlan(LedgerPlan):
                 ("per micro-batch, at most", str(self.per_record), eager),
                 ("  if small pages are merged, more", str(MERGING), str(Cost(0, 0))),
                 ("  totals held by the process", str(Cost(0, self.per_record.writes)), eager),
-                ("per row that goes out", "1 combine", "1 combine for each record since"),
+                ("per emitted row", "1 combine", "1 combine for each record since"),
             ]
         )
 
     def _state(self) -> str:
         rows = [(each.name, "2 rows", each.size) for each in self.assemblies]
-        marks = [("what has not gone out", "2 rows", f"{_ROW_BYTES} bytes")] if self.marks else []
+        marks = [("dirty set", "2 rows", f"{_ROW_BYTES} bytes")] if self.marks else []
         total = f"about {size_of(self.state_bytes_per_key)} per key before compression"
         return columns([("state per key", "kept, at most", "size"), *rows, *marks]) + f"\n{total}"
 

@@ -21,7 +21,7 @@ DELAY, HELD_DELAY = "spark.watermarkDelayMs", "slicing.watermarkDelayMs"
 """Metadata of event-time columns: where Spark looks for the delay of the watermark, and where it does not."""
 
 _TIMES = ("window", "window_end")
-"""The column that says when results are of: the window, or the end of windows side by side."""
+"""The column that says when results are of: the window, or the end of aligned windows."""
 _TAG = ("slice", "records", "cause", "watermark", "first_window", "missed")
 _RECORD, _NAME = "record", "windows"
 
@@ -33,9 +33,9 @@ def named(names: tuple[str, ...]) -> Column:
 
 @dataclass(frozen=True)
 class LateColumns:
-    """The flat columns that only late rows have: what they met and, if the records are put out too, those.
+    """The flat columns that only late rows have: what refused them and, if the records are emitted too, those.
 
-    `values` are the columns of values of a record, None if only partials are put out. Times are in microseconds:
+    `values` are the columns of values of a record, None if only partials are emitted. Times are in microseconds:
     `end` of the slice, `watermark`, `taken` the start of the first window that was open; `missed` counts the others.
     Where windows differ in length, `size` is None and `until` is the end of that window. Of several windows a row is of
     one, which `names` tell apart.

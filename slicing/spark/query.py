@@ -144,7 +144,7 @@ class Query:
 
     @property
     def widths(self) -> int:
-        """How often a row has all results: once, or for each window of those side by side."""
+        """Return how often a row has all results: once, or once for each aligned window."""
         return len(self.window.names or ()) if self.window.wide else 1
 
     @property
@@ -222,7 +222,7 @@ class Query:
         return F.lit(None).cast(f"struct<start:{self.time_kind},end:{self.time_kind}>")
 
     def columns_by_time(self) -> list[Column]:
-        """`window`, and the name of windows in rows of their own; or `window_end` of those side by side."""
+        """`window`, and the name of windows in rows of their own; or `window_end` of aligned windows."""
         if self.window.wide:
             return [self._time_column(logical(F.col(flat.START), self.time_kind), "window_end", {})]
         size = self.window.family.size
@@ -237,8 +237,8 @@ class Query:
         if not self.once:
             metadata[EMISSION] = str(self.trigger)
         elif self.streaming and not self.grace and self.clock is Time.EVENT:
-            # With grace a window goes out behind the watermark, where Spark's operators would drop it without a word.
-            # Beside late rows, which have no window, it waits until `results` has taken them away.
+            # With grace a window is emitted after the watermark has passed it: Spark's operators would drop it.
+            # With late rows, which have no window, the delay waits until `results` has split them off.
             delay = HELD_DELAY if self.late_columns else DELAY
             metadata[delay] = self.schema[self.time].metadata[DELAY]
         if self.late_columns:
@@ -246,7 +246,7 @@ class Query:
         return column.alias(name, metadata=metadata)
 
     def _late_tag(self, keys: list[Column]) -> list[Column]:
-        """The column that tags late rows, if they are put out. A late record has each of its columns once."""
+        """The column that tags late rows, if they are emitted. A late record has each of its columns once."""
         if self.late_columns is None:
             return []
         record = {key.name: column for key, column in zip(self.keys, keys, strict=True)}

@@ -272,7 +272,7 @@ def _names(call: Call) -> Names:
 
 
 def output_names(named: Mapping[str, object], window: Window) -> list[str]:
-    """The columns of results, of windows side by side one for each."""
+    """Return the columns of results, one for each aligned window."""
     return [f"{name}_{each}" for each in window.names or () for name in named] if window.wide else list(named)
 
 

@@ -331,7 +331,7 @@ def emptied_windows_have_results(asked: Resolution) -> None:
             each.results_to_arrow(each.spread(1), each.no_dictionary)
         except (SlicingError, RowFailure) as error:
             raise InvalidValue(
-                f"{asked.trigger} puts out the result of no records, which `{each.label}` does not have: "
+                f"{asked.trigger} emits the result of no records, which `{each.label}` does not have: "
                 f"{getattr(error, 'cause', error)}. Let `lower` return None for `init()`."
             ) from error
 

@@ -182,7 +182,7 @@ class WindowOperator(StatefulProcessor):
         timerValues: Any,  # noqa: N803
         counts: dict[str, int],
     ) -> Iterator[pd.DataFrame]:
-        """What goes out of a bucket; results, reads and writes, and what is left are added to `counts`."""
+        """Yield the emitted rows of a bucket; results, reads and writes, and the state left are added to `counts`."""
         results = 0
         for windows in bucket.close(self._moment(timerValues)):
             results += len(windows)

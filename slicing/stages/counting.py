@@ -67,9 +67,9 @@ class CountingSupport(WindowSupport):
 
     @property
     def cannot(self) -> Mapping[str, str]:
-        """A window is full, or it is none."""
+        """Only full windows exist."""
         why = (
-            f"puts out windows that are not full, or a second time; one of {self.window} goes out once, with "
+            f"fires windows that are not full, or a second time; a window of {self.window} fires once, with "
             "its last record. Use on_close()."
         )
         return dict.fromkeys(set(QUESTIONS) - {CLOSING}, why)

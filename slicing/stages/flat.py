@@ -61,8 +61,8 @@ class Flat:
 
     stops: windows differ in length, so that each says its end.
     families: rows are of several windows that are told apart.
-    again: windows go out more than once; with `replaces` each with the result before.
-    late: late rows are put out, and with `values` also their records.
+    again: windows fire more than once; with `replaces` each row has the previous result.
+    late: late rows are emitted, and with `values` also their records.
     """
 
     keys: tuple[str, ...]

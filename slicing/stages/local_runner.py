@@ -1,4 +1,4 @@
-"""Micro-batches of one key run in this process, without Spark: the first stage, the state of a bucket, what goes out.
+"""Run micro-batches of one key in this process, without Spark: the first stage, the state of a bucket, emitted rows.
 
 The same objects carry queries out; only the source, the shuffle and the watermark, which are Spark's, are played here:
 in each micro-batch the watermark is the greatest time of those before, less the delay.
@@ -39,7 +39,7 @@ _END = 1 << 62
 
 @dataclass(frozen=True)
 class Out:
-    """A row that went out: the window `[start, end)` of kind `part`, with so many records, in a micro-batch."""
+    """An emitted row: the window `[start, end)` of kind `part`, with so many records, in a micro-batch."""
 
     part: int
     start: int
@@ -160,7 +160,7 @@ class _Run:
         rows: list[Out],
         by_clock: bool = False,
     ) -> Batch:
-        """One micro-batch; what goes out is appended to `rows`."""
+        """Run one micro-batch and append the emitted rows to `rows`."""
         bucket = self.bucket(self.trigger)
         shipped, beside = self.ship(times)
         if by_clock:

@@ -41,7 +41,7 @@ def _decoding(what: str, store: Store) -> Iterator[None]:
 class Pages:
     """The header of a bucket as it was stored, and its pages.
 
-    `done` are the first windows that have not gone out, of each family, of a bucket never seen. Raises StateMismatch,
+    `done` are the first windows that have not fired, of each family, of a bucket never seen. Raises StateMismatch,
     also for a page that cannot be read. `read` and `written` count partials, a partial being a row of a page.
     """
 

@@ -18,18 +18,18 @@ Emission = Trigger
 
 
 def on_close(corrections: bool = False, old: bool = False, discarding: bool = False) -> Trigger:
-    """Every window once, when it closes: at the watermark `end + grace`. This is the default.
+    """Fire every window once, when it closes: at the watermark `end + grace`. This is the default.
 
-    With `corrections` it goes out at `end` and again, corrected, in each micro-batch in which records came for it,
-    until the watermark is at `end + grace`: the result of all its records, or with `old` beside it the one that this
-    replaces, or with `discarding` the result of the new records only. Raises InvalidValue for `old` or `discarding`
-    without `corrections`, and for both.
+    With `corrections` it fires at `end`, and again in each micro-batch with late records of it, until the watermark is
+    at `end + grace`. A late firing has the result of all records (accumulating); with `old` also the result that it
+    replaces (retracting); with `discarding` the result of the new records only. Raises InvalidValue for `old` or
+    `discarding` without `corrections`, and for both.
 
     >>> print(on_close(corrections=True, old=True))
     on_close(corrections=True, old=True)
     """
-    check_flag(corrections, "`corrections` says whether windows go out again for late records")
-    check_flag(old, "`old` says whether rows have beside them what they replace")
+    check_flag(corrections, "`corrections` says whether windows fire again for late records")
+    check_flag(old, "`old` says whether rows also have the result that they replace")
     check_flag(discarding, "`discarding` says whether a correction is of the new records only")
     if old and discarding:
         raise InvalidValue(
@@ -44,7 +44,7 @@ def on_close(corrections: bool = False, old: bool = False, discarding: bool = Fa
 
 
 def on_update(latest_only: bool = False) -> Trigger:
-    """In every micro-batch each open window that got a record in it, with its result so far; nothing more at its close.
+    """Fire each open window that got a record in the micro-batch, with its result so far; not again at its close.
 
     The rows are those of Spark's update mode. With `latest_only` a key that got records has at most one row: of the
     first open window that holds its newest record ("the last hour, as of now"), if that window got one.
@@ -52,27 +52,27 @@ def on_update(latest_only: bool = False) -> Trigger:
     >>> print(on_update())
     on_update()
     """
-    check_flag(latest_only, "`latest_only` says whether only the newest window of a key goes out")
+    check_flag(latest_only, "`latest_only` says whether only the newest window of a key fires")
     return OnUpdateLatest() if latest_only else OnUpdate()
 
 
 def on_change(drained: bool = False) -> Trigger:
-    """A closed window goes out only if its result is not that of the window before it, for its key.
+    """Fire a closed window only if its result differs from that of the previous window of its key.
 
     A row holds from its window on until the next row of the key, or until a window of the key is empty: the first
-    window with records after that goes out whatever its result. With `drained` the first empty window goes out too,
-    with the empty result, so that every end is said. Results are compared after `lower`: null equals null, NaN equals
-    NaN, floats by their bits.
+    window with records after that fires whatever its result. With `drained` the first empty window fires too, with the
+    empty result (a tombstone), so that the end of every row is known. Results are compared after `lower`: null equals
+    null, NaN equals NaN, floats by their bits.
 
     >>> print(on_change(drained=True))
     on_change(drained=True)
     """
-    check_flag(drained, "`drained` says whether the first empty window goes out")
+    check_flag(drained, "`drained` says whether the first empty window fires")
     return OnChange(drained)
 
 
 def early(every: Duration | None = None, records: int | None = None) -> Trigger:
-    """Results so far before a window closes, then the final one when it does.
+    """Fire windows before they close with their results so far, and once more when they close.
 
     Either at every multiple of `every` by the clock of the trigger, of the windows that got a record since the tick
     before; or, of a key's windows that got a record, in the first micro-batch in which `records` more of the key have

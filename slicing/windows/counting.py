@@ -153,13 +153,13 @@ class Counting(Window):
 def counting(
     size: int, advance: int | None = None, *, order_by: str | None = None, ttl: Duration | None = None
 ) -> Counting:
-    """Each time that `advance` more records of a key have come, its last `size` ones; without `advance`, `size`.
+    """A count window: after every `advance` records of a key (default: `size`), aggregate its last `size` records.
 
     A window ends at each multiple m of `advance` of the key's records and holds its records `max(1, m - size + 1)` to
-    m, in the order in which they came: by micro-batch, by input partition, and by the place there. It goes out in the
-    micro-batch in which its last record comes. What is short of a multiple does not go out. Rows have `first_record`
-    and `last_record`, numbers of records of the key from 1 on; and `window`, from the first event time in it up to the
-    last one, the end exclusive by a microsecond, or null where no time is given: `.window(counting(100))`.
+    m, in the order of arrival: by micro-batch, by input partition, and by position there. It fires in the micro-batch
+    of its last record. Records short of a multiple do not fire. Rows have `first_record` and `last_record`, numbers of
+    records of the key from 1 on; and `window`, from the first event time in it up to the last one, the end exclusive by
+    a microsecond, or null where no time is given: `.window(counting(100))`.
 
     No watermark is needed, and nothing is late. Bounded input has no order of its own: `order_by` names the column that
     gives it, nulls first; equal ones stay as they are read. Keys stay in the state until `ttl`, by the clock, since

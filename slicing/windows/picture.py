@@ -1,4 +1,4 @@
-"""Windows as rows of a picture: intervals side by side as far as they do not overlap, and the slices below them."""
+"""Windows as rows of a picture: intervals in one row as far as they do not overlap, and the slices below them."""
 
 from __future__ import annotations
 

@@ -105,7 +105,7 @@ def session(
     the micro-batch and the sessions that are open have been merged. Kafka's sessions end where their last record is and
     close a millisecond later than others: say `unit="1 millisecond"`, which ends sessions by so much later.
 
-    Cost: a record is stored once, or once for all that came at its time, and read when its session goes out; what
+    Cost: a record is stored once, or once for all that came at its time, and read when its session fires; what
     closes in a micro-batch is merged in one pass over what is open. Raises InvalidValue, InvalidType.
 
     >>> print(session("30 minutes"))

@@ -115,15 +115,15 @@ def _named(named: dict[str, Window], long: bool) -> Window:
         return found
     if not end_together(found.family.members):
         raise InvalidValue(
-            "windows side by side in one row must end together: the same `advance`, and `(offset + size) % advance` "
+            "windows of one wide row must end together: the same `advance`, and `(offset + size) % advance` "
             f"equal; got {found}. Give them rows of their own with long=True."
         )
     if leader(found.family.members) is None:
         raise InvalidValue(
-            f"of windows side by side one must hold all others that end with it; none does of {found}. "
+            f"one of the windows of a wide row must hold all others that end with it; none does of {found}. "
             "Give them rows of their own with long=True."
         )
     if pair := share_windows(found.family.members):
         one, other = (found.names[at] for at in pair)  # type: ignore[index]
-        raise InvalidValue(f"`{one}` and `{other}` are the same windows side by side; got {found}. Leave one out.")
+        raise InvalidValue(f"`{one}` and `{other}` are the same window twice; got {found}. Leave one out.")
     return found

@@ -87,7 +87,7 @@ def sliding(difference: Duration, *, unit: Duration | None = None, right: bool =
 
     Times are floored to `unit`, and both ends of a window count: for each distinct time t of a key there is the left
     window `[t - difference, t + unit)`, which ends with t, and, if it holds a record, the right window
-    `[t + unit, t + difference + 2 unit)`, which begins behind t. A window that both rules give goes out once. These are
+    `[t + unit, t + difference + 2 unit)`, which begins behind t. A window that both rules give fires once. These are
     Kafka's sliding windows. With `right=False` there are left windows only, so that a row says what a record sees that
     looks back: with on_close() one for each distinct time, "features as of each event".
 

@@ -21,7 +21,7 @@ class Window:
     names: tuple[str, ...] | None = None
     """Names of several windows of one call."""
     wide = False
-    """Whether these have their results side by side in one row."""
+    """Whether these are aligned windows, with their results in one wide row."""
 
     by_time = True
     """Whether time closes them: on a stream there must be a time and a watermark then, and records may be late."""
@@ -231,7 +231,7 @@ def cumulating(size: Duration, step: Duration, offset: Duration | int = 0, *, zo
     """Windows that begin every `size` and end at each `step` from there on: the day so far, minute by minute.
 
     `[k * size, k * size + i * step)` for i = 1 .. size / step, shifted by `offset`, or by the wall clock of `zone`. A
-    window goes out at each step at which its key has a record since it began. Cost per window and key: one combine.
+    window fires at each step at which its key has a record since it began. Cost per window and key: one combine.
     Raises InvalidValue unless `size` is a multiple of `step`, in a zone unless every edge of `size` is one of `step`.
 
     >>> print(cumulating("1 day", step="1 minute"))

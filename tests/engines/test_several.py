@@ -347,7 +347,7 @@ def test_what_windows_of_one_call_must_be():
         ([hour, day], {}, True, "for windows with names"),
         ([tumbling("1 day"), cumulating("1 day", "1 minute")], {}, False, "same interval"),
         ([hour, hour], {}, False, "same interval"),
-        ([], {"a": hour, "b": hour}, False, "the same windows side by side"),
+        ([], {"a": hour, "b": hour}, False, "are the same window twice"),
         ([], {"a": hour, "b": tumbling("1 day")}, False, "must end together"),
         # The first windows after 1970 are far apart, or are the same for 48 years.
         ([], {"a": hour, "b": cumulating("1 month", "1 day", zone="Europe/Berlin")}, False, "must end together"),

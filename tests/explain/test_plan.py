@@ -259,7 +259,7 @@ def test_totals_are_counted_in_rows_of_a_ledger():
     assert not any(word in line for word in ("slice", "stripe", "per window") for line in lines)
     ticking = replace(plan, trigger=early(records=5))
     assert ticking.per_record == Cost(4, 4)
-    assert "what has not gone out  2 rows         20 bytes" in str(ticking).splitlines()
+    assert "dirty set      2 rows         20 bytes" in str(ticking).splitlines()
 
 
 def test_a_notebook_shows_some_windows_and_the_same_text():

@@ -70,7 +70,7 @@ REASONS = {
     "7": "do not follow each other",
     "8": "sessions are merged",
     "9": "from the times that are there",
-    "10": "goes out once",
+    "10": "fires once",
 }
 
 

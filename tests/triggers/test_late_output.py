@@ -258,7 +258,9 @@ def test_explain_says_what_the_shuffle_carries(spark, tmp_path, capsys):
         lines[output] = [line for line in capsys.readouterr().out.splitlines() if line.startswith("late")]
     assert lines == {
         "counts": [],
-        "partials": ["late     partials are put out; nothing more is shuffled or stored"],
-        "records": ["late     partials and records are put out; the shuffle carries every record, about 48 bytes each"],
+        "partials": ["late     late rows are emitted; nothing more is shuffled or stored"],
+        "records": [
+            "late     late rows and records are emitted; the shuffle carries every record, about 48 bytes each"
+        ],
     }
     assert windowed.late("records").plan(n=C.count()).record_bytes == 24

@@ -119,5 +119,5 @@ def test_a_trigger_of_ones_own_fires_on_every_kind_of_windows(kind, held):
 
 
 def test_a_kind_that_cannot_answer_refuses_it_with_its_reason():
-    with pytest.raises(InvalidValue, match=r"EverySecond\(\) puts out windows that are not full"):
+    with pytest.raises(InvalidValue, match=r"EverySecond\(\) fires windows that are not full"):
         support_of(counting(5)).check("auto", False, EverySecond(), True)

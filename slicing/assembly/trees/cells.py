@@ -1,4 +1,4 @@
-"""The cells of a matrix: the slices of all keys side by side, in portions that fit into memory."""
+"""The cells of a matrix: one column per slice, one row per key, in partitions that fit into memory."""
 
 from __future__ import annotations
 

@@ -1,11 +1,11 @@
-"""One bucket of windows of so many records: what came is counted, windows that are full go out, the rest is appended.
+"""One bucket of count windows: count the new records, emit the windows that are full, append the rest.
 
 ::
 
     counting(6, advance=4), in slices of 2 records; a key has had 7:
 
     stored     | 3 4 | 5 6 | 7            rows of slices that a window to come holds, and the newest one
-    came                    8 9           the 8th fills a window: it goes out, with records 3 to 8
+    came                    8 9           the 8th record fills a window of records 3 to 8, which fires
     appended               | 8 | 9        parts of slices; those of 3 and 4 are void from now on, and nobody says so
 
 How many records a key has had is told by its newest slice, which is kept for that even where no window needs it.

@@ -63,7 +63,7 @@ class EagerBucket(Bucket):
 
     def _led(self) -> list[FamilyPages]:
         number = leader([each.family for each in self.families])
-        assert number is not None, "the windows are side by side"
+        assert number is not None, "the windows are aligned"
         first = self.families[number]
         first.put_beside([each for each in self.families if each is not first])
         return [first]

@@ -78,5 +78,5 @@ class NewestSlices:
         """The keys of a window whose newest slice may be its second one, in that slice."""
         if window >= self._begins or self.family.step == 1:
             return self.later.load(str(window)) or empty(self.shape)
-        # Not known: the window that goes out then holds the newest record in any case.
+        # Not known: the window that is emitted then holds the newest record in any case.
         return replace(page, index=np.full(len(page), self.family.first_slice(window) + 1))

@@ -81,7 +81,7 @@ class SlicedBucket(Bucket):
 
     def _led(self) -> list[FamilyWindows]:
         number = leader([each.family for each in self.families])
-        assert number is not None, "the windows are side by side"
+        assert number is not None, "the windows are aligned"
         first = self.families[number]
         first.put_beside([each for each in self.families if each is not first])
         return [first]

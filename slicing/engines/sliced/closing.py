@@ -173,7 +173,7 @@ class Closing:
         while low < self.until:
             oldest = self.family.first_slice(low)
             if low == ahead:
-                # Read together what enters and leaves in the next windows: about as many rows as they put out.
+                # Read together what enters and leaves in the next windows: about as many rows as they emit.
                 ahead = self._ahead(low)
                 fresh = self._placed(self.fresh.between(self.family.entered(low), self.family.entered(ahead)))
                 end = self.family.first_slice(ahead)

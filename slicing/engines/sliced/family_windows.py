@@ -1,8 +1,8 @@
-"""One family of a bucket: which of its windows are open, and what goes out of them as they close.
+"""The windows of one family in a bucket: which are open, and the results of those that close.
 
-Families of a bucket share its slices, and walk over them apart: each has its own marks in the header (`Walk`), its own
-nodes, and closes when its own windows end. What came late for a family that does not close with the others is kept for
-it, as the slices take it in at once::
+Families of a bucket share its slices. Each has its own position in the header (`Walk`), its own tree nodes, and closes
+when its own windows end. Late records of a family that does not close with the others are kept for it, because the
+slices take them in at once::
 
     slices     | 0 | 1 | 2 | 3 | 4 | 5 |
     minutes        entered up to 5 ----^   takes in slices 3 and 4, and a late row of slice 1
@@ -99,13 +99,13 @@ class FamilyWindows(FamilyProgress):
         return max(0, self.family.last_window(end - 1) + 1 - low)
 
     def step(self, is_empty: bool) -> None:
-        """Nothing goes out, as nothing closes, or there is nothing."""
+        """Move on without results: nothing closes, or there are no records."""
         if is_empty:
             self.marks.nodes = self.end
         self.marks.done = self.end
 
     def passed(self, fresh: InOrder, is_left: bool) -> None:
-        """What goes out has; `fresh` is about to be stored, unless nothing is left to be stored."""
+        """Move on after the results; `fresh` is stored next, unless nothing is left."""
         if self.end == self.first and self.slices.needs.trees and self.marks.nodes is not None:
             for part in fresh.parts(self.family.first_slice(self.first), self.family.entered(self.first)):
                 self._late.append(ROWS, part)

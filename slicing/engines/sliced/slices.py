@@ -1,7 +1,7 @@
-"""The slices of one bucket: in its pages, in what the process keeps of them, and what came in this micro-batch.
+"""The slices of one bucket: in its pages, in the bucket cache of the process, and the new ones of this micro-batch.
 
-Families of windows share them. Slices before `entered` are those of windows that have gone out of some family; they are
-in stripes, all others in fresh pages, but for those that came all at once::
+Families of windows share them. Slices before `entered` belong to windows that some family has emitted. They are stored
+in slice groups (`stripes`), all others in fresh pages, except for complete slices, which go to their own pages::
 
     stripes ... ==== ==== ====| fresh  - -- - -|  incoming
                               entered          newest
@@ -164,7 +164,7 @@ class Slices:
         return fresh
 
     def clear(self) -> None:
-        """Nothing is left: every slice seen has gone out in its last window."""
+        """Remove everything: the last window of every slice has been emitted."""
         self.stripes.remove_before(FOREVER)
         for entries in self.head.lists.values():
             self.pages.remove(entries)

@@ -1,4 +1,4 @@
-"""Windows that records have touched, from the slices around them: what goes out while windows are open."""
+"""Assemble the open windows that hold new records from the slices around them."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ class Fingerprint:
     cut: list[Any] | None = None
 
     def header(self, done: Sequence[int]) -> Header:
-        """Return the header of a new bucket; `done` are the first windows of each family that have not gone out."""
+        """Return the header of a new bucket; `done` are the first windows of each family that have not fired."""
         layout = dict(self.layout)
         specs = layout.pop("families", [[] for _ in done])
         given = self.identity.get("results", ())

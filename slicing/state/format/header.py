@@ -102,7 +102,7 @@ class Walk:
     `slicing.windows.specs.from_spec` reads.
     """
 
-    done: int = 0  # first window that has not gone out
+    done: int = 0  # first window that has not fired
     taking: int = 0  # first window that takes records: `done`, or one before it while windows are corrected
     kept: int = 0  # first window of which all slices are there
     nodes: int | None = 0  # the window before which the trees' nodes are, None if there are none
@@ -247,7 +247,7 @@ class Header:
 
     @property
     def done(self) -> int:
-        """First window that has not gone out."""
+        """First window that has not fired."""
         return self.families[0].done
 
     @done.setter
