@@ -16,10 +16,17 @@ from pyspark.sql import functions as F
 
 import combinators as C
 import slicing
-from slicing import group_by, hopping, on_close, on_update
+from slicing import group_by, hopping, on_close, on_update, session, sliding, tumbling
 
 EMISSIONS = {"append": on_close, "update": on_update}
 COUNTED = ("partials_read", "partials_written")
+WINDOWS = {
+    "hopping": lambda size, advance: (hopping(size, advance),),
+    "several": lambda size, advance: (hopping(size, advance), tumbling("10 minutes"), hopping("30 minutes", advance)),
+    "sessions": lambda size, _: (session(size),),
+    "sliding": lambda size, _: (sliding(size),),
+}
+"""Windows by kind, of a size and an advance."""
 
 
 def main(options):
@@ -54,6 +61,7 @@ def stream(
     mode="append",
     hashed=False,
     functions="columns",
+    kind="hopping",
 ):
     """Medians of the `last` micro-batches; `hashed` also sums the hashes of all rows, which takes time.
 
@@ -62,7 +70,9 @@ def stream(
     source = (
         spark.readStream.schema(schema).option("maxFilesPerTrigger", files).parquet(path).withWatermark("ts", delay)
     )
-    windowed = group_by(source, "key").window(hopping(size, advance), time="ts").assemble(tree).emit(EMISSIONS[mode]())
+    windowed = (
+        group_by(source, "key").window(*WINDOWS[kind](size, advance), time="ts").assemble(tree).emit(EMISSIONS[mode]())
+    )
     out = aggregated(windowed, functions, column)
     if hashed:
         out = out.observe("made", *made_of())

@@ -11,7 +11,7 @@ from typing import Any
 
 from benchmarks.comparisons.accounting import SECOND
 from benchmarks.comparisons.accounting_on_spark import SCHEMA, micro_batches, write
-from benchmarks.workloads.inputs import DAY, DENSE, HOUR, KEYS, MINUTE, SMALL, TEN_SECONDS
+from benchmarks.workloads.inputs import DAY, DENSE, HOUR, KEYS, MINUTE, SLIDING, SMALL, TEN_MINUTES, TEN_SECONDS
 from benchmarks.workloads.workload import Workload, scratch
 from slicing.windows.time.slices import Slicing
 
@@ -31,12 +31,13 @@ class Timed:
     advance: str
     goal: float = 1.05
     functions: str = "columns"
+    kind: str = "hopping"
 
     def compared(self, now: Run, then: Run, turns: int, share: float) -> Sequence[str]:
         """A line of the table, of a share of records and keys."""
         workload = self.workload if share == 1 else self.workload.cut(share)
         files = {"path": str(workload.path()), "files": workload.parts, "schema": workload.schema}
-        files["functions"] = self.functions
+        files |= {"functions": self.functions, "kind": self.kind}
         window = {"delay": "5 seconds", "size": self.size, "advance": self.advance, "last": workload.batches - 2}
         if differs := difference(*(run(**files, **window, hashed=True) for run in (now, then))):
             return (self.name, "", "", differs, "")
@@ -77,6 +78,9 @@ LINES = (
     Timed("dense, R = 360", DENSE, HOUR, TEN_SECONDS),
     Timed("keys, R = 60", KEYS, HOUR, MINUTE),
     Timed("fixed cost, R = 360", SMALL, HOUR, TEN_SECONDS),
+    Timed("several, R = 360 and two more lengths", DENSE, HOUR, TEN_SECONDS, kind="several"),
+    Timed("sessions, gap of 10 seconds", DENSE, TEN_SECONDS, "", kind="sessions"),
+    Timed("sliding, 10 minutes", SLIDING, TEN_MINUTES, "", kind="sliding"),
     Counted("accounting, on close, two-layer", "two_layer"),
     Counted("accounting, on close, three-layer", "three_layer", "d"),
     Counted("accounting, on close, recompute", "recompute"),
