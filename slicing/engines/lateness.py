@@ -13,7 +13,7 @@ Windows are numbered in the order in which they end, whatever they are: by a fam
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -21,7 +21,9 @@ from slicing.aggregates.arrays import Array
 from slicing.content.block import Block
 from slicing.state.format.header import Walk
 from slicing.triggers.lateness import is_late
+from slicing.triggers.required_delay import NO_ENDS, FirstEnds
 from slicing.windows.families.family import Family, emitted_before
+from slicing.windows.time.slices import FOREVER
 
 
 class Progress:
@@ -75,6 +77,11 @@ class FamilyProgress(Progress):
             accepted &= ~np.asarray(self.family.in_gap(slices))
         return accepted, is_late(self.family, slices, accepting)
 
+    def first_end(self, slices: Array) -> Array:
+        """When the first window of each slice ends, FOREVER in a gap."""
+        ends: Array = self.family.window_end(self.family.first_window(slices))
+        return np.where(self.family.in_gap(slices), FOREVER, ends) if self.family.has_gaps else ends
+
     @property
     def keep(self) -> int:
         """The first window that is still looked at: changes compare with the window that fired last."""
@@ -92,3 +99,12 @@ class FamilyProgress(Progress):
         if not self.family.has_gaps:
             return block
         return block.take(np.flatnonzero(~np.asarray(self.family.in_gap(block.index))))
+
+
+def first_ends(families: Sequence[FamilyProgress], slices: Array, records: Array) -> FirstEnds:
+    """Return when the first window of each of some rows ends, one for each run of rows of one slice."""
+    if not len(slices):
+        return NO_ENDS
+    starts = np.flatnonzero(np.diff(slices, prepend=slices[0] - 1))
+    ends = np.minimum.reduce([each.first_end(slices[starts]) for each in families])
+    return FirstEnds(ends, np.add.reduceat(records, starts))

@@ -126,6 +126,7 @@ class MixedBucket(SlicedBucket):
                 Refused(late_records(each.family, batches, refused.taking), refused.taking, self.head.watermark)
                 for each, refused in zip(self.families, late.refused, strict=True)
             ),
+            late.first_ends,
         )
 
     def touched(self) -> Panes:

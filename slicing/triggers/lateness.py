@@ -11,6 +11,7 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 
 from slicing.aggregates.arrays import Array
+from slicing.triggers.required_delay import NO_ENDS, FirstEnds
 from slicing.windows.families.family import Family
 
 Rows = TypeVar("Rows")
@@ -54,6 +55,7 @@ class Late(Generic[Rows]):
     all: int  # records late for all of their windows
     some: int  # records late for some windows, counted in the others
     refused: tuple[Refused[Rows], ...]  # by family
+    first_ends: FirstEnds = NO_ENDS  # of all new records, also of those that are not late
 
 
 def is_late(family: Family, slices: Array, taking: int) -> Array:

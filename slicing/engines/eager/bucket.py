@@ -21,6 +21,7 @@ from slicing.engines.bucket import Bucket
 from slicing.engines.dirty_set import DirtySet, WaitingSlices
 from slicing.engines.eager.family_pages import FamilyPages
 from slicing.engines.eager.window_pages import WindowPages
+from slicing.engines.lateness import first_ends
 from slicing.profiling import ASSEMBLE, of_stage
 from slicing.state.format.fingerprint import Fingerprint
 from slicing.state.format.list_names import EARLY
@@ -30,6 +31,7 @@ from slicing.state.store import MemoryStore, Store
 from slicing.triggers.emission import ON_CLOSE
 from slicing.triggers.lateness import Late, Refused, is_late
 from slicing.triggers.panes import Panes
+from slicing.triggers.required_delay import joined
 from slicing.triggers.trigger import CHANGED, CLOSING, NEWEST, Trigger
 from slicing.windows.families.family import Family
 from slicing.windows.families.several import leader
@@ -91,6 +93,7 @@ class EagerBucket(Bucket):
                 Refused(late_records(each.family, shipped, each.marks.taking), each.marks.taking, self.head.watermark)
                 for each in self.families
             ),
+            joined([first_ends(self.families, each.slices, np.ones(len(each.slices), np.int64)) for each in shipped]),
         )
 
     @cached_property

@@ -45,6 +45,7 @@ from slicing.state.store import Store
 from slicing.triggers.emission import ON_CLOSE
 from slicing.triggers.lateness import Late, Missed, Refused
 from slicing.triggers.panes import Panes
+from slicing.triggers.required_delay import FirstEnds
 from slicing.triggers.trigger import Trigger
 from slicing.windows.families.family import Family
 from slicing.windows.session import SESSION, Session
@@ -159,7 +160,7 @@ class SessionBucket(Bucket):
         refused = make_one(self.shape, came.take(late))
         self.new = came.take(~late) if late.any() else came
         rows = RefusedSessions(ending(refused, self.session.unit), 0, self.head.watermark)
-        return Late(int(refused.records.sum()), 0, (rows,))
+        return Late(int(refused.records.sum()), 0, (rows,), FirstEnds(ends + self.session.unit, came.records))
 
     def _ends_to_judge(self, came: Block) -> Array:
         """Where each row ends, or the session that it becomes a part of."""

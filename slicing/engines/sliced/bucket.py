@@ -27,6 +27,7 @@ from slicing.content.block import Block, Shape
 from slicing.content.folding import fold
 from slicing.engines.bucket import Bucket
 from slicing.engines.dirty_set import DirtySet, WaitingSlices
+from slicing.engines.lateness import first_ends
 from slicing.engines.sliced.changes import Changes
 from slicing.engines.sliced.family_windows import FamilyWindows
 from slicing.engines.sliced.late_firings import fired_again, of_new_rows
@@ -102,7 +103,7 @@ class SlicedBucket(Bucket):
             for each, (_, refuses) in zip(self.families, judged, strict=True)
         )
         self.slices.take(block if accepted.all() else block.take(np.flatnonzero(accepted)))
-        return Late(late_for_all, late_for_some, late)
+        return Late(late_for_all, late_for_some, late, first_ends(self.families, block.slices, block.records))
 
     def close(self, at: MicroBatchTime) -> Iterator[Windows]:
         """Yield all that fires in the micro-batch, then write the state that is left."""

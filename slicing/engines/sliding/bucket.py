@@ -49,6 +49,7 @@ from slicing.state.store import Store
 from slicing.triggers.emission import ON_CLOSE
 from slicing.triggers.lateness import Late, Missed, Refused
 from slicing.triggers.panes import NONE, Panes
+from slicing.triggers.required_delay import FirstEnds
 from slicing.triggers.trigger import WAITING, Trigger
 from slicing.windows.families.family import Family
 from slicing.windows.sliding import SlidingFamily
@@ -138,7 +139,9 @@ class SlidingBucket(Bucket):
             on_time = np.ones(len(came) - len(late), dtype=bool)
             self.new = came.take(np.concatenate([counts, on_time]))
         refused, some = (int(late.records[rows].sum()) for rows in (~counts, counts))
-        return Late(refused, some, (RefusedTimes(late, self.progress.marks.taking, self.head.watermark, taken),))
+        times = RefusedTimes(late, self.progress.marks.taking, self.head.watermark, taken)
+        ends = self.family.window_end(came.slices - self.family.reach)
+        return Late(refused, some, (times,), FirstEnds(ends, came.records))
 
     def _taken(self, late: Block, came: Block) -> Array:
         """The first window that takes each of the rows whose own is closed, FOREVER if none does.
