@@ -28,9 +28,10 @@ if TYPE_CHECKING:
     from slicing.grouping import FeaturesAt, Grouped, Windowed, group_by
     from slicing.spark.advice import advice, configure
     from slicing.spark.late import late_partials, late_records, results
+    from slicing.spark.lateness import Lateness
     from slicing.spark.merging import merge_into
     from slicing.spark.plausible import plausible
-    from slicing.spark.progress import ProgressListener
+    from slicing.spark.progress import ProgressListener, lateness
     from slicing.timelines import draw
     from slicing.triggers.emission import Emission, early, on_change, on_close, on_update
     from slicing.windows.clock import processing_time
@@ -55,6 +56,7 @@ __all__ = [
     "Hopping",
     "InvalidType",
     "InvalidValue",
+    "Lateness",
     "MissingRequirement",
     "NoSuchMethod",
     "ProgressListener",
@@ -76,6 +78,7 @@ __all__ = [
     "hopping",
     "late_partials",
     "late_records",
+    "lateness",
     "merge_into",
     "on_change",
     "on_close",
@@ -101,7 +104,8 @@ _HOMES = {
     "spark.late": ("late_partials", "late_records", "results"),
     "spark.merging": ("merge_into",),
     "spark.plausible": ("plausible",),
-    "spark.progress": ("ProgressListener",),
+    "spark.lateness": ("Lateness",),
+    "spark.progress": ("ProgressListener", "lateness"),
     "timelines": ("draw",),
     "windows.clock": ("processing_time",),
     "windows.counting": ("counting",),

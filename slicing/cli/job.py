@@ -32,10 +32,11 @@ from slicing.cli.messages import failure
 from slicing.cli.progress import working
 from slicing.cli.reading import bounded, stream
 from slicing.cli.session import session
+from slicing.drawing.amounts import counted
 from slicing.drawing.terminal import Display
 from slicing.spark.columns import quoted
 from slicing.spark.plausible import plausible
-from slicing.spark.progress import REMEMBERED, MicroBatch, counted, micro_batch, panel
+from slicing.spark.progress import REMEMBERED, MicroBatch, micro_batch, panel
 
 POLL_SECONDS = 0.2
 INPUT = "input"

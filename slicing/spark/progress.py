@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import sys
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import reduce
+from operator import add
 from typing import Any, TextIO
 
 from pyspark.sql import Row
@@ -18,9 +20,11 @@ from pyspark.sql.streaming.listener import (
     StreamingQueryListener,
 )
 
+from slicing.drawing.amounts import counted, duration, size
 from slicing.drawing.html import bars, table
 from slicing.drawing.terminal import Display
 from slicing.errors import reason
+from slicing.spark.lateness import Lateness
 from slicing.stages.metrics import COUNTERS, EXTENT, IMPLAUSIBLE, METRICS, REFUSED, TIMERS
 
 Gauges = dict[str, float]
@@ -32,6 +36,7 @@ class MicroBatch:
 
     `watermark` and `lag`, which is how many seconds it is behind the clock, are None until there is a watermark.
     `in_memory` and `on_disk` are bytes of state as Spark reports them, caches and buffers of RocksDB included.
+    `lateness` is None where time closes no window.
     """
 
     query: str
@@ -43,6 +48,7 @@ class MicroBatch:
     counts: dict[str, int]
     in_memory: int
     on_disk: int
+    lateness: Lateness | None = None
 
     @property
     def rate(self) -> float:
@@ -76,6 +82,7 @@ class MicroBatch:
             counted(counts["open_windows"], "open window"),
             counted(counts["slices"], "slice"),
             f"state {size(self.in_memory)} in memory and {size(self.on_disk)} on disk",
+            *([str(self.lateness)] if self.lateness and self.lateness.late else []),
             *(f"{name.removeprefix('micros_')} {counts[name] / 1e6:.2f} s" for name in TIMERS if name in counts),
         ]
         return f"micro-batch {self.number}: {', '.join(reported)}, {self.seconds:.1f} s"
@@ -129,6 +136,7 @@ def micro_batch(progress: Mapping[str, Any]) -> MicroBatch | None:
     observed = [row for name, row in reported.items() if name.startswith((METRICS, f"{IMPLAUSIBLE}: "))]
     watermark = _instant(progress["eventTime"].get("watermark", "1970-01-01T00:00:00Z"))
     known = watermark.timestamp() > 0
+    on_disk = sum(operator["customMetrics"].get("rocksdbSstFileSize", 0) for operator in progress["stateOperators"])
     return MicroBatch(
         progress["name"] or str(progress["id"]),
         progress["batchId"],
@@ -142,8 +150,24 @@ def micro_batch(progress: Mapping[str, Any]) -> MicroBatch | None:
             if name in COUNTERS or any(name in row for row in observed)
         },
         sum(operator["memoryUsedBytes"] for operator in progress["stateOperators"]),
-        sum(operator["customMetrics"].get("rocksdbSstFileSize", 0) for operator in progress["stateOperators"]),
+        on_disk,
+        _added(Lateness.of(row, on_disk) for row in observed),
     )
+
+
+def lateness(reports: Iterable[Mapping[str, Any]]) -> Lateness | None:
+    """Return how late the records of some micro-batches were, from their progress reports, the newest last.
+
+    `lateness(query.recentProgress)` is of the micro-batches that Spark remembers. Printed it says what another delay of
+    the watermark would have kept. None if none of the reports is of a query whose windows are closed by time.
+    """
+    found = [micro_batch(report) for report in reports]
+    return _added(each.lateness for each in found if each is not None)
+
+
+def _added(several: Iterable[Lateness | None]) -> Lateness | None:
+    known = [each for each in several if each is not None]
+    return reduce(add, known) if known else None
 
 
 def _observed(row: Row) -> dict[str, Any]:
@@ -166,31 +190,11 @@ def _instant(text: str) -> datetime:
     return datetime.max.replace(tzinfo=UTC) if len(year) > 4 else datetime.fromisoformat(text)
 
 
-def counted(count: int, noun: str) -> str:
-    """A number of things."""
-    return f"{count:,} {noun}" + ("" if count == 1 else "s")
-
-
-def duration(seconds: float) -> str:
-    """Seconds in the largest unit that leaves a number of at least 1."""
-    for unit, length in (("d", 86_400), ("h", 3_600), ("min", 60)):
-        if abs(seconds) >= length:
-            return f"{seconds / length:,.1f} {unit}"
-    return f"{seconds:.1f} s"
-
-
-def size(count: float) -> str:
-    """Bytes in the largest unit that leaves a number of at least 1."""
-    for unit, length in (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)):
-        if count >= length:
-            return f"{count / length:,.1f} {unit}"
-    return f"{count:,.0f} B"
-
-
 def panel(batches: Sequence[MicroBatch]) -> str:
     """The newest micro-batch of a query in a few lines, with a bar for each of those before."""
     now, counts = batches[-1], batches[-1].counts
     late = sum(each.counts["late"] + each.counts["late_for_some"] for each in batches)
+    delays = _added(each.lateness for each in batches)
     rows = [
         ("records/s", f"{now.rate:>10,.0f}  {bars([each.rate for each in batches])}"),
         ("seconds", f"{now.seconds:>10.1f}  {bars([each.seconds for each in batches])}"),
@@ -201,6 +205,7 @@ def panel(batches: Sequence[MicroBatch]) -> str:
             f"{counted(counts['slices'], 'slice')}, {size(now.in_memory)} in memory, {size(now.on_disk)} on disk",
         ),
         ("late", f"{counts['late'] + counts['late_for_some']:,}, {late:,} since micro-batch {batches[0].number}"),
+        *([("delay", str(delays))] if delays else []),
         *((name.replace("_", " "), f"{counts[name]:,}") for name in (*REFUSED[2:], IMPLAUSIBLE) if counts.get(name)),
     ]
     first = f"{now.query}: micro-batch {now.number}, {counted(now.records, 'record')}"
@@ -229,11 +234,19 @@ class ProgressListener(StreamingQueryListener):
     ):
         self.gauges: dict[str, Gauges] = {}
         self.batches: dict[str, deque[MicroBatch]] = {}
+        self._lateness: dict[str, Lateness] = {}
         self._on_gauges = on_gauges
         self._display = Display(stream or sys.stderr) if lines else None
         self._started: dict[str, str] = {}
         self._names: dict[str, str] = {}
         self._shown: Any = None
+
+    def lateness(self, query: str) -> Lateness | None:
+        """Return how late the records of a query were since the listener was registered, by its name or id.
+
+        None if it has had no micro-batch, or if time closes none of its windows.
+        """
+        return self._lateness.get(query)
 
     def live(self) -> None:
         """Show the table in this cell of a notebook, and keep it up to date. Raises ModuleNotFoundError elsewhere."""
@@ -258,6 +271,8 @@ class ProgressListener(StreamingQueryListener):
         self._names[str(event.progress.id)] = found.query
         self.gauges[found.query] = found.gauges()
         self.batches.setdefault(found.query, deque(maxlen=REMEMBERED)).append(found)
+        if both := _added([self._lateness.get(found.query), found.lateness]):
+            self._lateness[found.query] = both
         if self._display:
             live = self._display.live
             text = panel(self.batches[found.query]) if live else f"{found.query}: {found.line()}"

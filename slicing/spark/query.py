@@ -20,7 +20,18 @@ from slicing.spark.late import DELAY, HELD_DELAY, LateColumns, named
 from slicing.stages import flat
 from slicing.stages.execution_plan import Aggregation, Arguments, Strategy
 from slicing.stages.flat import Flat, physical
-from slicing.stages.metrics import COUNTERS, EXTENT, METRICS, TIMERS
+from slicing.stages.metrics import (
+    CAUSES,
+    COUNTERS,
+    DELAYS,
+    LONGEST_DELAY,
+    MAXIMA,
+    METRICS,
+    REQUIRED_DELAYS,
+    RETAINED,
+    TIMERS,
+    WATERMARK_DELAY,
+)
 from slicing.stages.support import WindowSupport
 from slicing.triggers.lateness import COUNTS, RECORDS
 from slicing.triggers.trigger import KINDS, Trigger
@@ -182,13 +193,8 @@ class Query:
 
     def finish(self, table: DataFrame) -> DataFrame:
         """Observe the counts, then build keys, `window` and results from the flat columns."""
-        counts = [
-            F.coalesce(
-                (F.max if counter in EXTENT else F.sum)(F.when(F.col(flat.CAUSE) == cause, F.col(flat.START))), F.lit(0)
-            ).alias(counter)
-            for cause, counter in enumerate((*COUNTERS, *TIMERS) if self.timed else COUNTERS)
-        ]
-        rows = table.observe(self.metrics_name(), *counts)
+        counts = [_count(name).alias(name) for name in ((*COUNTERS, *TIMERS) if self.timed else COUNTERS)]
+        rows = table.observe(self.metrics_name(), *counts, *self._delays())
         is_window = F.col(flat.CAUSE).isNull()
         rows = rows.where(is_window | (F.col(flat.CAUSE) == flat.LATE_ROW) if self.late_columns else is_window)
         leaves = map(F.col, flat.numbered(flat.KEY, self.shape.keys))
@@ -202,6 +208,32 @@ class Query:
         if self.with_old:
             results.append(F.when(F.col(flat.REPLACES), F.struct(*self.result_columns(flat.OLD))).alias("old"))
         return rows.select(*keys, *self.window_columns.of_rows(self), *results, *self._late_tag(keys))
+
+    def _delays(self) -> list[Column]:
+        """What is observed where records may be late: the delay that they need, and what there is."""
+        if self.delay is None:
+            return []
+        found = {
+            REQUIRED_DELAYS: F.array(*map(_count, DELAYS)),
+            LONGEST_DELAY: _count(LONGEST_DELAY),
+            WATERMARK_DELAY: F.lit(self.delay).cast("bigint"),
+            RETAINED: F.lit(self.retained).cast("bigint"),
+        }
+        return [column.alias(name) for name, column in found.items()]
+
+    @property
+    def delay(self) -> int | None:
+        """The delay of the watermark in microseconds, None where no record is late."""
+        if not self.streaming or self.clock is not Time.EVENT:
+            return None
+        return int(self.schema[self.time].metadata[DELAY]) * 1000
+
+    @property
+    def retained(self) -> int | None:
+        """How long a record stays in the state, in microseconds of event time; None where windows differ in length."""
+        sizes = [family.size for family in self.window.family.families]
+        known = [size for size in sizes if size is not None]
+        return max(known) + self.grace + (self.delay or 0) if len(known) == len(sizes) else None
 
     def metrics_name(self) -> str:
         """The name of the observed metrics; Spark wants them to differ between the aggregations of a query."""
@@ -272,6 +304,12 @@ class Query:
             return list(_nested(self.nesting, found))
         names = self.window.names or ()
         return [column for name in names for column in _nested(self.nesting, found, f"_{name}")]
+
+
+def _count(name: str) -> Column:
+    """What flat rows count under a name, 0 if none does."""
+    found = F.when(F.col(flat.CAUSE) == CAUSES[name], F.col(flat.START))
+    return F.coalesce((F.max if name in MAXIMA else F.sum)(found), F.lit(0))
 
 
 def _nested(nesting: Nesting, columns: Iterator[Column], suffix: str = "") -> Iterator[Column]:

@@ -25,6 +25,7 @@ from slicing.spark.ddl import struct_of
 from slicing.spark.late import LateColumns
 from slicing.spark.query import Query, Time
 from slicing.spark.task import InTask
+from slicing.stages.delays import delay_counts
 from slicing.stages.execution_plan import Strategy, not_before
 from slicing.stages.output import (
     FRAME_BYTES,
@@ -90,6 +91,7 @@ class WindowOperator(StatefulProcessor):
         self.grace, self.trigger, self.late_columns = query.grace, query.trigger, query.late_columns
         self.flat = query.flat
         self.by_clock, self.time = query.by_clock, query.clock
+        self.delay = query.delay
 
     @property
     def time_mode(self) -> str:
@@ -128,6 +130,8 @@ class WindowOperator(StatefulProcessor):
             "no_time": int(table["no_time"].sum()),
             "no_window": int(table["no_window"].sum()),
         }
+        if self.delay is not None:
+            counts |= delay_counts(late.first_ends, bucket.head.watermark, self.delay, self.grace)
         if self.waits and self._now(timerValues) > self._last(bucket):
             # The timer fires in this micro-batch: what came is still in memory then, and need not be written first.
             self.waiting[key] = bucket

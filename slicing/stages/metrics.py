@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from slicing.profiling import STAGES
+from slicing.triggers.required_delay import BOUNDS
 
 METRICS = "slicing: "
 """How the names of all observed metrics begin."""
@@ -14,6 +15,12 @@ EXTENT = ("open_windows", "slices")
 """The size of the state. Buckets share their slices, so the metric is that of the bucket with most."""
 COUNTERS = (*REFUSED, "partials_read", "partials_written", "results", *EXTENT)
 """All observed metrics; what a stream reads and writes is counted in partials of its state."""
+WATERMARK_DELAY, RETAINED = "watermark_delay", "retained"
+"""Where records may be late: the delay of the watermark, and how long a record stays in the state, in microseconds."""
+REQUIRED_DELAYS, LONGEST_DELAY = "required_delays", "longest_required_delay"
+"""There too: records by the delay that they need, as an array (`slicing.triggers.required_delay`), and the longest."""
+DELAYS = tuple(f"{REQUIRED_DELAYS}[{number}]" for number in range(len(BOUNDS) + 1))
+"""The counts of the array, as the stateful operator names them."""
 
 
 def timer(stage: str) -> str:
@@ -24,3 +31,7 @@ def timer(stage: str) -> str:
 PREAGGREGATE = timer("preaggregate")
 TIMERS = (PREAGGREGATE, *map(timer, STAGES))
 """More observed metrics where a stream is timed: microseconds of the stages in Python, see `slicing.profiling`."""
+MAXIMA = (*EXTENT, LONGEST_DELAY)
+"""The metrics that are the greatest of all buckets; of the others it is the sum."""
+CAUSES = {name: cause for cause, name in enumerate((*COUNTERS, *TIMERS, LONGEST_DELAY, *DELAYS))}
+"""The numbers by which flat rows name what they count."""

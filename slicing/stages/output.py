@@ -19,7 +19,7 @@ from slicing.content.sizes import row_sizes, runs
 from slicing.errors import ResultOverflow
 from slicing.stages import flat
 from slicing.stages.flat import numbered, physical
-from slicing.stages.metrics import COUNTERS, TIMERS
+from slicing.stages.metrics import CAUSES
 from slicing.triggers.emission import ON_CLOSE
 from slicing.triggers.lateness import Refused
 from slicing.triggers.trigger import KINDS, Trigger
@@ -187,8 +187,8 @@ def _results(
 
 
 def flat_counts(counts: dict[str, int]) -> pa.Table:
-    """One row per count that is not zero: its position among the counters, and the number as `start`."""
-    found = [(cause, counts[name]) for cause, name in enumerate((*COUNTERS, *TIMERS)) if counts.get(name)]
+    """One row per count that is not zero: its number in `CAUSES`, and the count as `start`."""
+    found = [(cause, counts[name]) for name, cause in CAUSES.items() if counts.get(name)]
     causes, numbers = zip(*found, strict=True) if found else ((), ())
     return pa.table({flat.START: pa.array(numbers, pa.int64()), flat.CAUSE: pa.array(causes, pa.int32())})
 

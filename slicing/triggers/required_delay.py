@@ -49,7 +49,8 @@ def joined(several: Sequence[FirstEnds]) -> FirstEnds:
     """Those of several batches of records."""
     if not several:
         return NO_ENDS
-    return FirstEnds(*(np.concatenate(each) for each in zip(*((one.ends, one.records) for one in several), strict=True)))
+    ends, records = zip(*((one.ends, one.records) for one in several), strict=True)
+    return FirstEnds(np.concatenate(ends), np.concatenate(records))
 
 
 def required_delays(first: FirstEnds, watermark: int, delay: int, grace: int) -> Array:

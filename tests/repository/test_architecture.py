@@ -69,7 +69,7 @@ INSIDE = {
     ),
     "slicing.stages": (
         {"slicing.stages.labels", "slicing.stages.flat", "slicing.stages.metrics"},
-        {"slicing.stages.preaggregate", "slicing.stages.output"},
+        {"slicing.stages.preaggregate", "slicing.stages.output", "slicing.stages.delays"},
         {"slicing.stages.sub_sessions", "slicing.stages.execution_plan"},
         {"slicing.stages.support"},
         {
@@ -90,7 +90,8 @@ INSIDE = {
         {"slicing.spark.late"},
         {"slicing.spark.declared"},
         {"slicing.spark.names"},
-        {"slicing.spark.merging", "slicing.spark.plausible", "slicing.spark.progress"},
+        {"slicing.spark.merging", "slicing.spark.plausible", "slicing.spark.lateness"},
+        {"slicing.spark.progress"},
         {"slicing.spark.query"},
         {"slicing.spark.spine", "slicing.spark.window_columns"},
         {"slicing.spark.count_columns", "slicing.spark.session_columns", "slicing.spark.unbounded_columns"},

@@ -16,8 +16,9 @@ import combinators as C
 from benchmarks import demo
 from slicing import ProgressListener, group_by, hopping
 from slicing.cli.progress import Work, shown
+from slicing.drawing.amounts import duration, size
 from slicing.drawing.terminal import Display
-from slicing.spark.progress import duration, micro_batch, panel, size
+from slicing.spark.progress import micro_batch, panel
 
 COUNTS = {
     "late": 5,

@@ -1,0 +1,52 @@
+"""Numbers of things, durations, bytes and shares as text."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+
+def counted(count: int, noun: str) -> str:
+    """A number of things."""
+    return f"{count:,} {noun}" + ("" if count == 1 else "s")
+
+
+def duration(seconds: float) -> str:
+    """Seconds in the largest unit that leaves a number of at least 1."""
+    for unit, length in (("d", 86_400), ("h", 3_600), ("min", 60)):
+        if abs(seconds) >= length:
+            return f"{seconds / length:,.1f} {unit}"
+    return f"{seconds:.1f} s"
+
+
+def exact_duration(micros: int) -> str:
+    """A duration with all of its units, which is not negative.
+
+    >>> exact_duration(640_000_000), exact_duration(86_400_000_000), exact_duration(1_013_000), exact_duration(0)
+    ('10 min 40 s', '1 d', '1 s 13 ms', '0 s')
+    """
+    found = []
+    units = (("d", 86_400_000_000), ("h", 3_600_000_000), ("min", 60_000_000), ("s", 10**6), ("ms", 1000), ("us", 1))
+    for unit, length in units:
+        count, micros = divmod(micros, length)
+        found += [f"{count} {unit}"] if count else []
+    return " ".join(found) or "0 s"
+
+
+def size(count: float) -> str:
+    """Bytes in the largest unit that leaves a number of at least 1."""
+    for unit, length in (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)):
+        if count >= length:
+            return f"{count / length:,.1f} {unit}"
+    return f"{count:,.0f} B"
+
+
+def percent(part: int, of: int) -> str:
+    """A share as a percentage, rounded down so that only all of them are 100 %, with more digits near that.
+
+    >>> percent(997, 1000), percent(99_999, 100_000), percent(5, 5), percent(1, 3)
+    ('99.7 %', '99.999 %', '100 %', '33.3 %')
+    """
+    share = 100 * Fraction(part, of)
+    digits = next((n for n in range(1, 6) if 100 - share >= Fraction(1, 10**n)), 6)
+    floored = int(share * 10**digits)
+    return f"{floored / 10**digits:.{digits}f}".rstrip("0").rstrip(".") + " %"

@@ -1,0 +1,121 @@
+"""How late the records of a stream were, and what another delay of the watermark would have kept."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from itertools import accumulate
+from typing import Any
+
+from slicing.drawing.amounts import counted, exact_duration, percent, size
+from slicing.errors import InvalidValue, excerpt
+from slicing.stages.metrics import LONGEST_DELAY, REQUIRED_DELAYS, RETAINED, WATERMARK_DELAY
+from slicing.triggers.required_delay import BOUNDS
+from slicing.windows.time.durations import Duration, microseconds
+from slicing.windows.time.slices import FOREVER
+
+
+@dataclass(frozen=True)
+class Lateness:
+    """The records of some micro-batches by the delay that they need to count in all of their windows.
+
+    `counts` has how many need at most each of `BOUNDS` and more than the one before, then those that need more;
+    `longest` is the longest delay that a record needs. `late` records needed a longer delay than the query had, None if
+    it had several. `delay` is that of the newest micro-batch, with `state` bytes for `retained`, which is how long a
+    record stays in the state. Times are in microseconds. Values are added up with `+`, the newest last.
+    """
+
+    counts: tuple[int, ...]
+    longest: int
+    late: int | None
+    delay: int
+    retained: int | None
+    state: int
+
+    @classmethod
+    def of(cls, metrics: Mapping[str, Any], state: int) -> Lateness | None:
+        """That of an aggregation in a micro-batch, None where time closes no window."""
+        counts = metrics.get(REQUIRED_DELAYS)
+        if counts is None:
+            return None
+        late = metrics["late"] + metrics["late_for_some"]
+        retained = metrics[RETAINED]
+        return cls(tuple(counts), metrics[LONGEST_DELAY], late, metrics[WATERMARK_DELAY], retained or None, state)
+
+    def __add__(self, other: Lateness) -> Lateness:
+        counts = tuple(a + b for a, b in zip(self.counts, other.counts, strict=True))
+        late = None if None in (self.late, other.late) or self.delay != other.delay else self.late + other.late  # type: ignore[operator]
+        return Lateness(counts, max(self.longest, other.longest), late, other.delay, other.retained, other.state)
+
+    @property
+    def records(self) -> int:
+        """How many records there were, those in no window left out."""
+        return sum(self.counts)
+
+    def kept(self, delay: Duration) -> float:
+        """Return the share of records that count in all of their windows with a delay, 1.0 for none.
+
+        It is exact for the delay of the query, for each of the bounds, and from the longest required delay on. For
+        others it is a lower limit: the share with the next shorter bound.
+        """
+        length = microseconds(delay, "delay")
+        if length < 0:
+            raise InvalidValue(f"`delay` must not be negative; got {excerpt(delay)}.")
+        return self._kept(length) / self.records if self.records else 1.0
+
+    def delay_for(self, share: float) -> timedelta | None:
+        """Return the shortest known delay with which at least such a share of records counts in all of its windows.
+
+        Known are the bounds, the delay of the query and the longest required delay. None if no delay is long enough,
+        which is the case for records before 1970.
+        """
+        if not 0 <= share <= 1:
+            raise InvalidValue(f"`share` is a number from 0 to 1; got {excerpt(share)}.")
+        known = sorted({*BOUNDS, self.delay, self.longest} - {FOREVER})
+        found = (delay for delay in known if self._kept(delay) >= share * self.records)
+        return next((timedelta(microseconds=delay) for delay in found), None)
+
+    def __str__(self) -> str:
+        if not self.records:
+            return "no record has been judged yet"
+        kept, now = self._kept(self.delay), exact_duration(self.delay)
+        if kept == self.records:
+            less = self.delay - self.longest
+            return f"a delay of {now} kept all of {counted(self.records, 'record')}" + (
+                f"; {exact_duration(self.longest)} would have been enough{self._bytes(-less)}" if less > 0 else ""
+            )
+        said = [f"a delay of {now} kept {percent(kept, self.records)} of {counted(self.records, 'record')}"]
+        most = next((b for b in BOUNDS if b > self.delay and self._missed(b) <= (self.records - kept) / 10), FOREVER)
+        if most < self.longest:
+            said.append(
+                f"{exact_duration(most)} would have kept {percent(self._kept(most), self.records)}"
+                f"{self._bytes(most - self.delay)}"
+            )
+        if self.longest < FOREVER:
+            more = self.longest - self.delay
+            said.append(f"{exact_duration(more)} more would have kept all{self._bytes(more)}")
+        return "; ".join(said)
+
+    def _kept(self, delay: int) -> int:
+        """How many records count in all of their windows with a delay, at least."""
+        if delay >= self.longest:
+            return self.records
+        if delay == self.delay and self.late is not None:
+            return self.records - self.late
+        return sum(count for count, bound in zip(self.counts, BOUNDS, strict=False) if bound <= delay)
+
+    def _missed(self, delay: int) -> int:
+        return self.records - self._kept(delay)
+
+    def _bytes(self, change: int) -> str:
+        """What a change of the delay does to the state, which grows with the time that records stay in it."""
+        if self.retained is None or not self.state:
+            return ""
+        amount = size(self.state * abs(change) / self.retained)
+        return f" (about {amount} {'more' if change > 0 else 'less'} state)"
+
+    def cumulative(self) -> list[tuple[float, int]]:
+        """Return the bounds in seconds, each with how many records need at most that; the last one is infinity."""
+        bounds = [*(bound / 1e6 for bound in BOUNDS), float("inf")]
+        return list(zip(bounds, accumulate(self.counts), strict=True))
