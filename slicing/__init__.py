@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from slicing.spark.merging import merge_into
     from slicing.spark.plausible import plausible
     from slicing.spark.progress import ProgressListener, lateness
+    from slicing.spark.prometheus import PrometheusCollector
     from slicing.timelines import draw
     from slicing.triggers.emission import Emission, early, on_change, on_close, on_update
     from slicing.windows.clock import processing_time
@@ -60,6 +61,7 @@ __all__ = [
     "MissingRequirement",
     "NoSuchMethod",
     "ProgressListener",
+    "PrometheusCollector",
     "ResultOverflow",
     "SlicingError",
     "StateMismatch",
@@ -106,6 +108,7 @@ _HOMES = {
     "spark.plausible": ("plausible",),
     "spark.lateness": ("Lateness",),
     "spark.progress": ("ProgressListener", "lateness"),
+    "spark.prometheus": ("PrometheusCollector",),
     "timelines": ("draw",),
     "windows.clock": ("processing_time",),
     "windows.counting": ("counting",),

@@ -70,6 +70,11 @@ class MicroBatch:
             found |= {"watermark_seconds": self.watermark.timestamp(), "watermark_lag_seconds": self.lag}
         return {name: float(value) for name, value in found.items()}
 
+    def additions(self) -> Gauges:
+        """The figures that may be added up over micro-batches, by name."""
+        counts = {name: count for name, count in self.counts.items() if name not in EXTENT}
+        return {"micro_batches": 1, "records": self.records, "seconds": self.seconds, **counts}
+
     def line(self) -> str:
         """All figures to read; causes of refusal that did not occur are left out, but for `late`."""
         counts = self.counts
@@ -222,7 +227,7 @@ class ProgressListener(StreamingQueryListener):
     line says why.
 
     In a notebook the listener itself is a table of the queries that run or ran, and `live()` shows one that is kept up
-    to date. `batches` has the last micro-batches of each.
+    to date. `batches` has the last micro-batches of each, `totals` the sums over all micro-batches of those that run.
     """
 
     def __init__(
@@ -234,6 +239,7 @@ class ProgressListener(StreamingQueryListener):
     ):
         self.gauges: dict[str, Gauges] = {}
         self.batches: dict[str, deque[MicroBatch]] = {}
+        self.totals: dict[str, Gauges] = {}
         self._lateness: dict[str, Lateness] = {}
         self._on_gauges = on_gauges
         self._display = Display(stream or sys.stderr) if lines else None
@@ -269,10 +275,12 @@ class ProgressListener(StreamingQueryListener):
         if found is None:
             return
         self._names[str(event.progress.id)] = found.query
-        self.gauges[found.query] = found.gauges()
         self.batches.setdefault(found.query, deque(maxlen=REMEMBERED)).append(found)
+        before = self.totals.get(found.query, {})
+        self.totals[found.query] = {name: before.get(name, 0) + value for name, value in found.additions().items()}
         if both := _added([self._lateness.get(found.query), found.lateness]):
             self._lateness[found.query] = both
+        self.gauges[found.query] = found.gauges()
         if self._display:
             live = self._display.live
             text = panel(self.batches[found.query]) if live else f"{found.query}: {found.line()}"
@@ -290,7 +298,7 @@ class ProgressListener(StreamingQueryListener):
         started = self._started.pop(str(event.id), str(event.id))
         query = self._names.pop(str(event.id), None)
         if query is not None:
-            del self.gauges[query]
+            del self.gauges[query], self.totals[query]
             if self._display:
                 self._display.end(query)
         # Of a query that failed before its first progress only the error says whether it is ours.

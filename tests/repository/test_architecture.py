@@ -92,6 +92,7 @@ INSIDE = {
         {"slicing.spark.names"},
         {"slicing.spark.merging", "slicing.spark.plausible", "slicing.spark.lateness"},
         {"slicing.spark.progress"},
+        {"slicing.spark.prometheus"},
         {"slicing.spark.query"},
         {"slicing.spark.spine", "slicing.spark.window_columns"},
         {"slicing.spark.count_columns", "slicing.spark.session_columns", "slicing.spark.unbounded_columns"},
