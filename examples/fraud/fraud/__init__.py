@@ -1,0 +1,1 @@
+"""Features of payment cards: Kafka in, PostgreSQL out."""
