@@ -101,10 +101,10 @@ class FamilyProgress(Progress):
         return block.take(np.flatnonzero(~np.asarray(self.family.in_gap(block.index))))
 
 
-def first_ends(families: Sequence[FamilyProgress], slices: Array, records: Array) -> FirstEnds:
+def first_ends(families: Sequence[FamilyProgress], index: Array, records: Array) -> FirstEnds:
     """Return when the first window of each of some rows ends, one for each run of rows of one slice."""
-    if not len(slices):
+    if not len(index):
         return NO_ENDS
-    starts = np.flatnonzero(np.diff(slices, prepend=slices[0] - 1))
-    ends = np.minimum.reduce([each.first_end(slices[starts]) for each in families])
+    starts = np.flatnonzero(np.diff(index, prepend=index[0] - 1))
+    ends = np.minimum.reduce([each.first_end(index[starts]) for each in families])
     return FirstEnds(ends, np.add.reduceat(records, starts))

@@ -93,7 +93,7 @@ class EagerBucket(Bucket):
                 Refused(late_records(each.family, shipped, each.marks.taking), each.marks.taking, self.head.watermark)
                 for each in self.families
             ),
-            joined([first_ends(self.families, each.slices, np.ones(len(each.slices), np.int64)) for each in shipped]),
+            joined([first_ends(self.families, each.index, np.ones(len(each.index), np.int64)) for each in shipped]),
         )
 
     @cached_property

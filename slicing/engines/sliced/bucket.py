@@ -103,7 +103,7 @@ class SlicedBucket(Bucket):
             for each, (_, refuses) in zip(self.families, judged, strict=True)
         )
         self.slices.take(block if accepted.all() else block.take(np.flatnonzero(accepted)))
-        return Late(late_for_all, late_for_some, late, first_ends(self.families, block.slices, block.records))
+        return Late(late_for_all, late_for_some, late, first_ends(self.families, block.index, block.records))
 
     def close(self, at: MicroBatchTime) -> Iterator[Windows]:
         """Yield all that fires in the micro-batch, then write the state that is left."""

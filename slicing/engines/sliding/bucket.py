@@ -140,7 +140,7 @@ class SlidingBucket(Bucket):
             self.new = came.take(np.concatenate([counts, on_time]))
         refused, some = (int(late.records[rows].sum()) for rows in (~counts, counts))
         times = RefusedTimes(late, self.progress.marks.taking, self.head.watermark, taken)
-        ends = self.family.window_end(came.slices - self.family.reach)
+        ends = self.family.window_end(came.index - self.family.reach)
         return Late(refused, some, (times,), FirstEnds(ends, came.records))
 
     def _taken(self, late: Block, came: Block) -> Array:

@@ -114,12 +114,13 @@ def required(tables, size, advance):
 @pytest.mark.versions
 def test_counters_of_a_stream_are_those_of_its_records_also_over_a_restart(spark, tmp_path):
     tables, listener = files(7), ProgressListener(lines=False)
+    write(tables[:5], tmp_path / "files")
     windowed = group_by(source(spark, tmp_path / "files", "2 minutes"), "world").window(
         hopping("10 minutes", "1 minute"), time="ts"
     )
     frame, reports = windowed.aggregate(total=C.sum("n")), []
-    for part in (tables[:5], tables):
-        write(part, tmp_path / "files")
+    for later in ([], tables[5:]):
+        write(later, tmp_path / "files", first=5)
         output = Output()
         query = (
             frame.writeStream.foreachBatch(output.sink)

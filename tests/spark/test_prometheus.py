@@ -3,11 +3,11 @@
 import json
 import re
 import time
-from pathlib import Path
 from types import SimpleNamespace
 from urllib.request import urlopen
 
 import pytest
+from rooms import ROOT
 from streams import MINUTE, SECOND, START, record, source, table, write
 from test_progress import COUNTS, report
 
@@ -18,7 +18,7 @@ from slicing.triggers.required_delay import BOUNDS
 prometheus_client = pytest.importorskip("prometheus_client")
 from prometheus_client.parser import text_string_to_metric_families  # noqa: E402
 
-DASHBOARD = Path(__file__).resolve().parent.parent / "examples" / "fraud" / "monitoring" / "dashboard.json"
+DASHBOARD = ROOT / "examples" / "fraud" / "monitoring" / "dashboard.json"
 QUERY = {"query": "payments"}
 DELAYS = {
     "required_delays": [10, 5, *[0] * (len(BOUNDS) - 2), 1],

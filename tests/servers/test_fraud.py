@@ -1,4 +1,4 @@
-"""The repository in examples/fraud: its own tests, then the program with Kafka and PostgreSQL: `make test-example`."""
+"""The repository in examples/fraud: its own tests, then the program with Kafka and PostgreSQL: `make test-fraud`."""
 
 import json
 import os
@@ -16,13 +16,13 @@ from urllib.request import urlopen
 
 import pytest
 from pyspark.sql import functions as F
+from rooms import ROOT
 
 from servers import maven
 from servers.kafka import CONNECTOR, broker
 from servers.postgres import postgres
 from servers.process import HOST, Unavailable, free_ports
 
-ROOT = Path(__file__).resolve().parent.parent
 EXAMPLE = ROOT / "examples" / "fraud"
 PATIENCE = 300
 START = datetime(2024, 5, 1, 12, tzinfo=UTC)
