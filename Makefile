@@ -27,7 +27,7 @@ export PYSPARK_DRIVER_PYTHON := $(PYSPARK_PYTHON)
 
 .DEFAULT_GOAL := help
 .PHONY: help requirements venv test test-long test-site test-notebooks test-kafka test-postgres \
-	test-connect test-pipelines test-delta test-iceberg test-servers test-versions lint format wheel demo bench-quick bench docs docs-written docs-test docs-release clean
+	test-connect test-pipelines test-fraud test-delta test-iceberg test-servers test-versions lint format wheel release-check demo bench-quick bench docs docs-written docs-test docs-release clean
 
 help: ## list the tasks
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1  \2/p' Makefile | awk '{t = $$1; sub(/^[^ ]+ +/, ""); printf "make %-14s %s\n", t, $$0}'
@@ -80,6 +80,9 @@ test-connect: $(SERVERS) ## bounded input and a stream over Spark Connect
 test-pipelines: $(SERVERS) ## the template of a declarative pipeline, run twice
 	$(BIN)/python -m pytest -m servers -rs tests/servers/test_pipelines.py $(ARGS)
 
+test-fraud: $(SERVERS) ## the repository in examples/fraud, with Kafka and PostgreSQL
+	$(BIN)/python -m pytest -m servers -rs tests/servers/test_fraud.py $(ARGS)
+
 # For these tables there are jars for one version of Spark each.
 test-delta: .venv-4.2/.stamp ## tables of Delta Lake at both ends of a query
 	$(call on,4.2) -m servers -rs tests/servers/test_tables.py $(ARGS)
@@ -87,7 +90,7 @@ test-delta: .venv-4.2/.stamp ## tables of Delta Lake at both ends of a query
 test-iceberg: .venv-4.1/.stamp ## tables of Apache Iceberg at both ends of a query
 	$(call on,4.1) -m servers -rs tests/servers/test_tables.py $(ARGS)
 
-test-servers: test-kafka test-postgres test-connect test-pipelines test-delta test-iceberg ## all six; what cannot be had is skipped, with the reason
+test-servers: test-kafka test-postgres test-connect test-pipelines test-fraud test-delta test-iceberg ## all seven; what cannot be had is skipped, with the reason
 
 # 4.0 is older than what the extra allows; it takes any protobuf since 5.28.
 .venv-%/.stamp: pyproject.toml | requirements
@@ -115,6 +118,9 @@ format: $(DEV) ## fix and lay out the code as far as ruff can; `make lint` says 
 
 wheel: $(DEV) ## build the sdist and the wheel, run the quickstart from them in a fresh environment
 	@PYTHON=$(CURDIR)/$(BIN)/python bash .ci/wheel.sh
+
+release-check: wheel docs ## what a release needs beside the tests: packages, site, changelog
+	$(BIN)/python -m pytest -q tests/repository/test_release.py
 
 demo: $(DEV) ## a small stream, end to end
 	$(BIN)/python -m benchmarks.demo $(ARGS)

@@ -20,7 +20,7 @@ beside() { # name, the file that stands for its packages, the task
 
 beside site .venv/.stamp-docs test-site
 beside notebooks .venv/.stamp-notebooks test-notebooks
-for server in connect postgres kafka pipelines; do
+for server in connect postgres kafka pipelines fraud; do
     beside "$server" .venv/.stamp-servers "test-$server"
 done
 beside delta .venv-4.2/.stamp test-delta
