@@ -89,7 +89,6 @@ def payments(seed, first, count=500):
             "card": f"card {choice.randrange(10)}",
             "ts": START + timedelta(hours=at, seconds=-choice.uniform(0, 100)),
             "amount": float(choice.randrange(1, 500)),
-            "merchant": f"merchant {choice.randrange(20)}",
         }
 
 

@@ -10,7 +10,7 @@ from slicing import group_by, hopping, on_close
 from slicing import profiling as module
 from slicing.profiling import ASSEMBLE, COMBINE, ENCODE, Stopwatch, of_stage, watched
 from slicing.spark.progress import micro_batch
-from slicing.stages.metrics import COUNTERS, TIMERS
+from slicing.stages.metrics import TIMERS
 
 
 @pytest.fixture
@@ -120,7 +120,7 @@ def test_a_stream_is_timed_if_its_session_asks_for_it(spark, tmp_path, tree):
     files = [[record(key, START + (20 * batch + key) * SECOND) for key in range(20)] for batch in range(4)]
     write(map(table, files), tmp_path)
     expected, progress = ran(spark, tmp_path, tree)
-    assert all(set(row.asDict()) == set(COUNTERS) for each in progress for row in each["observedMetrics"].values())
+    assert not any(set(row.asDict()) & set(TIMERS) for each in progress for row in each["observedMetrics"].values())
     spark.conf.set("spark.slicing.timers", "true")
     try:
         rows, progress = ran(spark, tmp_path, tree)

@@ -6,7 +6,7 @@ from pyspark.sql import functions as F
 import combinators as C
 from slicing import group_by, hopping, on_update, plausible
 
-PAYMENT = "card string, ts timestamp, amount double, merchant string"
+PAYMENT = "card string, ts timestamp, amount double"
 LENGTHS = {"10m": "10 minutes", "1h": "1 hour", "6h": "6 hours", "1d": "1 day", "7d": "7 days"}
 ADVANCE = "1 minute"
 DELAY = "2 minutes"
@@ -18,11 +18,11 @@ card_features = (
     .define(
         payments=C.count(),
         spent=C.sum("amount"),
+        mean=C.mean("amount"),
         largest=C.max("amount"),
-        merchants=C.count_distinct("merchant"),
     )
 )
-"""A row for each card with new payments: `window_end`, and the columns `payments_10m`, ..., `merchants_7d`."""
+"""A row for each card with new payments: `window_end`, and the columns `payments_10m`, ..., `largest_7d`."""
 
 
 def parsed(messages: DataFrame) -> DataFrame:

@@ -21,7 +21,6 @@ def payments(seed, count=400):
             "card": f"card {choice.randrange(5)}",
             "ts": START + timedelta(hours=at, seconds=-choice.uniform(0, 100)),
             "amount": float(choice.randrange(1, 500)),
-            "merchant": f"merchant {choice.randrange(20)}",
         }
         for at in hours
     ]
@@ -45,8 +44,8 @@ def expected(made, card, end):
         these = [each for each in made if each["card"] == card and start <= each["ts"] < end]
         found[f"payments_{name}"] = len(these) or None
         found[f"spent_{name}"] = sum(each["amount"] for each in these) if these else None
+        found[f"mean_{name}"] = found[f"spent_{name}"] / len(these) if these else None
         found[f"largest_{name}"] = max((each["amount"] for each in these), default=None)
-        found[f"merchants_{name}"] = len({each["merchant"] for each in these}) or None
     return found
 
 
