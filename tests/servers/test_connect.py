@@ -16,6 +16,7 @@ from slicing import (
     group_by,
     hopping,
     late_partials,
+    lateness,
     on_close,
     on_update,
     results,
@@ -153,10 +154,15 @@ def test_a_stream_has_sparks_rows_and_its_counters(remote, tmp_path):
     assert [each.counts["late"] for each in figures if each.counts["late"]] == [1]
     assert max(each.counts["partials_written"] for each in figures) > 0
     assert "1 late" in figures[3].line()
+    delays = [each.lateness for each in figures if each.lateness]
+    assert [each.late for each in delays if each.late] == [1]
+    assert sum(each.records for each in delays) == 4 * 60 + 1
+    assert {each.delay for each in delays} == {30 * SECOND}
     until = time.monotonic() + 30
     while len(exported) < len(figures) and time.monotonic() < until:
         time.sleep(0.1)
     remote.streams.removeListener(listener)
+    assert listener.lateness("connected") == lateness(query.recentProgress)
     assert [gauges["results"] for gauges in exported] == [each.counts["results"] for each in figures]
 
 
