@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from importlib.util import find_spec
+from math import isinf
 from typing import TYPE_CHECKING
 
 from slicing.errors import InvalidType, MissingRequirement, excerpt
@@ -134,6 +135,4 @@ def _figures(batch: MicroBatch) -> dict[str, float]:
 
 def _bound(seconds: float) -> str:
     """A bound as the text format writes it."""
-    from prometheus_client.utils import floatToGoString
-
-    return str(floatToGoString(seconds))
+    return "+Inf" if isinf(seconds) else str(seconds)
