@@ -149,7 +149,7 @@ def committed(copy):
 
 
 @pytest.mark.servers
-def test_the_table_has_all_payments_over_a_kill(copy, servers, writer):
+def test_the_table_has_all_payments_over_a_kill(copy, servers, writer, monkeypatch):
     import psycopg
 
     address, database = servers
@@ -166,11 +166,10 @@ def test_the_table_has_all_payments_over_a_kill(copy, servers, writer):
     last.with_name(f".{last.name}.crc").unlink(missing_ok=True)
     made += more
 
-    sys.path.insert(0, str(copy / "tests"))
-    try:
-        from test_features import expected
-    finally:
-        sys.path.remove(str(copy / "tests"))
+    for folder in (copy, copy / "tests"):
+        monkeypatch.syspath_prepend(str(folder))
+    from test_features import expected
+
     newest = {each["card"]: max(other["ts"] for other in made if other["card"] == each["card"]) for each in made}
 
     def rows():
