@@ -14,6 +14,10 @@ say() { printf 'wheel: %s\n' "$*"; }
 "$python" -m build --outdir dist "$clone" >build.log 2>&1 || { cat build.log >&2; exit 1; }
 wheel=$(echo dist/*.whl) sdist=$(echo dist/*.tar.gz)
 say "built $(basename "$wheel") and $(basename "$sdist")"
+tar -tzf "$sdist" >files.txt
+for file in examples/fraud/README.md servers/kafka.py mkdocs.yml tests/conftest.py; do
+    grep --quiet "/$file\$" files.txt || { say "the sdist has no $file" >&2; exit 1; }
+done
 
 "$python" -m venv venv
 # Nothing of the clone, and of what its Makefile exports, may help.
