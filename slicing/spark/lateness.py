@@ -45,7 +45,8 @@ class Lateness:
 
     def __add__(self, other: Lateness) -> Lateness:
         counts = tuple(a + b for a, b in zip(self.counts, other.counts, strict=True))
-        late = None if None in (self.late, other.late) or self.delay != other.delay else self.late + other.late  # type: ignore[operator]
+        comparable = self.late is not None and other.late is not None and self.delay == other.delay
+        late = (self.late or 0) + (other.late or 0) if comparable else None
         return Lateness(counts, max(self.longest, other.longest), late, other.delay, other.retained, other.state)
 
     @property
