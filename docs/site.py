@@ -20,6 +20,7 @@ WINDOWS = (
     "Hopping",
 )
 EMISSION = ("on_close", "on_update", "on_change", "early", "Emission")
+PROCESS = ("keep_last", "keep_newest", "within_delta")
 AGGREGATES = ("Aggregate", "Bound", "fieldwise", "Fieldwise", "traced", "EVENT_TIME")
 
 
@@ -28,7 +29,13 @@ def names():
     errors = [
         name for name, value in vars(slicing.errors).items() if name in slicing.__all__ and isinstance(value, type)
     ]
-    known = {"queries": QUERIES, "windows": WINDOWS, "emission": EMISSION, "aggregates": AGGREGATES, "errors": errors}
+    known = {
+        "queries": QUERIES,
+        "windows": WINDOWS,
+        "emission": EMISSION + PROCESS,
+        "aggregates": AGGREGATES,
+        "errors": errors,
+    }
     placed = {name for names in known.values() for name in names}
     return {**known, "running": [name for name in slicing.__all__ if name not in placed]}
 

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
         reason,
     )
     from slicing.grouping import FeaturesAt, Grouped, Windowed, group_by
+    from slicing.process.evictors import keep_last, keep_newest, within_delta
     from slicing.spark.advice import advice, configure
     from slicing.spark.late import late_partials, late_records, results
     from slicing.spark.lateness import Lateness
@@ -78,6 +79,8 @@ __all__ = [
     "fieldwise",
     "group_by",
     "hopping",
+    "keep_last",
+    "keep_newest",
     "late_partials",
     "late_records",
     "lateness",
@@ -94,6 +97,7 @@ __all__ = [
     "traced",
     "tumbling",
     "unbounded",
+    "within_delta",
 ]
 
 _HOMES = {
@@ -102,6 +106,7 @@ _HOMES = {
     "definition": ("Definition",),
     "triggers.emission": ("Emission", "early", "on_change", "on_close", "on_update"),
     "grouping": ("FeaturesAt", "Grouped", "Windowed", "group_by"),
+    "process.evictors": ("keep_last", "keep_newest", "within_delta"),
     "spark.advice": ("advice", "configure"),
     "spark.late": ("late_partials", "late_records", "results"),
     "spark.merging": ("merge_into",),

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from slicing.explain.features import FeaturesPlan
     from slicing.explain.plan import Plan
+    from slicing.process.evictors import Evictor
     from slicing.spark.features import Asked
     from slicing.spark.query import Query
 
@@ -161,6 +162,7 @@ class Windowed:
     tree: str = "auto"
     late_output: str = COUNTS
     emission: Emission = ON_CLOSE
+    evictors: tuple[Evictor, ...] = ()
 
     def __repr__(self) -> str:
         windows = f"{self.windows}, long=True" if self.windows.names and not self.windows.wide else repr(self.windows)
@@ -171,6 +173,7 @@ class Windowed:
             f".assemble({self.tree!r})" if self.tree != "auto" else "",
             f".late({self.late_output!r})" if self.late_output != COUNTS else "",
             f".emit({self.emission})" if self.emission != ON_CLOSE else "",
+            f".evict({', '.join(map(repr, self.evictors))})" if self.evictors else "",
         ]
         return f"{Grouped(self.df, self.keys)!r}.window({windows}{time}){''.join(options)}"
 
@@ -227,6 +230,37 @@ class Windowed:
             raise InvalidValue(f"`late` takes {', '.join(LATE_OUTPUTS)}; got {excerpt(output)}.")
         return replace(self, late_output=output)
 
+    def evict(self, *evictors: Evictor | Callable[..., Any]) -> Windowed:
+        """Leave records of a window out before `process` gets them: one evictor after another.
+
+        `keep_last(n)`, `keep_newest(duration)`, `within_delta(column, threshold)`, or a function `(records, window,
+        context)` that returns a boolean for each record, true to keep it. What is stored does not change: other windows
+        hold the records too, and each firing evicts from all records of its window. Raises InvalidType.
+        """
+        from slicing.process.evictors import evictor
+
+        return replace(self, evictors=(*self.evictors, *map(evictor, evictors)))
+
+    def process(self, function: Callable[..., Any], *, returns: str, columns: Sequence[str] | str = ()) -> DataFrame:
+        """The rows that a function makes of all records of each window when it fires.
+
+        `function(key, window, records, context)` gets a tuple of the key's values, the window (`window.start`,
+        `window.end`; None in `unbounded()`), a `pyarrow.Table` of `columns`, and why the window fires
+        (`context.kind`, `.watermark`, `.clock`). It returns rows of the types that `returns` names as DDL: a list of
+        tuples or dicts, a `pyarrow.Table`, or a pandas DataFrame; None and an empty list are no rows. The output has
+        the key columns, `window`, and the columns of `returns`.
+
+        Records are in the order of their time, those of one time in arrival order; in count windows and in
+        `unbounded()` in arrival order. Each record is stored once, however many windows hold it. Cost of a window: its
+        records are found without a copy, and one call. All slices of a window of a key must fit into memory. Raises
+        InvalidType, InvalidValue; when it runs, FunctionFailed with key and window if the function raises, and
+        TooLarge.
+        """
+        from slicing.process.call import processing
+
+        made = processing(function, returns, columns, self.time, self.windows, self.evictors)
+        return self._definition("process", {"process": made}).dataframe()
+
     def define(self, *functions: Callable[..., Any], **arguments: Any) -> Definition:
         """The windows with these results as a value, which builds nothing until asked; see `Definition`.
 
@@ -257,12 +291,20 @@ class Windowed:
         return self._defined("aggregate", functions, arguments).query()
 
     def _defined(self, call: str, functions: tuple[Any, ...], arguments: dict[str, Any]) -> Definition:
+        results = named(functions, arguments, "define" if call == "define" else "aggregate")
+        if self.evictors:
+            raise InvalidValue(
+                f"`evict` is for `process`, which gets the records; `{call}` has partials of them. Use `process`, or a "
+                "combinator with `where=`, `C.last_n`, `C.ewma`."
+            )
+        return self._definition(call, results)
+
+    def _definition(self, call: str, results: dict[str, Bound | Struct]) -> Definition:
         if self.df is None and call != "define":
             raise InvalidType(
                 f"`{call}` needs a DataFrame, and this grouping has none. Write `group_by(df, *keys)` (`show`, `start` "
                 "and the like return no DataFrame); or `.define(...)` for DataFrames to come."
             )
-        results = named(functions, arguments, "define" if call == "define" else "aggregate")
         return Definition(self, tuple(results.items()))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import KW_ONLY, dataclass, field, replace
-from typing import Any, Literal, TypeAlias
+from typing import Any, ClassVar, Literal, TypeAlias
 
 import numpy as np
 
@@ -205,6 +205,11 @@ class Aggregate:
         """The fields of the result: those of `returns`, else those of the partial."""
         return parse_results(self.returns) if self.returns is not None else self.fields
 
+    @property
+    def keeps_records(self) -> bool:
+        """Whether its partials hold the records themselves, of which a window needs no nodes."""
+        return False
+
     def on(self, *columns: Input) -> Bound:
         """This aggregate bound to the columns whose values are the arguments of `agg` after the first.
 
@@ -239,6 +244,8 @@ class Bound:
     unlimited: str = ""
     own: bool = False
     call: str = field(default="", compare=False)
+
+    nested: ClassVar[bool] = False  # whether its columns may be arrays and structs
 
     def __post_init__(self) -> None:
         for column in self.columns:
@@ -277,6 +284,11 @@ class Bound:
             raise InvalidValue(f"`{self.label}` has a condition. Combine both into one, with `&`.")
         call = self.call and f"{self.call}.where({written(condition)})"
         return replace(self, condition=condition, label=f"{self.label} where {condition}", call=call)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The columns of the output that it makes in place of one with the name of the result; none here."""
+        return ()
 
     @property
     def inputs(self) -> tuple[Input, ...]:

@@ -20,6 +20,7 @@ from slicing.aggregates.fields import (
     arrow_type,
     width_of,
 )
+from slicing.aggregates.ranks import union
 from slicing.errors import FunctionFailed, RowFailure, raised
 from slicing.profiling import COMBINE, of_stage
 
@@ -96,6 +97,37 @@ class Kernel:
         """Partials with ranks in the dictionary `new`, which holds all values of `old`, in which their ranks are."""
         return partials
 
+    def singles(self, arrays: Sequence[pa.Array]) -> tuple[Partials, pa.Array] | None:
+        """Return a partial of each record, and their dictionary; None where `fold` makes one of many records."""
+        return None
+
+    def joined(
+        self, partials: Partials, dictionary: pa.Array | None, starts: Array
+    ) -> tuple[Partials, pa.Array | None]:
+        """Return `reduce` of partials, and the dictionary of what it returns."""
+        return self.reduce(partials, starts), dictionary
+
+    def unified(
+        self, partials: Sequence[Partials], dictionaries: Sequence[pa.Array | None]
+    ) -> tuple[list[Partials], pa.Array | None]:
+        """Return partials of several blocks over one dictionary, and that dictionary."""
+        dictionary = union(dictionaries)
+        pairs = zip(partials, dictionaries, strict=True)
+        return [self.over(some, own, dictionary) for some, own in pairs], dictionary
+
+    def over(self, partials: Partials, old: pa.Array | None, new: pa.Array | None) -> Partials:
+        """Return partials with ranks in one dictionary over another one that holds its values."""
+        if old is None or new is None or old is new:
+            return partials
+        return self.rerank(partials, old, new)
+
+    def runs(self, partials: Partials, low: Array, high: Array) -> Partials | None:
+        """Return the partials of rows `low[i]` up to `high[i]`, by key and slice, none of which is empty.
+
+        None where neighbours have to be combined.
+        """
+        return None
+
     def values(self, arrays: Sequence[pa.Array]) -> tuple[list[Any], pa.Array | None]:
         """Columns of records as `agg` sees them, and the dictionary of their ranks."""
         raise NotImplementedError
@@ -122,6 +154,13 @@ class Kernel:
     def object_bytes(self) -> float:
         """About how many bytes a partial takes in memory beside its arrays and the lengths of its values."""
         raise NotImplementedError
+
+    def memory(self, partials: Partials, dictionary: pa.Array | None) -> float:
+        """About how many bytes partials take in memory, as arrays or as Python objects."""
+        held = sum(column.itemsize for column in partials) + self.object_bytes
+        lengths = self.lengths(partials, None)
+        size = held * len(partials[0]) + (0.0 if isinstance(lengths, float) else lengths.sum())
+        return float(size) + (0 if dictionary is None else dictionary.nbytes)
 
     def sums_fit(self, *parts: Partials) -> bool:
         """Whether all these partials can be added up by the ufuncs of `combine`; asked where it has such."""

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from slicing.aggregates.aggregate import Aggregate
 from slicing.aggregates.columns import ColumnsKernel
 from slicing.aggregates.kernel import Kernel
+from slicing.aggregates.records import KeptRecords, RecordsKernel
 from slicing.aggregates.rows import RowsKernel
 
 MAKERS: list[Callable[[str, Aggregate], Kernel | None]] = []
@@ -15,6 +16,8 @@ MAKERS: list[Callable[[str, Aggregate], Kernel | None]] = []
 
 def kernel(label: str, aggregate: Aggregate) -> Kernel:
     """The kernel of an aggregate."""
+    if isinstance(aggregate, KeptRecords):
+        return RecordsKernel(label, aggregate)
     if aggregate.columns:
         return ColumnsKernel(label, aggregate)
     made = (make(label, aggregate) for make in MAKERS)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from slicing.aggregates.kernel import Kernel
-from slicing.windows.families.family import Family, Regular
+from slicing.windows.families.family import RUNS, Family, Regular
 
 FEW_SLICES = 4
 """Up to this many slices per window recomputing is never slower than a tree."""
@@ -23,6 +23,8 @@ def choose(kernel: Kernel, family: Family) -> str:
     """
     if kernel.aggregate.combine is None or kernel.aggregate.eager:
         return EAGER
+    if kernel.aggregate.keeps_records:
+        return RUNS
     if family.assembled:
         return family.assembled
     if family.longest <= few_slices(family):

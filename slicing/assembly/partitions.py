@@ -212,7 +212,7 @@ class _Apart:
             reach = _fitting(pieces, edges, start)
             high = end if reach == edges[-1] else min(end, max(low + 1, family.first_window(reach)))
             stop = family.end_slice(high - 1)
-            if high == low + 1:
+            if high == low + 1 or self._keeps_records:
                 self._check_window(pieces, low)
             yield Portion([self._folded(source, start, stop) for source in key.pieces], low, high)
             low = high
@@ -223,10 +223,17 @@ class _Apart:
         size = sum(piece.size for piece in inside)
         if size > WINDOW_BYTES:
             key = show_key(self.aside.read(inside[0]).names, 0)
+            remedy = "Keep less in the partial, or take fewer slices with a longer `advance`."
+            if self._keeps_records:
+                remedy = "Name fewer `columns`, take shorter windows, or aggregate the records."
             raise TooLarge(
                 f"the slices of one window of a key must take at most {_shown(WINDOW_BYTES)} together; got "
-                f"{_shown(size)} for {key}. Keep less in the partial, or take fewer slices with a longer `advance`."
+                f"{_shown(size)} for {key}. {remedy}"
             )
+
+    @property
+    def _keeps_records(self) -> bool:
+        return any(kernel.aggregate.keeps_records for kernel in self.shape.kernels)
 
     def _folded(self, pieces: Sequence[Piece], first: int = -FOREVER, end: int = FOREVER) -> Block:
         inside = (self.aside.read(piece) for piece in pieces if piece.first < end and piece.end > first)

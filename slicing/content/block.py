@@ -12,7 +12,6 @@ import pyarrow as pa
 from slicing.aggregates.arrays import Array, Partials
 from slicing.aggregates.fields import Field, arrow_type
 from slicing.aggregates.kernel import Kernel
-from slicing.aggregates.ranks import union
 from slicing.errors import excerpt
 from slicing.windows.families.family import Family
 
@@ -135,7 +134,9 @@ def concat(shape: Shape, blocks: Sequence[Block]) -> Block:
     codes, names = _unify_names(blocks)
     partials, dictionaries = [], []
     for index, kernel in enumerate(shape.kernels):
-        parts, dictionary = _unify_ranks(kernel, blocks, index)
+        parts, dictionary = kernel.unified(
+            [block.partials[index] for block in blocks], [block.dictionaries[index] for block in blocks]
+        )
         partials.append([np.concatenate([part[c] for part in parts]) for c in range(kernel.width)])
         dictionaries.append(dictionary)
     slices = np.concatenate([block.index for block in blocks])
@@ -149,19 +150,6 @@ def _unify_names(blocks: Sequence[Block]) -> tuple[Array, pa.Table]:
     codes, names = encode_keys(pa.concat_tables([block.names for block in blocks]))
     offsets = np.cumsum([0] + [len(block.names) for block in blocks])
     return np.concatenate([codes[at + b.keys] for at, b in zip(offsets, blocks, strict=False)]), names
-
-
-def _unify_ranks(kernel: Kernel, blocks: Sequence[Block], index: int) -> tuple[list[Partials], pa.Array | None]:
-    old = [block.dictionaries[index] for block in blocks]
-    dictionary = union(old)
-    return [rerank(kernel, b.partials[index], own, dictionary) for b, own in zip(blocks, old, strict=True)], dictionary
-
-
-def rerank(kernel: Kernel, partials: Partials, old: pa.Array | None, new: pa.Array | None) -> Partials:
-    """Partials with ranks in one dictionary, with ranks in another that holds its values."""
-    if old is None or new is None or old is new:
-        return partials
-    return kernel.rerank(partials, old, new)
 
 
 def order(slices: Array, keys: Array) -> tuple[Array, Array]:

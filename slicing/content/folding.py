@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -70,16 +69,22 @@ def regroup(shape: Shape, block: Block) -> Block:
 
 def reduced(shape: Shape, block: Block, rows: Array, starts: Array) -> Block:
     """A row for each run of `rows`, which are all rows in some order: with the slice and the key of its first one."""
-    if len(starts) == len(block):
-        return block.take(rows)
-    heads = rows[starts]
+    alone = len(starts) == len(block)
+    heads = rows if alone else rows[starts]
     with locating(lambda index: place(shape, block.names, block.keys[rows[index]], block.index[rows[index]])):
-        partials = [
-            kernel.reduce([column[rows] for column in columns], starts)
-            for kernel, columns in zip(shape.kernels, block.partials, strict=True)
+        triples = zip(shape.kernels, block.partials, block.dictionaries, strict=True)
+        joined = [
+            kernel.joined([column[rows] for column in columns], dictionary, starts)
+            for kernel, columns, dictionary in triples
         ]
-    records = np.add.reduceat(block.records[rows], starts)
-    return replace(block, index=block.index[heads], keys=block.keys[heads], records=records, partials=partials)
+    records = block.records[rows] if alone else np.add.reduceat(block.records[rows], starts)
+    partials, dictionaries = [each for each, _ in joined], [each for _, each in joined]
+    return Block(block.index[heads], block.keys[heads], block.names, records, partials, dictionaries)
+
+
+def by_key(shape: Shape, block: Block) -> Block:
+    """Return rows in any order folded, sorted by key and slice."""
+    return reduced(shape, block, *order(block.keys, block.index))
 
 
 def from_records(
@@ -117,6 +122,9 @@ def fold_arrays(
 
     `onto` has the partials to go on from, `init()` if left out. Also returns the dictionary of the ranks.
     """
+    if singles := kernel.singles(arrays):
+        partials, dictionary = singles
+        return kernel.joined([column[rows] for column in partials], dictionary, starts)
     condition = None
     if kernel.aggregate.filtered:
         *arrays, condition = arrays

@@ -10,8 +10,7 @@ import pyarrow as pa
 
 from slicing.aggregates.arrays import Array
 from slicing.aggregates.kernel import locating
-from slicing.aggregates.ranks import union
-from slicing.content.block import Block, Shape, empty, encode_keys, order, place, rerank
+from slicing.content.block import Block, Shape, empty, encode_keys, order, place
 from slicing.content.folding import fold_arrays, from_records
 from slicing.errors import RowFailure
 
@@ -85,9 +84,7 @@ def fold_onto(shape: Shape, page: Block, window: int, records: Records, argument
                 added, dictionary = fold_arrays(kernel, arrays, rows, starts, onto=[c[heads] for c in columns])
             else:
                 new, new_dictionary = fold_arrays(kernel, arrays, rows, starts)
-                dictionary = union([old_dictionary, new_dictionary])
-                columns = rerank(kernel, columns, old_dictionary, dictionary)
-                new = rerank(kernel, new, new_dictionary, dictionary)
+                (columns, new), dictionary = kernel.unified([columns, new], [old_dictionary, new_dictionary])
                 try:
                     added = kernel.combine([c[heads] for c in columns], new)
                 except RowFailure as failure:

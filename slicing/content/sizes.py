@@ -101,10 +101,7 @@ def memory(shape: Shape, block: Block) -> int:
     """About how many bytes a block takes in memory, as arrays or as Python objects, its distinct keys counted once."""
     size = 24.0 * len(block) + block.names.nbytes
     for kernel, columns, dictionary in zip(shape.kernels, block.partials, block.dictionaries, strict=True):
-        held = sum(column.itemsize for column in columns) + kernel.object_bytes
-        lengths = kernel.lengths(columns, None)
-        size += held * len(block) + (0.0 if isinstance(lengths, float) else lengths.sum())
-        size += 0 if dictionary is None else dictionary.nbytes
+        size += kernel.memory(columns, dictionary)
     return int(size)
 
 

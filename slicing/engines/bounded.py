@@ -7,9 +7,10 @@ from dataclasses import replace
 
 from slicing.aggregates.arrays import Array
 from slicing.assembly.assembling import assemble, without_repeats
-from slicing.assembly.ranges.point_lookups import by_key, picked
+from slicing.assembly.ranges.point_lookups import picked
 from slicing.assembly.results import Windows
 from slicing.content.block import Block, Shape
+from slicing.content.folding import by_key
 from slicing.content.marks import under
 from slicing.windows.families.family import Family
 from slicing.windows.families.several import leader
@@ -32,10 +33,10 @@ def all_frames(shape: Shape, trees: Sequence[str], rows: Block, wide: bool = Fal
 
 
 def _side_by_side(shape: Shape, number: int, rows: Block, frames: Iterator[Windows]) -> Iterator[Windows]:
-    leads, sorted_rows = shape.family.families[number], by_key(rows)
+    leads, sorted_rows = shape.family.families[number], by_key(shape, rows)
     others = [family for at, family in enumerate(shape.family.families) if at != number]
     for frame in frames:
-        held = sorted_rows if frame.names is rows.names else by_key(under(rows, frame.names))
+        held = sorted_rows if frame.names is rows.names else by_key(shape, under(rows, frame.names))
         ends = leads.window_end(frame.windows) - 1
         yield replace(frame, beside=tuple(_picked(shape, family, held, frame, ends) for family in others))
 

@@ -8,13 +8,14 @@ struct through pandas does.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from slicing.aggregates.fields import FLOATS, Field, element_of, kind_of, members_of
+from slicing.aggregates.fields import FLOATS, Field, element_of, kind_of, members_of, result_kind_of
 from slicing.errors import InvalidType, Remedy, Topic
 
 _NTZ_EPOCH = "timestamp_ntz'1970-01-01 00:00:00'"
@@ -77,13 +78,21 @@ def kind_of_type(data_type: T.DataType, name: str, what: str) -> str:
         ) from None
 
 
+def nested_kind_of_type(data_type: T.DataType, name: str) -> str:
+    """The kind of an atomic type, an array or a struct. Raises InvalidType, with the remedy, for the others."""
+    if isinstance(data_type, (T.ArrayType, T.StructType)):
+        with suppress(ValueError):
+            return result_kind_of(data_type.simpleString())
+    return kind_of_type(data_type, name, "column")
+
+
 def _remedy(data_type: T.DataType) -> str:
     if isinstance(data_type, T.StringType):
         return 'Collated strings compare by rule: take `F.collate(column, "UTF8_BINARY")` for plain text.'
     if isinstance(data_type, T.ArrayType):
         return "Turn it into text first, for example with `F.array_join` or `F.to_json`."
     if isinstance(data_type, (T.MapType, T.VariantType)):
-        return "Take the fields that are needed into columns of their own, or use `F.to_json`."
+        return "Take the fields that are needed into columns of their own, or use `F.map_entries` or `F.to_json`."
     return 'Cast it to an atomic type first, for example `.cast("string")` or `.cast("long")`.'
 
 

@@ -13,7 +13,7 @@ from pyspark.sql import types as T
 
 from slicing.aggregates.fields import Field
 from slicing.content.block import Shape
-from slicing.spark.columns import Key, kind_of_type, logical, quoted
+from slicing.spark.columns import Key, logical, nested_kind_of_type, quoted
 from slicing.spark.ddl import struct_of
 from slicing.spark.declared import Declared, told
 from slicing.spark.late import DELAY, HELD_DELAY, LateColumns, named
@@ -185,7 +185,7 @@ class Query:
     def values(self) -> tuple[Field, ...]:
         """The columns of values and their kinds."""
         schema = self.schema
-        return tuple(Field(name, kind_of_type(schema[name].dataType, name, "column")) for name in self.columns)
+        return tuple(Field(name, nested_kind_of_type(schema[name].dataType, name)) for name in self.columns)
 
     def results(self) -> list[Field]:
         """The fields of all results, in order."""
@@ -296,6 +296,8 @@ class Query:
                 for column, field in flat.numbered(prefix, each.results, at).items()
             ]
             at += len(each.results)
+            if each.aggregate.keeps_records:
+                return fields
             single = len(fields) == 1 and not isinstance(each.aggregate.init(), tuple)
             lowered = each.aggregate.lower is not None and len(fields) == 1
             columns.append(fields[0] if single or lowered else F.struct(*fields))

@@ -17,7 +17,7 @@ from slicing.aggregates.kernels import kernel
 from slicing.assembly.choice import EAGER, choose
 from slicing.content.block import Shape
 from slicing.errors import InvalidType, InvalidValue
-from slicing.spark.columns import Key, kind_of_type
+from slicing.spark.columns import Key, kind_of_type, nested_kind_of_type
 from slicing.spark.columns_of import columns_of
 from slicing.spark.declared import Declared
 from slicing.spark.names import DeclaredNames, Names
@@ -155,7 +155,13 @@ class Resolution:
     def kinds(self) -> dict[str, str]:
         """The kinds of the columns that results are of."""
         schema = self.schema
-        return {name: kind_of_type(schema[name].dataType, name, "column") for name in self.value_columns}
+        nested = {column for bound in self.results.values() if bound.nested for column in bound.inputs}
+        return {
+            name: nested_kind_of_type(schema[name].dataType, name)
+            if name in nested
+            else kind_of_type(schema[name].dataType, name, "column")
+            for name in self.value_columns
+        }
 
     @cached_property
     def result_kernels(self) -> tuple[Kernel, ...]:
@@ -273,7 +279,9 @@ def _names(call: Call) -> Names:
 
 def output_names(named: Mapping[str, object], window: Window) -> list[str]:
     """Return the columns of results, one for each aligned window."""
-    return [f"{name}_{each}" for each in window.names or () for name in named] if window.wide else list(named)
+    if window.wide:
+        return [f"{name}_{each}" for each in window.names or () for name in named]
+    return [column for name, bound in named.items() for column in getattr(bound, "names", ()) or (name,)]
 
 
 def _named(bound: Bound, names: Names) -> Bound:

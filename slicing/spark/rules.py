@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from contextlib import suppress
 
-from slicing.aggregates.aggregate import EVENT_TIME, Aggregate
+from slicing.aggregates.aggregate import EVENT_TIME, Aggregate, Bound
 from slicing.aggregates.dry_run import trial
 from slicing.aggregates.kernel import Kernel
 from slicing.assembly.choice import EAGER, EAGER_RATIO, TREES
@@ -61,6 +61,13 @@ def stream_has_a_watermark(asked: Resolution) -> None:
 def windows_take_the_options(asked: Resolution) -> None:
     """The kind of windows knows the tree and the emission of the call."""
     asked.asked_support.check(asked.call.tree, asked.clock is Time.CLOCK, asked.trigger, asked.streaming)
+
+
+def windows_take_functions_of_records(asked: Resolution) -> None:
+    """Functions of records go with the windows, the tree and the trigger of the call."""
+    call = asked.call
+    if any(isinstance(bound, Bound) and bound.names for bound in call.named.values()):
+        asked.asked_support.check_process(call.tree, asked.trigger, asked.streaming)
 
 
 def windows_take_the_options_somewhere(asked: Draft) -> None:
@@ -341,6 +348,7 @@ RULES: tuple[Callable[[Resolution], None], ...] = (
     time_is_a_timestamp,
     stream_has_a_watermark,
     windows_take_the_options,
+    windows_take_functions_of_records,
     clock_is_of_a_stream,
     grace_is_by_event_time,
     late_firings_are_by_event_time,

@@ -36,7 +36,7 @@ from slicing.stages.output import (
     framed,
 )
 from slicing.state.format.fingerprint import PARTIALS, WINDOWS, Fingerprint, fingerprint_of
-from slicing.state.format.header import RESTORE
+from slicing.state.format.header import RESTORE, Header
 from slicing.triggers.lateness import RECORDS, Late, Refused
 from slicing.triggers.trigger import MicroBatchTime
 
@@ -191,14 +191,15 @@ class WindowOperator(StatefulProcessor):
         for windows in bucket.close(self._moment(timerValues)):
             results += len(windows)
             for some in framed(self.strategy.shape, windows):
-                yield self._frame(self._flat(some, bucket.head.revision))
+                yield self._frame(self._flat(some, bucket.head))
         pages = bucket.pages
         counts |= {"results": results, "partials_read": pages.read, "partials_written": pages.written}
         counts |= bucket.extent()
 
     @of_stage(OUTPUT)
-    def _flat(self, windows: Windows, revision: int) -> pa.Table:
-        return flat_windows(self.strategy.shape, windows, self.trigger, revision, self.strategy.wide)
+    def _flat(self, windows: Windows, head: Header) -> pa.Table:
+        at = MicroBatchTime(head.watermark, head.clock)
+        return flat_windows(self.strategy.shape, windows, self.trigger, head.revision, self.strategy.wide, at)
 
     def _counted(self, counts: dict[str, int]) -> Iterator[pd.DataFrame]:
         if any(counts.values()):

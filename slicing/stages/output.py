@@ -20,9 +20,10 @@ from slicing.errors import ResultOverflow
 from slicing.stages import flat
 from slicing.stages.flat import numbered, physical
 from slicing.stages.metrics import CAUSES
+from slicing.stages.processed import processed
 from slicing.triggers.emission import ON_CLOSE
 from slicing.triggers.lateness import Refused
-from slicing.triggers.trigger import KINDS, Trigger
+from slicing.triggers.trigger import KINDS, MicroBatchTime, Trigger
 from slicing.windows.families.family import Family
 
 FRAME_BYTES = 64 << 20
@@ -46,13 +47,20 @@ def framed(shape: Shape, rows: Rows) -> Iterator[Rows]:
 
 
 def flat_windows(
-    shape: Shape, windows: Windows, trigger: Trigger = ON_CLOSE, revision: int = 0, wide: bool = False
+    shape: Shape,
+    windows: Windows,
+    trigger: Trigger = ON_CLOSE,
+    revision: int = 0,
+    wide: bool = False,
+    at: MicroBatchTime | None = None,
 ) -> pa.Table:
-    """One row per window: leaves of the key, `start` in microseconds, results; `wide` with the windows beside, by ends.
+    """Return a row per window, or the rows of the function that gets its records.
 
-    `shape` is that of all families. Where windows go out more than once also why, the revision, and the results that
-    are replaced.
+    Columns: leaves of the key, `start` in microseconds, results; `wide` with the windows beside, by ends. `shape` is
+    that of all families. Where windows go out more than once also why, the revision, and the results that are replaced.
+    `at` is the time of the micro-batch, None on bounded input.
     """
+    shape, windows = processed(shape, windows, at)
     own = shape.over(shape.family.families[windows.family])
     columns = _keys(shape, windows.names.take(pa.array(windows.keys)))
     end = pa.array(windows.ends_by(own.family))

@@ -9,7 +9,7 @@ from slicing.aggregates.kernel import Kernel
 from slicing.assembly.choice import EAGER
 from slicing.errors import InvalidValue
 from slicing.stages.execution_plan import Aggregation, Arguments, Eager, Mixed, Sliced, Strategy, with_shared_fields
-from slicing.triggers.trigger import CHANGED, CLOSING, QUESTIONS, Trigger
+from slicing.triggers.trigger import CHANGED, CLOSING, NEWEST, QUESTIONS, Trigger
 from slicing.windows.window import Window
 
 
@@ -46,6 +46,35 @@ class WindowSupport:
         for question in sorted(trigger.asks - {CLOSING} or trigger.asks, key=QUESTIONS.index):
             if question in self.cannot:
                 raise InvalidValue(f"{trigger} {self.cannot[question]}")
+
+    @property
+    def cannot_process(self) -> Mapping[str, str]:
+        """The questions of triggers that windows of records do not answer, and why; as `cannot`."""
+        return {
+            NEWEST: "keeps one total of each key, and records have none. Use on_update().",
+            CHANGED: "compares the results of windows, and a function makes rows of each. Use on_close(), and compare "
+            "in the function or behind it.",
+        }
+
+    def check_process(self, tree: str, trigger: Trigger, streaming: bool) -> None:
+        """Refuse what has no meaning for functions of the records of a window. Raises InvalidValue."""
+        if self.window.wide:
+            raise InvalidValue(
+                f"`process` makes rows of one window, and wide rows are of several; got {self.window}. "
+                "Say `long=True`, so that each window has rows of its own."
+            )
+        if tree != "auto":
+            raise InvalidValue(
+                f"`process` gets the records of a window, of which no tree is built; got `{tree}`. "
+                "Leave `.assemble` out."
+            )
+        for question in sorted(trigger.asks & set(self.cannot_process)) if streaming else ():
+            raise InvalidValue(f"{trigger} {self.cannot_process[question]}")
+        if streaming and trigger.accumulation.retracts:
+            raise InvalidValue(
+                f"{trigger} emits what a row replaces, and a function makes any number of rows of a window. Replace "
+                "all rows of a key and window by those of a greater `revision`."
+            )
 
     @property
     def inputs(self) -> tuple[str, ...]:

@@ -15,7 +15,7 @@ ROOMS = (
     {"slicing.windows", "slicing.aggregates"},
     {"slicing.content"},
     {"slicing.assembly", "slicing.state"},
-    {"slicing.triggers"},
+    {"slicing.triggers", "slicing.process"},
     {"slicing.engines"},
     {"slicing.stages"},
     {"slicing.explain"},
@@ -69,7 +69,8 @@ INSIDE = {
     ),
     "slicing.stages": (
         {"slicing.stages.labels", "slicing.stages.flat", "slicing.stages.metrics"},
-        {"slicing.stages.preaggregate", "slicing.stages.output", "slicing.stages.delays"},
+        {"slicing.stages.preaggregate", "slicing.stages.processed", "slicing.stages.delays"},
+        {"slicing.stages.output"},
         {"slicing.stages.sub_sessions", "slicing.stages.execution_plan"},
         {"slicing.stages.support"},
         {

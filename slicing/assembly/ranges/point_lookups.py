@@ -15,10 +15,10 @@ import numpy as np
 
 from slicing.aggregates.arrays import Array, Partials
 from slicing.aggregates.kernel import Kernel, locating
-from slicing.assembly.choice import is_additive
-from slicing.assembly.ranges.range_aggregates import before
+from slicing.assembly.ranges.range_aggregates import before, without_combines
 from slicing.assembly.results import Windows
-from slicing.content.block import Block, Shape, order, show_place
+from slicing.content.block import Block, Shape, show_place
+from slicing.content.folding import by_key
 from slicing.content.pairs import Pairs
 from slicing.windows.families.family import RUNNING, Family
 
@@ -39,13 +39,7 @@ def pick(shape: Shape, block: Block, keys: Array, windows: Array) -> Windows:
 
     Combines per window: none for additive aggregates, else at most 2 sqrt(n), and 2 for each row of the block.
     """
-    return picked(shape, by_key(block), keys, windows)
-
-
-def by_key(block: Block) -> Block:
-    """The rows sorted by key and slice."""
-    rows, _ = order(block.keys, block.index)
-    return block.take(rows)
+    return picked(shape, by_key(shape, block), keys, windows)
 
 
 def picked(shape: Shape, block: Block, keys: Array, windows: Array) -> Windows:
@@ -82,10 +76,8 @@ def _stripes(family: Family, slices: Array) -> Array:
 
 
 def _run_partials(kernel: Kernel, columns: Partials, runs: _Runs) -> Partials:
-    if is_additive(kernel) and kernel.sums_fit(columns):
-        totals = [before(column) for column in columns]
-        return [total[runs.high] - total[runs.low] for total in totals]
-    return _joined(kernel, columns, runs)
+    found = without_combines(kernel, columns, runs.low, runs.high)
+    return _joined(kernel, columns, runs) if found is None else found
 
 
 def _joined(kernel: Kernel, columns: Partials, runs: _Runs) -> Partials:

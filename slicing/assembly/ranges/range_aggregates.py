@@ -31,10 +31,16 @@ def before(column: Array) -> Array:
 
 def of_runs(kernel: Kernel, columns: Partials, low: Array, high: Array, place: Callable[[int], str]) -> Partials:
     """The partial of rows `low[i]` up to `high[i]`, none of which is empty, for every i; `place` names a row."""
+    found = without_combines(kernel, columns, low, high)
+    return _doubled(kernel, columns, low, high, place) if found is None else found
+
+
+def without_combines(kernel: Kernel, columns: Partials, low: Array, high: Array) -> Partials | None:
+    """Return the partials of runs from cumulative sums, or as the kernel knows them; None if rows are combined."""
     if is_additive(kernel) and kernel.sums_fit(columns):
         sums = [before(column) for column in columns]
         return [each[high] - each[low] for each in sums]
-    return _doubled(kernel, columns, low, high, place)
+    return kernel.runs(columns, low, high)
 
 
 def _doubled(kernel: Kernel, columns: Partials, low: Array, high: Array, place: Callable[[int], str]) -> Partials:

@@ -15,9 +15,10 @@ from collections.abc import Iterator
 import numpy as np
 
 from slicing.aggregates.arrays import Array
-from slicing.assembly.ranges.point_lookups import by_key, picked
+from slicing.assembly.ranges.point_lookups import picked
 from slicing.assembly.results import Windows
 from slicing.content.block import Block, Shape
+from slicing.content.folding import by_key
 from slicing.content.sizes import PORTION_BYTES, at_once, even_runs, memory, runs
 from slicing.windows.families.family import Family
 
@@ -35,7 +36,7 @@ def assemble_ranges(shape: Shape, block: Block, first: int | None = None, end: i
     first, end = (low if first is None else max(low, first)), (high if end is None else min(high, end))
     if first >= end:
         return
-    block = by_key(block.between(family.first_slice(first), family.end_slice(end - 1)))
+    block = by_key(shape, block.between(family.first_slice(first), family.end_slice(end - 1)))
     yield from assemble_rows(shape, block, *_new_windows(family, block, first, end))
 
 

@@ -21,7 +21,7 @@ from slicing.aggregates.arrays import Array, is_varying
 from slicing.assembly.ranges.range_aggregates import before, of_runs
 from slicing.assembly.results import Windows
 from slicing.content.block import Block, Shape, concat, order, show_place
-from slicing.content.folding import reduced
+from slicing.content.folding import by_key
 from slicing.content.pairs import Pairs
 from slicing.content.sizes import PORTION_BYTES, at_once, even_runs, memory
 from slicing.windows.sliding import SlidingFamily
@@ -83,11 +83,6 @@ def all_places(shape: Shape, blocks: Sequence[Block]) -> Iterator[Windows]:
     """All windows of a bucket of bounded input."""
     rows = by_key(shape, concat(shape, blocks))
     return assemble_places(shape, rows, places(family_of(shape), rows))
-
-
-def by_key(shape: Shape, block: Block) -> Block:
-    """Any rows folded, and sorted by key and slice."""
-    return reduced(shape, block, *order(block.keys, block.index))
 
 
 def family_of(shape: Shape) -> SlidingFamily:

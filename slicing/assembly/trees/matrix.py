@@ -21,7 +21,8 @@ from slicing.assembly.choice import FEW_SLICES, is_additive
 from slicing.assembly.results import Windows
 from slicing.assembly.trees.cells import Cells, Spans, layout, portions
 from slicing.assembly.trees.scans import recompute, three_layer, two_layer
-from slicing.content.block import Block, Shape, order
+from slicing.content.block import Block, Shape
+from slicing.content.folding import by_key
 from slicing.content.sizes import PORTION_BYTES, at_once, even_runs, memory
 from slicing.windows.families.family import regular
 
@@ -45,8 +46,7 @@ def assemble_cells(
     block = block.between(family.first_slice(first), family.end_slice(end - 1))
     if first >= end or not len(block):
         return
-    rows, _ = order(block.keys, block.index)
-    block = block.take(rows)
+    block = by_key(shape, block)
     aligned = family.per_window > 1 and not all(map(_running, shape.kernels, trees, block.partials))
     # A cell, and in either scan and in the windows, a partial like those of the rows.
     width = 16 + 4 * (memory(shape, block) - block.names.nbytes - 24 * len(block)) / len(block)
@@ -97,6 +97,8 @@ def _kernel_windows(kernel: Kernel, tree: str, columns: Partials, cells: Cells, 
         return [column[spans.first] for column in columns]
     if tree == "two_layer":
         return two_layer(kernel, columns, cells, at)
+    if (runs := kernel.runs(columns, spans.first, spans.end)) is not None:
+        return runs
     spread = kernel.spread(cells.count)
     for cell, column in zip(spread, columns, strict=True):
         cell[cells.position] = column

@@ -18,7 +18,7 @@ from slicing.aggregates.arrays import Array, Partials
 from slicing.aggregates.columns import ColumnsKernel
 from slicing.aggregates.kernel import locating
 from slicing.aggregates.ranks import union
-from slicing.content.block import Block, Shape, encode_keys, rerank, show_key
+from slicing.content.block import Block, Shape, encode_keys, show_key
 from slicing.content.sizes import at_once, even_runs
 
 FILLED_SHARE = 0.25
@@ -113,12 +113,12 @@ class Live:
         kernel, both = self.shape.kernels[index], union([old, dictionary])
         assert both is not None
         if len(both) == len(old):
-            return rerank(kernel, columns, dictionary, old)
+            return kernel.over(columns, dictionary, old)
         for node in self._nodes:
             if index in node.partials:
-                node.partials[index] = rerank(kernel, node.partials[index], old, both)
+                node.partials[index] = kernel.over(node.partials[index], old, both)
         self.dictionaries[index] = both
-        return rerank(kernel, columns, dictionary, both)
+        return kernel.over(columns, dictionary, both)
 
 
 @dataclass(frozen=True)

@@ -9,11 +9,10 @@ from typing import Protocol
 import numpy as np
 import pyarrow as pa
 
-from slicing.aggregates.aggregate import Aggregate
 from slicing.aggregates.arrays import Array
 from slicing.aggregates.fields import Field
-from slicing.aggregates.kernel import Kernel, locating
-from slicing.aggregates.rows import RowsKernel
+from slicing.aggregates.kernel import locating
+from slicing.aggregates.records import RecordKernel, kept_records
 from slicing.assembly.choice import EAGER
 from slicing.assembly.ranges.row_runs import assemble_rows
 from slicing.assembly.results import Windows
@@ -83,9 +82,9 @@ class Whole:
 
     def lifted(self, records: Records, slices: Array, codes: Array, names: pa.Table, rows: Array) -> Block:
         """A row for each record."""
-        (kernel,), chosen = self.stored.kernels, pa.array(rows)
-        columns = [column.take(chosen) for column in (*records.values, pa.array(records.times))]
-        partials, dictionary = kernel.from_arrow(columns)
+        (kernel,) = self.stored.kernels
+        each = np.arange(len(rows))
+        partials, dictionary = fold_arrays(kernel, [*records.values, pa.array(records.times)], rows, each)
         ones = np.ones(len(rows), dtype=np.int64)
         return Block(slices[rows], codes[rows], names, ones, [partials], [dictionary])
 
@@ -115,12 +114,6 @@ class Whole:
         return Windows(windows, block.keys[begins], block.names, each, partials, dictionaries)
 
 
-def record_kernel(values: Sequence[Field]) -> Kernel:
-    """The kernel of records as they came: a field for each value, which may be null, and one for the time."""
-    fields = (*(Field(f"v{at}", field.kind) for at, field in enumerate(values)), Field("time", "bigint"))
-    none = (None,) * len(fields)
-    return RowsKernel("record", Aggregate(lambda: none, _never, partial=", ".join(map(str, fields)), laws=False))
-
-
-def _never(*_: object) -> None:
-    raise AssertionError("records are not folded where they are stored")
+def record_kernel(values: Sequence[Field]) -> RecordKernel:
+    """Return the kernel of rows of one record each: a field for each value, which may be null, and one for the time."""
+    return RecordKernel("record", kept_records((*values, Field("time", "bigint")), None))

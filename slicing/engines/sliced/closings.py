@@ -40,5 +40,6 @@ CLOSES: dict[str, type[Closing | RunningClose | FromSlices]] = {"": Closing, RUN
 
 
 def close_of(due: Due) -> Close:
-    """The close of a family's windows."""
-    return CLOSES[due.shape.family.assembled](due)
+    """Return the close of a family's windows; windows without nodes are made from slices."""
+    assembled = RUNS if set(due.trees) <= {RUNS} else due.shape.family.assembled
+    return CLOSES[assembled](due)

@@ -25,7 +25,6 @@ from slicing.assembly.ranges.window_references import (
     Places,
     assemble_places,
     assembled,
-    by_key,
     family_of,
     located,
     places,
@@ -33,7 +32,7 @@ from slicing.assembly.ranges.window_references import (
 )
 from slicing.assembly.results import Windows
 from slicing.content.block import Block, Shape, concat, empty, encode_keys, order
-from slicing.content.folding import fold, reduced
+from slicing.content.folding import by_key, fold, reduced
 from slicing.content.marks import of_keys, without_partials
 from slicing.content.pairs import Pairs
 from slicing.content.records import Records

@@ -1,0 +1,52 @@
+"""The median of numpy of each window: a function of its records, ours and by `applyInPandas`."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from benchmarks.baselines.query import keys_of, window_struct
+from slicing import group_by, hopping
+from slicing.windows.time.durations import microseconds
+
+
+def _median(_key: Any, _window: Any, records: pa.Table, _context: Any) -> list[tuple[int, float]]:
+    values = records["v"].to_numpy()
+    return [(len(values), float(np.median(values)))]
+
+
+def _applied(records: pd.DataFrame) -> pd.DataFrame:
+    values = records["v"].to_numpy()
+    first = records[[name for name in records.columns if name != "v"]].iloc[:1]
+    return first.assign(records=len(values), total=float(np.median(values)))
+
+
+@dataclass(frozen=True)
+class OurMedians:
+    """`process` with numpy's median."""
+
+    def __call__(self, frame: DataFrame, size: str, advance: str) -> DataFrame:
+        """Windows with columns `records` and `total`, which is the median."""
+        windowed = group_by(frame, *keys_of(frame)).window(hopping(size, advance), time="ts")
+        return windowed.process(_median, returns="records long, total double", columns=["v"])
+
+
+@dataclass(frozen=True)
+class AppliedMedians:
+    """Bounded: every record copied into every window, and `applyInPandas` for each of them."""
+
+    def __call__(self, frame: DataFrame, size: str, advance: str) -> DataFrame:
+        """Windows with columns `records` and `total`, which is the median."""
+        keys, step, length = keys_of(frame), microseconds(advance, "advance"), microseconds(size, "size")
+        newest = F.unix_micros("ts") - F.pmod(F.unix_micros("ts"), F.lit(step))
+        starts = F.sequence(newest - (length - step), newest, F.lit(step))
+        copied = frame.select(*keys, F.explode(starts).alias("start"), "v")
+        kinds = ", ".join(
+            f"{field.name} {field.dataType.simpleString()}" for field in copied.schema if field.name != "v"
+        )
+        made = copied.groupBy(*keys, "start").applyInPandas(_applied, f"{kinds}, records long, total double")
+        return made.select(*keys, window_struct(F.col("start"), F.col("start") + length), "records", "total")

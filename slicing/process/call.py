@@ -1,0 +1,91 @@
+"""The call of `.process`, checked: what is kept of each record, and the function that gets it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from slicing.aggregates.aggregate import EVENT_TIME, Bound
+from slicing.aggregates.fields import Field, parse_results
+from slicing.aggregates.migration_hints import is_column
+from slicing.aggregates.records import KeptRecords, kept_records
+from slicing.errors import InvalidType, InvalidValue, excerpt
+from slicing.process.evictors import Evictor
+from slicing.process.function import Process
+from slicing.windows.clock import ProcessingTime
+from slicing.windows.window import Window
+
+
+@dataclass(frozen=True, repr=False)
+class Processed(Bound):
+    """The records of windows bound to columns, as the result of `.process`."""
+
+    rows: tuple[Field, ...] = field(kw_only=True)
+
+    nested = True
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The columns of the output that it makes."""
+        return tuple(each.name for each in self.rows)
+
+
+@dataclass(frozen=True)
+class _Source:
+    """Makes the aggregate for columns of some kinds."""
+
+    function: Callable[..., Any]
+    rows: tuple[Field, ...]
+    columns: tuple[tuple[str, int], ...]
+    time: int | None
+    window: Window
+    evictors: tuple[Evictor, ...]
+
+    def __call__(self, *kinds: str) -> KeptRecords:
+        zoned = self.time is None or kinds[self.time] != "timestamp_ntz"
+        values = [Field(f"v{at}", kind) for at, kind in enumerate(kinds)]
+        call = Process(self.function, self.rows, self.columns, self.window, zoned, self.time, self.evictors)
+        return kept_records(values, self.time if self.window.by_time else None, rows=self.rows, call=call)
+
+
+def processing(
+    function: Callable[..., Any],
+    returns: str,
+    columns: Sequence[str],
+    time: Any,
+    window: Window,
+    evictors: Iterable[Evictor],
+) -> Processed:
+    """Return the result of a call of `.process`. Raises InvalidType and InvalidValue."""
+    if not callable(function):
+        raise InvalidType(f"`process` takes a function `(key, window, records, context)`; got {excerpt(function)}.")
+    if not isinstance(returns, str):
+        raise InvalidType(
+            f'`returns` is the types of the rows as DDL, for example "n long, top double"; got {excerpt(returns)}.'
+        )
+    names, rows, chosen = _columns(columns), parse_results(returns), tuple(evictors)
+    timed = time is not None
+    by = EVENT_TIME if isinstance(time, ProcessingTime) else time
+    # The time of records is kept with them: once, if it is asked for too.
+    inputs = list(names) if not timed or by in names else [by, *names]
+    if not inputs:
+        raise InvalidValue('`process` needs columns of the records: name them, for example columns=["amount"].')
+    if missing := [column for each in chosen for column in each.columns if column not in names]:
+        raise InvalidValue(f"an evictor reads `{missing[0]}`, which is not among the columns of `process`. Add it.")
+    if not timed and (needy := [each for each in chosen if each.needs_time]):
+        raise InvalidValue(f'{needy[0]} goes by the time of records, and there is none. Name its column: time="ts".')
+    places = tuple((name, inputs.index(name)) for name in names)
+    source = _Source(function, rows, places, inputs.index(by) if timed else None, window, chosen)
+    return Processed(source, tuple(inputs), label="process", own=False, rows=rows)
+
+
+def _columns(columns: Any) -> tuple[str, ...]:
+    given = [columns] if isinstance(columns, str) else list(columns)
+    for column in given:
+        if not isinstance(column, str):
+            instead = " Compute it before, by `withColumn`." if is_column(column) else ""
+            raise InvalidType(f"`columns` are names of columns; got {excerpt(column)}.{instead}")
+    if len(set(given)) < len(given):
+        raise InvalidValue(f"`columns` must differ; got {', '.join(given)}.")
+    return tuple(given)

@@ -1,0 +1,56 @@
+"""What a function of a user is told of a window beside its records."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import NamedTuple
+
+_EPOCH = datetime(1970, 1, 1)
+
+
+class Span(NamedTuple):
+    """A window `[start_us, end_us)` in microseconds since 1970; `start` and `end` are the same as datetimes.
+
+    Times are of UTC, and without a zone where the time column is `timestamp_ntz`. Count windows also have the numbers
+    of their records, `first_record` and `last_record`.
+
+    >>> Span(0, 60_000_000).end
+    datetime.datetime(1970, 1, 1, 0, 1, tzinfo=datetime.timezone.utc)
+    """
+
+    start_us: int
+    end_us: int
+    first_record: int | None = None
+    last_record: int | None = None
+    has_zone: bool = True
+
+    @property
+    def start(self) -> datetime:
+        """The start of the window, which is inclusive."""
+        return instant(self.start_us, self.has_zone)
+
+    @property
+    def end(self) -> datetime:
+        """The end of the window, which is exclusive."""
+        return instant(self.end_us, self.has_zone)
+
+
+@dataclass(frozen=True)
+class Context:
+    """The firing that a function is called for.
+
+    kind: why the window fires, as the column `emission` names it: "final", "update", "early" or "correction".
+    watermark: the watermark of the micro-batch; None on bounded input and before there is one.
+    clock: the clock of the micro-batch where windows, triggers or `ttl=` go by it, else None.
+    """
+
+    kind: str = "final"
+    watermark: datetime | None = None
+    clock: datetime | None = None
+
+
+def instant(microseconds: int, has_zone: bool = True) -> datetime:
+    """Return an instant as a datetime, of UTC if it has a zone."""
+    found = _EPOCH + timedelta(microseconds=microseconds)
+    return found.replace(tzinfo=UTC) if has_zone else found

@@ -1,0 +1,167 @@
+"""Evictors: which records of a window are left out before its function is called."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, Protocol
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from slicing.aggregates.arrays import Array
+from slicing.errors import InvalidType, InvalidValue, excerpt
+from slicing.process.context import Context, Span
+from slicing.windows.time.durations import microseconds, show
+
+
+class Evictor(Protocol):
+    """What `.evict(...)` takes; functions become one."""
+
+    @property
+    def needs_time(self) -> bool:
+        """Whether it goes by the time of records."""
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns of the records that it reads."""
+
+    def kept(self, records: pa.Table, times: Array, window: Span | None, context: Context) -> slice | Array:
+        """Return the records that are left, as a range or as booleans; `times` are theirs in microseconds."""
+
+
+@dataclass(frozen=True)
+class KeepLast:
+    """What `keep_last` returns."""
+
+    count: int
+    needs_time = False
+    columns = ()
+
+    def __repr__(self) -> str:
+        return f"keep_last({self.count})"
+
+    def kept(self, records: pa.Table, times: Array, window: Span | None, context: Context) -> slice | Array:
+        """Return the last records."""
+        return slice(max(0, len(records) - self.count), len(records))
+
+
+@dataclass(frozen=True)
+class KeepNewest:
+    """What `keep_newest` returns; the duration is in microseconds."""
+
+    duration: int
+    needs_time = True
+    columns = ()
+
+    def __repr__(self) -> str:
+        return f"keep_newest({show(self.duration)!r})"
+
+    def kept(self, records: pa.Table, times: Array, window: Span | None, context: Context) -> slice | Array:
+        """Return the records less than the duration before the newest one."""
+        after: Array = times > times.max(initial=-(1 << 62)) - self.duration
+        return after
+
+
+@dataclass(frozen=True)
+class WithinDelta:
+    """What `within_delta` returns."""
+
+    column: str
+    threshold: float
+    needs_time = False
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The column that is compared."""
+        return (self.column,)
+
+    def __repr__(self) -> str:
+        return f"within_delta({self.column!r}, {self.threshold!r})"
+
+    def kept(self, records: pa.Table, times: Array, window: Span | None, context: Context) -> slice | Array:
+        """Return the records near the last one; none is near a null."""
+        values = records[self.column]
+        if not len(values):
+            return slice(0, 0)
+        near = pc.less(pc.abs(pc.subtract(values, values[len(values) - 1])), self.threshold)
+        return np.asarray(near.fill_null(False).combine_chunks())
+
+
+@dataclass(frozen=True)
+class ByFunction:
+    """A function of a user: `function(records, window, context)` returns a boolean for each record, true to keep it."""
+
+    function: Callable[[pa.Table, Span | None, Context], Any]
+    needs_time = False
+    columns = ()
+
+    def __repr__(self) -> str:
+        return getattr(self.function, "__name__", repr(self.function))
+
+    def kept(self, records: pa.Table, times: Array, window: Span | None, context: Context) -> slice | Array:
+        """Return what the function says. Raises InvalidValue for an array of another length or type."""
+        mask = self.function(records, window, context)
+        found = np.asarray(pc.fill_null(mask, False) if isinstance(mask, (pa.Array, pa.ChunkedArray)) else mask)
+        if found.dtype != np.bool_ or found.shape != (len(records),):
+            raise InvalidValue(
+                f"a function of `.evict` must return {len(records)} booleans, one for each record; got {excerpt(mask)}."
+            )
+        return found
+
+
+def keep_last(count: int) -> KeepLast:
+    """Keep the last `count` records of a window, by time or, in count windows and `unbounded()`, by arrival.
+
+    Flink's `CountEvictor`. Raises InvalidValue if it is not positive.
+
+    >>> keep_last(3)
+    keep_last(3)
+    """
+    if not isinstance(count, int) or isinstance(count, bool) or count < 1:
+        raise InvalidValue(f"`keep_last` takes a positive number of records; got {excerpt(count)}.")
+    return KeepLast(count)
+
+
+def keep_newest(duration: str | timedelta) -> KeepNewest:
+    """Keep the records of a window less than a duration before its newest one, by event time.
+
+    A record at exactly that distance is evicted, as by Flink's `TimeEvictor`. Raises InvalidType, InvalidValue.
+
+    >>> keep_newest("10 minutes")
+    keep_newest('10 minutes')
+    """
+    found = microseconds(duration, "duration")
+    if found <= 0:
+        raise InvalidValue(f"`keep_newest` takes a positive duration; got {excerpt(duration)}.")
+    return KeepNewest(found)
+
+
+def within_delta(column: str, threshold: float) -> WithinDelta:
+    """Keep the records of a window whose number differs by less than a threshold from that of the last record.
+
+    Flink's `DeltaEvictor`. Records with a null are evicted, and all if the last one has it. The column must be among
+    those of `process`. Raises InvalidType, InvalidValue.
+
+    >>> within_delta("speed", 5.0)
+    within_delta('speed', 5.0)
+    """
+    if not isinstance(column, str):
+        raise InvalidType(f"`within_delta` takes the name of a column; got {excerpt(column)}.")
+    if isinstance(threshold, bool) or not isinstance(threshold, (int, float)) or not threshold > 0:
+        raise InvalidValue(f"`within_delta` takes a positive threshold; got {excerpt(threshold)}.")
+    return WithinDelta(column, threshold)
+
+
+def evictor(given: Any) -> Evictor:
+    """Return what was given as an evictor. Raises InvalidType for what is neither one nor a function."""
+    if isinstance(given, (KeepLast, KeepNewest, WithinDelta)):
+        return given
+    if not callable(given) or isinstance(given, type):
+        raise InvalidType(
+            "`evict` takes keep_last(n), keep_newest(duration), within_delta(column, threshold), or a function "
+            f"`(records, window, context) -> mask`; got {excerpt(given)}."
+        )
+    return ByFunction(given)

@@ -1,0 +1,153 @@
+"""Functions of records on real streams with a checkpoint, stopped and started again, and on bounded input.
+
+The truth is brute force over the records of the files.
+"""
+
+import numpy as np
+import pytest
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import functions as F
+from streams import MINUTE, SECOND, START, Running, micros, record, table, write
+
+from slicing import group_by, hopping, keep_last, late_records, results, tumbling
+from slicing.errors import FunctionFailed, InvalidType, InvalidValue, reason
+
+RECORDS = [
+    [record(at % 3, START + (17 * at % 240) * 5 * SECOND + file * 10 * MINUTE, n=at - file) for at in range(40)]
+    for file in range(6)
+]
+SCHEMA = "world bigint, ts timestamp, n bigint, s string"
+WINDOW = hopping("10 minutes", advance="5 minutes")
+
+
+def stream(spark, folder):
+    reader = spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", 1)
+    frame = reader.parquet(str(folder)).withWatermark("ts", "20 minutes")
+    return frame.withColumn("both", F.struct("n", F.array("s", F.lit(None)).alias("texts")))
+
+
+def median(key, window, records, context):
+    """Half of a query's functions; `median` of numpy, and what is nested as it came."""
+    values = records["n"].to_numpy()
+    nested = [each["n"] for each in records["both"].to_pylist()]
+    assert nested == values.tolist()
+    assert {tuple(each["texts"]) for each in records["both"].to_pylist()} == {("a", None)}
+    return [{"size": len(values), "middle": float(np.median(values)), "spread": sorted({values.min(), values.max()})}]
+
+
+def broken(key, window, records, context):
+    if key == (2,) and window.start_us == START + 20 * MINUTE:
+        raise ArithmeticError("mend me")
+    return median(key, window, records, context)
+
+
+RETURNS = "size long, middle double, spread array<bigint>"
+
+
+def wanted():
+    every = [each for file in RECORDS for each in file]
+    found = {}
+    for start in range(START - 10 * MINUTE, START + 120 * MINUTE, 5 * MINUTE):
+        for world in range(3):
+            values = [r["n"] for r in every if r["world"] == world and start <= r["ts"] < start + 10 * MINUTE]
+            if values:
+                spread = sorted({min(values), max(values)})
+                found[world, start] = (len(values), float(np.median(values)), spread)
+    return found
+
+
+def rows(found):
+    return {
+        (row["world"], micros(row["window"]["start"])): (row["size"], row["middle"], row["spread"]) for row in found
+    }
+
+
+def test_a_stream_restarts_after_its_function_is_mended(spark, tmp_path):
+    """It fails with key and window, and goes on where it was; in the end it has the rows of bounded input."""
+    write([table(file) for file in RECORDS], tmp_path / "files")
+    grouped = group_by(stream(spark, tmp_path / "files"), "world").window(WINDOW, time="ts")
+    columns = ["n", "both"]
+    run = Running(grouped.process(broken, returns=RETURNS, columns=columns), tmp_path / "check", {"availableNow": True})
+    with pytest.raises(StreamingQueryException) as caught:
+        run.finish()
+    message = reason(caught.value)
+    assert "ArithmeticError: mend me for key (2,) in window [" in message
+    assert FunctionFailed.__name__ in str(caught.value)
+    run.frame = grouped.process(median, returns=RETURNS, columns=columns)
+    run.start()
+    found = [row for tables in run.finish().tables.values() for row in tables.to_pylist()]
+    truth = wanted()
+    newest = max(record["ts"] for file in RECORDS for record in file)
+    closed = {place for place in truth if place[1] + 10 * MINUTE <= newest - 20 * MINUTE}
+    assert len(found) == len(rows(found))
+    assert rows(found) == {place: truth[place] for place in closed}
+    assert len(closed) > 20
+
+    bounded = stream_as_bounded(spark, tmp_path / "files")
+    made = group_by(bounded, "world").window(WINDOW, time="ts").process(median, returns=RETURNS, columns=columns)
+    assert rows(made.toArrow().to_pylist()) == truth
+    assert made.columns == ["world", "window", "size", "middle", "spread"]
+
+
+def stream_as_bounded(spark, folder):
+    frame = spark.read.schema(SCHEMA).parquet(str(folder))
+    return frame.withColumn("both", F.struct("n", F.array("s", F.lit(None)).alias("texts")))
+
+
+def test_evicted_rows_several_results_and_no_keys(spark):
+    """Several rows of a window and none, without keys; the time of records as one of their columns."""
+    frame = spark.createDataFrame([(at, at * 20) for at in range(12)], "n long, seconds long")
+    frame = frame.withColumn("ts", F.timestamp_seconds("seconds"))
+
+    def pairs(key, window, records, context):
+        assert key == ()
+        return [(n, ts) for n, ts in zip(*records.to_pydict().values(), strict=True) if n != 4]
+
+    made = group_by(frame).window(tumbling("1 minute"), time="ts").evict(keep_last(2))
+    found = made.process(pairs, returns="n long, at timestamp", columns=["n", "ts"]).orderBy("n").collect()
+    assert [row["n"] for row in found] == [1, 2, 5, 7, 8, 10, 11]
+    assert all(micros(row["at"]) == row["n"] * 20 * SECOND for row in found)
+
+
+def test_late_records_go_beside(spark, tmp_path):
+    """Late rows have no results; a query with them has both."""
+    early = [record(1, START + at * MINUTE, n=at) for at in range(0, 60, 5)]
+    late = [record(1, START, n=-1), record(1, START + 61 * MINUTE, n=61)]
+    write([table(early), table([record(1, START + 62 * MINUTE, n=62)]), table(late)], tmp_path / "files")
+    reader = spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", 1)
+    frame = reader.parquet(str(tmp_path / "files")).withWatermark("ts", "1 minute")
+    windowed = group_by(frame, "world").window(tumbling("10 minutes"), time="ts").late("records")
+
+    def total(key, window, records, context):
+        return [(sum(records["n"].to_pylist()),)]
+
+    both = windowed.process(total, returns="total long", columns=["n"])
+    assert results(both).columns == ["world", "window", "total"]
+    assert "n" in late_records(both).columns
+    shown = both.select("total", F.col("late").isNotNull().alias("is_late"), F.col("late.record.n").alias("n"))
+    run = Running(shown, tmp_path / "check", {"availableNow": True})
+    found = [row for tables in run.finish().tables.values() for row in tables.to_pylist()]
+    assert [row["total"] for row in found if not row["is_late"]] == [5, 25, 45, 65, 85, 105]
+    assert [row["n"] for row in found if row["is_late"]] == [None, -1]
+    assert all(row["total"] is None for row in found if row["is_late"])
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (lambda w: w.process("f", returns="n long", columns="n"), InvalidType, "takes a function"),
+        (lambda w: w.process(median, returns=5, columns="n"), InvalidType, "as DDL"),
+        (lambda w: w.process(median, returns="n long", columns=["m"]), InvalidValue, "does not exist"),
+        (lambda w: w.process(median, returns="n long", columns=["n", "n"]), InvalidValue, "must differ"),
+        (lambda w: w.process(median, returns="world long", columns=["n"]), InvalidValue, "collides"),
+        (lambda w: w.process(median, returns="n long", columns=["pairs"]), InvalidType, "map_entries"),
+        (lambda w: w.assemble("two_layer").process(median, returns="n long", columns="n"), InvalidValue, "no tree"),
+        (lambda w: w.evict(keep_last(1)).aggregate(), InvalidValue, "at least one result"),
+        (lambda w: w.evict(5), InvalidType, "`evict` takes"),
+    ],
+)
+def test_calls_that_are_refused(spark, call, error, message):
+    frame = spark.createDataFrame([(1, 2)], "world long, n long").withColumn("ts", F.timestamp_seconds("n"))
+    frame = frame.withColumn("pairs", F.create_map("n", "n"))
+    with pytest.raises(error, match=message):
+        call(group_by(frame, "world").window(tumbling("1 minute"), time="ts"))
