@@ -184,7 +184,7 @@ class Windowed:
         """Choose when results go out: `on_close()`, as without this, `on_update()`, `on_change()` or `early(...)`.
 
         No effect on bounded input, where every window has one row. May change on a live checkpoint, except to or from
-        `early(every=...)`, whose timers go by another clock. Raises InvalidType.
+        `early(every=...)` and `early(after=...)`, whose timers go by another clock. Raises InvalidType.
         """
         if not isinstance(emission, Emission):
             raise InvalidType(

@@ -17,10 +17,12 @@ from slicing.profiling import ASSEMBLE, of_stage
 from slicing.state.bucket_cache import Recent
 from slicing.state.format.fingerprint import Fingerprint
 from slicing.state.format.header import Header
+from slicing.state.format.list_names import COUNTS, EARLY, PENDING, parse
 from slicing.state.format.zone_tables import parts
 from slicing.state.lists import PageLists
 from slicing.state.pages import Pages, page_name
 from slicing.state.store import Store
+from slicing.triggers.candidates import OpenPairs
 from slicing.triggers.lateness import Late
 from slicing.triggers.panes import Panes
 from slicing.triggers.trigger import WAITING, MicroBatchTime, Trigger, Waiting
@@ -45,6 +47,25 @@ class OpenBucket(Protocol):
         """Assert the invariants between header and pages."""
 
 
+class StoredWaiting(Waiting, Protocol):
+    """The answer to the question `waiting`, of which the process keeps something."""
+
+    def kept(self) -> dict[str, Block]:
+        """What the process keeps, by name."""
+
+
+class StoredPairs(OpenPairs, Protocol):
+    """The answer to the question `pairs`, which is stored with the micro-batch."""
+
+    names: set[str]  # of its lists of pages
+
+    def save(self) -> None:
+        """Store what is new."""
+
+    def kept(self) -> dict[str, Block]:
+        """What the process keeps, by name."""
+
+
 class Bucket:
     """One bucket in one micro-batch; subclasses are the engines. `pages` are its state, `head` their header.
 
@@ -55,6 +76,7 @@ class Bucket:
         self.trigger, self.zones = trigger, fingerprint.zones
         self.pages = Pages(store, fingerprint, first)
         self.head = self.pages.head
+        self.open_pairs: StoredPairs | None = None  # once the trigger has asked for them
         self.resources = ExitStack()  # released when the micro-batch ends, also by an error
 
     def open_cache(self, shape: Shape, read: Callable[[int, int], Iterable[Block]] = lambda first, end: ()) -> Recent:
@@ -84,12 +106,28 @@ class Bucket:
             self.head.zones = parts(self.zones, self.cut_at())
         self.pages.save_header()
 
-    def note_waiting(self, early: PageLists) -> None:
-        """Let new records wait where the trigger has not asked what waits; forget what waits for another trigger."""
-        if WAITING not in self.trigger.asks:
-            early.clear()
-        elif not self.waiting.asked:
-            self.waiting.none()
+    def note_early(self) -> None:
+        """Store what the trigger asks about open pairs; forget what another trigger has asked about them.
+
+        New records wait where the trigger has not asked what waits.
+        """
+        own: set[str] = set()
+        if WAITING in self.trigger.asks:
+            own = {PENDING}
+            if not self.waiting.asked:
+                self.waiting.none()
+        if self.open_pairs:
+            self.open_pairs.save()
+            own = {COUNTS} | self.open_pairs.names
+        for name in [name for name in self.head.lists if f"{EARLY} " in name]:
+            if parse(name).which not in own:
+                self.pages.remove(self.head.lists.pop(name))
+
+    def kept_early(self) -> dict[str, Block]:
+        """What the process keeps of that, by name."""
+        if self.open_pairs:
+            return self.open_pairs.kept()
+        return self.waiting.kept() if WAITING in self.trigger.asks else {}
 
     def cut_at(self) -> list[int]:
         """Instants around all that the state was cut by, for a start with other time zone data.
@@ -125,9 +163,18 @@ class Bucket:
         self._unanswered("changed")
 
     @property
-    def waiting(self) -> Waiting:
+    def waiting(self) -> StoredWaiting:
         """Open pairs with records since their last firing."""
         self._unanswered("waiting")
+
+    def pairs(self, remembers: bool, counts_keys: bool) -> OpenPairs:
+        """Open pairs, with what is remembered of them, and of their keys."""
+        self.open_pairs = self.all_pairs(remembers, counts_keys)
+        return self.open_pairs
+
+    def all_pairs(self, remembers: bool, counts_keys: bool) -> StoredPairs:
+        """Open pairs as this engine has them."""
+        self._unanswered("pairs")
 
     def _unanswered(self, question: str) -> NoReturn:
         raise AssertionError(f"{type(self).__name__} is not asked for {question}, as {self.trigger} does")

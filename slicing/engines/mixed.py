@@ -11,7 +11,7 @@ windows. All is in one store under one header::
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TypeVar
@@ -152,6 +152,10 @@ class MixedBucket(SlicedBucket):
 
     def _waiting(self, marks: Block) -> Panes:
         return super()._waiting(marks).mapped(self._joined)
+
+    def _panes_of(self, each: FamilyWindows) -> Callable[[Block], Panes]:
+        panes = super()._panes_of(each)
+        return lambda marks: panes(marks).mapped(self._joined)
 
     # Changes are of all results, so their frames are joined before they are compared.
 

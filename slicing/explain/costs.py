@@ -16,7 +16,7 @@ from slicing.assembly.choice import EAGER, group_length
 from slicing.state.pages import FAN_IN
 from slicing.triggers.early_by_count import EarlyByCount
 from slicing.triggers.emission import ON_CLOSE
-from slicing.triggers.trigger import CHANGED, CLOSING, NEWEST, TOUCHED, WAITING, Trigger
+from slicing.triggers.trigger import CHANGED, CLOSING, NEWEST, PAIRS, TOUCHED, WAITING, Trigger
 from slicing.windows.families.family import RUNNING, Family, Regular, regular
 
 
@@ -104,7 +104,7 @@ class Costs:
         if not self.sliced:
             return cost + Cost(0, self._later.writes / step)
         others: float = n  # early ones look when the record has been written
-        if WAITING not in self.asks:
+        if not self.asks & {WAITING, PAIRS}:
             others -= 1 + (step - 1) / 2
         return cost + Cost(others if self._looks and not held else 0, 1)
 
@@ -136,7 +136,7 @@ class Costs:
     @property
     def _looks(self) -> bool:
         """Whether a record's windows may go out before they close, for which their slices are looked at."""
-        return bool(self.asks & {TOUCHED, NEWEST, WAITING})
+        return bool(self.asks & {TOUCHED, NEWEST, WAITING, PAIRS})
 
     @property
     def _later(self) -> Cost:
@@ -150,6 +150,8 @@ class Costs:
         """
         if NEWEST in self.asks and not self.sliced:
             return Cost(1, 1)
+        if PAIRS in self.asks:
+            return Cost(0 if held and self.sliced else 1, 1)
         if WAITING not in self.asks:
             return Cost(0, 0)
         if not isinstance(self.trigger, EarlyByCount):

@@ -8,7 +8,7 @@ from slicing.aggregates.kernel import Kernel
 from slicing.explain.costs import MERGING, Cost
 from slicing.explain.ledger import LedgerPlan
 from slicing.explain.plan import ResultPlan, columns, size_of
-from slicing.triggers.trigger import WAITING
+from slicing.triggers.trigger import PAIRS, WAITING
 from slicing.windows.families.family import Family
 
 
@@ -24,8 +24,8 @@ class TotalsPlan(LedgerPlan):
 
     @property
     def marks(self) -> bool:
-        """Whether a dirty set of keys is kept."""
-        return WAITING in self.trigger.asks
+        """Whether a dirty set of keys is kept, or their counts."""
+        return bool(self.trigger.asks & {WAITING, PAIRS})
 
     def _reason(self, kernel: Kernel, tree: str, family: Family) -> str:
         return "it never closes"

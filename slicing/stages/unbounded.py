@@ -11,7 +11,7 @@ from slicing.stages.execution_plan import Aggregation, Sliced
 from slicing.stages.support import WindowSupport
 from slicing.state.format.fingerprint import Fingerprint
 from slicing.state.store import Store
-from slicing.triggers.trigger import CHANGED, CLOSING, LATE, Trigger
+from slicing.triggers.trigger import CHANGED, CLOSING, LATE, WATERMARK, Trigger
 from slicing.windows.unbounded import Unbounded
 
 _OPEN = 'Say `.emit(on_update())`, or for example `.emit(early(every="10 seconds"))`.'
@@ -31,6 +31,7 @@ class UnboundedSupport(WindowSupport):
             CLOSING: waits,
             LATE: waits,
             CHANGED: f"compares a window with the one before, and {self.window} is the only one. {_OPEN}",
+            WATERMARK: f'goes by event time, and {self.window} needs no watermark. Leave out `by="event"`.',
         }
 
     def strategy(self, asked: Aggregation) -> Totals:

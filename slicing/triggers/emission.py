@@ -3,8 +3,14 @@
 from __future__ import annotations
 
 from slicing.errors import InvalidType, InvalidValue, check_flag, excerpt
+from slicing.triggers.by_delay import ByDelay
+from slicing.triggers.by_interval import CLOCK, EVENT, TIMES, ByInterval
+from slicing.triggers.by_records import ByRecords
+from slicing.triggers.by_records_of_key import ByRecordsOfKey
 from slicing.triggers.change import OnChange
 from slicing.triggers.close import OnClose
+from slicing.triggers.condition import Condition
+from slicing.triggers.early import Early
 from slicing.triggers.early_by_clock import EarlyByClock
 from slicing.triggers.early_by_count import EarlyByCount
 from slicing.triggers.late import LateFirings
@@ -13,6 +19,8 @@ from slicing.triggers.trigger import Trigger
 from slicing.triggers.update import OnUpdate
 from slicing.windows.time.durations import Duration, microseconds
 
+WINDOW, KEY = PER = ("window", "key")
+"""What `records` may be counted for."""
 Emission = Trigger
 """What `.emit(...)` takes."""
 
@@ -71,32 +79,92 @@ def on_change(drained: bool = False) -> Trigger:
     return OnChange(drained)
 
 
-def early(every: Duration | None = None, records: int | None = None) -> Trigger:
-    """Fire windows before they close with their results so far, and once more when they close.
+def early(
+    every: Duration | None = None,
+    records: int | None = None,
+    *,
+    per: str | None = None,
+    after: Duration | None = None,
+    by: str = CLOCK,
+    final: bool = True,
+    repeat: bool = False,
+) -> Trigger:
+    """Fire windows before they close with their results so far, and, unless `final=False`, once more when they close.
 
-    Either at every multiple of `every` by the clock of the trigger, of the windows that got a record since the tick
-    before; or, of a key's windows that got a record, in the first micro-batch in which `records` more of the key have
-    come. Raises InvalidValue unless exactly one is given and positive.
+    A window fires by the first of its conditions that is true, and every firing starts all of them anew:
+
+    - `records`: that many more records have come, `per="window"` or `per="key"`. The remainder of a division counts for
+      the next firing; the firings of one micro-batch are one. Without `per` it counts by window if there are other
+      conditions or options; else by key, and each firing restarts it at zero.
+    - `every`: a multiple of it has passed, by the clock of the trigger or, with `by="event"`, by the watermark.
+    - `after`: so long ago, by the clock, the first record after the last firing came.
+
+    Only windows with records since their last firing fire; with `repeat` each multiple of `every` fires the others too.
+    Raises InvalidValue or InvalidType for no condition, and for values that are not positive.
 
     >>> print(early(every="10 seconds"))
     early(every='10 seconds')
+    >>> print(early(records=5, after="10 seconds"))
+    early(records=5, per='window', after='10 seconds')
     """
-    if (every is None) == (records is None):
-        raise InvalidValue(
-            '`early` takes either `every` or `records`: early(every="10 seconds") or early(records=100).'
-        )
+    _check_options(every, records, after, per, by, repeat)
+    check_flag(final, "`final` says whether windows fire when they close, too")
+    plain = final and not repeat
+    if plain and records is None and after is None and by == CLOCK:
+        return EarlyByClock(_interval(every, "every"))
+    if plain and every is None and after is None and per is None:
+        return EarlyByCount(_count(records))
+    conditions: list[Condition] = []
+    if records is not None:
+        conditions.append((ByRecordsOfKey if per == KEY else ByRecords)(_count(records)))
     if every is not None:
-        length = microseconds(every, "every")
-        if length < 1000 or length % 1000:
-            raise InvalidValue(f"`every` must be whole milliseconds, at least one; got {excerpt(every)}.")
-        return EarlyByClock(length)
+        conditions.append(ByInterval(_interval(every, "every"), by))
+    if after is not None:
+        conditions.append(ByDelay(_interval(after, "after")))
+    return Early(tuple(conditions), final, repeat)
+
+
+def _check_options(
+    every: Duration | None, records: int | None, after: Duration | None, per: str | None, by: str, repeat: bool
+) -> None:
+    check_flag(repeat, "`repeat` says whether windows fire without new records, too")
+    if every is None and records is None and after is None:
+        raise InvalidValue(
+            "`early` takes at least one of `every`, `records` and `after`: "
+            'early(every="10 seconds"), early(records=100), or early(records=100, after="10 seconds").'
+        )
+    if per is not None and (per not in PER or records is None):
+        raise InvalidValue(
+            f'`per` says what `records` are counted for, "window" or "key"; got per={excerpt(per)} and '
+            f'records={excerpt(records)}. Write for example early(records=100, per="window").'
+        )
+    if by not in TIMES or (by == EVENT and every is None):
+        raise InvalidValue(
+            f'`by` says what `every` goes by, "clock" or "event"; got by={excerpt(by)} and every={excerpt(every)}. '
+            'Write for example early(every="10 seconds", by="event").'
+        )
+    if repeat and every is None:
+        raise InvalidValue(
+            "`repeat` lets windows fire at multiples of `every` without new records; there is no `every`. Leave it out."
+        )
+
+
+def _interval(duration: Duration | None, name: str) -> int:
+    assert duration is not None, "it is given"
+    length = microseconds(duration, name)
+    if length < 1000 or length % 1000:
+        raise InvalidValue(f"`{name}` must be whole milliseconds, at least one; got {excerpt(duration)}.")
+    return length
+
+
+def _count(records: int | None) -> int:
     if not isinstance(records, int) or isinstance(records, bool):
         raise InvalidType(f"`records` must be a whole number; got {excerpt(records)}.")
     if records < 1:
         raise InvalidValue(
             f"`records` must be positive; got {excerpt(records)}. For every micro-batch use on_update()."
         )
-    return EarlyByCount(records)
+    return records
 
 
 ON_CLOSE = on_close()

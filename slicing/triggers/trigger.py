@@ -19,17 +19,20 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 from slicing.triggers.accumulation import ACCUMULATING, Accumulation
 
 if TYPE_CHECKING:
+    from slicing.triggers.candidates import OpenPairs
     from slicing.triggers.panes import Panes
 
-CLOSING, TOUCHED, NEWEST, WAITING, LATE, CHANGED = QUESTIONS = (
+CLOSING, TOUCHED, NEWEST, WAITING, PAIRS, LATE, CHANGED, WATERMARK = QUESTIONS = (
     "closing",
     "touched",
     "newest",
     "waiting",
+    "pairs",
     "late",
     "changed",
+    "watermark",
 )
-"""What an engine may be asked for: the methods of `Engine` of these names."""
+"""What an engine may be asked for: the methods of `Engine` of these names, and a watermark that moves."""
 
 KINDS = ("early", "update", "final", "correction", "drained", "merged")
 """Why a row is emitted, as the column `emission` names it; state and output know them by their position."""
@@ -88,6 +91,9 @@ class Engine(Protocol):
     @property
     def waiting(self) -> Waiting:
         """Open pairs with records since their last firing."""
+
+    def pairs(self, remembers: bool, counts_keys: bool) -> OpenPairs:
+        """Open pairs with the records that they hold; what is remembered of each, and the records of keys, if asked."""
 
 
 Firing = tuple[str, "Iterator[Any]"]

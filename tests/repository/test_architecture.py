@@ -52,10 +52,13 @@ INSIDE = {
         {"slicing.state.store", "slicing.state.bucket_cache", "slicing.state.format"},
         {"slicing.state.pages"},
         {"slicing.state.lists", "slicing.state.slice_groups"},
-        {"slicing.state.ledger"},
+        {"slicing.state.ledger", "slicing.state.instants"},
     ),
     "slicing.engines": (
         {"slicing.engines.lifecycle", "slicing.engines.bounded", "slicing.engines.features"},
+        {"slicing.engines.pair_memory"},
+        {"slicing.engines.key_counts"},
+        {"slicing.engines.listed_pairs", "slicing.engines.slice_pairs"},
         {"slicing.engines.bucket", "slicing.engines.lateness", "slicing.engines.dirty_set"},
         {
             "slicing.engines.sliced",

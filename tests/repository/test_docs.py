@@ -216,6 +216,11 @@ def test_tables_of_combinators_are_those_of_the_catalogue():
     assert named == set(combinators.__all__)
 
 
+def test_the_table_of_early_triggers_is_what_kinds_of_windows_declare():
+    page = (ROOT / "docs" / "triggers.md").read_text(encoding="utf-8")
+    assert page == tables.written_triggers(page), "write it anew: python -m docs.tables"
+
+
 def test_every_public_name_is_documented():
     words = set()
     for path in PAGES.values():

@@ -56,7 +56,7 @@ EMISSIONS = {
     "corrections": [on_close(corrections=True, **more) for more in ({}, {"old": True}, {"discarding": True})],
     "on update, `latest_only`": [on_update(), on_update(latest_only=True)],
     "on change": [on_change(), on_change(drained=True)],
-    "early": [early(every="10 seconds"), early(records=5)],
+    "early": [early(every="10 seconds"), early(records=5), early(records=5, per="window", after="10 seconds")],
 }
 OPTIONS = ("grace", "late output", "eager", "bounded")
 

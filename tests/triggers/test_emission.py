@@ -182,7 +182,8 @@ def test_an_emission_prints_as_the_call_that_makes_it():
 
 
 def test_triggers_say_what_they_ask_and_mean():
-    triggers = [on_close(), *MODES.values()]
+    combined = [early(records=3, after="1 second"), early(every="1 second", by="event"), early(records=3, per="key")]
+    triggers = [on_close(), *MODES.values(), *combined]
     assert len({each.meaning for each in triggers}) == len(triggers)
     assert set().union(*(each.asks for each in triggers)) == set(QUESTIONS)
 
@@ -193,8 +194,14 @@ def test_triggers_say_what_they_ask_and_mean():
         (lambda: on_close(old=True), InvalidValue, "write on_close"),
         (lambda: on_close(discarding=True), InvalidValue, "write on_close"),
         (lambda: on_close(True, True, True), InvalidValue, "exclude each other"),
-        (lambda: early(), InvalidValue, "either `every` or `records`"),
-        (lambda: early(every="1 second", records=1), InvalidValue, "either `every` or `records`"),
+        (lambda: early(), InvalidValue, "at least one of `every`, `records` and `after`"),
+        (lambda: early(after="1500 microseconds"), InvalidValue, "`after` must be whole milliseconds"),
+        (lambda: early(records=3, per="bucket"), InvalidValue, 'counted for, "window" or "key"; got per=\'bucket\''),
+        (lambda: early(every="1 second", per="key"), InvalidValue, "and records=None"),
+        (lambda: early(every="1 second", by="watermark"), InvalidValue, 'goes by, "clock" or "event"; got by=\'wat'),
+        (lambda: early(after="1 second", by="event"), InvalidValue, "and every=None"),
+        (lambda: early(records=3, repeat=True), InvalidValue, "there is no `every`"),
+        (lambda: early(records=3, final=1), InvalidType, "`final` says"),
         (lambda: early(every="0 seconds"), InvalidValue, "at least one; got '0 seconds'"),
         (lambda: early(every="1500 microseconds"), InvalidValue, "whole milliseconds"),
         (lambda: early(every=10), InvalidType, "needs a unit"),

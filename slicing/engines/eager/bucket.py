@@ -21,7 +21,9 @@ from slicing.engines.bucket import Bucket
 from slicing.engines.dirty_set import DirtySet, WaitingSlices
 from slicing.engines.eager.family_pages import FamilyPages
 from slicing.engines.eager.window_pages import WindowPages
+from slicing.engines.key_counts import KeyCounts, has_key
 from slicing.engines.lateness import first_ends
+from slicing.engines.slice_pairs import SlicePairs, counts_of, pairs_of
 from slicing.profiling import ASSEMBLE, of_stage
 from slicing.state.format.fingerprint import Fingerprint
 from slicing.state.format.list_names import EARLY
@@ -143,6 +145,22 @@ class EagerBucket(Bucket):
             lambda marks: self._touched(marks, lambda each: each.marks.done),
         )
 
+    def all_pairs(self, remembers: bool, counts_keys: bool) -> SlicePairs:
+        """Open pairs of the families that have rows of their own."""
+        first = min(each.oldest for each in self.families)
+        counts = counts_of(self.pages, self.shape, {})
+        live = has_key(counts.rows(min(each.family.first_slice(each.first) for each in self.families)))
+        return SlicePairs(
+            counts,
+            self.new.between(first, FOREVER),
+            first,
+            [pairs_of(self.pages, each, self._panes_of(each), {}, remembers) for each in self.leading],
+            KeyCounts(self.pages, self.shape, {}, live) if counts_keys else None,
+        )
+
+    def _panes_of(self, each: FamilyPages) -> Callable[[Block], Panes]:
+        return lambda marks: Panes(lambda: each.shown(each.touched(marks, each.marks.done, FOREVER)))
+
     @property
     def _early(self) -> PageLists:
         return PageLists(self.pages, EARLY, self.shape.select(()))
@@ -175,7 +193,7 @@ class EagerBucket(Bucket):
             windows = each.windows.held()
             each.newest.forget(min(windows, default=FOREVER), asks_newest)
             held |= bool(windows)
-        self.note_waiting(self._early)
+        self.note_early()
         if not held:
             self._early.clear()
         super().save()

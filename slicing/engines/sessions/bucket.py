@@ -32,14 +32,18 @@ from slicing.content.intervals import (
     with_ends,
     without_last_key,
 )
-from slicing.content.marks import without_partials
+from slicing.content.marks import under, without_partials
+from slicing.content.memory import with_memory
 from slicing.engines.bucket import Bucket, known_rows
+from slicing.engines.key_counts import KeyCounts, has_key
 from slicing.engines.lateness import Progress
+from slicing.engines.listed_pairs import Listed, ListedPairs
 from slicing.engines.sessions.emitted import Emitted
 from slicing.engines.sessions.open_rows import OpenRows
+from slicing.engines.sessions.session_memory import SessionMemory
 from slicing.profiling import ASSEMBLE, of_stage
 from slicing.state.format.fingerprint import Fingerprint
-from slicing.state.format.list_names import EMITTED, SESSIONS
+from slicing.state.format.list_names import EARLY, EMITTED, MEMORY, SESSIONS
 from slicing.state.lists import PageLists
 from slicing.state.store import Store
 from slicing.triggers.emission import ON_CLOSE
@@ -231,6 +235,30 @@ class SessionBucket(Bucket):
         """Open sessions with records that have not fired."""
         return WaitingSessions(self._merged[0], self._emitted.new, ~self._closes(), self._panes)
 
+    def all_pairs(self, remembers: bool, counts_keys: bool) -> ListedPairs:
+        """Open sessions; of these something is always remembered, as they may merge."""
+        sessions, is_open = self._merged[0], ~self._closes()
+        nodes = PageLists(self.pages, EARLY, with_memory(self.marks))
+        kept = self.recent.beside.get(f"{EARLY} {MEMORY}")
+        live = has_key(self._open)
+        keys = KeyCounts(self.pages, self.marks, self.recent.beside, live) if counts_keys else None
+        return ListedPairs(self._listed, SessionMemory(nodes, MEMORY, kept, sessions, is_open), keys)
+
+    def _listed(self, everything: bool) -> Listed:
+        sessions, parts = self._merged
+        came, at = np.zeros(len(sessions), dtype=np.int64), np.flatnonzero(~self._closes())
+        np.add.at(came, parts, self.new.records)
+        some = sessions.take(at)
+
+        def panes(chosen: Array) -> Panes:
+            firing = np.zeros(len(sessions), dtype=bool)
+            firing[at[chosen]] = True
+            return self._panes(firing)
+
+        return Listed(
+            some.index, some.keys, some.names, some.records, some.records - came[at], panes, under(self.new, some.names)
+        )
+
     def _panes(self, firing: Array) -> Panes:
         return Panes(
             lambda: self._firing(firing, lambda rows: frames(rows, self.session.unit)),
@@ -287,12 +315,13 @@ class SessionBucket(Bucket):
         came, live = by_start(self.new.take(~closes[parts])), by_start(sessions.take(~closes))
         self.rows.put(came, live, self.new, anew=self.is_ordered and len(came) > 0)
         self.open_count = len(live)
+        self.note_early()
         super().save()
 
     def keep(self) -> str:
         """Keep the rows of sessions and of what has fired."""
         kept = {SESSIONS: self.rows.ledger.kept, EMITTED: self.emitted_rows.ledger.kept}
-        return self.recent.keep(0, {name: block for name, block in kept.items() if block})
+        return self.recent.keep(0, {name: block for name, block in kept.items() if block} | self.kept_early())
 
     def _without_records(self, gone: Block) -> Block:
         """Rows of extents that have fired and are no sessions any more, without records."""
@@ -322,6 +351,10 @@ class WaitingSessions:
 
     def none(self) -> None:
         """Fire nothing."""
+
+    def kept(self) -> dict[str, Block]:
+        """Nothing more: the sessions are kept."""
+        return {}
 
     def all(self) -> Panes:
         """Fire all that wait."""

@@ -25,9 +25,12 @@ from slicing.assembly.partitions import InOrder
 from slicing.assembly.results import Windows
 from slicing.content.block import Block, Shape
 from slicing.content.folding import fold
+from slicing.content.marks import without_partials
 from slicing.engines.bucket import Bucket
 from slicing.engines.dirty_set import DirtySet, WaitingSlices
+from slicing.engines.key_counts import KeyCounts, has_key
 from slicing.engines.lateness import first_ends
+from slicing.engines.slice_pairs import SlicePairs, counts_of, pairs_of
 from slicing.engines.sliced.changes import Changes
 from slicing.engines.sliced.family_windows import FamilyWindows
 from slicing.engines.sliced.late_firings import fired_again, of_new_rows
@@ -41,8 +44,9 @@ from slicing.state.store import Store
 from slicing.triggers.emission import ON_CLOSE
 from slicing.triggers.lateness import Late, Refused
 from slicing.triggers.panes import NONE, Panes
-from slicing.triggers.trigger import WAITING, MicroBatchTime, Trigger
+from slicing.triggers.trigger import MicroBatchTime, Trigger
 from slicing.windows.families.several import leader
+from slicing.windows.time.slices import FOREVER
 
 
 class SlicedBucket(Bucket):
@@ -157,6 +161,22 @@ class SlicedBucket(Bucket):
     def _waiting(self, marks: Block) -> Panes:
         return self._touched(marks, lambda each: each.marks.done)
 
+    def all_pairs(self, remembers: bool, counts_keys: bool) -> SlicePairs:
+        """Open pairs of the families that have rows of their own."""
+        first, held = self._oldest(), self.slices.recent.beside
+        counts = counts_of(self.pages, self.shape, held)
+        live = has_key(counts.rows(min(each.family.first_slice(each.first) for each in self.families)))
+        return SlicePairs(
+            counts,
+            without_partials(self.new.between(first, FOREVER)),
+            first,
+            [pairs_of(self.pages, each, self._panes_of(each), held, remembers) for each in self.leading],
+            KeyCounts(self.pages, self.shape, held, live) if counts_keys else None,
+        )
+
+    def _panes_of(self, each: FamilyWindows) -> Callable[[Block], Panes]:
+        return lambda marks: Panes(lambda: each.shown(each.touched(marks, each.marks.done)))
+
     def _each(self, frames: Callable[[FamilyWindows], Iterator[Windows]]) -> Iterator[Windows]:
         for each in self.leading:
             yield from each.shown(frames(each))
@@ -211,8 +231,7 @@ class SlicedBucket(Bucket):
 
     def save(self) -> None:
         """Write the header; caches of other triggers are removed, as nothing moves them forward."""
-        if self._waits and not self.waiting.asked:
-            self.waiting.none()
+        self.note_early()
         self._forget_other_triggers()
         super().save()
 
@@ -224,13 +243,7 @@ class SlicedBucket(Bucket):
         if not self.slices.needs.compares and self.head.newest is not None:
             oldest = max(oldest, self.slices.newest() - 2 * self.slices.longest + 1)
         totals = self._latest.kept() if self._latest else {}
-        marks = self.waiting.kept() if self._waits else {}
-        return self.slices.recent.keep(oldest, totals | marks)
-
-    @property
-    def _waits(self) -> bool:
-        """Whether this trigger asks for what waits."""
-        return WAITING in self.trigger.asks
+        return self.slices.recent.keep(oldest, totals | self.kept_early())
 
     def cut_at(self) -> list[int]:
         """The instants of the first and the last slice that are there."""
@@ -240,7 +253,7 @@ class SlicedBucket(Bucket):
 
     def _forget_other_triggers(self) -> None:
         """Remove the caches that this trigger does not move forward; another one makes them anew."""
-        own = self.others + ((f"{EARLY} ",) if self._waits else ())
+        own = (*self.others, f"{EARLY} ", *(f"{each.prefix}{EARLY} " for each in self.families))
         if self.slices.needs.trees:
             own += tuple(name for each in self.families for name in each.own)
         for name in [name for name in self.head.lists if not name.startswith(own)]:

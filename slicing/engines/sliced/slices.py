@@ -23,7 +23,7 @@ from slicing.state.bucket_cache import Recent
 from slicing.state.format.header import covered
 from slicing.state.pages import Pages, page_name
 from slicing.state.slice_groups import Stripes
-from slicing.triggers.trigger import CHANGED, CLOSING, NEWEST, TOUCHED, WAITING, Trigger
+from slicing.triggers.trigger import CHANGED, CLOSING, NEWEST, PAIRS, TOUCHED, WAITING, Trigger
 from slicing.windows.time.slices import FOREVER
 
 STRAGGLERS = 64
@@ -41,7 +41,7 @@ class Needs:
     @classmethod
     def of(cls, asks: frozenset[str]) -> Needs:
         """What some questions need."""
-        return cls(CLOSING in asks, bool(asks & {TOUCHED, NEWEST, WAITING}), CHANGED in asks)
+        return cls(CLOSING in asks, bool(asks & {TOUCHED, NEWEST, WAITING, PAIRS}), CHANGED in asks)
 
 
 class Slices:

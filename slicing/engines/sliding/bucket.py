@@ -33,23 +33,27 @@ from slicing.assembly.ranges.window_references import (
 from slicing.assembly.results import Windows
 from slicing.content.block import Block, Shape, concat, empty, encode_keys, order
 from slicing.content.folding import by_key, fold, reduced
-from slicing.content.marks import of_keys, without_partials
+from slicing.content.marks import of_keys, under, without_partials
+from slicing.content.memory import with_memory
 from slicing.content.pairs import Pairs
 from slicing.content.records import Records
 from slicing.engines.bucket import Bucket
 from slicing.engines.dirty_set import DirtySet, WaitingSlices
+from slicing.engines.key_counts import KeyCounts, has_key
 from slicing.engines.lateness import Progress
-from slicing.engines.sliding.instants import Instants
+from slicing.engines.listed_pairs import Listed, ListedPairs
+from slicing.engines.pair_memory import PairMemory
 from slicing.profiling import ASSEMBLE, of_stage
 from slicing.state.format.fingerprint import Fingerprint
-from slicing.state.format.list_names import EARLY, INSTANTS, PENDING
+from slicing.state.format.list_names import EARLY, INSTANTS, MEMORY, PENDING
+from slicing.state.instants import Instants
 from slicing.state.lists import PageLists
 from slicing.state.store import Store
 from slicing.triggers.emission import ON_CLOSE
 from slicing.triggers.lateness import Late, Missed, Refused
 from slicing.triggers.panes import NONE, Panes
 from slicing.triggers.required_delay import FirstEnds
-from slicing.triggers.trigger import WAITING, Trigger
+from slicing.triggers.trigger import Trigger
 from slicing.windows.families.family import Family
 from slicing.windows.sliding import SlidingFamily
 from slicing.windows.time.slices import FOREVER
@@ -187,6 +191,39 @@ class SlidingBucket(Bucket):
         around = self._around_marks(marks)
         return self._panes(around, around.changed)
 
+    def all_pairs(self, remembers: bool, counts_keys: bool) -> ListedPairs:
+        """Open windows with the records that they hold."""
+        memory = None
+        if remembers:
+            nodes = PageLists(self.pages, EARLY, with_memory(self.shape))
+            kept = self.recent.beside.get(f"{EARLY} {MEMORY}")
+            memory = PairMemory(nodes, MEMORY, kept, lambda rows: rows.index >= self._first)
+        live = has_key(self._known)
+        keys = KeyCounts(self.pages, self.shape, self.recent.beside, live) if counts_keys else None
+        return ListedPairs(self._listed, memory, keys)
+
+    @property
+    def _first(self) -> int:
+        return self.progress.marks.done
+
+    def _around_all(self) -> _Around:
+        """All open windows; which ones the new records have touched is not asked."""
+        rows = by_key(self.shape, self._rows)
+        old = by_key(self.shape, under(self._known, rows.names))
+        return self._between(rows, old, np.zeros(len(rows), dtype=bool), self._first, FOREVER)
+
+    def _listed(self, everything: bool) -> Listed:
+        """A window that is there because of a new record held nothing before it was."""
+        around = self._around_all() if everything else self._around(self._known, self.new, self._first, FOREVER)
+        total = before(around.rows.records)
+        held = total[around.at.high] - total[around.at.low]
+        was = located(self.family, around.old, around.at.windows, around.at.keys)
+        total = before(around.old.records)
+        known = np.where(around.existed, total[was.high] - total[was.low], 0)
+        place = around.at.windows, around.at.keys, around.rows.names
+        came = without_partials(under(self.new, around.rows.names))
+        return Listed(*place, held, known, lambda chosen: self._panes(around, chosen), came)
+
     @property
     def _early(self) -> PageLists:
         return PageLists(self.pages, EARLY, self.shape.select(()))
@@ -225,13 +262,12 @@ class SlidingBucket(Bucket):
     def save(self) -> None:
         """Append the new rows, and forget what no window needs."""
         self.instants.put(self.new, self._rows, self._oldest)
-        self.note_waiting(self._early)
+        self.note_early()
         super().save()
 
     def keep(self) -> str:
         """Keep the rows, and the marks."""
-        marks = self.waiting.kept() if WAITING in self.trigger.asks else {}
-        return self.recent.keep(0, {INSTANTS: self.instants.rows(self._oldest)} | marks)
+        return self.recent.keep(0, {INSTANTS: self.instants.rows(self._oldest)} | self.kept_early())
 
     def _closed(self, rows: Block, first: int, end: int) -> Iterator[Windows]:
         """The windows of a range, from folded rows; only keys are looked at that have a time to make one."""

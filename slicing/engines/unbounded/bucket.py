@@ -15,22 +15,27 @@ from functools import cached_property
 
 import numpy as np
 
+from slicing.aggregates.arrays import Array
 from slicing.assembly.results import Windows
 from slicing.content.block import Block, Shape, concat, empty
 from slicing.content.folding import fold, regroup
-from slicing.content.marks import of_keys
+from slicing.content.marks import of_keys, under
+from slicing.content.memory import with_memory
 from slicing.engines.bucket import Bucket, known_rows
 from slicing.engines.dirty_set import DirtySet, WaitingSlices
+from slicing.engines.key_counts import KeyCounts, has_key
+from slicing.engines.listed_pairs import Listed, ListedPairs
+from slicing.engines.pair_memory import PairMemory
 from slicing.engines.unbounded.idleness import corrected, live
 from slicing.profiling import ASSEMBLE, of_stage
 from slicing.state.format.fingerprint import Fingerprint
-from slicing.state.format.list_names import EARLY, PENDING, TOTALS
+from slicing.state.format.list_names import EARLY, MEMORY, PENDING, TOTALS
 from slicing.state.ledger import Ledger
 from slicing.state.lists import PageLists
 from slicing.state.store import Store
 from slicing.triggers.lateness import Late
 from slicing.triggers.panes import NONE, Panes
-from slicing.triggers.trigger import WAITING, Trigger
+from slicing.triggers.trigger import Trigger
 from slicing.windows.time.slices import FOREVER
 
 
@@ -94,6 +99,34 @@ class UnboundedBucket(Bucket):
         dirty = DirtySet(self._early, self.recent.beside.get(PENDING), self._live_marks)
         return WaitingSlices(dirty, self._marks, lambda: -FOREVER, self._of_keys)
 
+    def all_pairs(self, remembers: bool, counts_keys: bool) -> ListedPairs:
+        """A pair for each key."""
+        memory = None
+        if remembers:
+            nodes = PageLists(self.pages, EARLY, with_memory(self.shape))
+            memory = PairMemory(nodes, MEMORY, self.recent.beside.get(f"{EARLY} {MEMORY}"), has_key(self._totals))
+        keys = KeyCounts(self.pages, self.shape, self.recent.beside, self._was_there) if counts_keys else None
+        return ListedPairs(self._listed, memory, keys)
+
+    def _was_there(self, rows: Block) -> Array:
+        """Which rows are of keys that had records before this micro-batch, and have not been idle since."""
+        return has_key(self._totals.take(self._before(self._totals) > 0))(rows)
+
+    def _before(self, totals: Block) -> Array:
+        came, new = np.zeros(len(totals.names), dtype=np.int64), under(self.new, totals.names)
+        np.add.at(came, new.keys, new.records)
+        before: Array = totals.records - came[totals.keys]
+        return before
+
+    def _listed(self, everything: bool) -> Listed:
+        totals = self._totals if everything else of_keys(self._totals, self.new)
+        place = np.zeros(len(totals), dtype=np.int64), totals.keys, totals.names
+
+        def panes(chosen: Array) -> Panes:
+            return Panes(lambda: self._windows(totals.take(chosen)))
+
+        return Listed(*place, totals.records, self._before(totals), panes, under(self.new, totals.names))
+
     @property
     def _early(self) -> PageLists:
         return PageLists(self.pages, EARLY, self.shape.select(()))
@@ -121,14 +154,13 @@ class UnboundedBucket(Bucket):
 
     def save(self) -> None:
         """Write the header."""
-        self.note_waiting(self._early)
+        self.note_early()
         super().save()
 
     def keep(self) -> str:
         """Keep the rows, and the marks."""
-        marks = self.waiting.kept() if WAITING in self.trigger.asks else {}
         rows = {TOTALS: self.ledger.kept} if self.ledger.kept else {}
-        return self.recent.keep(0, rows | marks)
+        return self.recent.keep(0, rows | self.kept_early())
 
     def extent(self) -> dict[str, int]:
         """One window, of one slice, once there is a record."""

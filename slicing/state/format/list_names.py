@@ -6,10 +6,11 @@ those it is::
     two total              the total of the two-layer tree of family 0
     1 three suffix 17      a node of the three-layer tree of family 1
     early pending          what has come and has not been emitted early
+    1 early memory         what a trigger remembers of pairs of family 1
     window 17              an eager window
 
 Pages of `TREES`, `WINDOW`, `TOTALS`, `COUNTED`, `INSTANTS` and `SESSIONS` hold partials, those of `TREES` are caches.
-All others are marks: rows of keys without partials.
+All others are marks: rows of keys without partials. Rows of `MEMORY` and `KEYS` have three numbers behind those.
 """
 
 from __future__ import annotations
@@ -22,8 +23,9 @@ TREES = (TWO_LAYER, THREE_LAYER, RUNNING)
 """The nodes of trees, which name them themselves."""
 LATE, ROWS = "late", "rows"
 """What the nodes of a family do not hold yet of slices that have entered."""
-EARLY, PENDING = "early", "pending"
-"""Which slices of which keys have records that have not been emitted."""
+EARLY, PENDING, COUNTS, MEMORY, KEYS = "early", "pending", "counts", "memory", "keys"
+"""Which slices of which keys have records that have not been emitted; how many records open slices have; what triggers
+remember of open pairs, and of keys."""
 WINDOW = "window"
 """The windows of eager results, by their numbers."""
 LATEST, SLICE = "newest", "slice"
@@ -39,7 +41,7 @@ _NODE = r"total|run|start|between|(suffix|stripe|rest) -?\d+|late (suffix|betwee
 _WHICH = {
     **dict.fromkeys(TREES, _NODE),
     LATE: ROWS,
-    EARLY: PENDING,
+    EARLY: rf"{PENDING}|{COUNTS}|{MEMORY}|{KEYS}",
     WINDOW: r"-?\d+",
     LATEST: SLICE,
     LATER: r"-?\d+",

@@ -1,0 +1,81 @@
+"""How many records of each key have come since counting began, for triggers that count by key."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from slicing.aggregates.arrays import Array
+from slicing.content.block import Block, Shape
+from slicing.content.marks import under
+from slicing.content.memory import with_memory
+from slicing.engines.pair_memory import PairMemory
+from slicing.state.format.list_names import EARLY, KEYS
+from slicing.state.lists import PageLists
+from slicing.state.pages import Pages
+from slicing.triggers.candidates import Memory
+
+
+@dataclass(frozen=True)
+class Counting:
+    """The counts of some keys in one micro-batch: `int64[keys]` by code, now and from now on."""
+
+    now: Array
+    after: Array
+
+    def lower(self, keys: Array, counts: Array) -> None:
+        """Let keys, by their codes, have fired: the least count of a key holds."""
+        np.minimum.at(self.after, keys, counts)
+
+
+class KeyCounts:
+    """A row for each key; it is kept for as long as the key has had records in open windows."""
+
+    def __init__(self, pages: Pages, shape: Shape, held: Mapping[str, Block], is_live: Callable[[Block], Array]):
+        nodes = PageLists(pages, EARLY, with_memory(shape))
+        self._memory = PairMemory(nodes, KEYS, held.get(f"{EARLY} {KEYS}"), is_live)
+
+    def begin(self, came: Block) -> Counting:
+        """The counts of the keys that `came` has names for, with its records."""
+        known = self._of(came).fired.copy()
+        np.add.at(known, came.keys, came.records)
+        return Counting(known, known.copy())
+
+    def end(self, came: Block, counts: Counting) -> None:
+        """Note what counts from now on."""
+        every = np.arange(len(came.names))
+        before = self._of(came)
+        self._memory.put(np.zeros_like(every), every, came.names, before, replace(before, fired=counts.after))
+
+    def _of(self, came: Block) -> Memory:
+        every = np.arange(len(came.names))
+        return self._memory.of(np.zeros_like(every), every, came.names, np.zeros(len(every), dtype=bool))
+
+    def save(self) -> None:
+        """Store what has been noted."""
+        self._memory.save()
+
+    def kept(self) -> dict[str, Block]:
+        """What the process keeps, by name."""
+        return self._memory.kept()
+
+
+def of_pairs(counting: Counting | None, keys: Array) -> tuple[Array | None, Callable[[Array], None]]:
+    """The counts of the keys of pairs, and what sets them, as `Candidates` has them."""
+    if counting is None:
+        return None, lambda counts: None
+    return counting.now[keys], lambda counts: counting.lower(keys, counts)
+
+
+def has_key(block: Block) -> Callable[[Block], Array]:
+    """Whether rows are of keys that a block has rows of."""
+
+    def among(rows: Block) -> Array:
+        codes = under(rows, block.names).keys
+        held = np.zeros(max(len(block.names), int(codes.max(initial=-1)) + 1), dtype=bool)
+        held[block.keys] = True
+        return held[codes]
+
+    return among

@@ -1,0 +1,73 @@
+"""The question `pairs` for windows that an engine lists, because records decide which there are, or there is one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+import pyarrow as pa
+
+from slicing.aggregates.arrays import Array
+from slicing.content.block import Block
+from slicing.engines.key_counts import KeyCounts, of_pairs
+from slicing.engines.pair_memory import PairMemory
+from slicing.state.format.list_names import KEYS, MEMORY
+from slicing.triggers.candidates import Candidates, Memory
+from slicing.triggers.panes import Panes
+
+
+@dataclass(frozen=True)
+class Listed:
+    """Open pairs: window `windows[i]` of the key `names[keys[i]]` holds `held[i]` records, `before[i]` of them before.
+
+    `panes` gives the pairs that a mask chooses.
+    """
+
+    windows: Array
+    keys: Array
+    names: pa.Table
+    held: Array
+    before: Array
+    panes: Callable[[Array], Panes]
+    came: Block  # the new records, under the same names
+
+
+class ListedPairs:
+    """Pairs as `listed(everything)` gives them: those of keys with new records, or all."""
+
+    def __init__(self, listed: Callable[[bool], Listed], memory: PairMemory | None, keys: KeyCounts | None):
+        self._listed, self._memory, self._keys = listed, memory, keys
+        self.names = {MEMORY for _ in [memory] if memory} | {KEYS for _ in [keys] if keys}
+
+    @property
+    def since(self) -> Array:
+        """The clocks at the first record since the last firing, of all pairs of which one is remembered."""
+        return self._memory.since if self._memory else np.zeros(0, dtype=np.int64)
+
+    def candidates(self, everything: bool) -> Iterator[Candidates]:
+        """The pairs of keys with new records, or all of them."""
+        some = self._listed(everything)
+        place = some.windows, some.keys, some.names
+        memory = self._memory.of(*place, is_new=some.before == 0) if self._memory else None
+        counting = self._keys.begin(some.came) if self._keys else None
+        remember = partial(self._remember, some, memory)
+        yield Candidates(some.held, some.before, memory, remember, some.panes, *of_pairs(counting, some.keys))
+        if self._keys and counting:
+            self._keys.end(some.came, counting)
+
+    def _remember(self, some: Listed, before: Memory | None, now: Memory) -> None:
+        assert self._memory is not None, "the trigger has asked for it"
+        assert before is not None, "so it has been read"
+        self._memory.put(some.windows, some.keys, some.names, before, now)
+
+    def save(self) -> None:
+        """Store what is remembered."""
+        for each in (self._memory, self._keys):
+            if each:
+                each.save()
+
+    def kept(self) -> dict[str, Block]:
+        """What the process keeps, by name."""
+        return {name: block for each in (self._memory, self._keys) if each for name, block in each.kept().items()}

@@ -1,0 +1,231 @@
+"""The question `pairs` for families of windows: how many records open windows hold, from those of their slices.
+
+::
+
+    slices         | 2 | 0 | 1 | 3 |        records of a key, counted once whatever R
+    windows        [   3       ]
+                       [   4       ]        a difference of two cumulative sums
+
+So what a count trigger keeps is a number for each slice and key. Only of pairs that have to be remembered there is a
+row each, see `pair_memory`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import pairwise
+from typing import Protocol
+
+import numpy as np
+import pyarrow as pa
+
+from slicing.aggregates.arrays import Array
+from slicing.assembly.ranges.point_lookups import by_key
+from slicing.assembly.ranges.range_aggregates import before
+from slicing.assembly.results import Windows
+from slicing.content.block import Block, Shape, encode_keys
+from slicing.content.folding import fold
+from slicing.content.marks import of_keys, under
+from slicing.content.memory import with_memory
+from slicing.content.pairs import Pairs
+from slicing.engines.key_counts import Counting, KeyCounts, of_pairs
+from slicing.engines.pair_memory import PairMemory
+from slicing.state.format.header import Walk
+from slicing.state.format.list_names import COUNTS, EARLY, KEYS, MEMORY, of_family
+from slicing.state.instants import Instants
+from slicing.state.lists import PageLists
+from slicing.state.pages import Pages
+from slicing.triggers.candidates import Candidates, Memory
+from slicing.triggers.panes import Panes
+from slicing.windows.families.family import Family
+
+AT_ONCE = 1_000_000
+"""About so many pairs are looked at together."""
+
+
+class Progressing(Protocol):
+    """How far the windows of a family are, as an engine knows it."""
+
+    family: Family
+    shape: Shape
+    marks: Walk
+
+    def inside(self, block: Block) -> Block:
+        """The rows that lie in windows."""
+
+
+@dataclass(frozen=True)
+class PairsOfFamily:
+    """One family: `first` is its first open window, `panes` gives the open windows that hold a row of some marks."""
+
+    family: Family
+    first: int
+    memory: PairMemory | None
+    inside: Callable[[Block], Block]
+    panes: Callable[[Block], Panes]
+
+
+def counts_of(pages: Pages, shape: Shape, held: Mapping[str, Block]) -> Instants:
+    """The records of slices and keys; `held` has what the process has kept, by name."""
+    nodes = PageLists(pages, EARLY, shape.select(()))
+    return Instants(nodes, COUNTS, shape.family.longest, held.get(f"{EARLY} {COUNTS}"))
+
+
+def pairs_of(
+    pages: Pages, progress: Progressing, panes: Callable[[Block], Panes], held: Mapping[str, Block], remembers: bool
+) -> PairsOfFamily:
+    """One family of a bucket, as far as it is."""
+    first, memory = progress.marks.done, None
+    if remembers:
+        nodes = PageLists(pages, f"{of_family(progress.marks.id)}{EARLY}", with_memory(progress.shape))
+        kept = held.get(f"{nodes.prefix}{MEMORY}")
+        memory = PairMemory(nodes, MEMORY, kept, lambda rows: rows.index >= first)
+    return PairsOfFamily(progress.family, first, memory, progress.inside, panes)
+
+
+class SlicePairs:
+    """Open pairs of several families over counted slices; `new` are the marks of this micro-batch.
+
+    `counts` are the records of all slices and keys before, of which those from slice `first` on are kept.
+    """
+
+    def __init__(
+        self, counts: Instants, new: Block, first: int, families: Sequence[PairsOfFamily], keys: KeyCounts | None
+    ):
+        self._counts, self._first, self._families = counts, first, families
+        self._new, self._keys = new, keys
+        self.names = {MEMORY for each in families if each.memory} | {KEYS for _ in [keys] if keys}
+        self._now = fold(counts.nodes.shape, [counts.rows(first), new])
+
+    @property
+    def since(self) -> Array:
+        """The clocks at the first record since the last firing, of all pairs of which one is remembered."""
+        return np.concatenate([np.zeros(0, np.int64), *(each.memory.since for each in self._families if each.memory)])
+
+    def candidates(self, everything: bool) -> Iterator[Candidates]:
+        """The pairs with new records, or, if keys are counted, of keys with new records; or all of them."""
+        marks = self._now if everything else self._new
+        if not len(marks):
+            return
+        if self._keys and not everything:
+            marks = of_keys(self._now, self._new)
+        came = by_key(under(self._new, marks.names))
+        counting = self._keys.begin(came) if self._keys else None
+        held = by_key(marks if everything or self._keys else of_keys(self._now, marks))
+        for each in self._families:
+            for some in Reached.by(each.family, by_key(each.inside(marks)), each.first).some_keys():
+                yield self._of(each, some, held, came, counting)
+        if self._keys and counting:
+            self._keys.end(came, counting)
+
+    def _of(
+        self, each: PairsOfFamily, reached: Reached, held: Block, came: Block, counting: Counting | None
+    ) -> Candidates:
+        marks, (windows, keys) = reached.marks, reached.windows()
+        now, new = (_records(each.family, rows, windows, keys) for rows in (held, came))
+        names, memory = marks.names, None
+        if each.memory:
+            memory = each.memory.of(windows, keys, names, is_new=now == new)
+        return Candidates(
+            now,
+            now - new,
+            memory,
+            partial(_remember, each.memory, windows, keys, names, memory),
+            lambda chosen: _chosen(each.panes, marks, windows[chosen], keys[chosen]),
+            *of_pairs(counting, keys),
+        )
+
+    def save(self) -> None:
+        """Store the counts of the new records, and what is remembered."""
+        self._counts.put(self._new, self._now, self._first)
+        for each in self._families:
+            if each.memory:
+                each.memory.save()
+        if self._keys:
+            self._keys.save()
+
+    def kept(self) -> dict[str, Block]:
+        """What the process keeps, by name."""
+        kept = {f"{self._counts.nodes.prefix}{COUNTS}": self._counts.kept} if self._counts.kept else {}
+        for each in self._families:
+            kept |= each.memory.kept() if each.memory else {}
+        return kept | (self._keys.kept() if self._keys else {})
+
+
+def _remember(
+    memory: PairMemory | None, windows: Array, keys: Array, names: pa.Table, old: Memory | None, new: Memory
+) -> None:
+    assert memory is not None, "the trigger has asked for it"
+    assert old is not None, "so it has been read"
+    memory.put(windows, keys, names, old, new)
+
+
+@dataclass(frozen=True)
+class Reached:
+    """Marks by key and slice: each adds the windows `low` up to but not including `end` to those of its key.
+
+    Windows are in the order of their slices: those of a mark that the one before has not reached follow its last one.
+    """
+
+    marks: Block
+    low: Array
+    end: Array
+
+    @classmethod
+    def by(cls, family: Family, marks: Block, first: int) -> Reached:
+        """The windows from `first` on that marks reach."""
+        low, end = np.maximum(family.first_window(marks.index), first), family.last_window(marks.index) + 1
+        follows = marks.keys[1:] == marks.keys[:-1]
+        low[1:] = np.where(follows, np.maximum(low[1:], end[:-1]), low[1:])
+        return cls(marks, low, np.maximum(low, end))
+
+    def some_keys(self) -> Iterator[Reached]:
+        """Some keys at a time, that reach about `AT_ONCE` windows."""
+        counts = self.end - self.low
+        portion = (np.cumsum(counts) - counts) // AT_ONCE
+        heads = np.flatnonzero(np.diff(self.marks.keys, prepend=-1) != 0)
+        # All marks of a key are in the portion of its first one.
+        starts = heads[np.diff(portion[heads], prepend=-1) != 0].tolist()
+        for start, end in pairwise([*starts, len(self.marks)]):
+            yield Reached(self.marks.take(slice(start, end)), self.low[start:end], self.end[start:end])
+
+    def windows(self) -> tuple[Array, Array]:
+        """The windows, and their keys, each pair once."""
+        counts = self.end - self.low
+        rows = np.repeat(np.arange(len(self.marks)), counts)
+        return self.low[rows] + np.arange(len(rows)) - np.repeat(np.cumsum(counts) - counts, counts), self.marks.keys[
+            rows
+        ]
+
+
+def _records(family: Family, rows: Block, windows: Array, keys: Array) -> Array:
+    """How many records windows hold, from rows by key and slice."""
+    if not len(rows):
+        return np.zeros(len(windows), dtype=np.int64)
+    pairs = Pairs.over(rows.index, len(rows.names))
+    at, total = pairs.pack(rows.keys, rows.index), before(rows.records)
+    low, high = (
+        np.searchsorted(at, pairs.pack(keys, edge)) for edge in (family.first_slice(windows), family.end_slice(windows))
+    )
+    return total[high] - total[low]
+
+
+def _chosen(panes: Callable[[Block], Panes], marks: Block, windows: Array, keys: Array) -> Panes:
+    """The chosen ones of the windows that hold marks of their keys."""
+    some = np.zeros(len(marks.names), dtype=bool)
+    some[keys] = True
+    marks = marks.take(np.flatnonzero(some[marks.keys]))
+    marks = marks.take(np.argsort(marks.index, kind="stable"))
+
+    def of_chosen(frames: Iterator[Windows]) -> Iterator[Windows]:
+        for frame in frames:
+            codes, names = encode_keys(pa.concat_tables([marks.names, frame.names]))
+            ours, theirs = codes[: len(marks.names)][keys], codes[len(marks.names) :][frame.keys]
+            pairs = Pairs.over(np.concatenate([windows, frame.windows]), len(names))
+            rows = np.flatnonzero(np.isin(pairs.pack(theirs, frame.windows), pairs.pack(ours, windows)))
+            if len(rows):
+                yield frame if len(rows) == len(frame) else frame.take(rows)
+
+    return panes(marks).mapped(of_chosen)

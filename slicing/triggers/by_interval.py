@@ -1,0 +1,50 @@
+"""`every=`: the clock, or the watermark, passes a multiple of an interval."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from slicing.triggers.condition import Condition
+from slicing.triggers.trigger import WATERMARK, MicroBatchTime
+from slicing.windows.time.durations import show
+
+CLOCK, EVENT = TIMES = ("clock", "event")
+"""What a condition may go by."""
+
+
+@dataclass(frozen=True)
+class ByInterval(Condition):
+    """At multiples of `microseconds`: all pairs with new records.
+
+    By event time a multiple has passed when the watermark is later, as Flink's timers fire.
+    """
+
+    microseconds: int
+    by: str = CLOCK
+
+    @property
+    def asks(self) -> frozenset[str]:
+        """The watermark, if it goes by event time."""
+        return frozenset({WATERMARK} if self.by == EVENT else ())
+
+    @property
+    def interval(self) -> int:
+        """The interval, if it is one of the clock."""
+        return self.microseconds if self.by == CLOCK else 0
+
+    @property
+    def meaning(self) -> str:
+        """When it is true, in a few words."""
+        return f"{'the clock' if self.by == CLOCK else 'the watermark'} passes a multiple of {show(self.microseconds)}"
+
+    def passes(self, head: Any, at: MicroBatchTime) -> bool:
+        """Whether a multiple has passed since the micro-batch before."""
+        last, now = head.tick, at.clock if self.by == CLOCK else max(0, at.watermark - 1)
+        head.tick = now // self.microseconds
+        if last is None:
+            last = head.tick if self.by == CLOCK else 0
+        return bool(head.tick > last)
+
+    def __repr__(self) -> str:
+        return f"every={show(self.microseconds)!r}" + ("" if self.by == CLOCK else f", by={self.by!r}")

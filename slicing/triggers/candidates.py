@@ -1,0 +1,64 @@
+"""Open pairs of key and window that a trigger chooses from, with what it remembers of each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from slicing.aggregates.arrays import Array
+from slicing.content.memory import NEVER
+from slicing.triggers.panes import Panes
+
+
+@dataclass(frozen=True)
+class Memory:
+    """What is remembered of pairs: `int64[n]` each. It is committed with the micro-batch, and read by the next one."""
+
+    fired: Array  # how many records a pair held when it fired last
+    counted: Array  # how many records it held where counting begins
+    since: Array  # the clock at the first record since it fired last, in milliseconds, or NEVER
+
+    @classmethod
+    def of_none(cls, count: int) -> Memory:
+        """What is remembered of pairs that are new."""
+        zeros = np.zeros(count, dtype=np.int64)
+        return cls(zeros, zeros, np.full(count, NEVER))
+
+    @property
+    def fields(self) -> list[Array]:
+        """The fields as they are stored."""
+        return [self.fired, self.counted, self.since]
+
+
+@dataclass(frozen=True)
+class Candidates:
+    """Some open pairs: `int64[n]` each. `memory` and `of_key` are None where the trigger does not ask for them.
+
+    `of_key` has, for the key of each pair, its records since counting began; `count_from` sets these. `remember` stores
+    what is to be remembered. `panes` gives the pairs that a mask chooses.
+    """
+
+    held: Array  # how many records a pair holds
+    before: Array  # how many of these it held before this micro-batch
+    memory: Memory | None
+    remember: Callable[[Memory], None]
+    panes: Callable[[Array], Panes]
+    of_key: Array | None = None
+    count_from: Callable[[Array], None] = lambda counts: None
+
+    def __len__(self) -> int:
+        return len(self.held)
+
+
+class OpenPairs(Protocol):
+    """The open pairs of a bucket that hold records."""
+
+    @property
+    def since(self) -> Array:
+        """The clocks at the first record since the last firing, of all pairs of which one is remembered."""
+
+    def candidates(self, everything: bool) -> Iterator[Candidates]:
+        """The pairs with new records, or all of them."""

@@ -1,0 +1,425 @@
+"""Early triggers of several conditions against brute force over raw records, on every kind of windows.
+
+The model knows nothing of slices and counts: it keeps each record of each open window with the clock at which it came,
+whether it has been emitted, and whether it has been counted, and tries all windows.
+"""
+
+import copy
+import random
+from collections import Counter, defaultdict
+
+import pytest
+from oracle import CASES, moment, seeds
+from sessions import World as Sessions
+from sessions import stream as sessions_stream
+from sliding import World as Sliding
+from sliding import stream as sliding_stream
+from sliding import windows_of as sliding_windows
+from test_several import Together, sets
+from test_several import stream as several_stream
+from test_several_eager import Eager, Mixed
+from test_unbounded import Forever
+from test_unbounded import records as unbounded_records
+
+from slicing.state import bucket_cache
+from slicing.state.store import MemoryStore
+from slicing.triggers.emission import early
+from slicing.windows.families.even import Even
+from slicing.windows.session import session
+from slicing.windows.sliding import sliding
+from slicing.windows.time.slices import FOREVER
+
+CHOSEN = [CASES["sum"], CASES["highest"]]
+
+
+class Firings:
+    """When pairs fire, record by record; `pairs` are those that are open, each with the numbers of its records."""
+
+    def __init__(self, count=None, every=None, after=None, repeat=False, key_count=None, event=None, disjoint=False):
+        self.key_count, self.of_key = key_count, Counter()
+        self.event, self.passed = event, 0
+        self.count, self.every, self.after, self.repeat, self.disjoint = count, every, after, repeat, disjoint
+        self.seen = {}  # (pair, record): the clock when it came, whether it was emitted, whether it is counted
+        self.tick = None
+
+    def due(self, pairs, now, watermark, came, there):
+        """The pairs that fire; `came` are the keys of the new records, `there` those that had open windows before."""
+        self.of_key = Counter({key: n for key, n in self.of_key.items() if key in there})
+        self.of_key.update(came)
+        left = {}
+        ticks = False
+        if self.every:
+            tick, last = now // self.every, self.tick
+            ticks, self.tick = last is not None and tick > last, tick
+        if self.event:
+            multiples = watermark // self.event - 1, watermark // self.event
+            passed = max((each for each in multiples if each * self.event < watermark), default=0)
+            ticks, self.passed = passed > self.passed, max(passed, self.passed)
+        fired = set()
+        for pair, numbers in pairs.items():
+            held = [self.seen.setdefault((None if self.disjoint else pair, n), [now, False, False]) for n in numbers]
+            fresh = [each for each in held if not each[1]]
+            counting = [each for each in held if not each[2]]
+            by_time = ticks or (self.after and any(each[0] + self.after <= now for each in fresh))
+            key = pair if isinstance(pair, int) else pair[-3]
+            by_key = self.key_count and self.of_key[key] >= self.key_count
+            by_count = by_key or (self.count and len(counting) >= self.count)
+            if not (by_time or by_count) or not (fresh or self.repeat):
+                continue
+            fired.add(pair)
+            if by_time or by_key:
+                left[key] = min(left.get(key, 10**9), 0 if by_time else self.of_key[key] % self.key_count)
+            for each in held:
+                each[1] = True
+            for each in counting if by_time or by_key else counting[: len(counting) - len(counting) % self.count]:
+                each[2] = True
+        self.of_key.update({key: n - self.of_key[key] for key, n in left.items()})
+        return fired
+
+
+class Accepted:
+    """Raw records that open windows accept, by number."""
+
+    def __init__(self):
+        self.records, self.watermark, self.old = {}, 0, set()
+
+    def rows(self, firings, now):
+        """(kind, pair): the values of the pairs that fire."""
+        pairs = self.pairs()
+        is_open = {pair: numbers for pair, numbers in pairs.items() if self.is_open(pair)}
+        found = {("final", pair): numbers for pair, numbers in pairs.items() if pair not in is_open}
+        came = [record[1] for number, record in self.records.items() if number not in self.old]
+        there = self.there(pairs)
+        self.old |= set(self.records)
+        found |= {("early", pair): is_open[pair] for pair in firings.due(is_open, now, self.now_at(), came, there)}
+        kept = {number for numbers in is_open.values() for number in numbers}
+        values = {place: [self.records[n][2] for n in numbers] for place, numbers in found.items()}
+        self.forget(kept)
+        return values
+
+    def now_at(self):
+        return self.watermark
+
+    def there(self, pairs):
+        """The keys that had records in open windows when the micro-batch began."""
+        return {self.records[n][1] for numbers in pairs.values() for n in numbers if n in self.old}
+
+    def forget(self, kept):
+        self.records = {number: each for number, each in self.records.items() if number in kept}
+
+
+class OfFamilies(Accepted):
+    """Windows of families, tried one by one; a pair is (family, key, start, end)."""
+
+    def __init__(self, families, grace):
+        super().__init__()
+        self.families, self.grace, self.gone, self.number = families, grace, set(), 0
+
+    def is_open(self, pair):
+        return pair[3] + self.grace > self.watermark
+
+    def windows(self, record):
+        for number, family in enumerate(self.families):
+            at = family.slice_at(record[0])
+            if not family.in_gap(at):
+                for window in range(family.first_window(at), family.last_window(at) + 1):
+                    start, end = family.window_start(window), family.window_end(window)
+                    if start <= record[0] < end:
+                        yield number, record[1], start, end
+
+    def step(self, records, watermark, firings, now):
+        for record in records:
+            into = {pair for pair in self.windows(record) if self.is_open(pair)}
+            if into:
+                self.records[self.number] = (*record, into)
+            self.number += 1
+        self.watermark = max(self.watermark, watermark * 1000)
+        return self.rows(firings, now)
+
+    def pairs(self):
+        found = defaultdict(list)
+        for number, record in self.records.items():
+            for pair in record[3] - self.gone:
+                found[pair].append(number)
+        self.gone |= {pair for pair in found if not self.is_open(pair)}
+        return found
+
+
+class OfSessions(Accepted):
+    """Sessions by merging two intervals at a time; a pair is (key, start, end)."""
+
+    def __init__(self, window):
+        super().__init__()
+        self.window, self.number = window, 0
+
+    def is_open(self, pair):
+        return pair[2] > self.watermark
+
+    def step(self, records, watermark, firings, now):
+        for time, key, value, gap in records:
+            if time + gap + self.window.unit > self.watermark:
+                self.records[self.number] = time, key, value, gap
+            self.number += 1
+        self.watermark = max(self.watermark, watermark * 1000)
+        return self.rows(firings, now)
+
+    def pairs(self):
+        found = defaultdict(list)
+        for number, (time, key, _, gap) in sorted(self.records.items(), key=lambda each: (each[1][1], each[1][0])):
+            last = next((pair for pair in found if pair[0] == key and time <= pair[2] - self.window.unit), None)
+            pair = (key, last[1], max(last[2], time + gap + self.window.unit)) if last else None
+            pair = pair or (key, time, time + gap + self.window.unit)
+            numbers = found.pop(last, []) if last else []
+            found[pair] = [*numbers, number]
+        return {pair: sorted(numbers) for pair, numbers in found.items()}
+
+
+class OfSliding(Accepted):
+    """Windows of the times that are there; a pair is (key, start, end). Which records count is told by `World`."""
+
+    def __init__(self, model):
+        super().__init__()
+        self.model = model
+
+    def is_open(self, pair):
+        return self.model.takes(pair[2])
+
+    def step(self, records, watermark, firings, now):
+        last, self.oldest = self.model.watermark, self.model.oldest()
+        self.model.step(records, watermark, now)
+        self.records = {r[3]: (r[0], key, r[2]) for key, held in self.model.held.items() for r in held}
+        self.last = last
+        return self.rows(firings, now)
+
+    def pairs(self):
+        found = defaultdict(list)
+        for key in {record[1] for record in self.records.values()}:
+            for start, end in sliding_windows(self.model.window, {r[0] for r in self.records.values() if r[1] == key}):
+                if end + self.model.grace > self.last:
+                    found[key, start, end] = sorted(
+                        n for n, r in self.records.items() if r[1] == key and start <= r[0] < end
+                    )
+        return found
+
+    def now_at(self):
+        return self.model.watermark
+
+    def there(self, pairs):
+        """A record is kept for as long as a window may begin behind it."""
+        return {record[1] for n, record in self.records.items() if n in self.old and record[0] >= self.oldest}
+
+    def forget(self, kept):
+        pass
+
+
+class OfKeys(Accepted):
+    """The only window of each key; a pair is the key."""
+
+    def is_open(self, pair):
+        return True
+
+    def step(self, records, watermark, firings, now):
+        for record in records:
+            self.records[len(self.records)] = record
+        return self.rows(firings, now)
+
+    def pairs(self):
+        found = defaultdict(list)
+        for number, record in self.records.items():
+            found[record[1]].append(number)
+        return found
+
+
+def truth(values):
+    return [len(values), *(case.truth(values) for case in CHOSEN)]
+
+
+def families(made, name, seed, trigger, wide=False):
+    chosen, begin, step = sets()[name]
+    grace = 3 * step
+    one = made(chosen, CHOSEN, grace, trigger, wide)
+
+    def run(batch, now):
+        records, watermark, _ = batch
+        found = one.step(records, watermark, now)[0]
+        if wide:
+            lead = max(range(len(chosen)), key=lambda at: chosen[at].longest)
+            found = {place: row for place, row in found.items() if place[0] == lead}
+        return {(kind, (number, key, start, end)): row for (number, kind, key, start, end), (row, _) in found.items()}
+
+    asked = [chosen[max(range(len(chosen)), key=lambda at: chosen[at].longest)]] if wide else chosen
+    model = OfFamilies(asked, grace)
+    if wide:
+        lead = chosen.index(asked[0])
+        windows = model.windows
+        model.windows = lambda record: ((lead, *pair[1:]) for pair in windows(record))
+    return run, model, list(several_stream(random.Random(seed), begin, step))
+
+
+def world(made, window, stream, seed, trigger, model):
+    one = made(window, emission=trigger)
+
+    def run(batch, now):
+        records, watermark = batch
+        bucket = one.bucket()
+        bucket.accept(one.shipped(records) if records else [])
+        found = one.rows(bucket.close(moment(watermark, now)))
+        bucket.check()
+        return {(kind, tuple(place)): row for (kind, *place), row in found.items()}
+
+    return run, model(one), list(stream(random.Random(seed), 40))
+
+
+WITH = {
+    "count": ({"records": 3, "per": "window"}, {"count": 3}),
+    "delay": ({"after": "3 milliseconds"}, {"after": 3}),
+    "count, delay": ({"records": 4, "after": "3 milliseconds"}, {"count": 4, "after": 3}),
+    "count, clock": ({"records": 4, "every": "5 milliseconds"}, {"count": 4, "every": 5}),
+    "key": ({"records": 5, "per": "key"}, {"key_count": 5}),
+    "key, clock": ({"records": 5, "per": "key", "every": "5 milliseconds"}, {"key_count": 5, "every": 5}),
+    "all": (
+        {"records": 5, "every": "7 milliseconds", "after": "3 milliseconds"},
+        {"count": 5, "every": 7, "after": 3},
+    ),
+    "event": ({"every": "5 milliseconds", "by": "event"}, {"event": 5000}),
+    "event, count": ({"records": 3, "every": "9 milliseconds", "by": "event"}, {"count": 3, "event": 9000}),
+    "repeating": (
+        {"records": 5, "every": "4 milliseconds", "repeat": True},
+        {"count": 5, "every": 4, "repeat": True},
+    ),
+}
+
+
+def of_families(made, name, wide=False):
+    def build(seed, trigger):
+        run, model, batches = families(made, name, seed, trigger, wide)
+        return run, model, [(each, each[0], each[1]) for each in batches], False
+
+    return build
+
+
+def of_sessions(seed, trigger):
+    window = session("10 milliseconds")
+    run, _, batches = world(Sessions, window, sessions_stream, seed, trigger, lambda made: None)
+
+    def rows(batch, now):
+        found = run(batch, now)
+        return {(kind, tuple(place)): row for (kind, place), row in found.items() if kind != "merged"}
+
+    return rows, OfSessions(window), [(each, each[0], each[1]) for each in batches], True
+
+
+def of_sliding(seed, trigger):
+    run, model, batches = world(
+        Sliding, sliding("10 milliseconds"), sliding_stream, seed, trigger, lambda made: OfSliding(made.model)
+    )
+
+    def rows(batch, now):
+        return {(kind, tuple(place)): row[0] for (kind, place), row in run(batch, now).items()}
+
+    return rows, model, [(each, each[0], each[1]) for each in batches], False
+
+
+KINDS = {
+    "hopping": of_families(Together, "ends together"),
+    "seldom and often": of_families(Together, "seldom beside always"),
+    "wide": of_families(Together, "ends together", wide=True),
+    "gaps": of_families(Together, "gaps"),
+    "cumulating": of_families(Together, "cumulating"),
+    "lists": of_families(Together, "lists"),
+    "a zone": of_families(Together, "a zone"),
+    "eager": of_families(Eager, "longest in the middle"),
+    "mixed": of_families(Mixed, "ends together"),
+    "mixed and wide": of_families(Mixed, "ends together", wide=True),
+    "sessions": of_sessions,
+    "sliding": of_sliding,
+}
+
+
+def result(row):
+    """The results of a row without the number of records, which some worlds have."""
+    row = row[0] if isinstance(row, tuple) and isinstance(row[0], list | tuple) else row
+    return list(row)[-len(CHOSEN) :]
+
+
+EVERY_CONDITION = ("hopping", "wide", "sessions", "sliding")
+SOME_CONDITIONS = ("count", "key, clock", "all", "event, count")
+TRIED = [(kind, conditions) for kind in KINDS for conditions in (WITH if kind in EVERY_CONDITION else SOME_CONDITIONS)]
+
+
+@pytest.mark.parametrize("seed", seeds(1, 3))
+@pytest.mark.parametrize(("kind", "conditions"), TRIED)
+def test_firings_are_those_of_raw_records(kind, conditions, seed):
+    arguments, options = WITH[conditions]
+    run, model, batches, disjoint = KINDS[kind](seed, early(**arguments))
+    firings, rng, now, fired = Firings(**options, disjoint=disjoint), random.Random(seed), 0, 0
+    for batch, records, watermark in batches:
+        if rng.random() < 0.5:
+            bucket_cache._kept.clear()  # another process goes on
+        now += rng.choice([0, 1, 2, 6])
+        found = {place: result(row) for place, row in run(batch, now).items()}
+        wanted = model.step(records, watermark, firings, now)
+        assert found == {place: truth(values)[1:] for place, values in wanted.items()}
+        fired += sum(kind == "early" for kind, _ in found)
+    assert fired > 5
+
+
+@pytest.mark.parametrize("conditions", [name for name, (_, options) in WITH.items() if "event" not in options])
+def test_a_window_that_never_closes_fires_as_others_do(conditions):
+    arguments, options = WITH[conditions]
+    one, model, firings = Forever(early(**arguments)), OfKeys(), Firings(**options)
+    rng, now = random.Random(7), 0
+    for _ in range(60):
+        one.held = rng.random() < 0.5
+        now += rng.choice([0, 1, 2, 6])
+        records = unbounded_records(rng)
+        found = one.step(records, now)
+        wanted = model.step(records, 0, firings, now)
+        assert found == one.truth({key for _, key in wanted})
+
+
+@pytest.mark.parametrize("conditions", WITH)
+@pytest.mark.parametrize("name", ["ends together", "cumulating"])
+def test_a_micro_batch_that_runs_again_fires_the_same_pairs(name, conditions):
+    """The store is as it was before; the process may have kept what it had then, or nothing."""
+    chosen, begin, step = sets()[name]
+    one, rng, fired = Together(chosen, CHOSEN, 0, early(**WITH[conditions][0])), random.Random(3), 0
+    store = next(each for each in one.bucket.args if isinstance(each, MemoryStore))
+    for now, (records, watermark, _) in enumerate(several_stream(random.Random(8), begin, step)):
+        before = copy.deepcopy(vars(store))
+        first, _ = one.step(records, watermark, 2 * now)
+        vars(store).update(before)
+        if rng.random() < 0.5:
+            bucket_cache._kept.clear()
+        assert one.step(records, watermark, 2 * now)[0] == first
+        fired += sum(place[1] == "early" for place in first)
+    assert fired > 5
+
+
+def test_without_a_final_firing_nothing_is_emitted_at_the_close():
+    chosen, begin, step = sets()["ends together"]
+    with_final, without = (
+        Together(chosen, CHOSEN, 0, early(records=3, per="window", final=final)) for final in (True, False)
+    )
+    kinds = set()
+    for records, watermark, now in several_stream(random.Random(5), begin, step):
+        ours, theirs = (each.step(records, watermark, now)[0] for each in (without, with_final))
+        kinds |= {place[1] for place in theirs}
+        assert ours == {place: row for place, row in theirs.items() if place[1] == "early"}
+    assert kinds == {"early", "final"}
+
+
+@pytest.mark.parametrize("ratio", [1, 60])
+def test_a_count_trigger_keeps_a_number_for_each_slice_and_key_whatever_the_overlap(ratio):
+    family = Even(60_000, 60_000 // ratio)
+    one, rng, seen = Together([family], CHOSEN, 0, early(records=4, per="window")), random.Random(1), set()
+    fired = 0
+    for _ in range(20):
+        records = [(rng.randrange(60_000), rng.randrange(5), 1) for _ in range(30)]
+        seen |= {(family.slice_at(time), key) for time, key, _ in records}
+        fired += len(one.step(records, 0)[0])
+    assert fired > 90
+    bucket = one.bucket()
+    assert {name for name in bucket.head.lists if "early" in name} == {"early counts"}
+    rows = bucket.all_pairs(False, False)._counts.rows(-FOREVER)
+    assert len(rows) == len(seen) == (5 if ratio == 1 else len(seen))

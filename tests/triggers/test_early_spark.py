@@ -1,0 +1,67 @@
+"""Early triggers of several conditions on real queries, with the query started again from its checkpoint."""
+
+import pytest
+from streams import MINUTE, START, record, run, source, table, write
+
+import combinators as C
+from slicing import InvalidValue, early, group_by, hopping, tumbling, unbounded
+
+WINDOW = tumbling("10 minutes")
+
+
+@pytest.mark.versions
+def test_a_count_of_3_fires_as_that_of_flink_does_and_survives_a_restart(spark, tmp_path):
+    """Flink's CountTrigger: one record in each micro-batch, every third one of a window and key fires it."""
+    order = [1, 2, 1, 1, 2, 1, 2, 1, 1, 2, 2, 1, 1]
+    times = [START + at * MINUTE // 2 for at in (0, 1, 25, 2, 3, 4, 26, 27, 5, 6, 7, 28, 8)]
+    tables = [
+        table([record(world, time, n=number)]) for number, (world, time) in enumerate(zip(order, times, strict=True))
+    ]
+    write(tables[:5], tmp_path / "files")
+    frame = group_by(source(spark, tmp_path / "files", "2 hours"), "world").window(WINDOW, time="ts")
+    frame = frame.emit(early(records=3, per="window", final=False)).aggregate(records=C.count(), total=C.sum("n"))
+    outputs = []
+    for first, end in ((0, 5), (5, 6), (6, len(tables))):
+        write(tables[first:end], tmp_path / "files", first=first)
+        outputs += run(frame, checkpoint=tmp_path / "checkpoint")
+    found = sorted(
+        (row["emission"], world, (start - START) // MINUTE, row["records"], row["total"])
+        for output in outputs
+        for (_, world, start), row in output.rows("world").items()
+    )
+    held, wanted = {}, []
+    for number, (world, time) in enumerate(zip(order, times, strict=True)):
+        pair = world, (time - START) // MINUTE // 10 * 10
+        held.setdefault(pair, []).append(number)
+        if len(held[pair]) % 3 == 0:
+            wanted.append(("early", *pair, len(held[pair]), sum(held[pair])))
+    assert found == sorted(wanted)
+    assert len(found) == 4
+
+
+def test_multiples_of_event_time_fire_as_the_watermark_passes_them(spark, tmp_path):
+    """Before each file the watermark is at the newest time of the files before; no clock is asked for."""
+    tables = [table([record(1, START + at * MINUTE)]) for at in (1, 3, 6, 7, 9, 12, 21, 22)]
+    write(tables, tmp_path / "files")
+    frame = group_by(source(spark, tmp_path / "files"), "world").window(tumbling("1 hour"), time="ts")
+    frame = frame.emit(early(every="5 minutes", by="event"))
+    assert not frame.plan(n=C.count()).by_clock
+    (output,) = run(frame.aggregate(records=C.count()))
+    assert [(row["emission"], row["records"]) for _, row in sorted(output.rows("world").items())] == [
+        ("early", 2),  # a multiple has passed when there is a watermark
+        ("early", 4),  # 6 has passed 5 when the record at 7 comes
+        ("early", 7),  # 12 has passed 10 when that at 21 comes
+        ("early", 8),  # 21 has passed 20
+    ]
+
+
+def test_what_has_no_meaning_is_refused_when_the_query_is_built(spark):
+    stream = spark.readStream.format("rate").load()
+    with pytest.raises(InvalidValue, match="goes by event time, and unbounded\\(\\) needs no watermark"):
+        group_by(stream, "value").window(unbounded()).emit(early(every="1 minute", by="event")).aggregate(n=C.count())
+    plan = group_by(stream.withWatermark("timestamp", "1 second"), "value").window(
+        hopping("10 minutes", "1 minute"), time="timestamp"
+    )
+    text = str(plan.emit(early(records=5, after="10 seconds")).plan(n=C.count()))
+    assert "5 more records have come or 10 seconds have passed since the first record after the last firing" in text
+    assert "availableNow ends only without" in text

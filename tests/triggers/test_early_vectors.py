@@ -1,0 +1,130 @@
+"""What Flink tests of its count and continuous triggers, replayed here; `test_vectors.py` says what the files hold.
+
+Flink's watermark is ours minus 1. Its trigger by event time counts intervals from the first element of a window, ours
+fire all windows at multiples: so a window fires once more, at the multiple before. No case fires a window twice by
+count, so none depends on what a purging trigger purges.
+"""
+
+import json
+from pathlib import Path
+
+import pyarrow as pa
+from oracle import CASES, moment
+from sessions import World
+from test_several import Together
+
+from slicing.stages.preaggregate import Dropped
+from slicing.state import bucket_cache
+from slicing.triggers.emission import early
+from slicing.windows.families.even import Even
+from slicing.windows.session import session
+
+FOLDER = Path(__file__).parents[1] / "vectors"
+VECTORS = {
+    case["name"]: case
+    for kind in ("sessions", "counting")
+    for file in sorted((FOLDER / kind).glob("flink.*.json"))
+    for case in json.loads(file.read_text(encoding="utf-8"))["cases"]
+}
+DAY = 86_400_000
+
+
+def sessions_fired(window, trigger, batches):
+    """Early rows of each micro-batch: (number, key, start, end, sum), in milliseconds."""
+    one = World(window, ("sum",), trigger, key="string")
+    for number, records, watermark in batches:
+        bucket_cache._kept.clear()
+        bucket = one.bucket()
+        bucket.accept(shipped(one, records) if records else [])
+        for (kind, key, start, end), row in one.rows(bucket.close(moment(watermark))).items():
+            if kind == "early":
+                yield number, key, start // 1000, end // 1000, row[1]
+
+
+def shipped(one, records):
+    stage = one.strategy.first_stage((0,))
+    columns = {"time": pa.array([1000 * r["time"] for r in records], pa.timestamp("us", "UTC"))}
+    columns |= {"k0": pa.array([r["key"] for r in records])}
+    if one.window.gap is None:
+        columns["k1"] = pa.array([1000 * r["gap"] for r in records], pa.int64())
+    columns["v0"] = pa.array([r["value"] for r in records], pa.int64())
+    block = stage._block(stage._read(pa.table(columns), Dropped()))
+    return [one.strategy.decode(page) for _, each in stage._by_bucket(block) for _, page in stage._pages({0: each})]
+
+
+def by_record(events):
+    return [(number, [event], 0) for number, event in enumerate(events) if "time" in event]
+
+
+def by_watermark(events):
+    waiting, found = [], []
+    for number, event in enumerate(events):
+        if "time" in event:
+            waiting.append(event)
+        elif "watermark" in event:
+            found.append((number, waiting, event["watermark"] + 1))
+            waiting = []
+    return found
+
+
+def wanted(name):
+    return sorted((row["event"], row["key"], row["start"], row["end"], row["value"]) for row in VECTORS[name]["rows"])
+
+
+def test_sessions_that_merge_add_their_counts():
+    name, trigger = "flink_session_count_trigger_purging", early(records=4, per="window", final=False)
+    window = session("3 seconds", late_by="session")
+    assert sorted(sessions_fired(window, trigger, by_record(VECTORS[name]["events"]))) == wanted(name)
+
+
+def test_a_session_that_takes_in_two_fires_with_its_own_record():
+    window = session(gap_column="gap", late_by="session")
+    batches = [
+        (number, [{"key": "a", "time": start, "gap": end - start, "value": 1}], 0)
+        for number, (start, end) in enumerate([(2, 4), (5, 6), (0, 8)])
+    ]
+    assert list(sessions_fired(window, early(records=3, per="window"), batches)) == [(2, "a", 0, 8, 3)]
+
+
+def test_sessions_fire_at_multiples_of_event_time():
+    name, trigger = "flink_session_continuous_event_time", early(every="2 seconds", by="event")
+    window = session("3 seconds", late_by="session")
+    assert sorted(sessions_fired(window, trigger, by_watermark(VECTORS[name]["events"]))) == wanted(name)
+
+
+def fired(family, trigger, batches):
+    """Early rows of each micro-batch: (number, key, start, sum), in milliseconds."""
+    one = Together([family], [CASES["sum"]], 0, trigger)
+    for number, records, watermark in batches:
+        bucket_cache._kept.clear()
+        made = [(1000 * each["time"], each["key"], each["value"]) for each in records]
+        for (_, kind, key, start, _), (row, _) in one.step(made, watermark)[0].items():
+            if kind == "early":
+                yield number, key, start // 1000, row[0]
+
+
+def test_each_window_is_counted_for_itself():
+    operations = VECTORS["flink_count_trigger_separation"]["ops"]
+    batches = [
+        (number, [{"key": 1, "time": each["window"][0], "value": 1}], 0) for number, each in enumerate(operations)
+    ]
+    found = {number for number, *_ in fired(Even(2000, 2000), early(records=3, per="window"), batches)}
+    assert found == {number for number, each in enumerate(operations) if each["result"] == "fire"}
+
+
+def test_a_window_fires_again_without_news_if_it_repeats():
+    """A day stands for the global window, which needs no watermark here."""
+    case = VECTORS["flink_global_continuous_event_time"]
+    numbered = {"key1": 1, "key2": 2}
+    batches = [
+        (number, [each | {"key": numbered[each["key"]]} for each in records], watermark)
+        for number, records, watermark in by_watermark(case["events"])
+    ]
+    for repeat in (True, False):
+        trigger = early(every="3 seconds", by="event", repeat=repeat)
+        found = sorted(
+            (number, key, total) for number, key, _, total in fired(Even(1000 * DAY, 1000 * DAY), trigger, batches)
+        )
+        theirs = [(row["event"], numbered[row["key"]], row["value"]) for row in case["rows"]]
+        assert theirs == [(10, 1, 3), (13, 1, 3), (13, 2, 5)]
+        assert found == sorted([*theirs, (10, 2, 5)] if repeat else [(10, 1, 3), (10, 2, 5)])
