@@ -1,4 +1,4 @@
-"""Generate the tables of docs/combinators.md from the catalogue: `python -m docs.tables`."""
+"""Generate the tables of docs/combinators.md and of docs/triggers.md from the code: `python -m docs.tables`."""
 
 from __future__ import annotations
 
@@ -20,13 +20,21 @@ from slicing.aggregates.aggregate import EVENT_TIME, Aggregate
 from slicing.aggregates.fields import arrow_type, decimal_of, width_of
 from slicing.aggregates.kernels import kernel
 from slicing.assembly.choice import choose
-from slicing.errors import InvalidType
+from slicing.errors import InvalidType, InvalidValue
 from slicing.explain.costs import Costs
 from slicing.explain.plan import ResultPlan
-from slicing.triggers.emission import ON_CLOSE
+from slicing.stages.support_of import support_of
+from slicing.triggers.emission import ON_CLOSE, early
+from slicing.triggers.trigger import Trigger
+from slicing.windows.counting import counting
 from slicing.windows.families.even import Even
+from slicing.windows.session import session
+from slicing.windows.sets import windows_of_call
+from slicing.windows.sliding import sliding
+from slicing.windows.unbounded import unbounded
+from slicing.windows.window import Window, by_edges, cumulating, hopping, tumbling
 
-PAGE = Path(__file__).with_name("combinators.md")
+PAGE, TRIGGERS = (Path(__file__).with_name(name) for name in ("combinators.md", "triggers.md"))
 _OF_COLUMNS = ("column", "x", "y", "by", "price", "volume")
 HEAD = (
     "call",
@@ -45,6 +53,28 @@ _WORDS = {
     frozenset(ORDERED): "numbers, booleans or times",
     frozenset(NUMBERS) - {"decimal(p,s)"} | {"date", "timestamp", "timestamp_ntz"}: "integers, floats, dates, times",
 }
+KINDS: dict[str, Window] = {
+    "tumbling": tumbling("1 hour"),
+    "hopping": hopping("1 hour", advance="1 minute"),
+    "cumulating": cumulating("1 day", step="1 hour"),
+    "in a zone": tumbling("1 day", zone="Europe/Berlin"),
+    "by edges": by_edges([0, 10], [5, 20]),
+    "several": windows_of_call((hopping("1 hour", advance="1 minute"), tumbling("7 minutes")), {}, False),
+    "wide rows": windows_of_call((), {"a": tumbling("1 hour"), "b": hopping("1 day", advance="1 hour")}, False),
+    "sessions": session("30 minutes"),
+    "sliding": sliding("10 minutes"),
+    "unbounded": unbounded(),
+    "counting": counting(100),
+}
+EARLY = {
+    "`records`, by window": early(records=3, per="window"),
+    "`records`, by key": early(records=3, per="key"),
+    "`every`": early(every="10 seconds"),
+    '`every`, `by="event"`': early(every="10 seconds", by="event"),
+    "`after`": early(after="10 seconds"),
+    "several": early(records=3, every="10 seconds", after="5 seconds"),
+    "`final=False`": early(after="10 seconds", final=False),
+}
 _FAMILY = Even(100_000_000, 1_000_000)
 
 
@@ -53,6 +83,27 @@ def written(page: str) -> str:
     for name, entries in (("catalogue", CATALOGUE), ("more", MORE)):
         page = _between(page, name, _table(HEAD, map(_row, entries)))
     return _between(page, "composed", _table(HEAD[:3], map(_composed, COMPOSED.items())))
+
+
+def written_triggers(page: str) -> str:
+    """The page of early triggers with its table generated again, from what each kind of windows declares."""
+    found = {kind: [_refusal(window, trigger) for trigger in EARLY.values()] for kind, window in KINDS.items()}
+    reasons = list(dict.fromkeys(reason for cells in found.values() for reason in cells if reason))
+    rows = [
+        (kind, *(f"no ({reasons.index(reason) + 1})" if reason else "yes" for reason in cells))
+        for kind, cells in found.items()
+    ]
+    below = "\n".join(f"{number}. {reason}" for number, reason in enumerate(reasons, 1))
+    return _between(page, "early", f"{_table(('', *EARLY), iter(rows))}\n\n{below}")
+
+
+def _refusal(window: Window, trigger: Trigger) -> str:
+    """Why a kind of windows refuses a trigger, empty if it does not."""
+    try:
+        support_of(window).check("auto", False, trigger, True)
+    except InvalidValue as error:
+        return f"It {str(error).removeprefix(str(trigger)).strip()}"
+    return ""
 
 
 def _between(page: str, name: str, text: str) -> str:
@@ -194,4 +245,5 @@ def _tree(aggregates: dict[str, Aggregate]) -> str:
 
 
 if __name__ == "__main__":
-    PAGE.write_text(written(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
+    for path, renew in ((PAGE, written), (TRIGGERS, written_triggers)):
+        path.write_text(renew(path.read_text(encoding="utf-8")), encoding="utf-8")
