@@ -34,6 +34,9 @@ class OpenBucket(Protocol):
     pages: Pages
     head: Header
 
+    def load(self, shipped: Sequence[Any], at: MicroBatchTime) -> None:
+        """Store records of a history that ends at a watermark; windows that end by then are never emitted."""
+
     def accept(self, shipped: Sequence[Any]) -> Late[Any]:
         """Keep the new records that open windows accept, return and count the late ones."""
 
@@ -85,6 +88,24 @@ class Bucket:
 
     def accept(self, shipped: Sequence[Any]) -> Late[Any]:
         """Keep the new records that open windows accept, return and count the late ones."""
+        raise NotImplementedError
+
+    @of_stage(ASSEMBLE)
+    def load(self, shipped: Sequence[Any], at: MicroBatchTime) -> None:
+        """Store records of a history that ends at a watermark; windows that end by then are never emitted.
+
+        Only before the first records of the stream. Several loads of one history add up. Its records have not fired:
+        they wait for a trigger that fires open windows early.
+        """
+        self.head.clock, self.head.warm = at.clock, at.watermark
+        with self.resources:
+            self.take_history(shipped, at.watermark)
+            if WAITING in self.trigger.asks:
+                self.waiting.none()
+            self.save()
+
+    def take_history(self, shipped: Sequence[Any], until: int) -> None:
+        """Take records of a history, none of which is late, and pass the windows that end by an instant."""
         raise NotImplementedError
 
     @of_stage(ASSEMBLE)

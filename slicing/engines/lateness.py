@@ -56,6 +56,10 @@ class Progress:
         """The windows that close have fired."""
         self.marks.done = self.end
 
+    def pass_until(self, instant: int) -> None:
+        """Count the windows that end by an instant as fired, and accept no records for them."""
+        self.first = self.end = self.marks.done = self.marks.taking = self.first_open(instant, 0)
+
 
 class FamilyProgress(Progress):
     """The progress of a family of windows; `compares` says whether each is compared with the one before."""
@@ -88,6 +92,11 @@ class FamilyProgress(Progress):
         if self.compares:
             return emitted_before(self.family, self.end, self.by_end)
         return min(self.end, self.marks.taking)
+
+    def pass_until(self, instant: int) -> None:
+        """Count the windows that end by an instant as fired, and keep what the next ones are compared with."""
+        super().pass_until(instant)
+        self.marks.kept, self.marks.nodes = self.keep, None
 
     @property
     def oldest(self) -> int:

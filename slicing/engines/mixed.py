@@ -129,6 +129,14 @@ class MixedBucket(SlicedBucket):
             late.first_ends,
         )
 
+    def take_history(self, shipped: Sequence[Block | Records], until: int) -> None:
+        """Store slices, and fold records into the windows that are open."""
+        super().take_history([each for each in shipped if isinstance(each, Block)], until)
+        for each, pages in zip(self.families, self.windows, strict=True):
+            for records in shipped:
+                if isinstance(records, Records):
+                    pages.add(records, each.marks.kept, each.marks.kept)
+
     def touched(self) -> Panes:
         """Open windows that hold a new row, with all aggregates."""
         return super().touched().mapped(self._joined)

@@ -87,11 +87,18 @@ class SharedFields:
         self.engine, self.grouped, self.of_groups = engine, grouped, of_groups
         self.pages, self.head = engine.pages, engine.head
 
+    def load(self, shipped: Sequence[Block], at: MicroBatchTime) -> None:
+        """Store blocks of groups of a history that ends at a watermark."""
+        self.engine.load(self._stored(shipped), at)
+
     def accept(self, shipped: Sequence[Block]) -> Late[Block]:
         """Judge blocks of groups, keep what open windows take, return and count what they refuse, as of results."""
-        if self.of_groups:
-            return self.grouped.late(self.engine.accept(shipped))
-        return self.engine.accept([self.grouped.block(block) for block in shipped])
+        late = self.engine.accept(self._stored(shipped))
+        return self.grouped.late(late) if self.of_groups else late
+
+    def _stored(self, shipped: Sequence[Block]) -> Sequence[Block]:
+        """Blocks of groups, as the engine stores them."""
+        return shipped if self.of_groups else [self.grouped.block(block) for block in shipped]
 
     def close(self, at: MicroBatchTime) -> Iterator[Windows]:
         """Yield the windows of results that fire in the micro-batch, then write the state that is left."""

@@ -86,8 +86,7 @@ class EagerBucket(Bucket):
                 for each in self.families:
                     each.add(records)
                 if self._notes:
-                    rows = np.flatnonzero(accepted)
-                    self._new.append(_marks(self.shape.select(()), records.index[rows], records.names.take(rows)))
+                    self._note(records, accepted)
         return Late(
             late_for_all,
             late_for_some,
@@ -97,6 +96,24 @@ class EagerBucket(Bucket):
             ),
             joined([first_ends(self.families, each.index, np.ones(len(each.index), np.int64)) for each in shipped]),
         )
+
+    def take_history(self, shipped: Sequence[Records], until: int) -> None:
+        """Fold records into every open window that covers them, in their order."""
+        for each in self.families:
+            each.pass_until(until)
+            for records in shipped:
+                each.windows.add(records, each.marks.kept, each.marks.kept)
+        if self._notes:
+            first = min(each.family.first_slice(each.marks.kept) for each in self.families)
+            for records in shipped:
+                self._note(records, records.index >= first)
+        for each in self.families:
+            if each.family.step != 1:
+                each.note(self.new)
+
+    def _note(self, records: Records, accepted: Array) -> None:
+        rows = np.flatnonzero(accepted)
+        self._new.append(_marks(self.shape.select(()), records.index[rows], records.names.take(rows)))
 
     @cached_property
     def new(self) -> Block:
@@ -208,7 +225,7 @@ class EagerBucket(Bucket):
         for each in self.families:
             if held := each.windows.held():
                 found += [int(each.family.window_start(held[0])), int(each.family.window_end(held[-1]))]
-            found += each.judged_at(self.head.watermark)
+            found += each.judged_at(self.head.passed)
         return found
 
     def extent(self) -> dict[str, int]:

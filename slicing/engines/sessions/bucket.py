@@ -166,6 +166,10 @@ class SessionBucket(Bucket):
         rows = RefusedSessions(ending(refused, self.session.unit), 0, self.head.watermark)
         return Late(int(refused.records.sum()), 0, (rows,), FirstEnds(ends + self.session.unit, came.records))
 
+    def take_history(self, shipped: Sequence[Block], until: int) -> None:
+        """Take all sessions: which of them the stream goes on with is known when its first records are there."""
+        self.new = concat(self.shape, [intervals(self.plain, self.session, block) for block in shipped])
+
     def _ends_to_judge(self, came: Block) -> Array:
         """Where each row ends, or the session that it becomes a part of."""
         if self.session.late_by != SESSION or not len(came):
@@ -260,6 +264,8 @@ class SessionBucket(Bucket):
         )
 
     def _panes(self, firing: Array) -> Panes:
+        if self.head.warm:
+            firing = firing & (ends_of(self._merged[0]) + self.session.unit > self.head.warm)
         return Panes(
             lambda: self._firing(firing, lambda rows: frames(rows, self.session.unit)),
             lambda: self._firing(firing, self._replacing),
@@ -298,7 +304,7 @@ class SessionBucket(Bucket):
     def advance(self, watermark: int) -> None:
         """Find the sessions that a watermark closes."""
         _ = self._had_ended  # read now, by the marks of before
-        self.progress.advance(watermark)
+        self.progress.advance(max(watermark, self.head.warm))
 
     def retire(self) -> None:
         """The sessions that have ended have fired."""

@@ -109,6 +109,22 @@ class SlicedBucket(Bucket):
         self.slices.take(block if accepted.all() else block.take(np.flatnonzero(accepted)))
         return Late(late_for_all, late_for_some, late, first_ends(self.families, block.index, block.records))
 
+    def take_history(self, shipped: Sequence[Block], until: int) -> None:
+        """Store the slices that open windows hold, those that have entered in their stripes."""
+        for each in self.families:
+            each.fit_trees()
+            each.pass_until(until)
+        first = self._first_kept()
+        if self.pages.is_new:
+            self.slices.entered = first
+        self.slices.take(fold(self.shape, shipped).between(first, FOREVER))
+        self.new = self.slices.incoming
+        self.slices.remember()
+        entered = max(each.family.entered(each.end) for each in self.families)
+        with closing(self.slices.take_fresh(entered)) as fresh:
+            self.slices.enter(fresh, entered, first)
+        self.slices.write_incoming()
+
     def close(self, at: MicroBatchTime) -> Iterator[Windows]:
         """Yield all that fires in the micro-batch, then write the state that is left."""
         for each in self.families:
@@ -223,6 +239,9 @@ class SlicedBucket(Bucket):
     def _oldest(self) -> int:
         return min(each.oldest for each in self.families)
 
+    def _first_kept(self) -> int:
+        return min(each.family.first_slice(each.marks.kept) for each in self.families)
+
     def _settle(self, left: int) -> None:
         """Two-layer trees read the stripe that is leaving slice by slice: there late rows had better be in place."""
         subtracts = any("two_layer" in each.trees for each in self.families)
@@ -239,7 +258,7 @@ class SlicedBucket(Bucket):
         """Keep the latest slices, as far back as the windows that are open, and what is made of them."""
         if not (self.slices.needs.follows or self.slices.needs.compares):
             return ""
-        oldest = min(each.family.first_slice(each.marks.kept) for each in self.families)
+        oldest = self._first_kept()
         if not self.slices.needs.compares and self.head.newest is not None:
             oldest = max(oldest, self.slices.newest() - 2 * self.slices.longest + 1)
         totals = self._latest.kept() if self._latest else {}
@@ -249,7 +268,7 @@ class SlicedBucket(Bucket):
         """The instants of the first and the last slice that are there."""
         spans, start = self.head.spans(), self.shape.family.slice_start
         held = [int(start(int(index))) for index in (spans[:, 0].min(), spans[:, 1].max())] if len(spans) else []
-        return held + [at for each in self.families for at in each.judged_at(self.head.watermark)]
+        return held + [at for each in self.families for at in each.judged_at(self.head.passed)]
 
     def _forget_other_triggers(self) -> None:
         """Remove the caches that this trigger does not move forward; another one makes them anew."""
@@ -273,4 +292,4 @@ class SlicedBucket(Bucket):
 
     def check(self) -> None:
         """Assert the invariants between header and pages."""
-        self.slices.check(min(each.family.first_slice(each.marks.kept) for each in self.families))
+        self.slices.check(self._first_kept())

@@ -146,6 +146,11 @@ class SlidingBucket(Bucket):
         ends = self.family.window_end(came.index - self.family.reach)
         return Late(refused, some, (times,), FirstEnds(ends, came.records))
 
+    def take_history(self, shipped: Sequence[Block], until: int) -> None:
+        """Take the times that open windows hold, and those that one may begin behind."""
+        self.progress.pass_until(until)
+        self.new = fold(self.shape, shipped).between(self._oldest, FOREVER)
+
     def _taken(self, late: Block, came: Block) -> Array:
         """The first window that takes each of the rows whose own is closed, FOREVER if none does.
 

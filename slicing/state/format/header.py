@@ -154,6 +154,7 @@ class Header:
     late: list[Entry] = field(default_factory=list)
     lists: dict[str, list[Entry]] = field(default_factory=dict)
     zones: dict[str, Part] = field(default_factory=dict)  # what the slices were cut by, see `zone_tables`
+    warm: int = 0  # microseconds, the end of the history that was loaded: no window that ends by then is emitted
 
     @of_stage(ENCODE)
     def to_text(self) -> str:
@@ -228,9 +229,14 @@ class Header:
         ]
 
     @property
+    def passed(self) -> int:
+        """The instant by which windows have been passed: that of the watermark, or the end of a history."""
+        return max(self.watermark, self.warm)
+
+    @property
     def is_unused(self) -> bool:
         """Whether there are no pages and no watermark has come yet."""
-        return not (self.fresh or self.stripes or self.late or self.lists or self.watermark)
+        return not (self.fresh or self.stripes or self.late or self.lists or self.passed)
 
     def spans(self) -> Array:
         """First slice and end of every page of slices, a row each; cached nodes are none."""
@@ -285,7 +291,7 @@ class Header:
 _TO_JSON = json.JSONEncoder(separators=(",", ":")).encode
 _MILLISECONDS = ("watermark", "clock")
 """Fields that are stored in milliseconds, as Spark counts them."""
-_OPTIONAL = ("zones",)
+_OPTIONAL = ("zones", "warm")
 """Fields that are stored only where they say something."""
 _NAMES = frozenset(each.name for each in fields(Header))
 """The stored names of all fields."""
