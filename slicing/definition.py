@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from datetime import datetime
+from functools import partial
+from typing import TYPE_CHECKING, Any, Literal
 
 from slicing.aggregates.aggregate import Bound, Struct
 from slicing.aggregates.migration_hints import OF_DEFINED
-from slicing.errors import InvalidType, NoSuchMethod
+from slicing.errors import InvalidType, InvalidValue, NoSuchMethod
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -18,9 +20,13 @@ if TYPE_CHECKING:
     from slicing.grouping import Windowed
     from slicing.spark.declared import Declared
     from slicing.spark.query import Query
+    from slicing.spark.resolution import Call
+    from slicing.spark.warm import History
     from slicing.windows.time.durations import Duration
 
 
+Instant = datetime | str
+Overlap = Literal["drop", "keep"]
 _NO_FRAME = (
     "this definition has no DataFrame yet. Give it one: `df.transform(definition)` makes its windows, "
     "`definition.on(df)` is the same definition with a DataFrame, to be explained for example."
@@ -39,14 +45,26 @@ class Definition:
     windowed: Windowed
     results: tuple[tuple[str, Bound | Struct], ...]
     declared: Declared | None = None
+    history: History | None = None
     _query: Query | None = field(default=None, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        from slicing.spark.resolution import Call
         from slicing.spark.resolve import check_defined, resolve
 
+        call = self._call()
+        if call.frame is None and self.declared is None:
+            return check_defined(call)
+        object.__setattr__(self, "_query", resolve(call))
+        if self.history is not None:
+            from slicing.spark.warm import check
+
+            check(self.query(), call, self.history)
+
+    def _call(self) -> Call:
+        from slicing.spark.resolution import Call
+
         of = self.windowed
-        call = Call(
+        return Call(
             frame=of.df,
             keys=of.keys,
             window=of.windows,
@@ -58,14 +76,11 @@ class Definition:
             late=of.late_output,
             declared=self.declared,
         )
-        if of.df is None and self.declared is None:
-            check_defined(call)
-        else:
-            object.__setattr__(self, "_query", resolve(call))
 
     def __repr__(self) -> str:
         made = f"{self.windowed!r}.define({', '.join(f'{name}={result!r}' for name, result in self.results)})"
-        return made if self.declared is None else f"{made}.declare({self.declared})"
+        made = made if self.declared is None else f"{made}.declare({self.declared})"
+        return made if self.history is None else f"{made}.{self.history}"
 
     def __getattr__(self, name: str) -> Any:
         raise no_method("a definition", name, OF_DEFINED)
@@ -106,13 +121,97 @@ class Definition:
         of = self.windowed
         return replace(self, declared=declare(schema, streaming, watermark, partitions, of.windows, of.time))
 
+    def warm(
+        self,
+        history: DataFrame | None = None,
+        *,
+        until: Instant,
+        overlap: Overlap = "drop",
+        partials: DataFrame | None = None,
+    ) -> Definition:
+        """This definition of a stream that starts with the state that its history makes, in a new checkpoint.
+
+        `history` is a bounded DataFrame with the columns of the stream; its records before `until` count. The first
+        micro-batch loads what open windows need of it; a query that is started again does not read it. Windows that end
+        at or before `until` are never emitted, those that end after it are whole. Records of the stream before `until`
+        are dropped, and counted as `before_warm`; with overlap="keep" they are counted in, where the stream was cut by
+        offsets and not by time. In place of records, `partials` is a table as `partials()` makes it.
+
+        `until` is a datetime, in UTC if it has no zone, or text in ISO form. Raises InvalidType and InvalidValue.
+        """
+        from slicing.spark.warm import history_of
+
+        if history is not None and partials is not None:
+            raise InvalidValue("`warm` takes a history of records, or of `partials`; got both. Leave one out.")
+        if partials is None:
+            check_frame(history, "warm", "definition.warm(df, until=...)")
+        else:
+            check_frame(partials, "warm", "definition.warm(partials=df, until=...)")
+        return replace(self, history=history_of(history, partials, until, overlap))
+
+    def check_warm(
+        self, history: DataFrame, stream_sample: DataFrame, *, until: Instant, overlap: Overlap = "drop"
+    ) -> int:
+        """Return how many rows a warm start and a cold replay have in common, of a history and a sample of the stream.
+
+        `stream_sample` is a bounded DataFrame of records that come after the history. Both starts are run here as they
+        would run on a stream, and compared by the rows of windows that end after `until`. Raises InvalidValue if any
+        row differs, and what `warm` raises.
+        """
+        from slicing.spark.build import spread
+        from slicing.spark.check_warm import check
+
+        start = self.warm(history, until=until, overlap=overlap)
+        assert start.history is not None, "it was just given"
+        check_frame(stream_sample, "check_warm", "definition.check_warm(history, df, until=...)")
+        labels, partitions = spread(self.query(), self.windowed.bucket_count)
+        return check(self.query(), self._call(), start.history, stream_sample, labels, partitions)
+
+    def partials(self) -> DataFrame:
+        """The partials of slices, which windows are assembled from: keys, `slice`, `records`, a column for each result.
+
+        On a stream each slice of each key is a row once, when it closes, which is when a window of that length would;
+        a record that comes later is late. A partial is a value, or a struct of its fields, before `lower`. Raises
+        InvalidValue for windows that share no slices, and for eager or ordered results.
+        """
+        from slicing.spark.build import build
+        from slicing.spark.partials import of_slices, query_of
+
+        if self.windowed.df is None:
+            raise InvalidType(_NO_FRAME)
+        return of_slices(build(query_of(self._call()), self.windowed.bucket_count))
+
+    def from_partials(self, table: DataFrame) -> DataFrame:
+        """The windows of a bounded table of partials, as `partials()` makes it, of the same keys and results.
+
+        They are those of the records that the partials were made of. The windows may be others than those that the
+        table was written for, if their edges are edges of its slices. Raises InvalidType, InvalidValue.
+        """
+        from slicing.spark import partials
+        from slicing.spark.build import build
+
+        check_frame(table, "from_partials", "definition.from_partials(df)")
+        query, found = self.query(), partials.PartialsTable(table, self._paths())
+        found.check(query)
+        bounded = replace(query, frame=table, streaming=False)
+        return build(bounded, self.windowed.bucket_count, of_bounded=partial(partials.build, found))
+
+    def _paths(self) -> tuple[str, ...]:
+        from slicing.spark.resolution import flat_results
+
+        return tuple(flat_results(dict(self.results)))
+
     def dataframe(self) -> DataFrame:
         """The results of all windows: what `aggregate` with the same results returns."""
         from slicing.spark.build import build
 
         if self.windowed.df is None:
             raise InvalidType(_NO_FRAME)
-        return build(self.query(), self.windowed.bucket_count)
+        if self.history is None:
+            return build(self.query(), self.windowed.bucket_count)
+        from slicing.spark import warm
+
+        return build(self.query(), self.windowed.bucket_count, partial(warm.build, self._call(), self.history))
 
     def plan(self) -> Plan:
         """What `dataframe` would make, as a value."""

@@ -54,8 +54,12 @@ def rows_of(batches: Iterable[pa.RecordBatch]) -> Iterator[dict[str, Any]]:
 
 def build(query: Query, labels: tuple[int, ...]) -> DataFrame:
     """The windows of a bounded DataFrame."""
+    return assembled(query, query.records(), query.strategy.first_stage(labels))
+
+
+def assembled(query: Query, rows: DataFrame, stage: Any) -> DataFrame:
+    """The windows of what a first stage makes of some rows."""
     chosen = query.strategy
-    stage = chosen.first_stage(labels)
-    blocks = query.records().mapInArrow(InTask(stage), struct_of(stage.schema))
+    blocks = rows.mapInArrow(InTask(stage), struct_of(stage.schema))
     grouped = blocks.repartition("bucket").sortWithinPartitions("bucket", "partition", "part")
     return query.finish(grouped.mapInArrow(AssembleAll(chosen, query.flat), struct_of(query.flat.schema)))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from pyspark.sql import DataFrame
 
 from slicing.errors import InvalidValue
@@ -18,18 +20,31 @@ from slicing.spark.settings import PARTITIONS
 BUCKETS_PER_PARTITION = 1
 
 
-def build(query: Query, buckets: int | None) -> DataFrame:
-    """The windows as a DataFrame; `buckets` is None for the usual number."""
+def build(
+    query: Query,
+    buckets: int | None,
+    of_stream: Callable[..., DataFrame] = stream.build,
+    of_bounded: Callable[..., DataFrame] = bounded.build,
+) -> DataFrame:
+    """The windows as a DataFrame; `buckets` is None for the usual number.
+
+    `of_stream` makes those of a stream, and `of_bounded` those of bounded input.
+    """
     spark = query.source.sparkSession
     check_workers(spark)
     if query.streaming:
         check_stream(spark, asks=query.declared is None)
-    partitions = _partitions(query)
-    chosen = labels(_buckets(buckets, query, partitions), partitions)
+    chosen, partitions = spread(query, buckets)
     if not query.streaming:
-        return bounded.build(query, chosen)
+        return of_bounded(query, chosen)
     timed = (TimedBuckets, TimedStage) if query.timed else ()
-    return stream.build(query, chosen, partitions, *timed)
+    return of_stream(query, chosen, partitions, *timed)
+
+
+def spread(query: Query, buckets: int | None) -> tuple[tuple[int, ...], int]:
+    """The labels of a query's buckets, and the number of partitions that they are spread over."""
+    partitions = _partitions(query)
+    return labels(_buckets(buckets, query, partitions), partitions), partitions
 
 
 def build_features(asked: features.Asked, buckets: int | None) -> DataFrame:

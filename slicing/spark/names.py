@@ -142,6 +142,15 @@ class Names:
         return {name: column for name, column in every.items() if name.casefold() == text.casefold()}
 
 
+class NamesOfHistory(Names):
+    """What a call over a stream names of its history: a bounded DataFrame, whose records come in an order."""
+
+    @property
+    def streaming(self) -> bool:
+        """It is a part of the stream."""
+        return True
+
+
 class DeclaredNames(Names):
     """What a call names of declared columns: these, and paths into their structs. `frame` is None if there is none yet.
 

@@ -25,7 +25,7 @@ from slicing.drawing.html import bars, table
 from slicing.drawing.terminal import Display
 from slicing.errors import reason
 from slicing.spark.lateness import Lateness
-from slicing.stages.metrics import COUNTERS, EXTENT, IMPLAUSIBLE, METRICS, REFUSED, TIMERS
+from slicing.stages.metrics import COUNTERS, EXTENT, IMPLAUSIBLE, METRICS, OF_WARM_STARTS, REFUSED, TIMERS
 
 Gauges = dict[str, float]
 
@@ -83,7 +83,11 @@ class MicroBatch:
             f"watermark {self.mark()}",
             counted(counts["results"], "result"),
             f"{counts['late']:,} late",
-            *(f"{counts[name]:,} {name.replace('_', ' ')}" for name in (*REFUSED[1:], IMPLAUSIBLE) if counts.get(name)),
+            *(
+                f"{counts[name]:,} {name.replace('_', ' ')}"
+                for name in (*REFUSED[1:], IMPLAUSIBLE, *OF_WARM_STARTS)
+                if counts.get(name)
+            ),
             counted(counts["open_windows"], "open window"),
             counted(counts["slices"], "slice"),
             f"state {size(self.in_memory)} in memory and {size(self.on_disk)} on disk",
@@ -151,7 +155,7 @@ def micro_batch(progress: Mapping[str, Any]) -> MicroBatch | None:
         (_instant(progress["timestamp"]) - watermark).total_seconds() if known else None,
         {
             name: (max if name in EXTENT else sum)(row.get(name, 0) for row in observed)
-            for name in (*COUNTERS, IMPLAUSIBLE, *TIMERS)
+            for name in (*COUNTERS, IMPLAUSIBLE, *TIMERS, *OF_WARM_STARTS)
             if name in COUNTERS or any(name in row for row in observed)
         },
         sum(operator["memoryUsedBytes"] for operator in progress["stateOperators"]),
@@ -211,7 +215,11 @@ def panel(batches: Sequence[MicroBatch]) -> str:
         ),
         ("late", f"{counts['late'] + counts['late_for_some']:,}, {late:,} since micro-batch {batches[0].number}"),
         *([("delay", str(delays))] if delays else []),
-        *((name.replace("_", " "), f"{counts[name]:,}") for name in (*REFUSED[2:], IMPLAUSIBLE) if counts.get(name)),
+        *(
+            (name.replace("_", " "), f"{counts[name]:,}")
+            for name in (*REFUSED[2:], IMPLAUSIBLE, *OF_WARM_STARTS)
+            if counts.get(name)
+        ),
     ]
     first = f"{now.query}: micro-batch {now.number}, {counted(now.records, 'record')}"
     return "\n".join([first, *(f"  {name:<12}{text}" for name, text in rows)])

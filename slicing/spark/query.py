@@ -27,6 +27,7 @@ from slicing.stages.metrics import (
     LONGEST_DELAY,
     MAXIMA,
     METRICS,
+    OF_WARM_STARTS,
     REQUIRED_DELAYS,
     RETAINED,
     TIMERS,
@@ -86,6 +87,7 @@ class Query:
     timed: bool
     nesting: Nesting
     declared: Declared | None = None
+    warm: bool = False
 
     @property
     def source(self) -> DataFrame:
@@ -193,8 +195,8 @@ class Query:
 
     def finish(self, table: DataFrame) -> DataFrame:
         """Observe the counts, then build keys, `window` and results from the flat columns."""
-        counts = [_count(name).alias(name) for name in ((*COUNTERS, *TIMERS) if self.timed else COUNTERS)]
-        rows = table.observe(self.metrics_name(), *counts, *self._delays())
+        counters = (*COUNTERS, *TIMERS * self.timed, *OF_WARM_STARTS * self.warm)
+        rows = table.observe(self.metrics_name(), *(_count(name).alias(name) for name in counters), *self._delays())
         is_window = F.col(flat.CAUSE).isNull()
         rows = rows.where(is_window | (F.col(flat.CAUSE) == flat.LATE_ROW) if self.late_columns else is_window)
         leaves = map(F.col, flat.numbered(flat.KEY, self.shape.keys))

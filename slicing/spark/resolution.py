@@ -20,7 +20,7 @@ from slicing.errors import InvalidType, InvalidValue
 from slicing.spark.columns import Key, kind_of_type, nested_kind_of_type
 from slicing.spark.columns_of import columns_of
 from slicing.spark.declared import Declared
-from slicing.spark.names import DeclaredNames, Names
+from slicing.spark.names import DeclaredNames, Names, NamesOfHistory
 from slicing.spark.query import Nesting, Query, Time
 from slicing.stages.execution_plan import Arguments
 from slicing.stages.support import WindowSupport
@@ -126,7 +126,7 @@ class Resolution:
     @cached_property
     def results(self) -> dict[str, Bound]:
         """The results of columns by name, those of structs each for itself, under names such as `candle.open`."""
-        return {name: _named(bound, self._names) for name, bound in _flat(self.call.named).items()}
+        return {name: _named(bound, self._names) for name, bound in flat_results(self.call.named).items()}
 
     @cached_property
     def frame(self) -> DataFrame | None:
@@ -238,6 +238,16 @@ class Resolution:
         )
 
 
+class OfHistory(Resolution):
+    """What a call over a stream means of its history, a bounded DataFrame with the same columns."""
+
+    def __init__(self, call: Call):
+        assert call.frame is not None, "a history is a DataFrame"
+        self.call, self._names = call, NamesOfHistory(call.frame)
+        self.streaming, self.trigger = True, call.trigger
+        self.clock = Time.of(call.time, call.window, True)
+
+
 class Draft(Resolution):
     """What a call means without a DataFrame: only what is right on streams and on bounded input is asked of it."""
 
@@ -246,7 +256,7 @@ class Draft(Resolution):
         self.streaming, self.trigger = False, ON_CLOSE
         self.clock = Time.of(call.time, call.window, False)
         self.window, self.time = call.window, None
-        self.results = _flat(call.named)
+        self.results = flat_results(call.named)
 
     @property
     def key_names(self) -> tuple[str, ...]:
@@ -291,11 +301,13 @@ def _named(bound: Bound, names: Names) -> Bound:
     return replace(bound, columns=tuple(columns), condition=condition)
 
 
-def _flat(named: Mapping[str, Bound | Struct], within: str = "") -> dict[str, Bound]:
+def flat_results(named: Mapping[str, Bound | Struct], within: str = "") -> dict[str, Bound]:
     """The results with those of structs each for itself, under names such as `candle.open`."""
     found: dict[str, Bound] = {}
     for name, result in named.items():
-        more = _flat(result.results, f"{within}{name}.") if isinstance(result, Struct) else {within + name: result}
+        more = (
+            flat_results(result.results, f"{within}{name}.") if isinstance(result, Struct) else {within + name: result}
+        )
         if twice := found.keys() & more.keys():
             raise InvalidValue(f"two results are called `{min(twice)}`. Rename one.")
         found |= more

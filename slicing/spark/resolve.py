@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 from slicing.spark.query import Query
-from slicing.spark.resolution import Call, Draft, Resolution
-from slicing.spark.rules import RULES, RULES_OF_DRAFTS
+from slicing.spark.resolution import Call, Draft, OfHistory, Resolution
+from slicing.spark.rules import RULES, RULES_OF_DRAFTS, RULES_OF_HISTORIES
 
 
 def resolve(call: Call) -> Query:
     """Return the query of a call. Raises InvalidValue or InvalidType for the first rule that it breaks."""
     resolution = Resolution(call)
     for rule in RULES:
+        rule(resolution)
+    return resolution.query()
+
+
+def resolve_history(call: Call) -> Query:
+    """Return the query of a call over the history of its stream. Raises InvalidValue or InvalidType."""
+    resolution = OfHistory(call)
+    for rule in RULES_OF_HISTORIES:
         rule(resolution)
     return resolution.query()
 

@@ -386,6 +386,14 @@ RULES_OF_DRAFTS: tuple[Callable[[Draft], None], ...] = (
     trees_suit_their_results,
 )
 """The rules of a call without a DataFrame: those that need no schema, and hold on streams and on bounded input."""
+RULES_OF_HISTORIES: tuple[Callable[[Resolution], None], ...] = (
+    time_is_a_timestamp,
+    keys_and_windows_name_columns,
+    results_name_columns,
+    keys_are_atomic,
+    results_take_their_columns,
+)
+"""The rules of a stream's history: it has the columns that the call names, which is checked for the stream."""
 OF_TREES: tuple[Callable[[Kernel, Family, str], None], ...] = (
     tree_has_combine,
     many_windows_of_a_record_are_asked_for,

@@ -11,7 +11,7 @@ from typing import Any
 
 import pandas as pd
 import pyarrow as pa
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, GroupedData
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 from pyspark.sql.types import StructType
 
@@ -245,12 +245,14 @@ def build(
     query: Query,
     labels: tuple[int, ...],
     partitions: int,
-    buckets: type[WindowOperator] = WindowOperator,
+    buckets: Callable[[Strategy, Query, Fingerprint], WindowOperator] = WindowOperator,
     wrapped: Callable[[Any], Any] = lambda stage: stage,
+    initial: GroupedData | None = None,
 ) -> DataFrame:
     """The windows of a stream, in append mode, as they close, and late rows if they are asked for.
 
-    `buckets` is the stateful operator, and `wrapped` gets the first stage: both may do more than they must.
+    `buckets` makes the stateful operator, and `wrapped` gets the first stage: both may do more than they must.
+    `initial` is what the operator begins with, by bucket.
     """
     chosen = query.strategy
     stage = wrapped(chosen.first_stage(labels, beside=query.late == RECORDS))
@@ -262,5 +264,6 @@ def build(
         struct_of(query.flat.schema),
         outputMode="Append",
         timeMode=processor.time_mode,
+        initialState=initial,
     )
     return query.finish(flat)

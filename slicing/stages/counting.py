@@ -75,6 +75,15 @@ class CountingSupport(WindowSupport):
         return dict.fromkeys(set(QUESTIONS) - {CLOSING}, why)
 
     @property
+    def history_in_order(self) -> bool:
+        """Records of a history are counted in the order of their times."""
+        return True
+
+    def history_from(self, until: int, trigger: Trigger) -> int | None:
+        """All records count."""
+        return None
+
+    @property
     def inputs(self) -> tuple[str, ...]:
         """The column that orders bounded input, which travels behind all others."""
         return () if self.window.order_by is None else (self.window.order_by,)

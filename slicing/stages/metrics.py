@@ -31,7 +31,10 @@ def timer(stage: str) -> str:
 PREAGGREGATE = timer("preaggregate")
 TIMERS = (PREAGGREGATE, *map(timer, STAGES))
 """More observed metrics where a stream is timed: microseconds of the stages in Python, see `slicing.profiling`."""
+BEFORE_WARM, LOADED = OF_WARM_STARTS = ("before_warm", "loaded")
+"""More observed metrics of a warm start: records of the stream that lie in its history, and are dropped; and records of
+the history that were loaded, in the first micro-batch."""
 MAXIMA = (*EXTENT, LONGEST_DELAY)
 """The metrics that are the greatest of all buckets; of the others it is the sum."""
-CAUSES = {name: cause for cause, name in enumerate((*COUNTERS, *TIMERS, LONGEST_DELAY, *DELAYS))}
+CAUSES = {name: cause for cause, name in enumerate((*COUNTERS, *TIMERS, LONGEST_DELAY, *DELAYS, *OF_WARM_STARTS))}
 """The numbers by which flat rows name what they count."""

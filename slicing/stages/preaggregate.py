@@ -187,7 +187,7 @@ def records_of(shape: Shape, chunk: pa.Table, refused: Dropped) -> Records:
         refused.no_window += int(np.sum(~inside))
         chunk, times, slices = chunk.filter(pa.array(inside)), times[inside], slices[inside]
     values_from = 1 + len(shape.keys)
-    names = pa.table([_plain(column) for column in chunk.columns[1:values_from]], schema=shape.key_schema)
+    names = pa.table([plain(column) for column in chunk.columns[1:values_from]], schema=shape.key_schema)
     values = [_small(column.combine_chunks()) for column in chunk.columns[values_from:]]
     return Records(slices, times, names, values)
 
@@ -268,7 +268,8 @@ def _small(array: pa.Array) -> pa.Array:
     return array.cast(pa.binary()) if pa.types.is_large_binary(array.type) else array
 
 
-def _plain(column: pa.ChunkedArray) -> pa.Array:
+def plain(column: pa.ChunkedArray) -> pa.Array:
+    """A column of keys or partials as blocks have it."""
     array = _small(column.combine_chunks())
     # Spark names the session's time zone; the instants are the same in UTC, which is what state remembers.
     return array.cast(pa.timestamp("us", "UTC")) if pa.types.is_timestamp(array.type) and array.type.tz else array

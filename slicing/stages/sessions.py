@@ -58,6 +58,18 @@ class SessionSupport(WindowSupport):
             "Use on_close() or on_update()."
         }
 
+    @property
+    def cannot_keep(self) -> str:
+        """Records may join sessions that have ended."""
+        return (
+            f"is for windows that time decides, and a record before `until` may join {self.window} that has ended. "
+            'Use overlap="drop", with `until` where the stream begins.'
+        )
+
+    def history_from(self, until: int, trigger: Trigger) -> int | None:
+        """A session may have begun at any time."""
+        return None
+
     def strategy(self, asked: Aggregation) -> Merged:
         """Rows of single times are shipped where each record is judged by its own, or must stay in order."""
         ordered = any(kernel.aggregate.ordered for kernel in asked.shape.kernels)

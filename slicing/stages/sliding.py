@@ -16,6 +16,7 @@ from slicing.stages.support import WindowSupport
 from slicing.state.format.fingerprint import Fingerprint
 from slicing.state.store import Store
 from slicing.triggers.trigger import CHANGED, Trigger
+from slicing.windows.families.family import Family
 from slicing.windows.sliding import Sliding
 
 
@@ -40,6 +41,18 @@ class SlidingSupport(WindowSupport):
             CHANGED: "compares a window with the one before it, and sliding windows of a key have none: "
             "records decide which there are. Use on_close() or on_update()."
         }
+
+    @property
+    def cannot_keep(self) -> str:
+        """A record makes windows of its own, and those of records in the history have been passed."""
+        return (
+            f"is for windows that time decides, and a record before `until` makes windows of its own in {self.window}. "
+            'Use overlap="drop", with `until` where the stream begins.'
+        )
+
+    def _first_needed(self, family: Family, until: int, trigger: Trigger) -> int:
+        """A window may begin behind a time before it."""
+        return int(family.slice_start(family.first_open(until, 0) - self.window.right))
 
     def strategy(self, asked: Aggregation) -> Sliced | Shared:
         """Places, with shared fields where there are any."""

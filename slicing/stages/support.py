@@ -10,6 +10,7 @@ from slicing.assembly.choice import EAGER
 from slicing.errors import InvalidValue
 from slicing.stages.execution_plan import Aggregation, Arguments, Eager, Mixed, Sliced, Strategy, with_shared_fields
 from slicing.triggers.trigger import CHANGED, CLOSING, NEWEST, QUESTIONS, Trigger
+from slicing.windows.families.family import Family, emitted_before
 from slicing.windows.window import Window
 
 
@@ -32,6 +33,27 @@ class WindowSupport:
     def cannot(self) -> Mapping[str, str]:
         """The questions of triggers that these windows cannot answer, and why; the text follows the trigger's name."""
         return {}
+
+    @property
+    def cannot_keep(self) -> str:
+        """Why a warm start cannot count records of the stream that lie in its history; "" if it can."""
+        return ""
+
+    @property
+    def history_in_order(self) -> bool:
+        """Whether a history is loaded in the order of its times."""
+        return False
+
+    def history_from(self, until: int, trigger: Trigger) -> int | None:
+        """The first instant of which windows that end after `until` need a record; None if that cannot be told."""
+        starts = [self._first_needed(family, until, trigger) for family in self.window.family.families]
+        return min(until, *starts)
+
+    def _first_needed(self, family: Family, until: int, trigger: Trigger) -> int:
+        first = family.first_open(until, 0)
+        if CHANGED in trigger.asks:
+            first = emitted_before(family, first, self.window.wide)
+        return int(family.slice_start(family.first_slice(first)))
 
     def check_trigger(self, trigger: Trigger) -> None:
         """Refuse a trigger that asks what these windows cannot answer. Raises InvalidValue.

@@ -34,6 +34,10 @@ class UnboundedSupport(WindowSupport):
             WATERMARK: f'goes by event time, and {self.window} needs no watermark. Leave out `by="event"`.',
         }
 
+    def history_from(self, until: int, trigger: Trigger) -> int | None:
+        """All records count."""
+        return None
+
     def strategy(self, asked: Aggregation) -> Totals:
         """Totals, without shared fields."""
         return Totals(*asked.common, ttl=self.window.ttl)

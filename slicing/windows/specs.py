@@ -14,6 +14,7 @@ from slicing.windows.families.cumulating import Cumulating
 from slicing.windows.families.even import Even
 from slicing.windows.families.family import Family
 from slicing.windows.families.several import Several
+from slicing.windows.families.slices_of import SlicesOf
 from slicing.windows.families.stepped import Stepped
 from slicing.windows.session import SessionFamily
 from slicing.windows.sliding import SlidingFamily
@@ -76,6 +77,7 @@ class _Reader:
             "session": lambda gap, column, unit: SessionFamily(gap=gap, gap_column=column, unit=unit),
             "sliding": lambda difference, unit, right: SlidingFamily(difference + unit, unit, 0, right),
             "counting": CountingFamily.of,
+            "slices": lambda windows: SlicesOf(self.read(windows)),
         }
         is_made = spec[0] in makers and spec[1:2] != [DIGEST]
         return makers[spec[0]](*spec[1:]) if is_made else self.given(spec)

@@ -22,6 +22,7 @@ from slicing.triggers.emission import ON_CLOSE, on_change, on_update
 from slicing.windows.families.by_edges import ByEdges, OverSharedCut
 from slicing.windows.families.cumulating import Cumulating
 from slicing.windows.families.even import Even
+from slicing.windows.families.slices_of import SlicesOf
 from slicing.windows.families.stepped import Stepped
 from slicing.windows.time.cut import Cut
 from slicing.windows.time.edges import Every, Listed
@@ -57,6 +58,7 @@ def kinds():
         "by edges": Kind(ByEdges(Every(7 * MS), Every(7 * MS, 10 * MS)), unit=3 * MS),
         "steps": Kind(Stepped(Every(2 * MS), 2, 5, 1)),
         "gaps": Kind(Stepped(Every(2 * MS), 3, 2)),
+        "slices": Kind(SlicesOf(Even(10 * MS, 4 * MS))),
         "cumulating, other edges": Kind(OverSharedCut(steps, Cut([Every(2 * MS), Every(3 * MS)]))),
         "hopping, other edges": Kind(OverSharedCut(Even(10 * MS, 2 * MS), Cut([Every(2 * MS), Every(5 * MS)]))),
     }

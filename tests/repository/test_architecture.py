@@ -72,9 +72,14 @@ INSIDE = {
     ),
     "slicing.stages": (
         {"slicing.stages.labels", "slicing.stages.flat", "slicing.stages.metrics"},
-        {"slicing.stages.preaggregate", "slicing.stages.processed", "slicing.stages.delays"},
+        {
+            "slicing.stages.preaggregate",
+            "slicing.stages.processed",
+            "slicing.stages.delays",
+            "slicing.stages.not_before",
+        },
         {"slicing.stages.output"},
-        {"slicing.stages.sub_sessions", "slicing.stages.execution_plan"},
+        {"slicing.stages.sub_sessions", "slicing.stages.of_partials", "slicing.stages.execution_plan"},
         {"slicing.stages.support"},
         {
             "slicing.stages.sessions",
@@ -105,9 +110,9 @@ INSIDE = {
         {"slicing.spark.rules"},
         {"slicing.spark.resolve"},
         {"slicing.spark.stream", "slicing.spark.bounded"},
-        {"slicing.spark.features"},
-        {"slicing.spark.profiling"},
-        {"slicing.spark.build"},
+        {"slicing.spark.features", "slicing.spark.partials"},
+        {"slicing.spark.profiling", "slicing.spark.warm"},
+        {"slicing.spark.build", "slicing.spark.check_warm"},
     ),
 }
 ALONE = {

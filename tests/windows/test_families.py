@@ -16,6 +16,7 @@ from slicing.windows.families.cumulating import Cumulating
 from slicing.windows.families.even import Even
 from slicing.windows.families.family import repeats, slice_of, windows_of
 from slicing.windows.families.several import several
+from slicing.windows.families.slices_of import SlicesOf
 from slicing.windows.families.stepped import Stepped
 from slicing.windows.families.timed import (
     by_edges,
@@ -127,7 +128,12 @@ SHARED = {
     for name, families in SETS.items()
     for i, family in enumerate(several(families).families)
 }
-FAMILIES = ALONE | SHARED
+SLICES = {
+    "slices of three by seven minutes": (SlicesOf(Even(7 * MINUTE, 3 * MINUTE)), 0),
+    "slices of days by a clock": (SlicesOf(ALONE["7 days by 1"][0]), LEFT_OUT),
+    "slices of several windows": (SlicesOf(several(SETS["a day beside its hours"])), 0),
+}
+FAMILIES = ALONE | SHARED | SLICES
 
 
 def windows_around(family, instant):

@@ -1,0 +1,200 @@
+"""Partials of slices as a product: a table of them, windows from such a table, and a history made of them.
+
+::
+
+    partials()        user | slice            | records | spent
+                      bob  | 12:00 .. 12:05   |       2 | {high, low, n}
+    from_partials     any windows whose edges are edges of these slices
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from slicing.aggregates.aggregate import Aggregate, Bound, Struct, fieldwise
+from slicing.aggregates.fields import width_of
+from slicing.aggregates.kernel import Kernel
+from slicing.assembly.choice import EAGER
+from slicing.errors import InvalidType, InvalidValue
+from slicing.spark.bounded import assembled
+from slicing.spark.columns import quoted
+from slicing.spark.query import Query
+from slicing.spark.resolution import Call
+from slicing.spark.resolve import resolve
+from slicing.stages import flat
+from slicing.stages.execution_plan import Strategy
+from slicing.stages.of_partials import OfPartials
+from slicing.triggers.emission import ON_CLOSE
+from slicing.triggers.lateness import COUNTS
+from slicing.windows.families.slices_of import SlicesOf
+from slicing.windows.window import Timed, Window
+
+SLICE, RECORDS = "slice", "records"
+"""The columns of a table of partials, beside its keys and results."""
+
+
+def _one_more(n: Any, *_: Any) -> Any:
+    return n + 1
+
+
+_COUNT = Aggregate(lambda: 0, _one_more, fieldwise(np.add), fieldwise(np.subtract), partial="n bigint", columns=True)
+
+
+def query_of(call: Call) -> Query:
+    """Return the query whose windows are the slices of a call's windows, and whose results are its partials.
+
+    Raises InvalidValue for windows without shared slices, and for results that have no partials of slices.
+    """
+    _check_windows(call.window)
+    for name in call.named:
+        if name.casefold() in (SLICE, RECORDS):
+            raise InvalidValue(f"a table of partials has a column `{name}` of its own. Rename the result.")
+    named = {RECORDS: Bound(_COUNT, label=RECORDS), **_partials(call.named)}
+    slices = Timed(SlicesOf(call.window.family), f"slices of {call.window}")
+    query = resolve(replace(call, window=slices, named=named, tree="auto", trigger=ON_CLOSE, late=COUNTS))
+    _check_query(query)
+    for key in query.keys:
+        if key.name.casefold() == SLICE:
+            raise InvalidValue(f"a table of partials has a column `{SLICE}` of its own. Rename the key.")
+    return query
+
+
+def of_slices(windows: DataFrame) -> DataFrame:
+    """Return windows that are slices under their name."""
+    return windows.withColumnRenamed("window", SLICE)
+
+
+def _check_windows(window: Window) -> None:
+    if window.alone:
+        raise InvalidValue(
+            f"partials are of slices that windows share, and {window} shares none, {window.alone}. "
+            "Use windows that time decides."
+        )
+
+
+def _check_query(query: Query) -> None:
+    if query.ntz:
+        raise InvalidType(
+            f'slices of a table are timestamps, and `{query.time}` is timestamp_ntz. Cast it: `.cast("timestamp")`.'
+        )
+    for each in query.shape.kernels:
+        if each.aggregate.combine is None or EAGER in query.trees:
+            raise InvalidValue(
+                f"partials are combined, and `{each.label}` is eager. Give it a `combine`, and leave `.assemble` out."
+            )
+        if each.aggregate.ordered:
+            raise InvalidValue(
+                f"the partials of a table are combined in any order, and `{each.label}` is `ordered`. Leave it out."
+            )
+
+
+def _partials(named: Mapping[str, Bound | Struct]) -> dict[str, Bound | Struct]:
+    """Results that are their own partials."""
+    return {
+        name: Struct(_partials(each.results)) if isinstance(each, Struct) else replace(each, source=_own(each.source))
+        for name, each in named.items()
+    }
+
+
+def _own(source: Aggregate | Callable[..., Aggregate]) -> Aggregate | Callable[..., Aggregate]:
+    if isinstance(source, Aggregate):
+        return replace(source, lower=None, returns=None)
+    return lambda *kinds: replace(source(*kinds), lower=None, returns=None)
+
+
+@dataclass(frozen=True)
+class PartialsTable:
+    """A table of partials, for a query whose results `names` are read of it."""
+
+    frame: DataFrame
+    names: tuple[str, ...]
+
+    def check(self, query: Query) -> None:
+        """Raise InvalidType and InvalidValue for a table that has not the partials of a query."""
+        _check_windows(query.window)
+        _check_query(query)
+        if self.frame.isStreaming:
+            raise InvalidType(
+                "`from_partials` takes a bounded DataFrame; got a stream. Read the table by `spark.read`."
+            )
+        there = self.frame.columns
+        for name in (*(key.name for key in query.keys), SLICE, RECORDS, *self.names):
+            if name.partition(".")[0] not in there:
+                raise InvalidValue(
+                    f"a table of partials has a column `{name.partition('.')[0]}`, and this one has "
+                    f"{', '.join(there)}. Write it by `definition.partials()`, of the same keys and results."
+                )
+        self._check_types(query)
+
+    def _check_types(self, query: Query) -> None:
+        edges = f"struct<start:{query.time_kind},end:{query.time_kind}>"
+        wanted = [(key.name, quoted(key.name), key.type.simpleString()) for key in query.keys]
+        wanted += [(SLICE, quoted(SLICE), edges), (RECORDS, quoted(RECORDS), "bigint")]
+        wanted += [(name, column, _kind(kernel)) for name, column, kernel in self._columns(query)]
+        for name, column, kind in wanted:
+            found = self.frame.select(column).schema.fields[0].dataType.simpleString()
+            if found != kind:
+                raise InvalidType(
+                    f"column `{name}` of the partials is {found}, and those of this query are {kind}. "
+                    "Write them by `definition.partials()`, of the same keys and results."
+                )
+
+    def _columns(self, query: Query) -> Iterator[tuple[str, Column, Kernel]]:
+        """Name, column and kernel of each result."""
+        return zip(self.names, map(_path, self.names), query.shape.kernels, strict=True)
+
+    def rows(self, query: Query) -> DataFrame:
+        """The rows of the table as the first stage reads them: start and end, leaves of the key, records, fields."""
+        leaves = [column for key in query.keys for column, _ in replace(key, source=key.name).leaves()]
+        fields = [
+            column if _is_plain(kernel) else column.getField(field.name)
+            for _, column, kernel in self._stored(query)
+            for field in kernel.fields
+        ]
+        edges = [
+            F.unix_micros(F.col(SLICE).getField(at)).alias(name) for at, name in (("start", "time"), ("end", "stop"))
+        ]
+        keys = [leaf.alias(name) for name, leaf in flat.numbered(flat.KEY, leaves or [F.lit(True)]).items()]
+        values = [field.alias(name) for name, field in flat.numbered(flat.VALUE, fields).items()]
+        return self.frame.select(*edges, *keys, F.col(RECORDS), *values)
+
+    def _stored(self, query: Query) -> Iterator[tuple[str, Column, Kernel]]:
+        """Of results that share fields those whose fields are stored."""
+        found, sharing = tuple(self._columns(query)), query.strategy.sharing
+        yield from found if sharing is None else sharing.select(found)
+
+    def stage(self, strategy: Strategy, labels: tuple[int, ...], until: int | None = None) -> OfPartials:
+        """The first stage that reads the rows."""
+        return OfPartials(strategy.shipping, (), labels, until=until)
+
+
+def _is_plain(kernel: Kernel) -> bool:
+    """Whether a partial is a value and no struct."""
+    return len(kernel.fields) == 1 and not isinstance(kernel.aggregate.init(), tuple)
+
+
+def _kind(kernel: Kernel) -> str:
+    """The type of a column of partials, as Spark prints it."""
+    kinds = ["binary" if width_of(field.kind) else field.kind for field in kernel.fields]
+    named = (f"{field.name}:{kind}" for field, kind in zip(kernel.fields, kinds, strict=True))
+    return kinds[0] if _is_plain(kernel) else f"struct<{','.join(named)}>"
+
+
+def _path(name: str) -> Column:
+    """A column, or a field of a struct, by its path."""
+    first, *rest = name.split(".")
+    column = quoted(first)
+    for each in rest:
+        column = column.getField(each)
+    return column
+
+
+def build(table: PartialsTable, query: Query, labels: tuple[int, ...]) -> DataFrame:
+    """The windows of a query from a table of partials, bounded."""
+    return assembled(query, table.rows(query), table.stage(query.strategy, labels))

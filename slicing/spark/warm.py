@@ -1,0 +1,258 @@
+"""Warm start: the first state of a stream is made from a bounded DataFrame of its past, then the stream goes on.
+
+::
+
+    history   ---- first stage, on all cores ---- blocks by bucket ----+
+                                                                       | Spark's initialState, in the first micro-batch
+    stream    ---- first stage, from `until` on -- blocks by bucket ---+---- stateful operator
+
+The first micro-batch commits the history with its own records, or neither. Spark reads the history in that micro-batch
+only: a query that is started again has it from its checkpoint.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any
+
+import pandas as pd
+from pyspark.sql import Column, DataFrame, GroupedData
+from pyspark.sql import functions as F
+
+from slicing.content.block import Block
+from slicing.content.records import Records
+from slicing.engines.bucket import OpenBucket
+from slicing.errors import InvalidType, InvalidValue, StateMismatch, excerpt
+from slicing.spark import stream
+from slicing.spark.ddl import struct_of
+from slicing.spark.partials import PartialsTable
+from slicing.spark.query import Query, Time
+from slicing.spark.resolution import Call, flat_results
+from slicing.spark.resolve import resolve_history
+from slicing.spark.task import InTask
+from slicing.stages import flat
+from slicing.stages.execution_plan import Strategy
+from slicing.stages.metrics import BEFORE_WARM, LOADED
+from slicing.stages.not_before import NotBefore
+from slicing.triggers.trigger import MicroBatchTime
+from slicing.windows.time.durations import microseconds_of, show_instant
+
+DROP, KEEP = OVERLAPS = ("drop", "keep")
+"""What becomes of records of the stream before the end of its history: they are dropped, or counted in."""
+
+
+@dataclass(frozen=True)
+class History:
+    """The past of a stream: a bounded DataFrame, of which the records before `until` count, in microseconds."""
+
+    frame: DataFrame
+    until: int
+    overlap: str = DROP
+    of_partials: bool = False
+
+    def __repr__(self) -> str:
+        more = "" if self.overlap == DROP else f", overlap={self.overlap!r}"
+        return f"warm({'partials=' * self.of_partials}df, until={show_instant(self.until)!r}{more})"
+
+
+def history_of(history: DataFrame | None, partials: DataFrame | None, until: Any, overlap: Any) -> History:
+    """Return a history. Raises InvalidType and InvalidValue for what does not depend on the query."""
+    frame = history if partials is None else partials
+    assert frame is not None, "one of them was given"
+    if frame.isStreaming:
+        raise InvalidType(
+            "`warm` takes a bounded DataFrame, which is read once; got a stream. Read the past of the stream with "
+            "`spark.read`."
+        )
+    if overlap not in OVERLAPS:
+        raise InvalidValue(
+            f"`overlap` says what becomes of records of the stream before `until`, {' or '.join(map(repr, OVERLAPS))}; "
+            f"got {excerpt(overlap)}."
+        )
+    return History(frame, _microseconds(until), overlap, partials is not None)
+
+
+def _microseconds(until: Any) -> int:
+    form = 'Write for example until="2026-03-01T00:00:00+00:00".'
+    if isinstance(until, str):
+        try:
+            until = datetime.fromisoformat(until)
+        except ValueError:
+            raise InvalidValue(f"`until` is an instant; got {excerpt(until)}. {form}") from None
+    if not isinstance(until, datetime):
+        raise InvalidType(f"`until` is an instant, a datetime or text in ISO form; got {excerpt(until)}. {form}")
+    found = microseconds_of(until)
+    if found <= 0 or found % 1000:
+        raise InvalidValue(
+            "`until` is where the history ends for a stream, whose watermark counts milliseconds from 1970 on; got "
+            f"{show_instant(found)}. Give whole milliseconds after 1970-01-01."
+        )
+    return found
+
+
+def check(query: Query, call: Call, history: History) -> None:
+    """Raise InvalidValue and InvalidType where a query cannot start from a history."""
+    if not query.streaming:
+        raise InvalidValue(
+            "`warm` is for streams, and this DataFrame is bounded. Leave it out: bounded input is its own history."
+        )
+    if query.clock is Time.CLOCK:
+        raise InvalidValue(
+            "windows by `processing_time()` are about when records come, which a history does not say. Name the column "
+            'of event time: `.window(..., time="ts")`.'
+        )
+    if not query.time:
+        raise InvalidValue(
+            f"records before `until` are told by their time, and {query.window} was given none. Name its column: "
+            '`.window(..., time="ts")`.'
+        )
+    if (history.overlap == KEEP) and (why := query.support.cannot_keep):
+        raise InvalidValue(f'`overlap="keep"` {why}')
+    if history.of_partials:
+        return _table(call, history).check(query)
+    past = past_of(call, history)
+    for what, ours, theirs in (("key", query.shape.keys, past.shape.keys), ("column", query.values, past.values)):
+        for of_stream, of_history in zip(ours, theirs, strict=True):
+            if of_stream.kind != of_history.kind:
+                raise InvalidType(
+                    f"{what} `{of_stream.name}` is {of_stream.kind} in the stream, and {of_history.kind} in the "
+                    "history. Cast one of them."
+                )
+    if past.time_kind != query.time_kind:
+        raise InvalidType(
+            f"the time `{query.time}` is {query.time_kind} in the stream and {past.time_kind} in the history. Cast one."
+        )
+
+
+def _table(call: Call, history: History) -> PartialsTable:
+    return PartialsTable(history.frame, tuple(flat_results(call.named)))
+
+
+def past_of(call: Call, history: History) -> Query:
+    """Return the query over a history, whose records are never late. Raises InvalidType and InvalidValue."""
+    return replace(resolve_history(replace(call, frame=history.frame, declared=None)), streaming=False)
+
+
+def needed(rows: DataFrame, query: Query, history: History) -> DataFrame:
+    """The rows of a history that a window needs: before its end, and not before all that open windows hold."""
+    support, time = query.support, F.col(flat.TIME)
+    first = support.history_from(history.until, query.trigger)
+    counts = time < _instant(history, history.until)
+    if first is not None:
+        counts &= time >= _instant(history, first)
+    found = rows.where(time.isNull() | counts)
+    return found.orderBy(flat.TIME) if support.history_in_order else found
+
+
+def _instant(history: History, microseconds: int) -> Column:
+    """An instant as rows have their time: slices of partials in microseconds."""
+    return F.lit(microseconds) if history.of_partials else F.timestamp_micros(F.lit(microseconds))
+
+
+@dataclass(frozen=True)
+class Loading:
+    """What the stateful operator needs to load a history that ends at `until`; `strategy` reads its blocks."""
+
+    until: int
+    strategy: Strategy
+
+
+class WarmOperator(stream.WindowOperator):
+    """The stateful operator that loads a history in the first micro-batch."""
+
+    loading: Loading
+
+    def init(self, handle: Any) -> None:
+        """Called once per partition and micro-batch."""
+        super().init(handle)
+        self.noted: Counter[str] = Counter()
+
+    def handleInitialState(self, key: Any, initialState: Any, timerValues: Any) -> None:  # noqa: N802, N803
+        """Load some rows of a bucket's history; Spark may call this several times before the first records come."""
+        self.store.name = f"bucket {key[0]}"
+        table = initialState.sort_values(["partition", "part"], kind="stable")
+        shipped = self.loading.strategy.shipped(table)
+        self._load(super()._bucket(), shipped, timerValues)
+        self.noted[LOADED] += _count(shipped)
+        for cause in ("no_time", "no_window"):
+            self.noted[cause] += int(table[cause].sum())
+
+    def handleInputRows(self, key: Any, rows: Any, timerValues: Any) -> Iterator[pd.DataFrame]:  # noqa: N802, N803
+        """As without a history, of which the records of the stream that lie in it are counted."""
+        tables = list(rows)
+        if BEFORE_WARM in tables[0]:
+            self.noted[BEFORE_WARM] += sum(int(table[BEFORE_WARM].sum()) for table in tables)
+        self.store.name = f"bucket {key[0]}"
+        bucket = super()._bucket()
+        if bucket.pages.is_new:  # no partition of the history has sent a row
+            self._load(bucket, [], timerValues)
+        yield from super().handleInputRows(key, iter(tables), timerValues)
+
+    def _load(self, bucket: OpenBucket, shipped: list[Any], timerValues: Any) -> None:  # noqa: N803
+        clock = self._now(timerValues) * 1000 if self.by_clock else 0
+        bucket.load(shipped, MicroBatchTime(self.loading.until, clock))
+        if bucket.pages.is_new and self.waits:
+            self.handle.registerTimer(self._last(bucket) + 1)
+
+    def _bucket(self) -> OpenBucket:
+        bucket = super()._bucket()
+        if bucket.head.warm != self.loading.until:
+            begun = f"from one until {show_instant(bucket.head.warm)}" if bucket.head.warm else "without a history"
+            raise StateMismatch(
+                f"a history is read by the first micro-batch of a checkpoint only; this one was started {begun}, and "
+                f"the query has one until {show_instant(self.loading.until)}. Start with a new checkpoint, or leave "
+                "`.warm` as it was."
+            )
+        return bucket
+
+    def _counted(self, counts: dict[str, int]) -> Iterator[pd.DataFrame]:
+        for name, count in self.noted.items():
+            counts[name] = counts.get(name, 0) + count
+        self.noted.clear()
+        yield from super()._counted(counts)
+
+
+def _count(shipped: Sequence[Block | Records]) -> int:
+    """How many records were shipped, be it as partials, as they are, or both."""
+    blocks = sum(int(each.records.sum()) for each in shipped if isinstance(each, Block))
+    return max(blocks, sum(len(each.index) for each in shipped if isinstance(each, Records)))
+
+
+def build(
+    call: Call,
+    history: History,
+    query: Query,
+    labels: tuple[int, ...],
+    partitions: int,
+    buckets: type[stream.WindowOperator] = stream.WindowOperator,
+    wrapped: Callable[[Any], Any] = lambda stage: stage,
+) -> DataFrame:
+    """The windows of a stream that starts from a history; arguments from `query` on are those of `stream.build`."""
+    past = query if history.of_partials else past_of(call, history)
+    loading = Loading(history.until, past.strategy)
+    first_stage: Any = past.strategy.first_stage(labels)
+    rows = past.records()
+    if history.of_partials:
+        table = _table(call, history)
+        rows, first_stage = table.rows(query), table.stage(query.strategy, labels, history.until)
+    initial = _blocks(needed(rows, query, history), first_stage)
+
+    def operator(*of_query: Any) -> stream.WindowOperator:
+        kind = WarmOperator if buckets is stream.WindowOperator else type("Timed", (buckets, WarmOperator), {})
+        made: Any = kind(*of_query)
+        made.loading = loading
+        return made  # type: ignore[no-any-return]
+
+    def of_stream(stage: Any) -> Any:
+        return wrapped(NotBefore(stage, history.until) if history.overlap == DROP else stage)
+
+    return stream.build(replace(query, warm=True), labels, partitions, operator, of_stream, initial)
+
+
+def _blocks(rows: DataFrame, stage: Any) -> GroupedData:
+    """What a first stage makes of a history, by bucket, in the order of its partitions."""
+    blocks = rows.mapInArrow(InTask(stage), struct_of(stage.schema))
+    return blocks.repartition("bucket").sortWithinPartitions("bucket", "partition", "part").groupBy("bucket")
