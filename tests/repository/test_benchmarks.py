@@ -27,10 +27,11 @@ from benchmarks.comparisons.comparison import PROCESSOR, TIME, Check, Comparison
 from benchmarks.comparisons.features import DuckDBCheck
 from benchmarks.comparisons.old_commit import LINES, Counted, Timed, lines
 from benchmarks.comparisons.since import Since
+from benchmarks.comparisons.warm import SameRows
 from benchmarks.report import asv, brief, page, plots, ratios, results
 from benchmarks.report.growth import exponent
 from benchmarks.report.tables import markdown
-from benchmarks.running import bounded, session, streams, turns
+from benchmarks.running import bounded, session, streams, turns, warm
 from benchmarks.running.processes import processor_seconds
 from benchmarks.running.run import Run
 from benchmarks.running.side import Settings, Side
@@ -175,6 +176,9 @@ def without_spark(monkeypatch):
     monkeypatch.setattr(duckdb, "run", lambda *window: run("duckdb", *window, ""))
     monkeypatch.setattr(DuckDBCheck, "difference", lambda check: ran.append(check))
     monkeypatch.setattr(polars_rolling, "run", lambda *window: run("polars", *window, ""))
+    monkeypatch.setattr(warm, "start", lambda *window: run("warm", *window))
+    monkeypatch.setattr(warm, "replay", lambda *window: run("replay", *window))
+    monkeypatch.setattr(SameRows, "difference", lambda check: ran.append(check))
     monkeypatch.setattr(comparison, "_difference", lambda check: ran.append(check))
     monkeypatch.setattr(since, "_runs", lambda check: ran.append(check) or ((replace(MIXED, worker_mib=9.0),) * 2, ""))
     return ran
@@ -183,7 +187,7 @@ def without_spark(monkeypatch):
 @OF_ANY
 def test_every_comparison_runs_two_sides_and_checks_rows(compared, without_spark):
     found = compared.measured()
-    cuts = [each.workload for each in without_spark if isinstance(each, Check)]
+    cuts = [each.workload for each in without_spark if isinstance(each, (Check, SameRows))]
     cuts += [each.cut for each in without_spark if isinstance(each, Since)]
     assert cuts or compared.name.endswith(("Floor", "DuckDB")), "others compare rows"
     assert all(cut.total < 100_000 for cut in cuts), "rows are compared on a cut"
@@ -225,7 +229,7 @@ def test_sides_that_take_turns_are_told_apart(name, baseline, ours, without_spar
 @OF_ANY
 def test_no_ratio_of_any_comparison_whose_runs_were_stopped(compared, without_spark, monkeypatch):
     stopped = Run(240.0, 1_000, stopped=True, store="RocksDB")
-    for module, name in ((streams, "run"), (streams, "faster"), (bounded, "run")):
+    for module, name in ((streams, "run"), (streams, "faster"), (bounded, "run"), (warm, "start"), (warm, "replay")):
         monkeypatch.setattr(module, name, lambda *_: stopped)
     monkeypatch.setattr(turns, "run", lambda *sides: (stopped,) * len(sides))
     monkeypatch.setattr(since, "_runs", lambda _: ((stopped, stopped), ""))

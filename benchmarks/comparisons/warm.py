@@ -1,0 +1,60 @@
+"""A warm start against the bounded query over the same records, and against the stream that replays them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+
+from benchmarks.baselines.ours import Ours
+from benchmarks.comparisons.comparison import FASTER, TIME, Comparison
+from benchmarks.running import bounded, warm
+from benchmarks.workloads.inputs import DAY, DAY_CUT, HOUR, MINUTE, ONE_DAY
+from benchmarks.workloads.workload import Workload
+
+
+@dataclass(frozen=True)
+class SameRows:
+    """Whether a warm start gives the rows of a cold replay."""
+
+    workload: Workload
+    size: str
+    advance: str
+
+    def difference(self) -> str | None:
+        """What differs, or None."""
+        records, until = bounded.read(self.workload), warm.end(self.workload) - timedelta(hours=2)
+        defined = warm.defined(self.workload, self.size, self.advance)
+        try:
+            rows = defined.check_warm(records, records, until=until)
+        except ValueError as error:
+            return str(error)
+        return None if rows else "there are no rows"
+
+
+def _compared(name: str, title: str, size: str, advance: str) -> tuple[Comparison, ...]:
+    window = DAY, size, advance
+    checks = (SameRows(DAY_CUT, size, advance),)
+    return (
+        Comparison(
+            f"WarmStartBounded{name}",
+            f"a day of history, warm start of {title} / the bounded query over the same records",
+            sides=lambda: (bounded.run(Ours(), *window), warm.start(*window)),
+            checks=checks,
+            goal=1.3,
+            measure=TIME,
+        ),
+        Comparison(
+            f"WarmStartReplay{name}",
+            f"a day of history, warm start of {title} / the stream that replays the records",
+            sides=lambda: (warm.replay(*window), warm.start(*window)),
+            checks=checks,
+            goal=5.0,
+            measure=FASTER,
+        ),
+    )
+
+
+BENCHMARKS = (
+    *_compared("", "windows of an hour every minute, which need an hour of it", HOUR, MINUTE),
+    *_compared("Day", "windows of a day every hour, which need all of it", ONE_DAY, HOUR),
+)

@@ -1,0 +1,89 @@
+"""A warm start: the first micro-batch of a stream with one record, which loads a workload and is committed; and, in its
+place, the stream that reads the workload, micro-batch by micro-batch.
+"""
+
+from __future__ import annotations
+
+import statistics
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import datetime, timedelta
+from functools import cache
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.sql import functions as F
+
+import combinators as C
+from benchmarks.running.bounded import read
+from benchmarks.running.run import Run
+from benchmarks.running.session import configured, session
+from benchmarks.running.side import Settings
+from benchmarks.running.streams import noop, source
+from benchmarks.workloads.workload import Workload, scratch
+from slicing import group_by, hopping
+from slicing.definition import Definition
+
+SETTINGS = Settings()
+
+
+@cache
+def start(workload: Workload, size: str, advance: str) -> Run:
+    """The median of three warm starts, after one on a part of the records."""
+    _start(workload.cut(SETTINGS.warm_up), size, advance)
+    return Run(statistics.median(_start(workload, size, advance) for _ in range(3)), workload.total)
+
+
+@cache
+def replay(workload: Workload, size: str, advance: str) -> Run:
+    """The sum of the micro-batches of a stream, after one on a part of the records."""
+    _replayed(workload.cut(SETTINGS.warm_up), size, advance)
+    return Run(_replayed(workload, size, advance), workload.total)
+
+
+def defined(workload: Workload, size: str, advance: str, path: str | None = None) -> Definition:
+    """Count and sum over a stream of a workload, or of files elsewhere."""
+    frame = source(session(), workload, path=path)
+    return group_by(frame, "key").window(hopping(size, advance), time="ts").define(records=C.count(), total=C.sum("v"))
+
+
+def end(workload: Workload) -> datetime:
+    """A whole second after all records."""
+    newest = read(workload).agg(F.date_trunc("second", F.max("ts"))).first()
+    assert newest is not None
+    found: datetime = newest[0].astimezone()
+    return found + timedelta(seconds=1)
+
+
+@contextmanager
+def _live(workload: Workload, until: datetime) -> Iterator[str]:
+    """A folder with one record, at an instant."""
+    with scratch() as folder:
+        table = pq.read_table(workload.files()[0]).slice(0, 1)
+        at = table.schema.get_field_index("ts")
+        table = table.set_column(at, table.schema.field(at), pa.array([until], table.schema.field(at).type))
+        pq.write_table(table, folder / "live.parquet")
+        yield str(folder)
+
+
+def _start(workload: Workload, size: str, advance: str) -> float:
+    until = end(workload)
+    with (
+        configured(SETTINGS),
+        tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as checkpoint,
+        _live(workload, until) as path,
+    ):
+        out = defined(workload, size, advance, path).warm(read(workload), until=until).dataframe()
+        running = noop(out, SETTINGS, checkpoint).trigger(availableNow=True).start()
+        running.awaitTermination()
+        return float(running.recentProgress[0]["durationMs"]["triggerExecution"]) / 1000
+
+
+def _replayed(workload: Workload, size: str, advance: str) -> float:
+    with configured(SETTINGS), tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as checkpoint:
+        out = defined(workload, size, advance).dataframe()
+        begun = time.monotonic()
+        noop(out, SETTINGS, checkpoint).trigger(availableNow=True).start().awaitTermination()
+        return time.monotonic() - begun
