@@ -22,11 +22,10 @@ import numpy as np
 import pyarrow as pa
 
 from slicing.aggregates.arrays import Array
-from slicing.assembly.ranges.point_lookups import by_key
 from slicing.assembly.ranges.range_aggregates import before
 from slicing.assembly.results import Windows
 from slicing.content.block import Block, Shape, encode_keys
-from slicing.content.folding import fold
+from slicing.content.folding import by_key, fold
 from slicing.content.marks import of_keys, under
 from slicing.content.memory import with_memory
 from slicing.content.pairs import Pairs
@@ -97,7 +96,8 @@ class SlicePairs:
         self._counts, self._first, self._families = counts, first, families
         self._new, self._keys = new, keys
         self.names = {MEMORY for each in families if each.memory} | {KEYS for _ in [keys] if keys}
-        self._now = fold(counts.nodes.shape, [counts.rows(first), new])
+        self._shape = counts.nodes.shape
+        self._now = fold(self._shape, [counts.rows(first), new])
 
     @property
     def since(self) -> Array:
@@ -111,11 +111,11 @@ class SlicePairs:
             return
         if self._keys and not everything:
             marks = of_keys(self._now, self._new)
-        came = by_key(under(self._new, marks.names))
+        came = by_key(self._shape, under(self._new, marks.names))
         counting = self._keys.begin(came) if self._keys else None
-        held = by_key(marks if everything or self._keys else of_keys(self._now, marks))
+        held = by_key(self._shape, marks if everything or self._keys else of_keys(self._now, marks))
         for each in self._families:
-            for some in Reached.by(each.family, by_key(each.inside(marks)), each.first).some_keys():
+            for some in Reached.by(each.family, by_key(self._shape, each.inside(marks)), each.first).some_keys():
                 yield self._of(each, some, held, came, counting)
         if self._keys and counting:
             self._keys.end(came, counting)
