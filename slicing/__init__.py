@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from slicing.windows.unbounded import unbounded
     from slicing.windows.window import Hopping, Window, by_edges, cumulating, hopping, tumbling
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 __all__ = [
     "EVENT_TIME",
