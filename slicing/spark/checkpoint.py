@@ -1,0 +1,170 @@
+"""Reads the checkpoint of a query as it is after one micro-batch, by Spark's public data sources for state.
+
+Nothing is written, and the query may run meanwhile. A running query removes old micro-batches: if the one that is read
+has been removed before the answer is complete, the question is asked once more, of the last one.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, TypeVar
+
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+
+from slicing.errors import InvalidType, InvalidValue, SlicingError, excerpt, reason, shortened
+from slicing.spark.versions import OLDEST, check_release
+from slicing.state.format.header import Header
+
+HEADER, PAGES = "header", "pages"
+"""The state variables of the stateful operator."""
+_SNAPSHOT = re.compile(r".*/(\d+)\.zip$")
+Answer = TypeVar("Answer")
+
+
+@dataclass(frozen=True)
+class Only:
+    """One partition, from the snapshot that was written after an earlier micro-batch on: others are not read."""
+
+    partition: int
+    snapshot: int
+
+
+@dataclass(frozen=True)
+class State:
+    """The state of one windowed aggregation in a checkpoint, as it was after the micro-batch `batch`.
+
+    `operator` is the number of the stateful operator, which has so many `partitions`. The micro-batches from `first` to
+    `last` were committed and are still there.
+    """
+
+    spark: SparkSession
+    path: str
+    operator: int
+    partitions: int
+    first: int
+    last: int
+    batch: int
+
+    def headers(self, only: Only | None = None) -> DataFrame:
+        """Return the headers of buckets: `bucket`, `text`."""
+        return self._variable(HEADER, only).selectExpr("key.bucket AS bucket", "value.value AS text")
+
+    def pages(self, only: Only | None = None) -> DataFrame:
+        """Return the pages of buckets: `bucket`, `page`, `text`."""
+        columns = ("key.bucket AS bucket", "user_map_key.page AS page", "user_map_value.value AS text")
+        return self._variable(PAGES, only).selectExpr(*columns)
+
+    def _variable(self, name: str, only: Only | None) -> DataFrame:
+        options: dict[str, Any] = {"operatorId": self.operator, "batchId": self.batch, "stateVarName": name}
+        if only is not None:
+            options |= {"snapshotPartitionId": only.partition, "snapshotStartBatchId": only.snapshot}
+        return self.spark.read.format("statestore").options(**options).load(self.path)
+
+    @cached_property
+    def texts(self) -> dict[int, str]:
+        """The headers of all buckets as they are stored, by the labels of the buckets."""
+        return {row.bucket: row.text for row in self.headers().collect()}
+
+    def newest_snapshot(self, partition: int) -> Only | None:
+        """Return the newest snapshot from which a partition can be read; None if there is none, or it is not found."""
+        where = f"{self.path.rstrip('/')}/state/{self.operator}/{partition}"
+        files = self.spark.read.format("binaryFile").option("pathGlobFilter", "*.zip")
+        try:
+            found = [_SNAPSHOT.fullmatch(row.path) for row in files.load(where).select("path").collect()]
+        except PySparkException:
+            return None
+        after = [int(match[1]) - 1 for match in found if match]
+        there = [batch for batch in after if batch <= self.batch]
+        return Only(partition, max(there)) if there else None
+
+
+def headers(spark: SparkSession, path: str, batch: int | None = None) -> dict[int, Header]:
+    """Return the headers of a checkpoint with one windowed aggregation, by the labels of their buckets.
+
+    They are of one micro-batch, by default the last one. Raises InvalidValue, InvalidType, StateMismatch.
+    """
+    texts = of_one_batch(lambda: state(spark, path, batch), lambda found: found.texts)
+    return {label: Header.from_text(text) for label, text in texts.items()}
+
+
+def state(spark: SparkSession, path: str, batch: int | None = None, operator: int | None = None) -> State:
+    """Return the state of a checkpoint after a micro-batch, by default the last one that was committed.
+
+    `operator` tells several windowed aggregations apart. Raises InvalidValue, InvalidType, MissingRequirement.
+    """
+    check_release("reading state needs", OLDEST, spark.version)
+    if not isinstance(path, str):
+        raise InvalidType(
+            f"a checkpoint is the text that `checkpointLocation` of its query was set to; got {excerpt(path)}."
+        )
+    if batch is not None and (not isinstance(batch, int) or isinstance(batch, bool)):
+        raise InvalidType(f"`batch` is the number of a micro-batch; got {excerpt(batch)}.")
+    found = _operator(path, _operators(spark, path), operator)
+    first, last = found["minBatchId"], found["maxBatchId"]
+    if last < 0:
+        raise InvalidValue(f"the checkpoint `{path}` has no committed micro-batch yet. Ask again after the first one.")
+    if batch is not None and not first <= batch <= last:
+        raise InvalidValue(
+            f"`batch` must be a committed micro-batch that the checkpoint still has, {first} to {last}; got {batch}. "
+            "How many there are is set by `spark.sql.streaming.minBatchesToRetain`."
+        )
+    chosen = last if batch is None else batch
+    return State(spark, path, found["operatorId"], found["numPartitions"], first, last, chosen)
+
+
+def of_one_batch(opened: Callable[[], State], ask: Callable[[State], Answer]) -> Answer:
+    """Return an answer that is of one micro-batch as a whole.
+
+    If it fails and a micro-batch has been committed meanwhile, the state that was read may have been removed: it is
+    asked once more, of the last micro-batch. Raises what the second one raises.
+    """
+    before = opened()
+    try:
+        return ask(before)
+    except (PySparkException, SlicingError):
+        after = opened()
+        if after.batch == before.batch:
+            raise
+        return ask(after)
+
+
+def _operators(spark: SparkSession, path: str) -> list[Any]:
+    why, rows = "there is no state", []
+    try:
+        rows = spark.read.format("state-metadata").load(path).collect()
+    except PySparkException as error:
+        why = shortened(reason(error)).rstrip(".")
+    if not rows:
+        raise InvalidValue(
+            f"`{path}` is no checkpoint of a query with state: {why}. Give the `checkpointLocation` of the query."
+        )
+    return [row for row in rows if _variables(row["operatorProperties"]) >= {HEADER, PAGES}]
+
+
+def _variables(properties: str | None) -> set[str]:
+    """The names of the state variables of an operator."""
+    found = json.loads(properties) if properties else {}
+    return {each["stateName"] for each in found.get("stateVariables", ())}
+
+
+def _operator(path: str, found: list[Any], wanted: int | None) -> Any:
+    by_number = {row["operatorId"]: row for row in found}
+    if wanted is None and len(by_number) == 1:
+        return next(iter(by_number.values()))
+    if wanted in by_number:
+        return by_number[wanted]
+    if not found:
+        raise InvalidValue(
+            f"the checkpoint `{path}` has no windows of this package. Give that of a query whose results are "
+            "windows made by `aggregate` or `dataframe`."
+        )
+    numbers = ", ".join(map(str, sorted(by_number)))
+    raise InvalidValue(
+        f"the checkpoint `{path}` has state of several operators, {numbers}; got operator={wanted}. Say which one is "
+        f"meant, for example operator={min(by_number)}."
+    )
