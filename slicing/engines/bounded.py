@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from typing import TypeAlias
 
 from slicing.aggregates.arrays import Array
 from slicing.assembly.assembling import assemble, without_repeats
@@ -15,17 +16,28 @@ from slicing.content.marks import under
 from slicing.windows.families.family import Family
 from slicing.windows.families.several import leader
 
+Assemble: TypeAlias = Callable[[int, Shape, Sequence[str], Block], Iterator[Windows]]
+"""Makes windows of the family with a number: of its shape, its trees and the rows of its slices."""
 
-def all_frames(shape: Shape, trees: Sequence[str], rows: Block, wide: bool = False) -> Iterator[Windows]:
+
+def every_window(number: int, shape: Shape, trees: Sequence[str], rows: Block) -> Iterator[Windows]:
+    """All windows of a family that hold a record."""
+    return assemble(shape, trees, rows)
+
+
+def all_frames(
+    shape: Shape, trees: Sequence[str], rows: Block, wide: bool = False, assembled: Assemble = every_window
+) -> Iterator[Windows]:
     """The windows that hold a record of a folded block; `trees` are those of family after family.
 
-    If they are `wide` those of the family whose windows hold all others, with these beside them.
+    If they are `wide` those of the family whose windows hold all others, with these beside them. `assembled` may make
+    some of the windows only.
     """
     families, count = shape.family.families, len(shape.kernels)
     leading = [leader(families) or 0] if wide else range(len(families))
     for number in leading:
         own = shape.over(families[number])
-        frames = assemble(own, trees[number * count : (number + 1) * count], rows)
+        frames = assembled(number, own, trees[number * count : (number + 1) * count], rows)
         if wide:
             frames = _side_by_side(shape, number, rows, frames)
         for frame in without_repeats(families[number], frames, by_end=wide):

@@ -13,6 +13,7 @@ from typing import Any, NoReturn, Protocol
 from slicing.assembly.results import Windows
 from slicing.content.block import Block, Shape, empty
 from slicing.engines.lifecycle import micro_batch
+from slicing.engines.looking import Look
 from slicing.profiling import ASSEMBLE, of_stage
 from slicing.state.bucket_cache import Recent
 from slicing.state.format.fingerprint import Fingerprint
@@ -26,6 +27,7 @@ from slicing.triggers.candidates import OpenPairs
 from slicing.triggers.lateness import Late
 from slicing.triggers.panes import Panes
 from slicing.triggers.trigger import WAITING, MicroBatchTime, Trigger, Waiting
+from slicing.windows.time.slices import FOREVER
 
 
 class OpenBucket(Protocol):
@@ -42,6 +44,13 @@ class OpenBucket(Protocol):
 
     def close(self, at: MicroBatchTime) -> Iterator[Windows]:
         """Yield all that fires in the micro-batch, then write the state that is left."""
+
+    def look(self, asked: Look) -> Iterator[Windows]:
+        """Yield the windows that are looked up, of the records so far; a read, which changes nothing."""
+
+    @property
+    def known_from(self) -> int:
+        """The first microsecond from which on all that was accepted is there."""
 
     def extent(self) -> dict[str, int]:
         """How many open windows and slices the state spans; no page is read."""
@@ -160,6 +169,15 @@ class Bucket:
     def keep(self) -> str:
         """Keep blocks in the process for the next micro-batch; return the nonce that they are found by."""
         raise NotImplementedError
+
+    def look(self, asked: Look) -> Iterator[Windows]:
+        """Yield the windows that are looked up, of the records so far; a read, which changes nothing."""
+        raise NotImplementedError
+
+    @property
+    def known_from(self) -> int:
+        """The first microsecond from which on all that was accepted is there."""
+        return -FOREVER
 
     # What triggers ask. A kind of windows that cannot answer has refused the trigger when the query was built.
 

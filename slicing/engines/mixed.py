@@ -22,6 +22,7 @@ from slicing.content.block import Block, Shape
 from slicing.content.records import Records
 from slicing.engines.eager.bucket import late_records
 from slicing.engines.eager.window_pages import PAGE, PageOf, WindowPages
+from slicing.engines.looking import Look
 from slicing.engines.sliced.bucket import SlicedBucket
 from slicing.engines.sliced.family_windows import FamilyWindows
 from slicing.profiling import ASSEMBLE, of_stage
@@ -157,6 +158,15 @@ class MixedBucket(SlicedBucket):
             late.mapped(self._joined).replacing,
             late.mapped(lambda frames: self._joined(frames, WindowPages.alone)).alone,
         )
+
+    def look(self, asked: Look) -> Iterator[Windows]:
+        """Windows of the slices that are stored, with all aggregates."""
+        return self._joined(super().look(asked))
+
+    @property
+    def _looked_up_from(self) -> list[int]:
+        """The first window of each family that accepts records: the pages of others lack those that came later."""
+        return [each.marks.taking for each in self.families]
 
     def _waiting(self, marks: Block) -> Panes:
         return super()._waiting(marks).mapped(self._joined)

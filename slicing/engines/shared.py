@@ -15,6 +15,7 @@ from slicing.aggregates.sharing import Sharing
 from slicing.assembly.results import Windows
 from slicing.content.block import Block, Shape
 from slicing.engines.bucket import OpenBucket
+from slicing.engines.looking import Look
 from slicing.errors import StateMismatch
 from slicing.state.format.fingerprint import Fingerprint
 from slicing.state.format.header import SAME
@@ -104,6 +105,16 @@ class SharedFields:
         """Yield the windows of results that fire in the micro-batch, then write the state that is left."""
         windows = self.engine.close(at)
         return map(self.grouped.windows, windows) if self.of_groups else windows
+
+    def look(self, asked: Look) -> Iterator[Windows]:
+        """Yield the windows of results that are looked up."""
+        windows = self.engine.look(asked)
+        return map(self.grouped.windows, windows) if self.of_groups else windows
+
+    @property
+    def known_from(self) -> int:
+        """The first microsecond from which on all that was accepted is there."""
+        return self.engine.known_from
 
     def extent(self) -> dict[str, int]:
         """How many open windows and slices the state spans; no page is read."""

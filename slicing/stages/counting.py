@@ -20,7 +20,7 @@ from slicing.engines.counting.bucket import CountingBucket, all_counted
 from slicing.engines.counting.contents import Content, content
 from slicing.errors import InvalidValue
 from slicing.stages.execution_plan import Aggregation, Arguments, Eager
-from slicing.stages.support import WindowSupport
+from slicing.stages.support import STARTS, WINDOWS, WindowSupport
 from slicing.state.format.fingerprint import Fingerprint
 from slicing.state.store import Store
 from slicing.triggers.trigger import CLOSING, QUESTIONS, Trigger
@@ -64,6 +64,13 @@ class CountingSupport(WindowSupport):
                 f"windows that are counted are runs of their records, and `{tree}` is a tree of slices in time. "
                 'Leave `.assemble` out, or measure against `.assemble("eager")`.'
             )
+
+    from_slices = False
+
+    def cannot_look_up(self, trees: Sequence[str]) -> Mapping[str, str]:
+        """Windows are told by numbers of records."""
+        why = "is counted by records of a key, whatever their times. Ask for its open windows, or with `latest=True`."
+        return {STARTS: why, WINDOWS: why}
 
     @property
     def cannot(self) -> Mapping[str, str]:

@@ -18,7 +18,7 @@ from slicing.engines.sessions.bucket import RefusedSessions, SessionBucket, all_
 from slicing.errors import InvalidValue
 from slicing.stages.execution_plan import Aggregation, Sliced
 from slicing.stages.sub_sessions import PreMerge, of_records, with_own_ends
-from slicing.stages.support import WindowSupport
+from slicing.stages.support import WINDOWS, WindowSupport
 from slicing.state.format.fingerprint import Fingerprint
 from slicing.state.store import Store
 from slicing.triggers.lateness import Refused
@@ -49,6 +49,12 @@ class SessionSupport(WindowSupport):
             raise InvalidValue(
                 f"`gap` must be at least 1 ms on a stream, whose watermark counts milliseconds; got {show(window.gap)}."
             )
+
+    from_slices = False
+
+    def cannot_look_up(self, trees: Sequence[str]) -> Mapping[str, str]:
+        """Records of a session have been merged."""
+        return {WINDOWS: "keeps sessions that have been merged, and no slices. Ask for its sessions."}
 
     @property
     def cannot(self) -> Mapping[str, str]:

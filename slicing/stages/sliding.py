@@ -12,7 +12,7 @@ from slicing.engines.bucket import Bucket
 from slicing.engines.sliding.bucket import SlidingBucket
 from slicing.errors import InvalidValue
 from slicing.stages.execution_plan import Aggregation, Shared, Sliced, with_shared_fields
-from slicing.stages.support import WindowSupport
+from slicing.stages.support import WINDOWS, WindowSupport
 from slicing.state.format.fingerprint import Fingerprint
 from slicing.state.store import Store
 from slicing.triggers.trigger import CHANGED, Trigger
@@ -33,6 +33,12 @@ class SlidingSupport(WindowSupport):
                 f"sliding windows are assembled from the times that are there, in one way; got `{tree}`. "
                 "Leave `.assemble` out."
             )
+
+    from_slices = False
+
+    def cannot_look_up(self, trees: Sequence[str]) -> Mapping[str, str]:
+        """Times are kept only as long as a window needs them."""
+        return {WINDOWS: "keeps the times of records only as long as its own windows. Ask for these."}
 
     @property
     def cannot(self) -> Mapping[str, str]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 from slicing.aggregates.kernel import Kernel
 from slicing.assembly.choice import EAGER
@@ -13,12 +14,18 @@ from slicing.triggers.trigger import CHANGED, CLOSING, NEWEST, QUESTIONS, Trigge
 from slicing.windows.families.family import Family, emitted_before
 from slicing.windows.window import Window
 
+KEYS, STARTS, LATEST, WINDOWS, INCOMPLETE = "keys", "starts", "latest", "windows", "incomplete"
+"""What a lookup may ask for: the names of its arguments."""
+
 
 @dataclass(frozen=True)
 class WindowSupport:
     """Support for windows that are assembled from slices; a subclass knows the type of its `window`."""
 
     window: Window
+
+    from_slices: ClassVar[bool] = True
+    """Whether they are ranges of slices, and can be looked up in the slices of other windows."""
 
     def check(self, tree: str, by_clock: bool, trigger: Trigger, streaming: bool) -> None:
         """Refuse what has no meaning for these windows. Raises InvalidValue."""
@@ -54,6 +61,22 @@ class WindowSupport:
         if CHANGED in trigger.asks:
             first = emitted_before(family, first, self.window.wide)
         return int(family.slice_start(family.first_slice(first)))
+    def cannot_look_up(self, trees: Sequence[str]) -> Mapping[str, str]:
+        """What a lookup cannot ask of these windows, and why; the text follows their name."""
+        if EAGER in trees:
+            keeps = "keeps results of whole windows, as not all of its aggregates combine, and no slices"
+            newest = {LATEST: f"{keeps}: which of them holds the newest record of a key is not known. Ask by `starts`."}
+            return {WINDOWS: f"{keeps}."} | (newest if set(trees) == {EAGER} else {})
+        if self.window.family.has_gaps:
+            return {WINDOWS: "leaves out the records between its windows, which others may hold."}
+        return {}
+
+    def check_lookup(self, trees: Sequence[str], asked: Sequence[str]) -> None:
+        """Refuse a lookup that asks what the state of these windows does not tell. Raises InvalidValue."""
+        cannot = self.cannot_look_up(trees)
+        for name in asked:
+            if name in cannot:
+                raise InvalidValue(f"`{name}` cannot be looked up: the state of {self.window} {cannot[name]}")
 
     def check_trigger(self, trigger: Trigger) -> None:
         """Refuse a trigger that asks what these windows cannot answer. Raises InvalidValue.

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from slicing.engines.bucket import Bucket
 from slicing.engines.unbounded.bucket import UnboundedBucket
 from slicing.stages.execution_plan import Aggregation, Sliced
-from slicing.stages.support import WindowSupport
+from slicing.stages.support import STARTS, WINDOWS, WindowSupport
 from slicing.state.format.fingerprint import Fingerprint
 from slicing.state.store import Store
 from slicing.triggers.trigger import CHANGED, CLOSING, LATE, WATERMARK, Trigger
@@ -22,6 +22,13 @@ class UnboundedSupport(WindowSupport):
     """One window that never closes."""
 
     window: Unbounded
+
+    from_slices = False
+
+    def cannot_look_up(self, trees: Sequence[str]) -> Mapping[str, str]:
+        """There is one total for each key."""
+        why = "keeps one total for each key, of all time. Ask for that, without it."
+        return {STARTS: why, WINDOWS: why}
 
     @property
     def cannot(self) -> Mapping[str, str]:

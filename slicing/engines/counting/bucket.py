@@ -30,6 +30,7 @@ from slicing.content.records import Records, joined
 from slicing.engines.bucket import Bucket, known_rows
 from slicing.engines.counting.contents import Content
 from slicing.engines.counting.record_counts import Tally, heads, put_begun, with_begun, without_begun
+from slicing.engines.looking import Look
 from slicing.profiling import ASSEMBLE, of_stage
 from slicing.state.format.fingerprint import Fingerprint
 from slicing.state.format.list_names import COUNTED
@@ -78,6 +79,18 @@ class Counter:
             lows[begins], counts[begins] = first[keys], (end - first)[keys]
             yield from self.content.windows(without_begun(rows), lows, counts)
 
+    def open(self, rows: Block, tally: Tally, latest: bool) -> Iterator[Windows]:
+        """The windows that are not full and hold a record, as far as they are filled, or the first of each key."""
+        lows, counts = np.zeros_like(rows.keys), np.zeros_like(rows.keys)
+        begins = np.flatnonzero(np.diff(rows.keys, prepend=-1))
+        seen = tally.counts[rows.keys[begins]]
+        lows[begins] = seen // self.family.advance
+        each = self.family.last_window((seen - 1) // self.family.unit) + 1 - lows[begins]
+        counts[begins] = np.minimum(each, 1) if latest else each
+        for frame in self.content.windows(without_begun(rows), lows, counts):
+            filled = tally.counts[frame.keys] + 1
+            yield replace(frame, ends=np.minimum(self.family.window_end(frame.windows), filled))
+
 
 class CountingBucket(Bucket):
     """One bucket of count windows; `ttl` in microseconds."""
@@ -104,6 +117,12 @@ class CountingBucket(Bucket):
         """Count records, which are in the order of time; the windows that they fill have fired."""
         self.accept(shipped)
         self.advance(until)
+    def look(self, asked: Look) -> Iterator[Windows]:
+        """The windows that are not full, as far as they are filled."""
+        counter = Counter(self.content, self.head.clock // 1000, self.ttl)
+        stored = counter.folded(asked.of_keys(self.ledger.rows()))
+        tally = counter.tally(stored)
+        return counter.open(tally.live(stored, counter.family), tally, asked.latest)
 
     def closing(self) -> Panes:
         """Windows that are full: their last record has come."""

@@ -102,7 +102,8 @@ class Whole:
     def _folded(self, block: Block, columns: Sequence[Sequence[pa.Array]], begins: Array, windows: Array) -> Windows:
         """Windows whose keys begin at these rows."""
         first = np.maximum(self.family.first_slice(windows), block.index[begins])
-        each = self.family.end_slice(windows) - first
+        last = np.searchsorted(block.keys, block.keys[begins], side="right") - 1
+        each = np.minimum(self.family.end_slice(windows), block.index[last] + 1) - first
         starts = np.cumsum(each) - each
         rows = np.arange(each.sum()) + np.repeat(begins + first - block.index[begins] - starts, each)
         partials, dictionaries = [], []

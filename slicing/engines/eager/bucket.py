@@ -24,6 +24,7 @@ from slicing.engines.eager.window_pages import WindowPages
 from slicing.engines.key_counts import KeyCounts, has_key
 from slicing.engines.lateness import first_ends
 from slicing.engines.slice_pairs import SlicePairs, counts_of, pairs_of
+from slicing.engines.looking import Look
 from slicing.profiling import ASSEMBLE, of_stage
 from slicing.state.format.fingerprint import Fingerprint
 from slicing.state.format.list_names import EARLY
@@ -119,6 +120,10 @@ class EagerBucket(Bucket):
     def new(self) -> Block:
         """Which slices of which keys got records, as a block without partials."""
         return fold(self.shape.select(()), self._new)
+
+    def look(self, asked: Look) -> Iterator[Windows]:
+        """The windows that have a page."""
+        return self._each(lambda each: each.look(asked))
 
     # What triggers ask.
 

@@ -18,6 +18,7 @@ from slicing.content.records import Records
 from slicing.engines.eager.newest import NewestSlices
 from slicing.engines.eager.window_pages import PAGE, PageOf, WindowPages
 from slicing.engines.lateness import FamilyProgress
+from slicing.engines.looking import Look
 from slicing.state.format.list_names import of_family
 from slicing.state.pages import Pages
 from slicing.triggers.accumulation import Accumulation
@@ -89,6 +90,14 @@ class FamilyPages(FamilyProgress):
             keys = newest.keys[first == window]
             inside = marks.take(np.flatnonzero(np.isin(marks.keys, keys)))
             yield from self.touched(inside, window, window + 1)
+
+    def look(self, asked: Look) -> Iterator[Windows]:
+        """The windows that accept records, have some, and start where windows are asked for."""
+        held = np.array([window for window in self.windows.held() if window >= self.marks.taking], dtype=np.int64)
+        for window in held[asked.starting(self.family.window_start(held))].tolist():
+            page = asked.of_keys(self.windows.page(window))
+            if len(page):
+                yield self.complete(as_windows(page))
 
     def closing(self) -> Iterator[Windows]:
         """The windows that close."""

@@ -38,6 +38,7 @@ from slicing.engines.bucket import Bucket, known_rows
 from slicing.engines.key_counts import KeyCounts, has_key
 from slicing.engines.lateness import Progress
 from slicing.engines.listed_pairs import Listed, ListedPairs
+from slicing.engines.looking import Look
 from slicing.engines.sessions.emitted import Emitted
 from slicing.engines.sessions.open_rows import OpenRows
 from slicing.engines.sessions.session_memory import SessionMemory
@@ -207,6 +208,14 @@ class SessionBucket(Bucket):
     def _fires_once(self) -> bool:
         """Whether sessions fire when they close and are forgotten, so that nothing is ever retracted."""
         return self.trigger.fires_once
+
+    def look(self, asked: Look) -> Iterator[Windows]:
+        """The sessions that accept records."""
+        rows = asked.of_keys(self._open)
+        chosen = asked.starting(rows.index)
+        if asked.latest:
+            chosen[:-1] &= rows.keys[1:] != rows.keys[:-1]
+        return frames(rows.take(np.flatnonzero(chosen)), self.session.unit)
 
     # What triggers ask.
 

@@ -31,10 +31,12 @@ from slicing.engines.dirty_set import DirtySet, WaitingSlices
 from slicing.engines.key_counts import KeyCounts, has_key
 from slicing.engines.lateness import first_ends
 from slicing.engines.slice_pairs import SlicePairs, counts_of, pairs_of
+from slicing.engines.looking import Look
 from slicing.engines.sliced.changes import Changes
 from slicing.engines.sliced.family_windows import FamilyWindows
 from slicing.engines.sliced.late_firings import fired_again, of_new_rows
 from slicing.engines.sliced.latest import Latest
+from slicing.engines.sliced.lookups import Places
 from slicing.engines.sliced.slices import Slices
 from slicing.profiling import ASSEMBLE, of_stage
 from slicing.state.format.fingerprint import Fingerprint
@@ -79,7 +81,7 @@ class SlicedBucket(Bucket):
             FamilyWindows(i, shape.over(family), trees[i * count : (i + 1) * count], self.slices, wait, grace)
             for i, family in enumerate(families)
         ]
-        self.leading = self._led() if wide else self.families
+        self.wide, self.leading = wide, self._led() if wide else self.families
         self.new = self.slices.incoming  # the new rows of open windows
         self._fresh: InOrder | None = None  # what enters, while windows close
         self._latest: Latest | None = None
@@ -114,7 +116,7 @@ class SlicedBucket(Bucket):
         for each in self.families:
             each.fit_trees()
             each.pass_until(until)
-        first = self._first_kept()
+        first = self._whole_from
         if self.pages.is_new:
             self.slices.entered = first
         self.slices.take(fold(self.shape, shipped).between(first, FOREVER))
@@ -132,6 +134,30 @@ class SlicedBucket(Bucket):
         self.new = self.slices.incoming
         self.slices.remember()
         return super().close(at)
+
+    # What lookups ask.
+
+    def look(self, asked: Look) -> Iterator[Windows]:
+        """Windows of the slices that are stored."""
+        trees = [tree for each in self.families for tree in each.trees]
+        return Places(self.shape, trees, self._whole_from, self._looked_up_from, self.wide).look(
+            asked, self.slices.stored
+        )
+
+    @property
+    def _whole_from(self) -> int:
+        """The slice from which on none has been removed."""
+        return min(each.family.first_slice(each.marks.kept) for each in self.families)
+
+    @property
+    def _looked_up_from(self) -> list[int]:
+        """For each family a window before which none is looked up, even if all of its slices are there."""
+        return [-FOREVER] * len(self.families)
+
+    @property
+    def known_from(self) -> int:
+        """The first microsecond from which on all that was accepted is there."""
+        return int(self.shape.family.slice_start(self._whole_from))
 
     # What triggers ask.
 
@@ -239,9 +265,6 @@ class SlicedBucket(Bucket):
     def _oldest(self) -> int:
         return min(each.oldest for each in self.families)
 
-    def _first_kept(self) -> int:
-        return min(each.family.first_slice(each.marks.kept) for each in self.families)
-
     def _settle(self, left: int) -> None:
         """Two-layer trees read the stripe that is leaving slice by slice: there late rows had better be in place."""
         subtracts = any("two_layer" in each.trees for each in self.families)
@@ -258,7 +281,7 @@ class SlicedBucket(Bucket):
         """Keep the latest slices, as far back as the windows that are open, and what is made of them."""
         if not (self.slices.needs.follows or self.slices.needs.compares):
             return ""
-        oldest = self._first_kept()
+        oldest = self._whole_from
         if not self.slices.needs.compares and self.head.newest is not None:
             oldest = max(oldest, self.slices.newest() - 2 * self.slices.longest + 1)
         totals = self._latest.kept() if self._latest else {}
@@ -292,4 +315,4 @@ class SlicedBucket(Bucket):
 
     def check(self) -> None:
         """Assert the invariants between header and pages."""
-        self.slices.check(self._first_kept())
+        self.slices.check(self._whole_from)

@@ -43,6 +43,7 @@ from slicing.engines.key_counts import KeyCounts, has_key
 from slicing.engines.lateness import Progress
 from slicing.engines.listed_pairs import Listed, ListedPairs
 from slicing.engines.pair_memory import PairMemory
+from slicing.engines.looking import Look
 from slicing.profiling import ASSEMBLE, of_stage
 from slicing.state.format.fingerprint import Fingerprint
 from slicing.state.format.list_names import EARLY, INSTANTS, MEMORY, PENDING
@@ -172,6 +173,15 @@ class SlidingBucket(Bucket):
         begun = np.where(behind[keys] <= late.index, behind[keys], FOREVER)
         return np.where(counts, np.maximum(np.minimum(begun, ending[keys]), first), FOREVER)
 
+    def look(self, asked: Look) -> Iterator[Windows]:
+        """The windows that accept records."""
+        rows = by_key(self.shape, asked.of_keys(self._known))
+        at = places(self.family, rows, self.progress.marks.taking)
+        chosen = asked.starting(self.family.window_start(at.windows))
+        if asked.latest:
+            chosen &= _is_newest(self.family, rows, at)
+        return assemble_places(self.shape, rows, at.take(np.flatnonzero(chosen)))
+
     # What triggers ask.
 
     def touched(self) -> Panes:
@@ -184,7 +194,9 @@ class SlidingBucket(Bucket):
 
     def _open_windows(self, newest: bool) -> Panes:
         around = self._around(self._known, self.new, self.progress.marks.taking, FOREVER)
-        return self._panes(around, around.changed & _is_newest(self.family, around) if newest else around.changed)
+        return self._panes(
+            around, around.changed & _is_newest(self.family, around.rows, around.at) if newest else around.changed
+        )
 
     @cached_property
     def waiting(self) -> WaitingSlices:
@@ -363,11 +375,11 @@ def _least(rows: Block, chosen: Array, shift: int) -> Array:
     return least
 
 
-def _is_newest(family: SlidingFamily, around: _Around) -> Array:
+def _is_newest(family: SlidingFamily, rows: Block, at: Places) -> Array:
     """Which windows are the first of their keys that hold its newest time."""
-    newest = np.full(len(around.rows.names), -FOREVER)
-    np.maximum.at(newest, around.rows.keys, around.rows.index)
-    holding = np.flatnonzero(around.at.windows + family.reach >= newest[around.at.keys])
-    firsts = np.zeros(len(around.at), dtype=bool)
-    firsts[holding[np.diff(around.at.keys[holding], prepend=-1) != 0]] = True
+    newest = np.full(len(rows.names), -FOREVER)
+    np.maximum.at(newest, rows.keys, rows.index)
+    holding = np.flatnonzero(at.windows + family.reach >= newest[at.keys])
+    firsts = np.zeros(len(at), dtype=bool)
+    firsts[holding[np.diff(at.keys[holding], prepend=-1) != 0]] = True
     return firsts

@@ -26,6 +26,7 @@ from slicing.engines.dirty_set import DirtySet, WaitingSlices
 from slicing.engines.key_counts import KeyCounts, has_key
 from slicing.engines.listed_pairs import Listed, ListedPairs
 from slicing.engines.pair_memory import PairMemory
+from slicing.engines.looking import Look
 from slicing.engines.unbounded.idleness import corrected, live
 from slicing.profiling import ASSEMBLE, of_stage
 from slicing.state.format.fingerprint import Fingerprint
@@ -83,6 +84,11 @@ class UnboundedBucket(Bucket):
         totals = regroup(self.shape, replace(rows, index=newest[rows.keys]))
         self.ledger.put(both.take(slice(len(stored), None)), totals)
         return totals
+
+    def look(self, asked: Look) -> Iterator[Windows]:
+        """The totals of keys that are not idle."""
+        rows = live(asked.of_keys(self.ledger.rows()), self._now, self.ttl)
+        return self._windows(regroup(self.shape, replace(rows, index=np.zeros_like(rows.index))))
 
     # What triggers ask.
 

@@ -1,0 +1,88 @@
+"""Lookups: what is asked of the state of a bucket, as a read that changes nothing.
+
+::
+
+    slices that are there      [3][4][5][6][7]
+    windows of three slices    [2 3 4)           not whole: slice 2 has been removed
+                                  [3 4 5)
+                                     [4 5 6)     the latest of a key whose newest record is in slice 6
+                                        [5 6 7)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import cast
+
+import numpy as np
+import pyarrow as pa
+
+from slicing.aggregates.arrays import Array
+from slicing.content.block import Block
+from slicing.content.marks import all_of, of_keys
+from slicing.windows.families.family import Family
+from slicing.windows.families.several import Several
+from slicing.windows.time.slices import FOREVER
+
+
+@dataclass(frozen=True)
+class Other:
+    """Windows that the query does not have, over the cut of the slices that it stores."""
+
+    families: tuple[Family, ...]
+    wide: bool = False
+
+
+@dataclass(frozen=True)
+class Look:
+    """What is looked up.
+
+    keys: distinct keys, as columns of their leaves; all keys if None.
+    starts: the first and the last microsecond at which a window may start, both included.
+    latest: of each key only the first window that holds its newest record.
+    incomplete: also windows of which slices have been removed, of the slices that are left.
+    other: other windows than those of the query.
+    """
+
+    keys: pa.Table | None = None
+    starts: tuple[int, int] | None = None
+    latest: bool = False
+    incomplete: bool = False
+    other: Other | None = None
+
+    def of_keys(self, block: Block) -> Block:
+        """Return the rows of the keys that are asked for."""
+        return block if self.keys is None else of_keys(block, all_of(self.keys))
+
+    def starting(self, starts: Array) -> Array:
+        """Return which windows start where windows are asked for, by their first microseconds."""
+        low, high = self.starts or (-FOREVER, FOREVER)
+        inside: Array = (starts >= low) & (starts <= high)
+        return inside
+
+    def windows(self, family: Family, since: int) -> tuple[int, int]:
+        """Return the first window of a family that may be asked for, and the end; `since` is the first whole slice."""
+        first = int(family.first_window(since) if self.incomplete else after(family, since - 1))
+        if self.starts is None:
+            return first, FOREVER
+        low, high = (int(family.slice_at(instant)) for instant in self.starts)
+        return max(first, after(family, low - 1)), int(family.last_window(high)) + 1
+
+
+def after(family: Family, index: int) -> int:
+    """Return the first window that starts after a slice."""
+    return int(family.last_window(index)) + 1
+
+
+def last_rows(block: Block) -> Array:
+    """Return the last row with records of each key, of a block that is sorted by key and slice."""
+    rows = np.flatnonzero(block.records > 0)
+    keys = block.keys[rows]
+    last: Array = rows[np.append(keys[1:] != keys[:-1], len(keys) > 0)]
+    return last
+
+
+def over_one_cut(families: Sequence[Family]) -> Family:
+    """Return some families over one cut as one: itself, or a set."""
+    return families[0] if len(families) == 1 else cast("Family", Several(tuple(families), families[0].cut))

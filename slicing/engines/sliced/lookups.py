@@ -1,0 +1,87 @@
+"""Windows that are looked up in slices: the same assembly as of bounded input, or point lookups of the latest ones."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from slicing.assembly.assembling import assemble
+from slicing.assembly.choice import choose
+from slicing.assembly.partitions import portions
+from slicing.assembly.ranges.point_lookups import by_key, picked
+from slicing.assembly.results import Windows
+from slicing.content.block import Block, Shape
+from slicing.engines.bounded import all_frames
+from slicing.engines.looking import Look, Other, last_rows, over_one_cut
+from slicing.windows.families.family import emitted_from
+from slicing.windows.time.slices import FOREVER
+
+
+@dataclass(frozen=True)
+class Places:
+    """Where windows are looked up: of slice `since` and all later ones everything is there.
+
+    `trees` are those of family after family. `oldest` has for each family a window before which none is looked up.
+    """
+
+    shape: Shape
+    trees: Sequence[str]
+    since: int
+    oldest: Sequence[int]
+    wide: bool = False
+
+    def of(self, other: Other) -> Places:
+        """Return the same slices with other windows."""
+        shape = self.shape.over(over_one_cut(other.families))
+        trees = [choose(kernel, family) for family in other.families for kernel in shape.kernels]
+        return Places(shape, trees, self.since, [-FOREVER] * len(other.families), other.wide)
+
+    def look(self, asked: Look, stored: Callable[[int, int], Iterable[Block]]) -> Iterator[Windows]:
+        """Yield the windows that hold a record; `stored` reads the rows of slices, the older ones of each first."""
+        if asked.other is not None:
+            yield from self.of(asked.other).look_in(asked, stored)
+        else:
+            yield from self.look_in(asked, stored)
+
+    def look_in(self, asked: Look, stored: Callable[[int, int], Iterable[Block]]) -> Iterator[Windows]:
+        """Yield those of the windows of this shape."""
+        first, end = self._slices(asked)
+        rows = (asked.of_keys(block) for block in stored(first, end))
+        for portion in portions(self.shape, [rows]):
+            for frame in all_frames(self.shape, self.trees, portion.blocks[0], self.wide, self._assembling(asked)):
+                family = self.shape.family.families[frame.family]
+                there = asked.starting(family.window_start(frame.windows))
+                if there.any():
+                    yield frame if there.all() else frame.take(np.flatnonzero(there))
+
+    def _slices(self, asked: Look) -> tuple[int, int]:
+        """The slices of the windows that are asked for, and the end."""
+        if asked.starts is None:
+            return self.since, FOREVER
+        ranges = [(family, *asked.windows(family, self.since)) for family in self.shape.family.families]
+        first = min(int(family.first_slice(first)) for family, first, _ in ranges)
+        return max(self.since, first), max(int(family.end_slice(end - 1)) for family, _, end in ranges)
+
+    def _assembling(self, asked: Look) -> Callable[[int, Shape, Sequence[str], Block], Iterator[Windows]]:
+        def assembled(number: int, shape: Shape, trees: Sequence[str], rows: Block) -> Iterator[Windows]:
+            first, end = asked.windows(shape.family, self.since)
+            first = max(first, self.oldest[number])
+            if asked.latest:
+                return latest(shape, rows, first, self.wide)
+            return assemble(shape, trees, rows, first, end)
+
+        return assembled
+
+
+def latest(shape: Shape, rows: Block, first: int, by_end: bool = False) -> Iterator[Windows]:
+    """Yield for each key the first window from `first` on that holds its newest record, from folded rows."""
+    family, block = shape.family, by_key(rows)
+    if family.has_gaps:
+        block = block.take(np.flatnonzero(~np.asarray(family.in_gap(block.index))))
+    at = last_rows(block)
+    windows = emitted_from(family, np.maximum(family.first_window(block.index[at]), first), by_end)
+    there = windows <= family.last_window(block.index[at])
+    if there.any():
+        yield picked(shape, block, block.keys[at[there]], windows[there])

@@ -1,0 +1,181 @@
+"""Lookups in the state of buckets: their texts go in, flat rows come out. No pyspark, and nothing is written.
+
+::
+
+    pages of a bucket, in any order  ->  all that its header names are there  ->  its engine is asked  ->  flat rows
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, fields, replace
+from typing import NoReturn
+
+import numpy as np
+import pyarrow as pa
+
+from slicing.aggregates.fields import Field
+from slicing.assembly.results import Windows
+from slicing.content.block import Shape
+from slicing.engines.bucket import OpenBucket
+from slicing.engines.looking import Look
+from slicing.errors import SlicingError, StateMismatch, raised
+from slicing.stages import flat
+from slicing.stages.execution_plan import Strategy
+from slicing.stages.flat import Flat
+from slicing.stages.output import flat_windows, framed
+from slicing.state.format.fingerprint import Fingerprint
+from slicing.state.format.header import RESTORE, Header
+from slicing.state.format.list_names import COUNTED, INSTANTS, SESSIONS, TOTALS, WINDOW, parse
+from slicing.state.pages import page_name
+from slicing.triggers.trigger import Trigger
+from slicing.windows.time.slices import FOREVER
+
+CLOSED, KNOWN, ANSWERED = "closed", "known", -2
+"""The columns of lookups, and what a row that says that a bucket has answered has as its cause."""
+LOOKED_UP = (COUNTED, INSTANTS, SESSIONS, TOTALS, WINDOW)
+"""The lists of pages that lookups read beside those of slices; all others are caches and marks."""
+
+
+class ReadOnly:
+    """The stored texts of a bucket; `slicing.state.store.Store`, in which nothing can be written."""
+
+    def __init__(self, name: str, text: str | None, pages: Mapping[str, str]):
+        self.name, self._text, self._pages = name, text, pages
+
+    def header(self) -> str | None:
+        """The header."""
+        return self._text
+
+    def get(self, page: str) -> str:
+        """Read a page. Raises StateMismatch for one that is not there."""
+        if page not in self._pages:
+            raise StateMismatch(f"page `{page}` of {self.name} is in the header and not in the store. {RESTORE}")
+        return self._pages[page]
+
+    def put_header(self, text: str) -> NoReturn:
+        """Refuse to write."""
+        self._refuse()
+
+    def put(self, page: str, text: str) -> NoReturn:
+        """Refuse to write."""
+        self._refuse()
+
+    def remove(self, page: str) -> NoReturn:
+        """Refuse to write."""
+        self._refuse()
+
+    def _refuse(self) -> NoReturn:
+        raise AssertionError("a lookup writes nothing")
+
+
+def header_of(label: int, text: str) -> Header:
+    """Return the header of a bucket. Raises StateMismatch for one that cannot be read."""
+    try:
+        return Header.from_text(text)
+    except (SlicingError, MemoryError):
+        raise
+    except Exception as error:  # whatever damaged bytes are taken for
+        raise StateMismatch(f"the header of bucket {label} cannot be read: {raised(error)}. {RESTORE}") from error
+
+
+def pages_looked_up(head: Header) -> set[str]:
+    """Return the names of the pages that lookups read."""
+    entries = [*head.fresh, *head.late]
+    for name, some in head.lists.items():
+        entries += some if parse(name).of in LOOKED_UP else []
+    length, names = head.layout.get("stripe", 0), set[str]()
+    for key, stripe in head.stripes.items():
+        entries += stripe.loose
+        names |= {f"c{key * length + cut[0]}.{part}" for cut in stripe.cuts for part in range(cut[2])}
+    return names | {page_name(entry) for entry in entries}
+
+
+@dataclass(frozen=True)
+class LookupFlat(Flat):
+    """The columns of looked up windows: those of bounded input, whether the window has closed, and what is known."""
+
+    @property
+    def fields(self) -> tuple[Field, ...]:
+        """The columns, in their order."""
+        return (*super().fields, Field(CLOSED, "boolean"), Field(KNOWN, "bigint"))
+
+    @classmethod
+    def of(cls, columns: Flat) -> LookupFlat:
+        """Return those of bounded input with those of lookups."""
+        return cls(**{each.name: getattr(columns, each.name) for each in fields(Flat)})
+
+
+@dataclass(frozen=True)
+class LookUp:
+    """The function for `mapInArrow` over pages: the answers of buckets whose headers are given, by their labels.
+
+    `shape` is that of the windows that are looked up, and `closes` says whether time closes them, `grace` after their
+    end. `strategy`, `fingerprint` and `trigger` are those of the query.
+    """
+
+    strategy: Strategy
+    fingerprint: Fingerprint
+    trigger: Trigger
+    grace: int
+    shape: Shape
+    wide: bool
+    closes: bool
+    flat: LookupFlat
+    look: Look
+    headers: Mapping[int, str]
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Yield the answer of each bucket once all of its pages have come, in whatever order."""
+        needed: dict[int, set[str]] = {}
+        pages: dict[int, dict[str, str]] = {}
+        for batch in batches:
+            for label, page, text in zip(
+                *(batch[name].to_pylist() for name in ("bucket", "page", "text")), strict=True
+            ):
+                if label not in needed:
+                    needed[label], pages[label] = pages_looked_up(header_of(label, self.headers[label])), {}
+                if page in needed[label]:
+                    needed[label].remove(page)
+                    pages[label][page] = text
+                    if not needed[label]:
+                        yield from self.answer(label, pages.pop(label))
+        for label in pages:
+            if needed[label]:
+                yield from self.answer(label, pages[label])  # which says what is missing
+
+    def answer(self, label: int, pages: Mapping[str, str]) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of a bucket, and one that says that it has answered."""
+        for table in self.rows(self._opened(label, pages)):
+            yield from self.flat.completed(table).to_batches()
+        done = {flat.START: pa.array([label], pa.int64()), flat.CAUSE: pa.array([ANSWERED], pa.int32())}
+        yield from self.flat.completed(pa.table(done)).to_batches()
+
+    def check(self) -> None:
+        """Raise StateMismatch if a bucket is of another query; no page is read."""
+        for label in self.headers:
+            self._opened(label, {})
+
+    def _opened(self, label: int, pages: Mapping[str, str]) -> OpenBucket:
+        """A bucket with some pages, however many buckets the query has."""
+        store = ReadOnly(f"bucket {label}", self.headers[label], pages)
+        buckets = header_of(label, self.headers[label]).buckets
+        fingerprint = replace(self.fingerprint, identity={**self.fingerprint.identity, "buckets": buckets})
+        return self.strategy.bucket(self.grace, fingerprint, store, self.trigger)
+
+    def rows(self, bucket: OpenBucket) -> Iterator[pa.Table]:
+        """Yield flat rows of the windows of a bucket."""
+        watermark, known = bucket.head.watermark, bucket.known_from
+        for windows in bucket.look(self.look):
+            for some in framed(self.strategy.shape, windows):
+                yield self._table(some, watermark, known)
+
+    def _table(self, windows: Windows, watermark: int, known: int) -> pa.Table:
+        family = self.shape.family.families[windows.family]
+        closed = np.zeros(len(windows), dtype=bool)
+        if self.closes and watermark:
+            closed = windows.ends_by(family) <= watermark - self.grace
+        rows = flat_windows(self.shape, windows, wide=self.wide)
+        rows = rows.append_column(CLOSED, pa.array(closed))
+        whole = (family.window_start(windows.windows) >= known) | (known == -FOREVER)
+        return rows.append_column(KNOWN, pa.array(np.full(len(windows), known), mask=whole))
