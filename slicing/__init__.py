@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from slicing.grouping import FeaturesAt, Grouped, Windowed, group_by
     from slicing.process.evictors import keep_last, keep_newest, within_delta
     from slicing.spark.advice import advice, configure
+    from slicing.spark.describe import describe
     from slicing.spark.late import late_partials, late_records, results
     from slicing.spark.lateness import Lateness
     from slicing.spark.merging import merge_into
@@ -74,6 +75,7 @@ __all__ = [
     "configure",
     "counting",
     "cumulating",
+    "describe",
     "draw",
     "early",
     "fieldwise",
@@ -108,6 +110,7 @@ _HOMES = {
     "grouping": ("FeaturesAt", "Grouped", "Windowed", "group_by"),
     "process.evictors": ("keep_last", "keep_newest", "within_delta"),
     "spark.advice": ("advice", "configure"),
+    "spark.describe": ("describe",),
     "spark.late": ("late_partials", "late_records", "results"),
     "spark.merging": ("merge_into",),
     "spark.plausible": ("plausible",),

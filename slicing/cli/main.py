@@ -5,12 +5,20 @@
 
 Arguments are checked, and the output is tried, before Spark starts; an error is one line on stderr. Results go to
 stdout or to `--output`, progress to stderr. `--help` has the exit codes; it needs no pyspark.
+
+    python -m slicing state CHECKPOINT
+
+describes what the checkpoint of a query holds.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import sys
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
 
+from slicing.cli import state
 from slicing.cli.command import INTERRUPTED, REFUSED, UNREADABLE, Job, NothingReadable
 from slicing.cli.console import complain, say
 from slicing.cli.messages import worded
@@ -20,8 +28,11 @@ from slicing.errors import MissingRequirement, SlicingError
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line, and return its exit code."""
+    given = sys.argv[1:] if arguments is None else arguments
     try:
-        return run(parse(arguments))
+        if given[:1] == [state.COMMAND]:
+            return on_spark(partial(state.run, state.parse(given[1:])))
+        return run(parse(given))
     except NothingReadable as error:
         return complain(worded(error), UNREADABLE)
     except SlicingError as error:
@@ -33,11 +44,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def run(job: Job) -> int:
     """Do the job. Raises MissingRequirement without pyspark, which nothing before this needs."""
+
+    def done(scratch: Path) -> int:
+        from slicing.cli.job import run
+
+        return run(job, scratch)
+
+    return on_spark(done)
+
+
+def on_spark(do: Callable[[Path], int]) -> int:
+    """Do something in a directory of its own. Raises MissingRequirement without pyspark."""
     try:
         from slicing.spark.versions import COMMAND_LINE, check_release
 
         check_release("the command line needs", COMMAND_LINE)
-        from slicing.cli.job import run
         from slicing.cli.session import workspace
     except ModuleNotFoundError as error:
         raise MissingRequirement(
@@ -45,4 +66,4 @@ def run(job: Job) -> int:
             "`pip install 'spark-slicing[spark]'`."
         ) from None
     with workspace() as scratch:
-        return run(job, scratch)
+        return do(scratch)

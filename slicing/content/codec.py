@@ -40,10 +40,7 @@ def encode(shape: Shape, block: Block) -> bytes:
 
 def decode(shape: Shape, data: bytes) -> Block:
     """The inverse of `encode`."""
-    size, length = _HEAD.unpack_from(data)
-    if not 0 <= size <= length < MOST_BYTES:
-        raise ValueError(f"no block has {size:,} bytes of keys in {length:,}")
-    body = _CODEC.decompress(pa.py_buffer(data).slice(_HEAD.size), length)
+    size, body = _body(data)
     names = pa.table(unpack(body.slice(0, size), shape.key_schema), schema=shape.key_schema)
     rows = unpack(body.slice(size), shape.row_schema)
     slices, steps, records = (np.array(column, dtype=np.int64) for column in rows[:3])
@@ -56,6 +53,20 @@ def decode(shape: Shape, data: bytes) -> Block:
         partials.append(found)
         dictionaries.append(dictionary)
     return Block(slices, keys, names, records, partials, dictionaries)
+
+
+def _body(data: bytes) -> tuple[int, pa.Buffer]:
+    """The packed columns, and how many bytes of them are keys."""
+    size, length = _HEAD.unpack_from(data)
+    if not 0 <= size <= length < MOST_BYTES:
+        raise ValueError(f"no block has {size:,} bytes of keys in {length:,}")
+    return size, _CODEC.decompress(pa.py_buffer(data).slice(_HEAD.size), length)
+
+
+def keys_in_text(schema: pa.Schema, text: str) -> pa.Table:
+    """The distinct keys of a block as text, by the Arrow schema of keys; what its rows are need not be known."""
+    size, body = _body(from_text(text))
+    return pa.table(unpack(body.slice(0, size), schema), schema=schema)
 
 
 def _since_first(slices: Array) -> Array:

@@ -1,0 +1,140 @@
+"""What a checkpoint holds, as a value that prints as a table."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from html import escape
+
+from slicing.drawing.html import table
+from slicing.state.format.header import Header, covered
+from slicing.windows.time.durations import show, show_instant
+
+MOST_SHOWN = 10
+"""So many buckets are shown, those with most bytes first."""
+_COLUMNS = ("bucket", "keys", "slices", "pages", "bytes")
+
+
+@dataclass(frozen=True)
+class BucketState:
+    """A bucket: distinct keys, slices that its pages span, pages, and bytes as they are stored."""
+
+    label: int
+    keys: int
+    slices: int
+    pages: int
+    bytes: int
+
+    @property
+    def cells(self) -> tuple[str, ...]:
+        """Its numbers as a table shows them."""
+        return str(self.label), *(f"{number:,}" for number in (self.keys, self.slices, self.pages, self.bytes))
+
+
+@dataclass(frozen=True)
+class StateTable:
+    """What `describe` returns: a checkpoint after one micro-batch, its buckets, and what is damaged.
+
+    `watermark` is in microseconds, None before the first one. `results` have the columns that each is of, and its
+    partial; `windows` and `cut` are as the state has them.
+    """
+
+    checkpoint: str
+    micro_batch: int
+    watermark: int | None
+    buckets: tuple[BucketState, ...]
+    keys: tuple[str, ...] = ()
+    results: tuple[str, ...] = ()
+    windows: tuple[str, ...] = ()
+    cut: str = ""
+    spread: str = ""
+    damage: tuple[str, ...] = ()
+
+    @property
+    def skew(self) -> float:
+        """The bytes of the largest bucket, by those of a bucket on average; 1.0 without any."""
+        sizes = [bucket.bytes for bucket in self.buckets]
+        return max(sizes) * len(sizes) / sum(sizes) if sum(sizes) else 1.0
+
+    @property
+    def largest(self) -> tuple[BucketState, ...]:
+        """The buckets, those with most bytes first."""
+        return tuple(sorted(self.buckets, key=lambda bucket: (-bucket.bytes, bucket.label)))
+
+    @property
+    def facts(self) -> list[tuple[str, str]]:
+        """What is known of all buckets together, by name."""
+        total = [f"{sum(getattr(each, name) for each in self.buckets):,} {name}" for name in ("keys", "pages", "bytes")]
+        found = [
+            ("checkpoint", self.checkpoint),
+            ("micro-batch", str(self.micro_batch)),
+            ("watermark", "none" if self.watermark is None else show_instant(self.watermark)),
+            ("keys", ", ".join(self.keys)),
+            *(("result", result) for result in self.results),
+            *(("windows", windows) for windows in self.windows),
+            ("slices", self.cut),
+            ("buckets", self.spread),
+            ("in all", ", ".join(total)),
+            ("skew", f"{self.skew:.2f} (bytes of the largest bucket, by the average)"),
+            *(("damaged", each) for each in self.damage),
+        ]
+        return [(name, text) for name, text in found if text]
+
+    def __str__(self) -> str:
+        width = max(len(name) for name, _ in self.facts) + 2
+        lines = [f"{name:{width}}{text}" for name, text in self.facts]
+        return "\n".join([*lines, "", *_columns([_COLUMNS, *self._rows()]), *self._more()])
+
+    def _rows(self) -> list[tuple[str, ...]]:
+        return [bucket.cells for bucket in self.largest[:MOST_SHOWN]]
+
+    def _more(self) -> list[str]:
+        left = len(self.buckets) - MOST_SHOWN
+        return [f"and {left} smaller ones"] if left > 0 else []
+
+    def _repr_html_(self) -> str:
+        more = "".join(f"<p>{escape(line)}</p>" for line in self._more())
+        return f"{table(('state', ''), self.facts)}{table(_COLUMNS, self._rows())}{more}"
+
+
+def _columns(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Rows with cells aligned to the right."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return ["  ".join(f"{cell:>{width}}" for cell, width in zip(row, widths, strict=True)) for row in rows]
+
+
+def facts_of(head: Header) -> dict[str, object]:
+    """Return what the header of a bucket says of all: keys, results, windows, slices, and how keys are spread."""
+    results = []
+    for result in head.current:
+        of = ", ".join("event time" if column is None else column for column in result.columns)
+        version = f", version {result.version}" if result.version else ""
+        results.append(f"of {of or 'records'}: {', '.join(result.partial)}{version}")
+    return {
+        "keys": tuple(head.keys),
+        "results": tuple(results),
+        "windows": tuple(_windows(family.spec) for family in head.families if family.spec),
+        "cut": "; ".join(map(_edges, head.layout["cut"][1])) if "cut" in head.layout else "",
+        "spread": head.buckets,
+    }
+
+
+def slices_of(head: Header) -> int:
+    """Return how many slices the pages of a bucket span."""
+    return covered(head.spans()) if "stripe" in head.layout and len(head.spans()) else 0
+
+
+def _windows(spec: Sequence[object]) -> str:
+    if spec[0] == "hopping":
+        size, advance, offset = spec[1:4]
+        return f"{show(int(str(size)))} every {show(int(str(advance)))}{_shift(offset)}"
+    return json.dumps(spec)
+
+
+def _edges(spec: Sequence[object]) -> str:
+    return f"every {show(int(str(spec[1])))}{_shift(spec[2])}" if spec[0] == "every" else json.dumps(spec)
+
+
+def _shift(offset: object) -> str:
+    return f", from {show(int(str(offset)))} on" if offset else ""

@@ -1,0 +1,56 @@
+"""What the checkpoint of a query holds: its headers, and what the pages of each bucket take."""
+
+from __future__ import annotations
+
+from pyspark.sql import SparkSession
+
+from slicing.errors import InvalidType, excerpt, raised
+from slicing.explain.state_table import BucketState, StateTable, facts_of, slices_of
+from slicing.spark.checkpoint import State, of_one_batch, state
+from slicing.spark.ddl import struct_of
+from slicing.stages.measuring import SCHEMA, Measure
+from slicing.state.format.header import Header
+
+
+def describe(
+    spark: SparkSession, checkpoint: str, batch: int | None = None, *, operator: int | None = None
+) -> StateTable:
+    """Describe the state of a query in its checkpoint: a value that prints as a table, in notebooks too.
+
+    It is of one committed micro-batch, by default the last; the query may be running. What is damaged is named, and
+    left out. `operator` is the number of a stateful operator, where a query has several windowed aggregations.
+
+    Cost: Spark reads the state of all partitions, and the keys of all pages are decoded. Raises InvalidValue,
+    InvalidType.
+    """
+    if not hasattr(type(spark), "readStream"):
+        raise InvalidType(f"`describe` takes the session first: `describe(spark, checkpoint)`; got {excerpt(spark)}.")
+    return of_one_batch(lambda: state(spark, checkpoint, batch, operator), _described)
+
+
+def _described(found: State) -> StateTable:
+    heads: dict[int, Header] = {}
+    damage: list[str] = []
+    for label, text in sorted(found.texts.items()):
+        try:
+            heads[label] = Header.from_text(text)
+        except Exception as error:  # whatever damaged bytes are taken for
+            damage.append(f"the header of bucket {label}: {raised(error)}")
+    kinds = {label: tuple(key.rpartition(" ")[2] for key in head.keys) for label, head in heads.items()}
+    rows = {row.bucket: row for row in found.pages().mapInArrow(Measure(kinds), struct_of(SCHEMA)).collect()}
+    damage += [f"bucket {label}, {row.damage}" for label, row in sorted(rows.items()) if row.damage and label in heads]
+    buckets = []
+    for label in sorted({*found.texts, *rows}):
+        row, head = rows.get(label), heads.get(label)
+        counts = (row["keys"], slices_of(head) if head else 0, row["pages"], row["bytes"]) if row else (0, 0, 0, 0)
+        buckets.append(BucketState(label, *counts))
+    watermark = max((head.watermark for head in heads.values()), default=0)
+    facts = facts_of(next(iter(heads.values()))) if heads else {}
+    return StateTable(
+        found.path,
+        found.batch,
+        watermark or None,
+        tuple(buckets),
+        damage=tuple(damage),
+        **facts,  # type: ignore[arg-type]
+    )
