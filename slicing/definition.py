@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
@@ -10,7 +10,10 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from slicing.aggregates.aggregate import Bound, Struct
 from slicing.aggregates.migration_hints import OF_DEFINED
-from slicing.errors import InvalidType, InvalidValue, NoSuchMethod
+from slicing.errors import InvalidType, InvalidValue, NoSuchMethod, check_flag
+from slicing.triggers.emission import ON_CLOSE
+from slicing.triggers.lateness import COUNTS
+from slicing.windows.sets import windows_of_call
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -23,6 +26,7 @@ if TYPE_CHECKING:
     from slicing.spark.resolution import Call
     from slicing.spark.warm import History
     from slicing.windows.time.durations import Duration
+    from slicing.windows.window import Window
 
 
 Instant = datetime | str
@@ -212,6 +216,60 @@ class Definition:
         from slicing.spark import warm
 
         return build(self.query(), self.windowed.bucket_count, partial(warm.build, self._call(), self.history))
+
+    def lookup(
+        self,
+        checkpoint: str,
+        *,
+        keys: DataFrame | Iterable[Any] | None = None,
+        starts: tuple[int | datetime | None, int | datetime | None] | None = None,
+        windows: Window | Sequence[Window] | Mapping[str, Window] | None = None,
+        batch: int | None = None,
+        latest: bool = False,
+        incomplete: bool = False,
+        operator: int | None = None,
+    ) -> DataFrame:
+        """Look up windows in the checkpoint of a stream of this definition, which may be running: a bounded DataFrame.
+
+        The columns are those of bounded input, then `as_of`, the micro-batch and its watermark, and `closed`, whether
+        that watermark has closed the window. All is read now, of one committed micro-batch: `batch`, by default the
+        last; if the query removes it meanwhile, once more of the one that is the last then. Triggers have no say.
+
+        `keys` are values, tuples where there are several key columns, or a DataFrame of these. `starts` are the first
+        and the last instant at which windows may start, both included; None leaves an end open. `latest=True` gives of
+        each key the first window that holds its newest record. `windows` are others than those of the definition, whose
+        edges are edges of the stored slices; by name they are side by side. A window of which slices have been removed
+        is left out; with `incomplete=True` it is there, and `known_from` says from when on its records are. `operator`
+        is the number of the stateful operator, where the query has several windowed aggregations.
+
+        Cost: Spark reads the state of all partitions; with few keys those of their partitions, where these have a
+        snapshot. That takes seconds, and does not slow the query. Raises InvalidValue, InvalidType, StateMismatch.
+        """
+        from slicing.spark.lookup import lookup
+
+        for name, given in (("latest", latest), ("incomplete", incomplete)):
+            check_flag(given, f"`{name}` says what is looked up")
+        other = None if windows is None else self._with(windows).query()
+        return lookup(
+            self.query(),
+            other,
+            checkpoint,
+            self.windowed.bucket_count,
+            keys=keys,
+            starts=starts,
+            batch=batch,
+            latest=latest,
+            incomplete=incomplete,
+            operator=operator,
+        )
+
+    def _with(self, windows: Window | Sequence[Window] | Mapping[str, Window]) -> Definition:
+        """The same results in other windows."""
+        named = windows if isinstance(windows, Mapping) else {}
+        plain = [] if named else windows if isinstance(windows, list | tuple) else [windows]
+        found = windows_of_call(plain, named, long=False)
+        windowed = replace(self.windowed, windows=found, emission=ON_CLOSE, late_output=COUNTS, tree="auto")
+        return replace(self, windowed=windowed)
 
     def plan(self) -> Plan:
         """What `dataframe` would make, as a value."""

@@ -199,6 +199,10 @@ class Query:
         rows = table.observe(self.metrics_name(), *(_count(name).alias(name) for name in counters), *self._delays())
         is_window = F.col(flat.CAUSE).isNull()
         rows = rows.where(is_window | (F.col(flat.CAUSE) == flat.LATE_ROW) if self.late_columns else is_window)
+        return rows.select(*self.row_columns())
+
+    def row_columns(self) -> list[Column]:
+        """Keys, windows and results, from the flat columns."""
         leaves = map(F.col, flat.numbered(flat.KEY, self.shape.keys))
         keys = [key.rebuild(leaves) for key in self.keys]
         results = self.result_columns(flat.RESULT)
@@ -209,7 +213,7 @@ class Query:
             results.append(F.col(flat.REVISION).alias("revision", metadata=marks))
         if self.with_old:
             results.append(F.when(F.col(flat.REPLACES), F.struct(*self.result_columns(flat.OLD))).alias("old"))
-        return rows.select(*keys, *self.window_columns.of_rows(self), *results, *self._late_tag(keys))
+        return [*keys, *self.window_columns.of_rows(self), *results, *self._late_tag(keys)]
 
     def _delays(self) -> list[Column]:
         """What is observed where records may be late: the delay that they need, and what there is."""

@@ -187,9 +187,14 @@ def records_of(shape: Shape, chunk: pa.Table, refused: Dropped) -> Records:
         refused.no_window += int(np.sum(~inside))
         chunk, times, slices = chunk.filter(pa.array(inside)), times[inside], slices[inside]
     values_from = 1 + len(shape.keys)
-    names = pa.table([plain(column) for column in chunk.columns[1:values_from]], schema=shape.key_schema)
+    names = key_table(shape, chunk.columns[1:values_from])
     values = [_small(column.combine_chunks()) for column in chunk.columns[values_from:]]
     return Records(slices, times, names, values)
+
+
+def key_table(shape: Shape, columns: Iterable[pa.ChunkedArray]) -> pa.Table:
+    """The leaves of keys as Spark gives them, in the types that state has."""
+    return pa.table([plain(column) for column in columns], schema=shape.key_schema)
 
 
 def _by_label(labels: Array) -> Iterator[tuple[int, Array]]:

@@ -55,7 +55,12 @@ INSIDE = {
         {"slicing.state.ledger", "slicing.state.instants"},
     ),
     "slicing.engines": (
-        {"slicing.engines.lifecycle", "slicing.engines.bounded", "slicing.engines.features"},
+        {
+            "slicing.engines.lifecycle",
+            "slicing.engines.bounded",
+            "slicing.engines.features",
+            "slicing.engines.looking",
+        },
         {"slicing.engines.pair_memory"},
         {"slicing.engines.key_counts"},
         {"slicing.engines.listed_pairs", "slicing.engines.slice_pairs"},
@@ -71,7 +76,7 @@ INSIDE = {
         {"slicing.engines.mixed", "slicing.engines.shared"},
     ),
     "slicing.stages": (
-        {"slicing.stages.labels", "slicing.stages.flat", "slicing.stages.metrics"},
+        {"slicing.stages.labels", "slicing.stages.flat", "slicing.stages.metrics", "slicing.stages.measuring"},
         {
             "slicing.stages.preaggregate",
             "slicing.stages.processed",
@@ -80,7 +85,7 @@ INSIDE = {
         },
         {"slicing.stages.output"},
         {"slicing.stages.sub_sessions", "slicing.stages.of_partials", "slicing.stages.execution_plan"},
-        {"slicing.stages.support"},
+        {"slicing.stages.support", "slicing.stages.looking"},
         {
             "slicing.stages.sessions",
             "slicing.stages.sliding",
@@ -92,8 +97,8 @@ INSIDE = {
     ),
     "slicing.spark": (
         {"slicing.spark.bytecode", "slicing.spark.task", "slicing.spark.ddl", "slicing.spark.versions"},
-        {"slicing.spark.settings"},
-        {"slicing.spark.requirements"},
+        {"slicing.spark.settings", "slicing.spark.checkpoint"},
+        {"slicing.spark.requirements", "slicing.spark.describe"},
         {"slicing.spark.advice"},
         {"slicing.spark.columns", "slicing.spark.labels"},
         {"slicing.spark.late"},
@@ -110,7 +115,7 @@ INSIDE = {
         {"slicing.spark.rules"},
         {"slicing.spark.resolve"},
         {"slicing.spark.stream", "slicing.spark.bounded"},
-        {"slicing.spark.features", "slicing.spark.partials"},
+        {"slicing.spark.features", "slicing.spark.lookup", "slicing.spark.partials"},
         {"slicing.spark.profiling", "slicing.spark.warm"},
         {"slicing.spark.build", "slicing.spark.check_warm"},
     ),

@@ -13,6 +13,7 @@ import combinators as C
 from slicing import (
     Aggregate,
     ProgressListener,
+    describe,
     group_by,
     hopping,
     late_partials,
@@ -164,6 +165,27 @@ def test_a_stream_has_sparks_rows_and_its_counters(remote, tmp_path):
     remote.streams.removeListener(listener)
     assert listener.lateness("connected") == lateness(query.recentProgress)
     assert [gauges["results"] for gauges in exported] == [each.counts["results"] for each in figures]
+
+
+def test_state_is_looked_up_and_described(remote, tmp_path):
+    write(list(files()), tmp_path / "files")
+    definition = group_by(source(remote, tmp_path / "files", "30 seconds"), "world").window(WINDOW, time="ts")
+    made, checkpoint = definition.define(**aggregates()), str(tmp_path / "checkpoint")
+    writer = made.dataframe().writeStream.format("noop").option("checkpointLocation", checkpoint)
+    writer.trigger(availableNow=True).start().awaitTermination()
+
+    frame = remote.read.parquet(str(tmp_path / "files"))
+    newest = F.lit(START + (18 * 60 + 290 - 30) * SECOND)
+    still_open = expected(frame.where("n != 7")).where(F.unix_micros("window.end") > newest)
+    found = made.lookup(checkpoint)
+    assert rows(found.drop("as_of", "closed")) == rows(still_open)
+    assert found.where("closed").count() == 0
+    one = made.lookup(checkpoint, keys=[2]).drop("as_of", "closed")
+    assert rows(one) == rows(still_open.where("world = 2"))
+    assert made.lookup(checkpoint, windows=hopping("5 minutes", "5 minutes"), latest=True).count() == 2
+    state = describe(remote, checkpoint)
+    assert sum(bucket.keys for bucket in state.buckets) == 2
+    assert state.keys == ("world bigint",)
 
 
 def test_the_variables_of_lambdas_are_numbered_anew(remote):

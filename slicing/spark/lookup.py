@@ -1,0 +1,362 @@
+"""Windows of a running or stopped query, looked up in its checkpoint, as a bounded DataFrame.
+
+::
+
+    checkpoint  ->  one committed micro-batch
+    headers     ->  watermark, and the pages of each bucket
+    pages       ->  the engine of each bucket is asked, where Spark reads it  ->  rows, kept by Spark
+
+All is read when `lookup` is called and not when its DataFrame is used: by then the micro-batch may have been removed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from functools import cached_property, reduce
+from typing import Any
+
+import pyarrow as pa
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from slicing.content.block import Shape, encode_keys
+from slicing.engines.looking import Look, Other, over_one_cut
+from slicing.errors import InvalidType, InvalidValue, MissingRequirement, StateMismatch, excerpt, raised
+from slicing.spark import checkpoint
+from slicing.spark.checkpoint import State
+from slicing.spark.columns import Key
+from slicing.spark.ddl import struct_of
+from slicing.spark.labels import hash_of, labels
+from slicing.spark.query import Query
+from slicing.spark.stream import fingerprint
+from slicing.stages import flat
+from slicing.stages.labels import labels_of
+from slicing.stages.looking import ANSWERED, CLOSED, KNOWN, LookUp, LookupFlat, header_of, pages_looked_up
+from slicing.stages.preaggregate import key_table
+from slicing.stages.support import INCOMPLETE, KEYS, LATEST, STARTS, WINDOWS
+from slicing.state.format.header import RESTORE
+from slicing.triggers.emission import ON_CLOSE
+from slicing.triggers.lateness import COUNTS
+from slicing.windows.families.family import Family
+from slicing.windows.time.cut import Cut, refines
+from slicing.windows.time.durations import microseconds_of, show
+from slicing.windows.time.edges import Every
+from slicing.windows.time.local import Local
+from slicing.windows.time.slices import FOREVER
+
+AS_OF, IS_CLOSED, KNOWN_FROM = "as_of", "closed", "known_from"
+"""The columns that lookups have beside those of bounded input."""
+FEW_KEYS = 10
+"""The rows of so many keys at most are collected."""
+LOCAL_KINDS = ("boolean", "tinyint", "smallint", "int", "bigint", "string")
+"""Kinds of keys that are the same in Python and in Arrow; Spark converts values of others."""
+MOST_APART = 4
+"""Keys in so many partitions at most are read from these alone, each from its newest snapshot on."""
+
+
+@dataclass(frozen=True)
+class _Found:
+    """The pages of buckets, the headers of these buckets, and all headers that have been read."""
+
+    pages: DataFrame
+    headers: Mapping[int, str]
+    read: Mapping[int, str]
+
+    @property
+    def watermark(self) -> int:
+        """The watermark of the micro-batch, in microseconds: every bucket has seen it."""
+        return max((header_of(label, text).watermark for label, text in self.read.items()), default=0)
+
+
+@dataclass(frozen=True)
+class Asked:
+    """The arguments of a lookup, checked. `shown` is the query whose rows are wanted: of bounded input."""
+
+    query: Query
+    shown: Query
+    look: Look
+    buckets: int | None
+
+    def answered(self, state: State) -> DataFrame:
+        """Return the rows that the state of a micro-batch gives. Raises StateMismatch, InvalidValue."""
+        found = self._in_few_partitions(state) or self._anywhere(state)
+        function = self._function(found.headers)
+        function.check()
+        rows = self._kept(found.pages.mapInArrow(function, struct_of(self._flat.schema)))
+        self._check_answered(rows, found.headers)
+        return self._rows(rows, state, found.watermark)
+
+    def _kept(self, rows: DataFrame) -> DataFrame:
+        """The rows as they are now: of few keys in this process, which spares two jobs, else where they were made."""
+        if self.look.keys is not None and len(self.look.keys) <= FEW_KEYS:
+            return rows.sparkSession.createDataFrame(rows.toArrow(), rows.schema)
+        return rows.localCheckpoint()
+
+    @cached_property
+    def _flat(self) -> LookupFlat:
+        return LookupFlat.of(self.shown.flat)
+
+    def _function(self, texts: Mapping[int, str]) -> LookUp:
+        query = self.query
+        return LookUp(
+            strategy=query.strategy,
+            fingerprint=fingerprint(query, (0,), 1),
+            trigger=query.trigger,
+            grace=query.grace,
+            shape=self.shown.shape,
+            wide=self.shown.window.wide,
+            closes=self.shown.window.closes and self.shown.window.by_time,
+            flat=self._flat,
+            look=self.look,
+            headers=texts,
+        )
+
+    # Where the keys are.
+
+    def _anywhere(self, state: State) -> _Found:
+        """What is read of all partitions. All buckets are there from the first micro-batch on."""
+        pages, texts = state.pages(), state.texts
+        if self.look.keys is None:
+            return _Found(pages, texts, texts)
+        return self._found(pages, texts, tuple(sorted(texts)))
+
+    def _in_few_partitions(self, state: State) -> _Found | None:
+        """The same of the partitions of the keys; None if they are not few, or one cannot be read from a snapshot."""
+        if self.look.keys is None:
+            return None
+        known = labels(self.buckets or state.partitions, state.partitions)
+        places = dict(zip(known, (hash_of(known) % state.partitions).tolist(), strict=True))
+        wanted = {places[label] for label in labels_of(self.look.keys, known).tolist()}
+        if not 0 < len(wanted) <= min(MOST_APART, state.partitions // 2):
+            return None
+        there = [only for only in map(state.newest_snapshot, sorted(wanted)) if only]
+        if len(there) < len(wanted):
+            return None
+        pages = _union([state.pages(only) for only in there])
+        texts = {row.bucket: row.text for row in _union([state.headers(only) for only in there]).collect()}
+        if texts.keys() != {label for label, partition in places.items() if partition in wanted}:
+            return None  # the query has another number of buckets
+        counts = {int(header_of(label, text).buckets.split()[0]) for label, text in texts.items()}
+        return self._found(pages, texts, known) if counts == {len(known)} else None
+
+    def _found(self, pages: DataFrame, texts: Mapping[int, str], known: tuple[int, ...]) -> _Found:
+        """The pages of the buckets of the keys."""
+        assert self.look.keys is not None
+        chosen = set(labels_of(self.look.keys, known).tolist()) if known else set()
+        asked = {label: text for label, text in texts.items() if label in chosen}
+        return _Found(pages.where(F.col("bucket").isin([*asked])), asked, texts)
+
+    # What comes back.
+
+    def _check_answered(self, found: DataFrame, texts: Mapping[int, str]) -> None:
+        """Raise StateMismatch unless every bucket with pages has answered."""
+        answered = {row[0] for row in found.where(F.col(flat.CAUSE) == ANSWERED).select(flat.START).collect()}
+        for label, text in texts.items():
+            if label not in answered and pages_looked_up(header_of(label, text)):
+                raise StateMismatch(f"the pages of bucket {label} are in its header and not in the store. {RESTORE}")
+
+    def _rows(self, found: DataFrame, state: State, watermark: int) -> DataFrame:
+        reached = F.timestamp_micros(F.lit(watermark)) if watermark else F.lit(None).cast("timestamp")
+        as_of = F.struct(F.lit(state.batch).cast("bigint").alias("micro_batch"), reached.alias("watermark"))
+        more = [as_of.alias(AS_OF), F.col(CLOSED).alias(IS_CLOSED)]
+        more += [F.timestamp_micros(F.col(KNOWN)).alias(KNOWN_FROM)] if self.look.incomplete else []
+        return found.where(F.col(flat.CAUSE).isNull()).select(*self.shown.row_columns(), *more)
+
+
+def lookup(
+    query: Query,
+    other: Query | None,
+    path: str,
+    buckets: int | None,
+    *,
+    keys: Any,
+    starts: Any,
+    batch: int | None,
+    latest: bool,
+    incomplete: bool,
+    operator: int | None,
+) -> DataFrame:
+    """Return windows of the state of a query, or `other` windows that its slices make; see `Definition.lookup`.
+
+    Raises InvalidValue, InvalidType, StateMismatch.
+    """
+    asked = _check(query, other, {KEYS: keys, STARTS: starts, LATEST: latest or None, INCOMPLETE: incomplete or None})
+    spark = _session(query)
+    look = Look(
+        keys=None if keys is None else _keys(spark, query, keys),
+        starts=None if starts is None else _starts(starts),
+        latest=latest,
+        incomplete=incomplete,
+        other=asked,
+    )
+    shown = _shown(query if other is None else other, query.shape, asked)
+    return checkpoint.of_one_batch(
+        lambda: checkpoint.state(spark, path, batch, operator), Asked(query, shown, look, buckets).answered
+    )
+
+
+def _session(query: Query) -> SparkSession:
+    """The session of a definition, or the one that is active."""
+    if query.frame is not None:
+        return query.frame.sparkSession
+    spark = SparkSession.getActiveSession()
+    if spark is None:
+        raise MissingRequirement(
+            "`lookup` needs a session, and none is active. Make one, or give the stream: `.on(df)`."
+        )
+    return spark
+
+
+def _check(query: Query, other: Query | None, given: Mapping[str, Any]) -> Other | None:
+    """Raise InvalidValue for what cannot be looked up; return the other windows over the cut of the stored slices."""
+    if not query.streaming:
+        raise InvalidValue(
+            "`lookup` reads the state of a stream, and this definition is of a bounded DataFrame. Ask its results, or "
+            "give it the stream: `definition.on(stream).lookup(...)`."
+        )
+    names = [name for name, value in given.items() if value is not None]
+    query.support.check_lookup(query.trees, [*names, *([WINDOWS] if other else [])])
+    if given[LATEST] and given[STARTS] is not None:
+        raise InvalidValue("`latest=True` is of all windows of a key; got `starts` too. Leave one out.")
+    taken = [key.name for key in query.keys] + [name for name, _ in query.nesting]
+    added = [AS_OF, IS_CLOSED, *([KNOWN_FROM] if given[INCOMPLETE] else [])]
+    if twice := [name for name in added if name in taken]:
+        raise InvalidValue(f"lookups have a column `{twice[0]}`, and so has the definition. Rename the one there.")
+    return None if other is None else _over_stored(query, other)
+
+
+def _over_stored(query: Query, other: Query) -> Other:
+    cut, wanted = _cut(query.shape.family), other.window
+    if not other.support.from_slices:
+        raise InvalidValue(
+            f"`windows` are ranges of the slices that the state of {query.window} has; {wanted} is not made of slices. "
+            "Ask for windows made with `hopping`, `tumbling`, `cumulating` or `by_edges`."
+        )
+    members = getattr(wanted.family, "members", wanted.family.families)
+    for part, family in zip(wanted.parts, members, strict=True):
+        lacking = [edges for edges in family.cut.sequences if not any(refines(own, edges) for own in cut.sequences)]
+        if lacking:
+            raise InvalidValue(
+                f"`windows` must begin and end where slices of the state do; those of {query.window} are cut at "
+                f"{_shown_cut(cut)}, and {part} needs an edge at {_shown_edges(lacking[0])}. Ask for windows whose "
+                "sizes and advances are multiples of the slices, or declare the windows with the query."
+            )
+    return Other(tuple(family.over(cut) for family in members), wanted.wide)
+
+
+def _cut(family: Family) -> Cut:
+    cut: Cut = family.cut
+    return cut
+
+
+def _shown(query: Query, stored: Shape, other: Other | None) -> Query:
+    """The query of the rows, as if it were of bounded input: its windows over the cut of the stored slices."""
+    shape = stored if other is None else stored.over(over_one_cut(other.families))
+    return replace(query, streaming=False, trigger=ON_CLOSE, late=COUNTS, shape=shape)
+
+
+def _starts(given: Any) -> tuple[int, int]:
+    """The first and the last microsecond of a pair of instants, either of which may be None."""
+    if not isinstance(given, Sequence) or isinstance(given, str) or len(given) != 2:
+        raise InvalidType(
+            f"`starts` is a pair of instants, the first and the last at which windows may start; got {excerpt(given)}. "
+            "Write for example `starts=(datetime(2024, 5, 1, 12, tzinfo=UTC), None)`."
+        )
+    for each in given:
+        if isinstance(each, bool) or not isinstance(each, int | datetime | None):
+            raise InvalidType(
+                f"`starts` has datetimes, or microseconds since 1970; got {excerpt(each)}. Leave an end open with None."
+            )
+    low, high = given
+    return (
+        -(FOREVER >> 1) if low is None else microseconds_of(low),
+        FOREVER >> 1 if high is None else microseconds_of(high),
+    )
+
+
+def _keys(spark: SparkSession, query: Query, given: Any) -> pa.Table:
+    """The distinct keys that are asked for, as columns of their leaves."""
+    if not query.keys:
+        raise InvalidValue("`keys` are asked of a query with keys; this one has none. Leave `keys` out.")
+    if not isinstance(getattr(given, "schema", None), T.StructType):
+        rows = _rows_of(query, given)
+        if all(field.kind in LOCAL_KINDS for field in query.shape.keys) and len(query.shape.keys) == len(query.keys):
+            return _local_keys(query, rows)
+        given = _frame(spark, query, rows)
+    return _keys_of(query, given)
+
+
+def _local_keys(query: Query, rows: Sequence[tuple[Any, ...]]) -> pa.Table:
+    types = query.shape.key_schema.types
+    try:
+        columns = [pa.array([row[at] for row in rows], type_) for at, type_ in enumerate(types)]
+    except (TypeError, ValueError, OverflowError, pa.ArrowException) as error:
+        raise _other_type(query, error) from None
+    return encode_keys(pa.table(columns, schema=query.shape.key_schema))[1]
+
+
+def _keys_of(query: Query, frame: DataFrame) -> pa.Table:
+    columns = [column for key in query.keys for column, _ in Key(key.name, key.type, key.name).leaves()]
+    _check_types(query, frame)
+    found = frame.select(*[column.alias(f"k{at}") for at, column in enumerate(columns)]).toArrow()
+    return encode_keys(key_table(query.shape, found.columns))[1]
+
+
+def _form(query: Query) -> str:
+    names = ", ".join(key.name for key in query.keys)
+    return f"a list of values of {names}" if len(query.keys) == 1 else f"a list of tuples ({names})"
+
+
+def _other_type(query: Query, error: Exception) -> InvalidType:
+    kinds = ", ".join(key.type.simpleString() for key in query.keys)
+    return InvalidType(f"`keys` is {_form(query)}, of type {kinds}; {raised(error)}")
+
+
+def _rows_of(query: Query, given: Any) -> list[tuple[Any, ...]]:
+    form = _form(query)
+    if isinstance(given, str | bytes | Mapping) or not hasattr(given, "__iter__"):
+        raise InvalidType(f"`keys` is {form}, or a DataFrame with these columns; got {excerpt(given)}.")
+    rows = [each if isinstance(each, tuple) else (each,) for each in given]
+    if wrong := [row for row in rows if len(row) != len(query.keys)]:
+        raise InvalidValue(f"`keys` is {form}; got {excerpt(wrong[0])}.")
+    return rows
+
+
+def _frame(spark: SparkSession, query: Query, rows: Sequence[tuple[Any, ...]]) -> DataFrame:
+    schema = T.StructType([T.StructField(key.name, key.type) for key in query.keys])
+    try:
+        return spark.createDataFrame(rows, schema)
+    except (PySparkException, TypeError, ValueError, pa.ArrowException) as error:
+        raise _other_type(query, error) from None
+
+
+def _check_types(query: Query, frame: DataFrame) -> None:
+    there = {field.name: field.dataType.simpleString() for field in frame.schema.fields}
+    for key in query.keys:
+        wanted, found = key.type.simpleString(), there.get(key.name)
+        if found != wanted:
+            raise InvalidType(
+                f"`keys` has a column `{key.name}` of type {wanted}, as the query does; got "
+                f"{'none' if found is None else found}."
+            )
+
+
+def _shown_cut(cut: Cut) -> str:
+    return " and ".join(map(_shown_edges, cut.sequences))
+
+
+def _shown_edges(edges: Any) -> str:
+    if isinstance(edges, Every):
+        shift = edges.offset % edges.length
+        return f"every {show(edges.length)}{f' from {show(shift)} on' if shift else ''}"
+    if isinstance(edges, Local):
+        return f"every {edges.each} {edges.unit} in {edges.zone.name}"
+    return excerpt(edges.spec())
+
+
+def _union(frames: Sequence[DataFrame]) -> DataFrame:
+    return reduce(lambda one, other: one.unionAll(other), frames)
