@@ -22,7 +22,7 @@ from benchmarks.baselines.floor import Floor
 from benchmarks.baselines.functions import FourFunctions, Untraceable, Welford
 from benchmarks.baselines.ours import Ours
 from benchmarks.baselines.spark import SparkWindow
-from benchmarks.comparisons import accounting, batch_bytes, comparison, growth, registry, since
+from benchmarks.comparisons import accounting, batch_bytes, comparison, growth, lookup, registry, since
 from benchmarks.comparisons.comparison import PROCESSOR, TIME, Check, Comparison
 from benchmarks.comparisons.features import DuckDBCheck
 from benchmarks.comparisons.old_commit import LINES, Counted, Timed, lines
@@ -175,6 +175,8 @@ def without_spark(monkeypatch):
     monkeypatch.setattr(polars_results, "run", run)
     monkeypatch.setattr(duckdb, "run", lambda *window: run("duckdb", *window, ""))
     monkeypatch.setattr(DuckDBCheck, "difference", lambda check: ran.append(check))
+    monkeypatch.setattr(lookup, "timed", lambda keys: (MIXED, MIXED))
+    monkeypatch.setattr(lookup.OneKey, "difference", lambda check: ran.append(check))
     monkeypatch.setattr(polars_rolling, "run", lambda *window: run("polars", *window, ""))
     monkeypatch.setattr(warm, "start", lambda *window: run("warm", *window))
     monkeypatch.setattr(warm, "replay", lambda *window: run("replay", *window))
@@ -189,7 +191,7 @@ def test_every_comparison_runs_two_sides_and_checks_rows(compared, without_spark
     found = compared.measured()
     cuts = [each.workload for each in without_spark if isinstance(each, (Check, SameRows))]
     cuts += [each.cut for each in without_spark if isinstance(each, Since)]
-    assert cuts or compared.name.endswith(("Floor", "DuckDB")), "others compare rows"
+    assert cuts or compared.name.endswith(("Floor", "DuckDB", "OneKey")), "others compare rows"
     assert all(cut.total < 100_000 for cut in cuts), "rows are compared on a cut"
     # As long as a run is, so long is the fixed cost that the first one takes off; the other one is per byte.
     others = {"PolarsStream": 0.0, "PercentilesPerByte": 24 / (8 * 351)}
@@ -233,6 +235,7 @@ def test_no_ratio_of_any_comparison_whose_runs_were_stopped(compared, without_sp
         monkeypatch.setattr(module, name, lambda *_: stopped)
     monkeypatch.setattr(turns, "run", lambda *sides: (stopped,) * len(sides))
     monkeypatch.setattr(since, "_runs", lambda _: ((stopped, stopped), ""))
+    monkeypatch.setattr(lookup, "timed", lambda _: (stopped, stopped))
     assert compared.measured().ratio is None
 
 

@@ -1,0 +1,111 @@
+"""A lookup of one key in the state of a million, against Spark's state reader over the same checkpoint, all of it."""
+
+import shutil
+import statistics
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+import combinators as C
+from benchmarks.comparisons.comparison import Comparison
+from benchmarks.running.run import Run
+from benchmarks.running.session import configured
+from benchmarks.running.side import SLOWER
+from benchmarks.workloads import workload
+from slicing import group_by, hopping
+from slicing.definition import Definition
+
+KEYS, PARTITIONS, TURNS, SLICES = 1_000_000, 8, 5, 12
+START = 1_700_006_400
+SCHEMA = "key bigint, ts timestamp, v bigint"
+
+
+def records(spark: SparkSession, keys: int) -> DataFrame:
+    """A record of each key in each of some minutes."""
+    rows = spark.range(keys * SLICES).select(
+        (F.col("id") % keys).alias("key"),
+        F.timestamp_seconds(F.lit(START) + 60 * F.floor(F.col("id") / keys)).alias("ts"),
+        (F.col("id") % 97).alias("v"),
+    )
+    return rows.repartition(SLICES)
+
+
+def definition(spark: SparkSession, source: str) -> Definition:
+    """The sums of an hour that advances by a minute, of a stream of files."""
+    stream = spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", 1).parquet(source)
+    window = hopping("1 hour", "1 minute")
+    return (
+        group_by(stream.withWatermark("ts", "1 minute"), "key").window(window, time="ts")
+        .define(records=C.count(), total=C.sum("v"))
+    )  # fmt: skip
+
+
+def filled(spark: SparkSession, folder: Path, keys: int) -> tuple[Definition, str]:
+    """A definition, and the checkpoint of a stream of it that has stopped."""
+    source, checkpoint = str(folder / "records"), str(folder / "checkpoint")
+    records(spark, keys).write.parquet(source)
+    made = definition(spark, source)
+    writer = made.dataframe().writeStream.format("noop").option("checkpointLocation", checkpoint)
+    writer.trigger(availableNow=True).start().awaitTermination()
+    return made, checkpoint
+
+
+def _seconds(do: Callable[[], object]) -> float:
+    do()
+    found = []
+    for _ in range(TURNS):
+        begin = time.perf_counter()
+        do()
+        found.append(time.perf_counter() - begin)
+    return statistics.median(found)
+
+
+def timed(keys: int) -> tuple[Run, Run]:
+    """Spark's reader over all pages of the state, then a lookup of one key."""
+    settings = replace(SLOWER, partitions=PARTITIONS)
+    folder = Path(tempfile.mkdtemp(dir=workload.FOLDER))
+    try:
+        with configured(settings) as spark:
+            made, checkpoint = filled(spark, folder, keys)
+            reader = spark.read.format("statestore").option("stateVarName", "pages")
+            all_of_it = _seconds(lambda: reader.load(checkpoint).write.format("noop").mode("overwrite").save())
+            one = _seconds(lambda: made.lookup(checkpoint, keys=[keys // 2], latest=True).collect())
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    return Run(all_of_it, keys, rows=keys, batches=TURNS), Run(one, keys, rows=1, batches=TURNS)
+
+
+@dataclass(frozen=True)
+class OneKey:
+    """The latest window of one key has what its records make."""
+
+    keys: int = 1000
+
+    def difference(self) -> str | None:
+        """What differs, or None."""
+        folder = Path(tempfile.mkdtemp(dir=workload.FOLDER))
+        try:
+            with configured(replace(SLOWER, partitions=PARTITIONS)) as spark:
+                made, checkpoint = filled(spark, folder, self.keys)
+                (row,) = made.lookup(checkpoint, keys=[7], latest=True).collect()
+                (wanted,) = records(spark, self.keys).where("key = 7").agg(F.count("v"), F.sum("v")).collect()
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+        found = row["records"], row["total"]
+        return None if found == tuple(wanted) else f"the key has {found}, and should have {tuple(wanted)}"
+
+
+BENCHMARKS = (
+    Comparison(
+        "LookupOneKey",
+        "lookup of one key of 1 M / Spark's state reader, all of the checkpoint",
+        sides=lambda: timed(KEYS),
+        checks=(OneKey(),),
+        goal=3.0,
+    ),
+)
