@@ -249,9 +249,12 @@ class Definition:
 
         for name, given in (("latest", latest), ("incomplete", incomplete)):
             check_flag(given, f"`{name}` says what is looked up")
-        other = None if windows is None else self._with(windows).query()
+        query, other = self.query(), None
+        if windows is not None:
+            query.support.check_lookup(query.trees, ["windows"])
+            other = self._with(windows).query()
         return lookup(
-            self.query(),
+            query,
             other,
             checkpoint,
             self.windowed.bucket_count,
