@@ -61,6 +61,7 @@ class WindowSupport:
         if CHANGED in trigger.asks:
             first = emitted_before(family, first, self.window.wide)
         return int(family.slice_start(family.first_slice(first)))
+
     def cannot_look_up(self, trees: Sequence[str]) -> Mapping[str, str]:
         """What a lookup cannot ask of these windows, and why; the text follows their name."""
         if EAGER in trees:

@@ -117,6 +117,7 @@ class CountingBucket(Bucket):
         """Count records, which are in the order of time; the windows that they fill have fired."""
         self.accept(shipped)
         self.advance(until)
+
     def look(self, asked: Look) -> Iterator[Windows]:
         """The windows that are not full, as far as they are filled."""
         counter = Counter(self.content, self.head.clock // 1000, self.ttl)

@@ -23,8 +23,8 @@ from slicing.engines.eager.family_pages import FamilyPages
 from slicing.engines.eager.window_pages import WindowPages
 from slicing.engines.key_counts import KeyCounts, has_key
 from slicing.engines.lateness import first_ends
-from slicing.engines.slice_pairs import SlicePairs, counts_of, pairs_of
 from slicing.engines.looking import Look
+from slicing.engines.slice_pairs import SlicePairs, counts_of, pairs_of
 from slicing.profiling import ASSEMBLE, of_stage
 from slicing.state.format.fingerprint import Fingerprint
 from slicing.state.format.list_names import EARLY

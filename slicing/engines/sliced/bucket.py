@@ -30,8 +30,8 @@ from slicing.engines.bucket import Bucket
 from slicing.engines.dirty_set import DirtySet, WaitingSlices
 from slicing.engines.key_counts import KeyCounts, has_key
 from slicing.engines.lateness import first_ends
-from slicing.engines.slice_pairs import SlicePairs, counts_of, pairs_of
 from slicing.engines.looking import Look
+from slicing.engines.slice_pairs import SlicePairs, counts_of, pairs_of
 from slicing.engines.sliced.changes import Changes
 from slicing.engines.sliced.family_windows import FamilyWindows
 from slicing.engines.sliced.late_firings import fired_again, of_new_rows

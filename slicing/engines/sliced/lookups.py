@@ -10,9 +10,10 @@ import numpy as np
 from slicing.assembly.assembling import assemble
 from slicing.assembly.choice import choose
 from slicing.assembly.partitions import portions
-from slicing.assembly.ranges.point_lookups import by_key, picked
+from slicing.assembly.ranges.point_lookups import picked
 from slicing.assembly.results import Windows
 from slicing.content.block import Block, Shape
+from slicing.content.folding import by_key
 from slicing.engines.bounded import all_frames
 from slicing.engines.looking import Look, Other, last_rows, over_one_cut
 from slicing.windows.families.family import emitted_from
@@ -77,7 +78,7 @@ class Places:
 
 def latest(shape: Shape, rows: Block, first: int, by_end: bool = False) -> Iterator[Windows]:
     """Yield for each key the first window from `first` on that holds its newest record, from folded rows."""
-    family, block = shape.family, by_key(rows)
+    family, block = shape.family, by_key(shape, rows)
     if family.has_gaps:
         block = block.take(np.flatnonzero(~np.asarray(family.in_gap(block.index))))
     at = last_rows(block)

@@ -25,8 +25,8 @@ from slicing.engines.bucket import Bucket, known_rows
 from slicing.engines.dirty_set import DirtySet, WaitingSlices
 from slicing.engines.key_counts import KeyCounts, has_key
 from slicing.engines.listed_pairs import Listed, ListedPairs
-from slicing.engines.pair_memory import PairMemory
 from slicing.engines.looking import Look
+from slicing.engines.pair_memory import PairMemory
 from slicing.engines.unbounded.idleness import corrected, live
 from slicing.profiling import ASSEMBLE, of_stage
 from slicing.state.format.fingerprint import Fingerprint
