@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from slicing.spark.query import Query
     from slicing.spark.resolution import Call
     from slicing.spark.warm import History
+    from slicing.state.format.changes import Changes
     from slicing.windows.time.durations import Duration
     from slicing.windows.window import Window
 
@@ -78,6 +79,7 @@ class Definition:
             grace=of.grace_us,
             trigger=of.emission,
             late=of.late_output,
+            adapt=of.adaptation,
             declared=self.declared,
         )
 
@@ -279,6 +281,19 @@ class Definition:
         from slicing.spark.build import plan
 
         return plan(self.query(), self.windowed.bucket_count)
+
+    def changes(self, checkpoint: str) -> Changes:
+        """List what differs between a checkpoint and this definition of a stream, before it is started on it.
+
+        Each change says what is stored and wanted, what it means, and whether `.adapt("allow")` goes on with it. The
+        list prints as a table, and is empty where nothing differs. The checkpoint may be that of a running query. Cost:
+        Spark reads the header of each bucket. Raises InvalidValue, InvalidType, StateMismatch.
+        """
+        from slicing.spark.build import changes
+
+        if self.windowed.df is None:
+            raise InvalidType(_NO_FRAME)
+        return changes(self.query(), self.windowed.bucket_count, checkpoint)
 
     def explain(self) -> None:
         """Print what `dataframe` would make; nothing is run."""

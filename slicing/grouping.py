@@ -11,6 +11,7 @@ from slicing.aggregates.migration_hints import OF_GROUPED, OF_WINDOWED, is_colum
 from slicing.assembly.choice import EAGER, TREES
 from slicing.definition import Definition, check_frame, is_frame, no_method
 from slicing.errors import InvalidType, InvalidValue, excerpt
+from slicing.state.format.fingerprint import ADAPTS, REFUSE
 from slicing.triggers.emission import ON_CLOSE, Emission
 from slicing.triggers.lateness import COUNTS, LATE_OUTPUTS
 from slicing.windows.clock import ProcessingTime
@@ -32,6 +33,7 @@ Time: TypeAlias = Any
 """What tells the time of records: a column, by name or as a Column of Spark, the clock by `processing_time()`, or,
 where windows never close, nothing."""
 Tree: TypeAlias = Literal["auto", "two_layer", "three_layer", "recompute", "eager"]
+Adapt: TypeAlias = Literal["refuse", "allow"]
 Output: TypeAlias = Literal["counts", "partials", "records"]
 _FUNCTIONS = ("init", "agg", "combine", "invert")
 _KEYS = "names of columns, or Columns of Spark"
@@ -163,6 +165,7 @@ class Windowed:
     late_output: str = COUNTS
     emission: Emission = ON_CLOSE
     evictors: tuple[Evictor, ...] = ()
+    adaptation: str = REFUSE
 
     def __repr__(self) -> str:
         windows = f"{self.windows}, long=True" if self.windows.names and not self.windows.wide else repr(self.windows)
@@ -174,6 +177,7 @@ class Windowed:
             f".late({self.late_output!r})" if self.late_output != COUNTS else "",
             f".emit({self.emission})" if self.emission != ON_CLOSE else "",
             f".evict({', '.join(map(repr, self.evictors))})" if self.evictors else "",
+            f".adapt({self.adaptation!r})" if self.adaptation != REFUSE else "",
         ]
         return f"{Grouped(self.df, self.keys)!r}.window({windows}{time}){''.join(options)}"
 
@@ -260,6 +264,19 @@ class Windowed:
 
         made = processing(function, returns, columns, self.time, self.windows, self.evictors)
         return self._definition("process", {"process": made}).dataframe()
+
+    def adapt(self, checkpoints: Adapt) -> Windowed:
+        """Choose what becomes of a checkpoint of other windows or results: "refuse" (the default) or "allow".
+
+        With "allow" a stream goes on with it. Windows that are new are emitted from the first one on that holds all its
+        records, results that are new are null in windows that began before the change, and what is no longer asked for
+        leaves the state. Keys, time, buckets and windows with finer edges are refused all the same. Without a
+        difference nothing happens; `definition.changes(checkpoint)` lists them before. No effect on bounded input.
+        Raises InvalidValue.
+        """
+        if checkpoints not in ADAPTS:
+            raise InvalidValue(f"`adapt` takes {', '.join(ADAPTS)}; got {excerpt(checkpoints)}.")
+        return replace(self, adaptation=checkpoints)
 
     def define(self, *functions: Callable[..., Any], **arguments: Any) -> Definition:
         """The windows with these results as a value, which builds nothing until asked; see `Definition`.

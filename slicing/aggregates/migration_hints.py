@@ -95,7 +95,7 @@ OF_GROUPED |= {
     for name in ("hopping", "tumbling", "cumulating", "session", "sliding", "counting", "unbounded")
 }
 OF_DEFINED = dict.fromkeys(
-    ("emit", "grace", "late", "buckets", "assemble"),
+    ("emit", "grace", "late", "buckets", "assemble", "adapt"),
     "Options come before the results: `.window(...).emit(on_update()).define(...)`.",
 )
 OF_DEFINED |= dict.fromkeys(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -12,7 +13,7 @@ import pyarrow.compute as pc
 
 from slicing.aggregates.arrays import Array
 from slicing.aggregates.kernel import locating
-from slicing.assembly.results import Windows, show_window
+from slicing.assembly.results import Windows, of_known, show_window
 from slicing.content.block import Shape, encode_keys
 
 
@@ -48,12 +49,11 @@ def _codes(shape: Shape, frames: Sequence[Windows], shows_nulls: bool = False) -
     columns: list[list[pa.Array]] = []
     for frame, rows in zip(frames, held, strict=True):
         some = frame.take(rows)
-        with locating(lambda row, some=some: show_window(shape, some, row)):  # type: ignore[misc]
-            results = [
-                _one_nan(array)
-                for kernel, partials, dictionary in zip(shape.kernels, some.partials, some.dictionaries, strict=True)
-                for array in kernel.results_to_arrow(partials, dictionary)
-            ]
+        results = [
+            _one_nan(array)
+            for number in range(len(shape.kernels))
+            for array in of_known(shape, number, some, partial(_lowered, shape, number))
+        ]
         columns.append(results)
     table = pa.table({f"r{i}": pa.chunked_array(arrays) for i, arrays in enumerate(zip(*columns, strict=True))})
     codes, _ = encode_keys(table)
@@ -67,6 +67,11 @@ def _codes(shape: Shape, frames: Sequence[Windows], shows_nulls: bool = False) -
         at += len(rows)
         found.append(mine)
     return found
+
+
+def _lowered(shape: Shape, number: int, windows: Windows) -> list[pa.Array]:
+    with locating(lambda row: show_window(shape, windows, row)):
+        return shape.kernels[number].results_to_arrow(windows.partials[number], windows.dictionaries[number])
 
 
 def _one_nan(array: pa.Array) -> pa.Array:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -68,3 +69,15 @@ def show_window(shape: Shape, windows: Windows, row: int) -> str:
     edges = shape.family.window_start(one.windows), one.ends_by(shape.family)
     start, end = (shape.family.show(int(edge[0])) for edge in edges)
     return f"{show_key(windows.names, windows.keys[row])} in window [{start}, {end})"
+
+
+def of_known(
+    shape: Shape, number: int, windows: Windows, results: Callable[[Windows], list[pa.Array]]
+) -> list[pa.Array]:
+    """Return the results of a kernel by `results`; null in windows that began before it had all their records."""
+    since = shape.since[number] if shape.since else None
+    if since is None:
+        return results(windows)
+    known = np.asarray(shape.family.window_start(windows.windows) >= since)
+    rows = pa.array(np.where(known, np.cumsum(known) - 1, 0), mask=~known)
+    return [array.take(rows) for array in results(windows.take(np.flatnonzero(known)))]

@@ -24,13 +24,22 @@ class Shape:
     """What a block's rows are: slices of what length, keys of which fields, partials of which kernels.
 
     There is at least one key field; a query without key columns has a constant one. `same` has fields that are in every
-    row what a field of a kernel before is: those are encoded once.
+    row what a field of a kernel before is: those are encoded once. `numbers` are the places of the kernels among all
+    results, where these are some of them. `since` has for each kernel the microsecond from which on windows must begin
+    to hold all records that it has a result of, None where all of them do; it is empty where that goes for all kernels.
     """
 
     family: Family
     keys: tuple[Field, ...]
     kernels: tuple[Kernel, ...]
     same: Mapping[Slot, Slot] = field(default_factory=dict)
+    numbers: tuple[int, ...] = ()
+    since: tuple[int | None, ...] = ()
+
+    @property
+    def places(self) -> tuple[int, ...]:
+        """The places of the kernels among all results."""
+        return self.numbers or tuple(range(len(self.kernels)))
 
     @property
     def key_schema(self) -> pa.Schema:
@@ -40,8 +49,7 @@ class Shape:
     @property
     def row_schema(self) -> pa.Schema:
         """Arrow schema of the rows: slice, step to the key, records, then all partials' fields."""
-        columns = [(f"p{i}", arrow_type(self.kernels[k].fields[f].kind)) for i, (k, f) in enumerate(self.slots)]
-        return pa.schema([("slice", pa.int64()), ("key", pa.int64()), ("records", pa.int64()), *columns])
+        return schema_of_rows([self.kernels[k].fields[f].kind for k, f in self.slots])
 
     @property
     def slots(self) -> list[Slot]:
@@ -61,7 +69,13 @@ class Shape:
             for (number, field), (other, source) in self.same.items()
             if number in at and other in at
         }
-        return replace(self, kernels=tuple(self.kernels[i] for i in chosen), same=same)
+        return replace(
+            self,
+            kernels=tuple(self.kernels[i] for i in chosen),
+            same=same,
+            numbers=tuple(self.places[i] for i in chosen),
+            since=tuple(self.since[i] for i in chosen if self.since),
+        )
 
 
 @dataclass(frozen=True)
@@ -101,6 +115,12 @@ class Block:
     def between(self, first: int, end: int) -> Block:
         """The rows of slices `first` up to but not including `end`."""
         return self.take(slice(*np.searchsorted(self.index, (first, end))))
+
+
+def schema_of_rows(kinds: Sequence[str]) -> pa.Schema:
+    """The Arrow schema of rows with fields of these kinds."""
+    columns = [(f"p{i}", arrow_type(kind)) for i, kind in enumerate(kinds)]
+    return pa.schema([("slice", pa.int64()), ("key", pa.int64()), ("records", pa.int64()), *columns])
 
 
 def empty(shape: Shape) -> Block:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -40,19 +41,28 @@ def encode(shape: Shape, block: Block) -> bytes:
 
 def decode(shape: Shape, data: bytes) -> Block:
     """The inverse of `encode`."""
-    size, body = _body(data)
-    names = pa.table(unpack(body.slice(0, size), shape.key_schema), schema=shape.key_schema)
-    rows = unpack(body.slice(size), shape.row_schema)
-    slices, steps, records = (np.array(column, dtype=np.int64) for column in rows[:3])
-    keys = np.cumsum(steps) - _since_first(slices) * len(names)
-    columns = dict(zip(shape.slots, rows[3:], strict=True))
-    columns |= {slot: columns[source] for slot, source in shape.same.items()}
+    columns, rows = decode_columns(shape, data, shape.row_schema)
+    found = dict(zip(shape.slots, columns, strict=True))
+    found |= {slot: found[source] for slot, source in shape.same.items()}
     partials, dictionaries = [], []
     for number, kernel in enumerate(shape.kernels):
-        found, dictionary = kernel.from_arrow([columns[number, field] for field in range(len(kernel.fields))])
-        partials.append(found)
+        values, dictionary = kernel.from_arrow([found[number, field] for field in range(len(kernel.fields))])
+        partials.append(values)
         dictionaries.append(dictionary)
-    return Block(slices, keys, names, records, partials, dictionaries)
+    return replace(rows, partials=partials, dictionaries=dictionaries)
+
+
+def decode_columns(shape: Shape, data: bytes, schema: pa.Schema) -> tuple[list[pa.Array], Block]:
+    """The fields of a block that was encoded by a shape with this schema of rows, and the block without partials.
+
+    Keys are those of `shape`.
+    """
+    size, body = _body(data)
+    names = pa.table(unpack(body.slice(0, size), shape.key_schema), schema=shape.key_schema)
+    rows = unpack(body.slice(size), schema)
+    slices, steps, records = (np.array(column, dtype=np.int64) for column in rows[:3])
+    keys = np.cumsum(steps) - _since_first(slices) * len(names)
+    return list(rows[3:]), Block(slices, keys, names, records, [], [])
 
 
 def _body(data: bytes) -> tuple[int, pa.Buffer]:

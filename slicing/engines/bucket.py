@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from typing import Any, NoReturn, Protocol
 
 from slicing.assembly.results import Windows
@@ -16,8 +17,9 @@ from slicing.engines.lifecycle import micro_batch
 from slicing.engines.looking import Look
 from slicing.profiling import ASSEMBLE, of_stage
 from slicing.state.bucket_cache import Recent
+from slicing.state.format.adapting import over_stored
 from slicing.state.format.fingerprint import Fingerprint
-from slicing.state.format.header import Header
+from slicing.state.format.header import Header, known_since
 from slicing.state.format.list_names import COUNTS, EARLY, PENDING, parse
 from slicing.state.format.zone_tables import parts
 from slicing.state.lists import PageLists
@@ -38,6 +40,10 @@ class OpenBucket(Protocol):
 
     def load(self, shipped: Sequence[Any], at: MicroBatchTime) -> None:
         """Store records of a history that ends at a watermark; windows that end by then are never emitted."""
+
+    @property
+    def since(self) -> tuple[int | None, ...]:
+        """For each result the microsecond from which on windows must begin to have it, None where all do."""
 
     def accept(self, shipped: Sequence[Any]) -> Late[Any]:
         """Keep the new records that open windows accept, return and count the late ones."""
@@ -85,11 +91,32 @@ class Bucket:
     """
 
     def __init__(self, fingerprint: Fingerprint, store: Store, trigger: Trigger, first: Sequence[int]):
-        self.trigger, self.zones = trigger, fingerprint.zones
+        self.trigger, self.zones, self.fingerprint = trigger, fingerprint.zones, fingerprint
         self.pages = Pages(store, fingerprint, first)
         self.head = self.pages.head
         self.open_pairs: StoredPairs | None = None  # once the trigger has asked for them
         self.resources = ExitStack()  # released when the micro-batch ends, also by an error
+
+    @property
+    def since(self) -> tuple[int | None, ...]:
+        """For each result the microsecond from which on windows must begin to have it, None where all do."""
+        return tuple(map(known_since, self.head.current))
+
+    def over_stored(self, shape: Shape, wait: int) -> Shape:
+        """Return the shape over the cut of the checkpoint; windows that are new there begin where none has ended."""
+        family = over_stored(self.head, self.fingerprint, shape.family)
+        for walk, own in zip(self.head.families, family.families, strict=True):
+            if walk.added:
+                walk.done = walk.taking = walk.kept = max(walk.done, own.first_open(self.head.watermark, wait))
+                walk.added = False
+        return self.known(shape).over(family)
+
+    def known(self, shape: Shape) -> Shape:
+        """Return the shape with what windows must be to have its results."""
+        since = self.since
+        if all(at is None for at in since):
+            return shape
+        return replace(shape, since=tuple(since[place] for place in shape.places))
 
     def open_cache(self, shape: Shape, read: Callable[[int, int], Iterable[Block]] = lambda first, end: ()) -> Recent:
         """What the process has kept of this bucket since its last micro-batch under this trigger."""

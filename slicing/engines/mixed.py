@@ -103,6 +103,7 @@ class MixedBucket(SlicedBucket):
         self.split = split = Split(tuple(trees[:count]))
         sliced = [tree for tree in trees if tree != EAGER]
         super().__init__(shape.select(split.sliced), sliced, grace, fingerprint, store, trigger, wide)
+        shape = self.known(shape)
         eager, chosen = [arguments[i] for i in split.eager], shape.select(split.eager)
         self.windows = [
             WindowPages(chosen.over(each.family), eager, self.pages, each.prefix, trigger.accumulation)

@@ -17,8 +17,8 @@ from slicing.content.block import Block, Shape
 from slicing.engines.bucket import OpenBucket
 from slicing.engines.looking import Look
 from slicing.errors import StateMismatch
-from slicing.state.format.fingerprint import Fingerprint
-from slicing.state.format.header import SAME
+from slicing.state.format.fingerprint import REFUSE, Fingerprint
+from slicing.state.format.header import SAME, Header, known_since
 from slicing.triggers.lateness import Late
 from slicing.triggers.trigger import MicroBatchTime
 
@@ -47,10 +47,17 @@ class FieldGroups:
     def fingerprint(self, of_results: Fingerprint) -> Fingerprint:
         """That of a query whose results are the leaders alone: what is stored is the same."""
         results = [dict(result) for result in self.sharing.select(of_results.identity["results"])]
+        names, shares = self.sharing.select(of_results.names), self.sharing.select(of_results.shares)
         for (group, field), (other, _) in self.sharing.same.items():
             results[group]["partial"] = [*results[group]["partial"]]
             results[group]["partial"][field] += f"{SAME}{other + 1}"
-        return replace(of_results, identity={**of_results.identity, "results": results})
+        identity = {**of_results.identity, "results": results}
+        return replace(of_results, identity=identity, names=names, shares=shares)
+
+    def since(self, head: Header) -> tuple[int | None, ...]:
+        """For each result the microsecond from which on windows must begin to have it, of a header of groups."""
+        groups = head.current
+        return tuple(known_since(groups[view.group], view.fields) for view in self.sharing.views)
 
     def block(self, block: Block) -> Block:
         """A block of groups as one of results."""
@@ -91,6 +98,11 @@ class SharedFields:
     def load(self, shipped: Sequence[Block], at: MicroBatchTime) -> None:
         """Store blocks of groups of a history that ends at a watermark."""
         self.engine.load(self._stored(shipped), at)
+
+    @property
+    def since(self) -> tuple[int | None, ...]:
+        """For each result the microsecond from which on windows must begin to have it, None where all do."""
+        return self.grouped.since(self.head) if self.of_groups else self.engine.since
 
     def accept(self, shipped: Sequence[Block]) -> Late[Block]:
         """Judge blocks of groups, keep what open windows take, return and count what they refuse, as of results."""
@@ -133,12 +145,16 @@ def shared_fields(
 ) -> SharedFields:
     """The engine in the layout that its checkpoint has; `of_groups` and `of_results` open it in one layout each.
 
-    Raises StateMismatch, which names what a new checkpoint would have.
+    A checkpoint of a query of another shape goes on in groups. Raises StateMismatch, which names what a new checkpoint
+    would have.
     """
+    groups = grouped.fingerprint(fingerprint)
     try:
-        return SharedFields(of_groups(grouped.fingerprint(fingerprint)), grouped, of_groups=True)
+        return SharedFields(of_groups(replace(groups, adapt=REFUSE)), grouped, of_groups=True)
     except StateMismatch as mismatch:
         try:
-            return SharedFields(of_results(fingerprint), grouped, of_groups=False)
+            return SharedFields(of_results(replace(fingerprint, adapt=REFUSE)), grouped, of_groups=False)
         except StateMismatch:
-            raise mismatch from None
+            if fingerprint.adapt == REFUSE:
+                raise mismatch from None
+            return SharedFields(of_groups(groups), grouped, of_groups=True)

@@ -6,16 +6,18 @@ from collections.abc import Callable
 
 from pyspark.sql import DataFrame
 
-from slicing.errors import InvalidValue
+from slicing.errors import InvalidType, InvalidValue
 from slicing.explain.features import FeaturesPlan
 from slicing.explain.plan import Plan
 from slicing.explain.plan_of import plan_type_of
 from slicing.spark import bounded, features, stream
+from slicing.spark.checkpoint import headers
 from slicing.spark.labels import labels
 from slicing.spark.profiling import TimedBuckets, TimedStage
 from slicing.spark.query import Query
 from slicing.spark.requirements import check_stream, check_workers
 from slicing.spark.settings import PARTITIONS
+from slicing.state.format.changes import Changes, changes_of
 
 BUCKETS_PER_PARTITION = 1
 
@@ -86,6 +88,17 @@ def plan(query: Query, buckets: int | None) -> Plan:
         sharing=query.strategy.sharing,
         by_clock=query.by_clock,
     )
+
+
+def changes(query: Query, buckets: int | None, checkpoint: str) -> Changes:
+    """What differs between a checkpoint and the query that `build` would make."""
+    if not query.streaming:
+        raise InvalidType(
+            "`changes` compares a checkpoint with a stream, and this DataFrame is bounded. Give a stream."
+        )
+    partitions = _partitions(query)
+    wanted = stream.fingerprint(query, labels(_buckets(buckets, query, partitions), partitions), partitions)
+    return changes_of(headers(query.source.sparkSession, checkpoint).values(), wanted)
 
 
 def _partitions(query: Query) -> int:

@@ -84,6 +84,7 @@ class Query:
     trigger: Trigger
     streaming: bool
     late: str
+    adapt: str
     timed: bool
     nesting: Nesting
     declared: Declared | None = None

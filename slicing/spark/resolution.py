@@ -25,6 +25,7 @@ from slicing.spark.query import Nesting, Query, Time
 from slicing.stages.execution_plan import Arguments
 from slicing.stages.support import WindowSupport
 from slicing.stages.support_of import support_of
+from slicing.state.format.fingerprint import REFUSE
 from slicing.triggers.emission import ON_CLOSE
 from slicing.triggers.lateness import COUNTS
 from slicing.triggers.trigger import Trigger
@@ -49,6 +50,7 @@ class Call:
     grace: int = 0
     trigger: Trigger = ON_CLOSE
     late: str = COUNTS
+    adapt: str = REFUSE
     declared: Declared | None = None
 
 
@@ -232,6 +234,7 @@ class Resolution:
             trigger=self.call.trigger,
             streaming=self.streaming,
             late=self.call.late,
+            adapt=self.call.adapt,
             timed=self._is_timed(),
             nesting=_nesting(self.call.named),
             declared=self.call.declared,

@@ -7,6 +7,7 @@ data or without, so that a bucket sees every watermark and knows that of the mic
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import pandas as pd
@@ -36,7 +37,7 @@ from slicing.stages.output import (
     framed,
 )
 from slicing.state.format.fingerprint import PARTIALS, WINDOWS, Fingerprint, fingerprint_of
-from slicing.state.format.header import RESTORE, Header
+from slicing.state.format.header import RESTORE
 from slicing.triggers.lateness import RECORDS, Late, Refused
 from slicing.triggers.trigger import MicroBatchTime
 
@@ -191,15 +192,16 @@ class WindowOperator(StatefulProcessor):
         for windows in bucket.close(self._moment(timerValues)):
             results += len(windows)
             for some in framed(self.strategy.shape, windows):
-                yield self._frame(self._flat(some, bucket.head))
+                yield self._frame(self._flat(bucket, some))
         pages = bucket.pages
         counts |= {"results": results, "partials_read": pages.read, "partials_written": pages.written}
         counts |= bucket.extent()
 
     @of_stage(OUTPUT)
-    def _flat(self, windows: Windows, head: Header) -> pa.Table:
+    def _flat(self, bucket: OpenBucket, windows: Windows) -> pa.Table:
+        shape, head = replace(self.strategy.shape, since=bucket.since), bucket.head
         at = MicroBatchTime(head.watermark, head.clock)
-        return flat_windows(self.strategy.shape, windows, self.trigger, head.revision, self.strategy.wide, at)
+        return flat_windows(shape, windows, self.trigger, head.revision, self.strategy.wide, at)
 
     def _counted(self, counts: dict[str, int]) -> Iterator[pd.DataFrame]:
         if any(counts.values()):
@@ -233,7 +235,8 @@ def fingerprint(query: Query, labels: tuple[int, ...], partitions: int) -> Finge
     contents = [WINDOWS if tree == EAGER else PARTIALS for tree in query.trees[: len(query.shape.kernels)]]
     columns = [[None if at < 0 else query.columns[at] for at in places] for places in query.arguments]
     buckets = f"{len(labels)} over {partitions} shuffle partitions"
-    return fingerprint_of(query.shape, contents, columns, buckets, _TIMES[query.clock], query.time or None)
+    time, fixed = query.time or None, query.support.fixed(query.trigger)
+    return fingerprint_of(query.shape, contents, columns, buckets, _TIMES[query.clock], time, query.adapt, fixed)
 
 
 def _pandas_type(type_: pa.DataType) -> pd.ArrowDtype | None:

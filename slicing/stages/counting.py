@@ -21,6 +21,7 @@ from slicing.engines.counting.contents import Content, content
 from slicing.errors import InvalidValue
 from slicing.stages.execution_plan import Aggregation, Arguments, Eager
 from slicing.stages.support import STARTS, WINDOWS, WindowSupport
+from slicing.state.format import changes
 from slicing.state.format.fingerprint import Fingerprint
 from slicing.state.store import Store
 from slicing.triggers.trigger import CLOSING, QUESTIONS, Trigger
@@ -71,6 +72,11 @@ class CountingSupport(WindowSupport):
         """Windows are told by numbers of records."""
         why = "is counted by records of a key, whatever their times. Ask for its open windows, or with `latest=True`."
         return {STARTS: why, WINDOWS: why}
+
+    def fixed(self, trigger: Trigger) -> Mapping[str, str]:
+        """The changes of a live checkpoint that these windows do not allow, and why."""
+        why = "refused: of counted records only those are kept that open windows hold. Start with a new checkpoint."
+        return {changes.WINDOWS: why, changes.ADDED: why, changes.REMOVED: why}
 
     @property
     def cannot(self) -> Mapping[str, str]:

@@ -21,6 +21,7 @@ from slicing.engines.bucket import OpenBucket
 from slicing.engines.eager.bucket import EagerBucket, all_windows, in_memory
 from slicing.engines.eager.window_pages import WindowPages
 from slicing.engines.mixed import MixedBucket, Split, joined
+from slicing.engines.recut import recut
 from slicing.engines.shared import FieldGroups, shared_fields
 from slicing.engines.sliced.bucket import SlicedBucket
 from slicing.profiling import DECODE, of_stage
@@ -95,7 +96,8 @@ class Sliced:
 
     def bucket(self, grace: int, fingerprint: Fingerprint, store: Store, trigger: Trigger) -> OpenBucket:
         """The state of a bucket on a stream."""
-        return SlicedBucket(self.shape, self.trees, grace, fingerprint, store, trigger, self.wide)
+        engine = SlicedBucket(self.shape, self.trees, grace, fingerprint, store, trigger, self.wide)
+        return recut(engine, self.shape, engine.shape)
 
     def late_partials(self, refused: Refused[Block]) -> Block:
         """The partials that a bucket refused."""
@@ -234,7 +236,8 @@ class Eager:
 
     def bucket(self, grace: int, fingerprint: Fingerprint, store: Store, trigger: Trigger) -> OpenBucket:
         """The state of a bucket on a stream."""
-        return EagerBucket(self.shape, self.arguments, grace, fingerprint, store, trigger, self.wide)
+        engine = EagerBucket(self.shape, self.arguments, grace, fingerprint, store, trigger, self.wide)
+        return recut(engine, self.shape, engine.shape)
 
     def late_partials(self, refused: Refused[list[Records]]) -> Block:
         """The partials that a bucket refused, which nobody has made yet."""
@@ -283,7 +286,8 @@ class Mixed:
 
     def bucket(self, grace: int, fingerprint: Fingerprint, store: Store, trigger: Trigger) -> OpenBucket:
         """The state of a bucket on a stream."""
-        return MixedBucket(self.shape, self.trees, self.arguments, grace, fingerprint, store, trigger, self.wide)
+        engine = MixedBucket(self.shape, self.trees, self.arguments, grace, fingerprint, store, trigger, self.wide)
+        return recut(engine, self.shape, engine.shape)
 
     def late_partials(self, refused: Refused[list[Records]]) -> Block:
         """The partials that a bucket refused, of all aggregates from the records."""

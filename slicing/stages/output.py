@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any, TypeVar
 
 import numpy as np
@@ -11,7 +12,7 @@ import pyarrow as pa
 from slicing.aggregates.arrays import Partials
 from slicing.aggregates.fields import Field, arrow_type
 from slicing.aggregates.kernel import Kernel, locating
-from slicing.assembly.results import Windows, as_block, show_window
+from slicing.assembly.results import Windows, as_block, of_known, show_window
 from slicing.content.block import Block, Shape, place
 from slicing.content.intervals import Ending, EndingRecords
 from slicing.content.records import Records
@@ -84,10 +85,6 @@ def _all(count: int, family: int) -> pa.Array:
     return pa.array(np.full(count, family, np.int32))
 
 
-def _window_of(shape: Shape, windows: Windows) -> Callable[[int], str]:
-    return lambda row: show_window(shape, windows, row)
-
-
 def side_by_side(shape: Shape, windows: Windows) -> list[pa.Array]:
     """The results of all families in their order, null where a window is empty."""
     others = iter(windows.beside)
@@ -99,7 +96,11 @@ def side_by_side(shape: Shape, windows: Windows) -> list[pa.Array]:
 
 
 def _results_of_all(shape: Shape, windows: Windows) -> list[pa.Array]:
-    return _all_results(shape, windows, _window_of(shape, windows))
+    def lowered(number: int, some: Windows) -> list[pa.Array]:
+        where = partial(show_window, shape, some)
+        return _results(shape.kernels[number], some.partials[number], some.dictionaries[number], where)
+
+    return _all_results(lambda number: of_known(shape, number, windows, partial(lowered, number)), shape)
 
 
 def _results_of_held(shape: Shape, windows: Windows) -> list[pa.Array]:
@@ -109,7 +110,7 @@ def _results_of_held(shape: Shape, windows: Windows) -> list[pa.Array]:
         return _results_of_all(shape, windows)
     held = windows.take(np.flatnonzero(there))
     rows = pa.array(np.where(there, np.cumsum(there) - 1, 0), mask=~there)
-    return [array.take(rows) for array in _all_results(shape, held, _window_of(shape, held))]
+    return [array.take(rows) for array in _results_of_all(shape, held)]
 
 
 def _replaced(shape: Shape, windows: Windows, wide: bool) -> dict[str, pa.Array]:
@@ -131,7 +132,14 @@ def flat_late_partials(
     `shape` is that of the family which refused them, whose number is `family`.
     """
     columns = _keys(shape, block.names.take(pa.array(block.keys)))
-    results = _all_results(shape, block, lambda row: place(shape, block.names, block.keys[row], block.index[row]))
+
+    def lowered(number: int) -> list[pa.Array]:
+        kernel, partials, dictionary = shape.kernels[number], block.partials[number], block.dictionaries[number]
+        return _results(
+            kernel, partials, dictionary, lambda row: place(shape, block.names, block.keys[row], block.index[row])
+        )
+
+    results = _all_results(lowered, shape)
     columns |= numbered(flat.RESULT, results, family * len(results) if wide else 0)
     columns |= _met(shape.family, refused, block, family)
     return pa.table(columns | {flat.RECORDS: pa.array(block.records)})
@@ -162,13 +170,13 @@ def _met(family: Family, refused: Refused[Any], rows: Block | Records, number: i
     }
 
 
-def _all_results(shape: Shape, rows: Windows | Block, where: Callable[[int], str]) -> list[pa.Array]:
-    with locating(where):
-        return [
-            _travelling(array, field.kind)
-            for kernel, partials, dictionary in zip(shape.kernels, rows.partials, rows.dictionaries, strict=True)
-            for array, field in zip(_results(kernel, partials, dictionary, where), kernel.results, strict=True)
-        ]
+def _all_results(results: Callable[[int], list[pa.Array]], shape: Shape) -> list[pa.Array]:
+    """The arrays that `results` gives for each kernel, in the types that they travel in."""
+    return [
+        _travelling(array, field.kind)
+        for number, kernel in enumerate(shape.kernels)
+        for array, field in zip(results(number), kernel.results, strict=True)
+    ]
 
 
 def _keys(shape: Shape, names: pa.Table) -> dict[str, pa.Array]:
@@ -180,7 +188,8 @@ def _results(
     kernel: Kernel, partials: Partials, dictionary: pa.Array | None, where: Callable[[int], str]
 ) -> list[pa.Array]:
     try:
-        return kernel.results_to_arrow(partials, dictionary)
+        with locating(where):
+            return kernel.results_to_arrow(partials, dictionary)
     except ResultOverflow as error:
         # Rare, so the way of the many pays nothing for it: halve the rows until one is left.
         low, high = 0, len(partials[0])

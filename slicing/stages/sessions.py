@@ -19,6 +19,7 @@ from slicing.errors import InvalidValue
 from slicing.stages.execution_plan import Aggregation, Sliced
 from slicing.stages.sub_sessions import PreMerge, of_records, with_own_ends
 from slicing.stages.support import WINDOWS, WindowSupport
+from slicing.state.format import changes
 from slicing.state.format.fingerprint import Fingerprint
 from slicing.state.store import Store
 from slicing.triggers.lateness import Refused
@@ -55,6 +56,12 @@ class SessionSupport(WindowSupport):
     def cannot_look_up(self, trees: Sequence[str]) -> Mapping[str, str]:
         """Records of a session have been merged."""
         return {WINDOWS: "keeps sessions that have been merged, and no slices. Ask for its sessions."}
+
+    def fixed(self, trigger: Trigger) -> Mapping[str, str]:
+        """The changes of a live checkpoint that these windows do not allow, and why."""
+        windows = "refused: which records are one session is decided when they come. Start with a new checkpoint."
+        results = "refused: other results on the rows of open sessions are not built. Start with a new checkpoint."
+        return {changes.WINDOWS: windows, changes.ADDED: results, changes.REMOVED: results}
 
     @property
     def cannot(self) -> Mapping[str, str]:

@@ -13,6 +13,7 @@ from slicing.engines.sliding.bucket import SlidingBucket
 from slicing.errors import InvalidValue
 from slicing.stages.execution_plan import Aggregation, Shared, Sliced, with_shared_fields
 from slicing.stages.support import WINDOWS, WindowSupport
+from slicing.state.format import changes
 from slicing.state.format.fingerprint import Fingerprint
 from slicing.state.store import Store
 from slicing.triggers.trigger import CHANGED, Trigger
@@ -39,6 +40,12 @@ class SlidingSupport(WindowSupport):
     def cannot_look_up(self, trees: Sequence[str]) -> Mapping[str, str]:
         """Times are kept only as long as a window needs them."""
         return {WINDOWS: "keeps the times of records only as long as its own windows. Ask for these."}
+
+    def fixed(self, trigger: Trigger) -> Mapping[str, str]:
+        """The changes of a live checkpoint that these windows do not allow, and why."""
+        windows = "refused: other windows on the times that are kept are not built. Start with a new checkpoint."
+        results = "refused: other results on the times that are kept are not built. Start with a new checkpoint."
+        return {changes.WINDOWS: windows, changes.ADDED: results, changes.REMOVED: results}
 
     @property
     def cannot(self) -> Mapping[str, str]:

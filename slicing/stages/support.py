@@ -10,6 +10,7 @@ from slicing.aggregates.kernel import Kernel
 from slicing.assembly.choice import EAGER
 from slicing.errors import InvalidValue
 from slicing.stages.execution_plan import Aggregation, Arguments, Eager, Mixed, Sliced, Strategy, with_shared_fields
+from slicing.state.format import changes
 from slicing.triggers.trigger import CHANGED, CLOSING, NEWEST, QUESTIONS, Trigger
 from slicing.windows.families.family import Family, emitted_before
 from slicing.windows.window import Window
@@ -78,6 +79,18 @@ class WindowSupport:
         for name in asked:
             if name in cannot:
                 raise InvalidValue(f"`{name}` cannot be looked up: the state of {self.window} {cannot[name]}")
+
+    def fixed(self, trigger: Trigger) -> Mapping[str, str]:
+        """The changes of a live checkpoint that these windows do not allow under a trigger, and why."""
+        if CHANGED in trigger.asks:
+            why = f"{trigger} compares each window with the one before, which new windows do not have"
+            return {changes.WINDOWS: f"refused: {why}. Change them with on_close()."}
+        if self.window.wide:
+            why = "windows side by side are in one row, which would be emitted with some of them missing"
+            return {
+                changes.WINDOWS: f"refused: {why}. Give them rows of their own with long=True, on a new checkpoint."
+            }
+        return {}
 
     def check_trigger(self, trigger: Trigger) -> None:
         """Refuse a trigger that asks what these windows cannot answer. Raises InvalidValue.

@@ -9,6 +9,7 @@ from slicing.engines.bucket import Bucket
 from slicing.engines.unbounded.bucket import UnboundedBucket
 from slicing.stages.execution_plan import Aggregation, Sliced
 from slicing.stages.support import STARTS, WINDOWS, WindowSupport
+from slicing.state.format import changes
 from slicing.state.format.fingerprint import Fingerprint
 from slicing.state.store import Store
 from slicing.triggers.trigger import CHANGED, CLOSING, LATE, WATERMARK, Trigger
@@ -29,6 +30,14 @@ class UnboundedSupport(WindowSupport):
         """There is one total for each key."""
         why = "keeps one total for each key, of all time. Ask for that, without it."
         return {STARTS: why, WINDOWS: why}
+
+    def fixed(self, trigger: Trigger) -> Mapping[str, str]:
+        """The changes of a live checkpoint that these windows do not allow, and why."""
+        windows = "refused: its only window has begun, and others would miss records. Start with a new checkpoint."
+        return {
+            changes.WINDOWS: windows,
+            changes.ADDED: "refused: its only window began before the change, so it would always be null.",
+        }
 
     @property
     def cannot(self) -> Mapping[str, str]:

@@ -13,8 +13,10 @@ from slicing.content.packing import is_sealed, sealed, unsealed
 from slicing.content.sizes import parts
 from slicing.errors import SlicingError, StateMismatch, raised
 from slicing.profiling import DECODE, ENCODE, of_stage
+from slicing.state.format.adapting import opened
 from slicing.state.format.fingerprint import Fingerprint
 from slicing.state.format.header import FORMAT, RESTORE, Entry, Header
+from slicing.state.generations import decode_older
 from slicing.state.store import Store
 
 FAN_IN = 5
@@ -42,7 +44,8 @@ class Pages:
     """The header of a bucket as it was stored, and its pages.
 
     `done` are the first windows that have not fired, of each family, of a bucket never seen. Raises StateMismatch,
-    also for a page that cannot be read. `read` and `written` count partials, a partial being a row of a page.
+    also for a page that cannot be read. `removed` has the ids of families that a change has removed. `read` and
+    `written` count partials, a partial being a row of a page.
     """
 
     def __init__(self, store: Store, fingerprint: Fingerprint, done: Sequence[int]):
@@ -50,11 +53,15 @@ class Pages:
         self.read = self.written = 0
         self._stored = store.header()
         self.is_new = self._stored is None
+        self.removed: set[int] = set()
         if self._stored is None:
             self.head = fingerprint.header(done)
         else:
             with _decoding("the header", store):
-                self.head = fingerprint.header_of(Header.from_text(self._stored))
+                stored = Header.from_text(self._stored)
+                families = {family.id for family in stored.families}
+                self.head = opened(fingerprint, stored)
+                self.removed = families - {family.id for family in self.head.families}
 
     def save_header(self) -> None:
         """Write the header, if it changed."""
@@ -65,23 +72,15 @@ class Pages:
 
     @of_stage(DECODE)
     def get(self, name: str, shape: Shape, generation: int) -> Block:
-        """Read a page by its name. Raises StateMismatch for one of another generation than the query writes."""
-        self._check(name, generation)
+        """Read a page by its name, one of an older generation as if it had been written in this one."""
         text = self.store.get(name)
         with _decoding(f"page `{name}`", self.store):
-            block = decode_text(shape, _unsealed(text))
+            if generation == self.head.generation or not shape.kernels:
+                block = decode_text(shape, _unsealed(text))
+            else:
+                block = decode_older(self.head, generation, shape, _unsealed(text))
         self.read += len(block)
         return block
-
-    def _check(self, name: str, generation: int) -> None:
-        """Refuse a page whose columns are those of other results: nothing converts them yet."""
-        if generation != self.head.generation:
-            raise StateMismatch(
-                f"page `{name}` of {self.store.name} is of generation {generation}, with columns of the results "
-                f"{self.head.generations.get(generation)}; pages of generation {self.head.generation}, of the results "
-                f"{self.head.generations[self.head.generation]}, are read. Go on with the version that wrote it, or "
-                "start with a new checkpoint."
-            )
 
     @of_stage(ENCODE)
     def put(self, name: str, block: Block, shape: Shape) -> None:

@@ -50,6 +50,7 @@ INSIDE = {
     ),
     "slicing.state": (
         {"slicing.state.store", "slicing.state.bucket_cache", "slicing.state.format"},
+        {"slicing.state.generations"},
         {"slicing.state.pages"},
         {"slicing.state.lists", "slicing.state.slice_groups"},
         {"slicing.state.ledger", "slicing.state.instants"},
@@ -73,7 +74,7 @@ INSIDE = {
             "slicing.engines.unbounded",
             "slicing.engines.eager",
         },
-        {"slicing.engines.mixed", "slicing.engines.shared"},
+        {"slicing.engines.mixed", "slicing.engines.recut", "slicing.engines.shared"},
     ),
     "slicing.stages": (
         {"slicing.stages.labels", "slicing.stages.flat", "slicing.stages.metrics", "slicing.stages.measuring"},

@@ -27,7 +27,7 @@ from slicing.engines.looking import Look
 from slicing.engines.slice_pairs import SlicePairs, counts_of, pairs_of
 from slicing.profiling import ASSEMBLE, of_stage
 from slicing.state.format.fingerprint import Fingerprint
-from slicing.state.format.list_names import EARLY
+from slicing.state.format.list_names import EARLY, parse
 from slicing.state.lists import PageLists
 from slicing.state.pages import Pages
 from slicing.state.store import MemoryStore, Store
@@ -56,6 +56,8 @@ class EagerBucket(Bucket):
     ):
         families, wait = shape.family.families, trigger.wait(grace)
         super().__init__(fingerprint, store, trigger, [family.first_open(0, wait) for family in families])
+        shape = self.over_stored(shape, wait)
+        families = shape.family.families
         self.shape, compares = shape, CHANGED in trigger.asks
         self.families = [
             FamilyPages(i, shape.over(family), arguments, self.pages, wait, grace, compares, trigger.accumulation)
@@ -84,6 +86,7 @@ class EagerBucket(Bucket):
             late_for_all += int(np.sum(refused & ~accepted))
             late_for_some += int(np.sum(refused & accepted))
             if len(records.index):
+                self._note_newest(records.index[accepted])
                 for each in self.families:
                     each.add(records)
                 if self._notes:
@@ -115,6 +118,12 @@ class EagerBucket(Bucket):
     def _note(self, records: Records, accepted: Array) -> None:
         rows = np.flatnonzero(accepted)
         self._new.append(_marks(self.shape.select(()), records.index[rows], records.names.take(rows)))
+
+    def _note_newest(self, slices: Array) -> None:
+        """Keep the newest slice in the header: windows that begin after it hold no record yet."""
+        if len(slices):
+            newest = int(slices.max())
+            self.head.newest = newest if self.head.newest is None else max(newest, self.head.newest)
 
     @cached_property
     def new(self) -> Block:
@@ -215,10 +224,18 @@ class EagerBucket(Bucket):
             windows = each.windows.held()
             each.newest.forget(min(windows, default=FOREVER), asks_newest)
             held |= bool(windows)
+        self._forget_removed()
         self.note_early()
         if not held:
             self._early.clear()
+            self.head.newest = None
         super().save()
+
+    def _forget_removed(self) -> None:
+        """Remove the pages of families that a change has removed."""
+        lists, removed = self.head.lists, self.pages.removed
+        for name in [name for name in lists if removed and parse(name).of != EARLY and parse(name).family in removed]:
+            self.pages.remove(lists.pop(name))
 
     def keep(self) -> str:
         """Nothing is kept in the process; what another trigger has kept is not found any more."""

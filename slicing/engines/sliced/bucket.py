@@ -21,6 +21,7 @@ from functools import cached_property
 
 import numpy as np
 
+from slicing.assembly.choice import choose
 from slicing.assembly.partitions import InOrder
 from slicing.assembly.results import Windows
 from slicing.content.block import Block, Shape
@@ -38,6 +39,7 @@ from slicing.engines.sliced.late_firings import fired_again, of_new_rows
 from slicing.engines.sliced.latest import Latest
 from slicing.engines.sliced.lookups import Places
 from slicing.engines.sliced.slices import Slices
+from slicing.errors import StateMismatch
 from slicing.profiling import ASSEMBLE, of_stage
 from slicing.state.format.fingerprint import Fingerprint
 from slicing.state.format.list_names import EARLY, PENDING
@@ -73,9 +75,19 @@ class SlicedBucket(Bucket):
     ):
         families, wait = shape.family.families, trigger.wait(grace)
         super().__init__(fingerprint, store, trigger, [family.first_open(0, wait) for family in families])
+        shape = self.over_stored(shape, wait)
+        families = shape.family.families
         self.shape, self.family = shape, shape.family
-        entered = (family.entered(marks.done) for family, marks in zip(families, self.head.families, strict=True))
-        self.slices = Slices(shape, self.pages, trigger, max(entered))
+        entered = [family.entered(marks.done) for family, marks in zip(families, self.head.families, strict=True)]
+        if self.head.shipped:  # slices are others than those that trees were chosen for
+            trees = [choose(kernel, family) for family in families for kernel in shape.kernels]
+        known = [] if self.head.entered is None else [self.head.entered]
+        self.slices = Slices(shape, self.pages, trigger, max([*entered, *known]))
+        if self.slices.needs.compares and len({*entered, *known}) > 1:
+            raise StateMismatch(
+                f"{trigger} compares windows that close together, and some that were added do not yet. "
+                "Go on with on_close() until all of them are emitted."
+            )
         count = len(shape.kernels)
         self.families = [
             FamilyWindows(i, shape.over(family), trees[i * count : (i + 1) * count], self.slices, wait, grace)
@@ -235,7 +247,7 @@ class SlicedBucket(Bucket):
         """Find the windows that a watermark closes, and what enters with them."""
         closes = [each.advance(watermark) for each in self.families]
         self._left = self._oldest()
-        self._entered = max(each.family.entered(each.end) for each in self.families)
+        self._entered = max(self.slices.entered, *(each.family.entered(each.end) for each in self.families))
         if self.head.newest is not None and any(closes):
             self._fresh = self.resources.enter_context(closing(self.slices.take_fresh(self._entered)))
 
@@ -245,6 +257,8 @@ class SlicedBucket(Bucket):
             for each in self.families:
                 each.step(is_empty=self.head.newest is None)
             self.slices.entered = self._entered
+            if self.head.entered is not None:  # families that needed older slices may have been removed
+                self.slices.stripes.remove_before(self._whole_from)
             self.slices.write_incoming()
             return
         is_left = any(each.last + 1 >= each.keep for each in self.families)
@@ -275,7 +289,14 @@ class SlicedBucket(Bucket):
         """Write the header; caches of other triggers are removed, as nothing moves them forward."""
         self.note_early()
         self._forget_other_triggers()
+        self._forget_entered()
         super().save()
+
+    def _forget_entered(self) -> None:
+        """Store no longer what has entered, once the families tell it."""
+        known = self.head.entered
+        if known is not None and known <= max(each.family.entered(each.marks.done) for each in self.families):
+            self.head.entered = None
 
     def keep(self) -> str:
         """Keep the latest slices, as far back as the windows that are open, and what is made of them."""

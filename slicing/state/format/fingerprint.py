@@ -33,8 +33,11 @@ from slicing.windows.window import Hopping
 PARTIALS, WINDOWS = "partials", "windows"
 """What pages hold of a result: partials of slices, or, of an eager one, those of windows."""
 
+CUT = "cut"
+REFUSE, ALLOW = ADAPTS = ("refuse", "allow")
+"""What becomes of a checkpoint of a query of another shape."""
+
 _TIME_COLUMN = "time column"
-_CUT = "cut"
 _WAY_OUT = "Go on with the data from then, for example by the version of the package tzdata from then,"
 _LOG = logging.getLogger("slicing")
 
@@ -44,24 +47,49 @@ class Fingerprint:
     """Identity and layout of a query, as JSON has them.
 
     `zones` are those that windows go by, and `cut` is the whole spec of a cut with zones of which `layout` has only a
-    digest.
+    digest. What follows is not compared, and is for checkpoints of another shape: `adapt` says whether to go on with
+    them, `fixed` why some changes are refused, `family` has the windows, `names` those of the results, and `shares`
+    says of each result whether others may share its fields.
     """
 
     identity: Mapping[str, Any] = field(default_factory=dict)
     layout: Mapping[str, Any] = field(default_factory=dict)
     zones: tuple[Zone, ...] = ()
     cut: list[Any] | None = None
+    adapt: str = field(default=REFUSE, compare=False)
+    fixed: Mapping[str, str] = field(default_factory=dict, compare=False)
+    family: Family | None = field(default=None, compare=False)
+    names: tuple[str, ...] = field(default=(), compare=False)
+    shares: tuple[bool, ...] = field(default=(), compare=False)
+
+    @property
+    def members(self) -> tuple[Family, ...]:
+        """The families as they would be alone, with specs."""
+        assert self.family is not None, "a query has windows"
+        return tuple(_spelled(each) for each in _members(self.family))
+
+    @property
+    def cut_of(self) -> Cut:
+        """The cut of the query."""
+        assert self.family is not None, "a query has windows"
+        return _cut(self.family)
+
+    @property
+    def results(self) -> list[Result]:
+        """The results as a new header has them."""
+        given = self.identity.get("results", ())
+        contents = contents_of(self.layout.get("content", ""), len(given))
+        return [
+            Result(number, each["columns"], each["version"], each["partial"], held)
+            for number, (each, held) in enumerate(zip(given, contents, strict=True), 1)
+        ]
 
     def header(self, done: Sequence[int]) -> Header:
         """Return the header of a new bucket; `done` are the first windows of each family that have not fired."""
         layout = dict(self.layout)
         specs = layout.pop("families", [[] for _ in done])
-        given = self.identity.get("results", ())
-        contents = contents_of(layout.pop("content", ""), len(given))
-        results = [
-            Result(number, each["columns"], each["version"], each["partial"], held)
-            for number, (each, held) in enumerate(zip(given, contents, strict=True), 1)
-        ]
+        layout.pop("content", "")
+        results = self.results
         families = [
             Walk(window, window, window, window, id=number, spec=spec)
             for number, (window, spec) in enumerate(zip(done, specs, strict=True))
@@ -76,30 +104,42 @@ class Fingerprint:
 
         Raises StateMismatch that names every difference.
         """
+        if different := self.differences(stored):
+            raise mismatch(different)
+        return stored
+
+    def differences(self, stored: Header) -> list[str]:
+        """Return what differs from a stored header, with both sides; what a header may lack is added to it."""
         if _TIME_COLUMN in self.layout:
             # Checkpoints of version 0.1 do not say; this start does.
             stored.layout.setdefault(_TIME_COLUMN, self.layout[_TIME_COLUMN])
         self._renew_zones(stored)
         identity, layout = stored.identity, layout_of(stored)
-        if identity != self.identity or layout != self.layout:
-            compare({**_flat(identity), **_laid(layout)}, {**_flat(self.identity), **_laid(self.layout)})
-        return stored
+        if identity == self.identity and layout == self.layout:
+            return []
+        held, query = flat(stored, self)
+        return [
+            f"{name}: checkpoint `{held.get(name)}`, query `{query.get(name)}`"
+            for name in sorted({*held, *query})
+            if held.get(name) != query.get(name)
+        ]
 
     def _renew_zones(self, stored: Header) -> None:
         """Let zones whose data have changed go on by the new ones, if what was cut by the old ones would be the same.
 
         Raises StateMismatch if it would not, or if that cannot be told.
         """
-        known = dict(digests([stored.layout.get(_CUT), [family.spec for family in stored.families]]))
+        known = dict(digests([stored.layout.get(CUT), stored.shipped, [family.spec for family in stored.families]]))
         changed = [zone for zone in self.zones if known.get(zone.name, zone.digest) != zone.digest]
         for zone in changed:
             _check_zone(zone, stored)
-        if self.cut is not None and stored.layout.get(_CUT) == short(renewed(self.cut, known)):
-            stored.layout[_CUT] = self.layout[_CUT]
+        if self.cut is not None and stored.layout.get(CUT) == short(renewed(self.cut, known)):
+            stored.layout[CUT] = self.layout[CUT]
         for zone in changed:
             _LOG.warning("the time zone data of %s have changed; windows to come go by the new ones", zone.name)
             new = {zone.name: zone.digest}
-            stored.layout[_CUT] = renewed(stored.layout.get(_CUT), new)
+            stored.layout[CUT] = renewed(stored.layout.get(CUT), new)
+            stored.shipped = renewed(stored.shipped, new)
             for family in stored.families:
                 family.spec = renewed(family.spec, new)
 
@@ -127,11 +167,13 @@ def fingerprint_of(
     buckets: str,
     time: str = "event",
     time_column: str | None = None,
+    adapt: str = REFUSE,
+    fixed: Mapping[str, str] | None = None,
 ) -> Fingerprint:
     """The fingerprint of a query: what pages hold of each result, and the columns it is bound to, None the event time.
 
     `buckets` is a text that says how keys are spread over them, `time` one that says what windows go by, and
-    `time_column` the column of event time, if there is one.
+    `time_column` the column of event time, if there is one. `adapt` and `fixed` as a `Fingerprint` has them.
     """
     cut, zones = _cut(shape.family).spec(), zones_of(_cut(shape.family).sequences)
     named = {} if time_column is None else {_TIME_COLUMN: renumbered(time_column)}
@@ -139,13 +181,13 @@ def fingerprint_of(
     keys = [str(key) for key in shape.keys]
     partials = [[str(each) for each in kernel.fields] for kernel in shape.kernels]
     results = [
-        {"columns": _texts(bound), "version": _version(kernel.aggregate), "partial": partial}
+        {"columns": texts(bound), "version": _version(kernel.aggregate), "partial": partial}
         for bound, kernel, partial in zip(columns, shape.kernels, partials, strict=True)
     ]
     return Fingerprint(
         {"keys": keys, "results": results, "buckets": buckets},
         {
-            _CUT: short(cut),
+            CUT: short(cut),
             "families": [short(family.spec()) for family in members],
             "content": contents[0] if len(set(contents)) == 1 else ", ".join(contents),
             "time": time,
@@ -153,6 +195,11 @@ def fingerprint_of(
         },
         zones,
         cut if zones and short(cut) != cut else None,
+        adapt=adapt,
+        fixed=fixed or {},
+        family=shape.family,
+        names=tuple(kernel.label for kernel in shape.kernels),
+        shares=tuple(bool(kernel.aggregate.meanings) for kernel in shape.kernels),
     )
 
 
@@ -178,18 +225,19 @@ def _spelled(family: Family) -> Family:
     return family
 
 
-def compare(stored: Mapping[str, str], wanted: Mapping[str, str]) -> None:
-    """Raise StateMismatch that names every difference between a checkpoint's query and this one."""
-    different = [
-        f"{name}: checkpoint `{stored.get(name)}`, query `{wanted.get(name)}`"
-        for name in sorted({*stored, *wanted})
-        if stored.get(name) != wanted.get(name)
-    ]
-    if different:
-        raise StateMismatch(
-            "the checkpoint was written by a query of another shape; its state cannot be read as this one's. "
-            f"Different: {'; '.join(different)}. Start with a new checkpoint, or change the query back."
-        )
+def mismatch(different: Sequence[str], more: str = "") -> StateMismatch:
+    """Return the refusal of a checkpoint with these differences; `more` says what else may be done about it."""
+    return StateMismatch(
+        "the checkpoint was written by a query of another shape; its state cannot be read as this one's. "
+        f"Different: {'; '.join(different)}. Start with a new checkpoint, or change the query back.{more}"
+    )
+
+
+def flat(stored: Header, wanted: Fingerprint) -> tuple[dict[str, str], dict[str, str]]:
+    """Return both sides as names and values that a message can show."""
+    sides = (stored.identity, layout_of(stored)), (wanted.identity, wanted.layout)
+    held, query = ({**_flat(identity), **_laid(layout)} for identity, layout in sides)
+    return held, query
 
 
 def layout_of(head: Header) -> dict[str, Any]:
@@ -201,6 +249,8 @@ def layout_of(head: Header) -> dict[str, Any]:
     content = contents[0] if len(set(contents)) == 1 else ", ".join(contents)
     found = {"families": [family.spec for family in head.families if family.spec], "content": content}
     of_query = {name: value for name, value in head.layout.items() if name != "stripe"}
+    if head.shipped:
+        of_query[CUT] = head.shipped
     return of_query | {name: value for name, value in found.items() if value}
 
 
@@ -215,30 +265,32 @@ def families_of(head: Header, zones: Sequence[Zone] = (), own: Sequence[Given] =
 
 def _flat(identity: Mapping[str, Any]) -> dict[str, str]:
     """An identity as names and values that a message can show."""
-    found = {name: _shown(value) for name, value in identity.items() if name != "results"}
+    found = {name: shown(value) for name, value in identity.items() if name != "results"}
     for number, result in enumerate(identity.get("results", ()), 1):
         # Older checkpoints have the variables of lambdas as a process happened to number them.
-        texts = {**result, "columns": _texts(result["columns"])}
-        found |= {f"{name} of result {number}": _shown(value) for name, value in texts.items()}
+        shown_as = {**result, "columns": texts(result["columns"])}
+        found |= {f"{name} of result {number}": shown(value) for name, value in shown_as.items()}
     return found
 
 
-def _texts(columns: Sequence[str | None]) -> list[str | None]:
+def texts(columns: Sequence[str | None]) -> list[str | None]:
+    """Return columns by names and texts that do not depend on a process."""
     return [None if column is None else renumbered(column) for column in columns]
 
 
 def _laid(layout: Mapping[str, Any]) -> dict[str, str]:
     """A layout likewise; a cut goes without saying."""
-    found = {name: _shown(value) for name, value in layout.items() if name not in ("families", "cut")}
-    families = [_family(spec) for spec in layout.get("families", ())]
+    found = {name: shown(value) for name, value in layout.items() if name not in ("families", "cut")}
+    families = [shown_family(spec) for spec in layout.get("families", ())]
     if families:
         found["windows"] = "; ".join(families)
     if "cut" in layout and layout["cut"] != _usual_cut(layout.get("families", ())):
-        found["cut"] = _shown(layout["cut"])
+        found["cut"] = shown(layout["cut"])
     return found
 
 
-def _family(spec: Sequence[Any]) -> str:
+def shown_family(spec: Sequence[Any]) -> str:
+    """Return the windows of a spec as a message shows them."""
     return Hopping(*spec[1:]).stored if spec[0] == "hopping" else json.dumps(spec)
 
 
@@ -247,7 +299,8 @@ def _usual_cut(families: Sequence[Sequence[Any]]) -> Any:
     return Even(*families[0][1:]).cut.spec() if len(families) == 1 and families[0][0] == "hopping" else None
 
 
-def _shown(value: Any) -> str:
+def shown(value: Any) -> str:
+    """Return a part of an identity or a layout as a message shows it."""
     if isinstance(value, list) and all(isinstance(item, str | None) for item in value):
         return ", ".join("event time" if item is None else item for item in value)
     return value if isinstance(value, str) else json.dumps(value)

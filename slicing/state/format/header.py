@@ -109,6 +109,7 @@ class Walk:
     trees: list[str] = field(default_factory=list)
     id: int = 0
     spec: list[Any] = field(default_factory=list)
+    added: bool = False  # whether windows that have ended have still to be passed, as the family is new here
 
 
 @dataclass
@@ -118,6 +119,11 @@ class Result:
     `partial` has the name and the type of each column, `content` says in which pages they are: partials of slices, or,
     of an eager result, those of windows. A field of another result with the same values, as `n bigint of result 1`, is
     no column: the one of the result with that id is read.
+
+    A result that was added to a checkpoint says by field what is known: `since` has the microsecond from which on
+    windows must begin to hold all records, None where all of them do, and `origin` the id and the field of the result
+    that pages from before have in its place, None where they have none. Both are empty where all was there from the
+    beginning.
     """
 
     id: int
@@ -125,6 +131,13 @@ class Result:
     version: str
     partial: list[str]
     content: str
+    since: list[int | None] = field(default_factory=list)
+    origin: list[list[int] | None] = field(default_factory=list)
+
+    @property
+    def fields(self) -> list[str]:
+        """Name and type of each field, whatever stores it."""
+        return [each.partition(SAME)[0] for each in self.partial]
 
 
 @dataclass
@@ -155,6 +168,9 @@ class Header:
     lists: dict[str, list[Entry]] = field(default_factory=dict)
     zones: dict[str, Part] = field(default_factory=dict)  # what the slices were cut by, see `zone_tables`
     warm: int = 0  # microseconds, the end of the history that was loaded: no window that ends by then is emitted
+    shipped: list[Any] = field(default_factory=list)  # the cut of the query, if the slices here have more edges
+    cut_since: int | None = None  # microseconds, from which on slices have all edges of `shipped`, None for all slices
+    entered: int | None = None  # the end of the slices that have entered, where the families do not tell it
 
     @of_stage(ENCODE)
     def to_text(self) -> str:
@@ -163,10 +179,10 @@ class Header:
         for name in _MILLISECONDS:
             values[name] //= 1000
         for name in _RECORDS:
-            values[name] = [vars(each) for each in values[name]]
+            values[name] = [_without_defaults(each) for each in values[name]]
         values["stripes"] = {key: [stripe.runs(), stripe.loose] for key, stripe in self.stripes.items()}
-        for name in _OPTIONAL:
-            if not values[name]:
+        for name, nothing in _OPTIONAL.items():
+            if values[name] == nothing:
                 del values[name]
         return sealed(base64.b64encode(zlib.compress(_TO_JSON(values).encode(), 1)).decode("ascii"))
 
@@ -188,7 +204,7 @@ class Header:
         check_names("header", FORMAT, content, _NAMES, _OPTIONAL)
         for name, (what, names, made) in _RECORDS.items():
             for each in content[name]:
-                check_names(what, FORMAT, each, names)
+                check_names(what, FORMAT, each, names, _OPTIONAL_WITHIN)
             content[name] = [made(**each) for each in content[name]]
         for name in _MILLISECONDS:
             content[name] *= 1000
@@ -204,7 +220,11 @@ class Header:
     @property
     def identity(self) -> dict[str, Any]:
         """What state is of, as a `Fingerprint` has it; without what is not said."""
-        results = [{"columns": r.columns, "version": r.version, "partial": r.partial} for r in self.current]
+        places = {str(number): str(place) for place, number in enumerate(self.generations[self.generation], 1)}
+        results = [
+            {"columns": r.columns, "version": r.version, "partial": [_renamed(each, places) for each in r.partial]}
+            for r in self.current
+        ]
         found = {"keys": self.keys, "results": results, "buckets": self.buckets}
         return {name: value for name, value in found.items() if value}
 
@@ -227,6 +247,18 @@ class Header:
             for field in result.partial
             if result.content == content and SAME not in field
         ]
+
+    def column(self, generation: int, number: int, place: int) -> tuple[int, str] | None:
+        """Return which of `columns` has a field of a result in pages of a generation; None if they have no such field.
+
+        `number` is the id of the result, and `place` that of the field in its partial.
+        """
+        result = next(each for each in self.results if each.id == number)
+        if number not in self.generations[generation]:
+            origin = result.origin[place] if result.origin else None
+            return None if origin is None else self.column(generation, *origin)
+        name, same, other = result.partial[place].partition(SAME)
+        return (int(other), name) if same else (number, name)
 
     @property
     def passed(self) -> int:
@@ -291,8 +323,9 @@ class Header:
 _TO_JSON = json.JSONEncoder(separators=(",", ":")).encode
 _MILLISECONDS = ("watermark", "clock")
 """Fields that are stored in milliseconds, as Spark counts them."""
-_OPTIONAL = ("zones", "warm")
-"""Fields that are stored only where they say something."""
+_OPTIONAL = {"zones": {}, "warm": 0, "shipped": [], "cut_since": None, "entered": None}
+"""Fields that are stored only where they say something else than this."""
+_OPTIONAL_WITHIN = ("since", "origin", "added")
 _NAMES = frozenset(each.name for each in fields(Header))
 """The stored names of all fields."""
 _RECORDS: dict[str, tuple[str, frozenset[str], Any]] = {
@@ -300,6 +333,24 @@ _RECORDS: dict[str, tuple[str, frozenset[str], Any]] = {
     "families": ("family in the header", frozenset(each.name for each in fields(Walk)), Walk),
 }
 """Fields that are lists of values with names: what messages call one, its names, and its type."""
+
+
+def known_since(result: Result, fields: Iterable[int] | None = None) -> int | None:
+    """Return the instant from which on windows must begin to have some fields of a result; None if all windows have."""
+    chosen = range(len(result.since)) if fields is None or not result.since else fields
+    return max((at for place in chosen if (at := result.since[place]) is not None), default=None)
+
+
+def _without_defaults(each: Walk | Result) -> dict[str, Any]:
+    return {name: value for name, value in vars(each).items() if name not in _OPTIONAL_WITHIN or value}
+
+
+def _renamed(field: str, places: dict[str, str]) -> str:
+    """A field of a result, of which another one is told by its place in place of its id."""
+    name, same, other = field.partition(SAME)
+    return f"{name}{same}{places[other]}" if same else field
+
+
 RESTORE = "The checkpoint is damaged: restore a copy of it, or start with a new one."
 
 

@@ -1,0 +1,241 @@
+"""Headers of one query that go on as those of another one: what was stored stays in its pages, and is read anew.
+
+::
+
+    slices       | 0 | 1 | 2 | 3 | 4 | 5 |              5 is the newest slice when the query changes
+                         ^ the first slice that the oldest open window has: before it records may be missing
+    other windows        [ the first that are emitted, unless they had ended
+    other results                         [ the first windows in which they are not null
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from typing import Any
+
+from slicing.state.format.changes import REMOVED, Change, changes, matches, placed, windows_of
+from slicing.state.format.fingerprint import ALLOW, CUT, PARTIALS, Fingerprint, mismatch
+from slicing.state.format.header import SAME, Header, Result, Walk
+from slicing.state.format.list_names import WINDOW, parse
+from slicing.windows.families.family import Family
+from slicing.windows.families.several import Several
+from slicing.windows.specs import from_spec
+from slicing.windows.time.cut import Cut, refines
+from slicing.windows.time.edges import BEFORE
+from slicing.windows.time.slices import FOREVER
+from slicing.windows.time.zones import Zone
+
+_LOG = logging.getLogger("slicing")
+
+
+def opened(wanted: Fingerprint, stored: Header) -> Header:
+    """Return the header of a bucket for a query: as it is, or adapted if that is allowed.
+
+    Raises StateMismatch that names every difference, and what may be done about it.
+    """
+    different = wanted.differences(stored)
+    if not different:
+        return stored
+    if wanted.family is None:
+        raise mismatch(different)
+    found = changes(stored, wanted)
+    goes_on = wanted.adapt == ALLOW if found else REMOVED not in wanted.fixed
+    if goes_on and all(change.allowed for change in found):
+        for change in found:
+            _LOG.info("%s: %s -> %s: %s", change.what, change.stored or "-", change.wanted or "-", change.effect)
+        return adapted(stored, wanted)
+    raise mismatch(different, _way_out(found))
+
+
+def over_stored(stored: Header, wanted: Fingerprint, family: Family) -> Family:
+    """Return the windows of a query over the cut of its checkpoint, which may have more edges than they need."""
+    if not stored.shipped:
+        return family
+    cut = from_spec(stored.layout[CUT], wanted.zones, wanted.cut_of.sequences)
+    if isinstance(family, Several):
+        return Several(family.members, cut)  # type: ignore[return-value]  # it is asked for slices only
+    return wanted.members[0].over(cut)
+
+
+def _way_out(found: Sequence[Change]) -> str:
+    if not found:
+        return ""
+    refused = [f"{change.what} {change.effect}" for change in found if not change.allowed]
+    if refused:
+        return f' `.adapt("allow")` cannot go on with it: {" ".join(refused)}'
+    listed = "; ".join(f"{change.what} {change.wanted or change.stored}: {change.effect}" for change in found)
+    return f' Or go on with it by `.adapt("allow")`: {listed}.'
+
+
+def adapted(stored: Header, wanted: Fingerprint) -> Header:
+    """Return the header with the results and the windows of a query, where all changes are allowed; it is changed."""
+    windows = windows_of(stored, wanted)
+    places = placed(stored, wanted)
+    frontier = _frontier(stored, windows.held, wanted.zones)
+    if None in places or len(places) < len(stored.families):
+        _keep_entered(stored, windows.held)
+    _recut(stored, wanted, frontier)
+    begin = _whole_from(stored, windows.held, frontier)
+    stored.families = [
+        stored.families[place] if place is not None else _added(family, begin, spec, number)
+        for place, family, spec, number in zip(
+            places, windows.wanted, wanted.layout["families"], _ids(stored, places), strict=True
+        )
+    ]
+    _change_results(stored, wanted, frontier)
+    stored.nonce = ""  # what processes have kept is of the other query
+    return stored
+
+
+# Windows.
+
+
+def _frontier(stored: Header, held: Sequence[Family], zones: Sequence[Zone]) -> int | None:
+    """The instant from which on windows that begin hold no record yet; None if no window holds one.
+
+    Eager windows are not made of slices, so the newest slice is not known where all are eager: it is before the windows
+    after the last one that is held.
+    """
+    if stored.newest is not None:
+        return _end_of(stored, held[0], stored.newest, zones)
+    last: dict[int, int] = {}
+    for name in map(parse, stored.lists):
+        if name.of == WINDOW:
+            last[name.family] = max(last.get(name.family, -FOREVER), int(name.which))
+    pairs = zip(stored.families, held, strict=True)
+    return min((int(own.window_start(last[walk.id] + 1)) for walk, own in pairs if walk.id in last), default=None)
+
+
+def _end_of(stored: Header, family: Family, index: int, zones: Sequence[Zone]) -> int:
+    """The first instant after all records of a slice; those of a query with fewer edges are where its slice begins."""
+    if not stored.shipped:
+        return int(family.slice_start(index + 1))
+    cut: Cut = from_spec(stored.shipped, zones)
+    return int(cut.slice_start(cut.slice_at(int(family.slice_start(index))) + 1))
+
+
+def _recut(stored: Header, wanted: Fingerprint, frontier: int | None) -> None:
+    """Note how slices are cut from now on, and since when they have all edges of the query."""
+    own, zones = wanted.cut_of, wanted.zones
+    if stored.shipped and frontier is not None:
+        before: Cut = from_spec(stored.shipped, zones, own.sequences)
+        if not all(any(refines(held, edges) for held in before.sequences) for edges in own.sequences):
+            stored.cut_since = frontier
+    stored.shipped = [] if wanted.layout[CUT] == stored.layout[CUT] else wanted.layout[CUT]
+
+
+def _whole_from(stored: Header, held: Sequence[Family], frontier: int | None) -> int:
+    """The instant from which on windows that begin hold all their records.
+
+    That of the oldest window that accepts records: what is before it may have been refused, or removed. Of eager
+    results there are no slices, so theirs begin after all records.
+    """
+    found = [min(int(own.window_start(walk.taking)) for walk, own in zip(stored.families, held, strict=True))]
+    found += [] if stored.cut_since is None else [stored.cut_since]
+    is_eager = any(result.content != PARTIALS for result in stored.current)
+    return max([*found, *([frontier] if is_eager and frontier is not None else [])])
+
+
+def _added(family: Family, begin: int, spec: list[Any], number: int) -> Walk:
+    """The marks of windows that begin at an instant or later; those that have ended are passed when it is opened."""
+    first = int(family.last_window(family.slice_at(max(begin - 1, BEFORE)))) + 1
+    return Walk(first, first, first, None, id=number, spec=spec, added=True)
+
+
+def _ids(stored: Header, places: Sequence[int | None]) -> list[int]:
+    """The ids of families: new ones get some that no list of pages has."""
+    following = 1 + max(family.id for family in stored.families)
+    found = []
+    for place in places:
+        found.append(following if place is None else stored.families[place].id)
+        following += place is None
+    return found
+
+
+def _keep_entered(stored: Header, held: Sequence[Family]) -> None:
+    """Note which slices have entered, as families tell it that may be removed."""
+    entered = [int(own.entered(walk.done)) for walk, own in zip(stored.families, held, strict=True)]
+    stored.entered = max([*entered, *([] if stored.entered is None else [stored.entered])])
+
+
+# Results.
+
+
+def _change_results(stored: Header, wanted: Fingerprint, frontier: int | None) -> None:
+    """Begin a generation of pages with other results, unless they are the same in the same order."""
+    found = matches(stored, wanted)
+    following = 1 + max((result.id for result in stored.results), default=0)
+    ids = []
+    for match in found:
+        ids.append(following if match.same is None else match.same)
+        following += match.same is None
+    sides = stored.identity.get("results", []), wanted.identity["results"]
+    held, query = ([each["partial"] for each in side] for side in sides)
+    if ids == stored.generations[stored.generation] and held == query:
+        return
+    by_id = {result.id: result for result in stored.results}
+    for number, match, result in zip(ids, found, wanted.results, strict=True):
+        if match.same is None:
+            stored.results.append(_new(number, result, match.sources, by_id, frontier))
+    stored.generations[stored.generation + 1] = ids
+    _share(stored, wanted, ids)
+    _prune(stored)
+    for family in stored.families:
+        family.trees = []  # nodes have the results of before
+
+
+def _new(
+    number: int,
+    result: Result,
+    sources: Sequence[tuple[int, int] | None],
+    by_id: dict[int, Result],
+    frontier: int | None,
+) -> Result:
+    """A result that is not stored, or not in these fields."""
+    since = [frontier if source is None else _since(by_id[source[0]], source[1]) for source in sources]
+    origin = [None if source is None else [*source] for source in sources]
+    return Result(number, result.columns, result.version, result.fields, result.content, since, origin)
+
+
+def _since(result: Result, place: int) -> int | None:
+    return result.since[place] if result.since else None
+
+
+def _share(stored: Header, wanted: Fingerprint, ids: Sequence[int]) -> None:
+    """Let fields be those of other results, as the pages of the new generation have them: by their ids.
+
+    A result that goes on may have had other fields of its own in pages before, so it becomes one that is read of it.
+    """
+    by_id = {result.id: result for result in stored.results}
+    for place, (number, result) in enumerate(zip(ids, wanted.results, strict=True)):
+        names = [each.partition(SAME) for each in result.partial]
+        partial = [f"{name}{same}{ids[int(other) - 1]}" if same else name for name, same, other in names]
+        held = by_id[number]
+        if held.partial == partial:
+            continue
+        if any(number in of for generation, of in stored.generations.items() if generation != stored.generation):
+            origin: list[list[int] | None] = [[number, field] for field in range(len(partial))]
+            held = Result(1 + max(by_id), held.columns, held.version, partial, held.content, [*held.since], origin)
+            by_id[held.id] = held
+            stored.results.append(held)
+            stored.generations[stored.generation][place] = held.id
+        else:
+            held.partial = partial
+
+
+def _prune(stored: Header) -> None:
+    """Forget generations without a page, and results that no page has or is read of."""
+    used = {entry[4] for entry in (*stored.fresh, *stored.late)} | {stored.generation}
+    used |= {entry[4] for entries in stored.lists.values() for entry in entries}
+    for stripe in stored.stripes.values():
+        used |= {entry[4] for entry in stripe.loose} | {run[4] for run in stripe.runs()}
+    stored.generations = {number: ids for number, ids in stored.generations.items() if number in used}
+    kept = {number for ids in stored.generations.values() for number in ids}
+    by_id, waiting = {result.id: result for result in stored.results}, list(kept)
+    while waiting:
+        for source in by_id[waiting.pop()].origin:
+            if source is not None and source[0] not in kept:
+                kept.add(source[0])
+                waiting.append(source[0])
+    stored.results = [result for result in stored.results if result.id in kept]

@@ -1,0 +1,275 @@
+"""What differs between a checkpoint and a query, and what it means to go on with the query on that checkpoint.
+
+Results have no names in state: a stored result and a wanted one are the same if they are of the same columns, of the
+same version and have the same fields. Of results that share fields one may have all fields of another: what is stored
+of the one then is what is stored of the other.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from slicing.errors import StateMismatch
+from slicing.state.format.fingerprint import CUT, PARTIALS, Fingerprint, families_of, flat, shown, shown_family, texts
+from slicing.state.format.header import Header, Result
+from slicing.windows.families.family import Family
+from slicing.windows.families.several import Several
+from slicing.windows.specs import Given, from_spec, short
+from slicing.windows.time.cut import Cut, refines
+
+COUNT = "n"
+"""The field that all aggregates of the catalogue call the number of values: it is the same whichever has it."""
+WINDOWS, ADDED, REMOVED = "windows", "added", "removed"
+"""The changes that a kind of windows may refuse by name."""
+NEW = "Start with a new checkpoint"
+
+_GOES_ON = {
+    "keys": f"refused: state is by key. {NEW}.",
+    "buckets": "refused: keys are spread over them. Say `.buckets(n)` and `spark.sql.shuffle.partitions` as then.",
+    "time": f"refused: slices are cut by it. {NEW}.",
+    "time column": f"refused: slices are cut by it. {NEW}, or change the column back.",
+}
+
+
+@dataclass(frozen=True)
+class Change:
+    """One difference: what it is of, both sides as text, what it means for the query, and whether it may go on."""
+
+    what: str
+    stored: str
+    wanted: str
+    effect: str
+    allowed: bool
+
+
+class Changes(tuple[Change, ...]):
+    """Differences in a list, which prints as a table."""
+
+    __slots__ = ()
+
+    @property
+    def allowed(self) -> bool:
+        """Whether `.adapt("allow")` goes on with all of them."""
+        return all(change.allowed for change in self)
+
+    def __repr__(self) -> str:
+        if not self:
+            return "No differences: the query goes on with the checkpoint as it is."
+        head = ("what", "stored", "wanted", "effect", "allowed")
+        rows = [
+            head,
+            *((c.what, c.stored or "-", c.wanted or "-", c.effect, "yes" if c.allowed else "no") for c in self),
+        ]
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        lines = ["  ".join(map(str.ljust, row, widths)).rstrip() for row in rows]
+        return "\n".join([lines[0], "  ".join("-" * width for width in widths), *lines[1:]])
+
+
+Source = tuple[int, int]
+"""A field that is stored: the id of its result, and its place there."""
+
+
+@dataclass(frozen=True)
+class Match:
+    """What is stored of a wanted result: `same` is the id of the equal one, `sources` what each field is read of."""
+
+    same: int | None
+    sources: tuple[Source | None, ...]
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether all fields are there."""
+        return None not in self.sources
+
+
+def _key(result: Result) -> tuple[Any, ...]:
+    return tuple(texts(result.columns)), result.version, tuple(result.fields), result.content
+
+
+def matches(stored: Header, wanted: Fingerprint) -> list[Match]:
+    """Return what is stored of each wanted result; each stored result is the same as one of them at most."""
+    free = {result.id: _key(result) for result in stored.current}
+    found = []
+    for result, shares in zip(wanted.results, wanted.shares, strict=True):
+        same = next((number for number, key in free.items() if key == _key(result)), None)
+        if same is not None:
+            del free[same]
+            found.append(Match(same, tuple((same, place) for place in range(len(result.fields)))))
+        else:
+            found.append(Match(None, tuple(_source(stored, result, field, shares) for field in result.fields)))
+    return found
+
+
+def _source(stored: Header, wanted: Result, field: str, shares: bool) -> Source | None:
+    """Where a field of a result that shares fields is stored: it means the same in all results of its version."""
+    for result in stored.current if shares else ():
+        alike = texts(result.columns) == texts(wanted.columns) and result.content == wanted.content
+        counts = _counts(field) and _library(result.version) == _library(wanted.version)
+        if alike and (result.version == wanted.version or counts) and field in result.fields:
+            return result.id, result.fields.index(field)
+    return None
+
+
+def _counts(field: str) -> bool:
+    return field.partition(" ")[0] == COUNT
+
+
+def _library(version: str) -> str:
+    """What a version begins with: `combinators` of the catalogue's."""
+    return version.partition(".")[0]
+
+
+def changes(stored: Header, wanted: Fingerprint) -> Changes:
+    """Return all differences that matter, none if there is only another order of results or windows."""
+    parts = _of_identity, _of_content, _of_cut, _of_windows, _of_results
+    return Changes(change for part in parts for change in part(stored, wanted))
+
+
+def changes_of(stored: Iterable[Header], wanted: Fingerprint) -> Changes:
+    """Return the differences of some buckets, each once: those in which nothing has happened may be of an older query.
+
+    Raises StateMismatch if time zone data have changed in what the state was cut by.
+    """
+    found: dict[Change, None] = {}
+    for header in stored:
+        if wanted.differences(header):
+            found |= dict.fromkeys(changes(header, wanted))
+    return Changes(found)
+
+
+def _of_identity(stored: Header, wanted: Fingerprint) -> list[Change]:
+    held, query = flat(stored, wanted)
+    return [
+        Change(name, str(held.get(name)), str(query.get(name)), effect, False)
+        for name, effect in _GOES_ON.items()
+        if held.get(name) != query.get(name)
+    ]
+
+
+def _of_content(stored: Header, wanted: Fingerprint) -> list[Change]:
+    """Whether there are slices: if all results are eager there are none, and windows are told by their pages."""
+    held, query = ("slices" if _has_slices(side) else "pages of windows" for side in (stored.current, wanted.results))
+    effect = f"refused: what is kept of records would be missing in windows that are open. {NEW}."
+    return [Change("content", held, query, effect, False)] if held != query else []
+
+
+def _has_slices(results: Sequence[Result]) -> bool:
+    return any(result.content == PARTIALS for result in results)
+
+
+# Windows.
+
+
+@dataclass(frozen=True)
+class Windows:
+    """The cut of a checkpoint and its families, and those of a query over that cut."""
+
+    cut: Cut
+    held: tuple[Family, ...]
+    wanted: tuple[Family, ...]
+
+
+def windows_of(stored: Header, wanted: Fingerprint) -> Windows:
+    """Return both sides over the stored cut. Raises StateMismatch if it cannot be made again, or is too coarse."""
+    members, own = wanted.members, wanted.cut_of
+    given: list[Given] = [own, *own.sequences, *members]
+    cut = own if short(own.spec()) == stored.layout[CUT] else from_spec(stored.layout[CUT], wanted.zones, given)
+    coarse = [edges for edges in own.sequences if not any(refines(held, edges) for held in cut.sequences)]
+    if coarse:
+        raise StateMismatch(
+            "refused: the windows have edges inside stored slices, "
+            f"{', '.join(shown(edges.spec()) for edges in coarse)}. {NEW}, or leave such windows out."
+        )
+    return Windows(cut, families_of(stored, wanted.zones, given), tuple(each.over(cut) for each in members))
+
+
+def _of_cut(stored: Header, wanted: Fingerprint) -> list[Change]:
+    if (stored.shipped or stored.layout[CUT]) == wanted.layout[CUT]:
+        return []
+    try:
+        windows_of(stored, wanted)
+    except StateMismatch as reason:
+        return [Change("cut", shown(stored.layout[CUT]), shown(wanted.layout[CUT]), str(reason), False)]
+    return []
+
+
+def placed(stored: Header, wanted: Fingerprint) -> list[int | None]:
+    """Return for each family of a query the place of the stored one with the same windows, None for a new one."""
+    free = {place: family.spec for place, family in enumerate(stored.families)}
+    found = []
+    for spec in wanted.layout["families"]:
+        same = next((place for place, held in free.items() if held == spec), None)
+        found.append(same)
+        free.pop(same, None)  # type: ignore[arg-type]
+    return found
+
+
+def _of_windows(stored: Header, wanted: Fingerprint) -> list[Change]:
+    places, specs = placed(stored, wanted), wanted.layout["families"]
+    if stored.layout.get("time") != wanted.layout.get("time"):
+        return []
+    fixed = wanted.fixed.get(WINDOWS, "")
+    found = []
+    for place, spec in zip(places, specs, strict=True):
+        if place is None:
+            refused = fixed or _gaps(stored, wanted)
+            effect = "emitted from the first window on that holds all its records"
+            found.append(Change("windows added", "", shown_family(spec), refused or effect, not refused))
+    for place, family in enumerate(stored.families):
+        if place not in places:
+            effect = fixed or "no longer emitted, also those that are open"
+            found.append(Change("windows removed", shown_family(family.spec), "", effect, not fixed))
+    return found
+
+
+def _gaps(stored: Header, wanted: Fingerprint) -> str:
+    """Why other windows cannot be told to be whole: records between the stored ones have not been kept."""
+    try:
+        held = windows_of(stored, wanted).held
+    except StateMismatch:
+        return ""  # which is said of the cut
+    lossy = held[0].has_gaps if len(held) == 1 else Several(held, held[0].cut).has_gaps
+    return f"refused: the stored windows have gaps, whose records were not kept. {NEW}." if lossy else ""
+
+
+# Results.
+
+
+def _of_results(stored: Header, wanted: Fingerprint) -> list[Change]:
+    found, twice = [], _ambiguous(stored, wanted)
+    known = matches(stored, wanted)
+    for result, name, match in zip(wanted.results, wanted.names, known, strict=True):
+        if not match.is_whole:
+            refused = twice or wanted.fixed.get(ADDED, "")
+            effect = "null in windows that began before the change"
+            found.append(Change("result added", "", _described(result, name), refused or effect, not refused))
+    used = {source for match in known for source in match.sources if source}
+    for result in stored.current:
+        # The number of values, which others have too, does not keep a result.
+        own = [place for place, field in enumerate(result.fields) if not _counts(field)] or range(len(result.fields))
+        if not used & {(result.id, place) for place in own}:
+            refused = twice or wanted.fixed.get(REMOVED, "")
+            effect = "its fields leave the state as pages are rewritten"
+            found.append(Change("result removed", _described(result), "", refused or effect, not refused))
+    return found
+
+
+def _ambiguous(stored: Header, wanted: Fingerprint) -> str:
+    """Why results cannot be told apart: some are of the same columns and fields, and of as many another number."""
+    own = [_key(result) for result, shares in zip(wanted.results, wanted.shares, strict=True) if not shares]
+    held, query = Counter(map(_key, stored.current)), Counter(own)
+    if any(held[key] and held[key] != count and max(held[key], count) > 1 for key, count in query.items()):
+        return (
+            "refused: several results have these columns and fields, and it cannot be told which of them is stored. "
+            "Give each its own `version=` on a new checkpoint."
+        )
+    return ""
+
+
+def _described(result: Result, name: str = "") -> str:
+    """A result as a table shows it: by its name if that is known, its version, columns and fields."""
+    columns = ", ".join("event time" if each is None else each for each in texts(result.columns))
+    return f"{name + ': ' if name else ''}{result.version} of ({columns}) with {', '.join(result.fields)}"

@@ -1,0 +1,47 @@
+"""Pages that were written when the query had other results, as if they had been written with those of now.
+
+::
+
+    generation 0   slice, key, records | high low n | mean m2      results 1 and 2
+    generation 1   slice, key, records | mean m2 | value           results 2 and 3
+    a page of generation 0 is read as  | mean m2 | init()
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pyarrow as pa
+
+from slicing.aggregates.arrays import Partials
+from slicing.content.block import Block, Shape, schema_of_rows
+from slicing.content.codec import decode_columns
+from slicing.content.packing import from_text
+from slicing.state.format.header import Header
+
+
+def decode_older(head: Header, generation: int, shape: Shape, text: str) -> Block:
+    """Return the rows of a page of an older generation; results, or fields, that it does not have hold `init()`.
+
+    All kernels of `shape` must be of pages of one content.
+    """
+    ids = [head.generations[head.generation][place] for place in shape.places]
+    content = next(result.content for result in head.results if result.id in ids)
+    columns = head.columns(generation, content)
+    schema = schema_of_rows([field.split(" ", 1)[1] for _, field in columns])
+    arrays, rows = decode_columns(shape, from_text(text), schema)
+    stored = dict(zip(columns, arrays, strict=True))
+    partials: list[Partials] = []
+    dictionaries: list[pa.Array | None] = []
+    for kernel, number in zip(shape.kernels, ids, strict=True):
+        found = [head.column(generation, number, place) for place in range(len(kernel.fields))]
+        blank = kernel.spread(len(rows))
+        if any(found):
+            blanks = kernel.to_arrow(blank, kernel.no_dictionary)
+            values = [empty if at is None else stored[at] for at, empty in zip(found, blanks, strict=True)]
+            blank, dictionary = kernel.from_arrow(values)
+        else:
+            dictionary = kernel.no_dictionary
+        partials.append(blank)
+        dictionaries.append(dictionary)
+    return replace(rows, partials=partials, dictionaries=dictionaries)

@@ -1,0 +1,376 @@
+"""Queries that change on a live checkpoint: rows are those that the raw records tell, and nothing partial is whole."""
+
+import json
+from copy import deepcopy
+from dataclasses import replace
+
+import pytest
+from adapting import RESULTS, SECOND, Query, order, run
+from golden import every_kind
+from golden.every_kind import COMBINED, MIXED, SCENARIOS, SEEN, Line, results_of
+from golden.make import load
+
+import combinators as C
+from slicing import by_edges, early, hopping, on_change, on_close, on_update, session, tumbling, unbounded
+from slicing.errors import StateMismatch
+from slicing.stages.support_of import support_of
+from slicing.state.format.changes import changes_of
+from slicing.state.format.header import Header
+from slicing.state.store import MemoryStore
+from slicing.windows.sets import windows_of_call
+
+FIVE, TWENTY = hopping("5 seconds", "1 second"), hopping("20 seconds", "1 second")
+
+
+def fed(query, store, records, watermark):
+    """The rows of one micro-batch, in some order."""
+    return sorted(query.step(store, records, watermark)[0], key=order)
+
+
+def at(second, n=1, s="a", key=1):
+    """A record."""
+    return second * SECOND, key, n, s
+
+
+def begun(query, batches=3):
+    """A bucket that holds records of the seconds 10 to 12, one of each."""
+    store = MemoryStore()
+    for second in range(10, 10 + batches):
+        query.step(store, [at(second)], max(0, (second - 2) * SECOND))
+    return store
+
+
+# Chains.
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_chains_of_changes_equal_the_records(seed):
+    assert run(seed)["changes"] == 3
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_chains_with_eager_results_equal_the_records(seed):
+    run(seed, eager=True)
+    run(seed, sliced=False)
+
+
+@pytest.mark.parametrize(
+    "emission", [on_update(), on_update(latest_only=True), early(records=3), on_close(corrections=True, old=True)]
+)
+def test_every_row_of_every_emission_is_one_that_the_records_make(emission):
+    grace = 4 * SECOND if "corrections" in str(emission) else 0
+    assert run(3, emission=emission, grace=grace, batches=26)["rows"]
+    assert run(4, eager=True, emission=emission, grace=grace, batches=26)["rows"]
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("seed", range(100, 170))
+def test_more_chains(seed):
+    run(seed)
+    run(seed, eager=True)
+    run(seed, sliced=False)
+
+
+def test_a_chain_sees_what_it_is_for():
+    seen = run(1)
+    assert seen["rows"] > 100
+    assert 0 < seen["nulls"] < seen["rows"] * 3
+
+
+# What is emitted when.
+
+
+def test_new_windows_begin_with_the_oldest_that_is_open():
+    """::
+
+    slices    8   9  10  11  12  13          the watermark is at 10
+    5 s       ^ of 7 to 12 is the oldest that is open, so all records from second 7 on are there
+    """
+    old, new = Query([FIVE], ["rows"]), Query([FIVE, hopping("3 seconds", "1 second")], ["rows"])
+    store = begun(old)
+    rows = fed(new, store, [at(13)], 20 * SECOND)
+    three = [(start // SECOND, found["rows"]) for start, end, _, found in rows if end - start == 3 * SECOND]
+    assert three == [(8, 1), (9, 2), (10, 3), (11, 3), (12, 2), (13, 1)]
+
+
+def test_windows_that_had_ended_are_not_emitted_anew():
+    old = Query([TWENTY], ["rows"])
+    store = begun(old)
+    rows = fed(Query([TWENTY, tumbling("1 second")], ["rows"]), store, [], 14 * SECOND)
+    assert [row[:2] for row in rows if row[1] - row[0] == SECOND] == [
+        (10 * SECOND, 11 * SECOND),
+        (11 * SECOND, 12 * SECOND),
+        (12 * SECOND, 13 * SECOND),
+    ]
+
+
+def test_a_new_result_is_null_until_a_window_begins_with_it():
+    old, new = Query([FIVE], ["rows"]), Query([FIVE], ["rows", "total"])
+    store = begun(old)
+    rows = fed(new, store, [at(12, n=7), at(13, n=5), at(14, n=6)], 30 * SECOND)
+    assert {row[0] // SECOND: row[3]["total"] for row in rows} == {
+        **dict.fromkeys(range(6, 13)),
+        13: 11,
+        14: 6,
+    }
+    assert all(row[3]["rows"] is not None for row in rows)
+
+
+def test_what_another_result_has_stored_is_known_at_once():
+    """A count and a sum are fields of a mean."""
+    old, new = Query([FIVE], ["mean"]), Query([FIVE], ["count", "total"])
+    rows = fed(new, begun(old), [], 30 * SECOND)
+    assert {row[0] // SECOND: (row[3]["count"], row[3]["total"]) for row in rows}[8] == (3, 3)
+
+
+def test_moments_that_get_more_fields_keep_those_that_they_had(monkeypatch):
+    kurtosis = C.kurtosis("n")
+    monkeypatch.setitem(RESULTS, "kurtosis", (kurtosis, lambda records: None))
+    old, new = Query([FIVE], ["variance"]), Query([FIVE], ["variance", "kurtosis"])
+    rows = fed(new, begun(old), [at(12, n=9)], 30 * SECOND)
+    found = {row[0] // SECOND: row[3] for row in rows}
+    assert found[8]["variance"] == pytest.approx(16)
+    assert found[8]["kurtosis"] is None
+
+
+def test_changes_of_results_are_compared_as_they_are_shown():
+    """A result that is null is no change, whatever is known of it."""
+    old = Query([tumbling("1 second")], ["rows"], on_change())
+    new = Query([tumbling("1 second")], ["rows", "total"], on_change())
+    store = begun(old)
+    rows = fed(new, store, [at(12.5, n=100), at(13, n=3), at(14, n=3)], 30 * SECOND)
+    assert [(row[0] // SECOND, row[3]["rows"], row[3]["total"]) for row in rows] == [
+        (10, 1, None),
+        (12, 2, None),
+        (13, 1, 3),
+    ]
+
+
+def test_the_fields_of_a_result_that_was_removed_leave_with_its_pages():
+    old, new = Query([FIVE], ["rows", "squares", "most"]), Query([FIVE], ["rows"])
+    store = begun(old, 12)
+    for second in range(22, 60):
+        new.step(store, [at(second)], (second - 2) * SECOND)
+    new = Query([FIVE], ["rows", "least"])
+    new.step(store, [at(60)], 58 * SECOND)
+    head = Header.from_text(store.text)
+    assert sorted(head.generations) == [1, 2]
+    assert [result.version for result in head.results] == ["combinators.count", "combinators.min"]
+
+
+def test_pages_of_windows_that_were_removed_leave():
+    for names in (["joined"], ["rows", "joined"], ["rows", "squares"]):
+        store = begun(Query([FIVE, TWENTY], names))
+        Query([TWENTY], names).step(store, [at(13)], 11 * SECOND)
+        assert all(name.startswith("1 ") for name in Header.from_text(store.text).lists)
+
+
+def test_the_order_of_results_and_windows_is_free():
+    """Without `.adapt`, as nothing differs but the order."""
+    old = Query([FIVE, TWENTY], ["rows", "squares", "most"], adapt="refuse")
+    new = Query([TWENTY, FIVE], ["most", "rows", "squares"], adapt="refuse")
+    store, other = begun(old), begun(old)
+    wanted, found = (fed(query, held, [at(13)], 40 * SECOND) for query, held in ((old, store), (new, other)))
+    assert [(*row[:3], sorted(row[3].items())) for row in found] == [
+        (*row[:3], sorted(row[3].items())) for row in wanted
+    ]
+    assert not changes_of([Header.from_text(store.text)], new.fingerprint)
+
+
+def test_results_may_come_back():
+    """What was removed meanwhile is new."""
+    queries = [Query([FIVE], names) for names in (["rows", "least"], ["rows"], ["rows", "least"])]
+    store = begun(queries[0])
+    fed(queries[1], store, [at(13)], 11 * SECOND)
+    rows = fed(queries[2], store, [at(14), at(15)], 40 * SECOND)
+    assert {row[0] // SECOND for row in rows if row[3]["least"] is not None} == {14, 15}
+
+
+def test_a_crash_leaves_the_state_as_it_was():
+    """Nothing is written before the micro-batch has come to its end."""
+    old, new = Query([FIVE], ["rows", "squares"]), Query([TWENTY], ["rows", "most"])
+    store = begun(old)
+    before = deepcopy(vars(store))
+    bucket = new.bucket(store)
+    bucket.accept([])
+    assert vars(store) == before
+    assert fed(old, store, [at(13)], 40 * SECOND) == fed(old, begun(old), [at(13)], 40 * SECOND)
+
+
+# What is refused.
+
+
+def refusal(old, new):
+    """The message without `.adapt`, and the changes that are not allowed."""
+    store = begun(old)
+    found = changes_of([Header.from_text(store.text)], new.fingerprint)
+    new.fingerprint = replace(new.fingerprint, adapt="allow")
+    with pytest.raises(StateMismatch, match=r'`.adapt\("allow"\)` cannot go on with it') as raised:
+        new.bucket(store)
+    refused = [change for change in found if not change.allowed]
+    assert refused
+    assert not found.allowed
+    assert all(change.what in str(raised.value) for change in refused)
+    return [(change.what, change.effect) for change in refused]
+
+
+def test_without_adapt_all_changes_are_listed():
+    old, new = Query([FIVE], ["rows"]), Query([TWENTY], ["rows", "total"], adapt="refuse")
+    with pytest.raises(StateMismatch, match="Different: ") as raised:
+        new.bucket(begun(old))
+    message = str(raised.value)
+    assert 'Or go on with it by `.adapt("allow")`: windows added hopping' in message
+    assert "result added total: combinators.sum of (n) with high bigint, low bigint, n bigint: null in win" in message
+
+
+def test_finer_edges_are_refused():
+    ((what, effect),) = refusal(Query([tumbling("4 seconds")], ["rows"]), Query([tumbling("2 seconds")], ["rows"]))
+    assert what == "cut"
+    assert "edges inside stored slices" in effect
+    assert "new checkpoint" in effect
+
+
+def test_finer_edges_than_those_of_the_query_before_begin_after_it():
+    """The cut stays: what a coarser query ships has no finer edges meanwhile."""
+    fine, coarse = Query([tumbling("1 second")], ["rows"]), Query([tumbling("4 seconds")], ["rows"])
+    store = begun(fine)
+    fed(coarse, store, [at(13), at(14.5)], 12 * SECOND)
+    assert Header.from_text(store.text).shipped == ["cut", [["every", 4_000_000, 0]]]
+    rows = fed(fine, store, [at(15), at(16), at(17)], 40 * SECOND)
+    assert [(row[0] // SECOND, row[3]["rows"]) for row in rows] == [(16, 1), (17, 1)]
+
+
+@pytest.mark.parametrize(
+    ("change", "what"),
+    [
+        ({"keys": ["key string"]}, "keys"),
+        ({"buckets": "2 over 2 shuffle partitions"}, "buckets"),
+    ],
+)
+def test_keys_and_buckets_are_refused(change, what):
+    old, new = Query([FIVE], ["rows"]), Query([FIVE], ["rows"])
+    new.fingerprint = replace(new.fingerprint, identity={**new.fingerprint.identity, **change})
+    ((found, effect),) = refusal(old, new)
+    assert found == what
+    assert effect.startswith("refused: ")
+
+
+@pytest.mark.parametrize(("name", "other"), [("time", "clock"), ("time column", "at")])
+def test_another_time_is_refused(name, other):
+    old, new = Query([FIVE], ["rows"]), Query([FIVE], ["rows"])
+    old.fingerprint = replace(old.fingerprint, layout={**old.fingerprint.layout, "time column": "ts"})
+    new.fingerprint = replace(new.fingerprint, layout={**old.fingerprint.layout, name: other})
+    ((found, effect),) = refusal(old, new)
+    assert found == name
+    assert "slices are cut by it" in effect
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "reason"),
+    [
+        (hopping("3 seconds", "4 seconds", gaps=True), tumbling("4 seconds"), "gaps, whose records were not kept"),
+        (by_edges([0, 50 * SECOND], [20 * SECOND, 90 * SECOND]), tumbling("20 seconds"), "edges inside stored slices"),
+    ],
+)
+def test_windows_whose_records_were_not_kept_are_refused(old, new, reason):
+    assert reason in refusal(Query([old], ["rows"]), Query([new], ["rows"]))[0][1]
+
+
+def test_what_has_no_slices_is_refused_where_others_have():
+    for names in (["joined"], ["rows"]), (["rows", "joined"], ["joined"]), (["joined"], ["rows", "joined"]):
+        old, new = (Query([FIVE], each) for each in names)
+        assert ("content", "refused: what is kept of records would be missing in windows that are open. "
+                "Start with a new checkpoint.") in refusal(old, new)  # fmt: skip
+
+
+def test_results_that_cannot_be_told_apart_are_refused(monkeypatch):
+    """Both are of the same columns, fields and version."""
+    monkeypatch.setitem(RESULTS, "twin", (RESULTS["squares"][0], len))
+    ((what, effect),) = refusal(Query([FIVE], ["squares", "twin"]), Query([FIVE], ["twin"]))
+    assert what == "result removed"
+    assert "cannot be told which" in effect
+
+
+def test_windows_side_by_side_are_refused():
+    fixed = support_of(windows_of_call((), {"a": FIVE, "b": TWENTY}, long=False)).fixed(on_close())
+    assert "side by side are in one row" in fixed["windows"]
+
+
+def test_windows_are_compared_with_the_one_before_so_new_ones_are_refused():
+    found = refusal(Query([FIVE], ["rows"], on_change()), Query([TWENTY], ["rows"], on_change()))
+    assert all("compares each window with the one before" in effect for _, effect in found)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (([session("4 seconds")], ["rows"]), ([session("5 seconds")], ["rows"])),
+        (([session("4 seconds")], ["rows", "most"]), ([session("4 seconds")], ["rows"])),
+        (([session("4 seconds")], ["rows", "most"]), ([session("4 seconds")], ["most", "rows"])),
+        (([unbounded()], ["rows"]), ([unbounded()], ["rows", "most"])),
+    ],
+)
+def test_kinds_that_cannot_change_say_why(old, new):
+    emission = on_update()
+    store = begun(Query(*old, emission))
+    with pytest.raises(StateMismatch) as raised:
+        Query(*new, emission).bucket(store)
+    if sorted(old[1]) != sorted(new[1]) or old[0] != new[0]:
+        assert "refused: " in str(raised.value)
+
+
+def test_a_total_may_be_removed():
+    store = begun(Query([unbounded()], ["rows", "squares", "most"], on_update()))
+    rows = fed(Query([unbounded()], ["most", "rows"], on_update()), store, [at(13, s="b")], 14 * SECOND)
+    assert [row[3] for row in rows] == [{"most": "b", "rows": 4}]
+
+
+# Tables, and checkpoints of format 7.
+
+
+def test_changes_print_as_a_table():
+    new = Query([tumbling("20 seconds")], ["rows", "least"])
+    found = changes_of([Header.from_text(begun(Query([FIVE], ["rows", "total"])).text)] * 2, new.fingerprint)
+    assert [change.what for change in found] == ["windows added", "windows removed", "result added", "result removed"]
+    assert found.allowed
+    lines = repr(found).splitlines()
+    assert lines[0].split() == ["what", "stored", "wanted", "effect", "allowed"]
+    assert lines[2].startswith("windows added")
+    assert "tumbling('20 seconds')" in lines[2]
+    assert lines[2].endswith("yes")
+    assert "No differences" in repr(changes_of([], new.fingerprint))
+
+
+STORED = load("every7")
+OF_SLICES = [
+    name
+    for name, (windows, results, emission) in SCENARIOS.items()
+    if windows in ("hopping", "tumbling", "few slices", "several", "cumulating", "in a zone")
+    and results in (COMBINED, MIXED)
+    and emission != "on change"
+]
+
+
+@pytest.mark.parametrize("name", OF_SLICES)
+def test_checkpoints_of_format_7_go_on_without_a_result(name, monkeypatch):
+    """The results that stay are those that the writer gave, row by row; rows of changes depend on all results."""
+    windows, results, _ = SCENARIOS[name]
+    names = list(results_of(results))
+    kept = {each: bound for each, bound in results_of(results).items() if each != "most"}
+    monkeypatch.setattr(every_kind, "results_of", lambda _: kept)
+    stored, place = STORED["scenarios"][name], names.index("most")
+    line = Line(name, stored["header"], stored["pages"])
+    line.fingerprint = replace(line.fingerprint, adapt="allow")
+    for batch, (rows, *late) in zip(STORED["streams"][windows][SEEN:], stored["rest"], strict=True):
+        found, *found_late = line.step(*batch)
+        assert sorted(_first(row, len(kept)) for row in found) == sorted(_first(row, len(kept), place) for row in rows)
+        assert found_late == late
+    assert len(Header.from_text(line.store.text).current) == len(kept)
+
+
+def _first(row, count, left_out=None):
+    """Key, start, end, family and results of a row that is a text, without one of the results."""
+    values = json.loads(row)
+    if left_out is not None:
+        del values[4 + left_out]
+    return json.dumps(values[: 4 + count])
