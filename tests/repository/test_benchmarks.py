@@ -31,7 +31,7 @@ from benchmarks.comparisons.warm import SameRows
 from benchmarks.report import asv, brief, page, plots, ratios, results
 from benchmarks.report.growth import exponent
 from benchmarks.report.tables import markdown
-from benchmarks.running import bounded, session, streams, turns, warm
+from benchmarks.running import bounded, changed, session, streams, turns, warm
 from benchmarks.running.processes import processor_seconds
 from benchmarks.running.run import Run
 from benchmarks.running.side import Settings, Side
@@ -171,6 +171,7 @@ def without_spark(monkeypatch):
     monkeypatch.setattr(streams, "faster", of_side)
     monkeypatch.setattr(turns, "run", lambda *sides: tuple(map(of_side, sides)))
     monkeypatch.setattr(bounded, "run", run)
+    monkeypatch.setattr(changed, "run", lambda workload, size, advance, before, *after: (MIXED,) * len(after))
     monkeypatch.setattr(polars, "run", lambda *window: run("polars", *window))
     monkeypatch.setattr(polars_results, "run", run)
     monkeypatch.setattr(duckdb, "run", lambda *window: run("duckdb", *window, ""))
@@ -234,6 +235,7 @@ def test_no_ratio_of_any_comparison_whose_runs_were_stopped(compared, without_sp
     for module, name in ((streams, "run"), (streams, "faster"), (bounded, "run"), (warm, "start"), (warm, "replay")):
         monkeypatch.setattr(module, name, lambda *_: stopped)
     monkeypatch.setattr(turns, "run", lambda *sides: (stopped,) * len(sides))
+    monkeypatch.setattr(changed, "run", lambda *_: (stopped, stopped))
     monkeypatch.setattr(since, "_runs", lambda _: ((stopped, stopped), ""))
     monkeypatch.setattr(lookup, "timed", lambda _: (stopped, stopped))
     assert compared.measured().ratio is None
