@@ -120,7 +120,8 @@ def _newest(block: Block) -> Array:
 def _moved(shape: Shape, totals: Block, came: Block, newest: Array) -> Array:
     """Whether the total of a key, if it has one, is not what its rows in `came` can be added to."""
     held, first_window = _newest(totals), shape.family.first_window
-    moved: Array = first_window(held) != first_window(newest)
+    # A key without a total has none to add to, though a family with a first window has that one far in the past too.
+    moved: Array = (held == -FOREVER) | (first_window(held) != first_window(newest))
     if any(kernel.aggregate.ordered for kernel in shape.kernels):
         moved[came.keys[came.index < held[came.keys]]] = True
     return moved
