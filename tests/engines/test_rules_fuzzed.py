@@ -1,10 +1,10 @@
-"""Rules on seeded random streams that only examples held: late rows, a grace that changes, sums at their ends, limits.
+"""Rules on seeded random streams that only examples held: a grace that changes, sums at their ends, limits.
 
 The truth is brute force over raw records: each window is tried by its start and end, each sum is Python's own.
 """
 
 import random
-from collections import Counter, defaultdict
+from collections import defaultdict
 from decimal import Decimal
 from fractions import Fraction
 
@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from oracle import CASES, FINGERPRINT, block_of, moment
-from test_several import Alone, rows, sets
+from test_several import Alone, rows
 
 import combinators as C
 from slicing.aggregates.fields import arrow_type
@@ -25,11 +25,6 @@ from slicing.triggers.emission import on_close
 from slicing.windows.families.even import Even
 
 MS = 1000
-FAMILIES = {
-    f"{name}, {at}": (family, begin, step)
-    for name, (found, begin, step) in sets().items()
-    for at, family in enumerate(found)
-}
 
 
 def stream(rng, begin, step, count=30):
@@ -52,64 +47,6 @@ def windows_of(family, time):
     numbers = np.arange(family.first_window(index) - 3, family.last_window(index) + 4)
     starts, ends = family.window_start(numbers).tolist(), family.window_end(numbers).tolist()
     return [each for each in zip(numbers.tolist(), starts, ends, strict=True) if each[1] <= time < each[2]]
-
-
-@pytest.mark.parametrize("grace", [0, 4])
-@pytest.mark.parametrize("name", FAMILIES)
-def test_what_is_late_and_what_it_missed(name, grace):
-    """Counters, the refused partials, the windows missed, and the first that was open: of every family."""
-    (family, begin, step), seen = FAMILIES[name], Counter()
-    for seed in range(3):
-        alone = Alone(family, [CASES["rows"]], grace * step, on_close())
-        before = 0
-        for came, watermark in stream(random.Random(seed), begin, step):
-            came, found = alone.inside(came), {}
-            late = alone.bucket().accept([block_of(alone.shape, alone.cases, came)])
-            counts = Counter()
-            for time, key, value in came:
-                held = windows_of(family, time)
-                closed = [each for each in held if each[2] + grace * step <= before * 1000]
-                counts["all"] += len(closed) == len(held)
-                counts["some"] += 0 < len(closed) < len(held)
-                if closed:
-                    left = [number for number, *_ in held if number not in [each[0] for each in closed]]
-                    place = family.slice_at(time), key
-                    values, _, _ = found.setdefault(place, ([], len(closed), min(left, default=None)))
-                    values.append(value)
-            assert (late.all, late.some) == (counts["all"], counts["some"])
-            (refused,) = late.refused
-            keys = refused.rows.names["k0"].take(pa.array(refused.rows.keys)).to_pylist()
-            missed = refused.missed_by(family, refused.rows)
-            got = {
-                (place, key): (records, total, gone, None if by_all else taken)
-                for place, key, records, total, gone, taken, by_all in zip(
-                    refused.rows.index.tolist(),
-                    keys,
-                    refused.rows.records.tolist(),
-                    [
-                        int(sum_)
-                        for sum_, _ in zip(*[p.tolist() for p in _fields(alone.shape, refused.rows)], strict=True)
-                    ],
-                    missed.windows.tolist(),
-                    missed.taken.tolist(),
-                    missed.by_all.tolist(),
-                    strict=True,
-                )
-            }
-            assert got == {place: (len(values), sum(values), *rest) for place, (values, *rest) in found.items()}
-            seen.update(counts)
-            alone.step(came, watermark)
-            before = max(before, watermark)
-    assert seen["all"] + seen["some"] > 4
-
-
-def _fields(shape, block):
-    """The fields of the only aggregate, as arrays."""
-    (of_kernel,) = shape.kernels
-    return [
-        np.array(array.to_pylist(), dtype=object)
-        for array in of_kernel.to_arrow(block.partials[0], block.dictionaries[0])
-    ]
 
 
 @pytest.mark.parametrize("seed", range(12))

@@ -1,0 +1,249 @@
+"""What has to fire, from the records of each key and the definition of their windows: the truth of all scenarios.
+
+Records are accepted if a window is open that holds them. What a trigger says is then a question about the windows of
+all accepted records: which of them are closed, which are not what they were before the micro-batch, which are not what
+they would be without the records since the last firing.
+"""
+
+from collections import defaultdict
+
+from slicing.triggers.accumulation import DISCARDING
+from slicing.triggers.early_by_clock import EarlyByClock
+from slicing.triggers.early_by_count import EarlyByCount
+from slicing.triggers.trigger import CHANGED, CLOSING, FINAL, LATE, NEWEST, TOUCHED, WAITING
+
+
+class Expected:
+    """The rows of one kind of windows, micro-batch by micro-batch; times of watermarks are microseconds.
+
+    `order(record)` is the place of a record among others of its windows, `truth(values)` a result of them.
+    """
+
+    def __init__(self, kind, trigger, grace, order, truth):
+        self.kind, self.trigger, self.grace, self.order, self.truth = kind, trigger, grace, order, truth
+        self.held, self.windows = defaultdict(list), {}  # by key
+        self.watermark, self.now, self.last = 0, 0, {}
+        self.waiting, self.emitted, self.result = defaultdict(set), defaultdict(set), {}
+
+    # --- lateness ---
+
+    def accepts(self, place):
+        """Whether a window accepts records."""
+        return not self.kind.closed(place, self.watermark, self.grace)
+
+    def fired(self, place, watermark):
+        """Whether a watermark has let a window fire that fires when it closes."""
+        return self.kind.closed(place, watermark, self.trigger.wait(self.grace))
+
+    def step(self, records, watermark, now, verdicts):
+        """The rows of a micro-batch that are not early; `verdicts` gets (record, open windows, all windows) of each."""
+        self.now = self.trigger.clock(1000 * self.now, 1000 * now) // 1000
+        self.forget_idle()
+        before, self.new = self.windows, set()
+        self.accept([record._replace(order=self.order(record)) for record in records], verdicts)
+        self.windows = {key: self.of(held) for key, held in self.held.items()}
+        rows = dict(self.on_records(before))
+        last, self.watermark = self.watermark, max(self.watermark, watermark)
+        rows |= self.on_close(before, last)
+        self.wait()
+        return rows
+
+    def finish(self, rows, due):
+        """Add early firings of some keys and what all firings take back; forget what matters no longer."""
+        rows |= self.on_open(due)
+        self.retract(rows)
+        self.settle()
+        return rows
+
+    def of(self, records):
+        return self.kind.definition(sorted(records, key=lambda record: record.order))
+
+    def accept(self, records, verdicts):
+        waiting = sorted(records, key=lambda record: record.time) if not self.kind.separate else records
+        again = True
+        while again:
+            again = False
+            for record in waiting:
+                if self.is_accepted(record):
+                    self.held[record.key].append(record)
+                    self.new.add(record.number)
+                    again = not self.kind.separate
+            waiting = [record for record in waiting if record.number not in self.new]
+        for record in records if self.kind.window.by_time else ():
+            alone = self.kind.separate or record.number not in self.new
+            held = [record] if alone else self.held[record.key]
+            places = [place for place, some in self.of(held).items() if record.number in numbers(some)]
+            verdicts.append((record, sorted(place for place in places if self.accepts(place)), places))
+        self.last |= {record.key: self.now for record in records}
+
+    def is_accepted(self, record):
+        if not self.kind.window.by_time:
+            return True
+        others = [] if self.kind.separate else self.held[record.key]
+        found = self.of([*others, record])
+        return record.number not in self.new and any(
+            self.accepts(place) for place, held in found.items() if record.number in numbers(held)
+        )
+
+    # --- triggers ---
+
+    def on_records(self, before):
+        asks = self.trigger.asks
+        if TOUCHED in asks or NEWEST in asks:
+            for key, windows in self.windows.items():
+                touched = [p for p in self.touched(before, key) if self.accepts(p)]
+                yield from (row(windows, "update", key, p) for p in touched if TOUCHED in asks or p == self.newest(key))
+
+    def touched(self, before, key):
+        """The windows that hold a new record, or are there because of one."""
+        old = before.get(key, {})
+        return [p for p, held in self.windows[key].items() if numbers(held) != numbers(old.get(p, ()))]
+
+    def newest(self, key):
+        """The first open window that holds the newest record of a key."""
+        newest = max((r for held in self.windows[key].values() for r in held), key=lambda r: r.time)
+        return min((p for p, held in self.windows[key].items() if newest in held and self.accepts(p)), default=None)
+
+    def on_close(self, before, last):
+        asks, rows = self.trigger.asks, {}
+        if CHANGED in asks:
+            return self.changes(last)
+        for key, windows in self.windows.items():
+            for place in windows if CLOSING in asks else ():
+                again = self.fired(place, last)
+                if self.fired(place, self.watermark) and not (again and self.is_known(key, place)):
+                    rows |= [row(windows, FINAL, key, place)]
+            for place in self.touched(before, key) if LATE in asks else ():
+                is_open = not self.kind.closed(place, last, self.grace)
+                if self.fired(place, last) and is_open and (FINAL, key, place) not in rows:
+                    rows |= [self.correction(key, place, before.get(key, {}).get(place, []))]
+        return rows
+
+    def is_known(self, key, place):
+        """Whether a window has fired that a watermark before has let fire: if it is new, it is another one."""
+        return not self.kind.grows or place in self.emitted[key]
+
+    def correction(self, key, place, old):
+        name, (values, _) = row(self.windows[key], "correction", key, place)
+        if self.trigger.accumulation is DISCARDING and old:
+            values = [r.value for r in self.windows[key][place] if r.number in self.new]
+        known = [record.value for record in old] or None
+        return name, (values, known if self.trigger.accumulation.retracts else None)
+
+    def changes(self, last):
+        """Window by window: those with another result than the one before."""
+        rows = {}
+        for key in {*self.windows, *self.result}:
+            windows = self.windows.get(key, {})
+            tried = {*windows, *(self.kind.next(place) for place in windows)}
+            tried |= {self.kind.next(place) for place, _ in [self.result[key]]} if key in self.result else set()
+            for place in sorted(place for place in tried if place is not None):
+                if not self.fired(place, self.watermark) or self.fired(place, last):
+                    continue
+                held = [record.value for record in windows.get(place, ())]
+                known = self.result.pop(key, (None, None))[1]
+                if held:
+                    self.result[key] = place, (found := self.truth(held))
+                    if found != known:
+                        rows |= [row(windows, FINAL, key, place)]
+                elif known is not None and self.trigger.tombstones:
+                    rows["drained", key, place] = [], None
+        return rows
+
+    def wait(self):
+        """Let new records wait, and forget those that wait for windows which have closed."""
+        for key, windows in self.windows.items() if WAITING in self.trigger.asks else ():
+            held = {r.number: r for r in self.held[key]}
+            waiting = (self.waiting[key] | self.new) & held.keys()
+            self.waiting[key] = {n for n in waiting if self.kind.waits(held[n], windows, self.accepts)}
+
+    def on_open(self, due):
+        rows = {}
+        for key in due & self.waiting.keys():
+            waiting, self.waiting[key] = self.waiting[key], set()
+            without = self.of(r for r in self.held[key] if r.number not in waiting)
+            for place, some in self.windows.get(key, {}).items():
+                if self.accepts(place) and numbers(some) != numbers(without.get(place, ())):
+                    rows |= [row(self.windows[key], "early", key, place)]
+        return rows
+
+    def retract(self, rows):
+        """Windows that have fired and are now part of others are taken back when those fire."""
+        for _, key, place in list(rows):
+            if self.kind.grows and self.kind.window.by_time:
+                gone = {p for p in self.emitted[key] if p != place and lies_in(p, place)}
+                rows |= {("merged", key, p): (None, None) for p in gone if not self.trigger.fires_once}
+                self.emitted[key] -= gone
+            self.emitted[key].add(place)
+
+    # --- what is forgotten ---
+
+    def settle(self):
+        """Forget what matters to no later micro-batch."""
+        if self.kind.keeps:
+            return
+        for key, windows in list(self.windows.items()):
+            is_open = {place: held for place, held in windows.items() if self.accepts(place)}
+            self.windows[key] = is_open
+            # A window that has fired and is part of an open one now is taken back when that fires.
+            self.emitted[key] = {p for p in self.emitted[key] if any(lies_in(p, place) for place in is_open)}
+            kept = {r.number: self.kind.settled(r, place) for place, held in is_open.items() for r in held}
+            self.held[key] = list(kept.values())
+            if not kept:
+                del self.held[key]
+                del self.windows[key]
+        if self.kind.grows:
+            self.windows = {key: self.of(held) for key, held in self.held.items()}
+
+    def forget_idle(self):
+        """Keys begin anew that have been idle."""
+        ttl = self.kind.window.ttl
+        for key in [key for key, last in self.last.items() if ttl is not None and last < self.now - ttl // 1000]:
+            for each in (self.held, self.windows, self.waiting, self.emitted, self.last):
+                each.pop(key, None)
+
+
+class Due:
+    """The keys of which open windows fire early: one for each trigger that fires early."""
+
+    def __init__(self, trigger):
+        self.trigger, self.tick = trigger, None
+
+    def keys(self, parts):
+        """Those of all kinds of a call together: a record waits once, however many kinds it is in."""
+        waiting = defaultdict(set)
+        for part in parts:
+            for key, held in part.waiting.items():
+                waiting[key] |= held
+        return {key for key, held in waiting.items() if held and self.is_due(len(held), parts[0].now)}
+
+    def is_due(self, count, now):
+        return count >= self.trigger.count
+
+
+class Ticks(Due):
+    """All of them when the clock has ticked since the micro-batch before."""
+
+    def keys(self, parts):
+        tick, last = 1000 * parts[0].now // self.trigger.microseconds, self.tick
+        self.tick, self.ticks = tick, last is not None and tick > last
+        return super().keys(parts)
+
+    def is_due(self, count, now):
+        return self.ticks
+
+
+DUE = {EarlyByCount: Due, EarlyByClock: Ticks}
+"""By type of trigger. A trigger of one's own that fires early has an entry of its own."""
+
+
+def lies_in(one, other):
+    return other.start <= one.start and one.end <= other.end
+
+
+def numbers(records):
+    return {record.number for record in records}
+
+
+def row(windows, kind, key, place):
+    return (kind, key, place), ([record.value for record in windows[place]], None)

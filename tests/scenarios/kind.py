@@ -1,0 +1,142 @@
+"""What a kind of windows says of itself: its definition, and a few flags in which kinds differ."""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import Any, NamedTuple
+
+from slicing.errors import InvalidValue
+from slicing.stages.support_of import support_of
+from slicing.windows.window import Window
+
+MS = 1000
+"""Times and lengths are in microseconds."""
+PARTIALS, RECORDS, MIXED = CONTENTS = ("partials", "records", "mixed")
+"""What the state holds: partials, records folded into each window (eager), or both, in turns."""
+
+
+class Record(NamedTuple):
+    """A record of a key; `order` is its place among the others, `number` tells it from all others."""
+
+    time: Any
+    key: Any
+    value: Any
+    gap: Any = 0
+    number: int = 0
+    order: tuple = ()
+    span: Any = None
+
+
+class Place(NamedTuple):
+    """A window `[start, end)` of a key."""
+
+    start: int
+    end: int
+
+
+@dataclass(eq=False)
+class Kind:
+    """Windows by definition. A new kind is a subclass with `definition`, and the flags in which it differs.
+
+    Streams begin at `begin`; `step` is about the distance of two windows, `reach` the length of one. `spec` is what a
+    definition needs beside the window.
+    """
+
+    window: Window
+    begin: int = 0
+    step: int = 2 * MS
+    reach: int = 10 * MS
+    spec: tuple = ()
+    contents: tuple = (PARTIALS,)
+
+    results = ("sum", "highest", "joined")  # of aggregates as `oracle.CASES` has them
+    separate = True  # which windows hold a record does not depend on the other records
+    grows = False  # a window with another interval is another window, and takes the place of those in it
+    keeps = False  # records matter even if their windows have closed
+    counts_all = True  # rows count all records of a window that is open, not the new ones alone
+    is_endless = True  # there is a window after each one
+    gaps = (0,)  # what records bring beside their values
+    late_details = True  # late rows say how many windows were closed, and which one was the first that accepted them
+
+    def definition(self, records: Sequence[Record]) -> dict[Place, list[Record]]:
+        """All windows of the records of one key that hold a record, with these."""
+        raise NotImplementedError
+
+    def next(self, place: Place) -> Place:
+        """The window after another one, for windows that follow one another whatever the records."""
+        raise NotImplementedError
+
+    def closed(self, place: Place, watermark: int, wait: int) -> bool:
+        """Whether a window has ended `wait` before a watermark."""
+        return place.end + wait <= watermark
+
+    def waits(self, record: Record, windows: dict[Place, list[Record]], is_open) -> bool:
+        """Whether a record still counts towards an early firing: as long as a window is open that holds it."""
+        return any(is_open(place) for place, held in windows.items() if record in held)
+
+    def is_valid(self, record: Record) -> bool:
+        """Whether a record can be in a window at all."""
+        return record.time is not None
+
+    def settled(self, record: Record, place: Place) -> Record:
+        """A record after its micro-batch, which may have another place among those of later ones."""
+        return record
+
+    @property
+    def parts(self) -> tuple["Kind", ...]:
+        """The kinds that share slices in one call."""
+        return (self,)
+
+    def over(self, *contents) -> "Kind":
+        """The same windows over other contents of the state."""
+        return replace(self, contents=contents)
+
+    def allows(self, trigger) -> bool:
+        """Whether a query with this trigger is accepted."""
+        try:
+            support_of(self.window).check("auto", False, trigger, True)
+        except InvalidValue:
+            return False
+        return True
+
+
+class Numbered(Kind):
+    """Windows that time alone decides, one after another: a subclass gives the edges of each."""
+
+    counts_all = False
+
+    def edges(self, number: int) -> Place | None:
+        """The window of a number, None where there is none."""
+        raise NotImplementedError
+
+    def near(self, time: int) -> range:
+        """The numbers of all windows that may hold an instant."""
+        raise NotImplementedError
+
+    def holding(self, time: int) -> dict[Place, int]:
+        """The windows that hold an instant, each tried, and their numbers."""
+        return _holding(self, time)
+
+    def definition(self, records):
+        found = defaultdict(list)
+        for record in records:
+            for place in self.holding(record.time):
+                found[place].append(record)
+        return dict(found)
+
+    def next(self, place):
+        number = self.holding(place.start)[place] + 1
+        while self.edges(number) == place:
+            number += 1
+        return self.edges(number)
+
+
+@cache
+def _holding(kind, time):
+    found = {}
+    for number in kind.near(time):
+        place = kind.edges(number)
+        if place is not None and place.start <= time < place.end:
+            found[place] = number
+    return found

@@ -1,0 +1,47 @@
+"""Windows by the wall clock of a zone, as the standard library has it: days of 23, 24 and 25 hours, or 23.5."""
+
+from datetime import UTC, datetime, timedelta
+from zoneinfo import ZoneInfo
+
+from slicing.windows.window import cumulating, hopping, tumbling
+
+from ..kind import Numbered, Place
+
+HOUR = 3600 * 10**6
+EPOCH = datetime(1970, 1, 1)
+
+
+class Days(Numbered):
+    """`days` local days from each local midnight on; with `hours` they end at each so many hours of the wall clock."""
+
+    def edges(self, number):
+        zone, days, hours = self.spec
+        steps = 24 // hours if hours else 1
+        day, step = divmod(number, steps)
+        start = instant(zone, day * 24)
+        end = instant(zone, day * 24 + (step + 1) * hours) if hours else instant(zone, (day + days) * 24)
+        return Place(start, end)
+
+    def near(self, time):
+        _, days, hours = self.spec
+        day, steps = time // (24 * HOUR), 24 // hours if hours else 1
+        return range((day - days - 1) * steps, (day + 2) * steps)
+
+
+def instant(zone, hours):
+    """Microseconds since the epoch at which the wall clock shows so many hours since its own 1970."""
+    local = (EPOCH + timedelta(hours=hours)).replace(tzinfo=zone)
+    return (local.astimezone(UTC) - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)
+
+
+def made(window, begin, step, reach, zone, days, hours=None):
+    return Days(window, begin * 10**6, step * HOUR, reach * HOUR, (ZoneInfo(zone), days, hours))
+
+
+SPRING, AUTUMN = 1_774_656_000, 1_775_300_000
+BERLIN, LORD_HOWE = "Europe/Berlin", "Australia/Lord_Howe"
+KINDS = {
+    "days in a zone": lambda rng: made(tumbling("1 day", zone=LORD_HOWE), AUTUMN, 9, 24, LORD_HOWE, 1),
+    "weeks of days in a zone": lambda rng: made(hopping("7 days", "1 day", zone=BERLIN), SPRING, 11, 168, BERLIN, 7),
+    "cumulating in a zone": lambda rng: made(cumulating("1 day", "6 hours", zone=BERLIN), SPRING, 5, 24, BERLIN, 1, 6),
+}

@@ -1,0 +1,65 @@
+"""Sessions: the intervals `[time, time + gap)` of a key that overlap or touch are one."""
+
+from collections import defaultdict
+from itertools import combinations
+
+from slicing.windows.session import session
+
+from ..kind import MS, Kind, Place
+
+
+class Sessions(Kind):
+    """Windows from one pause of a key to the next."""
+
+    grows = True
+    late_details = False
+
+    @property
+    def separate(self):
+        """Whether each record is late or not by its own interval."""
+        return self.window.late_by == "record"
+
+    @property
+    def gaps(self):
+        return (0,) if self.window.gap else (None, 0, -5, 1, 2 * MS, 10 * MS, 10 * MS, 35 * MS)
+
+    def is_valid(self, record):
+        return record.time is not None and (self.window.gap or record.gap or 0) > 0
+
+    def interval(self, record):
+        return record.span or Place(record.time, record.time + (self.window.gap or record.gap))
+
+    def definition(self, records):
+        """Two that overlap or touch become one, until none do."""
+        same = defaultdict(list)
+        for record in records:
+            same[self.interval(record)].append(record)
+        found = list(same.items())
+        while pair := next((pair for pair in combinations(found, 2) if touch(*(place for place, _ in pair))), None):
+            (one, held), (other, more) = pair
+            found = [each for each in found if each not in pair]
+            found.append((Place(min(one.start, other.start), max(one.end, other.end)), held + more))
+        return {
+            Place(start, end + self.window.unit): sorted(held, key=lambda record: record.order)
+            for (start, end), held in found
+        }
+
+    def settled(self, record, place):
+        """What a session had is one interval, before new records with the same start."""
+        return record._replace(order=(place.start, -1), span=Place(place.start, place.end - self.window.unit))
+
+
+def touch(one, other):
+    return one.start <= other.end and other.start <= one.end
+
+
+def made(*given, **options):
+    return Sessions(session(*given, **options), step=10 * MS, reach=40 * MS)
+
+
+KINDS = {
+    "sessions": lambda rng: made("10 milliseconds"),
+    "sessions, late by session": lambda rng: made("10 milliseconds", late_by="session"),
+    "sessions, later ends": lambda rng: made("10 milliseconds", late_by="session", unit="1 millisecond"),
+    "sessions of a gap column": lambda rng: made(gap_column="gap", late_by=rng.choice(["record", "session"])),
+}

@@ -1,0 +1,54 @@
+"""Several windows of one call: each is what it is alone, over slices that all share."""
+
+from slicing.triggers.trigger import CHANGED
+from slicing.windows.families.several import end_together
+from slicing.windows.sets import Set
+
+from ..kind import CONTENTS, MS, Kind
+from .calendar import HOUR, SPRING
+from .calendar import KINDS as CALENDAR
+from .cumulating import Cumulating
+from .edges import listed
+from .even import Even
+
+
+class Several(Kind):
+    """Kinds that share slices."""
+
+    counts_all = False
+
+    @property
+    def parts(self):
+        return self.spec
+
+    @property
+    def is_endless(self):
+        return all(part.is_endless for part in self.spec)
+
+    def allows(self, trigger):
+        """Changes are of windows that end together."""
+        return super().allows(trigger) and (CHANGED not in trigger.asks or end_together(self.window.family.members))
+
+
+def several(*parts, begin=0, step=MS, reach=60 * MS):
+    return Several(Set(tuple(part.window for part in parts)), begin, step, reach, parts)
+
+
+KINDS = {
+    "several that end together": lambda rng: several(Even.of(5, 1), Even.of(30, 1), Even.of(60, 1)).over(*CONTENTS),
+    "several, one seldom": lambda rng: several(Even.of(10, 2), Even.of(60, 60), step=2 * MS),
+    "several, the longest in the middle": lambda rng: several(
+        Even.of(12, 4), Even.of(40, 20), Even.of(2, 2), step=2 * MS, reach=40 * MS
+    ).over(*CONTENTS),
+    "several of other edges": lambda rng: several(Even.of(7, 7), Even.of(30, 5), reach=30 * MS),
+    "several with gaps": lambda rng: several(Even.of(2, 10), Even.of(3, 15, 5), reach=15 * MS).over(*CONTENTS),
+    "several, one cumulating": lambda rng: several(Cumulating.of(60, 5), Even.of(20, 5), step=2 * MS),
+    "several, one by lists": lambda rng: several(listed([0, 30, 95], [20, 90, 300]), Even.of(6, 3), reach=90 * MS),
+    "several, one in a zone": lambda rng: several(
+        CALENDAR["days in a zone"](rng),
+        Even.of(6 * HOUR // MS, HOUR // MS),
+        begin=SPRING * 10**6,
+        step=5 * HOUR,
+        reach=24 * HOUR,
+    ),
+}

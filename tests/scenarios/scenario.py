@@ -1,0 +1,296 @@
+"""A query's stages and the state of its buckets, run in this process and compared with what is expected of them.
+
+A restart may lie between any two micro-batches: nothing is kept between them but the store, and what a process caches,
+of which some or all may be lost. A micro-batch may fail anywhere, and runs again on the state before it.
+"""
+
+from collections import Counter, defaultdict
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+import numpy as np
+import pyarrow as pa
+from oracle import CASES, FINGERPRINT, CountingStore, assert_row, columns_of, moment
+
+from slicing.aggregates.fields import Field
+from slicing.aggregates.kernels import kernel
+from slicing.assembly.choice import choose
+from slicing.content.block import Shape
+from slicing.stages.execution_plan import Aggregation
+from slicing.stages.support_of import support_of
+from slicing.state import bucket_cache
+from slicing.triggers.trigger import CHANGED, LATE, WAITING
+from slicing.windows.time.slices import FOREVER
+
+from .expected import DUE, Expected
+from .kind import MIXED, PARTIALS, RECORDS, Record
+
+END = 1 << 43
+"""A watermark and a clock, in milliseconds, after all windows."""
+
+
+@dataclass
+class Process:
+    """What a process still has of its buckets when a micro-batch begins: all, nothing, or some, as `rng` says."""
+
+    rng: object
+    loses: str = "nothing"
+
+    def forget(self):
+        lost = (
+            self.rng.choice(["all", "slices", "beside", "nothing", "nothing"]) if self.loses == "some" else self.loses
+        )
+        for nonce, kept in list(bucket_cache._kept.items()):
+            if lost == "all":
+                del bucket_cache._kept[nonce]
+            elif lost == "slices":
+                bucket_cache._kept[nonce] = replace(kept, first=FOREVER, parts=[], slices_bytes=0)
+            elif lost == "beside":
+                bucket_cache._kept[nonce] = replace(kept, beside={}, beside_bytes=0)
+
+
+class Scenario:
+    """One kind of windows under one trigger; `step` runs a micro-batch and compares all that comes of it."""
+
+    def __init__(self, kind, trigger, grace=0, content=PARTIALS, results=None, labels=(0,), store=CountingStore):
+        self.kind, self.trigger, self.grace, self.content, self.labels = kind, trigger, grace, content, labels
+        self.cases = [CASES[name] for name in results or kind.results]
+        self.families = kind.window.family.families
+        self.strategy = self._strategy()
+        self.stores = {label: store() for label in labels}
+        self.fingerprint, self.process = FINGERPRINT, None
+        self.expected = [Expected(part, trigger, grace, self._order, self._truth) for part in kind.parts]
+        self.due = DUE[type(trigger)](trigger) if WAITING in trigger.asks else None
+        self.count, self.watermark, self.seen = 0, 0, Counter()
+
+    # --- the query ---
+
+    def _strategy(self, judges=True):
+        support = support_of(self.kind.window)
+        aggregates = [self._aggregate(at, case) for at, case in enumerate(self.cases)]
+        kernels = tuple(kernel(f"result{at}", each) for at, each in enumerate(aggregates))
+        kernels, arguments = support.kernels(kernels, tuple((at,) for at in range(len(kernels))), True)
+        self.shape = Shape(self.kind.window.family, (Field("key0", "bigint"),), kernels)
+        trees = [choose(each, family) for family in self.families for each in kernels]
+        values = [_kind(case.argument(pa.array([1])).type) for case in self.cases]
+        values += ["bigint"] * (len(kernels) - len(values))
+        fields = tuple(Field(f"v{at}", kind) for at, kind in enumerate(values))
+        return support.strategy(Aggregation(self.shape, support.trees(tuple(trees)), arguments, judges, fields))
+
+    def _aggregate(self, at, case):
+        is_eager = self.content == RECORDS or (self.content == MIXED and at % 2)
+        return replace(case.aggregate, eager=True) if is_eager else case.aggregate
+
+    def _order(self, record):
+        """Partials are combined in the order of their slices; records are folded in the order in which they come."""
+        if self.content != RECORDS and not self.kind.window.counts:
+            return int(self.kind.window.family.slice_at(record.time)), record.number
+        return (record.number,)
+
+    def _truth(self, values):
+        return [case.truth([value for value in values if value is not None]) for case in self.cases]
+
+    def ship(self, records, strategy=None):
+        """By bucket, what reaches it of the records of one input partition."""
+        strategy = strategy or self.strategy
+        stage = strategy.first_stage(self.labels)
+        values = pa.array([record.value for record in records], pa.int64())
+        columns = {
+            "time": pa.array([record.time for record in records], pa.timestamp("us", "UTC")),
+            "k0": pa.array([record.key for record in records], pa.int64()),
+        }
+        if getattr(self.kind.window, "gap_column", None):
+            columns["k1"] = pa.array([record.gap for record in records], pa.int64())
+        columns |= {f"v{at}": case.argument(values) for at, case in enumerate(self.cases)}
+        if self.kind.window.counts:
+            columns["at"] = columns["time"].cast(pa.int64())  # what orders bounded input
+        rows = pa.Table.from_batches(stage([pa.RecordBatch.from_pydict(columns)]))
+        found = {}
+        for label in self.labels:
+            mine = rows.filter(pa.array(np.asarray(rows["bucket"]) == label)).to_pydict()
+            found[label] = strategy.shipped(mine)
+        return found
+
+    def arriving(self, records, partitions, strategy=None):
+        """By bucket, what reaches it from some input partitions."""
+        cuts, found = [len(records) * at // partitions for at in range(partitions + 1)], defaultdict(list)
+        for low, high in pairwise(cuts):
+            for label, shipped in self.ship(records[low:high], strategy).items() if high > low else ():
+                found[label] += shipped
+        return found
+
+    def bucket(self, label=0):
+        """The state of a bucket, as a micro-batch finds it."""
+        return self.strategy.bucket(self.grace, self.fingerprint, self.stores[label], self.trigger)
+
+    # --- micro-batches ---
+
+    def step(self, records, watermark=0, now=0, partitions=2):
+        """One micro-batch: records (time, key, value, ...) in their order, its watermark and clock in milliseconds."""
+        if self.process:
+            self.process.forget()
+        made = [Record(*record[:4], number=self.count + at) for at, record in enumerate(records)]
+        self.count, self.watermark = self.count + len(made), max(self.watermark, watermark)
+        at, arriving = moment(self.watermark, now), self.arriving(made, partitions)
+        got, late = {}, []
+        for label in self.labels:
+            bucket = self.bucket(label)
+            late.append(bucket.accept(arriving[label]))
+            rows = self.rows(bucket.close(at))
+            assert not got.keys() & rows.keys(), "a key is in one bucket"
+            got |= rows
+            bucket.check()
+        self.compare(got, self.expect(made, now))
+        self.check_late(late)
+        return got
+
+    def fail(self, records, watermark, now, steps):
+        """A micro-batch that ends before its state is written, after so many frames; its state is put back."""
+        made = [Record(*record[:4], number=at) for at, record in enumerate(records)]
+        arriving = self.arriving(made, 2)
+        for label, store in self.stores.items():
+            text, pages = store.text, dict(store.pages)
+            bucket = self.bucket(label)
+            bucket.accept(arriving[label])
+            frames = bucket.close(moment(max(watermark, self.watermark), now))
+            for _, _ in zip(range(steps), frames, strict=False):
+                pass
+            frames.close()
+            store.text, store.pages = text, pages
+
+    def expect(self, records, now):
+        """The rows that have to be emitted, by (kind, key, part, start, end)."""
+        self.verdicts, rows, found = [], {}, []
+        valid = [record for record in records if self.kind.is_valid(record)]
+        for each in self.expected:
+            self.verdicts.append([])
+            found.append(each.step(valid, 1000 * self.watermark, now, self.verdicts[-1]))
+        due = self.due.keys(self.expected) if self.due else set()
+        for part, (each, some) in enumerate(zip(self.expected, found, strict=True)):
+            for (kind, key, place), values in each.finish(some, due).items():
+                rows[kind, key, part, *place] = values
+        return rows
+
+    def rows(self, frames):
+        """Rows by (kind, key, part, start, end): the number of records and the results, and those that are replaced."""
+        found = {}
+        for frame in frames:
+            family = self.families[frame.family]
+            keys = frame.names["k0"].take(pa.array(frame.keys)).to_pylist()
+            starts, ends = family.window_start(frame.windows).tolist(), frame.ends_by(family).tolist()
+            shown = self.results(frame) if frame.kind != "merged" else [None] * len(frame)
+            old = self.results(frame.old) if frame.old is not None else [None] * len(frame)
+            for key, start, end, row, before in zip(keys, starts, ends, shown, old, strict=True):
+                place = frame.kind, key, frame.family, start, end
+                assert place not in found, "a row is emitted once in a micro-batch"
+                if frame.kind == "merged":
+                    later = [p for p in found if p[1] == key and p[3] <= start and end <= p[4] and p[0] != "merged"]
+                    assert not later, "what is taken back comes before what takes its place"
+                found[place] = row, before if before and before[0] else None
+        return found
+
+    def results(self, frame):
+        return list(zip(frame.records.tolist(), *columns_of(self.shape, frame), strict=True))
+
+    def compare(self, got, wanted):
+        assert got.keys() == wanted.keys(), (sorted(got.keys() - wanted.keys(), key=str), wanted.keys() - got.keys())
+        for place, (values, old) in wanted.items():
+            row, before = got[place]
+            self.seen[place[0]] += 1
+            self.seen["replaced"] += old is not None
+            for found, held in ((row, values), (before, old)):
+                assert (found is None) == (held is None), (place, found, held)
+                if held:
+                    self.assert_row(found, held, place)
+                elif held == []:
+                    assert found[0] == 0, place
+
+    def assert_row(self, row, values, place):
+        """The number of records, then the results of what is known of their values."""
+        known = [value for value in values if value is not None]
+        # Where time decides on windows, an engine counts the new records only, of windows that are open.
+        assert row[0] == len(values) or (place[0] != "final" and not self.kind.counts_all), place
+        assert_row((len(known), *row[1 : 1 + len(self.cases)]), known, self.cases, place)
+
+    # --- late records ---
+
+    def check_late(self, late):
+        """Counters, and what each family refused: records, how many windows they missed, the first one open."""
+        everywhere = list(zip(*self.verdicts, strict=True))  # of each record, what each kind says
+        missed = [any(len(is_open) < len(places) for _, is_open, places in each) for each in everywhere]
+        by_all = [m and not any(is_open for _, is_open, _ in each) for m, each in zip(missed, everywhere, strict=True)]
+        counts = sum(each.all for each in late), sum(each.some for each in late)
+        assert counts == (sum(by_all), sum(missed) - sum(by_all))
+        self.seen["late"] += counts[0]
+        self.seen["late for some"] += counts[1]
+        for part, family in enumerate(self.families if self.kind.window.by_time else ()):
+            wanted = defaultdict(list)
+            for record, is_open, places in self.verdicts[part]:
+                if len(is_open) < len(places):
+                    start = int(family.slice_start(family.slice_at(record.time)))
+                    first = is_open[0].start if is_open else None
+                    count = len(places) - len(is_open) if self.kind.separate else None
+                    wanted[record.key, start].append((record.value, count, first))
+            found = {}
+            for each in late:
+                found |= self.refused(family, each.refused[part])
+            if self.kind.late_details:
+                assert found.keys() == wanted.keys()
+                for place, some in wanted.items():
+                    row, *met = found[place]
+                    assert {(count, first) for _, count, first in some} == {tuple(met)}, place
+                    self.assert_row(row, [value for value, *_ in some], place)
+            assert sum(row[0] for row, *_ in found.values()) == sum(map(len, wanted.values()))
+
+    def refused(self, family, refused):
+        """By key and start of its slice: number of records and results of late partials, and what they met."""
+        block = self.strategy.late_partials(refused)
+        missed = refused.missed_by(family, block)
+        keys = block.names["k0"].take(pa.array(block.keys)).to_pylist()
+        starts = family.slice_start(block.index).tolist()
+        firsts = family.window_start(missed.taken).tolist()
+        counts = missed.windows.tolist() if self.kind.separate else [None] * len(block)
+        firsts = [None if none else first for first, none in zip(firsts, missed.by_all.tolist(), strict=True)]
+        rows = zip(block.records.tolist(), *columns_of(self.shape, block), strict=True)
+        places = zip(keys, starts, strict=True)
+        return {place: met for place, *met in zip(places, rows, counts, firsts, strict=True)}
+
+    # --- the end, and bounded input ---
+
+    def drain(self):
+        """Let all windows close and all keys be idle; nothing may be left."""
+        self.step([], END, END)
+        self.step([], END + 10**6, END + 10**6)
+        if self.is_emptied:
+            assert not any(store.pages for store in self.stores.values())
+
+    @property
+    def is_emptied(self):
+        """Whether nothing may be left at the end."""
+        asks, window = self.trigger.asks, self.kind.window
+        if not window.by_time:
+            return window.ttl is not None and WAITING not in asks  # what forgotten keys waited for goes later
+        # The last window of all is kept to be compared with, or for late records: none comes after it.
+        return self.kind.is_endless or not asks & {CHANGED, LATE}
+
+    def bounded(self, records, partitions=3):
+        """Rows of the same records as bounded input, compared with the definition."""
+        made = [Record(*record[:4], number=at) for at, record in enumerate(records)]
+        strategy = self._strategy(judges=False)
+        arriving = self.arriving(made, partitions, strategy)
+        got = {}
+        for label in self.labels:
+            got |= self.rows(strategy.all_windows(arriving[label]))
+        valid = [record for record in made if self.kind.is_valid(record)]
+        wanted = {}
+        for part, kind in enumerate(self.kind.parts):
+            for key in {record.key for record in valid}:
+                held = [r._replace(order=self._order(r)) for r in valid if r.key == key]
+                for place, some in kind.definition(sorted(held, key=lambda r: r.order)).items():
+                    wanted["final", key, part, *place] = [record.value for record in some], None
+        self.compare(got, wanted)
+        return got
+
+
+def _kind(type_):
+    return {pa.string(): "string", pa.float64(): "double"}.get(type_, "bigint")
