@@ -134,13 +134,17 @@ class Query:
         """The bucket over a store."""
         return self.strategy.bucket(self.grace, self.fingerprint, store, self.emission)
 
-    def step(self, store, records, watermark):
-        """The rows of a micro-batch, (start, end, key, results by name), and how many records all windows refuse."""
+    def shipped(self, records):
+        """What the first stage ships of records."""
         names = ["time", "key", *KINDS]
         arrays = [pa.array([r[at] for r in records], pa.string() if at == 3 else pa.int64()) for at in range(4)]
         batch = pa.RecordBatch.from_arrays(arrays, names)
+        return self.strategy.shipped(pa.Table.from_batches(self.stage([batch])).to_pydict())
+
+    def step(self, store, records, watermark):
+        """The rows of a micro-batch, (start, end, key, results by name), and how many records all windows refuse."""
         bucket, found = self.bucket(store), []
-        late = bucket.accept(self.strategy.shipped(pa.Table.from_batches(self.stage([batch])).to_pydict()))
+        late = bucket.accept(self.shipped(records))
         for frame in bucket.close(MicroBatchTime(watermark)):
             shape = Shape(self.shape.family, self.shape.keys, self.shape.kernels, since=bucket.since)
             table = flat_windows(shape, frame, self.emission, bucket.head.revision)

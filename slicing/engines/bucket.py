@@ -20,7 +20,7 @@ from slicing.state.bucket_cache import Recent
 from slicing.state.format.adapting import over_stored
 from slicing.state.format.fingerprint import Fingerprint
 from slicing.state.format.header import Header, known_since
-from slicing.state.format.list_names import COUNTS, EARLY, PENDING, parse
+from slicing.state.format.list_names import COUNTS, EARLY, MEMORY, PENDING, parse
 from slicing.state.format.zone_tables import parts
 from slicing.state.lists import PageLists
 from slicing.state.pages import Pages, page_name
@@ -29,6 +29,7 @@ from slicing.triggers.candidates import OpenPairs
 from slicing.triggers.lateness import Late
 from slicing.triggers.panes import Panes
 from slicing.triggers.trigger import WAITING, MicroBatchTime, Trigger, Waiting
+from slicing.windows.families.family import Family
 from slicing.windows.time.slices import FOREVER
 
 
@@ -107,9 +108,14 @@ class Bucket:
         family = over_stored(self.head, self.fingerprint, shape.family)
         for walk, own in zip(self.head.families, family.families, strict=True):
             if walk.added:
-                walk.done = walk.taking = walk.kept = max(walk.done, own.first_open(self.head.watermark, wait))
+                passed = max(own.first_open(self.head.watermark, wait), self._first_after_history(own))
+                walk.done = walk.taking = walk.kept = max(walk.done, passed)
                 walk.added = False
         return self.known(shape).over(family)
+
+    def _first_after_history(self, family: Family) -> int:
+        """The first window that ends after the history of a warm start."""
+        return family.first_open(self.head.warm, 0) if self.head.warm else -FOREVER
 
     def known(self, shape: Shape) -> Shape:
         """Return the shape with what windows must be to have its results."""
@@ -138,6 +144,7 @@ class Bucket:
             self.take_history(shipped, at.watermark)
             if WAITING in self.trigger.asks:
                 self.waiting.none()
+            self.trigger.on_history(self, at)
             self.save()
 
     def take_history(self, shipped: Sequence[Any], until: int) -> None:
@@ -176,8 +183,10 @@ class Bucket:
         if self.open_pairs:
             self.open_pairs.save()
             own = {COUNTS} | self.open_pairs.names
+        families = {walk.id for walk in self.head.families}
         for name in [name for name in self.head.lists if f"{EARLY} " in name]:
-            if parse(name).which not in own:
+            of = parse(name)
+            if of.which not in own or (of.which == MEMORY and of.family not in families):
                 self.pages.remove(self.head.lists.pop(name))
 
     def kept_early(self) -> dict[str, Block]:

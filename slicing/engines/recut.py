@@ -58,6 +58,9 @@ class RecutBucket:
 
     def look(self, asked: Look) -> Iterator[Windows]:
         """Yield the windows that are looked up, of the records so far; a read, which changes nothing."""
+        if asked.other is not None:
+            families = tuple(each.over(self.stored.cut) for each in asked.other.families)
+            asked = replace(asked, other=replace(asked.other, families=families))
         return self.engine.look(asked)
 
     @property

@@ -40,6 +40,7 @@ def processed(shape: Shape, windows: Windows, at: MicroBatchTime | None) -> tupl
     if not isinstance(kernel, RecordsKernel) or windows.kind == "merged":
         return shape, windows
     own = shape.over(shape.family.families[windows.family])
+    windows = _whole(own, windows)
     with locating(lambda number: show_window(own, windows, number)):
         call: Process = kernel.aggregate.call
         (first, end), records = windows.partials[0], windows.dictionaries[0]
@@ -50,6 +51,14 @@ def processed(shape: Shape, windows: Windows, at: MicroBatchTime | None) -> tupl
     partials, dictionaries = [[np.arange(len(numbers))], *made.partials[1:]], [rows, *made.dictionaries[1:]]
     kernels = (_Made(kernel.label, kernel.aggregate), *shape.kernels[1:])
     return replace(shape, kernels=kernels), replace(made, partials=partials, dictionaries=dictionaries)
+
+
+def _whole(shape: Shape, windows: Windows) -> Windows:
+    """The windows of which all records have the columns of the function, as they began after these were asked for."""
+    since = shape.since[0] if shape.since else None
+    if since is None:
+        return windows
+    return windows.take(np.flatnonzero(shape.family.window_start(windows.windows) >= since))
 
 
 def _times(at: MicroBatchTime | None) -> tuple[datetime | None, datetime | None]:

@@ -10,7 +10,7 @@ import numpy as np
 
 from slicing.aggregates.arrays import Array
 from slicing.content.memory import NEVER
-from slicing.triggers.candidates import Candidates, Memory
+from slicing.triggers.candidates import Candidates, Memory, OpenPairs
 from slicing.triggers.condition import Condition
 from slicing.triggers.panes import Panes
 from slicing.triggers.trigger import CLOSING, FINAL, PAIRS, Engine, Firing, MicroBatchTime, Trigger
@@ -60,14 +60,23 @@ class Early(Trigger):
         if self.final:
             yield FINAL, engine.closing().results()
 
+    def on_history(self, engine: Engine, at: MicroBatchTime) -> None:
+        """Count the records of a history, and let its windows wait from its load on."""
+        for some in self._pairs(engine).candidates(everything=True):
+            if some.memory is not None:
+                some.remember(self._begun(some, at))
+
     def on_open(self, engine: Engine, at: MicroBatchTime) -> Iterator[Firing]:
         """The open windows of which a condition is true."""
-        pairs = engine.pairs(self.remembers, any(each.counts_keys for each in self.conditions))
+        pairs = self._pairs(engine)
         passed = [each.passes(engine.head, at) for each in self.conditions]
         since = pairs.since
         everything = any(passed) or any(each.wakes(since, at) for each in self.conditions)
         for some in pairs.candidates(everything):
             yield "early", self._fired(some, passed, at).results()
+
+    def _pairs(self, engine: Engine) -> OpenPairs:
+        return engine.pairs(self.remembers, any(each.counts_keys for each in self.conditions))
 
     def _fired(self, some: Candidates, passed: Sequence[bool], at: MicroBatchTime) -> Panes:
         memory = self._begun(some, at)

@@ -104,7 +104,8 @@ Firing = tuple[str, "Iterator[Any]"]
 class Trigger:
     """When windows fire, and what a firing says. Printing one shows the call that makes it.
 
-    A trigger implements some of `on_records`, `on_close` and `on_open`, and declares what these ask.
+    A trigger implements some of `on_records`, `on_close` and `on_open`, and declares what these ask; one that stores
+    something about open pairs also implements `on_history`.
     """
 
     asks: ClassVar[frozenset[str]] = frozenset()
@@ -130,6 +131,9 @@ class Trigger:
     def clock(self, last: int, now: int) -> int:
         """The clock to go by, in microseconds, after the one of the micro-batch before: it does not step back."""
         return max(last, now)
+
+    def on_history(self, engine: Engine, at: MicroBatchTime) -> None:
+        """Ask what has to be stored of records of a history that has been loaded; nothing fires for them yet."""
 
     def on_records(self, engine: Engine) -> Iterator[Firing]:
         """What fires for the new records, before the watermark of the micro-batch closes windows."""

@@ -12,11 +12,15 @@ from golden.make import load
 
 import combinators as C
 from slicing import by_edges, early, hopping, on_change, on_close, on_update, session, tumbling, unbounded
+from slicing.engines.looking import Look, Other
 from slicing.errors import StateMismatch
+from slicing.stages import flat
+from slicing.stages.looking import LookUp
 from slicing.stages.support_of import support_of
 from slicing.state.format.changes import changes_of
 from slicing.state.format.header import Header
 from slicing.state.store import MemoryStore
+from slicing.triggers.trigger import MicroBatchTime
 from slicing.windows.sets import windows_of_call
 
 FIVE, TWENTY = hopping("5 seconds", "1 second"), hopping("20 seconds", "1 second")
@@ -55,7 +59,16 @@ def test_chains_with_eager_results_equal_the_records(seed):
 
 
 @pytest.mark.parametrize(
-    "emission", [on_update(), on_update(latest_only=True), early(records=3), on_close(corrections=True, old=True)]
+    "emission",
+    [
+        on_update(),
+        on_update(latest_only=True),
+        early(records=3),
+        early(records=3, every="2 seconds", by="event"),
+        early(records=5, per="key"),
+        on_close(corrections=True, old=True),
+    ],
+    ids=str,
 )
 def test_every_row_of_every_emission_is_one_that_the_records_make(emission):
     grace = 4 * SECOND if "corrections" in str(emission) else 0
@@ -114,6 +127,41 @@ def test_a_new_result_is_null_until_a_window_begins_with_it():
         14: 6,
     }
     assert all(row[3]["rows"] is not None for row in rows)
+
+
+def looked_up(query, store, family=None, **asked):
+    """The windows that a lookup finds, by second and results; of another family if it is given."""
+    shape = query.shape if family is None else query.shape.over(family)
+    more = (query.strategy, query.fingerprint, query.emission, query.grace, shape, False, True, None)
+    tables = LookUp(*more, Look(**asked), {}).rows(query.bucket(store))
+    rows = [row for table in tables for row in table.to_pylist()]
+    return sorted((row[flat.START] // SECOND, [row[f"r{at}"] for at in range(len(query.names))]) for row in rows)
+
+
+def test_a_lookup_shows_nothing_partial_as_whole():
+    old, new = Query([FIVE], ["rows"]), Query([FIVE], ["rows", "total"])
+    store = begun(old)
+    new.step(store, [at(13, n=5)], 0)
+    found = dict(looked_up(new, store))
+    assert found[12] == [2, None]
+    assert found[13] == [1, 5]
+
+
+def test_a_lookup_of_other_windows_is_over_the_slices_of_the_checkpoint():
+    old, new = Query([TWENTY, tumbling("1 second")], ["rows"]), Query([TWENTY], ["rows"])
+    store = begun(old)
+    new.step(store, [at(45)], 0)
+    forty = tumbling("40 seconds").family.over(new.family.families[0].cut)
+    assert looked_up(new, store, forty, other=Other((forty,)), incomplete=True) == [(0, [3]), (40, [1])]
+
+
+def test_windows_that_ended_in_the_history_of_a_warm_start_are_not_emitted_when_they_are_added():
+    old, new = Query([TWENTY], ["rows"]), Query([TWENTY, tumbling("1 second")], ["rows"])
+    store = MemoryStore()
+    shipped = old.shipped([at(1), at(7)])
+    old.bucket(store).load(shipped, MicroBatchTime(10 * SECOND))
+    rows = fed(new, store, [at(12)], 40 * SECOND)
+    assert [row[0] // SECOND for row in rows if row[1] - row[0] == SECOND] == [12]
 
 
 def test_what_another_result_has_stored_is_known_at_once():

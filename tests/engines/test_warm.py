@@ -14,8 +14,9 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 import pytest
-from golden.every_kind import BEGIN, SCENARIOS, SECOND, WINDOWS, Line, micro_batches
+from golden.every_kind import BEGIN, EMISSIONS, SCENARIOS, SECOND, WINDOWS, Line, micro_batches
 
+from slicing import early
 from slicing.stages import flat
 from slicing.stages.metrics import BEFORE_WARM
 from slicing.stages.not_before import NotBefore
@@ -124,6 +125,20 @@ def compare(name, seed, overlap="drop"):
 @pytest.mark.parametrize(("seed", "name"), [*enumerate(SCENARIOS)])
 def test_rows_are_those_of_a_cold_replay(seed, name):
     assert compare(name, seed) > 4 or name.endswith("early by records")
+
+
+PAIRS = {"by number": early(records=5, per="window"), "by event time": early(every="2 seconds", by="event")}
+
+
+@pytest.mark.parametrize("windows", [each for each in WINDOWS if not each.startswith(("counting", "unbounded"))])
+@pytest.mark.parametrize("name", PAIRS)
+def test_pairs_of_a_history_count_and_wait(name, windows, monkeypatch):
+    """The multiples of a history count as fired; of sessions, which are remembered one by one, they are still due."""
+    if name == "by number" and windows.startswith("sessions"):
+        pytest.skip("the first record after the history fires them")
+    monkeypatch.setitem(EMISSIONS, name, PAIRS[name])
+    monkeypatch.setitem(SCENARIOS, name, (windows, "combined", name))
+    assert sum(compare(name, seed) for seed in range(3)) > 4
 
 
 KEPT = [

@@ -152,7 +152,7 @@ class SlicedBucket(Bucket):
     def look(self, asked: Look) -> Iterator[Windows]:
         """Windows of the slices that are stored."""
         trees = [tree for each in self.families for tree in each.trees]
-        return Places(self.shape, trees, self._whole_from, self._looked_up_from, self.wide).look(
+        return Places(self.shape, trees, self._looked_up_since, self._looked_up_from, self.wide).look(
             asked, self.slices.stored
         )
 
@@ -162,6 +162,12 @@ class SlicedBucket(Bucket):
         return min(each.family.first_slice(each.marks.kept) for each in self.families)
 
     @property
+    def _looked_up_since(self) -> int:
+        """The slice from which on lookups know where records lie: older slices may have been cut more coarsely."""
+        cut = self.head.cut_since
+        return self._whole_from if cut is None else max(self._whole_from, int(self.shape.family.slice_at(cut)))
+
+    @property
     def _looked_up_from(self) -> list[int]:
         """For each family a window before which none is looked up, even if all of its slices are there."""
         return [-FOREVER] * len(self.families)
@@ -169,7 +175,7 @@ class SlicedBucket(Bucket):
     @property
     def known_from(self) -> int:
         """The first microsecond from which on all that was accepted is there."""
-        return int(self.shape.family.slice_start(self._whole_from))
+        return int(self.shape.family.slice_start(self._looked_up_since))
 
     # What triggers ask.
 
