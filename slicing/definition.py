@@ -240,7 +240,7 @@ class Definition:
         `keys` are values, tuples where there are several key columns, or a DataFrame of these. `starts` are the first
         and the last instant at which windows may start, both included; None leaves an end open. `latest=True` gives of
         each key the first window that holds its newest record. `windows` are others than those of the definition, whose
-        edges are edges of the stored slices; by name they are side by side. A window of which slices have been removed
+        edges are edges of the stored slices; by name they make one wide row. A window of which slices have been removed
         is left out; with `incomplete=True` it is there, and `known_from` says from when on its records are. `operator`
         is the number of the stateful operator, where the query has several windowed aggregations.
 

@@ -94,12 +94,12 @@ class Count:
 
     record: Cost
     window: Cost
-    results: float  # rows, windows of a key that go out, per record
+    results: float  # rows, windows of a key that fire, per record
     closes: float  # windows of a key that close, per record
 
     @property
     def per_row(self) -> Cost:
-        """All reads and writes, by the rows that went out."""
+        """All reads and writes, by the emitted rows."""
         return Cost(
             (self.record.reads + self.closes * self.window.reads) / self.results,
             (self.record.writes + self.closes * self.window.writes) / self.results,
@@ -252,9 +252,9 @@ HEAD = ("strategy", "R", "record: proposal", "predicted", "counted", "close: pre
 
 
 def table(ratios: Sequence[int] = RATIOS) -> str:
-    """The accounting as a Markdown table; a cell is partials read / written, a row is a window of a key that goes out.
+    """The accounting as a Markdown table; a cell is partials read / written, a row is a window of a key that fires.
 
-    The last column has all of it: records and closes, by the rows that went out.
+    The last column has all of it: records and closes, by the emitted rows.
     """
     lines = [(row.strategy, str(row.ratio), *map(cell, _costs(row))) for row in rows(ratios)]
     lines += [(SKETCHED, str(ratio), f"2 / 1, and {ratio - 1} / 1 at each advance", *"-----") for ratio in ratios]

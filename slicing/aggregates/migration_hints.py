@@ -75,7 +75,7 @@ OF_WINDOWED = {
     "group_by": "Grouping comes first: `group_by(df, *keys).window(...)`.",
     "groupBy": "Grouping comes first: `group_by(df, *keys).window(...)`.",
     "pivot": "Pivot what comes out, by `groupBy(...).pivot(...)` on a bounded DataFrame, or use `where=` of results.",
-    "trigger": "That is of `writeStream`, when the query is started; when rows go out says `.emit(...)`.",
+    "trigger": "That is of `writeStream`, when the query is started; `.emit(...)` says when windows fire.",
     "allowed_lateness": 'It is `.grace("10 minutes")`.',
     "where": 'Records are chosen before, `group_by(df.where(...))`, or by result, `C.count(where="paid")`.',
     "filter": 'Records are chosen before, `group_by(df.where(...))`, or by result, `C.count(where="paid")`.',

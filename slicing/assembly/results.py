@@ -20,7 +20,7 @@ FRAME_ROWS = 250_000
 class Windows:
     """Assembled windows: row i is window `windows[i]` of key `names[keys[i]]`, holding `records[i]` records.
 
-    `kind` says why they go out, one of `emission.KINDS`; `old` has the same windows with what this replaces. `family`
+    `kind` says why they fire, one of `trigger.KINDS`; `old` has the same windows with the replaced results. `family`
     is the number of the family they are of. `beside` has, row by row, windows of other families that end with them, of
     no records where there is none. `ends` says where windows end of whose ends the family does not know.
     """

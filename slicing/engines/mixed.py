@@ -1,10 +1,10 @@
-"""Both strategies in one bucket: slices decide when windows go out, and for some aggregates pages of windows are there.
+"""Both strategies in one bucket: slices decide when windows fire, and some aggregates have a page for each window.
 
 The bucket of slices judges lateness, keeps time, and yields frames of windows with the partials of its trees. To each
 frame the partials of the eager aggregates are added, from the pages of its windows, so that both are of the same
 windows. All is in one store under one header::
 
-    what came       partials of slices               records
+    new records     partials of slices               records
     kept            slices, nodes                    a page for each window
     a frame         windows, keys, partials    +     partials of the same windows and keys
 """
@@ -115,7 +115,7 @@ class MixedBucket(SlicedBucket):
 
     @of_stage(ASSEMBLE)
     def accept(self, shipped: Sequence[Block | Records]) -> Late[list[Records]]:  # type: ignore[override]
-        """Judge what came by its slices, keep what is of open windows, return and count the late records."""
+        """Judge new records by their slices, keep those of open windows, return and count the late ones."""
         late = super().accept([each for each in shipped if isinstance(each, Block)])
         batches = [each for each in shipped if isinstance(each, Records)]
         for each, pages in zip(self.families, self.windows, strict=True):

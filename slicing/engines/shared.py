@@ -1,6 +1,6 @@
 """Results that share fields: a bucket keeps groups of fields, and what it yields has the partials of each result.
 
-what came     groups of fields
+new records   groups of fields
 kept          groups; or, where a checkpoint has them so, all fields of each result
 a frame       the fields of each result, those of one group being the same arrays
 """

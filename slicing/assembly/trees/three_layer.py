@@ -109,7 +109,7 @@ class ThreeLayer:
         self._middle()
 
     def together(self, window: int, end: int) -> int:
-        """The end of the windows from `window` on, before `end`, that go out in one call.
+        """Return the end of the windows from `window` on, before `end`, that are assembled in one call.
 
         Of few keys those of several whole oldest stripes; else those that have the same oldest and newest stripe.
         """
@@ -152,7 +152,7 @@ class ThreeLayer:
         """The windows that start at slice `first` up to `last`, all those of several oldest stripes.
 
         Slices in the same place of their stripes are combined in one call. The nodes, and the order in which parts are
-        combined, are those of windows that go out one after another.
+        combined, are those of windows that are assembled one by one.
         """
         starts = np.arange(first, last + 1, self.step)
         old, new = starts // self.stripe, (starts + self.n - 1) // self.stripe

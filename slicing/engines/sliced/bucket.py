@@ -3,8 +3,8 @@
 Slices are the only truth; the trees' nodes are durable caches of them. Everything is a page in a key-value store:
 
     fresh     pages written since the last close, not in any cache yet
-    stripes   for each stripe the slices that have entered, and those that came all at once
-    late      what came to those slices later
+    stripes   for each slice group the slices that have entered, and those that were complete at once
+    late      late records of those slices
     caches    the trees' nodes by name
 
 A micro-batch in which nothing closes writes the new rows and the header, and reads nothing but to merge small pages. A

@@ -92,7 +92,7 @@ def changes(
     """The windows `first` up to `until` that differ from the one before, of every key.
 
     The one before is the last that may be emitted: windows without an instant are passed over. `stored` has the folded
-    slices that it saw of `first`, and `fresh` what came since. Without `known` the window
+    slices that it saw of `first`, and `fresh` the newer rows. Without `known` the window
     before `first` is not, and every key with records in `first` has a row. With `seen` it saw what is fresh too. The
     last result of a key is not kept: it is that of the window before, which is made from slices too. `whole` completes
     windows of `shape`, made of some rows, to those of `shown`, which are compared and yielded. `left` give, for slices,

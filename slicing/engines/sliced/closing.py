@@ -25,10 +25,10 @@ from slicing.windows.time.slices import FOREVER
 
 @dataclass(frozen=True)
 class Due:
-    """What one close is of: windows `first` up to `until` go out of a bucket, `end` is the next to close after that.
+    """The range of one close: windows `first` up to `until` of a bucket close, `end` is the next to close after that.
 
     `entered` is the first slice that had not entered before the micro-batch; a close may go on where another one of the
-    same micro-batch ended. `fresh` holds what came to slices before it since the last close, all rows of slices that
+    same micro-batch ended. `fresh` holds the new rows of slices before it since the last close, all rows of slices that
     enter now, wherever they are stored, and some of later ones. `late` are what the caches do not hold yet of slices
     that have entered before: it was late for some windows. `cache` gives the place of the nodes of some kernels by the
     name of their tree, and `cached` says whether they are there for window `first`.
