@@ -31,7 +31,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = sys.argv[1:] if arguments is None else arguments
     try:
         if given[:1] == [state.COMMAND]:
-            return on_spark(partial(state.run, state.parse(given[1:])))
+            asked = state.parse(given[1:])
+            return on_spark(lambda: partial(state.run, asked))
         return run(parse(given))
     except NothingReadable as error:
         return complain(worded(error), UNREADABLE)
@@ -45,21 +46,23 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def run(job: Job) -> int:
     """Do the job. Raises MissingRequirement without pyspark, which nothing before this needs."""
 
-    def done(scratch: Path) -> int:
+    def load() -> Callable[[Path], int]:
         from slicing.cli.job import run
 
-        return run(job, scratch)
+        return partial(run, job)
 
-    return on_spark(done)
+    return on_spark(load)
 
 
-def on_spark(do: Callable[[Path], int]) -> int:
-    """Do something in a directory of its own. Raises MissingRequirement without pyspark."""
+def on_spark(load: Callable[[], Callable[[Path], int]]) -> int:
+    """Do in a directory of its own what `load` imports from pyspark. Raises MissingRequirement without it."""
     try:
         from slicing.spark.versions import COMMAND_LINE, check_release
 
         check_release("the command line needs", COMMAND_LINE)
         from slicing.cli.session import workspace
+
+        do = load()
     except ModuleNotFoundError as error:
         raise MissingRequirement(
             f"reading files needs pyspark; found no module `{error.name}`. Install it with "

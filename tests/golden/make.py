@@ -117,6 +117,10 @@ def fingerprint_of(scenario, stream):
     )
     if hasattr(query_module, "Time"):
         query.clock = query_module.Time.EVENT
+    if "adapt" in getattr(query_module.Query, "__dataclass_fields__", {}):
+        from slicing.stages.support_of import support_of
+
+        query.support, query.trigger, query.adapt = support_of(query.window), emission_of(scenario), "refuse"
     query.time = ""  # these checkpoints do not say it
     return fingerprint(query, (0,), 1)
 

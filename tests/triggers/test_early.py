@@ -9,6 +9,7 @@ import random
 from collections import Counter, defaultdict
 
 import pytest
+from eager import Eager, Mixed
 from oracle import CASES, moment, seeds
 from sessions import World as Sessions
 from sessions import stream as sessions_stream
@@ -17,7 +18,6 @@ from sliding import stream as sliding_stream
 from sliding import windows_of as sliding_windows
 from test_several import Together, sets
 from test_several import stream as several_stream
-from test_several_eager import Eager, Mixed
 from test_unbounded import Forever
 from test_unbounded import records as unbounded_records
 
