@@ -49,6 +49,7 @@ from slicing.triggers.emission import ON_CLOSE
 from slicing.triggers.lateness import Late, Refused
 from slicing.triggers.panes import NONE, Panes
 from slicing.triggers.trigger import MicroBatchTime, Trigger
+from slicing.windows.families.family import Family
 from slicing.windows.families.several import leader
 from slicing.windows.time.slices import FOREVER
 
@@ -83,8 +84,7 @@ class SlicedBucket(Bucket):
             trees = [choose(kernel, family) for family in families for kernel in shape.kernels]
         known = [] if self.head.entered is None else [self.head.entered]
         self.slices = Slices(shape, self.pages, trigger, max([*entered, *known]))
-        # By instants: slices of no length, of a day that a zone skips, have several numbers.
-        if self.slices.needs.compares and len(set(map(int, map(self.family.slice_start, {*entered, *known})))) > 1:
+        if self.slices.needs.compares and (self._has_future(families) or max(known, default=0) > max(entered)):
             raise StateMismatch(
                 f"{trigger} compares windows that close together, and some that were added do not yet. "
                 "Go on with on_close() until all of them are emitted."
@@ -98,6 +98,11 @@ class SlicedBucket(Bucket):
         self.new = self.slices.incoming  # the new rows of open windows
         self._fresh: InOrder | None = None  # what enters, while windows close
         self._latest: Latest | None = None
+
+    def _has_future(self, families: Sequence[Family]) -> bool:
+        """Whether some windows were added that begin, whole, later than those that are open."""
+        pairs = zip(self.head.families, families, strict=True)
+        return any(walk.done > family.first_open(self.head.passed, 0) for walk, family in pairs)
 
     def _led(self) -> list[FamilyWindows]:
         number = leader([each.family for each in self.families])
