@@ -110,7 +110,7 @@ class Bucket:
             if walk.added:
                 passed = max(own.first_open(self.head.watermark, wait), self._first_after_history(own))
                 walk.done = walk.taking = walk.kept = max(walk.done, passed)
-                walk.added = False
+                walk.added = walk.done > own.first_open(self.head.passed, 0)
         return self.known(shape).over(family)
 
     def _first_after_history(self, family: Family) -> int:

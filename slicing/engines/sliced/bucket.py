@@ -49,7 +49,6 @@ from slicing.triggers.emission import ON_CLOSE
 from slicing.triggers.lateness import Late, Refused
 from slicing.triggers.panes import NONE, Panes
 from slicing.triggers.trigger import MicroBatchTime, Trigger
-from slicing.windows.families.family import Family
 from slicing.windows.families.several import leader
 from slicing.windows.time.slices import FOREVER
 
@@ -84,7 +83,8 @@ class SlicedBucket(Bucket):
             trees = [choose(kernel, family) for family in families for kernel in shape.kernels]
         known = [] if self.head.entered is None else [self.head.entered]
         self.slices = Slices(shape, self.pages, trigger, max([*entered, *known]))
-        if self.slices.needs.compares and (self._has_future(families) or max(known, default=0) > max(entered)):
+        waits = any(marks.added for marks in self.head.families) or any(end > max(entered) for end in known)
+        if self.slices.needs.compares and waits:
             raise StateMismatch(
                 f"{trigger} compares windows that close together, and some that were added do not yet. "
                 "Go on with on_close() until all of them are emitted."
@@ -98,11 +98,6 @@ class SlicedBucket(Bucket):
         self.new = self.slices.incoming  # the new rows of open windows
         self._fresh: InOrder | None = None  # what enters, while windows close
         self._latest: Latest | None = None
-
-    def _has_future(self, families: Sequence[Family]) -> bool:
-        """Whether some windows were added that begin, whole, later than those that are open."""
-        pairs = zip(self.head.families, families, strict=True)
-        return any(walk.done > family.first_open(self.head.passed, 0) for walk, family in pairs)
 
     def _led(self) -> list[FamilyWindows]:
         number = leader([each.family for each in self.families])

@@ -109,7 +109,7 @@ class Walk:
     trees: list[str] = field(default_factory=list)
     id: int = 0
     spec: list[Any] = field(default_factory=list)
-    added: bool = False  # whether windows that have ended have still to be passed, as the family is new here
+    added: bool = False  # whether the family is new here, and its first window is not among the open ones yet
 
 
 @dataclass
