@@ -66,6 +66,43 @@ class OpenBucket(Protocol):
         """Assert the invariants between header and pages."""
 
 
+class Around:
+    """An engine around another one, to which it hands on what it does not translate; a base of `OpenBucket`s."""
+
+    def __init__(self, engine: OpenBucket):
+        self.engine, self.pages, self.head = engine, engine.pages, engine.head
+
+    @property
+    def since(self) -> tuple[int | None, ...]:
+        """For each result the microsecond from which on windows must begin to have it, None where all do."""
+        return self.engine.since
+
+    def stored(self, shipped: Sequence[Any]) -> Sequence[Any]:
+        """Return what has been shipped as the engine stores it."""
+        raise NotImplementedError
+
+    def load(self, shipped: Sequence[Any], at: MicroBatchTime) -> None:
+        """Store records of a history that ends at a watermark; windows that end by then are never emitted."""
+        self.engine.load(self.stored(shipped), at)
+
+    def close(self, at: MicroBatchTime) -> Iterator[Windows]:
+        """Yield all that fires in the micro-batch, then write the state that is left."""
+        return self.engine.close(at)
+
+    @property
+    def known_from(self) -> int:
+        """The first microsecond from which on all that was accepted is there."""
+        return self.engine.known_from
+
+    def extent(self) -> dict[str, int]:
+        """How many open windows and slices the state spans; no page is read."""
+        return self.engine.extent()
+
+    def check(self) -> None:
+        """Assert the invariants between header and pages."""
+        self.engine.check()
+
+
 class StoredWaiting(Waiting, Protocol):
     """The answer to the question `waiting`, of which the process keeps something."""
 

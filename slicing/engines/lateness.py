@@ -14,6 +14,7 @@ Windows are numbered in the order in which they end, whatever they are: by a fam
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
@@ -23,6 +24,7 @@ from slicing.state.format.header import Walk
 from slicing.triggers.lateness import is_late
 from slicing.triggers.required_delay import NO_ENDS, FirstEnds
 from slicing.windows.families.family import Family, emitted_before
+from slicing.windows.families.several import leader
 from slicing.windows.time.slices import FOREVER
 
 
@@ -117,3 +119,24 @@ def first_ends(families: Sequence[FamilyProgress], index: Array, records: Array)
     starts = np.flatnonzero(np.diff(index, prepend=index[0] - 1))
     ends = np.minimum.reduce([each.first_end(index[starts]) for each in families])
     return FirstEnds(ends, np.add.reduceat(records, starts))
+
+
+class Aligned(Protocol):
+    """One family of windows that end together with others."""
+
+    family: Family
+
+    def put_beside(self, others: Sequence[Any]) -> None:
+        """Give the rows of this family the windows of the others that end with them."""
+
+
+OfFamily = TypeVar("OfFamily", bound=Aligned)
+
+
+def led(families: Sequence[OfFamily]) -> list[OfFamily]:
+    """Return the one of several aligned families whose rows have the windows of all others, after giving it these."""
+    number = leader([each.family for each in families])
+    assert number is not None, "the windows are aligned"
+    first = families[number]
+    first.put_beside([each for each in families if each is not first])
+    return [first]

@@ -16,65 +16,38 @@ from typing import Any
 from slicing.aggregates.arrays import Array
 from slicing.assembly.results import Windows
 from slicing.content.block import Shape
-from slicing.engines.bucket import Bucket, OpenBucket
+from slicing.engines.bucket import Around, Bucket, OpenBucket
 from slicing.engines.looking import Look
 from slicing.triggers.lateness import Late
-from slicing.triggers.trigger import MicroBatchTime
 
 
-class RecutBucket:
+class RecutBucket(Around):
     """An engine over the cut of its checkpoint, which is given slices of the query, and returns late ones as such."""
 
     def __init__(self, engine: Bucket, query: Shape, stored: Shape):
-        self.engine, self.query, self.stored = engine, query.family, stored.family
-        self.pages, self.head = engine.pages, engine.head
-
-    @property
-    def since(self) -> tuple[int | None, ...]:
-        """For each result the microsecond from which on windows must begin to have it, None where all do."""
-        return self.engine.since
-
-    def load(self, shipped: Sequence[Any], at: MicroBatchTime) -> None:
-        """Store records of a history that ends at a watermark; windows that end by then are never emitted."""
-        self.engine.load(self._stored(shipped), at)
+        super().__init__(engine)
+        self.query, self.held = query.family, stored.family
 
     def accept(self, shipped: Sequence[Any]) -> Late[Any]:
         """Keep the new records that open windows accept, return and count the late ones."""
-        query, stored = self.query, self.stored
-        late = self.engine.accept(self._stored(shipped))
+        query, held = self.query, self.held
+        late = self.engine.accept(self.stored(shipped))
         refused = [
-            replace(each, rows=_moved(each.rows, lambda at: query.slice_at(stored.slice_start(at))))
+            replace(each, rows=_moved(each.rows, lambda at: query.slice_at(held.slice_start(at))))
             for each in late.refused
         ]
         return replace(late, refused=tuple(refused))
 
-    def _stored(self, shipped: Sequence[Any]) -> list[Any]:
-        """Rows in the slices of the checkpoint."""
-        return [_moved(each, lambda at: self.stored.slice_at(self.query.slice_start(at))) for each in shipped]
-
-    def close(self, at: MicroBatchTime) -> Iterator[Windows]:
-        """Yield all that fires in the micro-batch, then write the state that is left."""
-        return self.engine.close(at)
+    def stored(self, shipped: Sequence[Any]) -> list[Any]:
+        """Return rows in the slices of the checkpoint."""
+        return [_moved(each, lambda at: self.held.slice_at(self.query.slice_start(at))) for each in shipped]
 
     def look(self, asked: Look) -> Iterator[Windows]:
         """Yield the windows that are looked up, of the records so far; a read, which changes nothing."""
         if asked.other is not None:
-            families = tuple(each.over(self.stored.cut) for each in asked.other.families)
+            families = tuple(each.over(self.held.cut) for each in asked.other.families)
             asked = replace(asked, other=replace(asked.other, families=families))
         return self.engine.look(asked)
-
-    @property
-    def known_from(self) -> int:
-        """The first microsecond from which on all that was accepted is there."""
-        return self.engine.known_from
-
-    def extent(self) -> dict[str, int]:
-        """How many open windows and slices the state spans; no page is read."""
-        return self.engine.extent()
-
-    def check(self) -> None:
-        """Assert the invariants between header and pages."""
-        self.engine.check()
 
 
 def _moved(rows: Any, at: Callable[[Array], Any]) -> Any:

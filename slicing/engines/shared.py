@@ -14,7 +14,7 @@ from functools import cached_property
 from slicing.aggregates.sharing import Sharing
 from slicing.assembly.results import Windows
 from slicing.content.block import Block, Shape
-from slicing.engines.bucket import OpenBucket
+from slicing.engines.bucket import Around, OpenBucket
 from slicing.engines.looking import Look
 from slicing.errors import StateMismatch
 from slicing.state.format.fingerprint import REFUSE, Fingerprint
@@ -83,7 +83,7 @@ class FieldGroups:
         return [None if own.no_dictionary is None else of_groups[view.group] for view, own in pairs]
 
 
-class SharedFields:
+class SharedFields(Around):
     """An engine of results that share fields, around an engine of any kind, to which it hands all on.
 
     With `of_groups` that one keeps groups of fields: its windows and late rows are translated into those of results.
@@ -92,12 +92,8 @@ class SharedFields:
     """
 
     def __init__(self, engine: OpenBucket, grouped: FieldGroups, of_groups: bool):
-        self.engine, self.grouped, self.of_groups = engine, grouped, of_groups
-        self.pages, self.head = engine.pages, engine.head
-
-    def load(self, shipped: Sequence[Block], at: MicroBatchTime) -> None:
-        """Store blocks of groups of a history that ends at a watermark."""
-        self.engine.load(self._stored(shipped), at)
+        super().__init__(engine)
+        self.grouped, self.of_groups = grouped, of_groups
 
     @property
     def since(self) -> tuple[int | None, ...]:
@@ -106,11 +102,11 @@ class SharedFields:
 
     def accept(self, shipped: Sequence[Block]) -> Late[Block]:
         """Judge blocks of groups, keep what open windows take, return and count what they refuse, as of results."""
-        late = self.engine.accept(self._stored(shipped))
+        late = self.engine.accept(self.stored(shipped))
         return self.grouped.late(late) if self.of_groups else late
 
-    def _stored(self, shipped: Sequence[Block]) -> Sequence[Block]:
-        """Blocks of groups, as the engine stores them."""
+    def stored(self, shipped: Sequence[Block]) -> Sequence[Block]:
+        """Return blocks of groups as the engine stores them."""
         return shipped if self.of_groups else [self.grouped.block(block) for block in shipped]
 
     def close(self, at: MicroBatchTime) -> Iterator[Windows]:
@@ -122,19 +118,6 @@ class SharedFields:
         """Yield the windows of results that are looked up."""
         windows = self.engine.look(asked)
         return map(self.grouped.windows, windows) if self.of_groups else windows
-
-    @property
-    def known_from(self) -> int:
-        """The first microsecond from which on all that was accepted is there."""
-        return self.engine.known_from
-
-    def extent(self) -> dict[str, int]:
-        """How many open windows and slices the state spans; no page is read."""
-        return self.engine.extent()
-
-    def check(self) -> None:
-        """Assert the invariants between header and pages."""
-        self.engine.check()
 
 
 def shared_fields(

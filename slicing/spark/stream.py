@@ -19,6 +19,7 @@ from pyspark.sql.types import StructType
 from slicing.aggregates.spill import spilling
 from slicing.assembly.choice import EAGER
 from slicing.assembly.results import FRAME_ROWS, Windows
+from slicing.content.block import Shape
 from slicing.engines.bucket import OpenBucket
 from slicing.errors import StateMismatch
 from slicing.profiling import OUTPUT, READ, WRITE, of_stage
@@ -37,7 +38,7 @@ from slicing.stages.output import (
     framed,
 )
 from slicing.state.format.fingerprint import PARTIALS, WINDOWS, Fingerprint, fingerprint_of
-from slicing.state.format.header import RESTORE
+from slicing.state.format.header import RESTORE, Header
 from slicing.triggers.lateness import RECORDS, Late, Refused
 from slicing.triggers.trigger import MicroBatchTime
 
@@ -188,18 +189,17 @@ class WindowOperator(StatefulProcessor):
         counts: dict[str, int],
     ) -> Iterator[pd.DataFrame]:
         """Yield the emitted rows of a bucket; results, reads and writes, and the state left are added to `counts`."""
-        results = 0
+        results, shape = 0, replace(self.strategy.shape, since=bucket.since)
         for windows in bucket.close(self._moment(timerValues)):
             results += len(windows)
             for some in framed(self.strategy.shape, windows):
-                yield self._frame(self._flat(bucket, some))
+                yield self._frame(self._flat(shape, bucket.head, some))
         pages = bucket.pages
         counts |= {"results": results, "partials_read": pages.read, "partials_written": pages.written}
         counts |= bucket.extent()
 
     @of_stage(OUTPUT)
-    def _flat(self, bucket: OpenBucket, windows: Windows) -> pa.Table:
-        shape, head = replace(self.strategy.shape, since=bucket.since), bucket.head
+    def _flat(self, shape: Shape, head: Header, windows: Windows) -> pa.Table:
         at = MicroBatchTime(head.watermark, head.clock)
         return flat_windows(shape, windows, self.trigger, head.revision, self.strategy.wide, at)
 

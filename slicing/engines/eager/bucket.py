@@ -22,7 +22,7 @@ from slicing.engines.dirty_set import DirtySet, WaitingSlices
 from slicing.engines.eager.family_pages import FamilyPages
 from slicing.engines.eager.window_pages import WindowPages
 from slicing.engines.key_counts import KeyCounts, has_key
-from slicing.engines.lateness import first_ends
+from slicing.engines.lateness import first_ends, led
 from slicing.engines.looking import Look
 from slicing.engines.slice_pairs import SlicePairs, counts_of, pairs_of
 from slicing.profiling import ASSEMBLE, of_stage
@@ -37,7 +37,6 @@ from slicing.triggers.panes import Panes
 from slicing.triggers.required_delay import joined
 from slicing.triggers.trigger import CHANGED, CLOSING, NEWEST, Trigger
 from slicing.windows.families.family import Family
-from slicing.windows.families.several import leader
 from slicing.windows.time.slices import FOREVER
 
 
@@ -63,17 +62,10 @@ class EagerBucket(Bucket):
             FamilyPages(i, shape.over(family), arguments, self.pages, wait, grace, compares, trigger.accumulation)
             for i, family in enumerate(families)
         ]
-        self.leading = self._led() if wide else self.families
+        self.leading = led(self.families) if wide else self.families
         asks_marks = bool(trigger.asks - {CLOSING, CHANGED})
         self._notes = asks_marks or any(each.family.step != 1 for each in self.families)
         self._new: list[Block] = []
-
-    def _led(self) -> list[FamilyPages]:
-        number = leader([each.family for each in self.families])
-        assert number is not None, "the windows are aligned"
-        first = self.families[number]
-        first.put_beside([each for each in self.families if each is not first])
-        return [first]
 
     @of_stage(ASSEMBLE)
     def accept(self, shipped: Sequence[Records]) -> Late[list[Records]]:

@@ -30,7 +30,7 @@ from slicing.content.marks import without_partials
 from slicing.engines.bucket import Bucket
 from slicing.engines.dirty_set import DirtySet, WaitingSlices
 from slicing.engines.key_counts import KeyCounts, has_key
-from slicing.engines.lateness import first_ends
+from slicing.engines.lateness import first_ends, led
 from slicing.engines.looking import Look
 from slicing.engines.slice_pairs import SlicePairs, counts_of, pairs_of
 from slicing.engines.sliced.changes import Changes
@@ -49,7 +49,6 @@ from slicing.triggers.emission import ON_CLOSE
 from slicing.triggers.lateness import Late, Refused
 from slicing.triggers.panes import NONE, Panes
 from slicing.triggers.trigger import MicroBatchTime, Trigger
-from slicing.windows.families.several import leader
 from slicing.windows.time.slices import FOREVER
 
 
@@ -94,17 +93,10 @@ class SlicedBucket(Bucket):
             FamilyWindows(i, shape.over(family), trees[i * count : (i + 1) * count], self.slices, wait, grace)
             for i, family in enumerate(families)
         ]
-        self.wide, self.leading = wide, self._led() if wide else self.families
+        self.wide, self.leading = wide, led(self.families) if wide else self.families
         self.new = self.slices.incoming  # the new rows of open windows
         self._fresh: InOrder | None = None  # what enters, while windows close
         self._latest: Latest | None = None
-
-    def _led(self) -> list[FamilyWindows]:
-        number = leader([each.family for each in self.families])
-        assert number is not None, "the windows are aligned"
-        first = self.families[number]
-        first.put_beside([each for each in self.families if each is not first])
-        return [first]
 
     @of_stage(ASSEMBLE)
     def accept(self, shipped: Sequence[Block]) -> Late[Block]:
