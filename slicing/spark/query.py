@@ -328,11 +328,11 @@ def _counts_by_number(names: tuple[str, ...]) -> Column:
     costs ten times as much.
     """
     first = CAUSES[names[0]]
-    place, zero = (F.col(flat.CAUSE) - F.lit(first)).alias("place"), F.lit(0).cast("bigint")
+    place = (F.col(flat.CAUSE) - F.lit(first)).alias("place")
     rows = F.collect_list(F.when(F.col(flat.CAUSE) >= first, F.struct(place, F.col(flat.START).alias("count"))))
     return F.aggregate(
         rows,
-        F.array(*[zero for _ in names]),
+        F.array_repeat(F.lit(0).cast("bigint"), len(names)),
         lambda sums, row: F.transform(
             sums, lambda each, place: F.when(place == row["place"], each + row["count"]).otherwise(each)
         ),
