@@ -28,7 +28,7 @@ from slicing.state.store import Store
 from slicing.triggers.candidates import OpenPairs
 from slicing.triggers.lateness import Late
 from slicing.triggers.panes import Panes
-from slicing.triggers.trigger import WAITING, MicroBatchTime, Trigger, Waiting
+from slicing.triggers.trigger import MicroBatchTime, Trigger, Waiting
 from slicing.windows.families.family import Family
 from slicing.windows.time.slices import FOREVER
 
@@ -179,8 +179,6 @@ class Bucket:
         self.head.clock, self.head.warm = at.clock, at.watermark
         with self.resources:
             self.take_history(shipped, at.watermark)
-            if WAITING in self.trigger.asks:
-                self.waiting.none()
             self.trigger.on_history(self, at)
             self.save()
 
@@ -213,10 +211,10 @@ class Bucket:
         New records wait where the trigger has not asked what waits.
         """
         own: set[str] = set()
-        if WAITING in self.trigger.asks:
+        if (waiting := self.trigger.waiting_of(self)) is not None:
             own = {PENDING}
-            if not self.waiting.asked:
-                self.waiting.none()
+            if not waiting.asked:
+                waiting.none()
         if self.open_pairs:
             self.open_pairs.save()
             own = {COUNTS} | self.open_pairs.names
@@ -230,7 +228,8 @@ class Bucket:
         """What the process keeps of that, by name."""
         if self.open_pairs:
             return self.open_pairs.kept()
-        return self.waiting.kept() if WAITING in self.trigger.asks else {}
+        waiting = self.trigger.waiting_of(self)
+        return {} if waiting is None else waiting.kept()
 
     def cut_at(self) -> list[int]:
         """Instants around all that the state was cut by, for a start with other time zone data.

@@ -44,7 +44,7 @@ def _enter(head: Header, trigger: Trigger, at: MicroBatchTime) -> MicroBatchTime
     clock that was seen, and stays.
     """
     head.watermark, head.clock = max(head.watermark, at.watermark), trigger.clock(head.clock, at.clock)
-    head.revision += not trigger.fires_once
+    head.revision = trigger.revision(head.revision)
     return MicroBatchTime(head.watermark, head.clock)
 
 

@@ -32,7 +32,7 @@ from slicing.stages.output import flat_windows, framed
 from slicing.state.format.fingerprint import Fingerprint
 from slicing.state.store import MemoryStore
 from slicing.triggers.emission import ON_CLOSE, on_update
-from slicing.triggers.trigger import CLOSING, MicroBatchTime, Trigger
+from slicing.triggers.trigger import MicroBatchTime, Trigger
 
 _ENDED = 1 << 61
 """A watermark that closes everything."""
@@ -95,7 +95,7 @@ def check(
     """Return how many rows a warm start and a cold replay have in common. Raises InvalidValue if any row differs."""
     of_sample, cold_past = (resolve_history(replace(call, frame=frame)) for frame in (sample, history.frame))
     past = past_of(call, history)
-    trigger = on_update() if CLOSING in query.support.cannot else ON_CLOSE
+    trigger = ON_CLOSE if query.window.closes else on_update()
     bounded, by_time = replace(query, streaming=False, trigger=trigger), query.window.by_time
     identity = stream.fingerprint(query, labels, partitions)
 

@@ -139,6 +139,11 @@ class Query:
         return waits or self.window.ttl is not None
 
     @property
+    def waits(self) -> bool:
+        """Whether anything happens in a bucket that got no record."""
+        return self.clock is not Time.NONE or self.trigger.by_clock
+
+    @property
     def flat(self) -> Flat:
         """The columns that the second stage emits."""
         results = [physical(field.kind) for _ in range(self.widths) for field in self.results()]

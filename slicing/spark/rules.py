@@ -19,10 +19,9 @@ from slicing.spark.resolution import Draft, Resolution
 from slicing.stages.support_of import support_of
 from slicing.triggers.emission import ON_CLOSE
 from slicing.triggers.lateness import COUNTS, RECORDS
-from slicing.triggers.trigger import CHANGED, Trigger
+from slicing.triggers.trigger import Trigger
 from slicing.windows.clock import ProcessingTime
 from slicing.windows.families.family import Family
-from slicing.windows.families.several import end_together
 from slicing.windows.time.durations import show
 
 # --- input and time -------------------------------------------------------------------------------------------------
@@ -123,20 +122,15 @@ def keys_and_windows_name_columns(asked: Resolution) -> None:
     _ = asked.keys, asked.window
 
 
-def _emission_columns(asked: Resolution) -> tuple[str, ...]:
-    old = ("old",) if asked.trigger.accumulation.retracts else ()
-    return () if asked.trigger.fires_once else ("emission", "revision", *old)
-
-
 def _reserved(asked: Resolution) -> tuple[str, ...]:
     """The names of columns of the output that are neither keys nor results."""
-    return (*asked.window.columns, *_emission_columns(asked), *(() if asked.call.late == COUNTS else (LATE,)))
+    return (*asked.window.columns, *asked.trigger.columns, *(() if asked.call.late == COUNTS else (LATE,)))
 
 
 def keys_are_not_columns_of_the_emission(asked: Resolution) -> None:
     """A key is not called as a column that the emission adds."""
     for name in asked.key_names:
-        if name.casefold() in _emission_columns(asked):
+        if name.casefold() in asked.trigger.columns:
             raise InvalidValue(
                 f"a key column cannot be called `{name}`: {asked.trigger} adds a column of that name. Rename it."
             )
@@ -265,15 +259,6 @@ def two_layers_have_invert(each: Kernel, family: Family, wanted: str) -> None:
         )
 
 
-def several_windows_that_are_compared_end_together(asked: Resolution) -> None:
-    """Several windows of one call are emitted on change only if they end together."""
-    if len(asked.families) > 1 and CHANGED in asked.trigger.asks and not end_together(asked.families):
-        raise InvalidValue(
-            f"{asked.trigger} compares a window with the one before, for which several windows of one call must end "
-            f"together; got {asked.window}. Give them the same `advance`, or a call each."
-        )
-
-
 def functions_run(asked: Resolution) -> None:
     """Functions of users run on a record of these types."""
     for bound, each in zip(asked.results.values(), asked.result_kernels, strict=True):
@@ -365,7 +350,6 @@ RULES: tuple[Callable[[Resolution], None], ...] = (
     columns_of_late_records_differ_from_their_tag,
     windows_that_keep_partials_have_some,
     trees_suit_their_results,
-    several_windows_that_are_compared_end_together,
     functions_run,
     windows_of_streams_are_not_shorter_than_the_watermark,
     grace_is_not_shorter_than_the_watermark,

@@ -92,7 +92,7 @@ class WindowOperator(StatefulProcessor):
         self.strategy, self.fingerprint = strategy, fingerprint
         self.grace, self.trigger, self.late_columns = query.grace, query.trigger, query.late_columns
         self.flat = query.flat
-        self.by_clock, self.time = query.by_clock, query.clock
+        self.by_clock, self.time, self.waits = query.by_clock, query.clock, query.waits
         self.delay = query.delay
 
     @property
@@ -101,11 +101,6 @@ class WindowOperator(StatefulProcessor):
         if self.by_clock:
             return "ProcessingTime"
         return "EventTime" if self.waits else "None"
-
-    @property
-    def waits(self) -> bool:
-        """Whether anything happens in a bucket to which nothing has come."""
-        return self.time is not Time.NONE or self.trigger.by_clock
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         """Called once per partition and micro-batch."""

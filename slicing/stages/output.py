@@ -73,10 +73,10 @@ def flat_windows(
         of_rows = _results_of_held if windows.kind == "merged" else _results_of_all
         results = of_rows(own, windows)
     columns |= numbered(flat.RESULT, results)
-    if not trigger.fires_once:
+    if "revision" in trigger.columns:
         kind = pa.repeat(pa.scalar(KINDS.index(windows.kind), pa.int8()), len(windows))
         columns |= {flat.KIND: kind, flat.REVISION: pa.repeat(revision, len(windows))}
-    if trigger.accumulation.retracts:
+    if "old" in trigger.columns:
         columns |= _replaced(shape, windows, wide)
     return pa.table(columns)
 

@@ -11,8 +11,9 @@ from slicing.assembly.choice import EAGER
 from slicing.errors import InvalidValue
 from slicing.stages.execution_plan import Aggregation, Arguments, Eager, Mixed, Sliced, Strategy, with_shared_fields
 from slicing.state.format import changes
-from slicing.triggers.trigger import CHANGED, CLOSING, NEWEST, QUESTIONS, Trigger
+from slicing.triggers.trigger import CHANGED, NEWEST, Trigger
 from slicing.windows.families.family import Family, emitted_before
+from slicing.windows.families.several import end_together
 from slicing.windows.window import Window
 
 KEYS, STARTS, LATEST, WINDOWS, INCOMPLETE = "keys", "starts", "latest", "windows", "incomplete"
@@ -32,7 +33,7 @@ class WindowSupport:
         """Refuse what has no meaning for these windows. Raises InvalidValue."""
         self.check_tree(tree, by_clock, streaming)
         if streaming:
-            self.check_trigger(trigger)
+            trigger.refuse(self.cannot)
 
     def check_tree(self, tree: str, by_clock: bool, streaming: bool) -> None:
         """Refuse options that have no meaning for these windows. Raises InvalidValue."""
@@ -40,7 +41,13 @@ class WindowSupport:
     @property
     def cannot(self) -> Mapping[str, str]:
         """The questions of triggers that these windows cannot answer, and why; the text follows the trigger's name."""
-        return {}
+        families = self.window.family.families
+        if len(families) == 1 or end_together(families):
+            return {}
+        return {
+            CHANGED: "compares a window with the one before, for which several windows of one call must end "
+            f"together; got {self.window}. Give them the same `advance`, or a call each."
+        }
 
     @property
     def cannot_keep(self) -> str:
@@ -59,7 +66,7 @@ class WindowSupport:
 
     def _first_needed(self, family: Family, until: int, trigger: Trigger) -> int:
         first = family.first_open(until, 0)
-        if CHANGED in trigger.asks:
+        if trigger.compares:
             first = emitted_before(family, first, self.window.wide)
         return int(family.slice_start(family.first_slice(first)))
 
@@ -82,7 +89,7 @@ class WindowSupport:
 
     def fixed(self, trigger: Trigger) -> Mapping[str, str]:
         """The changes of a live checkpoint that these windows do not allow under a trigger, and why."""
-        if CHANGED in trigger.asks:
+        if trigger.compares:
             why = f"{trigger} compares each window with the one before, which new windows do not have"
             return {changes.WINDOWS: f"refused: {why}. Change them with on_close()."}
         if self.window.wide:
@@ -91,20 +98,6 @@ class WindowSupport:
                 changes.WINDOWS: f"refused: {why}. Give them rows of their own with long=True, on a new checkpoint."
             }
         return {}
-
-    def check_trigger(self, trigger: Trigger) -> None:
-        """Refuse a trigger that asks what these windows cannot answer. Raises InvalidValue.
-
-        That windows close is a question of its own only for a trigger that asks for nothing else. Changes are compared
-        with what has closed, which is not read while windows are open.
-        """
-        if CHANGED in trigger.asks and trigger.asks - {CHANGED, CLOSING}:
-            raise InvalidValue(
-                f"{trigger} asks for changed windows of those that close, and for open ones too. Ask for one of them."
-            )
-        for question in sorted(trigger.asks - {CLOSING} or trigger.asks, key=QUESTIONS.index):
-            if question in self.cannot:
-                raise InvalidValue(f"{trigger} {self.cannot[question]}")
 
     @property
     def cannot_process(self) -> Mapping[str, str]:
@@ -127,8 +120,8 @@ class WindowSupport:
                 f"`process` gets the records of a window, of which no tree is built; got `{tree}`. "
                 "Leave `.assemble` out."
             )
-        for question in sorted(trigger.asks & set(self.cannot_process)) if streaming else ():
-            raise InvalidValue(f"{trigger} {self.cannot_process[question]}")
+        if streaming:
+            trigger.refuse(self.cannot_process)
         if streaming and trigger.accumulation.retracts:
             raise InvalidValue(
                 f"{trigger} emits what a row replaces, and a function makes any number of rows of a window. Replace "

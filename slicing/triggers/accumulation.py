@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
@@ -19,6 +19,9 @@ class Accumulation(Protocol):
     def rows(self, panes: Panes) -> Iterator[Any]:
         """The windows of some pairs as this mode has them."""
 
+    def note(self, before: Callable[[], Any], alone: Callable[[], Any]) -> None:
+        """Note what rows of a window need of late records: what it held before them, or what they make alone."""
+
 
 class Accumulating:
     """The result of all records of a window so far."""
@@ -28,6 +31,9 @@ class Accumulating:
     def rows(self, panes: Panes) -> Iterator[Any]:
         """The results now."""
         return panes.results()
+
+    def note(self, before: Callable[[], Any], alone: Callable[[], Any]) -> None:
+        """Nothing."""
 
 
 class Retracting:
@@ -39,6 +45,10 @@ class Retracting:
         """The results now, with those of before."""
         return panes.replacing()
 
+    def note(self, before: Callable[[], Any], alone: Callable[[], Any]) -> None:
+        """What the window held before."""
+        before()
+
 
 class Discarding:
     """The result of the new records alone."""
@@ -48,6 +58,10 @@ class Discarding:
     def rows(self, panes: Panes) -> Iterator[Any]:
         """The results of the new records."""
         return panes.alone()
+
+    def note(self, before: Callable[[], Any], alone: Callable[[], Any]) -> None:
+        """What the late records make alone."""
+        alone()
 
 
 ACCUMULATING, RETRACTING, DISCARDING = Accumulating(), Retracting(), Discarding()

@@ -12,10 +12,11 @@ is built, and an engine keeps only what the questions need.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar
 
+from slicing.errors import InvalidValue
 from slicing.triggers.accumulation import ACCUMULATING, Accumulation
 
 if TYPE_CHECKING:
@@ -46,6 +47,32 @@ class MicroBatchTime:
 
     watermark: int
     clock: int = 0
+
+
+@dataclass(frozen=True)
+class Needs:
+    """What the questions of a trigger need of the state."""
+
+    trees: bool  # nodes of trees, of which windows are read as they close
+    follows: bool  # the latest slices in the process, of which windows are read while they are open
+    compares: bool  # the slices of the last window that has closed, with which the next one is compared
+    marks: bool  # which windows the new records are in
+    newest: bool  # the newest record of each key
+    emitted: bool  # what has fired, which later firings replace
+    settles: bool  # late rows are in their place when a slice leaves its trees: nothing has read them before
+
+    @classmethod
+    def of(cls, asks: frozenset[str], fires_once: bool) -> Needs:
+        """Return the needs of some questions, of a trigger under which a window may fire only once."""
+        return cls(
+            trees=CLOSING in asks,
+            follows=bool(asks & {TOUCHED, NEWEST, WAITING, PAIRS}),
+            compares=CHANGED in asks,
+            marks=bool(asks - {CLOSING, CHANGED}),
+            newest=NEWEST in asks,
+            emitted=not fires_once,
+            settles=CLOSING in asks and LATE not in asks,
+        )
 
 
 class Waiting(Protocol):
@@ -96,6 +123,15 @@ class Engine(Protocol):
         """Open pairs with the records that they hold; what is remembered of each, and the records of keys, if asked."""
 
 
+W = TypeVar("W", bound=Waiting, covariant=True)
+
+
+class _Waits(Protocol[W]):
+    @property
+    def waiting(self) -> W:
+        """Open pairs with records since their last firing."""
+
+
 Firing = tuple[str, "Iterator[Any]"]
 """The kind of some rows, and the windows that fire."""
 
@@ -128,12 +164,52 @@ class Trigger:
         """Whether windows that have fired accept records, and fire again for them, until grace is over."""
         return LATE in self.asks
 
+    @property
+    def needs(self) -> Needs:
+        """What an engine keeps for this trigger."""
+        return Needs.of(self.asks, self.fires_once)
+
+    @property
+    def compares(self) -> bool:
+        """Whether the result of a window is compared with that of the window before it."""
+        return CHANGED in self.asks
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns of rows that say which firing of their window they are."""
+        old = ("old",) if self.accumulation.retracts else ()
+        return () if self.fires_once else ("emission", "revision", *old)
+
+    def refuse(self, cannot: Mapping[str, str]) -> None:
+        """Raise InvalidValue for the first question that windows cannot answer; `cannot` has the reasons.
+
+        That windows close is a question of its own only for a trigger that asks for nothing else. Changes are compared
+        with what has closed, which is not read while windows are open.
+        """
+        if self.compares and self.asks - {CHANGED, CLOSING}:
+            raise InvalidValue(
+                f"{self} asks for changed windows of those that close, and for open ones too. Ask for one of them."
+            )
+        for question in sorted(self.asks - {CLOSING} or self.asks, key=QUESTIONS.index):
+            if question in cannot:
+                raise InvalidValue(f"{self} {cannot[question]}")
+
     def clock(self, last: int, now: int) -> int:
         """The clock to go by, in microseconds, after the one of the micro-batch before: it does not step back."""
         return max(last, now)
 
+    def revision(self, last: int) -> int:
+        """The number that the rows of a micro-batch carry, after that of the one before."""
+        return last if self.fires_once else last + 1
+
+    def waiting_of(self, engine: _Waits[W]) -> W | None:
+        """The open pairs that wait, of an engine, if this trigger asks for them."""
+        return engine.waiting if WAITING in self.asks else None
+
     def on_history(self, engine: Engine, at: MicroBatchTime) -> None:
         """Ask what has to be stored of records of a history that has been loaded; nothing fires for them yet."""
+        if (waiting := self.waiting_of(engine)) is not None:
+            waiting.none()
 
     def on_records(self, engine: Engine) -> Iterator[Firing]:
         """What fires for the new records, before the watermark of the micro-batch closes windows."""

@@ -35,7 +35,7 @@ from slicing.triggers.emission import ON_CLOSE
 from slicing.triggers.lateness import Late, Refused, is_late
 from slicing.triggers.panes import Panes
 from slicing.triggers.required_delay import joined
-from slicing.triggers.trigger import CHANGED, CLOSING, NEWEST, Trigger
+from slicing.triggers.trigger import Trigger
 from slicing.windows.families.family import Family
 from slicing.windows.time.slices import FOREVER
 
@@ -57,14 +57,15 @@ class EagerBucket(Bucket):
         super().__init__(fingerprint, store, trigger, [family.first_open(0, wait) for family in families])
         shape = self.over_stored(shape, wait)
         families = shape.family.families
-        self.shape, compares = shape, CHANGED in trigger.asks
+        self.shape, self.needs = shape, trigger.needs
         self.families = [
-            FamilyPages(i, shape.over(family), arguments, self.pages, wait, grace, compares, trigger.accumulation)
+            FamilyPages(
+                i, shape.over(family), arguments, self.pages, wait, grace, self.needs.compares, trigger.accumulation
+            )
             for i, family in enumerate(families)
         ]
         self.leading = led(self.families) if wide else self.families
-        asks_marks = bool(trigger.asks - {CLOSING, CHANGED})
-        self._notes = asks_marks or any(each.family.step != 1 for each in self.families)
+        self._notes = self.needs.marks or any(each.family.step != 1 for each in self.families)
         self._new: list[Block] = []
 
     @of_stage(ASSEMBLE)
@@ -211,10 +212,10 @@ class EagerBucket(Bucket):
 
     def save(self) -> None:
         """Write the header; what other triggers kept is removed, and everything once no window is left."""
-        asks_newest, held = NEWEST in self.trigger.asks, False
+        held = False
         for each in self.families:
             windows = each.windows.held()
-            each.newest.forget(min(windows, default=FOREVER), asks_newest)
+            each.newest.forget(min(windows, default=FOREVER), self.needs.newest)
             held |= bool(windows)
         self._forget_removed()
         self.note_early()

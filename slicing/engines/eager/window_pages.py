@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -79,11 +80,12 @@ class WindowPages:
 
     def _fold(self, window: int, records: Records, fired: bool) -> None:
         page = self.page(window)
-        if fired and self.mode.retracts:
-            self._before.setdefault(window, page)
-        if fired and self.mode.discards:
-            self._alone[window] = fold_onto(self.shape, self.alone(window), window, records, self.arguments)
+        if fired:
+            self.mode.note(partial(self._before.setdefault, window, page), partial(self._add_alone, window, records))
         self.nodes.save(str(window), fold_onto(self.shape, page, window, records, self.arguments))
+
+    def _add_alone(self, window: int, records: Records) -> None:
+        self._alone[window] = fold_onto(self.shape, self.alone(window), window, records, self.arguments)
 
     def filled(self, frame: Windows, page_of: Callable[[int], Block]) -> Windows:
         """The windows of a frame with the partials of pages, each of which is read once.

@@ -123,7 +123,7 @@ class SessionBucket(Bucket):
         self.plain, self.session = shape, session
         self.shape, self.marks = with_ends(shape), with_ends(shape.select(()))
         self.is_ordered = any(kernel.aggregate.ordered for kernel in shape.kernels)
-        wait = trigger.wait(grace)
+        wait, self._fires_once = trigger.wait(grace), not trigger.needs.emitted
         super().__init__(fingerprint, store, trigger, [self._closed_by(0, wait)])
         # Sessions are told by their ends: all that end up to a mark have fired, or accept no records.
         self.progress = Progress(self.head.families[0], self._closed_by, wait, grace, self.pages.is_new)
@@ -203,11 +203,6 @@ class SessionBucket(Bucket):
         """Which sessions accept no more records."""
         closes: Array = ends_of(self._merged[0]) <= self.progress.marks.taking
         return closes
-
-    @property
-    def _fires_once(self) -> bool:
-        """Whether sessions fire when they close and are forgotten, so that nothing is ever retracted."""
-        return self.trigger.fires_once
 
     def look(self, asked: Look) -> Iterator[Windows]:
         """The sessions that accept records."""

@@ -281,7 +281,7 @@ class SlicedBucket(Bucket):
     def _settle(self, left: int) -> None:
         """Two-layer trees read the stripe that is leaving slice by slice: there late rows had better be in place."""
         subtracts = any("two_layer" in each.trees for each in self.families)
-        if subtracts and self.slices.needs.trees and not self.trigger.fires_late:
+        if subtracts and self.slices.needs.settles:
             self.slices.settle(left, self._oldest())
 
     def save(self) -> None:

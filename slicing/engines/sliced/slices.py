@@ -10,7 +10,6 @@ in slice groups (`stripes`), all others in fresh pages, except for complete slic
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import chain, pairwise
 
 import numpy as np
@@ -23,25 +22,11 @@ from slicing.state.bucket_cache import Recent
 from slicing.state.format.header import covered
 from slicing.state.pages import Pages, page_name
 from slicing.state.slice_groups import Stripes
-from slicing.triggers.trigger import CHANGED, CLOSING, NEWEST, PAIRS, TOUCHED, WAITING, Trigger
+from slicing.triggers.trigger import Trigger
 from slicing.windows.time.slices import FOREVER
 
 STRAGGLERS = 64
 """Of so many rows one may come later than others of its slice, and be written again until the slice leaves."""
-
-
-@dataclass(frozen=True)
-class Needs:
-    """What the questions of a trigger need of the slices."""
-
-    trees: bool  # nodes of trees, of which windows are read as they close
-    follows: bool  # the latest slices in the process, of which windows are read while they are open
-    compares: bool  # the slices of the last window that has closed, with which the next one is compared
-
-    @classmethod
-    def of(cls, asks: frozenset[str]) -> Needs:
-        """What some questions need."""
-        return cls(CLOSING in asks, bool(asks & {TOUCHED, NEWEST, WAITING, PAIRS}), CHANGED in asks)
 
 
 class Slices:
@@ -51,7 +36,7 @@ class Slices:
         self.shape, self.pages, self.head, self.entered = shape, pages, pages.head, entered
         self.longest = shape.family.longest
         self.stripes = Stripes(pages, shape)
-        self.needs = Needs.of(trigger.asks)
+        self.needs = trigger.needs
         read = self._in_stripes if self.needs.compares else self._all
         self.recent = Recent(shape, self.head.nonce, str(trigger), read)
         self.incoming, self._newest_before = empty(shape), self.head.newest
