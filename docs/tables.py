@@ -1,4 +1,4 @@
-"""Generate the tables of docs/combinators.md and of docs/triggers.md from the code: `python -m docs.tables`."""
+"""Generate the tables of docs/combinators.md, triggers.md and windows.md from the code: `python -m docs.tables`."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ import combinators
 from combinators._common import ATOMIC, NUMBERS
 from combinators.catalogue import CATALOGUE, COMPOSED, MORE, Entry, sample_kinds, samples
 from combinators.ends import ORDERED
+from docs import compatibility
 from slicing.aggregates.aggregate import EVENT_TIME, Aggregate
 from slicing.aggregates.fields import arrow_type, decimal_of, width_of
 from slicing.aggregates.kernels import kernel
@@ -34,7 +35,7 @@ from slicing.windows.sliding import sliding
 from slicing.windows.unbounded import unbounded
 from slicing.windows.window import Window, by_edges, cumulating, hopping, tumbling
 
-PAGE, TRIGGERS = (Path(__file__).with_name(name) for name in ("combinators.md", "triggers.md"))
+PAGE, TRIGGERS, WINDOWS = (Path(__file__).with_name(f"{name}.md") for name in ("combinators", "triggers", "windows"))
 _OF_COLUMNS = ("column", "x", "y", "by", "price", "volume")
 HEAD = (
     "call",
@@ -95,6 +96,12 @@ def written_triggers(page: str) -> str:
     ]
     below = "\n".join(f"{number}. {reason}" for number, reason in enumerate(reasons, 1))
     return _between(page, "early", f"{_table(('', *EARLY), iter(rows))}\n\n{below}")
+
+
+def written_windows(page: str) -> str:
+    """The page of windows with "what goes with what" generated again, from what building each query comes to."""
+    (head, *rows), below = compatibility.table()
+    return _between(page, "what goes with what", f"{_table(head, iter(rows))}\n\n{below}")
 
 
 def _refusal(window: Window, trigger: Trigger) -> str:
@@ -245,5 +252,5 @@ def _tree(aggregates: dict[str, Aggregate]) -> str:
 
 
 if __name__ == "__main__":
-    for path, renew in ((PAGE, written), (TRIGGERS, written_triggers)):
+    for path, renew in ((PAGE, written), (TRIGGERS, written_triggers), (WINDOWS, written_windows)):
         path.write_text(renew(path.read_text(encoding="utf-8")), encoding="utf-8")

@@ -66,7 +66,7 @@ class Session(Window):
     unit: int = 0
 
     alone = "as records decide where it ends"
-    keeps = "merges"
+    keeps = "merges the partials of sessions that meet"
     finest = 1
 
     @cached_property

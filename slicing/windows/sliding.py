@@ -57,7 +57,7 @@ class Sliding(Window):
     right: bool = True
 
     alone = "as records decide which there are"
-    keeps = "keeps partials of times"
+    keeps = "keeps partials of the times of records"
     finest = 1
 
     @cached_property

@@ -221,6 +221,11 @@ def test_the_table_of_early_triggers_is_what_kinds_of_windows_declare():
     assert page == tables.written_triggers(page), "write it anew: python -m docs.tables"
 
 
+def test_what_goes_with_what_is_what_building_comes_to():
+    page = (ROOT / "docs" / "windows.md").read_text(encoding="utf-8")
+    assert page == tables.written_windows(page), "write it anew: python -m docs.tables"
+
+
 def test_every_public_name_is_documented():
     words = set()
     for path in PAGES.values():

@@ -1,18 +1,17 @@
-"""What goes with what: every kind of windows with every emission and option, as docs/windows.md says and the code does.
+"""What goes with what: queries on DataFrames of Spark come to what docs/windows.md says of their kind and option.
 
-Nothing is run: what does not go is refused when the query is built. A cell of the table begins with "yes", or it is
-"no (3)", and line 3 below the table has the reason, which the message of the refusal has to have words of.
+The table is generated from declared schemas (docs/compatibility.py). Here every kind has further calls, which have to
+come to the same as its first one. Nothing is run: what does not go is refused when the query is built.
 """
 
 import re
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 import combinators as C
+from docs.compatibility import BY_CLOCK, COLUMNS, KINDS, OPTIONS, TRIGGERS, YES, Windows, built, outcome, triggers_of
 from slicing import (
-    InvalidType,
     InvalidValue,
     by_edges,
     counting,
@@ -21,8 +20,6 @@ from slicing import (
     group_by,
     hopping,
     late_partials,
-    on_change,
-    on_close,
     on_update,
     processing_time,
     session,
@@ -30,53 +27,30 @@ from slicing import (
     tumbling,
     unbounded,
 )
-from slicing.windows.counting import Counting
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "windows.md").read_text(encoding="utf-8")
-HOUR, DAY, SHIFTS = hopping("1 hour", "1 minute"), hopping("1 day", "1 minute"), ([0, 10**10], [10**9, 2 * 10**10])
+HOUR, DAY = hopping("1 hour", "1 minute"), hopping("1 day", "1 minute")
 MONTH = cumulating("1 month", step="1 day", zone="Europe/Berlin")
-
-KINDS = {
-    "tumbling, hopping": [((HOUR,), {}), ((tumbling("1 hour"),), {})],
-    "cumulating": [((cumulating("1 day", step="1 hour"),), {})],
-    "in a zone": [((tumbling("1 day", zone="Europe/Berlin"),), {}), ((MONTH,), {})],
-    "by edges": [((by_edges(*SHIFTS),), {})],
-    "several that end together": [((HOUR, DAY), {}), ((), {"hour": HOUR, "day": DAY, "long": True})],
-    "several that do not": [((HOUR, tumbling("7 minutes")), {}), ((MONTH, HOUR), {})],
-    "side by side": [((), {"hour": HOUR, "day": DAY})],
-    "sessions": [((session("30 minutes"),), {}), ((session(gap_column="value"),), {})],
-    "sliding": [((sliding("10 minutes"),), {}), ((sliding("1 hour", right=False),), {})],
-    "counting": [((counting(100),), {}), ((counting(100, 10, ttl="1 day"),), {})],
-    "unbounded": [((unbounded(),), {}), ((unbounded(ttl="1 day"),), {})],
+MORE = {
+    "tumbling, hopping": Windows((tumbling("1 hour"),)),
+    "cumulating": Windows((MONTH,)),
+    "in a zone": Windows((MONTH,)),
+    "by edges": Windows((by_edges([0, 5 * 10**6], [10**7, 2 * 10**7]),)),
+    "several that end together": Windows(named={"hour": HOUR, "day": DAY, "long": True}),
+    "several that do not": Windows((MONTH, HOUR)),
+    "side by side": Windows(named={"day": DAY, "ten": hopping("10 minutes", "1 minute")}),
+    "sessions": Windows((session(gap_column="value"),)),
+    "sliding": Windows((sliding("1 hour", right=False),)),
+    "counting": Windows((counting(100, 10, ttl="1 day"),)),
+    "unbounded": Windows((unbounded(ttl="1 day"),)),
 }
-BY_CLOCK = "any other by the clock"
-
-EMISSIONS = {
-    "on close": [on_close()],
-    "corrections": [on_close(corrections=True, **more) for more in ({}, {"old": True}, {"discarding": True})],
-    "on update, `latest_only`": [on_update(), on_update(latest_only=True)],
-    "on change": [on_change(), on_change(drained=True)],
-    "early": [early(every="10 seconds"), early(records=5), early(records=5, per="window", after="10 seconds")],
-}
-OPTIONS = ("grace", "late output", "eager", "bounded")
-
-REASONS = {
-    "1": "must end together",
-    "2": "waits for windows to close",
-    "3": "compares a window with the one before",
-    "4": "late records",
-    "5": "keeps totals",
-    "6": "read at once",
-    "7": "do not follow each other",
-    "8": "sessions are merged",
-    "9": "from the times that are there",
-    "10": "fires once",
-}
+CALLS = [(kind, of) for calls in (KINDS, MORE) for kind, of in calls.items()]
 
 
 def cells():
     """The table: (row, column) -> cell."""
-    head, _, *lines = re.search(r"^## What goes with what\n\n((?:\|.*\n)+)", PAGE, re.MULTILINE)[1].splitlines()
+    text = re.search(r"<!-- table what goes with what -->\n((?:\|.*\n)+)", PAGE)[1]
+    head, _, *lines = text.splitlines()
     columns = [name.strip() for name in head.split("|")[2:-1]]
     rows = {line.split("|")[1].strip(): [cell.strip() for cell in line.split("|")[2:-1]] for line in lines}
     return {(row, name): cell for row, found in rows.items() for name, cell in zip(columns, found, strict=True)}
@@ -85,71 +59,48 @@ def cells():
 @pytest.fixture(scope="module")
 def sources(spark):
     """A stream that is never started, and a bounded DataFrame."""
-    stream = spark.readStream.format("rate").load().withWatermark("timestamp", "1 second")
-    return stream, spark.range(3).selectExpr("id value", "timestamp_seconds(id) timestamp")
+    stream = spark.readStream.format("rate").load().withColumnRenamed("timestamp", "ts").withWatermark("ts", "1 second")
+    return stream, spark.range(3).selectExpr("id value", "timestamp_seconds(id) ts")
 
 
-def emissions_of(column, window):
-    """Those of a column that a cell is about."""
-    return EMISSIONS.get(column, [on_close() if isinstance(window, Counting) else on_update()])
-
-
-def build(sources, column, call, time):
-    """Build queries of a kind that differ in what the column is about; what is refused raises."""
-    windows, named = call
-    stream, bounded = sources
-    source = bounded if column == "bounded" else stream
-    if column == "bounded":
-        windows = [replace(each, order_by="value") if isinstance(each, Counting) else each for each in windows]
-    for emission in emissions_of(column, (*windows, *named.values())[0]):
-        windowed = group_by(source, "value").window(*windows, **named, time=time).emit(emission)
-        if column in ("grace", "corrections") and not (time != "timestamp" and column == "corrections"):
-            windowed = windowed.grace("1 minute")
-        if column == "late output":
-            windowed = windowed.late("partials")
-        frame = windowed.assemble("eager" if column == "eager" else "auto").aggregate(n=C.count())
-        yield frame
-
-
-def outcome(sources, column, call, time):
-    """What the column's queries come to: "yes", "nothing is late", or why all of them are refused."""
+def on_frames(sources, of, column, time):
+    """What building the queries of a cell on a DataFrame comes to."""
+    source = sources[1 if column == "bounded" else 0]
     try:
-        (*_, last) = build(sources, column, call, time)
-    except (InvalidValue, InvalidType) as error:
+        for trigger in triggers_of(column, of):
+            last = built(group_by(source), of, column, trigger, time).dataframe()
+    except InvalidValue as error:
         return str(error)
     if column == "late output" and "late" not in last.columns:
         with pytest.raises(InvalidValue, match="late rows are tagged"):
             late_partials(last)
         return "nothing is late"
-    return "yes"
+    return YES
 
 
-def agrees(cell, found):
+def says(cell, found):
     """Whether a cell of the table says what came."""
-    if (number := re.fullmatch(r"no \((\d+)\)", cell)) is not None:
-        return REASONS[number[1]] in found
-    return found == "yes" if cell.startswith("yes") else found == cell
+    return cell == found or (cell.startswith("no (") and found not in (YES, "nothing is late"))
 
 
-@pytest.mark.parametrize("column", [*EMISSIONS, *OPTIONS])
-@pytest.mark.parametrize("kind", KINDS)
-def test_the_table_says_what_is_built_and_what_is_refused(sources, kind, column):
-    for call in KINDS[kind]:
-        for time in ("timestamp", None) if kind in ("unbounded", "counting") else ("timestamp",):
-            found = outcome(sources, column, call, time)
-            assert agrees(cells()[kind, column], found), (call, time, found)
+@pytest.mark.parametrize("column", COLUMNS)
+@pytest.mark.parametrize(("kind", "of"), CALLS)
+def test_queries_on_frames_come_to_what_the_table_says(sources, kind, of, column):
+    for time in ("ts", None) if kind in ("unbounded", "counting") else ("ts",):
+        found = on_frames(sources, of, column, time)
+        assert says(cells()[kind, column], found), (time, found)
+        assert found == outcome(of, column), "the table is generated from declared schemas"
 
 
-@pytest.mark.parametrize("column", [*EMISSIONS, *OPTIONS])
-@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "counting"])
-def test_the_table_says_what_goes_by_the_clock(sources, kind, column):
+@pytest.mark.parametrize("column", COLUMNS)
+@pytest.mark.parametrize(("kind", "of"), [(kind, of) for kind, of in CALLS if kind != "counting"])
+def test_the_table_says_what_goes_by_the_clock(sources, kind, of, column):
     """A cell "as by event time" is that of the kind."""
     cell = cells()[BY_CLOCK, column]
-    if kind == "unbounded" or (cell.startswith("yes") and column == "on change") or cell == "as by event time":
+    if cell == "as by event time" or (kind == "unbounded" and column != "bounded"):
         cell = cells()[kind, column]
-    for call in KINDS[kind]:
-        found = outcome(sources, column, call, processing_time())
-        assert agrees("no (6)" if column == "bounded" else cell, found), (call, found)
+    found = on_frames(sources, of, column, processing_time())
+    assert says(cell, found), found
 
 
 def test_what_is_counted_goes_by_no_clock(sources):
@@ -165,9 +116,9 @@ def test_the_plan_says_what_waits_for_the_clock(sources):
         given.window(HOUR, time=processing_time()),
         given.window(HOUR, DAY, time=processing_time()).emit(on_update()),
         given.window(unbounded(ttl="1 day")).emit(on_update()),
-        given.window(HOUR, time="timestamp").emit(early(every="10 seconds")),
+        given.window(HOUR, time="ts").emit(early(every="10 seconds")),
     ]
-    others = [given.window(HOUR, time="timestamp"), given.window(unbounded()).emit(early(records=3))]
+    others = [given.window(HOUR, time="ts"), given.window(unbounded()).emit(early(records=3))]
     for windowed in (*clocked, *others):
         plan = windowed.plan(n=C.count())
         assert plan.by_clock == (windowed in clocked)
@@ -176,23 +127,21 @@ def test_the_plan_says_what_waits_for_the_clock(sources):
 
 def test_the_table_is_whole():
     found = cells()
-    assert {row for row, _ in found} == {*KINDS, BY_CLOCK}
-    assert {column for _, column in found} == {*EMISSIONS, *OPTIONS, "command line"}
+    assert {row for row, _ in found} == {*KINDS, BY_CLOCK} == {*MORE, BY_CLOCK}
+    assert {column for _, column in found} == {*TRIGGERS, *OPTIONS, "command line"}
     below = dict(re.findall(r"^(\d+)\. (.*)$", PAGE[PAGE.index("## What goes with what") :], re.MULTILINE))
     given = {number for cell in found.values() for number in re.findall(r"\((\d+)\)", cell)}
-    assert below.keys() == REASONS.keys() == given
+    assert below.keys() == given
 
 
-def test_one_emission_that_goes_does_not_hide_another_that_does_not(sources):
-    """All emissions of a column go, or none does."""
-    for (kind, calls), column in ((k, e) for k in KINDS.items() for e in EMISSIONS):
-        cell = cells()[kind, column]
-        for emission in emissions_of(column, (*calls[0][0], *calls[0][1].values())[0]):
-            windowed = group_by(sources[0], "value").window(*calls[0][0], **calls[0][1], time="timestamp")
-            windowed = windowed.emit(emission).grace("1 minute" if emission.fires_late else "0 minutes")
-            try:
-                windowed.plan(n=C.count())
-            except InvalidValue:
-                assert cell.startswith("no"), (kind, emission)
-            else:
-                assert cell.startswith("yes"), (kind, emission)
+@pytest.mark.parametrize("column", TRIGGERS)
+@pytest.mark.parametrize("kind", KINDS)
+def test_one_trigger_that_goes_does_not_hide_another_that_does_not(sources, kind, column):
+    """All triggers of a column go, or none does."""
+    for trigger in TRIGGERS[column]:
+        try:
+            built(group_by(sources[0]), KINDS[kind], column, trigger, "ts").plan()
+        except InvalidValue:
+            assert cells()[kind, column].startswith("no"), trigger
+        else:
+            assert cells()[kind, column] == YES, trigger
