@@ -275,7 +275,10 @@ class Windowed:
         Raises InvalidValue.
         """
         if checkpoints not in ADAPTS:
-            raise InvalidValue(f"`adapt` takes {', '.join(ADAPTS)}; got {excerpt(checkpoints)}.")
+            raise InvalidValue(
+                f'`adapt` takes "refuse" or "allow"; got {excerpt(checkpoints)}. Write .adapt("allow") to go on with a '
+                "checkpoint of other windows or results."
+            )
         return replace(self, adaptation=checkpoints)
 
     def define(self, *functions: Callable[..., Any], **arguments: Any) -> Definition:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from html import escape
 
 from slicing.drawing.html import table
-from slicing.state.format.header import Header, covered
+from slicing.state.format.header import SAME, Header, Result, covered
 from slicing.windows.time.durations import show, show_instant
 
 MOST_SHOWN = 10
@@ -108,9 +108,9 @@ def facts_of(head: Header) -> dict[str, object]:
     """Return what the header of a bucket says of all: keys, results, windows, slices, and how keys are spread."""
     results = []
     for result in head.current:
-        of = ", ".join("event time" if column is None else column for column in result.columns)
         version = f", version {result.version}" if result.version else ""
-        results.append(f"of {of or 'records'}: {', '.join(result.partial)}{version}")
+        fields = [_field(head, each) for each in result.partial]
+        results.append(f"{_of(result)}: {', '.join(fields)}{version}")
     return {
         "keys": tuple(head.keys),
         "results": tuple(results),
@@ -118,6 +118,20 @@ def facts_of(head: Header) -> dict[str, object]:
         "cut": "; ".join(map(_edges, head.layout["cut"][1])) if "cut" in head.layout else "",
         "spread": head.buckets,
     }
+
+
+def _of(result: Result) -> str:
+    return f"of {', '.join('event time' if column is None else column for column in result.columns) or 'records'}"
+
+
+def _field(head: Header, field: str) -> str:
+    """Name and type of a field; of one that another result stores also that result."""
+    name, shared, other = field.partition(SAME)
+    return (
+        f"{name} stored with the result {_of(next(each for each in head.results if each.id == int(other)))}"
+        if shared
+        else name
+    )
 
 
 def slices_of(head: Header) -> int:

@@ -121,7 +121,10 @@ def keep_last(count: int) -> KeepLast:
     keep_last(3)
     """
     if not isinstance(count, int) or isinstance(count, bool) or count < 1:
-        raise InvalidValue(f"`keep_last` takes a positive number of records; got {excerpt(count)}.")
+        raise InvalidValue(
+            f"`keep_last` takes a positive whole number of records; got {excerpt(count)}. "
+            "Write for example keep_last(3)."
+        )
     return KeepLast(count)
 
 
@@ -135,7 +138,10 @@ def keep_newest(duration: str | timedelta) -> KeepNewest:
     """
     found = microseconds(duration, "duration")
     if found <= 0:
-        raise InvalidValue(f"`keep_newest` takes a positive duration; got {excerpt(duration)}.")
+        raise InvalidValue(
+            f"`keep_newest` takes a positive duration; got {excerpt(duration)}. "
+            'Write for example keep_newest("10 minutes").'
+        )
     return KeepNewest(found)
 
 
@@ -149,9 +155,15 @@ def within_delta(column: str, threshold: float) -> WithinDelta:
     within_delta('speed', 5.0)
     """
     if not isinstance(column, str):
-        raise InvalidType(f"`within_delta` takes the name of a column; got {excerpt(column)}.")
+        raise InvalidType(
+            f"`within_delta` takes the name of a column; got {excerpt(column)}. "
+            'Compute an expression before, with `withColumn("x", ...)`, and name it.'
+        )
     if isinstance(threshold, bool) or not isinstance(threshold, (int, float)) or not threshold > 0:
-        raise InvalidValue(f"`within_delta` takes a positive threshold; got {excerpt(threshold)}.")
+        raise InvalidValue(
+            f"`within_delta` takes a positive threshold; got {excerpt(threshold)}. "
+            f"Write for example within_delta({column!r}, 0.5)."
+        )
     return WithinDelta(column, threshold)
 
 

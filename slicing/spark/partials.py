@@ -11,15 +11,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
 
-import numpy as np
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from slicing.aggregates.aggregate import Aggregate, Bound, Struct, fieldwise
+from slicing.aggregates.aggregate import Aggregate, Bound, Struct
 from slicing.aggregates.fields import width_of
 from slicing.aggregates.kernel import Kernel
+from slicing.aggregates.record_count import RECORD_COUNT
 from slicing.assembly.choice import EAGER
 from slicing.errors import InvalidType, InvalidValue
 from slicing.spark.bounded import assembled
@@ -39,13 +38,6 @@ SLICE, RECORDS = "slice", "records"
 """The columns of a table of partials, beside its keys and results."""
 
 
-def _one_more(n: Any, *_: Any) -> Any:
-    return n + 1
-
-
-_COUNT = Aggregate(lambda: 0, _one_more, fieldwise(np.add), fieldwise(np.subtract), partial="n bigint", columns=True)
-
-
 def query_of(call: Call) -> Query:
     """Return the query whose windows are the slices of a call's windows, and whose results are its partials.
 
@@ -55,7 +47,7 @@ def query_of(call: Call) -> Query:
     for name in call.named:
         if name.casefold() in (SLICE, RECORDS):
             raise InvalidValue(f"a table of partials has a column `{name}` of its own. Rename the result.")
-    named = {RECORDS: Bound(_COUNT, label=RECORDS), **_partials(call.named)}
+    named = {RECORDS: Bound(RECORD_COUNT, label=RECORDS), **_partials(call.named)}
     slices = Timed(SlicesOf(call.window.family), f"slices of {call.window}")
     query = resolve(replace(call, window=slices, named=named, tree="auto", trigger=ON_CLOSE, late=COUNTS))
     _check_query(query)

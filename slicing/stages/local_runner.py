@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from slicing.aggregates.aggregate import Aggregate, fieldwise
 from slicing.aggregates.fields import Field
 from slicing.aggregates.kernels import kernel
+from slicing.aggregates.record_count import RECORD_COUNT
 from slicing.assembly.choice import choose
 from slicing.assembly.results import Windows
 from slicing.content.block import Shape
@@ -122,11 +122,8 @@ class _Run:
     """The objects of one query and the state of its only bucket."""
 
     def __init__(self, window: Window, trigger: Trigger, grace: int, judges: bool = True):
-        count = Aggregate(
-            lambda: 0, _counted, fieldwise(np.add), fieldwise(np.subtract), partial="n bigint", columns=True
-        )
         support = support_of(window)
-        kernels, arguments = support.kernels((kernel("records", count),), ((),), has_time=True)
+        kernels, arguments = support.kernels((kernel("records", RECORD_COUNT),), ((),), has_time=True)
         self.shape, self.counts = Shape(window.family, (_KEY,), kernels), window.counts
         self.families = window.family.families
         trees = tuple(choose(self.shape.kernels[0], family) for family in self.families)
@@ -212,7 +209,3 @@ class _Run:
             by_all = refused.missed_by(self.families[number], records).by_all
             found |= dict(zip(records.times.tolist(), by_all.tolist(), strict=True))
         return found
-
-
-def _counted(n: Any, *_: Any) -> Any:
-    return n + 1

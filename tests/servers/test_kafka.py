@@ -6,19 +6,13 @@ close, the other on each update.
 """
 
 import json
-import os
 import random
-import signal
-import subprocess
 import sys
-import time
-from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from killed import Job, wait
 from pyspark.sql import functions as F
-from rooms import python_path
 
 import combinators as C
 from servers import maven
@@ -73,13 +67,14 @@ def main(address, root, way):
         start(spark, address, root, GO_ON)
         spark.streams.awaitAnyTermination()
         raise SystemExit("a query ended by itself")
-    done = committed(root)
+    job = job_of(address, root)
+    done = job.committed()
     queries = start(spark, address, root, GO_ON)
-    wait(lambda: committed(root) >= done + 2, lambda: all(query.isActive for query in queries))
+    wait(lambda: job.committed() >= done + 2, lambda: all(query.isActive for query in queries), PATIENCE)
     for query in queries:
         query.stop()
     _finish(spark, address, root)
-    lose_commits(root)
+    job.lose_commits()
     _finish(spark, address, root)
     spark.stop()
 
@@ -89,31 +84,6 @@ def _finish(spark, address, root):
         query.awaitTermination()
 
 
-def commits(root, name):
-    return sorted((root / name / "commits").glob("[0-9]*"), key=lambda path: int(path.name))
-
-
-def committed(root):
-    """Micro-batches of the query that has fewest."""
-    return min(len(commits(root, name)) for name in EMISSIONS)
-
-
-def lose_commits(root):
-    """What a kill leaves that comes when rows are in the topic and their micro-batch is not committed yet."""
-    for name in EMISSIONS:
-        last = commits(root, name)[-1]
-        last.unlink()
-        last.with_name(f".{last.name}.crc").unlink(missing_ok=True)
-
-
-def wait(condition, runs):
-    end = time.monotonic() + PATIENCE
-    while not condition():
-        assert runs()
-        assert time.monotonic() < end
-        time.sleep(0.05)
-
-
 def _session(root):
     from conftest import _start
 
@@ -121,36 +91,9 @@ def _session(root):
     return _start(root, {"spark.jars": maven.jars(CONNECTOR)})
 
 
-@dataclass
-class Job:
-    """The two queries over a broker's topics, as a process that is killed and started again."""
-
-    address: str
-    root: Path
-
-    def killed(self, batches):
-        """Run it until so many micro-batches are committed, then end it as a power cut does."""
-        with self._run("killed") as job:
-            wait(lambda: committed(self.root) >= batches, lambda: job.poll() is None)
-
-    def finish(self):
-        """Run it to the end of what is there."""
-        with self._run("end") as job:
-            assert job.wait(PATIENCE) == 0, (self.root / "log").read_text(errors="replace")[-3000:]
-
-    @contextmanager
-    def _run(self, way):
-        environment = {**os.environ, "PYSPARK_PYTHON": sys.executable, "TZ": "UTC"}
-        environment["PYTHONPATH"] = python_path()
-        command = [sys.executable, __file__, self.address, str(self.root), way]
-        with (self.root / "log").open("a") as log:
-            job = subprocess.Popen(command, env=environment, stdout=log, stderr=log, start_new_session=True)
-        try:
-            yield job
-        finally:
-            if job.poll() is None:
-                os.killpg(job.pid, signal.SIGKILL)
-                job.wait()
+def job_of(address, root):
+    """The two queries over a broker's topics."""
+    return Job(__file__, (address, str(root)), root, tuple(EMISSIONS), root / "log", PATIENCE)
 
 
 # --- the tests ------------------------------------------------------------------------------------------------------
@@ -215,7 +158,7 @@ def rows_of(frame):
 
 
 def test_windows_from_kafka_to_kafka_over_kills_and_restarts(kafka, server, tmp_path):
-    job, made = Job(server.address, tmp_path), [each for number in range(3) for each in records(number)]
+    job, made = job_of(server.address, tmp_path), [each for number in range(3) for each in records(number)]
     feed(kafka, server.address, records(0))
     job.killed(3)
     feed(kafka, server.address, made[RECORDS_PER_FEED:])

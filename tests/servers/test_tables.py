@@ -5,21 +5,16 @@ side in a process that is killed and started again: one appends windows when the
 Truth is Spark's bounded `window()`, and brute force over what a query was given to merge.
 """
 
-import os
 import random
-import signal
-import subprocess
 import sys
-import time
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 from conftest import SPARK, _start
+from killed import Job
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import functions as F
-from rooms import python_path
 
 import combinators as C
 from servers import maven
@@ -143,51 +138,15 @@ def main(root, way):
     for _ in range(2):
         for query in start(spark, lake, TO_THE_END):
             query.awaitTermination()
-        lose_commits(root)
+        job_of(root).lose_commits()
     for query in start(spark, lake, TO_THE_END):
         query.awaitTermination()
     spark.stop()
 
 
-def commits(root, name):
-    return sorted((root / "checkpoints" / name / "commits").glob("[0-9]*"), key=lambda path: int(path.name))
-
-
-def committed(root):
-    """Micro-batches of the query that has fewest."""
-    return min(len(commits(root, name)) for name in EMISSIONS)
-
-
-def lose_commits(root):
-    """What a kill leaves that comes when rows are in the table and their micro-batch is not committed yet."""
-    for name in EMISSIONS:
-        last = commits(root, name)[-1]
-        last.unlink()
-        last.with_name(f".{last.name}.crc").unlink(missing_ok=True)
-
-
-def wait(condition, runs):
-    end = time.monotonic() + PATIENCE
-    while not condition():
-        assert runs()
-        assert time.monotonic() < end
-        time.sleep(0.05)
-
-
-@contextmanager
-def job(root, way):
-    """The two queries, as a process of its own."""
-    environment = {**os.environ, "PYSPARK_PYTHON": sys.executable, "TZ": "UTC"}
-    environment["PYTHONPATH"] = python_path()
-    with (root / "log").open("a") as log:
-        command = [sys.executable, __file__, str(root), way]
-        running = subprocess.Popen(command, env=environment, stdout=log, stderr=log, start_new_session=True)
-    try:
-        yield running
-    finally:
-        if running.poll() is None:
-            os.killpg(running.pid, signal.SIGKILL)
-            running.wait()
+def job_of(root):
+    """The two queries."""
+    return Job(__file__, (str(root),), root / "checkpoints", tuple(EMISSIONS), root / "log", PATIENCE)
 
 
 # --- the tests ------------------------------------------------------------------------------------------------------
@@ -254,11 +213,10 @@ def test_windows_from_table_to_table_over_kills_and_lost_commits(tables, lake):
     create(tables, lake, "closed", COLUMNS)
     create(tables, lake, "updated", COLUMNS + MARKS)
     feed(tables, lake, range(FEEDS // 2))
-    with job(lake.root, "killed") as killed:
-        wait(lambda: committed(lake.root) >= 3, lambda: killed.poll() is None)
+    job = job_of(lake.root)
+    job.killed(3)
     feed(tables, lake, range(FEEDS // 2, FEEDS))
-    with job(lake.root, "end") as ended:
-        assert ended.wait(PATIENCE) == 0, (lake.root / "log").read_text(errors="replace")[-3000:]
+    job.finish()
 
     made = [each for number in range(FEEDS) for each in records(number)]
     window = F.window("ts", "10 minutes", "5 minutes").alias("window")

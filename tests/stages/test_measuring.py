@@ -6,7 +6,7 @@ from golden.every_kind import BRIEF, SCENARIOS, Line, micro_batches
 
 from slicing.explain.state_table import BucketState, StateTable, facts_of, slices_of
 from slicing.stages.measuring import Measure
-from slicing.state.format.header import Header
+from slicing.state.format.header import Header, Result
 
 
 def measured(pages, keys):
@@ -58,6 +58,18 @@ def test_a_header_is_described():
     assert facts["keys"] == ("key bigint",)
     assert facts["results"][0].startswith("of n: ")
     assert slices_of(head) > 2
+
+
+def test_a_field_that_another_result_stores_is_told_by_its_columns():
+    line = Line("several, combined, on close")
+    line.step(*micro_batches("several")[0])
+    head = Header.from_text(line.store.text)
+    mean = Result(7, ["price"], "", ["s bigint", "n bigint"], "slices")
+    head.results, head.generations = (
+        [mean, Result(9, ["fee"], "2", ["m int", "n bigint of result 7"], "slices")],
+        {1: [9]},
+    )
+    assert facts_of(head)["results"] == ("of fee: m int, n bigint stored with the result of price, version 2",)
 
 
 def test_buckets_are_shown_by_size():
