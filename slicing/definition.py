@@ -99,7 +99,10 @@ class Definition:
         return self.on(df).dataframe()
 
     def on(self, df: DataFrame) -> Definition:
-        """This definition of a DataFrame, in place of the one that it may have. Raises InvalidType and InvalidValue."""
+        """Return this definition with `df` as its DataFrame, in place of the one that it may have.
+
+        Raises InvalidType for what is no DataFrame and for columns of other types, InvalidValue.
+        """
         check_frame(df, "on", "definition.on(df)")
         return replace(self, windowed=replace(self.windowed, df=df))
 
@@ -111,7 +114,7 @@ class Definition:
         watermark: Duration | None = None,
         partitions: int = 200,
     ) -> Definition:
-        """This definition of DataFrames whose columns are declared, so that a query is built without asking Spark.
+        """Return this definition for DataFrames with declared columns, so that a query is built without asking Spark.
 
         For query functions of declarative pipelines, in which Spark answers no questions. `schema` is DDL,
         "user string, ts timestamp", or a StructType, with the columns that the windows need; a record of another type
@@ -135,7 +138,7 @@ class Definition:
         overlap: Overlap = "drop",
         partials: DataFrame | None = None,
     ) -> Definition:
-        """This definition of a stream that starts with the state that its history makes, in a new checkpoint.
+        """Return this definition for a stream that starts with the state of its history, in a new checkpoint.
 
         `history` is a bounded DataFrame with the columns of the stream; its records before `until` count. The first
         micro-batch loads what open windows need of it; a query that is started again does not read it. Windows that end
@@ -174,7 +177,7 @@ class Definition:
         return check(self.query(), self._call(), start.history, stream_sample, labels, partitions)
 
     def partials(self) -> DataFrame:
-        """The partials of slices, which windows are assembled from: keys, `slice`, `records`, a column for each result.
+        """Return a DataFrame of the partials of slices: the keys, `slice`, `records`, and a column for each result.
 
         On a stream each slice of each key is a row once, when it closes, which is when a window of that length would;
         a record that comes later is late. A partial is a value, or a struct of its fields, before `lower`. Raises
@@ -188,10 +191,10 @@ class Definition:
         return of_slices(build(query_of(self._call()), self.windowed.bucket_count))
 
     def from_partials(self, table: DataFrame) -> DataFrame:
-        """The windows of a bounded table of partials, as `partials()` makes it, of the same keys and results.
+        """Return the windows of a bounded table of partials that `partials()` made, with the same keys and results.
 
-        They are those of the records that the partials were made of. The windows may be others than those that the
-        table was written for, if their edges are edges of its slices. Raises InvalidType, InvalidValue.
+        The rows equal those of the records that the partials were made of. The windows may be others than those that
+        the table was written for, if their edges are edges of its slices. Raises InvalidType, InvalidValue.
         """
         from slicing.spark import partials
         from slicing.spark.build import build
@@ -208,7 +211,10 @@ class Definition:
         return tuple(flat_results(dict(self.results)))
 
     def dataframe(self) -> DataFrame:
-        """The results of all windows: what `aggregate` with the same results returns."""
+        """Return the DataFrame of the windows' results, as `Windowed.aggregate`.
+
+        Raises InvalidType without a DataFrame.
+        """
         from slicing.spark.build import build
 
         if self.windowed.df is None:
@@ -231,7 +237,7 @@ class Definition:
         incomplete: bool = False,
         operator: int | None = None,
     ) -> DataFrame:
-        """Look up windows in the checkpoint of a stream of this definition, which may be running: a bounded DataFrame.
+        """Return a bounded DataFrame of windows that are looked up in the checkpoint of a stream, which may be running.
 
         The columns are those of bounded input, then `as_of`, the micro-batch and its watermark, and `closed`, whether
         that watermark has closed the window. All is read now, of one committed micro-batch: `batch`, by default the
@@ -277,7 +283,10 @@ class Definition:
         return replace(self, windowed=windowed)
 
     def plan(self) -> Plan:
-        """What `dataframe` would make, as a value."""
+        """Return the plan of `dataframe` as a value.
+
+        Nothing is run. Raises InvalidType without a DataFrame or schema.
+        """
         from slicing.spark.build import plan
 
         return plan(self.query(), self.windowed.bucket_count)
@@ -296,11 +305,11 @@ class Definition:
         return changes(self.query(), self.windowed.bucket_count, checkpoint)
 
     def explain(self) -> None:
-        """Print what `dataframe` would make; nothing is run."""
+        """Print the plan of `dataframe`. Nothing is run. Raises InvalidType without a DataFrame or its schema."""
         print(self.plan())
 
     def query(self) -> Query:
-        """What is asked of Spark, with every column found. Raises InvalidType without a DataFrame or its schema."""
+        """Return the resolved query, with every column found. Raises InvalidType without a DataFrame or its schema."""
         if self._query is None:
             raise InvalidType(_NO_FRAME)
         return self._query

@@ -171,7 +171,7 @@ _TRACEBACK = "Traceback (most recent call last):"
 
 
 def reason(error: object) -> str:
-    """What failed, in one line out of Spark's thousands of characters: `reason(query.exception())`.
+    """Return the cause of a failed query in one line: `reason(query.exception())`.
 
     The message that was raised here, if a worker raised one; else the last line of Python's traceback, if there is one;
     else Spark's first line. Takes an exception or its text; nothing, of a query that has not failed, gives "".

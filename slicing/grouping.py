@@ -54,8 +54,11 @@ def group_by(df: Any = None, *keys: Input | Sequence[Input]) -> Grouped:
     from a record: `F.to_date("ts")`. A list of keys is the same as the keys. Null is a group of its own, as in Spark.
 
     Without a DataFrame, `group_by("user")`, windows are defined for DataFrames to come:
-    `events.transform(group_by("user").window(...).define(...))`. Raises InvalidType for what is no DataFrame of Spark,
-    and for other keys.
+    `events.transform(group_by("user").window(...).define(...))`. Nothing is run. Raises InvalidType for what is no
+    DataFrame of Spark, and for other keys.
+
+    >>> group_by("user", "city").window(tumbling("1 day"), time="ts")
+    group_by('user', 'city').window(tumbling('1 day'), time='ts')
     """
     if isinstance(df, (str, list, tuple)) or (not is_frame(df) and is_column(df)):
         df, keys = None, (df, *keys)
@@ -90,7 +93,7 @@ class Grouped:
         raise no_method("a grouping without windows", name, OF_GROUPED)
 
     def window(self, *windows: Window | Time, time: Time = None, long: bool = False, **named: Window) -> Windowed:
-        """Cut time into windows, given by a timestamp column, or if input is bounded by a timestamp_ntz column too.
+        """Assign each record to windows, by its time: a timestamp column, on bounded input also a timestamp_ntz column.
 
         Several windows share slices, one query and one state. Without names each has rows of its own, told apart by
         `window`. By name, `.window(short=..., day=..., time="ts")`, they share a row for each key and `window_end`,
@@ -98,8 +101,11 @@ class Grouped:
         `long=True` they have rows of their own and a column `windows` with the name.
 
         `unbounded()`, `session(...)`, `sliding(...)` and `counting(...)` share no slices and stand alone. On a stream
-        `time` may be `processing_time()`; `unbounded()` and `counting(...)` need none. Raises InvalidType,
-        InvalidValue.
+        `time` may be `processing_time()`; `unbounded()` and `counting(...)` need none. Raises InvalidType
+        for what is no window or no time, InvalidValue for windows that do not go together.
+
+        >>> group_by("user").window(short=tumbling("1 minute"), day=hopping("1 day", "1 minute"), time="ts")
+        group_by('user').window(short=tumbling('1 minute'), day=hopping('1 day', advance='1 minute'), time='ts')
         """
         if time is None and windows and _is_time(windows[-1]):
             *windows, time = windows  # type: ignore[assignment]
@@ -127,13 +133,16 @@ class Grouped:
         inclusive: bool = False,
         **lengths: Duration,
     ) -> FeaturesAt:
-        """Look up what these records were as of each row of `spine`: a point-in-time join, for training sets.
+        """Aggregate, for each row of `spine`, the records of its key just before its time: a point-in-time join.
+
+        It makes training sets: each row sees only records that were known at its time.
 
         `spine` has the key columns, a time, called `spine_time` if not as that of the records, and any others. Each of
         its rows gets the results of the records of its key in `[t - length, t)`, or with `inclusive=True` in
         `[t - length, t]`, exact to the microsecond. By name, `features_at(spine, hour="1 hour", day="1 day",
         time="ts")`, several lengths have a column `<result>_<name>` each. Null keys match null; where there is no
-        record, or no time, results are null. Bounded input only. Raises InvalidType, InvalidValue.
+        record, or no time, results are null. Bounded input only. Raises InvalidType without DataFrames and for other
+        times, InvalidValue for lengths that are not positive. Cost: see `FeaturesAt.aggregate`.
         """
         if self.df is None:
             raise InvalidType(
@@ -185,10 +194,14 @@ class Windowed:
         raise no_method("a windowed grouping", name, OF_WINDOWED)
 
     def emit(self, emission: Emission) -> Windowed:
-        """Choose when results go out: `on_close()`, as without this, `on_update()`, `on_change()` or `early(...)`.
+        """Choose when windows fire: `on_close()` (the default), `on_update()`, `on_change()` or `early(...)`.
 
         No effect on bounded input, where every window has one row. May change on a live checkpoint, except to or from
-        `early(every=...)` and `early(after=...)`, whose timers go by another clock. Raises InvalidType.
+        `early(every=...)` and `early(after=...)`, whose timers go by another clock. Raises InvalidType for
+        what is no trigger; windows that a trigger does not go with are refused when the query is built.
+
+        >>> group_by("user").window(tumbling("1 day"), time="ts").emit(on_update())
+        group_by('user').window(tumbling('1 day'), time='ts').emit(on_update())
         """
         if not isinstance(emission, Emission):
             raise InvalidType(
@@ -198,10 +211,15 @@ class Windowed:
         return replace(self, emission=emission)
 
     def grace(self, duration: Duration) -> Windowed:
-        """Wait `duration` longer after a window's end, for late records; the same as so much more watermark delay.
+        """Close windows `duration` after their end instead of at their end, by the watermark.
 
-        With `on_close(corrections=True)` windows go out at their end all the same, and are corrected for so long.
-        No effect on bounded input. Raises InvalidValue for a negative duration.
+        Records up to then count. The rows are those of a watermark delay that is longer by the duration. With
+        `on_close(corrections=True)` windows fire at their end all the same, and again for late records until they
+        close. Cost: slices stay in the state for the duration. No effect on bounded input. Raises InvalidValue for a
+        negative duration.
+
+        >>> group_by("user").window(tumbling("1 day"), time="ts").grace("2 hours")
+        group_by('user').window(tumbling('1 day'), time='ts').grace('2 hours')
         """
         length = microseconds(duration, "grace")
         if length < 0:
@@ -209,44 +227,65 @@ class Windowed:
         return replace(self, grace_us=length)
 
     def buckets(self, count: int) -> Windowed:
-        """Keep state in `count` buckets instead of one per shuffle partition; fixed for the life of a checkpoint."""
+        """Split keys by hash into `count` buckets of state, instead of one for each shuffle partition.
+
+        A checkpoint keeps its number of buckets. Cost: a header and its pages are read and written for each bucket
+        and micro-batch; all keys of a bucket are processed together. Raises InvalidValue unless it is a positive int.
+
+        >>> group_by("user").window(tumbling("1 day"), time="ts").buckets(16)
+        group_by('user').window(tumbling('1 day'), time='ts').buckets(16)
+        """
         return replace(self, bucket_count=_positive(count))
 
     def assemble(self, tree: Tree) -> Windowed:
-        """Choose the tree: "auto" (for each aggregate the best), "two_layer", "three_layer" or "recompute".
+        """Choose how windows are combined from slices: "auto", "two_layer", "three_layer" or "recompute".
 
-        "eager" folds every record into every window that covers it, as other engines do: to measure against. For one
-        aggregate say `Aggregate(..., eager=True)`, which goes before a tree that is chosen here.
+        "auto" chooses the best tree for each aggregate. Combines per window of n slices: 2 with "two_layer", which
+        needs `invert`; 4 on average with "three_layer"; n - 1 with "recompute". "eager" has no slices: it folds every
+        record into all R windows that contain it, as other engines do, for comparisons. `Aggregate(..., eager=True)`
+        is the same for one aggregate and takes precedence. Raises InvalidValue for another tree.
+
+        >>> group_by("user").window(hopping("1 hour", "1 minute"), time="ts").assemble("three_layer")
+        group_by('user').window(hopping('1 hour', advance='1 minute'), time='ts').assemble('three_layer')
         """
         if tree not in ("auto", *TREES, EAGER):
             raise InvalidValue(f"`assemble` takes auto, {', '.join((*TREES, EAGER))}; got {excerpt(tree)}.")
         return replace(self, tree=tree)
 
     def late(self, output: Output) -> Windowed:
-        """Choose what becomes of late records: "counts" (the default), "partials" or "records".
+        """Choose the output for late records: "counts" (the default), "partials" or "records".
 
-        "partials": late partials are emitted too, one row per slice and key of a micro-batch; nothing more is stored
-        or shuffled. "records": the records themselves as well; every record is then shuffled, late or not. Rows are
-        told apart by a column `late`, which `slicing.results`, `late_partials` and `late_records` split by. No effect
-        on bounded input, where nothing is late. Raises InvalidValue.
+        "counts" only counts them, as the metric `late`. "partials" also emits a row for each slice and key of a
+        micro-batch with late records; nothing more is stored or shuffled. "records" emits the records themselves as
+        well; then every record is shuffled, late or not. The column `late` is null in results; `slicing.results`,
+        `late_partials` and `late_records` split the rows by it. No effect on bounded input, where no record is late.
+        Raises InvalidValue for another output.
+
+        >>> group_by("user").window(tumbling("1 day"), time="ts").late("partials")
+        group_by('user').window(tumbling('1 day'), time='ts').late('partials')
         """
         if output not in LATE_OUTPUTS:
             raise InvalidValue(f"`late` takes {', '.join(LATE_OUTPUTS)}; got {excerpt(output)}.")
         return replace(self, late_output=output)
 
     def evict(self, *evictors: Evictor | Callable[..., Any]) -> Windowed:
-        """Leave records of a window out before `process` gets them: one evictor after another.
+        """Remove records of a window before the function of `process` gets them, by one evictor after another.
 
         `keep_last(n)`, `keep_newest(duration)`, `within_delta(column, threshold)`, or a function `(records, window,
         context)` that returns a boolean for each record, true to keep it. What is stored does not change: other windows
-        hold the records too, and each firing evicts from all records of its window. Raises InvalidType.
+        hold the records too, and each firing evicts from all records of its window. Raises InvalidType for what is no
+        evictor.
+
+        >>> from slicing import keep_last
+        >>> group_by("user").window(tumbling("1 day"), time="ts").evict(keep_last(3))
+        group_by('user').window(tumbling('1 day'), time='ts').evict(keep_last(3))
         """
         from slicing.process.evictors import evictor
 
         return replace(self, evictors=(*self.evictors, *map(evictor, evictors)))
 
     def process(self, function: Callable[..., Any], *, returns: str, columns: Sequence[str] | str = ()) -> DataFrame:
-        """The rows that a function makes of all records of each window when it fires.
+        """Call a function with all records of each window that fires, and return the rows that it makes.
 
         `function(key, window, records, context)` gets a tuple of the key's values, the window (`window.start`,
         `window.end`; None in `unbounded()`), a `pyarrow.Table` of `columns`, and why the window fires
@@ -266,13 +305,16 @@ class Windowed:
         return self._definition("process", {"process": made}).dataframe()
 
     def adapt(self, checkpoints: Adapt) -> Windowed:
-        """Choose what becomes of a checkpoint of other windows or results: "refuse" (the default) or "allow".
+        """Choose whether a stream continues on a checkpoint of other windows or results: "refuse" (default) or "allow".
 
         With "allow" a stream goes on with it. Windows that are new are emitted from the first one on that holds all its
         records, results that are new are null in windows that began before the change, and what is no longer asked for
         leaves the state. Keys, time, buckets and windows with finer edges are refused all the same. Without a
         difference nothing happens; `definition.changes(checkpoint)` lists them before. No effect on bounded input.
-        Raises InvalidValue.
+        Raises InvalidValue for another choice.
+
+        >>> group_by("user").window(tumbling("1 day"), time="ts").adapt("allow")
+        group_by('user').window(tumbling('1 day'), time='ts').adapt('allow')
         """
         if checkpoints not in ADAPTS:
             raise InvalidValue(
@@ -282,29 +324,38 @@ class Windowed:
         return replace(self, adaptation=checkpoints)
 
     def define(self, *functions: Callable[..., Any], **arguments: Any) -> Definition:
-        """The windows with these results as a value, which builds nothing until asked; see `Definition`.
+        """Return the windows with these results as a `Definition`: a value that builds nothing until it is asked to.
 
-        The arguments are those of `aggregate`. Without a DataFrame, `group_by("user")`, what types of columns decide is
-        checked when there is one; everything else is checked now.
+        The arguments are those of `aggregate`. Without a DataFrame, as in `group_by("user")`, types of columns are
+        checked when there is one; everything else is checked now. Raises InvalidType, InvalidValue.
+
+        >>> import combinators as C
+        >>> group_by("user").window(tumbling("1 day"), time="ts").define(orders=C.count(), spent=C.sum("amount"))
+        group_by('user').window(tumbling('1 day'), time='ts').define(orders=C.count(), spent=C.sum('amount'))
         """
         return self._defined("define", functions, arguments)
 
     def aggregate(self, *functions: Callable[..., Any], **arguments: Any) -> DataFrame:
-        """The results of all windows, with columns keys, `window` and one per result.
+        """Return a DataFrame of the windows' results: the keys, `window`, and a column for each result.
 
-        Either results by name, `aggregate(orders=C.count(), mean=Mean.on("amount"))`, or the functions of one
+        Give results by name, `aggregate(orders=C.count(), mean=Mean.on("amount"))`, or the functions of one
         aggregate, `aggregate(init, agg, combine, invert, value="amount", ...)`, with the keywords of `Aggregate`,
-        `value` (one column or several) and `name` (of the result, "value" if left out). The short form of
-        `define(...).dataframe()`.
+        `value` (one column or several) and `name` (of the result; "value" if left out). The call is the same as
+        `define(...).dataframe()`. Nothing is run. Cost: a record is folded into one partial per key and slice before
+        the shuffle; a window of n slices costs 2 combines with `invert`, 4 on average without. Raises InvalidType
+        without a DataFrame and for columns of other types, InvalidValue for combinations that are refused.
         """
         return self._defined("aggregate", functions, arguments).dataframe()
 
     def plan(self, *functions: Callable[..., Any], **arguments: Any) -> Plan:
-        """What `aggregate` with these arguments would do, as a value."""
+        """Return the plan of `aggregate` with these arguments as a value: trees, state and predicted cost.
+
+        Nothing is run. Raises what `aggregate` raises.
+        """
         return self._defined("plan", functions, arguments).plan()
 
     def explain(self, *functions: Callable[..., Any], **arguments: Any) -> None:
-        """Print what `aggregate` with these arguments would do; nothing is run."""
+        """Print the plan of `aggregate` with these arguments. Nothing is run. Raises what `aggregate` raises."""
         print(self.plan(*functions, **arguments))
 
     def _query(self, functions: tuple[Any, ...], arguments: dict[str, Any]) -> Query:
@@ -341,28 +392,31 @@ class FeaturesAt:
     bucket_count: int | None = None
 
     def buckets(self, count: int) -> FeaturesAt:
-        """Split keys into `count` buckets instead of one per shuffle partition: each is held in memory alone."""
+        """Split keys by hash into `count` buckets, instead of one for each shuffle partition.
+
+        Each bucket is in memory as a whole, one after another. Raises InvalidValue unless it is a positive int.
+        """
         return replace(self, bucket_count=_positive(count))
 
     def aggregate(self, *functions: Callable[..., Any], **arguments: Any) -> DataFrame:
-        """The spine, each row with its results; the arguments are those of `Windowed.aggregate`.
+        """Return the rows of the spine, each with its results; the arguments are those of `Windowed.aggregate`.
 
-        No order of rows is promised. Cost: one shuffle of the spine's rows and of a partial for each key and time of
-        the records; per row of the spine and length at most 2 log2(m) combines, m being the times with records in it,
-        and none for what is added and subtracted exactly.
+        The rows have no order. Raises InvalidType, InvalidValue. Cost: one shuffle of the spine's rows and of a partial
+        for each key and time of the records; per row of the spine and length at most 2 log2(m) combines, m being the
+        times with records in it, and none for what is added and subtracted exactly.
         """
         from slicing.spark.build import build_features
 
         return build_features(self._asked(functions, arguments), self.bucket_count)
 
     def plan(self, *functions: Callable[..., Any], **arguments: Any) -> FeaturesPlan:
-        """What `aggregate` with these arguments would do, as a value."""
+        """Return the plan of `aggregate` with these arguments as a value. Nothing is run. Raises what it raises."""
         from slicing.spark.build import plan_features
 
         return plan_features(self._asked(functions, arguments), self.bucket_count)
 
     def explain(self, *functions: Callable[..., Any], **arguments: Any) -> None:
-        """Print what `aggregate` with these arguments would do; nothing is run."""
+        """Print the plan of `aggregate` with these arguments. Nothing is run. Raises what `aggregate` raises."""
         print(self.plan(*functions, **arguments))
 
     def _asked(self, functions: tuple[Any, ...], arguments: dict[str, Any]) -> Asked:

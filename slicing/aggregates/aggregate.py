@@ -44,7 +44,7 @@ class Fieldwise:
         return self.formed(tuple(ufunc(x, y) for ufunc, x, y in zip(self.ufuncs, a, b, strict=True)))
 
     def formed(self, partial: Any) -> Any:
-        """What the ufuncs gave, in the form of `then`."""
+        """Return the ufuncs' partial in the form of `then`."""
         return partial if self.then is None else self.then(partial)
 
 
@@ -80,7 +80,9 @@ class Growth:
 
 
 def fieldwise(*ufuncs: np.ufunc, then: Callable[[Any], Any] | None = None) -> Fieldwise:
-    """`Fieldwise` of these ufuncs, one for each field of the partial, in order.
+    """Return a function of two partials that applies these ufuncs, one for each field of the partial, in order.
+
+    Fields are numpy arrays of equal shape. `then` brings the result into another form of the same partial.
 
     >>> fieldwise(np.add, np.maximum)((np.array([1]), np.array([5])), (np.array([2]), np.array([3])))
     (array([3]), array([5]))
@@ -211,9 +213,12 @@ class Aggregate:
         return False
 
     def on(self, *columns: Input) -> Bound:
-        """This aggregate bound to the columns whose values are the arguments of `agg` after the first.
+        """Bind this aggregate to columns: their values become the arguments of `agg` after the first.
 
-        Each is a column's name, or a Column of Spark such as `F.col("amount") * 2`.
+        Each is a column's name, or a Column of Spark such as `F.col("amount") * 2`. Raises InvalidType for others.
+
+        >>> Aggregate(lambda: 0, lambda total, x: total + x, lambda a, b: a + b).on("amount").columns
+        ('amount',)
         """
         return Bound(self, columns)
 
@@ -265,10 +270,11 @@ class Bound:
         return f"{own}({', '.join(map(written, self.columns))}){condition}"
 
     def where(self, condition: Condition) -> Bound:
-        """This, of the records in which the boolean column `condition` is true; Spark's `FILTER (WHERE ...)`.
+        """Restrict the aggregate to records in which the boolean column `condition` is true.
 
-        A column's name, or a Column of Spark, whose text is then part of what the state of a stream depends on. Null is
-        not true. None is no condition. The records that are left out still make a window.
+        Spark's `FILTER (WHERE ...)`. A column's name, or a Column of Spark, whose text is then part of what the
+        state of a stream depends on. Null is not true. None is no condition. The records that are left out still make a
+        window.
 
         >>> Aggregate(lambda: 0, lambda n: n + 1).on().where("paid").inputs
         ('paid',)

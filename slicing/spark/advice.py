@@ -20,12 +20,12 @@ MOST = 100
 def configure(
     builder: SparkSession.Builder, *, local: bool = False, partitions: int | None = None
 ) -> SparkSession.Builder:
-    """A session's builder with the settings that streams need, and those that pay: `configure(SparkSession.builder)`.
+    """Set on a session's builder what streams need, and what makes them faster: `configure(SparkSession.builder)`.
 
     With `local=True` also those for a session on one machine, with its checkpoints on a local disk, whose workers are
     given the interpreter of this program, by `PYSPARK_PYTHON`, unless that is set. `partitions` sets how many shuffle
-    partitions there are, about as many as cores. What the builder is told afterwards goes before. Which
-    settings there are goes by the installed version of Spark; `slicing.advice(spark)` says them of a session.
+    partitions there are, about as many as cores. Settings made on the builder afterwards take precedence. The settings
+    depend on the installed version of Spark; `slicing.advice(spark)` compares those of a session with them.
     """
     for setting in settings_of(pyspark.__version__):
         if local or setting.kind != LOCAL:
@@ -38,7 +38,7 @@ def configure(
 
 
 def advice(spark: SparkSession | None = None, *, pipeline: bool = False, partitions: int = 200) -> None:
-    """Print how a session is set, and what streams need or would gain; nothing is changed.
+    """Print the settings of a session that matter to streams, and what to change. Nothing is changed.
 
     With `pipeline=True` and no session, print the block `configuration:` of a pipeline's spec, with `partitions` as the
     number that definitions declare. Raises InvalidValue without a session otherwise.

@@ -75,7 +75,7 @@ class LateColumns:
 
 
 def results(df: DataFrame) -> DataFrame:
-    """The results of a query, without its late rows; a DataFrame that has none is returned as it is.
+    """Return the results of a query without its late rows; a DataFrame without late rows is returned unchanged.
 
     Works on streams, on the micro-batches of `foreachBatch`, and on what was written with its column `late` and read.
     """
@@ -90,7 +90,7 @@ def results(df: DataFrame) -> DataFrame:
 
 
 def late_partials(df: DataFrame) -> DataFrame:
-    """The partials that came late: one row per slice and key of a micro-batch, the results of these records alone.
+    """Return the late partials of a query: a row for each slice and key of a micro-batch, from its late records only.
 
     Columns: the keys, the results as of the refused records, and `late`, a struct of `slice`; `records`, their number;
     `cause`, "late" for all windows or "late_for_some"; `watermark`, by which they were late; `first_window` that still
@@ -107,7 +107,7 @@ def late_partials(df: DataFrame) -> DataFrame:
 
 
 def late_records(df: DataFrame) -> DataFrame:
-    """The records that came late, as the query read them.
+    """Return the late records of a query, as it read them.
 
     Columns: the keys, the event time and the columns that the aggregates are bound to, by their names, and `late` as
     that of `late_partials`, without `records`. Raises InvalidValue unless the query says `.late("records")`.

@@ -35,7 +35,10 @@ class Lateness:
 
     @classmethod
     def of(cls, metrics: Mapping[str, Any], state: int) -> Lateness | None:
-        """That of an aggregation in a micro-batch, None where time closes no window."""
+        """Return the lateness that an aggregation reports of a micro-batch, None if time closes no window.
+
+        `metrics` are those of Spark's progress report, `state` is the size of the state in bytes.
+        """
         counts = metrics.get(REQUIRED_DELAYS)
         if counts is None:
             return None

@@ -68,7 +68,9 @@ class MergeInto:
 
 
 def merge_into(table: str, *key: str) -> MergeInto:
-    """A function for `foreachBatch` that keeps a table of Delta Lake or Apache Iceberg up to date, by MERGE.
+    """Return a function for `foreachBatch` that merges the rows of each micro-batch into a table, by SQL's MERGE.
+
+    The table is of Delta Lake, Apache Iceberg, or another format that takes MERGE.
 
     `table` is its name as SQL takes it, for example "lake.db.features" or "delta.`/features`". It has the columns of
     the rows, and one row for each value of the key: `"user", "window"` keeps each window, `"user"` the newest row of a

@@ -19,13 +19,14 @@ _calls = count(1)
 
 
 def plausible(df: DataFrame, time: str, ahead: Duration, behind: Duration | None = None) -> DataFrame:
-    """The DataFrame with null for each event time more than `ahead` after now, or more than `behind` before it.
+    """Replace implausible event times by null: more than `ahead` after now, or more than `behind` before now.
 
-    To be called before `withWatermark`. Null times are counted downstream as `no_time`; those made here also as
-    `implausible`, an observed metric under the name `implausible: `, the column, and the number of the call in this
-    process. Now is Spark's `current_timestamp()`: on a stream the time of the trigger, the same when a micro-batch is
-    repeated. A timestamp_ntz is taken for the wall clock of the session's time zone, as Spark casts it. Without
-    `behind` a time may be as old as it likes, as in a backfill.
+    A single time in the far future would move the watermark there, and all later records would be late. Call it before
+    `withWatermark`. Null times are counted downstream as `no_time`; those made here also as `implausible`, an observed
+    metric under the name `implausible: `, the column, and the number of the call in this process. Now is Spark's
+    `current_timestamp()`: on a stream the time of the trigger, the same when a micro-batch is repeated. A timestamp_ntz
+    is taken for the wall clock of the session's time zone, as Spark casts it. Without `behind` a time may be as old as
+    it likes, as in a backfill.
 
     `time` is the name of a column as Spark resolves it. The column keeps its place, its name and its metadata. Raises
     InvalidType, and InvalidValue for durations that are not positive and after `withWatermark`.

@@ -226,7 +226,7 @@ def panel(batches: Sequence[MicroBatch]) -> str:
 
 
 class ProgressListener(StreamingQueryListener):
-    """Shows every micro-batch of our aggregations as a line, and hands its figures on as gauges.
+    """Print a line for every micro-batch of windowed aggregations, and pass its figures on as gauges.
 
     Register it with `spark.streams.addListener(ProgressListener())`. Lines go to `stream`, stderr if left out; in a
     terminal each query has a few that are kept up to date, with a bar for each micro-batch. `lines=False` shows none.

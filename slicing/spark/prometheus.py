@@ -27,7 +27,7 @@ _REFUSED = (*REFUSED, IMPLAUSIBLE)
 
 
 class PrometheusCollector:
-    """Gives the figures of the running queries of a `ProgressListener` to a registry of `prometheus_client`.
+    """Export the figures of the running queries of a `ProgressListener` to a registry of `prometheus_client`.
 
     ::
 

@@ -153,7 +153,8 @@ class Counting(Window):
 def counting(
     size: int, advance: int | None = None, *, order_by: str | None = None, ttl: Duration | None = None
 ) -> Counting:
-    """A count window: after every `advance` records of a key (default: `size`), aggregate its last `size` records.
+    """Return count windows: after every `advance` records of a key (default: `size`), aggregate its last `size`
+    records.
 
     A window ends at each multiple m of `advance` of the key's records and holds its records `max(1, m - size + 1)` to
     m, in the order of arrival: by micro-batch, by input partition, and by position there. It fires in the micro-batch
@@ -170,6 +171,9 @@ def counting(
     many combines, in none where partials are added. The state of a key is these partials, or, for an aggregate without
     `combine`, its last `size` records. Raises InvalidValue and InvalidType.
 
+    >>> from slicing.stages.local_runner import bounded
+    >>> [(row.start, row.end, row.records) for row in bounded(counting(2), [1, 4, 5, 9, 12]).rows]
+    [(1, 5, 2), (5, 10, 2)]
     >>> print(counting(100, advance=10))
     counting(100, advance=10)
     """

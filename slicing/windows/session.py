@@ -94,7 +94,7 @@ def session(
     late_by: LateBy = RECORD,
     unit: Duration | None = None,
 ) -> Session:
-    """Sessions of each key: records less than `gap` apart, or just `gap`, are in one, which ends `gap` after its last.
+    """Return sessions: records of a key at most `gap` apart share a window, which ends `gap` after the last of them.
 
     A record stands for `[t, t + gap)`; intervals that overlap or touch are one session, from the least start to the
     greatest end. With `gap_column` each record brings its own gap: a column, or a path such as `s.gap`, of an interval
@@ -108,6 +108,9 @@ def session(
     Cost: a record is stored once, or once for all that came at its time, and read when its session fires; what
     closes in a micro-batch is merged in one pass over what is open. Raises InvalidValue, InvalidType.
 
+    >>> from slicing.stages.local_runner import bounded
+    >>> [(row.start, row.end, row.records) for row in bounded(session("1 millisecond"), [0, 400, 5000]).rows]
+    [(0, 1400, 2), (5000, 6000, 1)]
     >>> print(session("30 minutes"))
     session('30 minutes')
     """

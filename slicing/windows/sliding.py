@@ -83,22 +83,27 @@ class Sliding(Window):
 
 
 def sliding(difference: Duration, *, unit: Duration | None = None, right: bool = True) -> Sliding:
-    """Windows of each key over records at most `difference` apart, one for each distinct set of them.
+    """Return sliding windows: one for each distinct set of records of a key that are at most `difference` apart.
 
     Times are floored to `unit`, and both ends of a window count: for each distinct time t of a key there is the left
     window `[t - difference, t + unit)`, which ends with t, and, if it holds a record, the right window
-    `[t + unit, t + difference + 2 unit)`, which begins behind t. A window that both rules give fires once. These are
+    `[t + unit, t + difference + 2 unit)`, which begins after t. A window that both rules give fires once. These are
     Kafka's sliding windows. With `right=False` there are left windows only, so that a row says what a record sees that
     looks back: with on_close() one for each distinct time, "features as of each event".
 
     `unit` is a microsecond or whole milliseconds, of which `difference` is a multiple: if left out a millisecond, and
     without right windows a microsecond. On a stream a record counts in all windows that hold it and are open; if none
-    is, it is late, and makes no window. Records of a micro-batch are judged together, in the order of time.
+    is, it is late, and makes no window. The lateness of all records of a micro-batch is decided together, in the order
+    of their times.
 
     Cost: a record is stored once, or once for all of its key at its time. A window costs no combine where partials are
     added and subtracted; else 2 log2(m) at most, of m distinct times in it. Nothing depends on how fine the unit is.
     A worker process holds the rows of the last `difference` in memory. Raises InvalidValue, InvalidType.
 
+    >>> from slicing.stages.local_runner import bounded
+    >>> left = sliding("1 millisecond", right=False)
+    >>> [(row.start, row.end, row.records) for row in bounded(left, [0, 400, 5000]).rows]
+    [(-1000, 1, 1), (-600, 401, 2), (4000, 5001, 1)]
     >>> print(sliding("10 minutes"))
     sliding('10 minutes')
     """

@@ -32,7 +32,9 @@ class Unbounded(Window):
 
 
 def unbounded(ttl: Duration | None = None) -> Unbounded:
-    """One window for each key that never closes: `window` is null, and rows go out by `early(...)` or `on_update()`.
+    """Return one window for each key that never closes; it fires by `on_update()` or `early(...)`.
+
+    The column `window` is null.
 
     No watermark is needed, and nothing is late. Keys stay in the state until `ttl`, by the clock, since their last
     record, for ever without it; a key that comes again begins anew. Cost per record: what comes together for a key is
