@@ -9,7 +9,7 @@ from enum import Enum, auto
 from typing import Any, TypeAlias
 
 MOST_SHOWN = 200
-"""A message shows so many characters of a value at most: keys and values can be megabytes."""
+"""The most characters of a value that a message shows: keys and values can be megabytes."""
 
 
 class Topic(Enum):

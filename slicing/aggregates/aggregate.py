@@ -68,7 +68,7 @@ class Gathered:
 
 @dataclass(frozen=True)
 class Growth:
-    """What a partial of many things takes: so many `bytes` for each `thing`, of which there are `most`, if known.
+    """The size of a partial of many things: `bytes` for each `thing`, of which there are at most `most`, if known.
 
     With `text` the text of each comes besides.
     """

@@ -19,7 +19,7 @@ Array = NDArray[Any]
 Partials = list[Array]
 _IMMUTABLE = frozenset({type(None), bool, int, float, str, bytes, dt.date, dt.datetime, Decimal})
 OBJECT_BYTES = 48.0
-"""About what a Python object takes beside what it holds; a small number is one, and so is a tuple of fields."""
+"""About the bytes of a Python object without its content; a small number is one, and so is a tuple of fields."""
 
 
 def is_immutable(value: Any) -> bool:

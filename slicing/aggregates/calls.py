@@ -85,7 +85,7 @@ def sizes_of(starts: Array, count: int) -> list[int]:
 
 
 def unzipped(items: list[Any], width: int) -> list[list[Any]] | None:
-    """The columns of tuples of so many parts; None if one of them is none."""
+    """Return the columns of tuples with a number of parts; None if one of them is no such tuple."""
     if not (set(map(type, items)) <= {tuple} or all(isinstance(item, tuple | list) for item in items)):
         return None
     if not set(map(len, items)) <= {width}:

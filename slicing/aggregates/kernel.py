@@ -27,7 +27,7 @@ from slicing.profiling import COMBINE, of_stage
 _HANDLE = "Handle such values in the function, or filter them out before the aggregation."
 RETURN = "Return a value there, such as that of `init()`; only `lower` may return None."
 WIDE_BYTES = 256
-"""From so many bytes in fields of fixed length on a partial is large beside a record."""
+"""From this many bytes in fields of fixed length on, a partial is large compared with a record."""
 
 
 @contextmanager
@@ -152,7 +152,7 @@ class Kernel:
 
     @property
     def object_bytes(self) -> float:
-        """About how many bytes a partial takes in memory beside its arrays and the lengths of its values."""
+        """About the bytes of a partial in memory without its arrays and the lengths of its values."""
         raise NotImplementedError
 
     def memory(self, partials: Partials, dictionary: pa.Array | None) -> float:
@@ -181,7 +181,7 @@ class Kernel:
 
     @property
     def layout(self) -> str:
-        """How partials lie in memory, beside the types of their fields."""
+        """The layout of partials in memory, in addition to the types of their fields."""
         return type(self).__name__
 
     def _failure(self, name: str, index: int, error: Exception) -> RowFailure:

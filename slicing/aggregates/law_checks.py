@@ -29,7 +29,10 @@ TOLERANCE = {"double": 1e-9, "float": 1e-5}
 """How far floats may be apart, relative to the largest one in arguments and results."""
 
 RECORDS = ((0,), (2,), (1, 4), (0, 3), (4, 2, 1, 5))
-"""Of which samples partials are made, beside the one of no records. Sample 0 equals 3, 1 is zero, 2 is negative."""
+"""The samples that partials are made of, in addition to the partial of no records.
+
+Sample 0 equals 3, 1 is zero, 2 is negative.
+"""
 _TRIPLES = 25
 
 

@@ -33,7 +33,7 @@ def choose(kernel: Kernel, family: Family) -> str:
 
 
 def few_slices(family: Family) -> int:
-    """Up to so many slices per window there is no tree; where an advance has many, of so many windows for a record."""
+    """Return the number of slices per window up to which there is no tree; an advance may have several slices."""
     step = family.step or 1
     return FEW_SLICES * step if step > 2 else FEW_SLICES
 

@@ -32,11 +32,11 @@ from slicing.errors import TooLarge
 from slicing.windows.time.slices import FOREVER
 
 PORTION_BYTES = 56 << 20
-"""So many bytes of rows are worked on at once; folding and assembling them takes a few times as many."""
+"""The bytes of rows that are processed at once; folding and assembling take a small multiple of them."""
 WINDOW_BYTES = 64 << 20
 """The slices of one window of a key must not take more: they are needed at once."""
 RANGES = 256
-"""How many ranges of hashes rows are put aside in; one that does not fit is put aside once more."""
+"""The number of hash ranges that rows are spilled in; a range that does not fit is spilled once more."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class Portion:
 
 
 class InOrder:
-    """Rows in the order of slices: one folded block if they fit into memory, else aside, and `block` is None."""
+    """Rows in the order of slices: one folded block if they fit into memory, else spilled, and `block` is None."""
 
     def __init__(self, shape: Shape, blocks: Iterable[Block]):
         self.shape, self._aside = shape, Aside(shape)
@@ -133,7 +133,7 @@ def portions(
 def in_memory(
     shape: Shape, sources: Sequence[Iterable[Block]], first: int = -FOREVER, end: int = FOREVER
 ) -> Iterator[Portion]:
-    """`portions` of blocks over the same keys that a process holds in any case: none of them is put aside."""
+    """Parts of blocks over the same keys that a process holds in any case: none of them is spilled."""
     blocks = [concat(shape, list(source)) for source in sources]
     size = sum(memory(shape, block) for block in blocks)
     if size <= PORTION_BYTES:
@@ -148,7 +148,7 @@ def in_memory(
 
 @dataclass
 class _Range:
-    """What is aside of one range of hashes: pieces by source, their bytes, the least and the greatest hash."""
+    """The spilled rows of one range of hashes: pieces by source, their bytes, the least and the greatest hash."""
 
     pieces: list[list[Piece]]
     size: int = 0
@@ -157,14 +157,14 @@ class _Range:
 
 
 class _Apart:
-    """Rows put aside by ranges of the hash of their keys."""
+    """Rows spilled by ranges of the hash of their keys."""
 
     def __init__(self, shape: Shape, sources: int, level: int):
         self.shape, self.sources, self.level, self.aside = shape, sources, level, Aside(shape)
         self.ranges: dict[int, _Range] = {}
 
     def put(self, held: Sequence[list[Block]]) -> None:
-        """Put the blocks of each source aside, and forget them."""
+        """Spill the blocks of each source, and release them."""
         for source, blocks in enumerate(held):
             if blocks:
                 block = concat(self.shape, blocks)
@@ -188,7 +188,7 @@ class _Apart:
         return _Range([[] for _ in range(self.sources)])
 
     def portions(self, first: int, end: int, before: int) -> Iterator[Portion]:
-        """As many ranges at a time as fit; one that does not fit is taken apart by another hash, or by windows."""
+        """Yield the ranges that fit together; a range that does not fit is split by another hash, or by windows."""
         ranges = list(self.ranges.values())
         for low, high in runs(np.array([each.size for each in ranges]), PORTION_BYTES):
             some = ranges[low:high]

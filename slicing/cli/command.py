@@ -59,7 +59,7 @@ class Job:
 
     @property
     def checkpoint(self) -> Path | None:
-        """Where a stream remembers for longer than it runs: as asked for, or beside the output."""
+        """The checkpoint of a stream: the one asked for, or a directory next to the output."""
         if self.given_checkpoint is not None or self.output is None:
             return self.given_checkpoint
         return self.output.with_name(self.output.name + ".checkpoint")

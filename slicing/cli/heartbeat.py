@@ -10,7 +10,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def beating(beat: Callable[[float], float], pause: float) -> Iterator[None]:
-    """Call `beat` after so many seconds, as long as the block runs, with the seconds since it began.
+    """Call `beat` at intervals of some seconds while the block runs, with the seconds since its start.
 
     It returns how long the next pause is. Behind the block it is not called any more.
     """

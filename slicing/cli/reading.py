@@ -1,4 +1,4 @@
-"""The files of the command line as DataFrames: columns by name, with what could not be read beside them."""
+"""The files of the command line as DataFrames: columns by name, and the text that could not be read."""
 
 from __future__ import annotations
 

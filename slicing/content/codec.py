@@ -14,7 +14,7 @@ from slicing.content.block import Block, Shape, place
 from slicing.content.packing import from_text, pack, to_text, unpack
 
 MOST_BYTES = 1 << 31
-"""A block never has so many: lengths from damaged bytes are not to ask for memory."""
+"""More than any block has: lengths from damaged bytes must not allocate memory."""
 _CODEC = pa.Codec("zstd", compression_level=1)
 _HEAD = struct.Struct("<qq")
 

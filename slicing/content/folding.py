@@ -14,7 +14,7 @@ from slicing.content.block import Block, Shape, concat, order, place
 from slicing.errors import RowFailure
 
 PIECE_ROWS = 20_000
-"""Below so many rows per block, taking blocks apart costs more than sorting all of their rows."""
+"""With fewer rows per block, splitting blocks costs more than sorting all of their rows."""
 
 
 def fold(shape: Shape, blocks: Sequence[Block]) -> Block:

@@ -35,7 +35,7 @@ END = kernel("end", Aggregate(_never, _itself, fieldwise(np.maximum), columns=Tr
 
 @dataclass(frozen=True)
 class Ending(Block):
-    """A block whose rows end where `ends` says, beside their partials."""
+    """Return a block whose rows have the ends `ends` in addition to their partials."""
 
     ends: Array
 
@@ -72,7 +72,7 @@ def ends_of(block: Block) -> Array:
 
 
 def ending(block: Block, beyond: int = 0) -> Ending:
-    """The same rows with their ends beside the partials, so much later."""
+    """Return the same rows with ends that are later by a duration."""
     fields = (block.index, block.keys, block.names, block.records, block.partials[:-1], block.dictionaries[:-1])
     return Ending(*fields, ends=ends_of(block) + beyond)
 

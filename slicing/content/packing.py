@@ -127,7 +127,7 @@ _SUM = slice(1, 9)
 
 
 def sealed(text: str) -> str:
-    """ASCII text behind its checksum, a crc32."""
+    """Return ASCII text with its checksum, a crc32, in front."""
     return f"{_SEAL}{zlib.crc32(text.encode('ascii')):08x}{text}"
 
 

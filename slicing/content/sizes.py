@@ -14,7 +14,7 @@ from slicing.errors import TooLarge
 
 PAGE_BYTES = 4 << 20
 PORTION_BYTES = 64 << 20
-"""Windows of so many bytes, and what they are made of, are in memory at once."""
+"""The bytes of windows that are in memory at once, with the rows that they are assembled from."""
 ROW_BYTES = 3 << 29
 """A row must be smaller: values end at 2 GiB in Arrow and in the JVM, and as text a page is a seventh longer."""
 

@@ -1,4 +1,4 @@
-"""Rows put aside in a temporary file, where they are more than fit into memory: written once, read as needed."""
+"""Rows spilled to a temporary file if they do not fit into memory: written once, read as needed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Instants as an axis shows them: as short as they can be told apart, at places that fit."""
+"""Instants as labels of an axis: as short as is unambiguous, at places that fit."""
 
 from __future__ import annotations
 

@@ -217,7 +217,7 @@ def _height(row: Row) -> int:
 
 
 def _wrapped(text: str, most: int) -> list[str]:
-    """A text in lines of so many characters at most, where spaces allow it."""
+    """Break a text into lines of at most a number of characters, where spaces allow it."""
     lines: list[str] = [""]
     for word in text.split(" "):
         if lines[-1] and len(lines[-1]) + 1 + len(word) > most:

@@ -1,4 +1,4 @@
-"""A timeline: rows of intervals and points over one axis of time, and beside them columns of cells."""
+"""A timeline: rows of intervals and points over one axis of time, followed by columns of cells."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Dot:
 
 @dataclass(frozen=True)
 class Cell:
-    """A text in a column beside the axis. `look` is one of `style.CELLS`."""
+    """A text in a column next to the axis. `look` is one of `style.CELLS`."""
 
     column: int
     text: str

@@ -1,4 +1,4 @@
-"""One bucket through its micro-batches: judge what comes, keep it, close windows, show open ones.
+"""One bucket through its micro-batches: accept records that are not late, close windows, emit open ones.
 
 Only here assembly and state meet.
 """

@@ -102,7 +102,7 @@ class DirtySet:
         self.nodes.append(PENDING, self._live(concat(self.nodes.shape, reaching), first))
 
     def _live(self, rows: Block, first: int) -> Block:
-        """The marks that rows come to, from slice `first` on."""
+        """Return the marks of rows, from slice `first` on."""
         marks = regroup(self.nodes.shape, rows).between(first, FOREVER)
         return self._chosen(marks.take(marks.records > 0))
 

@@ -36,7 +36,7 @@ class Instants:
 
 @dataclass(frozen=True)
 class Found:
-    """Windows as of the instants `rows`, by key and time; those of several lengths are beside the first."""
+    """Windows as of the instants `rows`, by key and time; further lengths are aligned with the first."""
 
     rows: Array
     windows: Windows
@@ -58,7 +58,7 @@ def features(shape: Shape, rows: Block, asked: Sequence[Instants]) -> Iterator[t
 
 
 def _by_key_and_time(keys: Array, times: pa.Array, most: int) -> Iterator[Array]:
-    """All rows, sorted, so many at a time: what is near in the history is asked for together."""
+    """Yield all rows in order, a number at a time: neighbours in the history are looked up together."""
     rows, _ = order(keys, np.asarray(times.fill_null(0)))
     return (rows[start:end] for start, end in even_runs(0, len(rows), most))
 

@@ -179,7 +179,7 @@ class MixedBucket(SlicedBucket):
     # Changes are of all results, so their frames are joined before they are compared.
 
     def _whole(self, progress: FamilyWindows, frame: Windows, rows: Block) -> Windows:
-        """A frame, and those beside it, with the partials of all aggregates."""
+        """Return a frame and its aligned ones with the partials of all aggregates."""
         return self._join(progress, progress.complete(frame, rows), PAGE)
 
     def _joined(self, frames: Iterator[Windows], page_of: PageOf = PAGE) -> Iterator[Windows]:

@@ -41,7 +41,7 @@ from slicing.triggers.panes import Panes
 from slicing.windows.families.family import Family
 
 AT_ONCE = 1_000_000
-"""About so many pairs are looked at together."""
+"""About this many pairs are processed together."""
 
 
 class Progressing(Protocol):

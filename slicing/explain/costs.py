@@ -135,7 +135,7 @@ class Costs:
 
     @property
     def _looks(self) -> bool:
-        """Whether a record's windows may go out before they close, for which their slices are looked at."""
+        """Whether windows may fire before they close, which reads their slices."""
         return bool(self.asks & {TOUCHED, NEWEST, WAITING, PAIRS})
 
     @property

@@ -1,4 +1,4 @@
-"""What a query over windows of so many records will do: slices of a key's records, rows of a ledger."""
+"""The plan of a query over count windows: slices of a key's records, rows of a ledger."""
 
 from __future__ import annotations
 
@@ -15,7 +15,10 @@ from slicing.windows.families.family import Family
 
 @dataclass(frozen=True)
 class CountingPlan(LedgerPlan):
-    """The plan of counted windows. Figures are of rows of the state: what came of a slice of a key, or a record."""
+    """The plan of counted windows.
+
+    Figures count rows of the state: a row has new records of a slice of a key, or one record.
+    """
 
     marks = False
 

@@ -12,7 +12,10 @@ from slicing.windows.session import SESSION, Session
 
 @dataclass(frozen=True)
 class SessionPlan(LedgerPlan):
-    """The plan of sessions. Figures are of rows of the state: what came of a key at one time, or overlapping."""
+    """The plan of sessions.
+
+    Figures count rows of the state: a row has the records of a key at one time, or overlapping ones.
+    """
 
     @property
     def session(self) -> Session:

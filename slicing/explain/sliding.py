@@ -16,7 +16,7 @@ from slicing.windows.time.durations import show
 
 @dataclass(frozen=True)
 class SlidingPlan(LedgerPlan):
-    """The plan of sliding windows. Figures are of rows of the state: a row has what came of a key at one time."""
+    """The plan of sliding windows. Figures count rows of the state: a row has the records of a key at one time."""
 
     @property
     def sliding(self) -> Sliding:

@@ -14,7 +14,10 @@ from slicing.windows.families.family import Family
 
 @dataclass(frozen=True)
 class TotalsPlan(LedgerPlan):
-    """The plan of totals on a stream. Figures are of rows of the state: what came of a key in one micro-batch."""
+    """The plan of totals on a stream.
+
+    Figures count rows of the state: a row has the records of a key in one micro-batch.
+    """
 
     @property
     def state_bytes_per_key(self) -> int:

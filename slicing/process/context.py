@@ -1,4 +1,4 @@
-"""What a function of a user is told of a window beside its records."""
+"""The facts about a window that a user's function gets together with its records."""
 
 from __future__ import annotations
 

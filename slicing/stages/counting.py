@@ -43,7 +43,7 @@ SPAN = kernel("window", Aggregate(_never, _at, fieldwise(np.minimum, np.maximum)
 
 @dataclass(frozen=True)
 class CountingSupport(WindowSupport):
-    """The last so many records of a key."""
+    """Support for count windows: the last records of a key."""
 
     window: Counting
 
@@ -98,7 +98,7 @@ class CountingSupport(WindowSupport):
 
     @property
     def inputs(self) -> tuple[str, ...]:
-        """The column that orders bounded input, which travels behind all others."""
+        """The column that orders bounded input; it follows all others."""
         return () if self.window.order_by is None else (self.window.order_by,)
 
     def kernels(

@@ -1,4 +1,4 @@
-"""The strategies: what the first stage ships, and what is done with it behind the shuffle."""
+"""The strategies: what the first stage ships, and what happens to it after the shuffle."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ Shipped: TypeAlias = Mapping[Any, Iterable[bytes | None]]
 class Aggregation:
     """What is aggregated: kernels over the slices of `shape`, with a tree for each, of family after family.
 
-    `judges` says whether records may be late, `values` are the columns that they have beside their keys.
+    `judges` says whether records may be late, `values` are their columns without the keys.
     """
 
     shape: Shape
@@ -82,7 +82,7 @@ class Sliced:
         return self.shape
 
     def first_stage(self, labels: tuple[int, ...], beside: bool = False) -> PreAggregate:
-        """The function for `mapInArrow` before the shuffle; with `beside` it ships the records too."""
+        """The function for `mapInArrow` before the shuffle; with `beside` it also ships the records."""
         return PreAggregate(self.shape, self.arguments, labels, beside)
 
     @of_stage(DECODE)
@@ -246,7 +246,7 @@ class Eager:
     def late_records(
         self, family: Family, refused: Refused[list[Records]], beside: Iterable[bytes]
     ) -> Iterator[Records]:
-        """The records that a bucket refused; none come beside others."""
+        """Return the records that a bucket refused; none are shipped with blocks."""
         return iter(refused.rows)
 
     def all_windows(self, shipped: Sequence[Records]) -> Iterator[Windows]:
@@ -256,7 +256,7 @@ class Eager:
 
 @dataclass(frozen=True)
 class Mixed:
-    """Partials of slices are shipped for some aggregates, and beside them records for those that are eager."""
+    """Partials of slices are shipped for some aggregates, together with records for eager ones."""
 
     shape: Shape
     trees: tuple[str, ...]
@@ -296,7 +296,7 @@ class Mixed:
     def late_records(
         self, family: Family, refused: Refused[list[Records]], beside: Iterable[bytes]
     ) -> Iterator[Records]:
-        """The records that a bucket refused, which it has found among those beside the blocks."""
+        """Return the records that a bucket refused, which it has found among those shipped with the blocks."""
         return iter(refused.rows)
 
     def all_windows(self, shipped: Sequence[Block | Records]) -> Iterator[Windows]:

@@ -39,7 +39,7 @@ _END = 1 << 62
 
 @dataclass(frozen=True)
 class Out:
-    """An emitted row: the window `[start, end)` of kind `part`, with so many records, in a micro-batch."""
+    """An emitted row: the window `[start, end)` of kind `part`, with its number of records, in a micro-batch."""
 
     part: int
     start: int
@@ -60,7 +60,7 @@ class Batch:
 
 @dataclass
 class Replay:
-    """What happened: micro-batches, rows in their order, and the rows that would go out if all windows closed now."""
+    """The outcome: micro-batches, emitted rows in order, and rows that would be emitted if all windows closed now."""
 
     batches: list[Batch] = field(default_factory=list)
     rows: list[Out] = field(default_factory=list)
@@ -135,7 +135,7 @@ class _Run:
         self.store, self.trigger, self.grace = MemoryStore(), trigger, grace
 
     def ship(self, times: Sequence[int]) -> tuple[list[Any], list[bytes]]:
-        """What the first stage ships of records: as the second stage has it, and the records beside it."""
+        """Return what the first stage ships: blocks as the second stage decodes them, and the records with them."""
         key = pa.nulls(len(times), pa.bool_())
         columns = {"time": pa.array(times, pa.int64()), _KEY.name: key}
         # Behind them what orders bounded input that is counted.
@@ -169,7 +169,7 @@ class _Run:
         return Batch(tuple(times), fates, watermark)
 
     def rest(self) -> list[Out]:
-        """What would go out if all windows closed now."""
+        """Return the rows that would be emitted if all windows closed now."""
         self.store = deepcopy(self.store)
         closed = self.bucket(ON_CLOSE).close(MicroBatchTime(_END))
         return [out for windows in closed for out in self.out(windows, None)]

@@ -34,7 +34,7 @@ from slicing.windows.time.slices import FOREVER
 CLOSED, KNOWN, ANSWERED = "closed", "known", -2
 """The columns of lookups, and what a row that says that a bucket has answered has as its cause."""
 LOOKED_UP = (COUNTED, INSTANTS, SESSIONS, TOTALS, WINDOW)
-"""The lists of pages that lookups read beside those of slices; all others are caches and marks."""
+"""The lists of pages that lookups read in addition to slices; all other lists are caches and marks."""
 
 
 class ReadOnly:

@@ -29,7 +29,7 @@ FIRST_ROWS = 1_000
 
 SCHEMA = "bucket int, partition int, part int, block binary, no_time bigint, no_window bigint"
 RECORDS_SCHEMA = f"{SCHEMA}, records binary"
-"""Of a first stage that ships records beside blocks."""
+"""Of a first stage that ships records together with blocks."""
 
 Page = tuple[int, bytes | None]
 """The bucket that a row is for, and its block, if there is one."""

@@ -80,11 +80,11 @@ class SessionSupport(WindowSupport):
         )
 
     def history_from(self, until: int, trigger: Trigger) -> int | None:
-        """A session may have begun at any time."""
+        """None: a session may have started at any time."""
         return None
 
     def strategy(self, asked: Aggregation) -> Merged:
-        """Rows of single times are shipped where each record is judged by its own, or must stay in order."""
+        """Rows of single times are shipped if lateness is decided for each record, or if records must stay in order."""
         ordered = any(kernel.aggregate.ordered for kernel in asked.shape.kernels)
         merges = not ordered and (self.window.late_by == SESSION or not asked.judges)
         return Merged(*asked.common, session=self.window, merges=merges)
@@ -94,14 +94,14 @@ class SessionSupport(WindowSupport):
 class Merged(Sliced):
     """Rows that overlap or touch become sessions: rows of single times are shipped, or, if it `merges`, sub-sessions.
 
-    `shape` is that of results; behind the shuffle rows have their ends beside them.
+    `shape` is that of results; after the shuffle rows also have their ends.
     """
 
     session: Session = field(kw_only=True)
     merges: bool = field(kw_only=True)
 
     def first_stage(self, labels: tuple[int, ...], beside: bool = False) -> PreMerge:
-        """The function for `mapInArrow` before the shuffle; with `beside` it ships the records too."""
+        """The function for `mapInArrow` before the shuffle; with `beside` it also ships the records."""
         shape = of_records(self.shape, self.session)
         return PreMerge(shape, self.arguments, labels, beside, session=self.session, merges=self.merges)
 
@@ -114,7 +114,7 @@ class Merged(Sliced):
         return SessionBucket(self.shape, self.session, grace, fingerprint, store, trigger)
 
     def late_records(self, family: Family, refused: Refused[Any], beside: Iterable[bytes]) -> Iterator[EndingRecords]:
-        """The records of refused intervals, of those that were shipped beside the blocks."""
+        """Yield the records of refused intervals, from the records that were shipped with the blocks."""
         assert isinstance(refused, RefusedSessions), "sessions refuse intervals"
         for data in beside:
             records = with_own_ends(self.session, decode_records(of_records(self.shape, self.session), data))

@@ -64,7 +64,7 @@ class SlidingSupport(WindowSupport):
         )
 
     def _first_needed(self, family: Family, until: int, trigger: Trigger) -> int:
-        """A window may begin behind a time before it."""
+        """The left edge of a window may directly follow an earlier time."""
         return int(family.slice_start(family.first_open(until, 0) - self.window.right))
 
     def strategy(self, asked: Aggregation) -> Sliced | Shared:

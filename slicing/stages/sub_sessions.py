@@ -26,7 +26,7 @@ from slicing.stages.preaggregate import Dropped, PreAggregate, records_of
 from slicing.windows.session import MOST_GAP, Session
 
 GAP = Field("gap", "bigint")
-"""What a record brings beside its key where each has a gap of its own: microseconds, as one field of the key more."""
+"""The additional key field of records that have gaps of their own: the gap in microseconds."""
 
 
 def of_records(shape: Shape, session: Session) -> Shape:

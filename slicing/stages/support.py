@@ -1,4 +1,4 @@
-"""What a kind of windows supports, and how it runs; the base class is for windows assembled from slices by trees."""
+"""The features that a kind of windows supports, and its strategy; the base class is for windows assembled by trees."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ class WindowSupport:
         return {
             NEWEST: "keeps one total of each key, and records have none. Use on_update().",
             CHANGED: "compares the results of windows, and a function makes rows of each. Use on_close(), and compare "
-            "in the function or behind it.",
+            "in the function or after it.",
         }
 
     def check_process(self, tree: str, trigger: Trigger, streaming: bool) -> None:
@@ -130,13 +130,13 @@ class WindowSupport:
 
     @property
     def inputs(self) -> tuple[str, ...]:
-        """The columns that records bring behind those of results."""
+        """The columns of records that follow those of results."""
         return ()
 
     def kernels(
         self, kernels: tuple[Kernel, ...], arguments: Arguments, has_time: bool
     ) -> tuple[tuple[Kernel, ...], Arguments]:
-        """Kernels, and the columns of each, with those that rows need beside results."""
+        """Return the kernels and the columns of each, with those that rows need in addition to results."""
         return kernels, arguments
 
     def trees(self, trees: tuple[str, ...]) -> tuple[str, ...]:
@@ -144,7 +144,7 @@ class WindowSupport:
         return trees
 
     def strategy(self, asked: Aggregation) -> Strategy:
-        """What is shipped and done behind the shuffle; fields are shared where all results are made from slices."""
+        """Return the strategy before and after the shuffle; results share fields if all are assembled from slices."""
         if EAGER not in asked.trees:
             return with_shared_fields(Sliced(*asked.common, self.window.wide))
         return (Eager if set(asked.trees) == {EAGER} else Mixed)(*asked.common, self.window.wide)

@@ -1,4 +1,4 @@
-"""Windows of so many records: the last `size` of a key, each time that `advance` more have come."""
+"""Count windows: after every `advance` records of a key, its last `size` records."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class CountingFamily(ByEdges):
 
     @classmethod
     def of(cls, size: int, advance: int, unit: int | None = None) -> CountingFamily:
-        """The windows of so many records, over slices of the greatest common divisor, or of `unit` records."""
+        """Return windows of `size` records, over slices of the greatest common divisor, or of `unit` records."""
         unit = unit or math.gcd(size, advance)
         long, step = size // unit, advance // unit
         return cls(Every(step, step - long), Every(step, step), size, advance, unit)
@@ -64,7 +64,7 @@ class CountingFamily(ByEdges):
 
     @cached_property
     def cut(self) -> Cut:
-        """A slice for each number."""
+        """Return a slice for each number of a record."""
         return Cut([Every(1)])
 
     @property

@@ -31,7 +31,7 @@ class Set(Window):
 
     @property
     def columns(self) -> tuple[str, ...]:  # type: ignore[override]
-        """What tells windows apart beside keys and results."""
+        """The columns that distinguish windows."""
         if self.wide:
             return ("window_end",)
         return ("window", "windows") if self.names else ("window",)

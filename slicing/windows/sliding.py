@@ -40,7 +40,7 @@ class SlidingFamily(Even):
 
     @property
     def ratio(self) -> float:
-        """Windows that a record is in at most: as many as there are units in one."""
+        """The most windows that contain a record: one per unit of the difference."""
         return self.size / self.advance
 
     def spec(self) -> list[Any]:

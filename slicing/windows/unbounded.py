@@ -1,4 +1,4 @@
-"""One window that never closes: totals of each key since the stream began, or since it was idle."""
+"""One window that never closes: the totals of each key since the start of the stream, or since its last idle time."""
 
 from __future__ import annotations
 

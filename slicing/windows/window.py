@@ -32,11 +32,11 @@ class Window:
     keeps = ""
     """What they do with partials in place of a tree, if so: there must be partials then."""
     finest = 1000
-    """Microseconds that edges must be apart at least on a stream, whose watermark counts milliseconds."""
+    """The least distance of edges on a stream in microseconds; the watermark counts milliseconds."""
     columns: tuple[str, ...] = ("window",)
-    """What rows have beside keys and results."""
+    """The columns of rows other than keys and results."""
     counts = False
-    """Whether its slices are of so many records, so that no instant bounds them."""
+    """Whether its slices are numbers of records, so that no instant bounds them."""
     ttl: int | None = None
     """Microseconds after which a key without records is forgotten, by the clock; None for what needs no such bound."""
 

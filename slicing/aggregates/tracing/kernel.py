@@ -30,11 +30,11 @@ from slicing.errors import RowFailure
 from slicing.profiling import COMBINE, of_stage
 
 FEW = 48
-"""Up to so many groups are folded sooner by rows, one after another, than by position."""
+"""Up to this many groups are folded faster row by row than by position."""
 PIECE = 20_000
 """So many groups are folded, or partials joined, by rows before they become columns."""
 SMALL = 8
-"""Up to so many cells Python is through before numpy has begun."""
+"""Up to this many cells Python is faster than numpy."""
 _BOUND = 2**62
 _TYPES = {"b": "bool", "i": "int", "u": "int", "f": "float"}
 _ARROW = {"int": pa.types.is_integer, "float": pa.types.is_floating, "bool": pa.types.is_boolean}
@@ -384,7 +384,7 @@ class TracedKernel(Kernel):
         return [column[back] for column in acc]
 
     def _rows_fold(self, values: Sequence[Any], starts: Array, count: int, onto: Partials | None) -> Partials:
-        """By rows, so many groups at a time that Python's objects never take much more than the columns do."""
+        """Fold row by row, with few enough groups at a time that Python's objects take little more than the columns."""
         edges = np.append(starts[::PIECE], count).tolist()
         parts = []
         for place, (first, end) in enumerate(pairwise(edges)):

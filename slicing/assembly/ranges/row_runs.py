@@ -41,7 +41,7 @@ def assemble_ranges(shape: Shape, block: Block, first: int | None = None, end: i
 
 
 def assemble_rows(shape: Shape, block: Block, lows: Array, counts: Array) -> Iterator[Windows]:
-    """For each row of a block by key and slice `counts` windows of its key, from `lows` on; likewise in portions."""
+    """For each row of a block by key and slice `counts` windows of its key, from `lows` on; likewise in parts."""
     width = 16 + 4 * (memory(shape, block) - block.names.nbytes) / max(1, len(block))
     per_key = np.bincount(block.keys, weights=counts, minlength=len(block.names))
     edges = np.searchsorted(block.keys, np.arange(len(block.names) + 1))
@@ -67,7 +67,7 @@ def _new_windows(family: Family, block: Block, first: int, end: int) -> tuple[Ar
 
 
 def _windows(shape: Shape, block: Block, lows: Array, counts: Array, limit: int) -> Iterator[Windows]:
-    """The windows of some keys, so many at once; more of them than that are of one key."""
+    """Yield the windows of some keys, a number at a time; a larger part is of one key."""
     rows = np.flatnonzero(counts)
     lows, counts, keys = lows[rows], counts[rows], block.keys[rows]
     before = np.cumsum(counts) - counts

@@ -92,7 +92,7 @@ def family_of(shape: Shape) -> SlidingFamily:
 
 
 def assemble_places(shape: Shape, block: Block, at: Places) -> Iterator[Windows]:
-    """Windows of a folded block that is sorted by key and slice, in portions.
+    """Yield the windows of a folded block that is sorted by key and slice, in parts.
 
     Combines: none for additive aggregates, else log2(m) for each row and each window of m rows.
     """

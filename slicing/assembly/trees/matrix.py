@@ -27,7 +27,7 @@ from slicing.content.sizes import PORTION_BYTES, at_once, even_runs, memory
 from slicing.windows.families.family import regular
 
 WIDE = 1 << 10
-"""From so many bytes of a cell on it is better to assemble more cells twice than to have many at once."""
+"""From this size of a cell on, assembling more cells twice is better than holding many at once."""
 
 
 def assemble_cells(

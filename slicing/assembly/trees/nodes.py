@@ -55,7 +55,7 @@ class Live:
         return node
 
     def fills(self, rows: int, cells: int) -> bool:
-        """Whether so many rows, of so many cells, are combined sooner with `init()` in all other cells.
+        """Whether rows of that many cells are combined faster with `init()` in all other cells.
 
         Never where each cell costs a call: of functions for single rows, or of values that are Python objects.
         """

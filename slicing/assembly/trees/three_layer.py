@@ -42,7 +42,7 @@ from slicing.content.sizes import at_once
 from slicing.windows.families.family import regular
 
 FEW_KEYS = 1000
-"""Up to so many keys whole stripes move together: of more, the calls of each slice cost less than their cells."""
+"""Up to this many keys whole stripes are combined at once: with more, a call per slice costs less than the cells."""
 
 
 class ThreeLayer:

@@ -1,1 +1,1 @@
-"""Count windows: the last records of a key, after every so many."""
+"""Count windows: the last records of a key, after each fixed number of records."""

@@ -24,7 +24,7 @@ from slicing.engines.counting.record_counts import heads
 from slicing.windows.counting import CountingFamily
 
 FOLDED_RECORDS = 1 << 20
-"""Windows of about so many records, each counted for all windows that hold it, are folded at once."""
+"""The records, counted once per window, of the windows that are folded at once."""
 
 
 class Content(Protocol):
@@ -41,7 +41,7 @@ class Content(Protocol):
 
 
 def content(shape: Shape, trees: Sequence[str], arguments: Sequence[Sequence[int]], values: Sequence[Field]) -> Content:
-    """The content of rows for results of this shape; `values` are the columns that records have beside their keys."""
+    """The content of rows for results of this shape; `values` are the columns of records without the keys."""
     assert isinstance(shape.family, CountingFamily)
     if EAGER in trees:
         return Whole(shape, shape.family.by_record, arguments, values)

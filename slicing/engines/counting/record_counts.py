@@ -1,4 +1,4 @@
-"""Rows of keys whose records are counted: partials of slices of so many records, or records as they came.
+"""Rows of keys whose records are counted: partials of slices with a fixed number of records, or the records.
 
 Beside its partials a row has `BEGUN`: the slice from which its key has been counted, and the clock of its last record.
 A key that is forgotten and comes again is counted from the slice on that follows its old ones: so rows of both may lie

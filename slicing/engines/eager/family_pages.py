@@ -48,7 +48,7 @@ class FamilyPages(FamilyProgress):
         self.windows = WindowPages(shape, arguments, pages, prefix, mode)
         self.newest = NewestSlices(shape, pages, self.windows, prefix)
         self.beside: Sequence[FamilyPages] = ()
-        self.leads: Family | None = None  # the family that it is beside of
+        self.leads: Family | None = None  # the primary family of its wide rows
 
     def put_beside(self, others: Sequence[FamilyPages]) -> None:
         """Let the results of other families be emitted in the rows of this one."""
@@ -117,7 +117,7 @@ class FamilyPages(FamilyProgress):
             yield from differing(there, now, previous, tombstones)
 
     def complete(self, frame: Windows, page_of: PageOf = PAGE) -> Windows:
-        """A frame with the windows beside it."""
+        """Return a frame with its aligned windows."""
         if not self.beside:
             return frame
         return replace(frame, beside=tuple(each.filled(frame, page_of) for each in self.beside))

@@ -1,4 +1,4 @@
-"""Windows beside others: the same keys row by row, and no records where there is no such window."""
+"""Aligned windows: the same keys as the primary windows row by row, without records where there is no such window."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def matched(shape: Shape, frame: Windows, windows: Array, found: Block) -> Windo
 def beside_all(
     own: Sequence[Windows], members: Sequence[tuple[Shape, Callable[[Array], Array]]], others: Sequence[list[Windows]]
 ) -> Iterator[Windows]:
-    """Frames with windows of other families beside theirs: each has its shape, and which of its windows ends with one.
+    """Frames with the aligned windows of other families: each family has its shape and its window for each end.
 
     `others` are all frames of each that may be needed.
     """

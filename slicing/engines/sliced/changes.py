@@ -24,7 +24,7 @@ from slicing.windows.families.family import emitted_before, emitted_from, repeat
 from slicing.windows.time.slices import FOREVER
 
 STEP_BYTES = 8 << 20
-"""Of so many bytes of rows the windows are picked at once, which takes some times as many."""
+"""The bytes of rows whose windows are selected at once; the selection takes a small multiple of them."""
 
 
 class Changes:

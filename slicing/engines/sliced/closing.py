@@ -65,7 +65,7 @@ def at_once(due: Due) -> Iterator[tuple[Windows, Block | None]]:
 
 
 class Closing:
-    """One close of windows of as many slices each. Nothing is written but the trees' nodes.
+    """One close of windows with equally many slices. Nothing is written but the trees' nodes.
 
     `leaves_nodes` says whether they will be there for window `end`. However much came or is stored: slices are read
     together as long as they fit, see `portions`.
@@ -88,7 +88,7 @@ class Closing:
 
     @property
     def leaves_nodes(self) -> bool:
-        """Not behind a jump: the next close may be another, which would not use them."""
+        """Not after a jump: the next close may be another one, which would not use them."""
         return self.until == self.end and not self.jumps
 
     def windows(self) -> Iterator[Windows]:
@@ -173,7 +173,7 @@ class Closing:
         while low < self.until:
             oldest = self.family.first_slice(low)
             if low == ahead:
-                # Read together what enters and leaves in the next windows: about as many rows as they emit.
+                # Read the slices that enter and leave the next windows together: about one row per emitted row.
                 ahead = self._ahead(low)
                 fresh = self._placed(self.fresh.between(self.family.entered(low), self.family.entered(ahead)))
                 end = self.family.first_slice(ahead)
@@ -209,7 +209,7 @@ class Closing:
 
 
 class Frame:
-    """Windows collected until they are worth a frame; `sample` has rows that may take as many bytes as theirs."""
+    """Windows collected until they fill a frame; `sample` has rows of about their size in bytes."""
 
     def __init__(self, live: Live, sample: Block | None):
         self.live = live

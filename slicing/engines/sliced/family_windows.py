@@ -61,7 +61,7 @@ class FamilyWindows(FamilyProgress):
         self.number, self.shape, self.trees, self.slices = number, shape, trees, slices
         self.prefix = of_family(self.marks.id)
         self.beside: Sequence[FamilyWindows] = ()
-        self.leads: Family | None = None  # the family that it is beside of
+        self.leads: Family | None = None  # the primary family of its wide rows
         self.compared, self.whole = shape, self.complete  # by `on_change`: of what results, and how to get all of them
         self._late = self.cache(LATE, shape)
 
@@ -129,7 +129,7 @@ class FamilyWindows(FamilyProgress):
         return self._close(news, late[self.number], (self.first, until, self.end), self.family.entered(self.first))
 
     def _together(self, news: InOrder, late: dict[int, list[InOrder]], until: int) -> Iterator[Windows]:
-        """Windows with those beside them, so many at once as make about a frame."""
+        """Yield windows with the aligned windows of other families, about a frame at a time."""
         low, count, entered = self.first, 1, self.family.entered(self.first)
         while low < until:
             high = min(until, low + count)
@@ -168,26 +168,26 @@ class FamilyWindows(FamilyProgress):
         return InOrder(self.shape, chain(self.slices.stripes.read(*entering), fresh.parts()))
 
     def aligned(self, windows: Array) -> Array:
-        """The windows of this family that end as some windows of the one that it is beside of do."""
+        """Return the windows of this family that end with some windows of its primary family."""
         assert self.leads is not None
         return self.family.first_open(self.leads.window_end(windows) - 1)
 
     def put_beside(self, others: Sequence[FamilyWindows]) -> None:
-        """Let the results of other families go out in the rows of this one."""
+        """Emit the results of other families in the rows of this one."""
         self.beside, self.by_end = others, True
         for progress in others:
             progress.leads, progress.by_end = self.family, True
 
     @property
     def left(self) -> list[Callable[[Array], Array]]:
-        """For slices, the windows here that end with the first that does not hold them, for each family beside."""
+        """For slices, return the windows here that end with the first aligned window that does not hold them."""
         return [partial(self._left, progress.family) for progress in self.beside]
 
     def _left(self, family: Family, slices: Array) -> Array:
         return self.family.first_open(family.window_end(family.last_window(slices) + 1) - 1)
 
     def complete(self, frame: Windows, rows: Block) -> Windows:
-        """A frame with the windows beside it, from the folded rows of all their slices."""
+        """Return a frame with its aligned windows, from the folded rows of all their slices."""
         if not self.beside:
             return frame
         rows = under(rows, frame.names)

@@ -44,7 +44,7 @@ class Latest:
             yield frame
 
     def _completed(self, progress: FamilyWindows, frame: Windows) -> Iterator[Windows]:
-        """With the windows beside, for which the slices of all their keys are looked at."""
+        """Return the windows with their aligned windows, for which the slices of all their keys are read."""
         for rows in progress.look(as_block(frame), int(progress.family.first_slice(frame.windows).min())):
             some = frame.take(np.flatnonzero(np.isin(frame.keys, rows.keys)))
             if len(some):

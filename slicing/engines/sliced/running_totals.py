@@ -59,7 +59,7 @@ class RunningClose:
             yield from self._one_by_one(self._with_late())
 
     def _with_late(self) -> Node:
-        """The total for the window before `first`, with what came late for it; made anew if that has an order."""
+        """Return the total of the window before `first`, with late records; computed anew for ordered aggregates."""
         late = list(self.due.late_rows(self.family.first_slice(self.first)))
         if late and any(kernel.aggregate.ordered for kernel in self.shape.kernels):
             return self._from_slices(self.first)
@@ -91,7 +91,7 @@ class RunningClose:
         return self.family.first_slice(window) > self.family.first_slice(window - 1)
 
     def _together(self, low: int, most: int) -> int:
-        """The end of the windows from `low` on that begin alike, so many of them that what enters fits."""
+        """Return the end of the windows from `low` on that start alike and whose entering slices fit into memory."""
         alike = self.family.last_window(self.family.first_slice(low)) + 1
         fits = self.family.first_window(self.fresh.reach(self.family.entered(low)))
         return min(self.until, alike, low + most, max(low + 1, fits))

@@ -26,7 +26,7 @@ from slicing.triggers.trigger import Trigger
 from slicing.windows.time.slices import FOREVER
 
 STRAGGLERS = 64
-"""Of so many rows one may come later than others of its slice, and be written again until the slice leaves."""
+"""One row in this many may arrive after others of its slice, and be written again until the slice leaves."""
 
 
 class Slices:
@@ -48,7 +48,7 @@ class Slices:
         return any(kernel.aggregate.ordered for kernel in self.shape.kernels)
 
     def take(self, block: Block) -> None:
-        """Hold what came until it is written."""
+        """Hold the new records until they are written."""
         self.incoming = block
         if len(block):
             newest = int(block.index[-1])
@@ -56,7 +56,7 @@ class Slices:
             self.head.newest = newest if self.head.newest is None else max(newest, self.head.newest)
 
     def remember(self) -> None:
-        """Let the process know of what came, where it keeps what windows are made of while they are open."""
+        """Add the new records to the process's cache of slices of open windows."""
         if self.needs.follows:
             self.recent.add(self.incoming)
 
@@ -73,11 +73,11 @@ class Slices:
         return self.stripes.read(first, min(end, self.entered))
 
     def portions(self, first: int) -> Callable[..., Iterator[Portion]]:
-        """How rows of slice `first` and later ones are taken: apart only if the process does not hold them anyway."""
+        """Take rows of slice `first` and later ones: separately only if the process does not cache them."""
         return in_memory if self.recent.first <= first else portions
 
     def newest(self) -> int:
-        """The newest slice ever seen, but for those far ahead of where records come to now."""
+        """Return the newest slice ever seen, without those far ahead of the current records."""
         newest = self.head.newest
         assert newest is not None
         if self._here is None or newest <= self._here + self.longest:
@@ -85,7 +85,7 @@ class Slices:
         return newest_reached(self.head.spans(), self._here, self.longest)
 
     def write_incoming(self) -> None:
-        """Write what came: slices that are complete as pages of their own, others as fresh pages."""
+        """Write the new records: complete slices as pages of their own, others as fresh pages."""
         block = self.incoming
         if len(block):
             block = self.stripes.put_ahead(block, *self._complete(block))

@@ -1,4 +1,4 @@
-"""One bucket of sliding windows: new records are judged and kept, and windows are read from the times of records.
+"""One bucket of sliding windows: records that are not late are stored, and windows are read from their times.
 
 ::
 
@@ -118,7 +118,7 @@ class SlidingBucket(Bucket):
 
     @property
     def _oldest(self) -> int:
-        """The first slice that is kept: of the first window that accepts records, or the one that it may be behind."""
+        """Return the first slice that is retained: of the first accepting window, or the one directly before."""
         return self.progress.marks.taking - self.family.right
 
     @cached_property
@@ -148,7 +148,7 @@ class SlidingBucket(Bucket):
         return Late(refused, some, (times,), FirstEnds(ends, came.records))
 
     def take_history(self, shipped: Sequence[Block], until: int) -> None:
-        """Take the times that open windows hold, and those that one may begin behind."""
+        """Take the times that open windows hold, and those that one may directly follow."""
         self.progress.pass_until(until)
         self.new = fold(self.shape, shipped).between(self._oldest, FOREVER)
 

@@ -84,7 +84,7 @@ class ByEdges(OverCut):
 
     @elementwise
     def first_window(self, index: Array) -> Array:
-        """First window that ends after a slice has begun."""
+        """Return the first window that ends after the start of a slice."""
         return self._first_after(last_instant(self.cut, index))
 
     @elementwise
@@ -168,7 +168,7 @@ class OverSharedCut(OverCut):
 
     @elementwise
     def first_window(self, index: Array) -> Array:
-        """First window that ends after a slice has begun."""
+        """Return the first window that ends after the start of a slice."""
         return self.family.first_open(last_instant(self.cut, index))
 
     @elementwise

@@ -42,7 +42,7 @@ class Family(Protocol):
 
     @property
     def step(self) -> int | None:
-        """Slices per advance if all windows have `longest` slices and start that far apart, else None."""
+        """Slices per advance if all windows have `longest` slices and equal distances of starts, else None."""
 
     @property
     def assembled(self) -> str:
@@ -71,7 +71,7 @@ class Family(Protocol):
 
     @property
     def may_repeat(self) -> bool:
-        """Whether there may be windows that never go out, see `repeats`."""
+        """Whether there may be windows that are never emitted, see `repeats`."""
 
     def in_gap(self, index: Array) -> Any:
         """Which slices belong to no window."""
@@ -117,7 +117,7 @@ class Family(Protocol):
 
 
 class Regular(Family, Protocol):
-    """A family whose windows all have as many slices and start as many apart, so that trees fit them all."""
+    """A family whose windows have equally many slices and equal distances, so that one tree fits them all."""
 
     @property
     def per_window(self) -> int:
@@ -225,7 +225,7 @@ def earlier(time: Index, length: int) -> Index:
 
 
 def distance(edges: Edges) -> int:
-    """Microseconds that edges are apart at least: of a wall clock's days and longer a day, of a user's class 1."""
+    """Return the least distance of edges in microseconds: a day for days of a wall clock, 1 for a user's class."""
     if isinstance(edges, Every):
         return edges.length
     if isinstance(edges, Listed):

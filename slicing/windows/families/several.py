@@ -57,7 +57,7 @@ class Several:
 
     @property
     def shortest(self) -> int:
-        """Microseconds that edges of one family are apart at least."""
+        """The least distance of edges of one family, in microseconds."""
         return min(member.shortest for member in self.members)
 
     @property

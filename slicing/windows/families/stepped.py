@@ -1,4 +1,4 @@
-"""Windows of equally many slices, the same number of slices apart: hopping ones on a calendar or a grid."""
+"""Windows with equally many slices at equal distances in slices: hopping windows on a calendar or a grid."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ Index = TypeVar("Index", int, NDArray[np.int64])
 
 
 def stripe_of(slices: int) -> int:
-    """Consecutive slices in a stripe, for windows of so many: the square root, at least 1."""
+    """Return the number of consecutive slices in a stripe: the square root of those in a window, at least 1."""
     return max(1, round(math.sqrt(slices)))
 
 

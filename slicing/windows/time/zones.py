@@ -83,7 +83,7 @@ class Zone:
 
     @cached_property
     def digest(self) -> str:
-        """16 hexadecimal digits that tell tables apart."""
+        """16 hexadecimal digits that distinguish tables."""
         table = json.dumps([list(self.transitions), list(self.offsets)], separators=(",", ":"))
         return hashlib.sha256(table.encode()).hexdigest()[:16]
 
