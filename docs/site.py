@@ -14,6 +14,8 @@ WINDOWS = (
     "cumulating",
     "by_edges",
     "session",
+    "sliding",
+    "counting",
     "unbounded",
     "processing_time",
     "Window",

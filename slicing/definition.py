@@ -179,9 +179,10 @@ class Definition:
     def partials(self) -> DataFrame:
         """Return a DataFrame of the partials of slices: the keys, `slice`, `records`, and a column for each result.
 
-        On a stream each slice of each key is a row once, when it closes, which is when a window of that length would;
-        a record that comes later is late. A partial is a value, or a struct of its fields, before `lower`. Raises
-        InvalidValue for windows that share no slices, and for eager or ordered results.
+        On a stream each slice of each key is a row once, when it closes, which is when a window of that length would; a
+        record that comes later is late. A partial is a value, or a struct of its fields, before `lower`. Raises
+        InvalidValue for windows that share no slices, and for eager or ordered results; InvalidType without a
+        DataFrame.
         """
         from slicing.spark.build import build
         from slicing.spark.partials import of_slices, query_of

@@ -153,8 +153,7 @@ class Counting(Window):
 def counting(
     size: int, advance: int | None = None, *, order_by: str | None = None, ttl: Duration | None = None
 ) -> Counting:
-    """Return count windows: after every `advance` records of a key (default: `size`), aggregate its last `size`
-    records.
+    """Return count windows: the last `size` records of a key, after every `advance` of its records (default: `size`).
 
     A window ends at each multiple m of `advance` of the key's records and holds its records `max(1, m - size + 1)` to
     m, in the order of arrival: by micro-batch, by input partition, and by position there. It fires in the micro-batch

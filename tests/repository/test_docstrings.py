@@ -20,7 +20,7 @@ WITH_SPARK = {
     "advice", "configure", "describe", "late_partials", "late_records", "lateness", "merge_into", "plausible",
     "results", "Grouped.features_at", "Windowed.process", "Windowed.aggregate", "Windowed.plan", "Windowed.explain",
     *(f"FeaturesAt.{name}" for name in ("buckets", "aggregate", "plan", "explain")),
-    *(f"Definition.{name}" for name, value in vars(slicing.Definition).items() if inspect.isfunction(value)),
+    *(f"Definition.{name}" for name, value in vars(slicing.Definition).items() if inspect.isfunction(value) and name[0] != "_"),
 }  # fmt: skip
 """These need a session or a DataFrame: examples of them are on the pages of docs, which are run."""
 COSTS = {

@@ -14,7 +14,7 @@ NAMES = ("agg", "combine", "invert", "lower")
 
 
 def traced(aggregate: Aggregate | Bound, *kinds: str) -> str:
-    """The numpy expressions of an aggregate's plain functions, or why they run by rows; a line for each field.
+    """Return the numpy expressions of an aggregate's plain functions, or why they run by rows; a line for each field.
 
     `kinds` are the types of the values of `agg`, such as "long" or "double"; "long" for all that are left out. A field
     that only adds something of the record to what it has is marked with the ufunc that adds up many records at once.
