@@ -57,6 +57,7 @@ def group_by(df: Any = None, *keys: Input | Sequence[Input]) -> Grouped:
     `events.transform(group_by("user").window(...).define(...))`. Nothing is run. Raises InvalidType for what is no
     DataFrame of Spark, and for other keys.
 
+    >>> from slicing import tumbling
     >>> group_by("user", "city").window(tumbling("1 day"), time="ts")
     group_by('user', 'city').window(tumbling('1 day'), time='ts')
     """
@@ -104,6 +105,7 @@ class Grouped:
         `time` may be `processing_time()`; `unbounded()` and `counting(...)` need none. Raises InvalidType
         for what is no window or no time, InvalidValue for windows that do not go together.
 
+        >>> from slicing import hopping, tumbling
         >>> group_by("user").window(short=tumbling("1 minute"), day=hopping("1 day", "1 minute"), time="ts")
         group_by('user').window(short=tumbling('1 minute'), day=hopping('1 day', advance='1 minute'), time='ts')
         """
@@ -200,6 +202,7 @@ class Windowed:
         `early(every=...)` and `early(after=...)`, whose timers go by another clock. Raises InvalidType for
         what is no trigger; windows that a trigger does not go with are refused when the query is built.
 
+        >>> from slicing import on_update, tumbling
         >>> group_by("user").window(tumbling("1 day"), time="ts").emit(on_update())
         group_by('user').window(tumbling('1 day'), time='ts').emit(on_update())
         """
@@ -218,6 +221,7 @@ class Windowed:
         close. Cost: slices stay in the state for the duration. No effect on bounded input. Raises InvalidValue for a
         negative duration.
 
+        >>> from slicing import tumbling
         >>> group_by("user").window(tumbling("1 day"), time="ts").grace("2 hours")
         group_by('user').window(tumbling('1 day'), time='ts').grace('2 hours')
         """
@@ -232,6 +236,7 @@ class Windowed:
         A checkpoint keeps its number of buckets. Cost: a header and its pages are read and written for each bucket
         and micro-batch; all keys of a bucket are processed together. Raises InvalidValue unless it is a positive int.
 
+        >>> from slicing import tumbling
         >>> group_by("user").window(tumbling("1 day"), time="ts").buckets(16)
         group_by('user').window(tumbling('1 day'), time='ts').buckets(16)
         """
@@ -245,6 +250,7 @@ class Windowed:
         record into all R windows that contain it, as other engines do, for comparisons. `Aggregate(..., eager=True)`
         is the same for one aggregate and takes precedence. Raises InvalidValue for another tree.
 
+        >>> from slicing import hopping
         >>> group_by("user").window(hopping("1 hour", "1 minute"), time="ts").assemble("three_layer")
         group_by('user').window(hopping('1 hour', advance='1 minute'), time='ts').assemble('three_layer')
         """
@@ -261,6 +267,7 @@ class Windowed:
         `late_partials` and `late_records` split the rows by it. No effect on bounded input, where no record is late.
         Raises InvalidValue for another output.
 
+        >>> from slicing import tumbling
         >>> group_by("user").window(tumbling("1 day"), time="ts").late("partials")
         group_by('user').window(tumbling('1 day'), time='ts').late('partials')
         """
@@ -276,7 +283,7 @@ class Windowed:
         hold the records too, and each firing evicts from all records of its window. Raises InvalidType for what is no
         evictor.
 
-        >>> from slicing import keep_last
+        >>> from slicing import keep_last, tumbling
         >>> group_by("user").window(tumbling("1 day"), time="ts").evict(keep_last(3))
         group_by('user').window(tumbling('1 day'), time='ts').evict(keep_last(3))
         """
@@ -313,6 +320,7 @@ class Windowed:
         difference nothing happens; `definition.changes(checkpoint)` lists them before. No effect on bounded input.
         Raises InvalidValue for another choice.
 
+        >>> from slicing import tumbling
         >>> group_by("user").window(tumbling("1 day"), time="ts").adapt("allow")
         group_by('user').window(tumbling('1 day'), time='ts').adapt('allow')
         """
@@ -330,6 +338,7 @@ class Windowed:
         checked when there is one; everything else is checked now. Raises InvalidType, InvalidValue.
 
         >>> import combinators as C
+        >>> from slicing import tumbling
         >>> group_by("user").window(tumbling("1 day"), time="ts").define(orders=C.count(), spent=C.sum("amount"))
         group_by('user').window(tumbling('1 day'), time='ts').define(orders=C.count(), spent=C.sum('amount'))
         """

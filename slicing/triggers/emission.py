@@ -36,9 +36,9 @@ def on_close(corrections: bool = False, old: bool = False, discarding: bool = Fa
 
     >>> from slicing.stages.local_runner import stream
     >>> from slicing.windows.window import tumbling
-    >>> seconds, batches = tumbling("1 second"), [[100_000], [1_500_000], [200_000]]
+    >>> seconds, batches = tumbling("1 second"), [[100_000, 200_000], [1_500_000], [2_700_000]]
     >>> [(row.start, row.records, row.emission) for row in stream(seconds, batches, 0).rows]
-    [(0, 1, 'final'), (1000000, 1, 'final')]
+    [(0, 2, 'final'), (1000000, 1, 'final')]
     >>> print(on_close(corrections=True, old=True))
     on_close(corrections=True, old=True)
     """
@@ -88,9 +88,8 @@ def on_change(drained: bool = False) -> Trigger:
 
     >>> from slicing.stages.local_runner import stream
     >>> from slicing.windows.window import tumbling
-    >>> rows = stream(tumbling("1 second"), [[100_000], [1_500_000], [2_100_000, 2_200_000], [9_000_000]], 0,
-    on_change())
-    >>> [(row.start, row.records) for row in rows.rows]
+    >>> batches = [[100_000], [1_500_000], [2_100_000, 2_200_000], [9_000_000]]
+    >>> [(row.start, row.records) for row in stream(tumbling("1 second"), batches, 0, on_change()).rows]
     [(0, 1), (2000000, 2)]
     >>> print(on_change(drained=True))
     on_change(drained=True)
@@ -126,8 +125,8 @@ def early(
 
     >>> from slicing.stages.local_runner import stream
     >>> from slicing.windows.window import tumbling
-    >>> rows = stream(tumbling("1 second"), [[100_000], [200_000], [300_000], [1_500_000]], 0, early(records=2)).rows
-    >>> [(row.batch, row.records, row.emission) for row in rows]
+    >>> batches, trigger = [[100_000], [200_000], [300_000], [1_500_000]], early(records=2, per="window")
+    >>> [(row.batch, row.records, row.emission) for row in stream(tumbling("1 second"), batches, 0, trigger).rows]
     [(1, 2, 'early'), (4, 3, 'final')]
     >>> print(early(every="10 seconds"))
     early(every='10 seconds')

@@ -171,8 +171,8 @@ def counting(
     `combine`, its last `size` records. Raises InvalidValue and InvalidType.
 
     >>> from slicing.stages.local_runner import bounded
-    >>> [(row.start, row.end, row.records) for row in bounded(counting(2), [1, 4, 5, 9, 12]).rows]
-    [(1, 5, 2), (5, 10, 2)]
+    >>> [(row.start, row.records) for row in bounded(counting(2), [1, 4, 5, 9, 12]).rows]
+    [(1, 2), (5, 2)]
     >>> print(counting(100, advance=10))
     counting(100, advance=10)
     """

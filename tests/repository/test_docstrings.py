@@ -16,13 +16,6 @@ BUILDERS = (slicing.Grouped, slicing.Windowed, slicing.FeaturesAt, slicing.Defin
 NO_IMPERATIVE = re.compile(r"(?:The|This|That|Those|A|An|What|Which|Whether|How|One|All|None|`.*|.*s)$")
 """First words of a sentence that names a thing; verbs that end in s are listed below."""
 VERBS_IN_S = {"Process", "Pass"}
-WITH_SPARK = {
-    "advice", "configure", "describe", "late_partials", "late_records", "lateness", "merge_into", "plausible",
-    "results", "Grouped.features_at", "Windowed.process", "Windowed.aggregate", "Windowed.plan", "Windowed.explain",
-    *(f"FeaturesAt.{name}" for name in ("buckets", "aggregate", "plan", "explain")),
-    *(f"Definition.{name}" for name, value in vars(slicing.Definition).items() if inspect.isfunction(value) and name[0] != "_"),
-}  # fmt: skip
-"""These need a session or a DataFrame: examples of them are on the pages of docs, which are run."""
 COSTS = {
     "by_edges", "counting", "cumulating", "hopping", "session", "sliding", "tumbling", "unbounded",
     "on_close", "on_update", "on_change", "early", "describe", "draw",
@@ -43,6 +36,12 @@ def functions():
 
 
 FUNCTIONS = functions()
+WITH_SPARK = {
+    "advice", "configure", "describe", "late_partials", "late_records", "lateness", "merge_into", "plausible",
+    "results", "Grouped.features_at", "Windowed.process", "Windowed.aggregate", "Windowed.plan", "Windowed.explain",
+    *(name for name in FUNCTIONS if name.startswith(("FeaturesAt.", "Definition."))),
+}  # fmt: skip
+"""These need a session or a DataFrame: examples of them are on the pages of docs, which are run."""
 
 
 def doc_of(name):
