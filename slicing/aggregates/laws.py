@@ -48,7 +48,7 @@ _LONGEST = 6
 
 
 class Options(TypedDict, total=False):
-    """What every law takes besides the aggregate and the values.
+    """The options of every law, besides the aggregate and the values.
 
     kinds: the kinds of the values, one for each column; inferred from the values if left out.
     seed: of the random choice of partials. rounds: how many choices to try.
@@ -79,10 +79,11 @@ class Counterexample:
 
 
 def check(aggregate: Aggregate | Bound, values: Sequence[Any], **options: Unpack[Options]) -> Counterexample | None:
-    """The first counter-example to any of the laws that concern this aggregate, or None if none is found.
+    """Return the first counter-example to any law that applies to this aggregate, or None if none is found.
 
     `values` are records: plain values, or tuples with one value per column. Without values only the empty partial is
-    tried. Takes about 0.1 s with the 60 rounds that are tried unless `rounds` says otherwise.
+    tried. Cost: about 0.1 s with the default of 60 rounds; each round calls every function of the aggregate. Raises
+    InvalidValue for tuples of another length, InvalidType for values whose type is not known.
 
     >>> from slicing import laws
     >>> from slicing.aggregates.aggregate import Aggregate
@@ -97,9 +98,14 @@ def check(aggregate: Aggregate | Bound, values: Sequence[Any], **options: Unpack
 
 
 def purity(aggregate: Aggregate | Bound, values: Sequence[Any], **options: Unpack[Options]) -> Counterexample | None:
-    """No function changes its arguments: partials are kept, and values are shared with other aggregates.
+    """Return a call that changes its arguments, or None: partials are stored, and values are shared.
 
     Only `agg` may change the partial that it is given, since nobody else has it.
+
+    >>> from slicing.aggregates.aggregate import Aggregate
+    >>> in_place = Aggregate(lambda: 0, lambda acc, x: acc + x, lambda a, b: np.add(a, b, out=a), columns=True)
+    >>> print(purity(in_place, [1, 2]).function)
+    combine
     """
     trial = _Trial.of(aggregate, values, options)
     for name, function, arguments in trial.calls():
@@ -116,7 +122,13 @@ def purity(aggregate: Aggregate | Bound, values: Sequence[Any], **options: Unpac
 def elementwise(
     aggregate: Aggregate | Bound, values: Sequence[Any], **options: Unpack[Options]
 ) -> Counterexample | None:
-    """With `columns=True`, a function of arrays of any shape gives in each cell what it gives for that cell alone."""
+    """Return arrays for which a function with `columns=True` differs from its result for one cell, or None.
+
+    >>> from slicing.aggregates.aggregate import Aggregate
+    >>> first = Aggregate(lambda: 0, lambda acc, x: acc + x.flat[0], np.add, columns=True)
+    >>> print(elementwise(first, [1, 2]).function)
+    agg
+    """
     trial = _Trial.of(aggregate, values, options)
     if not trial.aggregate.columns:
         return None
@@ -127,7 +139,12 @@ def elementwise(
 
 
 def identity(aggregate: Aggregate | Bound, values: Sequence[Any], **options: Unpack[Options]) -> Counterexample | None:
-    """`init()` joined to a partial, on either side, is that partial exactly."""
+    """Return a partial that `combine` with `init()`, on either side, changes, or None.
+
+    >>> from slicing.aggregates.aggregate import Aggregate
+    >>> identity(Aggregate(lambda: 1, lambda acc, x: acc + x, lambda a, b: a + b), [1]).law
+    'identity'
+    """
     trial = _Trial.of(aggregate, values, options)
 
     def left(a: Any) -> tuple[Any, Any]:
@@ -140,9 +157,13 @@ def identity(aggregate: Aggregate | Bound, values: Sequence[Any], **options: Unp
 
 
 def singleton(aggregate: Aggregate | Bound, values: Sequence[Any], **options: Unpack[Options]) -> Counterexample | None:
-    """Adding a record is joining the partial of that record alone.
+    """Return a partial and a record for which `agg` differs from `combine` with the record's own partial, or None.
 
     With `columns=True`, `agg` is only ever called with `init()`, and only that is tried.
+
+    >>> from slicing.aggregates.aggregate import Aggregate
+    >>> singleton(Aggregate(lambda: 0, lambda acc, x: acc + 2 * x, lambda a, b: a + b // 2), [1, 2]).law
+    'singleton'
     """
     trial = _Trial.of(aggregate, values, options)
     if trial.aggregate.combine is None:
@@ -159,7 +180,14 @@ def singleton(aggregate: Aggregate | Bound, values: Sequence[Any], **options: Un
 def associativity(
     aggregate: Aggregate | Bound, values: Sequence[Any], **options: Unpack[Options]
 ) -> Counterexample | None:
-    """How partials are grouped when they are joined in order does not matter, unless they are `approximate`."""
+    """Return three partials whose result depends on the grouping of `combine`, or None.
+
+    An `approximate` aggregate is not tried.
+
+    >>> from slicing.aggregates.aggregate import Aggregate
+    >>> associativity(Aggregate(lambda: 0, lambda acc, x: acc - x, lambda a, b: a - b), [1, 2]).law
+    'associativity'
+    """
     trial = _Trial.of(aggregate, values, options)
     if trial.aggregate.approximate:
         return None
@@ -170,7 +198,14 @@ def associativity(
 def commutativity(
     aggregate: Aggregate | Bound, values: Sequence[Any], **options: Unpack[Options]
 ) -> Counterexample | None:
-    """The order in which partials are joined does not matter, unless the aggregate is `ordered` or `approximate`."""
+    """Return two partials whose order in `combine` matters, or None.
+
+    An `ordered` or `approximate` aggregate is not tried.
+
+    >>> from slicing.aggregates.aggregate import Aggregate
+    >>> commutativity(Aggregate(lambda: "", lambda acc, x: acc + x, lambda a, b: a + b), ["a", "b"]).law
+    'commutativity'
+    """
     trial = _Trial.of(aggregate, values, options)
     if trial.aggregate.ordered or trial.aggregate.approximate:
         return None
@@ -178,7 +213,15 @@ def commutativity(
 
 
 def inversion(aggregate: Aggregate | Bound, values: Sequence[Any], **options: Unpack[Options]) -> Counterexample | None:
-    """Taking the older part away leaves the newer one exactly, if there is an `invert`."""
+    """Return two partials of which `invert` does not restore the newer one exactly, or None.
+
+    An aggregate without `invert` is not tried.
+
+    >>> from slicing.aggregates.aggregate import Aggregate
+    >>> floats = Aggregate(lambda: 0, lambda acc, x: acc + x, lambda a, b: a + b, lambda ab, a: ab - a - 1)
+    >>> inversion(floats, [1, 2]).law
+    'inversion'
+    """
     trial = _Trial.of(aggregate, values, options)
     if trial.aggregate.invert is None:
         return None
