@@ -13,7 +13,7 @@ MOST_SHOWN = 200
 
 
 class Topic(Enum):
-    """What a remedy is about."""
+    """The subject of a remedy."""
 
     NO_OVERLAP = auto()
     """Windows that do not overlap."""
@@ -64,7 +64,7 @@ class Call:
 
 @dataclass(frozen=True)
 class Remedy:
-    """What to do about an error; as text it is for Python. `values` are what the text names."""
+    """The remedy of an error; its text is the call in Python. `values` are what the text names."""
 
     topic: Topic
     text: str
@@ -123,7 +123,7 @@ class ResultOverflow(SlicingError, ArithmeticError):
 
 
 class TooLarge(SlicingError, ValueError):
-    """What has to be held at once is larger than the bound that the message names."""
+    """Data that must be in memory at once exceed the bound that the message names."""
 
 
 class RowFailure(Exception):
@@ -162,7 +162,7 @@ def excerpt(value: Any) -> str:
 
 
 def raised(error: Exception) -> str:
-    """What was raised, for a message: its class and its text, cut."""
+    """Return the class and the shortened text of an exception, for a message."""
     return f"{type(error).__name__}: {shortened(str(error))}"
 
 

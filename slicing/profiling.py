@@ -1,4 +1,4 @@
-"""Where time goes: functions say what stage they are of, and a watch, if one is set, has the time of each stage.
+"""Time by stage: functions declare their stage, and a watch, if one is set, has the time of each stage.
 
 A stage has the time it takes itself, without that of stages it calls. As long as no watch is set, a function of a stage
 costs one look at a variable more.

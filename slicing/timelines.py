@@ -23,7 +23,7 @@ from slicing.windows.window import Window
 
 Instant = int | str | datetime
 MOST = 16
-"""So many windows of each kind have a row in a picture; of more the first and the last half."""
+"""The most windows of each kind in a picture; of more the first and the last half is shown."""
 _DASH = "\N{EN DASH}"
 _DOTS = {PARTLY: "late for some", LATE: "late", LOST: "in no window"}
 _BARS = {"open": "still open", "empty": "nothing is emitted"}

@@ -17,10 +17,10 @@ EVENT_TIME = "\0event time"
 """Stands for the event time, in int64 microseconds, among the columns that an aggregate is bound to."""
 
 Input: TypeAlias = Any
-"""What an aggregate is of: the name of a column, or a Column of Spark, whose text state then knows it by."""
+"""The input of an aggregate: the name of a column, or a Column of Spark, whose text identifies it in the state."""
 
 Condition: TypeAlias = Any
-"""Of which records an aggregate is: the name of a column of booleans, or a Column of Spark; None for all."""
+"""The condition on records of an aggregate: a column of booleans by name or as a Column of Spark; None for all."""
 
 View: TypeAlias = Literal["values", "ranks", "limbs"]
 VIEWS: tuple[View, ...] = ("values", "ranks", "limbs")

@@ -14,7 +14,7 @@ from slicing.aggregates.arrays import Array
 
 
 class Raised(Exception):
-    """What a function raised, and for which group; `record` is the place of the record, if one was given to it."""
+    """The exception of a function, and its group; `record` is the place of its record, if it got one."""
 
     def __init__(self, error: Exception, group: int, record: int | None = None):
         super().__init__(error, group, record)

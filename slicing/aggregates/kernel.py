@@ -41,7 +41,7 @@ def locating(place: Callable[[int], str]) -> Iterator[None]:
 
 
 class Kernel:
-    """What columns and rows kernels share. `label` is the result's name, used in messages."""
+    """The base of columns and rows kernels. `label` is the result's name, used in messages."""
 
     width: int
 
@@ -172,7 +172,7 @@ class Kernel:
         return None
 
     def _formed(self, partials: Partials) -> Partials:
-        """What the ufuncs of `combine` gave, as `combine` itself gives it."""
+        """Return the result of the ufuncs of `combine` in the form of `combine` itself."""
         combine = self.aggregate.combine
         if not isinstance(combine, Fieldwise) or combine.then is None:
             return partials

@@ -137,7 +137,7 @@ class _Claims:
         return self.call(folded, *(() if onto is None else (onto,)), count=len(records))
 
     def call(self, function: Callable[..., Partials], *partials: Partials | None, count: int = 1) -> Partials | None:
-        """What a function of copies returns, None if it raises or has nothing to work on."""
+        """Return a function's result for copies, None if it raises or has nothing to work on."""
         if any(partial is None for partial in partials):
             return None
         self.calls += count

@@ -1,4 +1,4 @@
-"""What is passed in place of a result by those who know Spark or pandas, and how it is written here."""
+"""Hints for users of Spark or pandas who pass something else in place of a result."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def written(value: Any) -> str:
 
 
 def remedy(value: Any) -> str:
-    """What to write instead of `value`, which is none of our results."""
+    """Return the remedy for `value`, which is no result."""
     if isinstance(value, str):
         return f"{_BY_NAME}. Here: `{value}=C.{value}()`." if value == "count" else f"{_BY_NAME}."
     if isinstance(value, Mapping):

@@ -191,7 +191,7 @@ class RowsKernel(Kernel):
             raise
 
     def _fault(self, name: str, index: int, error: Exception, makers: str, *partials: Any) -> RowFailure:
-        """What went wrong: `makers` returned one of the partials with a null before, or else the function raised."""
+        """Return the failure: `makers` returned one of the partials with a null before, or the function raised."""
         null = next((partial for partial in partials if self._lacks(partial)), self)
         return self._failure(name, index, error) if null is self else self._null(makers, null, index)
 
@@ -212,7 +212,7 @@ class RowsKernel(Kernel):
 
     @property
     def _makers(self) -> str:
-        """What a partial comes from if `agg`, whose partials are checked at once, has not made it."""
+        """Return the origin of a partial that `agg`, whose partials are checked at once, has not made."""
         return "combine` or `invert" if self.aggregate.invert else "combine"
 
     def _has_null(self, items: list[Any]) -> bool:

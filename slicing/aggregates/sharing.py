@@ -129,7 +129,7 @@ def _of(each: Kernel, arguments: tuple[int, ...]) -> tuple[Any, ...]:
 
 
 def _fields(each: Kernel) -> list[tuple[str, str]]:
-    """What fields are: their meanings and kinds; of results that share none their names are as good."""
+    """Return the identities of fields: their meanings and kinds, or names for results that share none."""
     meanings = each.aggregate.meanings or [field.name for field in each.fields]
     return [(meaning, field.kind) for meaning, field in zip(meanings, each.fields, strict=True)]
 

@@ -18,7 +18,7 @@ from slicing.content.block import Shape, encode_keys
 
 
 def differing(there: Windows, now: Array, previous: Array, drained: bool) -> Iterator[Windows]:
-    """Those of some windows whose results, as codes, are not the previous ones; -1 is the code of an empty window."""
+    """Return the windows whose results, as codes, differ from the previous ones; -1 is the code of an empty window."""
     changed = np.flatnonzero((now >= 0) & (now != previous))
     if len(changed):
         yield there.take(changed)

@@ -1,4 +1,4 @@
-"""What assembly hands out: partials of windows, a row for each window and key."""
+"""The result of assembly: partials of windows, a row for each window and key."""
 
 from __future__ import annotations
 

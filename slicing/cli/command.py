@@ -1,4 +1,4 @@
-"""What the command line asks for. It needs no pyspark, so that help and wrong arguments do not."""
+"""The job of a command line. No pyspark is needed for help and for wrong arguments."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ FAILED, REFUSED, UNREADABLE, INTERRUPTED = 1, 2, 3, 130
 
 
 class NothingReadable(InvalidValue):
-    """Of a whole input no record could be read, so that not even its columns are known."""
+    """No record of the input could be read, so its columns are not known."""
 
 
 @dataclass(frozen=True)
 class Job:
-    """What the command line asks for, checked as far as that goes without Spark. Durations are in microseconds.
+    """The job of a command line, checked as far as possible without Spark. Durations are in microseconds.
 
     `unit` is "s", "ms", "us" or, for times that are no numbers, empty. `values` are the columns that are aggregated.
     """

@@ -20,7 +20,7 @@ from slicing.errors import InvalidValue
 ColumnNames = tuple[str, ...]
 
 PATTERN = frozenset("{}[]*?\\")
-"""What makes a pattern of a path, to Spark."""
+"""The characters that make a path a pattern for Spark."""
 
 _FIELD = re.compile(r'(?:^|,)("(?:[^"]|"")*"(?=,|$)|[^,]*)')
 _OPEN: dict[str, Any] = {".gz": gzip.open, ".bz2": bz2.open}

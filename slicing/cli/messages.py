@@ -19,7 +19,7 @@ _OF_WORKERS = {
     "ResultOverflow": "On the command line: write larger numbers as decimals, in Parquet, or sum fewer at once.",
     "StateMismatch": "On the command line: choose another --checkpoint and --output.",
 }
-"""What to do about errors of workers, whose text is all that Spark hands on."""
+"""The remedies for errors of workers, of which Spark passes on only the text."""
 
 
 def worded(error: SlicingError) -> str:

@@ -14,7 +14,7 @@ from slicing.cli.heartbeat import beating
 from slicing.drawing.terminal import Display
 
 WAIT_SECONDS, LIVE_SECONDS, PLAIN_SECONDS = 3.0, 0.5, 10.0
-"""So long nothing is said; then it is kept up to date in a terminal, and said now and then elsewhere."""
+"""The seconds before progress is shown: updated in a terminal, at intervals elsewhere."""
 WIDTH = 30
 
 

@@ -21,7 +21,7 @@ Slot: TypeAlias = tuple[int, int]
 
 @dataclass(frozen=True)
 class Shape:
-    """What a block's rows are: slices of what length, keys of which fields, partials of which kernels.
+    """The shape of a block's rows: family of slices, fields of keys, kernels of partials.
 
     There is at least one key field; a query without key columns has a constant one. `same` has fields that are in every
     row what a field of a kernel before is: those are encoded once. `numbers` are the places of the kernels among all

@@ -151,7 +151,7 @@ def fold_arrays(
 
 
 def _known(kernel: Kernel, arrays: Sequence[pa.Array], condition: pa.Array | None) -> Array | None:
-    """Of which records `agg` is to know, None for all."""
+    """Return the records that `agg` gets, None for all."""
     valid = [] if kernel.aggregate.nulls else [np.asarray(array.is_valid()) for array in arrays if array.null_count]
     if condition is not None:
         valid.append(np.asarray(condition.fill_null(False)))

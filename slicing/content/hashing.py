@@ -10,7 +10,7 @@ from slicing.aggregates.arrow import to_numpy
 from slicing.aggregates.ranks import limbs
 
 PIECE_BYTES = 1 << 17
-"""So many bytes of text are hashed at once: what is made of them stays in the processor's cache."""
+"""The bytes of text that are hashed at once: their hashes stay in the processor's cache."""
 
 
 def hashes(names: pa.Table) -> Array:

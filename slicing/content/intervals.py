@@ -30,7 +30,7 @@ def _itself(_: Any, end: Any) -> Any:
 
 
 END = kernel("end", Aggregate(_never, _itself, fieldwise(np.maximum), columns=True, laws=False))
-"""Where a row ends, in microseconds."""
+"""The end of a row, in microseconds."""
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ def put_ends(block: Block, ends: Array) -> Block:
 
 
 def ends_of(block: Block) -> Array:
-    """Where the rows of a block end that has ends."""
+    """Return the ends of the rows of a block that has ends."""
     return block.partials[-1][0]
 
 

@@ -23,7 +23,7 @@ def all_of(names: pa.Table) -> Block:
 
 
 def newest_slices(block: Block) -> Block:
-    """Of a block without partials, the row of each key in its newest slice."""
+    """Return, of a block without partials, the row of each key in its newest slice."""
     newest = np.full(len(block.names), -FOREVER)
     np.maximum.at(newest, block.keys, block.index)
     return block.take(np.flatnonzero(block.index == newest[block.keys]))

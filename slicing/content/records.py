@@ -32,7 +32,7 @@ class Records:
         )
 
     def slice(self, start: int, count: int) -> Records:
-        """So many records from one on, not copied."""
+        """Return a run of records without a copy."""
         rows = slice(start, start + count)
         values = [value.slice(start, count) for value in self.values]
         return Records(self.index[rows], self.times[rows], self.names.slice(start, count), values)

@@ -1,4 +1,4 @@
-"""What blocks take: bytes of rows in a page and in memory, and blocks cut into pages."""
+"""The sizes of blocks: bytes of rows in a page and in memory, and blocks cut into pages."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def memory(shape: Shape, block: Block) -> int:
 
 
 def _key_sizes(block: Block) -> Array | float:
-    """Of each row the size of its key, which rows of a page share."""
+    """Return the size of the key of each row, which rows of a page share."""
     found: Array | float = 0.0
     for column in block.names.columns:
         if pa.types.is_string(column.type) or pa.types.is_binary(column.type):

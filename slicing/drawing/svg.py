@@ -47,7 +47,7 @@ def width_of(text: str, size: int = FONT) -> float:
 
 
 class _Drawing:
-    """Where things of one timeline are, in pixels."""
+    """The layout of a timeline, in pixels."""
 
     def __init__(self, timeline: Timeline):
         self.timeline = timeline
@@ -74,7 +74,7 @@ class _Drawing:
         self.height = self.legend[-1][-1] + 14 if self.legend else self.bottom + 10
 
     def x(self, instant: int) -> float:
-        """Where an instant is; those beyond the axis are at its ends."""
+        """Return the position of an instant; instants beyond the axis are at its ends."""
         span = max(1, self.timeline.high - self.timeline.low)
         share = (instant - self.timeline.low) / span
         return round(self.left + PLOT * min(1.0, max(0.0, share)), 1)

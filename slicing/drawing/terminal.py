@@ -43,7 +43,7 @@ class Display:
 
     @contextmanager
     def aside(self) -> Iterator[None]:
-        """What is printed inside stays above what is kept."""
+        """Print text above the block that is kept up to date."""
         with self._lock:
             kept = self._blocks
             self._redraw({})

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 Data = dict[str, object]
-"""What a shape stands for, kept in its `data-` attributes: pictures can be read back, and styled from outside."""
+"""The meaning of a shape, in its `data-` attributes: pictures can be read back, and styled from outside."""
 
 
 @dataclass(frozen=True)
 class Bar:
-    """What lasts from `start` to `end`, in microseconds. `look` is one of `style.FILLS`."""
+    """An interval from `start` to `end`, in microseconds. `look` is one of `style.FILLS`."""
 
     start: int
     end: int
@@ -21,7 +21,7 @@ class Bar:
 
 @dataclass(frozen=True)
 class Dot:
-    """What happens at an instant. `look` is one of `style.DOTS`; those of one instant are drawn next to each other."""
+    """A point at an instant. `look` is one of `style.DOTS`; those of one instant are drawn next to each other."""
 
     at: int
     look: str
@@ -40,7 +40,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class Row:
-    """What is drawn in one row. `mark` is an instant from which a line goes down to the last row, `note` says it."""
+    """The content of one row. `mark` is an instant from which a line goes down to the last row, `note` says it."""
 
     label: str = ""
     note: str = ""

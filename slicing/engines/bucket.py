@@ -1,4 +1,4 @@
-"""What all engines share: one bucket over its store for the length of one micro-batch.
+"""The base of all engines: one bucket over its store during one micro-batch.
 
 One instance lives for one micro-batch: `accept` the new records, then run `close` to its end, which writes what is
 left. Nothing else may be kept between the two, nor after. Opening a bucket changes nothing in its store.

@@ -65,7 +65,7 @@ class FieldGroups:
         return replace(block, partials=self.sharing.partials(block.partials), dictionaries=dictionaries)
 
     def late(self, late: Late[Block]) -> Late[Block]:
-        """What was refused of groups, as of results."""
+        """Return the refused rows of groups as rows of results."""
         return replace(late, refused=tuple(replace(each, rows=self.block(each.rows)) for each in late.refused))
 
     def windows(self, windows: Windows) -> Windows:

@@ -1,1 +1,1 @@
-"""What a query will do and cost, before it runs; `explain` prints it. No Spark."""
+"""The plan and the predicted cost of a query, which `explain` prints. No Spark."""

@@ -1,4 +1,4 @@
-"""What the state costs, in partials of one key read and written: the figures that `explain` predicts.
+"""The predicted cost of the state, in partials of one key read and written, as `explain` prints it.
 
 They are those of a steady stream: every slice holds records of the key, windows close one after another, and a slice of
 a bucket fills a page. Smaller slices share pages (see `stripes`), and a read counts all rows of its page: at most the
@@ -55,7 +55,7 @@ class Costs:
 
     @property
     def asks(self) -> frozenset[str]:
-        """What the trigger asks."""
+        """Return the questions of the trigger."""
         return self.trigger.asks
 
     @property

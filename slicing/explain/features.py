@@ -1,4 +1,4 @@
-"""What point-in-time features will cost: the plan of windows as of the rows of a spine."""
+"""The plan of point-in-time features: windows as of the rows of a spine."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class FeaturesPlan(Plan):
         return tuple(replace(self._assembly(0, number), windows="") for number in numbers)
 
     def combines(self, number: int) -> str:
-        """What a row of the spine costs for result `number` of each length."""
+        """Return the cost of a row of the spine for result `number` of each length."""
         return "1 subtraction" if is_additive(self.shape.kernels[number]) else "log2(m) combines, 2 log2(m) at worst"
 
     def _reason(self, kernel: Kernel, tree: str, family: Family) -> str:

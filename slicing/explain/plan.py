@@ -1,4 +1,4 @@
-"""What a query will do, before it runs: `explain` prints a `Plan`, tests and tools read its figures. No Spark."""
+"""The plan of a query: `explain` prints a `Plan`, tests and tools read its figures. No Spark."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ class ResultPlan:
 
     @property
     def size(self) -> str:
-        """What a partial takes, in words."""
+        """Return the size of a partial in words."""
         growth = self.kernel.aggregate.growth
         if growth is None:
             return f"{self.partial_bytes} bytes a partial, about"
@@ -125,7 +125,7 @@ class ResultPlan:
 
 @dataclass(frozen=True)
 class Plan:
-    """What `explain` prints. `trees` has the tree of each kernel of `shape`, `windows` what it is cut for.
+    """The plan that `explain` prints. `trees` has the tree of each kernel of `shape`, `windows` what it is cut for.
 
     Figures say what one key costs; they count partials, not bytes, unless the name says so. `late` says what becomes of
     late records, `values` are the columns that aggregates are bound to; `sharing` says which results share fields, and
@@ -177,7 +177,7 @@ class Plan:
 
     @property
     def stored(self) -> tuple[ResultPlan, ...]:
-        """Those of them that keep fields of their own."""
+        """Return the results that store fields of their own."""
         return tuple(each for each in self.assemblies if not each.host)
 
     @property
@@ -187,7 +187,7 @@ class Plan:
 
     @property
     def costs(self) -> Costs:
-        """What the state costs, all results together: rows of slices hold them all, nodes are those of each tree."""
+        """Return the cost of the state for all results together: rows of slices hold them all, nodes are per tree."""
         return self._costs_of(tuple(each.tree for each in self.stored))
 
     @property
@@ -240,7 +240,7 @@ class Plan:
         return "\n\n".join([*parts, self._state()] if self.streaming else parts)
 
     def _repr_html_(self) -> str:
-        """What notebooks show: some windows, and the same text."""
+        """Return HTML for notebooks: a picture of some windows, and the same text."""
         return pictured(self.windows._repr_svg_(), str(self))
 
     def _assembly(self, number: int, result: int) -> ResultPlan:
@@ -293,7 +293,7 @@ class Plan:
         )
 
     def _shape(self) -> list[tuple[str, str]]:
-        """What windows are made of."""
+        """Return the lines about slices."""
         return [
             ("ratio", f"R = {number(self.ratio)} windows per record"),
             ("slices", self._slices()),
@@ -349,14 +349,14 @@ class Plan:
         return columns([head, record, *self._by_strategy(), *self._more_per_record(), *rows, *self._together()])
 
     def _by_strategy(self) -> list[tuple[str, str, str]]:
-        """What a record costs for each result, where some are eager and others are not."""
+        """Return the cost of a record for each result, if only some are eager."""
         if not (self.costs.eager and self.costs.sliced):
             return []
         pairs = zip(self.assemblies, self.eager.assemblies, strict=True)
         return [(f"  per record: {a.name}", str(a.per_record), str(eager.per_record)) for a, eager in pairs]
 
     def _more_per_record(self) -> list[tuple[str, str, str]]:
-        """What changes the figures of a record: a process that still has the slices, and many small pages."""
+        """Return the conditions that change the figures of a record: cached slices, and many small pages."""
         costs, eager = self.costs, self.eager.costs
         if not costs.sliced:
             return []

@@ -1,4 +1,4 @@
-"""What a query over sessions will do: the plan of windows that are made by merging, not from slices."""
+"""The plan of a query over sessions: windows made by merging, not from slices."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class SessionPlan(LedgerPlan):
 
     @property
     def shipped(self) -> str:
-        """What the first stage makes of records."""
+        """Return the output of the first stage in words."""
         ordered = any(kernel.aggregate.ordered for kernel in self.shape.kernels)
         judged = self.streaming and self.session.late_by != SESSION
         if ordered or judged:

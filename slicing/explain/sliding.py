@@ -1,4 +1,4 @@
-"""What a query over sliding windows will do: the plan of windows that exist at the times of records."""
+"""The plan of a query over sliding windows, which exist at the times of records."""
 
 from __future__ import annotations
 

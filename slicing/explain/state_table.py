@@ -1,4 +1,4 @@
-"""What a checkpoint holds, as a value that prints as a table."""
+"""The content of a checkpoint, as a value that prints as a table."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from slicing.state.format.header import SAME, Header, Result, covered
 from slicing.windows.time.durations import show, show_instant
 
 MOST_SHOWN = 10
-"""So many buckets are shown, those with most bytes first."""
+"""The most buckets that are shown, largest first."""
 _COLUMNS = ("bucket", "keys", "slices", "pages", "bytes")
 
 
@@ -34,7 +34,7 @@ class BucketState:
 
 @dataclass(frozen=True)
 class StateTable:
-    """What `describe` returns: a checkpoint after one micro-batch, its buckets, and what is damaged.
+    """The result of `describe`: a checkpoint after one micro-batch, its buckets, and its damage.
 
     `watermark` is in microseconds, None before the first one. `results` have the columns that each is of, and its
     partial; `windows` and `cut` are as the state has them.
@@ -64,7 +64,7 @@ class StateTable:
 
     @property
     def facts(self) -> list[tuple[str, str]]:
-        """What is known of all buckets together, by name."""
+        """Return the facts about all buckets together, by name."""
         total = [f"{sum(getattr(each, name) for each in self.buckets):,} {name}" for name in ("keys", "pages", "bytes")]
         found = [
             ("checkpoint", self.checkpoint),

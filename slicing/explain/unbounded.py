@@ -1,4 +1,4 @@
-"""What a query over windows that never close will do: totals of keys, rows of a ledger."""
+"""The plan of a query over windows that never close: totals of keys, rows of a ledger."""
 
 from __future__ import annotations
 

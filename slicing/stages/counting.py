@@ -125,7 +125,7 @@ class Counted(Eager):
 
     @property
     def content(self) -> Content:
-        """What rows of the state hold."""
+        """Return the content of rows of the state."""
         return content(self.shape, self.trees, self.arguments, self.values)
 
     def bucket(self, grace: int, fingerprint: Fingerprint, store: Store, trigger: Trigger) -> Bucket:

@@ -40,7 +40,7 @@ Shipped: TypeAlias = Mapping[Any, Iterable[bytes | None]]
 
 @dataclass(frozen=True)
 class Aggregation:
-    """What is aggregated: kernels over the slices of `shape`, with a tree for each, of family after family.
+    """The aggregation of a query: kernels over the slices of `shape`, and a tree for each of them and family.
 
     `judges` says whether records may be late, `values` are their columns without the keys.
     """
@@ -53,7 +53,7 @@ class Aggregation:
 
     @property
     def common(self) -> tuple[Shape, tuple[str, ...], Arguments]:
-        """What every strategy has."""
+        """Return the arguments that all strategies share."""
         return self.shape, self.trees, self.arguments
 
 
@@ -87,7 +87,7 @@ class Sliced:
 
     @of_stage(DECODE)
     def shipped(self, rows: Shipped) -> list[Block]:
-        """What the first stage shipped, from the columns of its rows."""
+        """Return the shipped blocks or records, from the columns of the first stage's rows."""
         return [self.decode(data) for data in _filled(rows, "block")]
 
     def decode(self, data: bytes) -> Block:
@@ -169,7 +169,7 @@ class Shared:
         return self.stored.first_stage(labels, beside)
 
     def shipped(self, rows: Shipped) -> list[Block]:
-        """What the first stage shipped, from the columns of its rows."""
+        """Return the shipped blocks or records, from the columns of the first stage's rows."""
         return self.stored.shipped(rows)
 
     def decode(self, data: bytes) -> Block:
@@ -227,7 +227,7 @@ class Eager:
 
     @of_stage(DECODE)
     def shipped(self, rows: Shipped) -> list[Records]:
-        """What the first stage shipped, from the columns of its rows."""
+        """Return the shipped blocks or records, from the columns of the first stage's rows."""
         return [self.decode(data) for data in _filled(rows, "block")]
 
     def decode(self, data: bytes) -> Records:
@@ -280,7 +280,7 @@ class Mixed:
 
     @of_stage(DECODE)
     def shipped(self, rows: Shipped) -> list[Block | Records]:
-        """What the first stage shipped, from the columns of its rows."""
+        """Return the shipped blocks or records, from the columns of the first stage's rows."""
         records = [decode_records(self.shape, data) for data in _filled(rows, "records")]
         return [*self.sliced.shipped(rows), *records]
 
@@ -325,7 +325,7 @@ Strategy: TypeAlias = Sliced | Shared | Eager | Mixed
 
 
 def not_before(shape: Shape, shipped: Block | Records, time: int) -> Block | Records:
-    """What was shipped in this shape, with no record in a slice before that of an instant."""
+    """Return shipped rows with records of earlier slices moved to the slice of an instant."""
     moved = replace(shipped, index=np.maximum(shipped.index, shape.family.slice_at(time)))
     return regroup(shape, moved) if isinstance(moved, Block) else moved
 

@@ -31,7 +31,7 @@ from slicing.triggers.trigger import MicroBatchTime, Trigger
 from slicing.windows.window import Window
 
 TAKEN, PARTLY, LATE, LOST = "taken", "partly", "late", "lost"
-"""What becomes of a record: it counts, is late for some of its windows, for all of them, or is in none."""
+"""The outcome of a record: accepted, late for some of its windows, late for all of them, or in no window."""
 _KEY = Field("(all)", "boolean")
 _END = 1 << 62
 """A watermark that closes everything."""
@@ -188,7 +188,7 @@ class _Run:
             yield from self.out(other.take(np.flatnonzero(other.records)), batch)
 
     def fates(self, times: Sequence[int], late: Late[Any] | None, beside: list[bytes]) -> tuple[str, ...]:
-        """What became of each record."""
+        """Return the outcome of each record."""
         family = self.shape.family
         slices = family.slice_at(np.array(times, np.int64))
         lost = np.broadcast_to(family.in_gap(slices), slices.shape)

@@ -1,4 +1,4 @@
-"""What the pages of buckets take, and how many keys they have: texts go in, a row for each bucket comes out."""
+"""Measure the pages of buckets: their texts go in, a row for each bucket with bytes and keys comes out."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _ARROW = pa.schema([*_TYPES, ("damage", pa.string())])
 
 @dataclass
 class _Tally:
-    """What has been seen of a bucket; keys are told by their hashes."""
+    """The counts of a bucket; keys are identified by their hashes."""
 
     pages: int = 0
     bytes: int = 0

@@ -28,7 +28,7 @@ from slicing.triggers.trigger import KINDS, MicroBatchTime, Trigger
 from slicing.windows.families.family import Family
 
 FRAME_BYTES = 64 << 20
-"""So many bytes of keys and partials are the rows of at most, for columns of Arrow hold 2 GiB."""
+"""The most bytes of keys and partials in a batch of rows; columns of Arrow hold 2 GiB."""
 
 ENDING = Ending, EndingRecords
 """Rows that say themselves where their interval ends."""

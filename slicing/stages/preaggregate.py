@@ -23,13 +23,13 @@ from slicing.stages.labels import labels_of
 
 CHUNK_ROWS = 1_000_000
 CHUNK_BYTES = 64 << 20
-"""So much is folded at once, is held, and is shipped in one batch: of records, and of the partials made of them."""
+"""The most bytes of records, and of their partials, that are folded, held and shipped in one batch."""
 FIRST_ROWS = 1_000
-"""So many records are folded first where only the partials themselves say how large they are."""
+"""The records that are folded first if the size of partials is not known before."""
 
 SCHEMA = "bucket int, partition int, part int, block binary, no_time bigint, no_window bigint"
 RECORDS_SCHEMA = f"{SCHEMA}, records binary"
-"""Of a first stage that ships records together with blocks."""
+"""The columns of a first stage that ships records together with blocks."""
 
 Page = tuple[int, bytes | None]
 """The bucket that a row is for, and its block, if there is one."""

@@ -35,7 +35,7 @@ def of_records(shape: Shape, session: Session) -> Shape:
 
 
 def ends(session: Session, records: Records) -> Array:
-    """Where the interval of each record ends."""
+    """Return the end of the interval of each record."""
     gaps = session.gap if session.gap is not None else np.asarray(records.names.columns[-1].combine_chunks())
     return records.times + gaps
 

@@ -17,7 +17,7 @@ from slicing.windows.families.several import end_together
 from slicing.windows.window import Window
 
 KEYS, STARTS, LATEST, WINDOWS, INCOMPLETE = "keys", "starts", "latest", "windows", "incomplete"
-"""What a lookup may ask for: the names of its arguments."""
+"""The arguments of a lookup by name."""
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ class WindowSupport:
         return int(family.slice_start(family.first_slice(first)))
 
     def cannot_look_up(self, trees: Sequence[str]) -> Mapping[str, str]:
-        """What a lookup cannot ask of these windows, and why; the text follows their name."""
+        """Return the arguments that a lookup of these windows cannot have, each with the reason as text."""
         if EAGER in trees:
             keeps = "keeps results of whole windows, as not all of its aggregates combine, and no slices"
             newest = {LATEST: f"{keeps}: which of them holds the newest record of a key is not known. Ask by `starts`."}

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class ProcessingTime:
-    """What `processing_time()` returns. Prints as that call."""
+    """The value of `processing_time()`. Prints as that call."""
 
     def __repr__(self) -> str:
         return "processing_time()"

@@ -56,7 +56,7 @@ def is_finite(window: Interval) -> bool:
 
 
 def hull(windows: Iterable[Interval]) -> Interval:
-    """From the first start to the last end of windows; `AFTER, BEFORE` of none."""
+    """Return the first start and the last end of windows; `AFTER, BEFORE` of none."""
     starts, ends = [AFTER], [BEFORE]
     for start, end in filter(is_finite, windows):
         starts.append(start)

@@ -30,7 +30,7 @@ class Window:
     alone = ""
     """Why they share no slices with other windows, if so."""
     keeps = ""
-    """What they do with partials in place of a tree, if so: there must be partials then."""
+    """How windows without trees use partials, in words; such windows need partials."""
     finest = 1000
     """The least distance of edges on a stream in microseconds; the watermark counts milliseconds."""
     columns: tuple[str, ...] = ("window",)

@@ -27,7 +27,7 @@ DTYPES = {"bool": np.dtype(np.bool_), "int": np.dtype(np.int64), "float": np.dty
 
 
 class Column:
-    """What an expression gives. `low` and `high` bound its integers, found when they are asked for."""
+    """The value of an expression. `low` and `high` bound its integers, found when they are asked for."""
 
     __slots__ = ("_bounds", "array", "bad")
 

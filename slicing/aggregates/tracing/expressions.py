@@ -166,7 +166,7 @@ class Graph:
         return self.make("where", (condition, yes, no), types.pop() if types else "none")
 
     def truth(self, x: Expr) -> Expr:
-        """What `bool` makes of a number: NaN is true."""
+        """Return `bool` of a number: NaN is true."""
         if x.type == "bool":
             return x
         return self.make("ne", (x, self.constant(0 if x.type == "int" else 0.0)), "bool")

@@ -26,7 +26,7 @@ Returned = Callable[[Path, Any], tuple[Expr, ...]]
 
 @dataclass(frozen=True)
 class Formula:
-    """What a function returns, as `outputs`, and on which path it fails; `unchanged` must all still hold."""
+    """The results of a function, as `outputs`, and the path on which it fails; `unchanged` must all still hold."""
 
     graph: Graph
     tree: Tree

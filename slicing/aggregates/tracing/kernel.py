@@ -32,7 +32,7 @@ from slicing.profiling import COMBINE, of_stage
 FEW = 48
 """Up to this many groups are folded faster row by row than by position."""
 PIECE = 20_000
-"""So many groups are folded, or partials joined, by rows before they become columns."""
+"""The groups that are folded, or partials that are joined, by rows before they become columns."""
 SMALL = 8
 """Up to this many cells Python is faster than numpy."""
 _BOUND = 2**62
@@ -199,7 +199,7 @@ class TracedKernel(Kernel):
         return self.rows.lower(self._objects(partials)) if made is None else made
 
     def _lowered(self, partials: Partials) -> list[Any] | None:
-        """What `lower` shows, by columns; None if a cell needs Python."""
+        """Return the results of `lower`, by columns; None if a cell needs Python."""
         if self._lower is None or not self._lower.holds():
             return None
         if self.cells.places(partials) is not None:
@@ -282,7 +282,7 @@ class TracedKernel(Kernel):
     def _mended(
         self, name: str, made: Partials, bad: Mask | bool, apart: Mask, by_rows: Callable[[Array], list[Any]]
     ) -> Partials:
-        """What a formula made, with the cells at fault made again by rows."""
+        """Return the result of a formula, with failed cells computed again by rows."""
         if bad is True:
             bad = np.ones(len(made[0]), dtype=bool)
         wrong = either(None if bad is None or bad is False else bad, apart, self.cells.reserved(made))

@@ -103,7 +103,7 @@ def explore(graph: Graph, run: Callable[[Path], tuple[Expr, ...]]) -> Tree:
 
 
 def _outcome(path: Path, run: Callable[[Path], tuple[Expr, ...]]) -> tuple[Expr, ...] | None:
-    """What one run returns, None if it raises on purpose."""
+    """Return the result of one run, None if it raises on purpose."""
     try:
         outputs = run(path)
     except Untraceable:

@@ -193,7 +193,7 @@ def _globals(function: FunctionType) -> Iterator[tuple[str, Any]]:
 
 
 def _found(function: FunctionType, name: str) -> Any:
-    """What a function finds under a name outside itself."""
+    """Return the value that a function finds under a global name."""
     if name in function.__globals__:
         return function.__globals__[name]
     around = function.__globals__.get("__builtins__", {})
@@ -223,7 +223,7 @@ class _Copies:
         self._made: dict[int, Any] = {}
 
     def of(self, value: Any) -> Any:
-        """What stands for a value that a function sees."""
+        """Return the stand-in of a value that a function sees."""
         if id(value) in self._made:
             return self._made[id(value)]
         if type(value) is partial:

@@ -118,7 +118,7 @@ _UNTOLD: dict[Any, Callable[..., Any]] = {
 
 @cache
 def _signature(original: Any) -> Signature:
-    """What a function of Python takes. Raises ValueError if that is not known."""
+    """Return the signature of a function of Python. Raises ValueError if that is not known."""
     try:
         return signature(original)
     except ValueError:
@@ -128,7 +128,7 @@ def _signature(original: Any) -> Signature:
 
 
 class Shim:
-    """What is called in the place of a function of Python; any other use ends the trial, and so does any exception.
+    """A function that is called in place of one of Python; any other use ends the trial, and so does any exception.
 
     `call` gets the arguments as the original takes them, where one of them is a stand-in; of others the original is
     called itself. A function `of_items` finds stand-ins inside of what it is given, so that `call` gets all arguments.
@@ -141,7 +141,7 @@ class Shim:
 
     @property
     def signature(self) -> Signature:
-        """What the original takes."""
+        """Return the signature of the original."""
         return _signature(self.original)
 
     def __call__(self, /, *values: Any, **options: Any) -> Any:

@@ -1,4 +1,4 @@
-"""What became of an aggregate's functions: the expressions of those that were traced, the reasons of the others."""
+"""The outcome of tracing an aggregate: the expressions of traced functions, the reasons for the others."""
 
 from __future__ import annotations
 

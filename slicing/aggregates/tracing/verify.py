@@ -174,7 +174,7 @@ class _Comparison:
         return ""
 
     def _called(self, kernel: Kernel, name: str, partials: Partials) -> list[Any]:
-        """What a function makes of each partial and the next one."""
+        """Return a function's results for each partial and the next one."""
         if name == "lower":
             columns = [array.to_pylist() for array in kernel.results_to_arrow(partials, None)]
             return list(zip(*columns, strict=True))

@@ -69,7 +69,7 @@ def picked(shape: Shape, block: Block, keys: Array, windows: Array) -> Windows:
 
 
 def _stripes(family: Family, slices: Array) -> Array:
-    """What rows are scanned by: the stripe of a slice; where windows begin alike, the slice at which its windows do."""
+    """Return the group by which rows are scanned: the stripe of a slice, or the common start of its windows."""
     if family.assembled == RUNNING:
         return family.first_slice(family.first_window(slices))
     return slices // family.stripe

@@ -59,7 +59,7 @@ def places(family: SlidingFamily, block: Block, first: int = -FOREVER, end: int 
 
 
 def _within(windows: Array, keys: Array, first: int, end: int) -> tuple[Array, Array]:
-    """Those of a range."""
+    """Return the references of a range."""
     inside = np.flatnonzero((windows >= first) & (windows < end))
     return windows[inside], keys[inside]
 

@@ -12,7 +12,7 @@ TOTAL = "total"
 
 
 class Cache(Protocol):
-    """Where a tree keeps its nodes between two closes: blocks by name. Blocks are of the tree's kernels."""
+    """The store of a tree's nodes between two closes: blocks by name. Blocks are of the tree's kernels."""
 
     def load(self, name: str) -> Block | None:
         """The block of that name, None if there is none."""

@@ -15,7 +15,7 @@ from slicing.windows.families.family import Regular
 
 @dataclass(frozen=True)
 class Cells:
-    """Where the rows of a block, sorted by (key, slice), lie among the cells of their stretches."""
+    """The cells of the rows of a block, sorted by (key, slice), in their stretches."""
 
     family: Regular
     names: pa.Table  # the keys by their codes
@@ -57,7 +57,7 @@ class Cells:
         return at[starts], oldest[starts] // family.per_advance, keys[starts]
 
     def between(self, first: int, end: int, rows: slice) -> Cells:
-        """Those of stretches `first` up to but not including `end`, which have the rows `rows`."""
+        """Return the cells of stretches `first` to `end`, exclusive, which have the rows `rows`."""
         at = self.offsets[first]
         offsets, position = self.offsets[first : end + 1] - at, self.position[rows] - at
         return replace(

@@ -22,7 +22,7 @@ from slicing.content.block import Block, Shape, encode_keys, show_key
 from slicing.content.sizes import at_once, even_runs
 
 FILLED_SHARE = 0.25
-"""From which share of the keys on it is cheaper to combine all than to gather and scatter those that have records."""
+"""The share of keys from which combining all is cheaper than gathering and scattering those with records."""
 FILLED_CELLS = 1 << 18
 """How many cells are filled at once, at most."""
 ALL: Any = slice(None)
@@ -311,7 +311,7 @@ class Node:
         return show_key(self.live.names, code % len(self.live.names))
 
     def apart(self, count: int) -> list[Node]:
-        """So many nodes on end, each one alone again; it grows with the keys."""
+        """A run of nodes in one array, each accessible alone; it grows with the keys."""
         keys = len(self.records) // count
         parts = [slice(at * keys, (at + 1) * keys) for at in range(count)]
         return [

@@ -278,7 +278,7 @@ class ThreeLayer:
                     self.cache.save(suffix_from(index), suffix.block())
 
     def _suffix(self, oldest: int) -> Node:
-        """What the window that starts at slice `oldest` has of the oldest stripe."""
+        """Return the part of the oldest stripe in the window that starts at slice `oldest`."""
         node = self._node(suffix_from(oldest))
         self._drop(suffix_from(oldest))
         if self._late_suffix is None:

@@ -50,7 +50,7 @@ class TwoLayer:
         return self.live.shape.kernels[i].sums_fit(self.total.partials[i], *(part.partials[i] for part in rows))
 
     def _summed(self, came: Rows, entering: range, gone: Rows, leaving: range) -> Node:
-        """Of every window what it has more than the one before, summed up; the last sum is that of the next close."""
+        """Return the running sums of the windows' differences to the previous ones; the last starts the next close."""
         keys, windows = len(self.live.names), len(entering) // self.step
         plus = (came.index - entering.start) // self.step * keys + came.codes
         minus = ((gone.index - leaving.start) // self.step + 1) * keys + gone.codes

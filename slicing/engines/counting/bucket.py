@@ -43,7 +43,7 @@ from slicing.triggers.trigger import Trigger
 
 
 class Counter:
-    """What micro-batches and bounded input share. `now` and `ttl` are in milliseconds; rows are by key and slice."""
+    """The base of micro-batches and bounded input. `now` and `ttl` are in milliseconds; rows are by key and slice."""
 
     def __init__(self, content: Content, now: int = 0, ttl: int | None = None):
         self.content, self.now, self.ttl = content, now, ttl
@@ -55,7 +55,7 @@ class Counter:
         return reduced(self.shape, rows, by_key, heads(rows.keys[by_key], rows.index[by_key]))
 
     def tally(self, rows: Block) -> Tally:
-        """What is known of their keys."""
+        """Return the counts of their keys."""
         return Tally.of(rows, self.family.unit, self.now, self.ttl)
 
     def lifted(self, records: Records, codes: Array, names: pa.Table, tally: Tally) -> Block:

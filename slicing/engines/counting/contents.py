@@ -1,4 +1,4 @@
-"""What rows of counted records hold, and how windows are made of them."""
+"""The content of rows of counted records, and the assembly of their windows."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ FOLDED_RECORDS = 1 << 20
 
 
 class Content(Protocol):
-    """What a row of a key and a slice holds. Rows are by key and slice."""
+    """The content of a row of a key and a slice. Rows are sorted by key and slice."""
 
     family: CountingFamily
     stored: Shape
@@ -60,7 +60,7 @@ class Partials:
         return from_runs(self.stored, slices, codes, names, columns_of(records, self.arguments), rows, starts)
 
     def windows(self, block: Block, lows: Array, counts: Array) -> Iterator[Windows]:
-        """As runs of rows, see `slicing.assembly.ranges.point_lookups`."""
+        """Return the windows as runs of rows, see `slicing.assembly.ranges.point_lookups`."""
         return assemble_rows(self.stored, block, lows, counts)
 
 

@@ -51,7 +51,7 @@ def without_begun(block: Block) -> Block:
 
 @dataclass(frozen=True)
 class Tally:
-    """What is known of keys, by their codes: from which slice on they are counted, how many records they have had."""
+    """The counts of keys, by their codes: the first counted slice and the number of records so far."""
 
     begins: Array
     counts: Array
@@ -71,11 +71,11 @@ class Tally:
         return cls(begins, counts)
 
     def add(self, codes: Array) -> Tally:
-        """With a record more for each code."""
+        """Return the counts with one more record for each code."""
         return Tally(self.begins, self.counts + np.bincount(codes, minlength=len(self.counts)))
 
     def live(self, rows: Block, family: CountingFamily) -> Block:
-        """Those of rows by key and slice that a window to come holds, and the newest one of each key."""
+        """Return the rows, by key and slice, of future windows, and the newest row of each key."""
         local = rows.index - self.begins[rows.keys]
         needed = np.maximum(family.first_slice(self.counts // family.advance), 0)[rows.keys]
         kept = local >= needed
@@ -90,5 +90,5 @@ def last_rows(rows: Block) -> Array:
 
 
 def heads(keys: Array, slices: Array) -> Array:
-    """Where another slice begins, or another key; neither is negative."""
+    """Return the rows at which another slice or another key starts."""
     return np.flatnonzero((np.diff(keys, prepend=-1) != 0) | (np.diff(slices, prepend=-1) != 0))

@@ -61,7 +61,7 @@ MERGED = "merged"
 
 @dataclass(frozen=True)
 class RefusedSessions(Refused[Ending]):
-    """What came late: intervals, each late for the only session that it could have been in."""
+    """Late intervals, each late for the only session that it could have been in."""
 
     def missed(self, family: Family, slices: Array) -> Missed:
         """One session each, and no other takes it."""
@@ -79,7 +79,7 @@ class RefusedSessions(Refused[Ending]):
 
 
 def intervals(shape: Shape, session: Session, block: Block) -> Block:
-    """What a first stage shipped, as rows with ends: sub-sessions have them, rows of single times get them here.
+    """Return shipped rows with ends: sub-sessions have ends, rows of single times get them here.
 
     `shape` is that of rows without ends.
     """
@@ -172,7 +172,7 @@ class SessionBucket(Bucket):
         self.new = concat(self.shape, [intervals(self.plain, self.session, block) for block in shipped])
 
     def _ends_to_judge(self, came: Block) -> Array:
-        """Where each row ends, or the session that it becomes a part of."""
+        """Return the end of each row, or of the session that it becomes a part of."""
         if self.session.late_by != SESSION or not len(came):
             return ends_of(came)
         both = concat(self.marks, [extents(self._open), extents(came)])
@@ -277,7 +277,7 @@ class SessionBucket(Bucket):
         )
 
     def _firing(self, firing: Array, windows: Callable[[Block], Iterator[Windows]]) -> Iterator[Windows]:
-        """What some sessions replace, then they themselves, some rows at a time."""
+        """Yield the retracted sessions, then the firing sessions that replace them."""
         if not self._fires_once:
             gone = self._emitted.retracted(firing)
             yield from frames(self._without_records(gone), self.session.unit, MERGED)
@@ -295,7 +295,7 @@ class SessionBucket(Bucket):
         return self._part(merged(self.shape, self.new), rows)
 
     def _part(self, parts: Block, rows: Block) -> Block:
-        """What some rows, by key and start, are of sessions: the same extents, with what lies in them."""
+        """Return sessions of the same extents, with the partials of the parts that lie in them."""
         at = located(parts, rows)
         order = np.argsort(at, kind="stable")[np.count_nonzero(at < 0) :]
         found = reduced(self.shape, parts, order, np.flatnonzero(np.diff(at[order], prepend=-1)))

@@ -189,7 +189,7 @@ class SlidingBucket(Bucket):
         return self._open_windows(newest=False)
 
     def newest(self) -> Panes:
-        """Of these the first window of each key that holds its newest time."""
+        """Return, of these, the first window of each key that holds its newest time."""
         return self._open_windows(newest=True)
 
     def _open_windows(self, newest: bool) -> Panes:
