@@ -104,7 +104,7 @@ def test_the_table_says_what_goes_by_the_clock(sources, kind, of, column):
 
 
 def test_what_is_counted_goes_by_no_clock(sources):
-    assert "`counting(...)` goes by no clock" in PAGE
+    assert "`counting(...)` does not depend on time" in PAGE
     with pytest.raises(InvalidValue, match="whatever the clock"):
         group_by(sources[0], "value").window(counting(5), time=processing_time()).aggregate(n=C.count())
 
