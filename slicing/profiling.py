@@ -60,7 +60,7 @@ class Stopwatch:
 
 
 _watch: Stopwatch | None = None
-"""That of this process; Spark runs one task at a time in a Python worker."""
+"""The watch of this process; Spark runs one task at a time in a Python worker."""
 
 
 @contextmanager

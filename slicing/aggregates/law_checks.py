@@ -24,7 +24,7 @@ from slicing.errors import RowFailure, SlicingError
 
 MOST_CALLS = 200
 MOST_SECONDS, LONGEST = 0.02, 0.5
-"""So long a processor may be busy with it; and so long may pass, where functions wait or a machine has more to do."""
+"""The most processor time and the most elapsed time of a law check, in seconds."""
 TOLERANCE = {"double": 1e-9, "float": 1e-5}
 """How far floats may be apart, relative to the largest one in arguments and results."""
 

@@ -119,7 +119,7 @@ def _doubtful(kind: T.DataType, found: set[T.DataType], aggregated: bool) -> boo
 
 
 def _numbers(frame: DataFrame, names: list[str]) -> dict[str, T.DataType]:
-    """Those columns of text whose every value, in records that could be read, is a number; and of which type."""
+    """Return the text columns whose readable values are all numbers, each with the type of these."""
     if not names:
         return {}
     candidates = (T.IntegerType(), T.LongType(), T.DoubleType())

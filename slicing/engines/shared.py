@@ -45,7 +45,7 @@ class FieldGroups:
         return tuple(tree for trees in families for tree in self.sharing.select(trees))
 
     def fingerprint(self, of_results: Fingerprint) -> Fingerprint:
-        """That of a query whose results are the leaders alone: what is stored is the same."""
+        """Return the fingerprint of a query with the leaders as results, which has the same state."""
         results = [dict(result) for result in self.sharing.select(of_results.identity["results"])]
         names, shares = self.sharing.select(of_results.names), self.sharing.select(of_results.shares)
         for (group, field), (other, _) in self.sharing.same.items():

@@ -28,7 +28,7 @@ COMMAND = f"python -m {__name__}"
 
 
 def archives() -> list[Path]:
-    """Those that Python processes of Spark import from, in `SPARK_HOME` or else in the installed package."""
+    """Return the archives that Spark's Python processes import from, in `SPARK_HOME` or the installed package."""
     home = os.environ.get("SPARK_HOME") or Path(pyspark.__file__).parent
     return sorted(Path(home, "python", "lib").glob("*.zip"))
 

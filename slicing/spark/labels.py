@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 _SEED = 42
-"""That of Spark's `hash`, by which its shuffle places rows."""
+"""The seed of Spark's `hash`, by which its shuffle places rows."""
 
 
 def labels(count: int, partitions: int) -> tuple[int, ...]:

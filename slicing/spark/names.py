@@ -102,7 +102,7 @@ class Names:
         return self._alike(self.given_schema.names, name)
 
     def _alike(self, names: Sequence[str], name: str) -> list[str]:
-        """Those that Spark takes for the same name."""
+        """Return the names that Spark takes for the same name."""
         exact = [each for each in names if each == name]
         folded = [each for each in names if each.casefold() == name.casefold()]
         if len(folded) == len(exact):

@@ -133,7 +133,7 @@ HEAD = (
 )
 """What `MicroBatch.cells` are."""
 REMEMBERED = 40
-"""So many micro-batches of each query have a bar."""
+"""The micro-batches of each query that have a bar."""
 
 
 def micro_batch(progress: Mapping[str, Any]) -> MicroBatch | None:

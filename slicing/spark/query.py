@@ -58,7 +58,7 @@ class Time(Enum):
 
     @classmethod
     def of(cls, time: object, window: Window, streaming: bool) -> Time:
-        """That of a call."""
+        """Return the time of a call."""
         if isinstance(time, ProcessingTime):
             return cls.CLOCK
         return cls.EVENT if window.by_time or not streaming else cls.NONE

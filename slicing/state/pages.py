@@ -21,7 +21,7 @@ from slicing.state.generations import decode_older
 from slicing.state.store import Store
 
 FAN_IN = 5
-"""So many small pages are merged into one."""
+"""The number of small pages that are merged into one."""
 GENERATION = 4
 """The place of its generation in the entry of a page."""
 LARGE = -1

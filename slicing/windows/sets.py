@@ -56,7 +56,7 @@ class Set(Window):
         return self.members
 
     def between(self, low: int, high: int, most: int = 1000) -> list[tuple[int, int]]:
-        """Those of all kinds, `most` of each, in their order."""
+        """Return the windows of all kinds, `most` of each, in their order."""
         return [window for member in self.members for window in member.between(low, high, most)]
 
     def __repr__(self) -> str:

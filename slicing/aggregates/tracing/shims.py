@@ -296,7 +296,7 @@ class Doubles:
         return x**y
 
     def _isinstance(self, x: Any, kinds: Any) -> bool:
-        """Of which type a number is, which is known."""
+        """Return the type of a number, which is known."""
         if type(x) in (Opaque, Shim):
             what = x.kind if type(x) is Opaque else "function"
             self.path.refuse(f"it asks for the type of a value of type {what}")

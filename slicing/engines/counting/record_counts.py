@@ -58,7 +58,7 @@ class Tally:
 
     @classmethod
     def of(cls, rows: Block, unit: int, now: int, ttl: int | None) -> Tally:
-        """That of rows by key and slice, in slices of `unit` records; keys without rows have had none.
+        """Return the counts of rows by key and slice, in slices of `unit` records; keys without rows have none.
 
         Nor have those that are idle, for more than `ttl` milliseconds: they begin behind what they had.
         """

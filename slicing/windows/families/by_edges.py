@@ -124,12 +124,12 @@ class OverSharedCut(OverCut):
 
     @property
     def size(self) -> int | None:
-        """That of the family."""
+        """Return the value of the family."""
         return self.family.size
 
     @property
     def ratio(self) -> float:
-        """That of the family."""
+        """Return the value of the family."""
         return self.family.ratio
 
     @property

@@ -28,10 +28,10 @@ from slicing.windows.time.local import Local
 from slicing.windows.time.zones import CYCLE
 
 _TABLE = 1 << 14
-"""So many edges a closed form may hold; where sequences meet again later, starts are bisected."""
+"""The most edges of a closed form; if sequences meet again later, starts are bisected."""
 
 _FEW = 1 << 12
-"""So many edges are listed at any time, and four for each start that is asked for."""
+"""The edges that are listed at any time, and four for each requested start."""
 
 
 @dataclass(frozen=True)
