@@ -1,4 +1,4 @@
-"""The memory of a trigger about pairs of key and window: the newest row of a pair counts.
+"""What a trigger remembers of pairs of key and window: rows in which the newest one of a pair counts.
 
 The number of the window, or the start of a session, is in the place of the slice.
 """

@@ -1,4 +1,4 @@
-"""The memory of triggers about pairs, as a list of rows: the newest row of a pair counts.
+"""What triggers remember of pairs, as a list of rows: the newest row of a pair counts.
 
 ::
 
@@ -47,7 +47,7 @@ class PairMemory:
         return since
 
     def of(self, windows: Array, keys: Array, names: pa.Table, is_new: Array) -> Memory:
-        """Return the memory of some pairs, empty for new ones."""
+        """What is remembered of some pairs; nothing of those that are new."""
         rows = under(self.rows, names)
         known = rows.take(np.flatnonzero(rows.keys < len(names)))
         memory = Memory.of_none(len(windows))

@@ -21,7 +21,7 @@ Firing = tuple[tuple[Any, ...], Span | None]
 """The key and the window of a firing."""
 _REMEDY = "Mend the function and start again: the micro-batch is repeated."
 _FLUSHED = 10_000
-"""The rows that become columns at once, so that few of their Python objects exist at a time."""
+"""So many rows become columns at once, so that their Python objects do not pile up."""
 
 
 @dataclass(frozen=True)

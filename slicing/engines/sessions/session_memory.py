@@ -1,4 +1,4 @@
-"""The memory of triggers about sessions: a row at the start of each; merging sessions add their rows.
+"""What triggers remember of sessions: a row at the start of each, and sessions that merge add their rows.
 
 ::
 
@@ -44,7 +44,7 @@ class SessionMemory(PairMemory):
         return super().since[self._session >= 0]
 
     def of(self, windows: Array, keys: Array, names: pa.Table, is_new: Array) -> Memory:
-        """Return the memory of all open sessions: the sum of their rows, and the earliest clock."""
+        """What is remembered of all open sessions: the sum of their rows, and the earliest clock."""
         memory, inside = Memory.of_none(len(self.sessions)), self._session >= 0
         session, rows = self._session[inside], self.rows.take(np.flatnonzero(inside))
         fired, counted, since = (field.copy() for field in memory.fields)
