@@ -89,10 +89,10 @@ class WindowOperator(StatefulProcessor):
     """Spark's stateful operator over buckets: rows are added, and closing happens in the timer only."""
 
     def __init__(self, strategy: Strategy, query: Query, fingerprint: Fingerprint):
-        self.strategy, self.fingerprint = strategy, fingerprint
+        self.strategy, self.fingerprint, self.waits = strategy, fingerprint, query.waits
         self.grace, self.trigger, self.late_columns = query.grace, query.trigger, query.late_columns
         self.flat = query.flat
-        self.by_clock, self.time, self.waits = query.by_clock, query.clock, query.waits
+        self.by_clock, self.time = query.by_clock, query.clock
         self.delay = query.delay
 
     @property

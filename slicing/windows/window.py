@@ -30,7 +30,7 @@ class Window:
     alone = ""
     """Why they share no slices with other windows, if so."""
     keeps = ""
-    """How windows without trees use partials, in words; such windows need partials."""
+    """What they do with partials in place of a tree, if so: there must be partials then."""
     finest = 1000
     """The least distance of edges on a stream in microseconds; the watermark counts milliseconds."""
     columns: tuple[str, ...] = ("window",)
@@ -169,17 +169,17 @@ def hopping(
     not asked for, when `size` or `advance` is not positive, `offset` is not shorter than `advance` (either way, as in
     Spark and Flink), or a duration cannot be read.
 
+    Cost: a slice per advance, two if `size` is not a multiple of `advance`; a window of n slices costs 2 combines with
+    `invert`, 4 on average without.
+
     In a zone, as "Europe/Berlin" or "UTC", windows begin at midnight by its wall clock: `size` and `advance` are both
     in days or weeks (which begin on Mondays), or both in months, quarters or years, the first a multiple of the second.
     A window then has as many days as it says, not hours. Raises InvalidValue for other units, and for `offset`.
 
-    Cost: a slice per advance, two if `size` is not a multiple of `advance`; a window of n slices costs 2 combines with
-    `invert`, 4 on average without.
-
-    >>> hopping("2 seconds", advance="1 second").windows_of(1_500_000)
-    [(0, 2000000), (1000000, 3000000)]
     >>> print(hopping("1 hour", advance="1 minute"))
     hopping('1 hour', advance='1 minute')
+    >>> hopping("2 seconds", advance="1 second").windows_of(1_500_000)
+    [(0, 2000000), (1000000, 3000000)]
     """
     check_flag(gaps, "`gaps` says whether there may be gaps between windows")
     if zone is not None:
