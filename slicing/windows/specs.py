@@ -16,6 +16,7 @@ from slicing.windows.families.family import Family
 from slicing.windows.families.several import Several
 from slicing.windows.families.slices_of import SlicesOf
 from slicing.windows.families.stepped import Stepped
+from slicing.windows.families.tailed import Tailed
 from slicing.windows.session import SessionFamily
 from slicing.windows.sliding import SlidingFamily
 from slicing.windows.time.cut import Cut
@@ -71,6 +72,7 @@ class _Reader:
             "hopping": Even,
             "stepped": lambda edges, *numbers: Stepped(self.read(edges), *numbers),
             "cumulating": lambda periods, steps: Cumulating(self.read(periods), self.read(steps)),
+            "tailed": lambda tails, ends, *numbers: Tailed(self.read(tails), self.read(ends), *numbers),
             "by_edges": lambda starts, ends: ByEdges(self.read(starts), self.read(ends)),
             "shared": lambda family, cut: OverSharedCut(self.read(family), self.read(cut)),
             "several": lambda members, cut: Several(tuple(map(self.read, members)), self.read(cut)),

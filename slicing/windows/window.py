@@ -10,7 +10,7 @@ from slicing.errors import Argument, Call, InvalidValue, Remedy, Topic, check_fl
 from slicing.windows.families.even import Even
 from slicing.windows.families.family import Family, slice_of, windows_between, windows_of
 from slicing.windows.families.timed import by_edges as edges_family
-from slicing.windows.families.timed import cumulating_family, hopping_family, of_fixed_length
+from slicing.windows.families.timed import cumulating_family, hopping_family, of_fixed_length, tailed_family
 from slicing.windows.time.durations import Duration, microseconds, microseconds_of, show
 from slicing.windows.time.edges import Edges
 
@@ -160,7 +160,13 @@ class Timed(Window):
 
 
 def hopping(
-    size: Duration, advance: Duration, offset: Duration | int = 0, *, gaps: bool = False, zone: str | None = None
+    size: Duration,
+    advance: Duration,
+    offset: Duration | int = 0,
+    *,
+    gaps: bool = False,
+    zone: str | None = None,
+    tail: Duration | None = None,
 ) -> Window:
     """Return windows of `size` that start every `advance`, shifted by `offset` from 1970, or by the clock of `zone`.
 
@@ -176,12 +182,22 @@ def hopping(
     in days or weeks (which begin on Mondays), or both in months, quarters or years, the first a multiple of the second.
     A window then has as many days as it says, not hours. Raises InvalidValue for other units, and for `offset`.
 
+    With `tail` windows have a coarse start: the one that ends at `offset + i * advance` begins at the last multiple of
+    `tail` (plus `offset`) at or before its end less `size`, so it is between `size` and `size + tail` long. State per
+    key is at most size / tail + tail / advance + 1 partials, instead of size / advance. `tail` is a multiple of
+    `advance` and not longer than `size`. In a zone windows begin at an edge of its calendar, `size` before the one at or
+    before their end; `advance` may be in clock units then. Raises InvalidValue for other tails, and for `gaps`.
+
     >>> print(hopping("1 hour", advance="1 minute"))
     hopping('1 hour', advance='1 minute')
     >>> hopping("2 seconds", advance="1 second").windows_of(1_500_000)
     [(0, 2000000), (1000000, 3000000)]
+    >>> hopping("4 seconds", advance="1 second", tail="2 seconds").windows_of(4_500_000)[:2]
+    [(0, 5000000), (2000000, 6000000)]
     """
     check_flag(gaps, "`gaps` says whether there may be gaps between windows")
+    if tail is not None:
+        return _with_tail(size, advance, offset, gaps, zone, tail)
     if zone is not None:
         return _timed(hopping_family(size, advance, offset, zone), "hopping", size=size, advance=advance, zone=zone)
     of_fixed_length(size=size, advance=advance)
@@ -220,6 +236,22 @@ def hopping(
             " makes the same windows.",
         )
     return window
+
+
+def _with_tail(
+    size: Duration, advance: Duration, offset: Duration | int, gaps: bool, zone: str | None, tail: Duration
+) -> Timed:
+    if gaps:
+        raise InvalidValue(
+            "windows with a ",
+            Argument("tail"),
+            " overlap and have no gaps; got ",
+            Argument("gaps", True),
+            ". Leave it out.",
+        )
+    family = tailed_family(size, advance, tail, offset, zone)
+    shift = None if isinstance(offset, int) and offset == 0 else offset
+    return _timed(family, "hopping", size=size, advance=advance, tail=tail, offset=shift, zone=zone)
 
 
 def tumbling(size: Duration, offset: Duration | int = 0, *, zone: str | None = None) -> Window:

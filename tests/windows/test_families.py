@@ -18,13 +18,16 @@ from slicing.windows.families.family import repeats, slice_of, windows_of
 from slicing.windows.families.several import several
 from slicing.windows.families.slices_of import SlicesOf
 from slicing.windows.families.stepped import Stepped
+from slicing.windows.families.tailed import Tailed
 from slicing.windows.families.timed import (
     by_edges,
     calendar_cumulating,
     calendar_hopping,
+    calendar_tailed,
     cumulating,
     cumulating_family,
     hopping_family,
+    tailed_family,
 )
 from slicing.windows.specs import from_spec
 from slicing.windows.time.cut import Cut
@@ -107,6 +110,12 @@ ALONE = {
     "day to half an hour": (calendar_cumulating(("day", 1), ("minute", 30), LORD_HOWE), at(2025, 10, 4, 15, 30)),
     "week to day": (calendar_cumulating(("week", 1), ("day", 1), APIA), LEFT_OUT),
     "year to quarter": (calendar_cumulating(("year", 1), ("quarter", 1), BERLIN), MARCH),
+    "tail": (tailed_family("18 hours", "2 hours", "6 hours"), -HOUR),
+    "tail, of another length than the size": (tailed_family("1 day", "1 hour", "7 hours", "5 minutes"), 0),
+    "tail, not at the end of a slice": (Tailed(Every(6 * HOUR), Every(HOUR), 2, 90 * MINUTE), 5),
+    "tail, days": (calendar_tailed(("day", 2), ("hour", 1), ("day", 1), BERLIN), MARCH),
+    "tail, a day left out": (calendar_tailed(("week", 1), ("day", 1), ("week", 1), APIA), LEFT_OUT),
+    "tail, months": (calendar_tailed(("month", 2), ("day", 1), ("month", 1), JOHNS), BACK),
     "exchange": (by_edges(*exchange()), at(2024, 11, 29)),
     "overlapping lists": (by_edges([-DAY, 0, 0, HOUR, DAY], [0, HOUR, DAY, DAY, DAY]), 0),
     "a user's class": (by_edges(TradingDays(9), TradingDays(17)), 0),
@@ -119,6 +128,7 @@ SETS = {
     "edges too many for a grid": [Even(7 * HOUR, 7 * HOUR, 3 * MINUTE), Even(HOUR, HOUR), cumulating(DAY, 8 * HOUR)],
     "calendars": [ALONE["days"][0], ALONE["day to hour"][0], calendar_hopping(("month", 1), ("month", 1), BERLIN)],
     "fixed and by a clock": [Even(90 * MINUTE, HOUR), ALONE["7 days by 1"][0], ALONE["month to date"][0]],
+    "tails of two lengths": [ALONE["tail"][0], tailed_family("1 day", "3 hours", "12 hours"), Even(HOUR, HOUR)],
     "an exchange beside hours": [ALONE["exchange"][0], Even(HOUR, HOUR), ALONE["days"][0]],
     "a user's beside hours": [ALONE["a user's class"][0], Even(3 * HOUR, HOUR)],
 }
@@ -308,6 +318,26 @@ def test_seven_days_have_seven_slices_even_where_one_was_left_out():
     windows = windows_of(family, at(2011, 12, 31, 9))
     assert len(windows) == 7
     assert [(end - start) // DAY for start, end in windows] == [6, 6, 6, 6, 6, 6, 7], "six hold the day left out"
+
+
+@pytest.mark.parametrize(
+    ("size", "advance", "tail", "offset"), [(18, 2, 6, 0), (7, 1, 3, 0), (8, 2, 8, 1), (5, 1, 5, 0)]
+)
+def test_a_window_with_a_tail_begins_at_the_last_multiple_before_its_size(size, advance, tail, offset):
+    family = tailed_family(*(f"{hours} hours" for hours in (size, advance, tail)), f"{offset} hours")
+    windows = np.arange(-50, 50)
+    ends = family.window_end(windows) // HOUR - offset
+    assert (ends % advance == 0).all()
+    assert ((family.window_start(windows) // HOUR - offset) == (ends - size) // tail * tail).all()
+    assert family.ratio == np.mean([len(windows_of(family, at * HOUR)) for at in range(10 * tail)])
+    assert family.per_tail == tail // advance
+
+
+def test_a_window_with_a_tail_in_a_zone_begins_at_a_midnight():
+    family = calendar_tailed(("day", 7), ("minute", 1), ("day", 1), BERLIN)
+    start, end = at(2025, 3, 25, zone="Europe/Berlin"), at(2025, 4, 1, 13, 30, zone="Europe/Berlin")
+    assert family.window_start(family.first_open(end - 1)) == start
+    assert family.window_end(family.first_open(end - 1)) == end
 
 
 def test_windows_that_a_clock_leaves_no_room_for_never_go_out():

@@ -118,6 +118,37 @@ def test_what_is_no_duration_is_refused(duration, error, says):
             "size=datetime.timedelta(seconds=60), advance=datetime.timedelta(seconds=3600). If they were swapped, "
             "write hopping('1 hour', advance='1 minute', offset='30 seconds'). If such gaps are meant, add gaps=True.",
         ),
+        (
+            lambda: hopping("1 hour", "2 minutes", tail="5 minutes"),
+            "`tail` must be a multiple of `advance`, so that windows begin where others end; got 5 minutes and 2 min",
+        ),
+        (
+            lambda: hopping("1 hour", "1 minute", tail="2 hours"),
+            "`tail` must not be longer than `size`: windows are up to a tail longer; got 2 hours and 1 hour.",
+        ),
+        (lambda: hopping("1 hour", "1 minute", tail="0 minutes"), "`tail` must be positive; got '0 minutes'."),
+        (
+            lambda: hopping("1 hour", "1 minute", tail="10 minutes", gaps=True),
+            "windows with a `tail` overlap and have no gaps; got gaps=True. Leave it out.",
+        ),
+        (
+            lambda: hopping("1 hour", "1 minute", "2 minutes", tail="10 minutes"),
+            "`offset` must be shorter than `advance`, 1 minute; got '2 minutes'.",
+        ),
+        (lambda: hopping("1 year", "1 day", tail="1 month"), "`size`: months, quarters and years need a zone"),
+        (
+            lambda: hopping("10 days", "1 hour", tail="1 week", zone="UTC"),
+            "`size` and `tail` in a zone are both in days or weeks, or both in months, quarters or years, the first a "
+            "multiple of the second; got 10 days and 1 week.",
+        ),
+        (
+            lambda: hopping("2 weeks", "2 days", tail="1 week", zone="UTC"),
+            "Every edge of `tail` must be an edge of `advance`; got 1 week and 2 days.",
+        ),
+        (
+            lambda: hopping("2 days", "1 hour", "1 minute", tail="1 day", zone="UTC"),
+            "`offset` and `zone` exclude each other",
+        ),
     ],
 )
 def test_messages_give_rule_value_and_remedy(make, says):
@@ -181,6 +212,14 @@ def test_instants_may_be_datetimes(instant):
         (tumbling("1 hour", "1 minute"), "hopping('1 hour', advance='1 hour', offset='1 minute')"),
         (hopping("1 hour", "1 minute", gaps=True), "hopping('1 hour', advance='1 minute')"),
         (hopping("1 minute", "1 hour", gaps=True), "hopping('1 minute', advance='1 hour', gaps=True)"),
+        (
+            hopping("90 days", "1 minute", "5 seconds", tail="1 hour"),
+            "hopping('90 days', advance='1 minute', tail='1 hour', offset='5 seconds')",
+        ),
+        (
+            hopping("90 days", "1 hour", tail="1 day", zone="Europe/Berlin"),
+            "hopping('90 days', advance='1 hour', tail='1 day', zone='Europe/Berlin')",
+        ),
         (
             hopping("1 minute", "1 hour", "-5 seconds", gaps=True),
             "hopping('1 minute', advance='1 hour', offset='-5 seconds', gaps=True)",

@@ -16,9 +16,9 @@ from slicing.windows.time.local import Local
 from slicing.windows.time.slices import Index, stripe_of
 from slicing.windows.time.zones import CYCLE
 
-RUNNING, RUNS = "running", "runs"
-"""How windows that differ in slices are assembled: those that begin alike from a running total, others from the rows
-of their slices."""
+RUNNING, RUNS, TAILED = "running", "runs", "tailed"
+"""How windows that differ in slices are assembled: those that begin alike from a running total; those with a coarse
+start from one total of whole tails and a running one; others from the rows of their slices."""
 
 
 class Family(Protocol):
@@ -46,7 +46,7 @@ class Family(Protocol):
 
     @property
     def assembled(self) -> str:
-        """How windows are assembled, "running" or "runs"; "" where each aggregate has a tree of its own."""
+        """How windows are assembled, "running", "tailed" or "runs"; "" where each aggregate has a tree of its own."""
 
     @property
     def stripe(self) -> int:

@@ -10,6 +10,7 @@ from slicing.errors import Argument, InvalidValue
 from slicing.windows.families.by_edges import ByEdges
 from slicing.windows.families.cumulating import Cumulating
 from slicing.windows.families.stepped import Stepped
+from slicing.windows.families.tailed import Tailed
 from slicing.windows.time.durations import MONTHS, Duration, calendar_units, microseconds, show
 from slicing.windows.time.edges import Edges, Every, Listed
 from slicing.windows.time.local import Local, show_units
@@ -32,6 +33,72 @@ def hopping_family(size: Duration, advance: Duration, offset: Duration | int, zo
     """
     _no_offset(offset)
     return calendar_hopping(calendar_units(size, "size"), calendar_units(advance, "advance"), _zone(zone))
+
+
+def tailed_family(
+    size: Duration, advance: Duration, tail: Duration, offset: Duration | int = 0, zone: Zone | str | None = None
+) -> Tailed:
+    """Windows that end every `advance`, and begin at the last multiple of `tail` at or before their end less `size`.
+
+    Raises InvalidValue unless `tail` is a multiple of `advance` and not longer than `size`, in a zone unless `size` is a
+    multiple of `tail`; for `offset` with `zone`, and an `offset` that is not shorter than `advance`.
+    """
+    if zone is not None:
+        _no_offset(offset)
+        units = (calendar_units(each, name) for each, name in ((size, "size"), (advance, "advance"), (tail, "tail")))
+        return calendar_tailed(*units, _zone(zone))  # type: ignore[call-arg]
+    of_fixed_length(size=size, advance=advance, tail=tail)
+    whole, step, part = microseconds(size, "size"), microseconds(advance, "advance"), microseconds(tail, "tail")
+    for name, length, given in (("size", whole, size), ("advance", step, advance), ("tail", part, tail)):
+        if length <= 0:
+            raise InvalidValue(Argument(name), f" must be positive; got {given!r}.")
+    if part % step:
+        raise InvalidValue(
+            "`tail` must be a multiple of ",
+            Argument("advance"),
+            f", so that windows begin where others end; got {show(part)} and {show(step)}.",
+        )
+    if part > whole:
+        raise InvalidValue(
+            f"`tail` must not be longer than `size`: windows are up to a tail longer; got {show(part)} and "
+            f"{show(whole)}. Take a shorter tail."
+        )
+    shift = 0 if offset == 0 and isinstance(offset, int) else microseconds(offset, "offset")  # type: ignore[arg-type]
+    if abs(shift) >= step:
+        raise InvalidValue(
+            f"`offset` must be shorter than `advance`, {show(step)}; got {offset!r}. Edges repeat every `advance`: ",
+            Argument("offset", show(shift % step)),
+            " makes the same windows.",
+        )
+    return Tailed(Every(part, shift), Every(step, shift), *divmod(whole, part))
+
+
+def calendar_tailed(size: Units, advance: Units, tail: Units, zone: Zone) -> Tailed:
+    """Windows that end every `advance` on a zone's wall clock, and begin `size` before the `tail` in which they end.
+
+    Raises InvalidValue unless `size` is a multiple of `tail` as for `calendar_hopping`, and every edge of `tail` is one
+    of `advance`.
+    """
+    tails, ends, ratio = Local(*tail, zone), Local(*advance, zone), _ratio(size, tail)
+    if not ratio:
+        raise InvalidValue(
+            "`size` and `tail` in a zone are both in days or weeks, or both in months, quarters or years, the first a "
+            f"multiple of the second; got {show_units(*size)} and {show_units(*tail)}. For example "
+            '"90 days" with ',
+            Argument("tail", "1 day", is_example=True),
+            ".",
+        )
+    if not ends.refines(tails):
+        raise InvalidValue(
+            "Every edge of `tail` must be an edge of ",
+            Argument("advance"),
+            f"; got {show_units(*tail)} and {show_units(*advance)}. For example ",
+            Argument("tail", "1 day", is_example=True),
+            " with ",
+            Argument("advance", "1 minute", is_example=True),
+            ".",
+        )
+    return Tailed(tails, ends, ratio)
 
 
 def cumulating_family(

@@ -1,0 +1,148 @@
+"""Long windows with a coarse start: each ends at a fine edge and begins at a coarse one, a multiple of the tail.
+
+::
+
+    tails     |-----------|-----------|-----------|---------        coarse edges, at which windows begin
+    slices    |---|---|---|---|---|---|---|---|---|---|---|-        fine edges, at which windows end
+    windows               [===========================)             size 2 tails: between 2 and 3 tails long
+                          [===============================)
+                          [===================================)
+                                      [===========================)
+
+All windows that end within a tail begin alike. So no window needs the slices of a tail apart once the windows that end
+in it have fired: then one partial for the whole tail is enough.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from slicing.errors import InvalidValue
+from slicing.windows.families.by_edges import OverSharedCut
+from slicing.windows.families.family import RUNS, Family, OverCut, earlier, most_slices, sample
+from slicing.windows.families.stepped import Stepped
+from slicing.windows.time.cut import Cut, refines
+from slicing.windows.time.edges import AFTER, Array, Edges, after, before, elementwise
+
+
+@dataclass(frozen=True)
+class Tailed(OverCut):
+    """Windows that end at each edge of `ends`, and begin `whole` tails before the tail that holds `end - rest`.
+
+    So each begins at the last edge of `tails` at or before `end - size`, for a size of `whole` tails and `rest`
+    microseconds. Window i ends with slice i. All edges of `tails` are edges of `ends`. Raises InvalidValue if they are
+    not known to be, and unless `whole` is positive and `rest` not negative.
+    """
+
+    tails: Edges
+    ends: Edges
+    whole: int
+    rest: int = 0
+    assembled = RUNS
+
+    def __post_init__(self) -> None:
+        if not refines(self.ends, self.tails) or self.whole < 1 or self.rest < 0:
+            raise InvalidValue(
+                "windows with a tail must begin where others end, at least one tail before their end; got tails "
+                f"{self.tails.spec()}, ends {self.ends.spec()}, {self.whole} tails and {self.rest} us."
+            )
+
+    @cached_property
+    def cut(self) -> Cut:
+        """The edges at which windows end; they begin at some of them."""
+        return Cut([self.ends])
+
+    @property
+    def wholes(self) -> Stepped:
+        """Windows of `whole` tails each, over the tails as slices: what windows have beside the tail in which they end."""
+        return Stepped(self.tails, 1, self.whole)
+
+    @property
+    def step(self) -> None:
+        """Windows differ in length."""
+        return None
+
+    @property
+    def has_gaps(self) -> bool:
+        """Windows overlap."""
+        return False
+
+    @cached_property
+    def per_tail(self) -> int:
+        """Slices of a tail."""
+        first, end = self.ends.count(self.tails.edge(0)), self.ends.count(self.tails.edge(1))
+        return max(1, end - first)
+
+    @cached_property
+    def longest(self) -> int:
+        """The most slices of a window, of the last ones that begin with each of some thousand tails."""
+        return most_slices(self, self.last_window(self.ends.count(self.tails.edge(sample(self.tails.count)))))
+
+    @cached_property
+    def ratio(self) -> float:
+        """Windows that a record is in, on average of the slices of a typical tail."""
+        slices = self._tried
+        return float((self.last_window(slices) - self.first_window(slices) + 1).mean())
+
+    @property
+    def _tried(self) -> Array:
+        """The slices of a tail, which are the windows that end in it."""
+        first = self.ends.count(self.tails.edge(self.whole))
+        return np.arange(first, first + self.per_tail)
+
+    @elementwise
+    def tail_of_end(self, window: Array) -> Array:
+        """The tail in which a window ends; of one that ends with a tail, the tail that follows."""
+        return self.tails.count(self.window_end(window))
+
+    @elementwise
+    def first_tail(self, window: Array) -> Array:
+        """The tail that a window begins with."""
+        return self.tails.count(earlier(self.window_end(window), self.rest)) - self.whole
+
+    @elementwise
+    def window_start(self, window: Array) -> Array:
+        """First microsecond of a window."""
+        return self.tails.edge(self.first_tail(window))
+
+    @elementwise
+    def window_end(self, window: Array) -> Array:
+        """First microsecond after a window."""
+        return self.ends.edge(after(window))
+
+    @elementwise
+    def first_slice(self, window: Array) -> Array:
+        """First slice of a window."""
+        return self.ends.count(self.window_start(window))
+
+    @elementwise
+    def end_slice(self, window: Array) -> Array:
+        """The slice after the last one of a window."""
+        return after(window)
+
+    @elementwise
+    def first_window(self, index: Array) -> Array:
+        """First window that covers a slice: the one that it ends."""
+        return index.copy()
+
+    @elementwise
+    def last_window(self, index: Array) -> Array:
+        """Last window that starts at or before a slice."""
+        later = self.tails.edge(self.tails.count(self.ends.edge(index)) + self.whole + 1)
+        return self.ends.count(before(np.minimum(later, AFTER - self.rest) + self.rest)) - 1
+
+    @elementwise
+    def _first_after(self, time: Array) -> Array:
+        return self.ends.count(time)
+
+    def over(self, cut: Cut) -> Family:
+        """Over other edges too, more slices enter with each window."""
+        return self if cut == self.cut else OverSharedCut(self, cut)
+
+    def spec(self) -> list[Any]:
+        """`["tailed", tails, ends, whole, rest]`."""
+        return ["tailed", self.tails.spec(), self.ends.spec(), self.whole, self.rest]

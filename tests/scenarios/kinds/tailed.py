@@ -1,0 +1,73 @@
+"""Long windows with a coarse start: each ends at a multiple of `advance` and begins at one of `tail`."""
+
+from zoneinfo import ZoneInfo
+
+from slicing.windows.window import hopping
+
+from ..kind import CONTENTS, MS, Numbered, Place
+from .calendar import BERLIN, HOUR, SPRING, instant
+from .even import Even
+from .several import several
+
+
+class Coarse(Numbered):
+    """The window that ends at `end` begins at the last multiple of `tail` at or before `end - size`."""
+
+    @classmethod
+    def of(cls, size, advance, tail, offset=0, begin=0):
+        texts = {
+            name: f"{value} milliseconds" for name, value in dict(advance=advance, tail=tail, offset=offset).items()
+        }
+        window = hopping(f"{size} milliseconds", **texts)
+        return cls(window, begin, advance * MS, (size + tail) * MS, (size * MS, advance * MS, tail * MS, offset * MS))
+
+    def edges(self, number):
+        size, advance, tail, offset = self.spec
+        end = number * advance
+        return Place((end - size) // tail * tail + offset, end + offset)
+
+    def near(self, time):
+        size, advance, tail, offset = self.spec
+        first = (time - offset) // advance
+        return range(first, first + (size + tail) // advance + 2)
+
+
+class CoarseDays(Numbered):
+    """Windows of a zone: they end at each multiple of some hours of the wall clock and begin some days before."""
+
+    @classmethod
+    def of(cls, days, hours, begin):
+        window = hopping(f"{days} days", f"{hours} hours", tail="1 day", zone=BERLIN)
+        return cls(window, begin * 10**6, 2 * hours * HOUR, (days + 1) * 24 * HOUR, (ZoneInfo(BERLIN), days, hours))
+
+    def edges(self, number):
+        zone, days, hours = self.spec
+        day, step = divmod(number, 24 // hours)
+        return Place(instant(zone, (day - days) * 24), instant(zone, day * 24 + step * hours))
+
+    def near(self, time):
+        _, days, hours = self.spec
+        day = time // (24 * HOUR)
+        return range((day - 1) * (24 // hours), (day + days + 3) * (24 // hours))
+
+
+def some(rng):
+    """Any windows with a tail."""
+    advance = rng.randrange(1, 5)
+    tail = advance * rng.randrange(1, 8)
+    size = tail * rng.randrange(1, 6) + rng.choice([0, 0, rng.randrange(tail)])
+    return Coarse.of(size, advance, tail, rng.randrange(advance), rng.choice([0, -100 * MS, 10**7 * MS]))
+
+
+KINDS = {
+    "tail": lambda rng: Coarse.of(24, 1, 6).over(*CONTENTS),
+    "tail, not a divisor": lambda rng: Coarse.of(20, 2, 6, 1, begin=-50 * MS),
+    "tail, any": some,
+    "tail, days": lambda rng: CoarseDays.of(3, 6, SPRING),
+    "several, tails of other lengths": lambda rng: several(
+        Even.of(3, 1), Coarse.of(12, 1, 2), Coarse.of(30, 1, 6), Coarse.of(60, 1, 6), reach=66 * MS
+    ),
+    "several, tails that share few edges": lambda rng: several(
+        Coarse.of(20, 2, 10), Coarse.of(24, 3, 6), reach=30 * MS
+    ),
+}
