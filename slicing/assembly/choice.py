@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from slicing.aggregates.kernel import Kernel
-from slicing.windows.families.family import RUNS, Family, Regular
+from slicing.windows.families.family import RUNS, TAILED, Family, Regular
+from slicing.windows.families.tailed import tailed
 
 FEW_SLICES = 4
 """Up to this many slices per window recomputing is never slower than a tree."""
@@ -18,13 +19,16 @@ EAGER_RATIO = 100
 def choose(kernel: Kernel, family: Family) -> str:
     """The tree of an aggregate: recompute for few slices, two-layer with an exact `invert`, else three-layer.
 
-    Windows that differ in slices have one way, whatever the aggregate, which the family knows. Without `combine`, or if
+    Windows that differ in slices have one way, whatever the aggregate, which the family knows; of those with a coarse
+    start it is the tree of their whole tails. Without `combine`, or if
     the aggregate says so, there is no tree: it is eager.
     """
     if kernel.aggregate.combine is None or kernel.aggregate.eager:
         return EAGER
     if kernel.aggregate.keeps_records:
         return RUNS
+    if family.assembled == TAILED:
+        return choose(kernel, tailed(family).wholes)
     if family.assembled:
         return family.assembled
     if family.longest <= few_slices(family):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -65,6 +66,11 @@ def _stretches(blocks: Sequence[Block]) -> Iterator[list[slice]]:
 def regroup(shape: Shape, block: Block) -> Block:
     """The block folded, whatever its order: one row per (slice, key), in the order of the rows."""
     return reduced(shape, block, *order(block.index, block.keys))
+
+
+def with_index(shape: Shape, block: Block, index: Array) -> Block:
+    """The rows of a folded block in other slices, folded; those that become one are combined in their order."""
+    return block if np.array_equal(index, block.index) else regroup(shape, replace(block, index=index))
 
 
 def reduced(shape: Shape, block: Block, rows: Array, starts: Array) -> Block:

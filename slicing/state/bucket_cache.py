@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from slicing.aggregates.arrays import Array
 from slicing.aggregates.spill import SPILL
-from slicing.content.block import Block, Shape
+from slicing.content.block import Block, Shape, concat
 from slicing.content.folding import fold
 from slicing.windows.families.family import Family
 from slicing.windows.time.slices import FOREVER
@@ -95,6 +95,19 @@ class Recent:
         yield from self._reach(first)
         for part in self._parts:
             yield part.between(max(first, self.first), FOREVER)
+
+    def replace(self, first: int, end: int, merged: Callable[[Block], Block]) -> None:
+        """Let `merged` combine slices from `first` up to `end`, as it does in pages; a part of them is forgotten."""
+        if first < self.first < end:
+            self.drop()
+        elif self.first <= first:
+            edges = ((-FOREVER, first), (first, end), (end, FOREVER))
+            self._parts = list(self._parts)  # what is kept is never changed in place
+            for at, part in enumerate(self._parts):
+                older, some, newer = (part.between(*edge) for edge in edges)
+                if len(some):
+                    self._parts[at] = concat(self.shape, [older, merged(some), newer])
+            self._changed = True
 
     def drop(self) -> None:
         """Keep no slices."""

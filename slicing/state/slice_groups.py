@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from bisect import insort
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 
 import numpy as np
@@ -58,7 +58,7 @@ class Stripes:
     def read(self, first: int, end: int) -> Iterator[Block]:
         """All stored rows of slices `first` up to but not including `end`, those that came late last."""
         found: list[Named] = []
-        for key in sorted(key for key in self.held if key * self.length < end and (key + 1) * self.length > first):
+        for key in self._keys(first, end):
             found += self._found(key, first, end)
         found += _within(self.late, first, end)
         return self._between(found, first, end)
@@ -124,6 +124,43 @@ class Stripes:
             block = fold(self.shape, [*self._between(pages, first, end), own])
             self._remove(key)
             self._cut(key, block)
+
+    def replace(self, first: int, end: int, merged: Callable[[Block], Block]) -> None:
+        """Let `merged` combine slices from `first` up to `end`, of which late rows stay apart.
+
+        Stripes that end by then are whole for good, and are cut.
+        """
+        keys = self._keys(first, end)
+        taken = [block for key in keys for block in self._take(key, first, end)]
+        for key, part in self._by_stripe(merged(fold(self.shape, taken))):
+            stripe = self.held.setdefault(key, Stripe())
+            if not stripe.loose and self._fills(part):
+                self._cut(key, part)
+            else:
+                self.pages.append(stripe.loose, part, self.shape)
+        for key in keys:
+            if key in self.held and (key + 1) * self.length <= end:
+                self.cut(key)
+
+    def _take(self, key: int, first: int, end: int) -> Iterator[Block]:
+        """Read and remove the pages of a stripe that may hold rows of some slices; of loose ones all, or none."""
+        stripe = self.held[key]
+        loose = stripe.loose if _within(stripe.loose, first, end) else []
+        start = key * self.length
+        cuts = [cut for cut in stripe.cuts if start + cut[0] < end and start + cut[1] > first]
+        for cut in cuts:
+            for name in self.names(key, cut):
+                yield self.pages.get(name, self.shape, cut[3])
+                self.pages.store.remove(name)
+            stripe.cuts.remove(cut)
+        yield from self.pages.take(loose, self.shape)
+        self.pages.remove(loose)
+        if not stripe.cuts and not stripe.loose:
+            del self.held[key]
+
+    def _keys(self, first: int, end: int) -> list[int]:
+        """The stripes that hold some slices, in order."""
+        return sorted(key for key in self.held if key * self.length < end and (key + 1) * self.length > first)
 
     def remove_before(self, index: int) -> None:
         """Remove the stripes that end at slice `index` or earlier."""

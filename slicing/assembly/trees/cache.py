@@ -9,6 +9,8 @@ from slicing.content.block import Block
 
 TOTAL = "total"
 """The name of the one node of a tree that keeps one."""
+WHOLE, LATE_WHOLES = "whole", "late wholes"
+"""Of windows with a coarse start: the total of whole tails, and late rows that the tree of these does not hold yet."""
 
 
 class Cache(Protocol):

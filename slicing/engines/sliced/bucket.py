@@ -38,6 +38,7 @@ from slicing.engines.sliced.family_windows import FamilyWindows
 from slicing.engines.sliced.late_firings import fired_again, of_new_rows
 from slicing.engines.sliced.latest import Latest
 from slicing.engines.sliced.lookups import Places
+from slicing.engines.sliced.merging import MergedSlices
 from slicing.engines.sliced.slices import Slices
 from slicing.errors import StateMismatch
 from slicing.profiling import ASSEMBLE, of_stage
@@ -93,6 +94,7 @@ class SlicedBucket(Bucket):
             FamilyWindows(i, shape.over(family), trees[i * count : (i + 1) * count], self.slices, wait, grace)
             for i, family in enumerate(families)
         ]
+        self.merged = MergedSlices(self.slices, self.families)
         self.wide, self.leading = wide, led(self.families) if wide else self.families
         self.new = self.slices.incoming  # the new rows of open windows
         self._fresh: InOrder | None = None  # what enters, while windows close
@@ -113,7 +115,8 @@ class SlicedBucket(Bucket):
             Refused(block.take(np.flatnonzero(refuses)), each.marks.taking, self.head.watermark)
             for each, (_, refuses) in zip(self.families, judged, strict=True)
         )
-        self.slices.take(block if accepted.all() else block.take(np.flatnonzero(accepted)))
+        open_rows = block if accepted.all() else block.take(np.flatnonzero(accepted))
+        self.slices.take(self.merged.redirected(open_rows))
         return Late(late_for_all, late_for_some, late, first_ends(self.families, block.index, block.records))
 
     def take_history(self, shipped: Sequence[Block], until: int) -> None:
@@ -124,13 +127,14 @@ class SlicedBucket(Bucket):
         first = self._whole_from
         if self.pages.is_new:
             self.slices.entered = first
-        self.slices.take(fold(self.shape, shipped).between(first, FOREVER))
+        self.slices.take(self.merged.redirected(fold(self.shape, shipped).between(first, FOREVER)))
         self.new = self.slices.incoming
         self.slices.remember()
         entered = max(each.family.entered(each.end) for each in self.families)
         with closing(self.slices.take_fresh(entered)) as fresh:
             self.slices.enter(fresh, entered, first)
         self.slices.write_incoming()
+        self.merged.step()
 
     def close(self, at: MicroBatchTime) -> Iterator[Windows]:
         """Yield all that fires in the micro-batch, then write the state that is left."""
@@ -265,8 +269,10 @@ class SlicedBucket(Bucket):
             each.passed(self._fresh, is_left)
         if is_left:
             first = min(each.family.first_slice(each.keep) for each in self.families)
+            came = self._entered - self.slices.entered
             self.slices.enter(self._fresh, self._entered, first)
             self._settle(self._left)
+            self.merged.step(came)
             # In pages of their own, or the next close would read and write them all again.
             self.slices.write_incoming()
         else:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 
@@ -18,9 +19,15 @@ from slicing.content.folding import fold
 from slicing.content.sizes import memory
 from slicing.state.format.list_names import THREE_LAYER, TWO_LAYER
 from slicing.state.lists import PageLists
-from slicing.state.slice_groups import Stripes
 from slicing.windows.families.family import regular
 from slicing.windows.time.slices import FOREVER
+
+
+class Stored(Protocol):
+    """The slices that have entered, in pages."""
+
+    def read(self, first: int, end: int) -> Iterator[Block]:
+        """All stored rows of slices `first` up to but not including `end`, those that came late last."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +43,7 @@ class Due:
 
     shape: Shape
     trees: Sequence[str]
-    stripes: Stripes
+    stripes: Stored
     fresh: InOrder
     late: Sequence[InOrder]
     cache: Callable[[str, Shape], PageLists]

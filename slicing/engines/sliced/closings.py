@@ -8,7 +8,8 @@ from typing import Protocol
 from slicing.assembly.results import Windows
 from slicing.engines.sliced.closing import Closing, Due, at_once
 from slicing.engines.sliced.running_totals import RunningClose
-from slicing.windows.families.family import RUNNING, RUNS
+from slicing.engines.sliced.tailed_close import TailedClose
+from slicing.windows.families.family import RUNNING, RUNS, TAILED
 
 
 class Close(Protocol):
@@ -35,7 +36,12 @@ class FromSlices:
         return (frame for frame, _ in at_once(self.due))
 
 
-CLOSES: dict[str, type[Closing | RunningClose | FromSlices]] = {"": Closing, RUNNING: RunningClose, RUNS: FromSlices}
+CLOSES: dict[str, type[Closing | RunningClose | FromSlices]] = {
+    "": Closing,
+    RUNNING: RunningClose,
+    TAILED: TailedClose,
+    RUNS: FromSlices,
+}
 """By the way in which the windows of a family are assembled."""
 
 

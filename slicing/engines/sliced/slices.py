@@ -17,6 +17,7 @@ import numpy as np
 from slicing.aggregates.arrays import Array
 from slicing.assembly.partitions import InOrder, Portion, in_memory, portions
 from slicing.content.block import Block, Shape, empty
+from slicing.content.folding import with_index
 from slicing.engines.sliced.ahead import newest_ordinary, newest_reached
 from slicing.state.bucket_cache import Recent
 from slicing.state.format.header import covered
@@ -46,6 +47,11 @@ class Slices:
     def has_order(self) -> bool:
         """Whether partials have an order, which is that of the pages."""
         return any(kernel.aggregate.ordered for kernel in self.shape.kernels)
+
+    @property
+    def keeps_records(self) -> bool:
+        """Whether partials are the records themselves."""
+        return any(kernel.aggregate.keeps_records for kernel in self.shape.kernels)
 
     def take(self, block: Block) -> None:
         """Hold the new records until they are written."""
@@ -182,6 +188,16 @@ class Slices:
         leaving = oldest // self.stripes.length
         if leaving != left // self.stripes.length:
             self.stripes.settle(leaving, oldest)
+
+    def merge(self, first: int, end: int, holder: Callable[[Array], Array]) -> None:
+        """Combine entered slices from `first` up to `end` to those that `holder` gives for them, in time order."""
+
+        def merged(block: Block) -> Block:
+            inside = (block.index >= first) & (block.index < end)
+            return with_index(self.shape, block, np.where(inside, holder(block.index), block.index))
+
+        self.stripes.replace(first, end, merged)
+        self.recent.replace(first, end, merged)
 
     def count(self, oldest: int) -> int:
         """How many slices from `oldest` on the pages span, by the header."""

@@ -110,6 +110,7 @@ class Walk:
     id: int = 0
     spec: list[Any] = field(default_factory=list)
     added: bool = False  # whether the family is new here, and its first window is not among the open ones yet
+    merged: int | None = None  # the slice before which slices may hold starts of these windows inside, None for none
 
 
 @dataclass
@@ -171,6 +172,7 @@ class Header:
     shipped: list[Any] = field(default_factory=list)  # the cut of the query, if the slices here have more edges
     cut_since: int | None = None  # microseconds, from which on slices have all edges of `shipped`, None for all slices
     entered: int | None = None  # the end of the slices that have entered, where the families do not tell it
+    merged: int | None = None  # the slice before which slices may hold ends of windows inside, None for none
 
     @of_stage(ENCODE)
     def to_text(self) -> str:
@@ -323,9 +325,11 @@ class Header:
 _TO_JSON = json.JSONEncoder(separators=(",", ":")).encode
 _MILLISECONDS = ("watermark", "clock")
 """Fields that are stored in milliseconds, as Spark counts them."""
-_OPTIONAL = {"zones": {}, "warm": 0, "shipped": [], "cut_since": None, "entered": None}
+_OPTIONAL = {"zones": {}, "warm": 0, "shipped": [], "cut_since": None, "entered": None, "merged": None}
 """Fields that are stored only where they say something else than this."""
-_OPTIONAL_WITHIN = ("since", "origin", "added")
+_OPTIONAL_WITHIN = {"since": [], "origin": [], "added": False, "merged": None}
+_SAID = object()
+"""What no field says, as the default of those that are always stored."""
 _NAMES = frozenset(each.name for each in fields(Header))
 """The stored names of all fields."""
 _RECORDS: dict[str, tuple[str, frozenset[str], Any]] = {
@@ -342,7 +346,7 @@ def known_since(result: Result, fields: Iterable[int] | None = None) -> int | No
 
 
 def _without_defaults(each: Walk | Result) -> dict[str, Any]:
-    return {name: value for name, value in vars(each).items() if name not in _OPTIONAL_WITHIN or value}
+    return {name: value for name, value in vars(each).items() if value != _OPTIONAL_WITHIN.get(name, _SAID)}
 
 
 def _renamed(field: str, places: dict[str, str]) -> str:

@@ -18,8 +18,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-TWO_LAYER, THREE_LAYER, RUNNING = "two", "three", "running"
-TREES = (TWO_LAYER, THREE_LAYER, RUNNING)
+TWO_LAYER, THREE_LAYER, RUNNING, TAILED = "two", "three", "running", "tailed"
+TREES = (TWO_LAYER, THREE_LAYER, RUNNING, TAILED)
 """The nodes of trees, which name them themselves."""
 LATE, ROWS = "late", "rows"
 """What the nodes of a family do not hold yet of slices that have entered."""
@@ -37,7 +37,7 @@ TOTALS, COUNTED, INSTANTS = "totals", "counted", "instants"
 SESSIONS, EMITTED = "sessions", "shown"
 """The rows of open sessions, and the extents of those that have been emitted, in one list each."""
 
-_NODE = r"total|run|start|between|(suffix|stripe|rest) -?\d+|late (suffix|between)"
+_NODE = r"total|whole|late wholes|run|start|between|(suffix|stripe|rest) -?\d+|late (suffix|between)"
 _WHICH = {
     **dict.fromkeys(TREES, _NODE),
     LATE: ROWS,

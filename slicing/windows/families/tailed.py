@@ -23,7 +23,7 @@ import numpy as np
 
 from slicing.errors import InvalidValue
 from slicing.windows.families.by_edges import OverSharedCut
-from slicing.windows.families.family import RUNS, Family, OverCut, earlier, most_slices, sample
+from slicing.windows.families.family import TAILED, Family, OverCut, earlier, most_slices, sample
 from slicing.windows.families.stepped import Stepped
 from slicing.windows.time.cut import Cut, refines
 from slicing.windows.time.edges import AFTER, Array, Edges, after, before, elementwise
@@ -42,7 +42,7 @@ class Tailed(OverCut):
     ends: Edges
     whole: int
     rest: int = 0
-    assembled = RUNS
+    assembled = TAILED
 
     def __post_init__(self) -> None:
         if not refines(self.ends, self.tails) or self.whole < 1 or self.rest < 0:
@@ -146,3 +146,10 @@ class Tailed(OverCut):
     def spec(self) -> list[Any]:
         """`["tailed", tails, ends, whole, rest]`."""
         return ["tailed", self.tails.spec(), self.ends.spec(), self.whole, self.rest]
+
+
+def tailed(family: Family) -> Tailed:
+    """Return the windows of a family, of which it is known that they have a coarse start, over their own cut."""
+    found = family.family if isinstance(family, OverSharedCut) else family
+    assert isinstance(found, Tailed), "these windows have a coarse start"
+    return found

@@ -1,0 +1,154 @@
+"""Slices that no window needs apart are merged: of windows with a coarse start one partial for each tail is enough.
+
+::
+
+    slices     |  tail  |  tail  |  tail  |  tail  | | | | | |       windows begin at tails, and end at any slice
+                                                   ^ the end of the first window that is still looked at
+    a late record of a merged slice                         joins the first slice of its tail
+
+A window needs the slices that begin where it begins, and those that end where it ends. So slices may be merged up to the
+next start of a window once all windows that end among them are done with, and a family whose first window begins later
+needs none of its starts before that. How far both have gone is in the header: `merged` of it for ends, `merged` of each
+family for its starts. A merged slice has the number of the first slice in it, so that every window finds it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+import numpy as np
+
+from slicing.aggregates.arrays import Array
+from slicing.content.block import Block
+from slicing.content.folding import regroup
+from slicing.engines.sliced.family_windows import FamilyWindows
+from slicing.engines.sliced.slices import Slices, with_index
+from slicing.windows.families.family import TAILED, Family
+from slicing.windows.time.slices import FOREVER
+
+AT_ONCE = 8
+"""So many slices are merged in a micro-batch, or twice as many as have entered in it: no micro-batch pauses for long."""
+
+
+class MergedSlices:
+    """Which slices of a bucket are merged, and which are next.
+
+    `applies` says whether any are to be: if a family has a tail, and partials have no order, as late records join a
+    merged slice at its end.
+    """
+
+    def __init__(self, slices: Slices, families: Sequence[FamilyWindows]):
+        self.slices, self.head, self.families = slices, slices.head, families
+        tailed = any(each.family.assembled == TAILED for each in families)
+        self.applies = tailed and not slices.has_order and not slices.keeps_records
+
+    # Which slice holds the records of another one.
+
+    def holder(self, index: Array) -> Array:
+        """The slices that hold the records of some slices now."""
+        if self.head.merged is None:
+            return index
+        return self._holder(index, self.families, index >= self.head.merged)
+
+    def _holder(self, index: Array, families: Sequence[FamilyWindows], apart: Array | bool) -> Array:
+        """The last start of a window of some families at or before each slice that has not been given up."""
+        found = np.where(apart, index, -FOREVER)
+        for each in families:
+            there = each.marks.merged is None or index >= each.marks.merged
+            found = np.where(there, np.maximum(found, start_before(each.family, index)), found)
+        return np.where(found == -FOREVER, index, found)
+
+    def next_apart(self, index: Array) -> Array:
+        """For each slice itself, or the first later one that no slice before it is merged with."""
+        if self.head.merged is None:
+            return index
+        found = np.maximum(index, self.head.merged)
+        for each in self.families:
+            low = index if each.marks.merged is None else np.maximum(index, each.marks.merged)
+            following = each.family.first_slice(each.family.last_window(low - 1) + 1)
+            found = np.minimum(found, following)
+        return np.where(self.holder(index) == index, index, found)
+
+    def redirected(self, block: Block) -> Block:
+        """The rows of late records in the slices that hold those of theirs; `block` is folded, and so is the result."""
+        if self.head.merged is None or not len(block) or block.index[0] >= self._until:
+            return block
+        return with_index(self.slices.shape, block, self.holder(block.index))
+
+    @property
+    def _until(self) -> int:
+        """The slice from which on all are apart."""
+        marks = (each.marks.merged for each in self.families)
+        return max([mark for mark in marks if mark is not None], default=self.head.merged or -FOREVER)
+
+    # Merging.
+
+    def step(self, entered: int | None = None) -> None:
+        """Merge some slices, after so many have entered; all that may be if None."""
+        if not self.applies or self.head.newest is None:
+            return
+        share = FOREVER if entered is None else max(AT_ONCE, 2 * entered)
+        oldest = min(self._first(each) for each in self.families)
+        self._give_up_ends(oldest, share)
+        for each in self.families:
+            if self._first(each) > oldest:
+                self._give_up_starts(each, oldest, share)
+
+    def _first(self, each: FamilyWindows) -> int:
+        """The first slice that windows of a family need."""
+        return each.family.first_slice(each.marks.kept)
+
+    def _give_up_ends(self, oldest: int, share: int) -> None:
+        end = min(each.family.end_slice(each.marks.kept) for each in self.families)
+        mark = oldest if self.head.merged is None else max(oldest, self.head.merged)
+
+        def holder(index: Array) -> Array:
+            return self._holder(index, self.families, False)
+
+        for mark in self._merge(mark, self._aligned(holder, end), share, holder):
+            self.head.merged = mark
+
+    def _give_up_starts(self, own: FamilyWindows, oldest: int, share: int) -> None:
+        if self.head.merged is None:
+            return
+        others = [each for each in self.families if each is not own]
+        end = min(self._first(own), self.head.merged)
+        mark = oldest if own.marks.merged is None else max(oldest, own.marks.merged)
+
+        def holder(index: Array) -> Array:
+            return self._holder(index, others, index >= self.head.merged)
+
+        for mark in self._merge(mark, self._aligned(holder, end), share, holder):
+            own.marks.merged = mark
+
+    def _aligned(self, holder: Callable[[Array], Array], index: int) -> int:
+        """The start of the merged slice that a slice will be in."""
+        return int(holder(np.array([index]))[0])
+
+    def _merge(self, mark: int, end: int, share: int, holder: Callable[[Array], Array]) -> Iterator[int]:
+        """Merge the slices from `mark` on before `end`, a few at a time; yield how far, before each time."""
+        if mark >= end:
+            return
+        spans = self.slices.spans(mark)
+        spans = spans[np.argsort(spans[:, 0])]
+        done = 0
+        while mark < end and done < share:
+            there = spans[(spans[:, 1] > mark) & (spans[:, 0] < end)]
+            if not len(there):
+                mark, first = end, end
+            else:
+                low = max(mark, int(there[0, 0]))
+                mark = min(end, low + AT_ONCE)
+                first = self._aligned(holder, low)
+                done += mark - low
+            yield mark
+            if first < mark:
+                index = np.arange(first, mark)
+                if not np.array_equal(holder(index), index):
+                    self.slices.merge(first, mark, holder)
+
+
+def start_before(family: Family, index: Array) -> Array:
+    """The first slice of the last window that begins at or before each slice."""
+    found: Array = family.first_slice(family.last_window(index))
+    return found

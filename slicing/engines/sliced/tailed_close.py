@@ -1,0 +1,218 @@
+"""Closes of windows with a coarse start: the total of whole tails, and a running total of the tail in which they end.
+
+::
+
+    tails     |   1   |   2   |   3   |   4   |
+    windows           [=======================|=)           whole tails 2 and 3 ...
+                      [=======================|===)         ... and so much of tail 4
+                              [=======================)     tails 3 and 4: the running total begins anew
+
+The total of whole tails is that of a hopping window over tails as slices, with a tree of its own: it moves once for each
+tail, and what enters it then is the running total. So a close reads two nodes and what enters, whatever the size.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import closing
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from slicing.aggregates.arrays import Array
+from slicing.assembly.partitions import InOrder
+from slicing.assembly.results import Windows, as_block
+from slicing.assembly.trees.cache import LATE_WHOLES, TOTAL, WHOLE, node_of
+from slicing.assembly.trees.nodes import Node, on_end
+from slicing.content.block import Block, Shape, concat
+from slicing.content.folding import fold, regroup, with_index
+from slicing.engines.sliced.closing import Closing, Due, Frame, Stored, at_once
+from slicing.engines.sliced.running_totals import RunningClose
+from slicing.state.format.list_names import TAILED, TREES
+from slicing.windows.families.family import Family
+from slicing.windows.families.tailed import Tailed, tailed
+from slicing.windows.time.slices import FOREVER
+
+MOST_TAILS = 16
+"""A close over more tails assembles its windows from slices: there is a node of all keys for each tail otherwise."""
+
+
+@dataclass(frozen=True)
+class TailsAsSlices:
+    """Slices of windows in the place of the slices of their tails: tail c holds the slices `first(c)` up to `first(c + 1)`."""
+
+    shape: Shape
+    family: Family
+    own: Tailed
+
+    def first(self, tail: int) -> int:
+        """The first slice of a tail."""
+        return int(self.family.slice_at(self.own.tails.edge(tail)))
+
+    def of(self, slices: Array) -> Array:
+        """The tails that hold slices."""
+        return self.own.tails.count(self.family.slice_start(slices))
+
+    def folded(self, blocks: Iterable[Block]) -> Iterator[Block]:
+        """Blocks of slices as blocks of tails, each folded."""
+        return (with_index(self.shape, block, self.of(block.index)) for block in blocks if len(block))
+
+
+@dataclass(frozen=True)
+class StoredTails:
+    """The slices in pages, read as tails, with those rows of `more` that are not stored yet.
+
+    `end` is the first slice that had not entered before the micro-batch: later ones are not read from pages.
+    """
+
+    stripes: Stored
+    tails: TailsAsSlices
+    end: int
+    more: InOrder | None = None
+
+    def read(self, first: int, end: int) -> Iterator[Block]:
+        """All rows of tails `first` up to but not including `end`, some tails at a time, combined slice by slice."""
+        for low in range(first, end, MOST_TAILS):
+            start, stop = self.tails.first(low), self.tails.first(min(end, low + MOST_TAILS))
+            parts = [*self.stripes.read(start, min(self.end, stop))]
+            parts += [] if self.more is None else self.more.parts(start, stop)
+            yield from self.tails.folded([fold(self.tails.shape, parts)])
+
+
+class TailedClose(RunningClose):
+    """One close.
+
+    `first` goes on from the nodes of the window before it: the total of its whole tails, the running total of the tail
+    in which it ended, and the tree of whole tails, for which late records of older tails are kept until it moves. Where
+    there are no nodes, behind a jump, and for late records with an order, windows are assembled from slices.
+    """
+
+    def __init__(self, due: Due):
+        super().__init__(due)
+        self.own = tailed(self.family)
+        self.tails = TailsAsSlices(self.shape, self.family, self.own)
+        self.stored = StoredTails(due.stripes, self.tails, due.entered)
+        self.known = replace(self.stored, more=due.fresh)
+        self.cache = due.cache(TAILED, self.shape)
+        self.tail, last = self.own.tail_of_end(self.first - 1), self.own.tail_of_end(self.until - 1)
+        self.jumps = not due.cached or last - self.tail > min(MOST_TAILS, self.own.whole)
+
+    def windows(self) -> Iterator[Windows]:
+        """All windows that hold a record, in frames of bounded size."""
+        late = [] if self.jumps else list(self.due.late_rows(self.tails.first(self.tail - self.own.whole)))
+        if self.jumps or (late and any(kernel.aggregate.ordered for kernel in self.shape.kernels)):
+            for frame, _ in at_once(self.due):
+                yield frame
+            self._rebuild()
+        else:
+            yield from self._from_nodes(late)
+
+    # From nodes.
+
+    def _from_nodes(self, late: list[Block]) -> Iterator[Windows]:
+        whole, run = (node_of(self.live, self.chosen, self.cache.load(name)) for name in (WHOLE, TOTAL))
+        self._add_late(late, whole, run)
+        wholes = self._wholes(run, self.own.tail_of_end(self.until - 1))
+        changed = bool(late) or bool(wholes)
+        frame, low = Frame(self.live, self.fresh.block), self.first
+        if self.fresh.block is not None:
+            self._placed(self.fresh.block.take(slice(0)))
+        while low < self.until:
+            tail = self.own.tail_of_end(low)
+            if tail > self.tail:
+                self.tail, whole, run = tail, self._node(wholes[tail]), self.live.node(self.chosen)
+            high = self._together(low, frame.at_once)
+            begin = max(self.family.entered(low), self.tails.first(tail))
+            rows = self._placed(self.fresh.between(begin, max(begin, self.family.entered(high))))
+            older = self._longer(whole, self.own.first_tail(low))
+            runs = self._windows(run, rows, low, high)
+            total = on_end([older] * (high - low)) if high > low + 1 else older.copy()
+            total.join(runs)
+            frame.add(low, [total])
+            low = high
+            if frame.is_full:
+                yield frame.take()
+        if self.leaves_nodes:
+            self.cache.save(TOTAL, run.block())
+            if changed:
+                self.cache.save(WHOLE, whole.block())
+        else:
+            self._clear()
+        if frame.rows:
+            yield frame.take()
+
+    def _together(self, low: int, most: int) -> int:
+        """The end of the windows from `low` on that begin alike and end in one tail, of which what enters fits."""
+        own = self.own
+        return min(super()._together(low, most), own.first_open(own.tails.edge(own.tail_of_end(low) + 1) - 1))
+
+    def _add_late(self, late: list[Block], whole: Node, run: Node) -> None:
+        """Count late rows in the nodes; those of whole tails are kept for the tree too."""
+        begin = self.tails.first(self.tail)
+        for rows in late:
+            run.append_slices(self._placed(rows.between(begin, FOREVER)))
+            older = with_index(self.shape, (of := rows.between(-FOREVER, begin)), self.tails.of(of.index))
+            whole.append_slices(self._placed(older))
+            self.cache.append(LATE_WHOLES, older)
+
+    def _wholes(self, run: Node, last: int) -> dict[int, Block]:
+        """The total of the whole tails before each tail that begins in this close, up to `last`."""
+        if last == self.tail:
+            return {}
+        begin, end = self.tails.first(self.tail), self.tails.first(last)
+        entered = int(self.tails.of(np.array([self.due.entered]))[0])
+        running = replace(run.block(), index=np.full(len(run.rows()), self.tail))
+        rows = [
+            # Late rows that are not stored yet, what entered in an earlier part of this micro-batch, what enters.
+            *self.stored.read(entered, self.tail),
+            *self.tails.folded(self.fresh.parts(self.tails.first(self.tail - self.own.whole), begin)),
+            running,
+            *self.tails.folded(self.fresh.parts(max(begin, self.family.entered(self.first)), end)),
+        ]
+        late = self.cache.load(LATE_WHOLES)
+        self.cache.drop(LATE_WHOLES)
+        return self._totals(self.stored, self.tail + 1, last + 1, entered, rows, [] if late is None else [late])
+
+    def _totals(
+        self, stored: Stored, first: int, end: int, entered: int, rows: list[Block], late: list[Block], cached: bool = True
+    ) -> dict[int, Block]:
+        """The totals of whole tails before tails `first` up to `end`: these are windows, which close here.
+
+        `stored` has tails before `entered`, and `rows` what is not stored of them, and all later ones.
+        """
+        whole, shape = self.own.whole, self.shape.over(self.own.wholes)
+        windows, found = (first - whole, end - whole, end - whole), list[Block]()
+        with closing(InOrder(shape, rows)) as fresh, closing(InOrder(shape, late)) as kept:
+            due = Due(shape, self.due.trees, stored, fresh, [kept], self.due.cache, cached, *windows, entered)
+            found += [as_block(frame) for frame in Closing(due).windows()]
+        totals = regroup(shape, concat(shape, found))
+        return {tail: totals.between(tail - whole, tail - whole + 1) for tail in range(first, end)}
+
+    def _longer(self, whole: Node, first: int) -> Node:
+        """The total of whole tails with an older one, for windows that begin with it."""
+        oldest = self.tail - self.own.whole
+        if first == oldest:
+            return whole
+        return whole.with_older(self._placed(fold(self.shape, [*self.known.read(first, oldest)])))
+
+    def _node(self, block: Block) -> Node:
+        return node_of(self.live, self.chosen, replace(block, index=np.zeros_like(block.index)))
+
+    # From slices.
+
+    def _rebuild(self) -> None:
+        """Nodes for the window before `end`; none where the next close begins elsewhere."""
+        self._clear()
+        if not self.leaves_nodes:
+            return
+        self.tail = self.own.tail_of_end(self.end - 1)
+        begin, end = self.tails.first(self.tail), self.family.entered(self.end)
+        wholes = self._totals(self.known, self.tail, self.tail + 1, self.tail, [], [], cached=False)
+        self.cache.save(WHOLE, self._node(wholes[self.tail]).block())
+        parts = [*self.due.stripes.read(begin, min(end, self.due.entered)), *self.fresh.parts(begin, end)]
+        rows = with_index(self.shape, (of := fold(self.shape, parts)), np.zeros_like(of.index))
+        self.cache.save(TOTAL, rows)
+
+    def _clear(self) -> None:
+        for cache in (self.cache, *(self.due.cache(tree, self.shape) for tree in TREES)):
+            cache.clear()
