@@ -11,6 +11,9 @@ from contextlib import ExitStack
 from dataclasses import replace
 from typing import Any, NoReturn, Protocol
 
+import numpy as np
+
+from slicing.aggregates.arrays import Array
 from slicing.assembly.results import Windows
 from slicing.content.block import Block, Shape, empty
 from slicing.engines.lifecycle import micro_batch
@@ -59,6 +62,9 @@ class OpenBucket(Protocol):
     def known_from(self) -> int:
         """The first microsecond from which on all that was accepted is there."""
 
+    def known_since(self, starts: Array) -> Array:
+        """From when on all that was accepted is there of windows that begin at some microseconds."""
+
     def extent(self) -> dict[str, int]:
         """How many open windows and slices the state spans; no page is read."""
 
@@ -93,6 +99,10 @@ class Around:
     def known_from(self) -> int:
         """The first microsecond from which on all that was accepted is there."""
         return self.engine.known_from
+
+    def known_since(self, starts: Array) -> Array:
+        """From when on all that was accepted is there of windows that begin at some microseconds."""
+        return self.engine.known_since(starts)
 
     def extent(self) -> dict[str, int]:
         """How many open windows and slices the state spans; no page is read."""
@@ -250,6 +260,10 @@ class Bucket:
     def known_from(self) -> int:
         """The first microsecond from which on all that was accepted is there."""
         return -FOREVER
+
+    def known_since(self, starts: Array) -> Array:
+        """From when on all that was accepted is there of windows that begin at some microseconds."""
+        return np.full(len(starts), self.known_from)
 
     # What triggers ask. A kind of windows that cannot answer has refused the trigger when the query was built.
 

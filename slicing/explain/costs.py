@@ -13,11 +13,13 @@ import math
 from dataclasses import dataclass
 
 from slicing.assembly.choice import EAGER, group_length
+from slicing.engines.sliced.merging import AT_ONCE
 from slicing.state.pages import FAN_IN
 from slicing.triggers.early_by_count import EarlyByCount
 from slicing.triggers.emission import ON_CLOSE
 from slicing.triggers.trigger import CHANGED, CLOSING, NEWEST, PAIRS, TOUCHED, WAITING, Trigger
-from slicing.windows.families.family import RUNNING, Family, Regular, regular
+from slicing.windows.families.family import RUNNING, TAILED, Family, Regular, regular
+from slicing.windows.families.tailed import tailed
 
 
 @dataclass(frozen=True)
@@ -119,6 +121,8 @@ class Costs:
         n, step = self._n, self._step
         stays = self.trigger.fires_late or CHANGED in self.asks
         entering = Cost(step, step if stays else max(0, min(step, n - step)))
+        if self.family.assembled == TAILED:  # once more to be merged, with the slice that they are merged into
+            entering += Cost(step + step / AT_ONCE, step / AT_ONCE)
         if CHANGED in self.asks:
             return entering + Cost(0 if held else n, 0)
         trees = sorted(self.trees - {EAGER}) if CLOSING in self.asks else []
@@ -160,6 +164,11 @@ class Costs:
         return Cost(0 if held and self.sliced else 2 * marks, 2 * marks)
 
     def _tree(self, tree: str) -> Cost:
+        if self.family.assembled == TAILED:
+            own = tailed(self.family)
+            of_wholes = Costs(own.wholes, self.trees, self.trigger)._tree(tree)
+            # The total of whole tails and the running one; the running one, and once a tail all others.
+            return Cost(2 + of_wholes.reads / own.per_tail, 1 + (1 + of_wholes.writes) / own.per_tail)
         n, step = self._n, self._step
         if tree == "two_layer":
             return Cost(1 + step, 1)  # the total and what leaves; the total

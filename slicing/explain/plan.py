@@ -14,10 +14,12 @@ from slicing.assembly.choice import EAGER, choose, few_slices
 from slicing.content.block import Shape
 from slicing.drawing.html import pictured
 from slicing.explain.costs import MERGING, Cost, Costs, counted, number
+from slicing.explain.merged import Merged
 from slicing.triggers.emission import ON_CLOSE
 from slicing.triggers.lateness import COUNTS, PARTIALS
 from slicing.triggers.trigger import NEWEST, Trigger
-from slicing.windows.families.family import RUNNING, RUNS, Family
+from slicing.windows.families.family import RUNNING, RUNS, TAILED, Family
+from slicing.windows.families.tailed import tailed
 from slicing.windows.session import MERGING as MERGED
 from slicing.windows.window import Window
 
@@ -68,7 +70,10 @@ class ResultPlan:
         if self.is_newest:
             return self.costs.newest(total=True)
         few = {"two_layer": 2.0, "three_layer": 4.0, RUNNING: 1.0, RUNS: math.sqrt(self.slices), EAGER: 0.0}
-        return few.get(self.tree, self.slices - 1.0)
+        combines = few.get(self.tree, self._in_tree - 1.0)
+        if self._has_tail and self.tree != EAGER:  # the running total and the whole tails; the tree moves once a tail
+            return 2 + combines / tailed(self.costs.family).per_tail
+        return combines
 
     @property
     def worst_combines(self) -> float:
@@ -78,7 +83,18 @@ class ResultPlan:
         """
         if self.is_newest:
             return self.costs.newest(total=False)
+        if self._has_tail and self.tree == "three_layer":
+            return 2 + 2 * math.sqrt(self._in_tree)
         return 2 * math.sqrt(self.slices) if self.tree in ("three_layer", RUNS) else self.combines_per_window
+
+    @property
+    def _has_tail(self) -> bool:
+        return self.costs.family.assembled == TAILED
+
+    @property
+    def _in_tree(self) -> int:
+        """The slices of the tree: of windows with a coarse start their whole tails."""
+        return tailed(self.costs.family).whole if self._has_tail else self.slices
 
     @property
     def is_newest(self) -> bool:
@@ -98,12 +114,20 @@ class ResultPlan:
     @property
     def slices_kept(self) -> float:
         """Partials in state that are not caches: one per slice, for eager one per open window."""
-        return math.ceil(self.ratio) if self.tree == EAGER else self.slices
+        if self.tree == EAGER:
+            return math.ceil(self.ratio)
+        return Merged(self.costs.family).partials if self._has_tail and self.merges else self.slices
+
+    @property
+    def merges(self) -> bool:
+        """Whether slices of windows with a coarse start are merged: not if partials have an order, or are records."""
+        return not (self.kernel.aggregate.ordered or self.kernel.aggregate.keeps_records)
 
     @property
     def nodes_kept(self) -> int:
         """Partials in state that are caches of the tree."""
-        return {"two_layer": 1, RUNNING: 1, "three_layer": math.ceil(3 * math.sqrt(self.slices))}.get(self.tree, 0)
+        nodes = {"two_layer": 1, RUNNING: 1, "three_layer": math.ceil(3 * math.sqrt(self._in_tree))}.get(self.tree, 0)
+        return nodes + 2 if self._has_tail and self.tree != EAGER else nodes
 
     @property
     def partial_bytes(self) -> int:
@@ -220,14 +244,35 @@ class Plan:
             rows[is_eager] = max(rows.get(is_eager, 0), each.slices_kept)
             partials[label] = max(partials.get(label, 0), each.slices_kept * each.partial_bytes)
         nodes = sum(each.nodes_kept * (each.partial_bytes + _ROW_BYTES) for each in self.stored)
+        if self._merges and rows.get(False):
+            together = self._merged.partials  # windows share slices of which each needs some apart
+            rows[False] = together
+            partials |= {e.kernel.label: together * e.partial_bytes for e in self.stored if e.tree != EAGER}
         return int(sum(rows.values()) * _ROW_BYTES + sum(partials.values()) + nodes - self._once)
+
+    @property
+    def _merged(self) -> Merged:
+        """What is kept of the slices, where some are merged."""
+        return Merged(self.shape.family)
+
+    @property
+    def _merges(self) -> bool:
+        """Whether slices are merged: where a family has a tail, unless a result that has their rows forbids it."""
+        return self._merged.applies and all(each.merges for each in self.stored if each.tree != EAGER)
+
+    @property
+    def without_tail(self) -> int:
+        """Partials of a key in slices that would be kept without tails."""
+        families = self.shape.family.families
+        return max(f.longest - (tailed(f).per_tail - 1 if f.assembled == TAILED else 0) for f in families)
 
     @property
     def _once(self) -> float:
         """Bytes of fields in slices that several groups have, which are stored once."""
         if self.sharing is None:
             return 0
-        return max(each.slices_kept for each in self.stored) * self._once_in_a_row
+        kept = self._merged.partials if self._merges else max(each.slices_kept for each in self.stored)
+        return kept * self._once_in_a_row
 
     @property
     def _once_in_a_row(self) -> int:
@@ -298,7 +343,18 @@ class Plan:
             ("ratio", f"R = {number(self.ratio)} windows per record"),
             ("slices", self._slices()),
             ("stripes", counted(self.stripe, "slice") + " each"),
+            *([("merged", self._tails())] if self._merged.applies and self.streaming else []),
         ]
+
+    def _tails(self) -> str:
+        """What is kept of slices of windows with a coarse start, and what would be kept without tails."""
+        row = _ROW_BYTES + sum({each.kernel.label: each.partial_bytes for each in self.stored}.values())
+        without = f"{self.without_tail:,} without tails, {size_of(self.without_tail * row)}"
+        if not self._merges:
+            names = ", ".join(each.name for each in self.stored if not each.merges)
+            return f"no slices: late records of {names} have a place among the others; {without}"
+        kept = self._merged.partials
+        return f"slices kept: {self._merged}; {kept:,} partials of a key, {size_of(kept * row)}, instead of {without}"
 
     def _slices(self) -> str:
         families = self.shape.family.families

@@ -165,18 +165,19 @@ class LookUp:
 
     def rows(self, bucket: OpenBucket) -> Iterator[pa.Table]:
         """Yield flat rows of the windows of a bucket."""
-        watermark, known = bucket.head.watermark, bucket.known_from
+        watermark = bucket.head.watermark
         shape = replace(self.shape, since=bucket.since)
         for windows in bucket.look(self.look):
             for some in framed(self.strategy.shape, windows):
-                yield self._table(shape, some, watermark, known)
+                yield self._table(shape, some, watermark, bucket)
 
-    def _table(self, shape: Shape, windows: Windows, watermark: int, known: int) -> pa.Table:
+    def _table(self, shape: Shape, windows: Windows, watermark: int, bucket: OpenBucket) -> pa.Table:
         family = shape.family.families[windows.family]
         closed = np.zeros(len(windows), dtype=bool)
         if self.closes and watermark:
             closed = windows.ends_by(family) <= watermark - self.grace
         rows = flat_windows(shape, windows, wide=self.wide)
         rows = rows.append_column(CLOSED, pa.array(closed))
-        whole = (family.window_start(windows.windows) >= known) | (known == -FOREVER)
-        return rows.append_column(KNOWN, pa.array(np.full(len(windows), known), mask=whole))
+        starts = family.window_start(windows.windows)
+        known = bucket.known_since(starts)
+        return rows.append_column(KNOWN, pa.array(known, mask=(starts >= known) | (known == -FOREVER)))

@@ -185,8 +185,8 @@ def hopping(
     With `tail` windows have a coarse start: the one that ends at `offset + i * advance` begins at the last multiple of
     `tail` (plus `offset`) at or before its end less `size`, so it is between `size` and `size + tail` long. State per
     key is at most size / tail + tail / advance + 1 partials, instead of size / advance. `tail` is a multiple of
-    `advance` and not longer than `size`. In a zone windows begin at an edge of its calendar, `size` before the one at or
-    before their end; `advance` may be in clock units then. Raises InvalidValue for other tails, and for `gaps`.
+    `advance` and not longer than `size`. In a zone windows begin at an edge of its calendar, `size` before the one at
+    or before their end; `advance` may be in clock units then. Raises InvalidValue for other tails, and for `gaps`.
 
     >>> print(hopping("1 hour", advance="1 minute"))
     hopping('1 hour', advance='1 minute')

@@ -21,6 +21,7 @@ from functools import cached_property
 
 import numpy as np
 
+from slicing.aggregates.arrays import Array
 from slicing.assembly.choice import choose
 from slicing.assembly.partitions import InOrder
 from slicing.assembly.results import Windows
@@ -149,9 +150,9 @@ class SlicedBucket(Bucket):
     def look(self, asked: Look) -> Iterator[Windows]:
         """Windows of the slices that are stored."""
         trees = [tree for each in self.families for tree in each.trees]
-        return Places(self.shape, trees, self._looked_up_since, self._looked_up_from, self.wide).look(
-            asked, self.slices.stored
-        )
+        apart = None if self.head.merged is None else self.merged.is_apart
+        since, oldest = self._looked_up_since, self._looked_up_from
+        return Places(self.shape, trees, since, oldest, self.wide, apart).look(asked, self.slices.stored)
 
     @property
     def _whole_from(self) -> int:
@@ -173,6 +174,14 @@ class SlicedBucket(Bucket):
     def known_from(self) -> int:
         """The first microsecond from which on all that was accepted is there."""
         return int(self.shape.family.slice_start(self._looked_up_since))
+
+    def known_since(self, starts: Array) -> Array:
+        """From when on all that was accepted is there of windows that begin at some microseconds."""
+        family = self.shape.family
+        since = np.maximum(super().known_since(starts), starts)
+        if self.head.merged is None:
+            return since
+        return np.asarray(family.slice_start(self.merged.next_apart(family.slice_at(since))))
 
     # What triggers ask.
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from slicing.aggregates.arrays import Array
 from slicing.assembly.assembling import assemble
 from slicing.assembly.choice import choose
 from slicing.assembly.partitions import portions
@@ -16,7 +17,7 @@ from slicing.content.block import Block, Shape
 from slicing.content.folding import by_key
 from slicing.engines.bounded import all_frames
 from slicing.engines.looking import Look, Other, last_rows, over_one_cut
-from slicing.windows.families.family import emitted_from
+from slicing.windows.families.family import Family, emitted_from
 from slicing.windows.time.slices import FOREVER
 
 
@@ -24,7 +25,8 @@ from slicing.windows.time.slices import FOREVER
 class Places:
     """Where windows are looked up: of slice `since` and all later ones everything is there.
 
-    `trees` are those of family after family. `oldest` has for each family a window before which none is looked up.
+    `trees` are those of family after family. `oldest` has for each family a window before which none is looked up, and
+    `apart` says of slices whether they are the first in the merged slices that hold them, where there are such.
     """
 
     shape: Shape
@@ -32,12 +34,13 @@ class Places:
     since: int
     oldest: Sequence[int]
     wide: bool = False
+    apart: Callable[[Array], Array] | None = None
 
     def of(self, other: Other) -> Places:
         """Return the same slices with other windows."""
         shape = self.shape.over(over_one_cut(other.families))
         trees = [choose(kernel, family) for family in other.families for kernel in shape.kernels]
-        return Places(shape, trees, self.since, [-FOREVER] * len(other.families), other.wide)
+        return Places(shape, trees, self.since, [-FOREVER] * len(other.families), other.wide, self.apart)
 
     def look(self, asked: Look, stored: Callable[[int, int], Iterable[Block]]) -> Iterator[Windows]:
         """Yield the windows that hold a record; `stored` reads the rows of slices, the older ones of each first."""
@@ -53,9 +56,16 @@ class Places:
         for portion in portions(self.shape, [rows]):
             for frame in all_frames(self.shape, self.trees, portion.blocks[0], self.wide, self._assembling(asked)):
                 family = self.shape.family.families[frame.family]
-                there = asked.starting(family.window_start(frame.windows))
+                there = asked.starting(family.window_start(frame.windows)) & self._known(asked, family, frame.windows)
                 if there.any():
                     yield frame if there.all() else frame.take(np.flatnonzero(there))
+
+    def _known(self, asked: Look, family: Family, windows: Array) -> Array:
+        """Which windows do not end inside of a merged slice, nor, unless that is asked for, begin inside of one."""
+        if self.apart is None:
+            return np.ones(len(windows), dtype=bool)
+        known = self.apart(family.end_slice(windows))
+        return known if asked.incomplete else known & self.apart(family.first_slice(windows))
 
     def _slices(self, asked: Look) -> tuple[int, int]:
         """The slices of the windows that are asked for, and the end."""

@@ -6,10 +6,10 @@
                                                    ^ the end of the first window that is still looked at
     a late record of a merged slice                         joins the first slice of its tail
 
-A window needs the slices that begin where it begins, and those that end where it ends. So slices may be merged up to the
-next start of a window once all windows that end among them are done with, and a family whose first window begins later
-needs none of its starts before that. How far both have gone is in the header: `merged` of it for ends, `merged` of each
-family for its starts. A merged slice has the number of the first slice in it, so that every window finds it.
+A window needs an edge of slices where it begins and where it ends. So slices may be merged up to the next start of a
+window once all windows that end among them are done with, and a family whose first window begins later needs none of
+its starts before that. How far both have gone is in the header: `merged` of it for ends, `merged` of each family for
+its starts. A merged slice has the number of the first slice in it, so that every window finds it.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ import numpy as np
 
 from slicing.aggregates.arrays import Array
 from slicing.content.block import Block
-from slicing.content.folding import regroup
+from slicing.content.folding import with_index
 from slicing.engines.sliced.family_windows import FamilyWindows
-from slicing.engines.sliced.slices import Slices, with_index
+from slicing.engines.sliced.slices import Slices
 from slicing.windows.families.family import TAILED, Family
 from slicing.windows.time.slices import FOREVER
 
 AT_ONCE = 8
-"""So many slices are merged in a micro-batch, or twice as many as have entered in it: no micro-batch pauses for long."""
+"""So many slices are merged in a micro-batch, or twice as many as have entered in it, so that none pauses for long."""
 
 
 class MergedSlices:
@@ -58,6 +58,11 @@ class MergedSlices:
             found = np.where(there, np.maximum(found, start_before(each.family, index)), found)
         return np.where(found == -FOREVER, index, found)
 
+    def is_apart(self, index: Array) -> Array:
+        """Whether slices are the first in those that hold their records."""
+        found: Array = self.holder(index) == index
+        return found
+
     def next_apart(self, index: Array) -> Array:
         """For each slice itself, or the first later one that no slice before it is merged with."""
         if self.head.merged is None:
@@ -67,7 +72,7 @@ class MergedSlices:
             low = index if each.marks.merged is None else np.maximum(index, each.marks.merged)
             following = each.family.first_slice(each.family.last_window(low - 1) + 1)
             found = np.minimum(found, following)
-        return np.where(self.holder(index) == index, index, found)
+        return np.where(self.is_apart(index), index, found)
 
     def redirected(self, block: Block) -> Block:
         """The rows of late records in the slices that hold those of theirs; `block` is folded, and so is the result."""
@@ -105,8 +110,8 @@ class MergedSlices:
         def holder(index: Array) -> Array:
             return self._holder(index, self.families, False)
 
-        for mark in self._merge(mark, self._aligned(holder, end), share, holder):
-            self.head.merged = mark
+        for reached in self._merge(mark, self._aligned(holder, end), share, holder):
+            self.head.merged = reached
 
     def _give_up_starts(self, own: FamilyWindows, oldest: int, share: int) -> None:
         if self.head.merged is None:
@@ -118,8 +123,8 @@ class MergedSlices:
         def holder(index: Array) -> Array:
             return self._holder(index, others, index >= self.head.merged)
 
-        for mark in self._merge(mark, self._aligned(holder, end), share, holder):
-            own.marks.merged = mark
+        for reached in self._merge(mark, self._aligned(holder, end), share, holder):
+            own.marks.merged = reached
 
     def _aligned(self, holder: Callable[[Array], Array], index: int) -> int:
         """The start of the merged slice that a slice will be in."""

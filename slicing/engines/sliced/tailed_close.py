@@ -7,8 +7,8 @@
                       [=======================|===)         ... and so much of tail 4
                               [=======================)     tails 3 and 4: the running total begins anew
 
-The total of whole tails is that of a hopping window over tails as slices, with a tree of its own: it moves once for each
-tail, and what enters it then is the running total. So a close reads two nodes and what enters, whatever the size.
+The total of whole tails is that of a hopping window over tails as slices, with a tree of its own: it moves once for
+each tail, and what enters it then is the running total. So a close reads two nodes and what enters, whatever the size.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ MOST_TAILS = 16
 
 @dataclass(frozen=True)
 class TailsAsSlices:
-    """Slices of windows in the place of the slices of their tails: tail c holds the slices `first(c)` up to `first(c + 1)`."""
+    """Tails in the place of their slices: tail c holds the slices `first(c)` up to `first(c + 1)`."""
 
     shape: Shape
     family: Family
@@ -174,7 +174,14 @@ class TailedClose(RunningClose):
         return self._totals(self.stored, self.tail + 1, last + 1, entered, rows, [] if late is None else [late])
 
     def _totals(
-        self, stored: Stored, first: int, end: int, entered: int, rows: list[Block], late: list[Block], cached: bool = True
+        self,
+        stored: Stored,
+        first: int,
+        end: int,
+        entered: int,
+        rows: list[Block],
+        late: list[Block],
+        cached: bool = True,
     ) -> dict[int, Block]:
         """The totals of whole tails before tails `first` up to `end`: these are windows, which close here.
 

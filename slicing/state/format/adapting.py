@@ -14,6 +14,8 @@ import logging
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from slicing.state.format.changes import REMOVED, Change, changes, matches, placed, windows_of
 from slicing.state.format.fingerprint import ALLOW, CUT, PARTIALS, Fingerprint, mismatch
 from slicing.state.format.header import SAME, Header, Result, Walk
@@ -78,7 +80,7 @@ def adapted(stored: Header, wanted: Fingerprint) -> Header:
     _recut(stored, wanted, frontier)
     begin = _whole_from(stored, windows.held, frontier)
     stored.families = [
-        stored.families[place] if place is not None else _added(family, begin, spec, number)
+        stored.families[place] if place is not None else _added(stored, windows.held, family, begin, spec, number)
         for place, family, spec, number in zip(
             places, windows.wanted, wanted.layout["families"], _ids(stored, places), strict=True
         )
@@ -137,10 +139,25 @@ def _whole_from(stored: Header, held: Sequence[Family], frontier: int | None) ->
     return max([*found, *([frontier] if is_eager and frontier is not None else [])])
 
 
-def _added(family: Family, begin: int, spec: list[Any], number: int) -> Walk:
+def _added(stored: Header, held: Sequence[Family], family: Family, begin: int, spec: list[Any], number: int) -> Walk:
     """The marks of windows that begin at an instant or later; those that have ended are passed when it is opened."""
     first = int(family.last_window(family.slice_at(max(begin - 1, BEFORE)))) + 1
-    return Walk(first, first, first, None, id=number, spec=spec, added=True)
+    if stored.merged is None:
+        return Walk(first, first, first, None, id=number, spec=spec, added=True)
+    first = _first_apart(stored, held, family, first)
+    return Walk(first, first, first, None, id=number, spec=spec, added=True, merged=int(family.first_slice(first)))
+
+
+def _first_apart(stored: Header, held: Sequence[Family], family: Family, first: int) -> int:
+    """The first window from `first` on from which on none begins inside of a merged slice."""
+    marks = [mark for mark in (stored.merged, *(walk.merged for walk in stored.families)) if mark is not None]
+    starts = family.first_slice(np.arange(first, int(family.last_window(max(marks))) + 1))
+    apart = starts >= max(marks)
+    for walk, own in zip(stored.families, held, strict=True):
+        there = walk.merged is None or starts >= walk.merged
+        apart |= there & (own.first_slice(own.last_window(starts)) == starts)
+    inside = np.flatnonzero(~apart)
+    return first + int(inside[-1]) + 1 if len(inside) else first
 
 
 def _ids(stored: Header, places: Sequence[int | None]) -> list[int]:

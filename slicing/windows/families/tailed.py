@@ -58,7 +58,7 @@ class Tailed(OverCut):
 
     @property
     def wholes(self) -> Stepped:
-        """Windows of `whole` tails each, over the tails as slices: what windows have beside the tail in which they end."""
+        """Windows of `whole` tails, over tails as slices: what windows have beside the tail in which they end."""
         return Stepped(self.tails, 1, self.whole)
 
     @property

@@ -40,37 +40,37 @@ def tailed_family(
 ) -> Tailed:
     """Windows that end every `advance`, and begin at the last multiple of `tail` at or before their end less `size`.
 
-    Raises InvalidValue unless `tail` is a multiple of `advance` and not longer than `size`, in a zone unless `size` is a
-    multiple of `tail`; for `offset` with `zone`, and an `offset` that is not shorter than `advance`.
+    Raises InvalidValue unless `tail` is a multiple of `advance` and not longer than `size`, in a zone unless `size` is
+    a multiple of `tail`; for `offset` with `zone`, and an `offset` that is not shorter than `advance`.
     """
     if zone is not None:
         _no_offset(offset)
-        units = (calendar_units(each, name) for each, name in ((size, "size"), (advance, "advance"), (tail, "tail")))
-        return calendar_tailed(*units, _zone(zone))  # type: ignore[call-arg]
+        step, part = calendar_units(advance, "advance"), calendar_units(tail, "tail")
+        return calendar_tailed(calendar_units(size, "size"), step, part, _zone(zone))
     of_fixed_length(size=size, advance=advance, tail=tail)
-    whole, step, part = microseconds(size, "size"), microseconds(advance, "advance"), microseconds(tail, "tail")
-    for name, length, given in (("size", whole, size), ("advance", step, advance), ("tail", part, tail)):
-        if length <= 0:
+    whole, each, length = microseconds(size, "size"), microseconds(advance, "advance"), microseconds(tail, "tail")
+    for name, found, given in (("size", whole, size), ("advance", each, advance), ("tail", length, tail)):
+        if found <= 0:
             raise InvalidValue(Argument(name), f" must be positive; got {given!r}.")
-    if part % step:
+    if length % each:
         raise InvalidValue(
             "`tail` must be a multiple of ",
             Argument("advance"),
-            f", so that windows begin where others end; got {show(part)} and {show(step)}.",
+            f", so that windows begin where others end; got {show(length)} and {show(each)}.",
         )
-    if part > whole:
+    if length > whole:
         raise InvalidValue(
-            f"`tail` must not be longer than `size`: windows are up to a tail longer; got {show(part)} and "
+            f"`tail` must not be longer than `size`: windows are up to a tail longer; got {show(length)} and "
             f"{show(whole)}. Take a shorter tail."
         )
     shift = 0 if offset == 0 and isinstance(offset, int) else microseconds(offset, "offset")  # type: ignore[arg-type]
-    if abs(shift) >= step:
+    if abs(shift) >= each:
         raise InvalidValue(
-            f"`offset` must be shorter than `advance`, {show(step)}; got {offset!r}. Edges repeat every `advance`: ",
-            Argument("offset", show(shift % step)),
+            f"`offset` must be shorter than `advance`, {show(each)}; got {offset!r}. Edges repeat every `advance`: ",
+            Argument("offset", show(shift % each)),
             " makes the same windows.",
         )
-    return Tailed(Every(part, shift), Every(step, shift), *divmod(whole, part))
+    return Tailed(Every(length, shift), Every(each, shift), *divmod(whole, length))
 
 
 def calendar_tailed(size: Units, advance: Units, tail: Units, zone: Zone) -> Tailed:

@@ -15,9 +15,8 @@ class Coarse(Numbered):
 
     @classmethod
     def of(cls, size, advance, tail, offset=0, begin=0):
-        texts = {
-            name: f"{value} milliseconds" for name, value in dict(advance=advance, tail=tail, offset=offset).items()
-        }
+        lengths = {"advance": advance, "tail": tail, "offset": offset}
+        texts = {name: f"{value} milliseconds" for name, value in lengths.items()}
         window = hopping(f"{size} milliseconds", **texts)
         return cls(window, begin, advance * MS, (size + tail) * MS, (size * MS, advance * MS, tail * MS, offset * MS))
 

@@ -1,0 +1,219 @@
+"""Long windows with a coarse start: what state holds of them, what closes read, lookups, and live changes.
+
+Rows under every trigger, with late records and restarts, are in `test_scenarios`.
+"""
+
+import random
+
+import numpy as np
+import pytest
+from adapting import SECOND, Query
+from oracle import moment
+from scenarios.kind import MS, Record
+from scenarios.kinds.even import Even
+from scenarios.kinds.several import several
+from scenarios.kinds.tailed import Coarse
+from scenarios.scenario import Process, Scenario
+
+from slicing import by_edges, hopping
+from slicing.engines.looking import Look, Other
+from slicing.engines.sliced import merging
+from slicing.state import slice_groups
+from slicing.state.format.header import Header
+from slicing.state.store import MemoryStore
+from slicing.triggers.emission import on_change, on_close, on_update
+from slicing.windows.time.slices import FOREVER
+
+SUMS = ("sum", "highest")
+
+
+def dense(until, keys=(1, 2), late=0.0, seed=0):
+    """A record of each key in each slice of a millisecond; by micro-batch, with its watermark."""
+    rng = random.Random(seed)
+    for at in range(until):
+        records = [(at * MS + rng.randrange(MS), key, rng.randrange(100)) for key in keys]
+        if rng.random() < late:
+            records.append((max(0, at - rng.randrange(1, 60)) * MS, keys[0], 7))
+        yield records, at + 1
+
+
+def partials(bucket):
+    """How many partials the state has of each key."""
+    keys = [key for block in bucket.slices.stored(-FOREVER, FOREVER) for key in block.keys.tolist()]
+    return {key: keys.count(key) for key in set(keys)}
+
+
+def open_starts(bucket):
+    return [each.family.first_slice(each.marks.kept) for each in bucket.families]
+
+
+@pytest.mark.parametrize(("size", "tail", "cut"), [(60, 6, 16_000), (60, 6, 1), (400, 40, 300), (90, 40, 16_000)])
+def test_a_key_has_a_partial_for_each_tail_and_for_each_slice_of_one(size, tail, cut, monkeypatch):
+    monkeypatch.setattr(slice_groups, "CUT_BYTES", cut)
+    monkeypatch.setattr(merging, "AT_ONCE", 2)
+    made, most = Scenario(Coarse.of(size, 1, tail), on_close(), results=SUMS), 0
+    bound = -(-size // tail) + tail + 1
+    for records, watermark in dense(size + 3 * tail):
+        made.step(records, watermark)
+        most = max(most, *partials(made.bucket()).values())
+    assert bound - 3 <= most <= bound
+
+
+def test_late_records_join_merged_slices():
+    made = Scenario(Coarse.of(60, 1, 6), on_close(), results=SUMS)
+    for records, watermark in dense(90, late=0.4):
+        made.step(records, watermark)
+    bucket = made.bucket()
+    late = [index for block in bucket.slices.stripes.read(0, 80) for index in block.index.tolist()]
+    assert made.seen["late for some"] > 10
+    assert set(late) <= {*range(0, 84, 6), *range(bucket.head.merged, 90)}
+    assert max(partials(bucket).values()) <= 2 * 17, "those that came late are rows of their own"
+
+
+def test_slices_are_merged_as_far_as_no_window_of_several_needs_them():
+    kind = several(Even.of(3, 1), Coarse.of(12, 1, 2), Coarse.of(60, 1, 6), reach=66 * MS)
+    made = Scenario(kind, on_close(), results=SUMS)
+    for records, watermark in dense(100):
+        made.step(records, watermark)
+    bucket = made.bucket()
+    index = sorted({at for block in bucket.slices.stored(0, 200) for at in block.index.tolist()})
+    short, middle, long = open_starts(bucket)
+    assert (long, middle, short) == (36, 88, 98)
+    assert [at for at in index if at < 84] == [*range(36, 84, 6)]
+    assert [at for at in index if 88 <= at < 96] == [88, 90, 92, 94]
+    assert [at for at in index if at >= short] == [98, 99]
+
+
+def test_a_close_reads_a_few_partials_whatever_the_size():
+    reads = {}
+    for size in (400, 1600):
+        made, found = Scenario(Coarse.of(size, 1, 20), on_close(), results=("highest",)), []
+        for records, watermark in dense(size + 60, keys=(1,)):
+            bucket = made.bucket()
+            bucket.accept(made.arriving([Record(*each) for each in records], 1)[0])
+            for _ in bucket.close(moment(watermark, 0)):
+                pass
+            found.append(bucket.pages.read)
+        reads[size] = np.mean(found[-60:])
+    assert reads[1600] < 1.5 * reads[400] < 60
+
+
+@pytest.mark.parametrize("trigger", [on_close(), on_update(), on_change()], ids=str)
+def test_rows_are_those_of_the_same_edges_without_merging(trigger):
+    """Rows of exact results are equal, micro-batch by micro-batch, whatever restarts lose."""
+    size, tail, until = 20, 4, 70
+    ends = [at * MS for at in range(-60, 200)]
+    starts = [(end - size * MS) // (tail * MS) * tail * MS for end in ends]
+    coarse = Scenario(Coarse.of(size, 1, tail), trigger, results=SUMS)
+    listed = Coarse(by_edges(starts, ends), 0, MS, 24 * MS, coarse.kind.spec)
+    plain = Scenario(listed, trigger, results=SUMS)
+    coarse.process = Process(random.Random(1), "some")
+    for records, watermark in dense(until, late=0.3, seed=4):
+        assert coarse.step(records, watermark - 3) == plain.step(records, watermark - 3)
+    assert coarse.bucket().head.merged
+    assert plain.bucket().head.merged is None
+
+
+def test_only_windows_with_a_tail_write_of_merged_slices():
+    texts = {}
+    for kind in (Even.of(12, 1), Coarse.of(12, 1, 3)):
+        made = Scenario(kind, on_close(), results=SUMS)
+        for records, watermark in dense(40):
+            made.step(records, watermark)
+        header = Header.from_text(made.stores[0].text)
+        texts[type(kind)] = header.merged
+        assert Header.from_text(header.to_text()) == header
+    assert texts[Even] is None
+    assert texts[Coarse] == 39
+
+
+# --- lookups --------------------------------------------------------------------------------------------------------
+
+
+def looked_up(made, asked, window=None):
+    """Windows by (key, start, end): how many records; those of the query, or others."""
+    bucket, families = made.bucket(), made.families
+    if window is not None:
+        families = (window.family.over(families[0].cut),)
+        asked = Look(**{**vars(asked), "other": Other(families)})
+    found = {}
+    for frame in bucket.look(asked):
+        own = families[frame.family]
+        starts = own.window_start(frame.windows)
+        keys = frame.names["k0"].to_pylist()
+        rows = zip(frame.keys, starts, frame.ends_by(own), frame.records, bucket.known_since(starts), strict=True)
+        for key, start, end, count, known in rows:
+            found[keys[key], int(start) // MS, int(end) // MS] = int(count), int(known) // MS
+    return found
+
+
+def test_lookups_are_of_windows_that_begin_and_end_between_merged_slices():
+    made = Scenario(Coarse.of(30, 1, 6), on_close(), results=SUMS)
+    for records, watermark in dense(100):
+        made.step(records, watermark)
+    # 100 slices; of the first window that is open, [66, 101), 66 is the start; up to 96 slices are merged.
+    bucket = made.bucket()
+    assert (bucket.head.merged, open_starts(bucket)) == (96, [66])
+    own = looked_up(made, Look())
+    assert {place[1:]: count for place, (count, _) in own.items() if place[0] == 1} == {
+        (start, end): min(100, end) - start
+        for end in range(96, 136)
+        if (start := (end - 30) // 6 * 6) >= 66 and start < 100
+    }
+    hourly = looked_up(made, Look(), hopping("12 milliseconds", "6 milliseconds"))
+    assert {place[1:]: count for place, (count, _) in hourly.items() if place[0] == 2} == {
+        (start, start + 12): min(100, start + 12) - start for start in range(66, 100, 6)
+    }
+    fine = looked_up(made, Look(), hopping("4 milliseconds", "1 millisecond"))
+    assert {place[1:] for place in fine if place[0] == 1} == {(start, start + 4) for start in range(96, 100)}
+
+
+def test_incomplete_lookups_say_from_which_merged_slice_on_they_know():
+    made = Scenario(Coarse.of(30, 1, 6), on_close(), results=SUMS)
+    for records, watermark in dense(100):
+        made.step(records, watermark)
+    found = looked_up(made, Look(incomplete=True), hopping("20 milliseconds", "1 millisecond"))
+    inside = {start: (count, known) for (key, start, _), (count, known) in found.items() if key == 1 and start < 96}
+    # Windows that end between slices 72 and 96 do so inside of a merged slice, unless they end at its edge.
+    assert sorted(inside) == sorted({end - 20 for end in (72, 78, 84, 90, *range(96, 116))})
+    for start, (count, known) in inside.items():
+        assert known == max(66, -(-start // 6) * 6), start
+        assert count == min(100, start + 20) - known
+
+
+# --- live changes ---------------------------------------------------------------------------------------------------
+
+
+LONG, DAY = hopping("30 seconds", "1 second", tail="6 seconds"), hopping("12 seconds", "6 seconds")
+
+
+def counted(query, store, seconds, found):
+    """Feed a record of each second, and collect rows by (start, end) in seconds."""
+    for second in seconds:
+        for start, end, _, results in query.step(store, [(second * SECOND, 1, 1, "a")], second * 1000 * 1000)[0]:
+            found[start // SECOND, end // SECOND] = results["rows"]
+
+
+@pytest.mark.parametrize(
+    "other", [DAY, hopping("12 seconds", "1 second"), hopping("18 seconds", "2 seconds", tail="6 seconds")]
+)
+def test_windows_added_begin_where_slices_are_apart(other):
+    store, found = MemoryStore(), {}
+    counted(Query([LONG], ["rows"]), store, range(100), found)
+    counted(Query([LONG, other], ["rows"]), store, range(100, 160), found)
+    assert all(count == min(160, end) - max(0, start) for (start, end), count in found.items())
+    added = [start for start, end in found if end - start in (12, 18, 20, 22)]
+    assert added
+    if other is DAY:
+        assert min(added) == 90, "of slices that end where others begin nothing is missing"
+
+
+def test_a_tail_may_come_and_go():
+    store, found, plain = MemoryStore(), {}, hopping("30 seconds", "1 second")
+    counted(Query([plain], ["rows"]), store, range(60), found)
+    counted(Query([plain, LONG], ["rows"]), store, range(60, 120), found)
+    counted(Query([plain], ["rows"]), store, range(120, 170), found)
+    counted(Query([LONG], ["rows"]), store, range(170, 260), found)
+    assert all(count == min(260, end) - max(0, start) for (start, end), count in found.items())
+    assert {end for start, end in found if end - start == 30} >= set(range(30, 165))
+    assert {end for start, end in found if end - start > 30} >= set(range(101, 119))
