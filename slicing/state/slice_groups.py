@@ -98,9 +98,23 @@ class Stripes:
                 self.pages.append(stripe.loose, part, self.shape)
 
     def put_late(self, block: Block) -> None:
-        """Add rows of slices that are cut or have entered before."""
+        """Add rows of slices that are cut or have entered before; those of merged slices in pages of their own.
+
+        Others join their slices when these are merged, for which their pages are written anew.
+        """
+        merged = self.pages.head.all_merged
+        if merged is None or not len(block):
+            self._append(self.late, block)
+            return
+        old = [entry for entry in self.late if entry[1] < merged]
+        new = [entry for entry in self.late if entry[1] >= merged]
+        self._append(old, block.between(-FOREVER, merged))
+        self._append(new, block.between(merged, FOREVER))
+        self.late[:] = [*old, *new]
+
+    def _append(self, entries: list[Entry], block: Block) -> None:
         if len(block):
-            self.pages.append(self.late, block, self.shape)
+            self.pages.append(entries, block, self.shape)
 
     def cut(self, key: int) -> None:
         """Cut the loose pages of a stripe that is whole."""
@@ -126,12 +140,13 @@ class Stripes:
             self._cut(key, block)
 
     def replace(self, first: int, end: int, merged: Callable[[Block], Block]) -> None:
-        """Let `merged` combine slices from `first` up to `end`, of which late rows stay apart.
+        """Let `merged` combine slices from `first` up to `end`, and their late rows with them.
 
         Stripes that end by then are whole for good, and are cut.
         """
         keys = self._keys(first, end)
         taken = [block for key in keys for block in self._take(key, first, end)]
+        taken.append(self._take_late(first, end))
         for key, part in self._by_stripe(merged(fold(self.shape, taken))):
             stripe = self.held.setdefault(key, Stripe())
             if not stripe.loose and self._fills(part):
@@ -157,6 +172,15 @@ class Stripes:
         self.pages.remove(loose)
         if not stripe.cuts and not stripe.loose:
             del self.held[key]
+
+    def _take_late(self, first: int, end: int) -> Block:
+        """Read and remove the late rows of some slices."""
+        late = [entry for entry in self.late if entry[1] < end and entry[2] > first]
+        rows = fold(self.shape, list(self.pages.take(late, self.shape)))
+        self.late[:] = [entry for entry in self.late if entry not in late]
+        self.pages.remove(late)
+        self.put_late(rows.take(np.flatnonzero((rows.index < first) | (rows.index >= end))))
+        return rows.between(first, end)
 
     def _keys(self, first: int, end: int) -> list[int]:
         """The stripes that hold some slices, in order."""

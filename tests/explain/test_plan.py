@@ -269,3 +269,24 @@ def test_a_notebook_shows_some_windows_and_the_same_text():
     drawn = root.find("div/{http://www.w3.org/2000/svg}svg/{http://www.w3.org/2000/svg}title")
     assert drawn.text == "hopping('1 hour', advance='1 minute')"
     assert "<svg" not in replace(plan, windows=unbounded())._repr_html_()
+
+
+def test_windows_with_a_tail_say_what_is_kept_and_what_would_be_without():
+    long = hopping("90 days", "1 minute", tail="1 hour")
+    plan = plan_of(long, orders=COUNT, largest=LARGEST)
+    (line,) = (line for line in str(plan).splitlines() if line.startswith("merged"))
+    assert "2,159 of 1 hour, 60 of 1 minute; 2,220 partials of a key" in line
+    assert "instead of 129,600 without tails" in line
+    assert plan.state_bytes_per_key < 2_500 * (20 + 8 + 16)
+    orders, largest = plan.assemblies
+    assert (orders.tree, largest.tree) == ("two_layer", "three_layer")
+    assert largest.per_window.reads < 5
+    assert largest.nodes_kept == 2 + 140, "three times the square root of the tails, and two totals"
+
+
+def test_slices_of_ordered_results_are_not_merged():
+    long = hopping("90 days", "1 minute", tail="1 hour")
+    plan = plan_of(long, mine=replace(ADDED, ordered=True))
+    assert "merged   no slices: late records of mine have a place among the others" in str(plan)
+    assert plan.assemblies[0].slices_kept == 129_659
+    assert "merged" not in str(plan_of(long, streaming=False, mine=ADDED))

@@ -268,6 +268,12 @@ class Header:
         return max(self.watermark, self.warm)
 
     @property
+    def all_merged(self) -> int | None:
+        """The slice before which slices are merged as far as windows allow it until now; None if none are."""
+        marks = [self.merged, *(family.merged for family in self.families)]
+        return None if self.merged is None else min(mark for mark in marks if mark is not None)
+
+    @property
     def is_unused(self) -> bool:
         """Whether there are no pages and no watermark has come yet."""
         return not (self.fresh or self.stripes or self.late or self.lists or self.passed)
