@@ -27,6 +27,7 @@ class Shape:
     row what a field of a kernel before is: those are encoded once. `numbers` are the places of the kernels among all
     results, where these are some of them. `since` has for each kernel the microsecond from which on windows must begin
     to hold all records that it has a result of, None where all of them do; it is empty where that goes for all kernels.
+    The last `marks` kernels are of no result: they are what an engine keeps beside results in its rows.
     """
 
     family: Family
@@ -35,6 +36,7 @@ class Shape:
     same: Mapping[Slot, Slot] = field(default_factory=dict)
     numbers: tuple[int, ...] = ()
     since: tuple[int | None, ...] = ()
+    marks: int = 0
 
     @property
     def places(self) -> tuple[int, ...]:
@@ -56,6 +58,15 @@ class Shape:
         """The fields that are encoded, in order."""
         slots = [(number, field) for number, kernel in enumerate(self.kernels) for field in range(len(kernel.fields))]
         return [slot for slot in slots if slot not in self.same]
+
+    @property
+    def has_results(self) -> bool:
+        """Whether rows have fields of results, and not only what an engine keeps beside them."""
+        return len(self.kernels) > self.marks
+
+    def with_marks(self, kernel: Kernel) -> Shape:
+        """The shape of rows that have fields of a kernel behind those of results."""
+        return replace(self, kernels=(*self.kernels, kernel), marks=self.marks + 1)
 
     def over(self, family: Family) -> Shape:
         """The shape of the windows of another family."""

@@ -58,7 +58,7 @@ class EndingRecords(Records):
 
 def with_ends(shape: Shape) -> Shape:
     """The shape of rows that end somewhere."""
-    return replace(shape, kernels=(*shape.kernels, END))
+    return shape.with_marks(END)
 
 
 def put_ends(block: Block, ends: Array) -> Block:

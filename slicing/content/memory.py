@@ -5,7 +5,6 @@ The number of the window, or the start of a session, is in the place of the slic
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -38,7 +37,7 @@ MEMORY = kernel("memory", Aggregate(_nothing, _itself, _newer, columns=True, law
 
 def with_memory(shape: Shape) -> Shape:
     """The shape of rows of memory, of the same keys."""
-    return replace(shape.select(()), kernels=(MEMORY,))
+    return shape.select(()).with_marks(MEMORY)
 
 
 def memory_rows(places: Array, keys: Array, names: pa.Table, fields: list[Array]) -> Block:

@@ -75,8 +75,12 @@ class CountingSupport(WindowSupport):
 
     def fixed(self, trigger: Trigger) -> Mapping[str, str]:
         """The changes of a live checkpoint that these windows do not allow, and why."""
-        why = "refused: of counted records only those are kept that open windows hold. Start with a new checkpoint."
-        return {changes.WINDOWS: why, changes.ADDED: why, changes.REMOVED: why}
+        windows = "refused: of counted records only those are kept that open windows hold. Start with a new checkpoint."
+        results = (
+            "refused: with which record of a key a change began is not stored, so partial windows could not be told. "
+            "Start with a new checkpoint."
+        )
+        return {changes.WINDOWS: windows, changes.ADDED: results, changes.REMOVED: results}
 
     @property
     def cannot(self) -> Mapping[str, str]:

@@ -60,8 +60,7 @@ class SessionSupport(WindowSupport):
     def fixed(self, trigger: Trigger) -> Mapping[str, str]:
         """The changes of a live checkpoint that these windows do not allow, and why."""
         windows = "refused: which records are one session is decided when they come. Start with a new checkpoint."
-        results = "refused: other results on the rows of open sessions are not built. Start with a new checkpoint."
-        return {changes.WINDOWS: windows, changes.ADDED: results, changes.REMOVED: results}
+        return {changes.WINDOWS: windows}
 
     @property
     def cannot(self) -> Mapping[str, str]:

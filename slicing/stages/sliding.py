@@ -43,9 +43,8 @@ class SlidingSupport(WindowSupport):
 
     def fixed(self, trigger: Trigger) -> Mapping[str, str]:
         """The changes of a live checkpoint that these windows do not allow, and why."""
-        windows = "refused: other windows on the times that are kept are not built. Start with a new checkpoint."
-        results = "refused: other results on the times that are kept are not built. Start with a new checkpoint."
-        return {changes.WINDOWS: windows, changes.ADDED: results, changes.REMOVED: results}
+        why = "refused: which records are late is decided by the windows that there are. Start with a new checkpoint."
+        return {changes.WINDOWS: why}
 
     @property
     def cannot(self) -> Mapping[str, str]:

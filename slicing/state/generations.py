@@ -5,6 +5,8 @@
     generation 0   slice, key, records | high low n | mean m2      results 1 and 2
     generation 1   slice, key, records | mean m2 | value           results 2 and 3
     a page of generation 0 is read as  | mean m2 | init()
+
+What an engine keeps beside results is in the last columns of every generation.
 """
 
 from __future__ import annotations
@@ -25,15 +27,17 @@ def decode_older(head: Header, generation: int, shape: Shape, text: str) -> Bloc
 
     All kernels of `shape` must be of pages of one content.
     """
-    ids = [head.generations[head.generation][place] for place in shape.places]
+    results = len(shape.kernels) - shape.marks
+    ids = [head.generations[head.generation][place] for place in shape.places[:results]]
     content = next(result.content for result in head.results if result.id in ids)
     columns = head.columns(generation, content)
-    schema = schema_of_rows([field.split(" ", 1)[1] for _, field in columns])
+    marks = [field.kind for kernel in shape.kernels[results:] for field in kernel.fields]
+    schema = schema_of_rows([field.split(" ", 1)[1] for _, field in columns] + marks)
     arrays, rows = decode_columns(shape, from_text(text), schema)
-    stored = dict(zip(columns, arrays, strict=True))
+    stored, beside = dict(zip(columns, arrays, strict=False)), iter(arrays[len(columns) :])
     partials: list[Partials] = []
     dictionaries: list[pa.Array | None] = []
-    for kernel, number in zip(shape.kernels, ids, strict=True):
+    for kernel, number in zip(shape.kernels, ids, strict=False):
         found = [head.column(generation, number, place) for place in range(len(kernel.fields))]
         blank = kernel.spread(len(rows))
         if any(found):
@@ -43,5 +47,9 @@ def decode_older(head: Header, generation: int, shape: Shape, text: str) -> Bloc
         else:
             dictionary = kernel.no_dictionary
         partials.append(blank)
+        dictionaries.append(dictionary)
+    for kernel in shape.kernels[results:]:
+        found_marks, dictionary = kernel.from_arrow([next(beside) for _ in kernel.fields])
+        partials.append(found_marks)
         dictionaries.append(dictionary)
     return replace(rows, partials=partials, dictionaries=dictionaries)

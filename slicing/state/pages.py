@@ -9,7 +9,6 @@ from itertools import takewhile
 from slicing.content.block import Block, Shape
 from slicing.content.codec import decode_text, encode_text
 from slicing.content.folding import fold
-from slicing.content.memory import MEMORY
 from slicing.content.packing import is_sealed, sealed, unsealed
 from slicing.content.sizes import parts
 from slicing.errors import SlicingError, StateMismatch, raised
@@ -76,7 +75,7 @@ class Pages:
         """Read a page by its name, one of an older generation as if it had been written in this one."""
         text = self.store.get(name)
         with _decoding(f"page `{name}`", self.store):
-            if generation == self.head.generation or not _holds_results(shape):
+            if generation == self.head.generation or not shape.has_results:
                 block = decode_text(shape, _unsealed(text))
             else:
                 block = decode_older(self.head, generation, shape, _unsealed(text))
@@ -132,8 +131,3 @@ def _unsealed(text: str) -> str:
 def page_name(entry: Entry) -> str:
     """The name of a page of a list."""
     return f"p{entry[0]}"
-
-
-def _holds_results(shape: Shape) -> bool:
-    """Return whether rows have fields of results, which a live change may be of; marks and memory have none."""
-    return bool(shape.kernels) and shape.kernels[0] is not MEMORY

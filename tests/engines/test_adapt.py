@@ -353,8 +353,6 @@ def test_windows_are_compared_with_the_one_before_so_new_ones_are_refused():
     ("old", "new"),
     [
         (([session("4 seconds")], ["rows"]), ([session("5 seconds")], ["rows"])),
-        (([session("4 seconds")], ["rows", "most"]), ([session("4 seconds")], ["rows"])),
-        (([session("4 seconds")], ["rows", "most"]), ([session("4 seconds")], ["most", "rows"])),
         (([unbounded()], ["rows"]), ([unbounded()], ["rows", "most"])),
     ],
 )
@@ -363,8 +361,7 @@ def test_kinds_that_cannot_change_say_why(old, new):
     store = begun(Query(*old, emission))
     with pytest.raises(StateMismatch) as raised:
         Query(*new, emission).bucket(store)
-    if sorted(old[1]) != sorted(new[1]) or old[0] != new[0]:
-        assert "refused: " in str(raised.value)
+    assert "refused: " in str(raised.value)
 
 
 def test_a_total_may_be_removed():

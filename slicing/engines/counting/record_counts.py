@@ -34,7 +34,7 @@ BEGUN = kernel("begun", Aggregate(_zeros, _themselves, fieldwise(np.maximum, np.
 
 def with_begun(shape: Shape) -> Shape:
     """The shape of rows that say since when their keys are counted."""
-    return replace(shape, kernels=(*shape.kernels, BEGUN))
+    return shape.with_marks(BEGUN)
 
 
 def put_begun(block: Block, begins: Array, clock: int) -> Block:

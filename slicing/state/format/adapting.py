@@ -19,7 +19,7 @@ import numpy as np
 from slicing.state.format.changes import REMOVED, Change, changes, matches, placed, windows_of
 from slicing.state.format.fingerprint import ALLOW, CUT, PARTIALS, Fingerprint, mismatch
 from slicing.state.format.header import SAME, Header, Result, Walk
-from slicing.state.format.list_names import WINDOW, parse
+from slicing.state.format.list_names import INSTANTS, SESSIONS, WINDOW, parse
 from slicing.windows.families.family import Family
 from slicing.windows.families.several import Several
 from slicing.windows.specs import from_spec
@@ -96,11 +96,16 @@ def adapted(stored: Header, wanted: Fingerprint) -> Header:
 def _frontier(stored: Header, held: Sequence[Family], zones: Sequence[Zone]) -> int | None:
     """The instant from which on windows that begin hold no record yet; None if no window holds one.
 
+    Sessions and sliding windows begin at times of records, which all of their pages say.
     Eager windows are not made of slices, so the newest slice is not known where all are eager: it is before the windows
     after the last one that is held.
     """
     if stored.newest is not None:
         return _end_of(stored, held[0], stored.newest, zones)
+    of_records = [found for name, found in stored.lists.items() if parse(name).of in (INSTANTS, SESSIONS)]
+    ends = [entry[2] for found in of_records for entry in found]
+    if ends:
+        return int(held[0].slice_start(max(ends)))
     last: dict[int, int] = {}
     for name in map(parse, stored.lists):
         if name.of == WINDOW:
