@@ -48,11 +48,12 @@ class FieldGroups:
         """Return the fingerprint of a query with the leaders as results, which has the same state."""
         results = [dict(result) for result in self.sharing.select(of_results.identity["results"])]
         names, shares = self.sharing.select(of_results.names), self.sharing.select(of_results.shares)
+        codes = self.sharing.select(of_results.codes) if of_results.codes else ()
         for (group, field), (other, _) in self.sharing.same.items():
             results[group]["partial"] = [*results[group]["partial"]]
             results[group]["partial"][field] += f"{SAME}{other + 1}"
         identity = {**of_results.identity, "results": results}
-        return replace(of_results, identity=identity, names=names, shares=shares)
+        return replace(of_results, identity=identity, names=names, shares=shares, codes=codes)
 
     def since(self, head: Header) -> tuple[int | None, ...]:
         """For each result the microsecond from which on windows must begin to have it, of a header of groups."""

@@ -16,6 +16,7 @@ from pyspark.sql import DataFrame, GroupedData
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 from pyspark.sql.types import StructType
 
+from slicing.aggregates.code_digest import code_digest
 from slicing.aggregates.spill import spilling
 from slicing.assembly.choice import EAGER
 from slicing.assembly.results import FRAME_ROWS, Windows
@@ -231,7 +232,8 @@ def fingerprint(query: Query, labels: tuple[int, ...], partitions: int) -> Finge
     columns = [[None if at < 0 else query.columns[at] for at in places] for places in query.arguments]
     buckets = f"{len(labels)} over {partitions} shuffle partitions"
     time, fixed = query.time or None, query.support.fixed(query.trigger)
-    return fingerprint_of(query.shape, contents, columns, buckets, _TIMES[query.clock], time, query.adapt, fixed)
+    found = fingerprint_of(query.shape, contents, columns, buckets, _TIMES[query.clock], time, query.adapt, fixed)
+    return replace(found, codes=tuple(code_digest(kernel.aggregate) for kernel in query.shape.kernels))
 
 
 def _pandas_type(type_: pa.DataType) -> pd.ArrowDtype | None:

@@ -370,6 +370,52 @@ def test_a_total_may_be_removed():
     assert [row[3] for row in rows] == [{"most": "b", "rows": 4}]
 
 
+# The code of functions.
+
+
+def with_codes(names, *codes, **options):
+    """A query whose results have functions with these digests."""
+    query = Query([FIVE], names, **options)
+    query.fingerprint = replace(query.fingerprint, codes=codes)
+    return query
+
+
+@pytest.mark.parametrize("names", [["rows", "squares"], ["mean", "count", "squares"]])
+def test_other_code_is_listed_and_logged_once_and_refuses_nothing(names, caplog):
+    codes = [""] * (len(names) - 1)
+    store = begun(with_codes(names, *codes, "3.12 aa"))
+    assert Header.from_text(store.text).current[-1].code == "3.12 aa"
+    new = with_codes(names, *codes, "3.12 bb", adapt="refuse")
+    (change,) = changes_of([Header.from_text(store.text)], _stored(new))
+    assert (change.what, change.stored, change.wanted) == ("function changed", "3.12 aa", "squares: 3.12 bb")
+    assert change.allowed
+    for second in (13, 14):
+        fed(new, store, [at(second)], 11 * SECOND)
+    assert len([each for each in caplog.records if "function changed" in each.message]) == 1
+    assert Header.from_text(store.text).current[-1].code == "3.12 bb"
+    assert not changes_of([Header.from_text(store.text)], _stored(new))
+
+
+def _stored(query):
+    """The fingerprint of what is stored, which may be groups of fields."""
+    grouped = getattr(query.strategy, "grouped", None)
+    return grouped.fingerprint(query.fingerprint) if grouped else query.fingerprint
+
+
+def test_code_of_another_version_of_python_and_of_no_version_is_not_compared(caplog):
+    store = begun(Query([FIVE], ["squares"]))
+    for code in ("3.12 aa", "3.13 bb"):
+        fed(with_codes(["squares"], code, adapt="refuse"), store, [at(13)], 11 * SECOND)
+        assert Header.from_text(store.text).current[0].code == code
+    assert not caplog.records
+
+
+def test_code_is_kept_while_other_results_come_and_go():
+    store = begun(with_codes(["squares"], "3.12 aa"))
+    fed(with_codes(["rows", "squares"], "", "3.12 aa"), store, [at(13)], 11 * SECOND)
+    assert [each.code for each in Header.from_text(store.text).current] == ["", "3.12 aa"]
+
+
 # Tables, and checkpoints of format 7.
 
 

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from slicing.state.format.changes import REMOVED, Change, changes, matches, placed, windows_of
+from slicing.state.format.changes import REMOVED, Change, changes, code_changes, matches, placed, windows_of
 from slicing.state.format.fingerprint import ALLOW, CUT, PARTIALS, Fingerprint, mismatch
 from slicing.state.format.header import SAME, Header, Result, Walk
 from slicing.state.format.list_names import INSTANTS, SESSIONS, WINDOW, parse
@@ -36,6 +36,16 @@ def opened(wanted: Fingerprint, stored: Header) -> Header:
 
     Raises StateMismatch that names every difference, and what may be done about it.
     """
+    head = _opened(wanted, stored)
+    if any(wanted.codes):
+        for change in code_changes(head, wanted):
+            _LOG.warning("%s: %s -> %s: %s", change.what, change.stored, change.wanted, change.effect)
+        for result, code in zip(head.current, wanted.codes, strict=True):
+            result.code = code
+    return head
+
+
+def _opened(wanted: Fingerprint, stored: Header) -> Header:
     different = wanted.differences(stored)
     if not different:
         return stored

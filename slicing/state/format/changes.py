@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from slicing.aggregates.code_digest import are_different
 from slicing.errors import StateMismatch
 from slicing.state.format.fingerprint import CUT, PARTIALS, Fingerprint, families_of, flat, shown, shown_family, texts
 from slicing.state.format.header import Header, Result
@@ -137,7 +138,25 @@ def changes_of(stored: Iterable[Header], wanted: Fingerprint) -> Changes:
     for header in stored:
         if wanted.differences(header):
             found |= dict.fromkeys(changes(header, wanted))
+        found |= dict.fromkeys(code_changes(header, wanted))
     return Changes(found)
+
+
+def code_changes(stored: Header, wanted: Fingerprint) -> list[Change]:
+    """Return of which results a user's functions have other code; that refuses nothing.
+
+    What a function does cannot be seen: `version` is the user's word.
+    """
+    held, found = {result.id: result.code for result in stored.current}, []
+    for result, name, match in zip(wanted.results, wanted.names, matches(stored, wanted), strict=True):
+        code = "" if match.same is None else held[match.same]
+        if are_different(code, result.code):
+            effect = (
+                "goes on: slices that are stored were made by the code of before. If partials mean something else now, "
+                "give the aggregate another `version=`"
+            )
+            found.append(Change("function changed", code, f"{name}: {result.code}", effect, True))
+    return found
 
 
 def _of_identity(stored: Header, wanted: Fingerprint) -> list[Change]:

@@ -3,7 +3,8 @@
 The *identity* is what state is of, and must be equal: keys, buckets, and of each result its columns, its partial and
 the `version` of its aggregate. The *layout* is how it is laid out: cut, families of windows, content and time. Trees
 are in neither, as nodes are caches: those of other trees are dropped. Functions are in neither, as they cannot be seen:
-the text of a function is not what it does, and its name still less.
+the text of a function is not what it does, and its name still less. The digest of their code is kept beside a result:
+a difference is reported and refuses nothing.
 """
 
 from __future__ import annotations
@@ -48,8 +49,8 @@ class Fingerprint:
 
     `zones` are those that windows go by, and `cut` is the whole spec of a cut with zones of which `layout` has only a
     digest. What follows is not compared, and is for checkpoints of another shape: `adapt` says whether to go on with
-    them, `fixed` why some changes are refused, `family` has the windows, `names` those of the results, and `shares`
-    says of each result whether others may share its fields.
+    them, `fixed` why some changes are refused, `family` has the windows, `names` those of the results, `shares` says of
+    each result whether others may share its fields, and `codes` are the digests of its functions.
     """
 
     identity: Mapping[str, Any] = field(default_factory=dict)
@@ -61,6 +62,7 @@ class Fingerprint:
     family: Family | None = field(default=None, compare=False)
     names: tuple[str, ...] = field(default=(), compare=False)
     shares: tuple[bool, ...] = field(default=(), compare=False)
+    codes: tuple[str, ...] = field(default=(), compare=False)
 
     @property
     def members(self) -> tuple[Family, ...]:
@@ -79,9 +81,10 @@ class Fingerprint:
         """The results as a new header has them."""
         given = self.identity.get("results", ())
         contents = contents_of(self.layout.get("content", ""), len(given))
+        codes = self.codes or [""] * len(given)
         return [
-            Result(number, each["columns"], each["version"], each["partial"], held)
-            for number, (each, held) in enumerate(zip(given, contents, strict=True), 1)
+            Result(number, each["columns"], each["version"], each["partial"], held, code=code)
+            for number, (each, held, code) in enumerate(zip(given, contents, codes, strict=True), 1)
         ]
 
     def header(self, done: Sequence[int]) -> Header:

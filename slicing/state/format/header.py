@@ -134,6 +134,7 @@ class Result:
     content: str
     since: list[int | None] = field(default_factory=list)
     origin: list[list[int] | None] = field(default_factory=list)
+    code: str = ""  # the digest of a user's functions, see `slicing.aggregates.code_digest`
 
     @property
     def fields(self) -> list[str]:
@@ -333,7 +334,7 @@ _MILLISECONDS = ("watermark", "clock")
 """Fields that are stored in milliseconds, as Spark counts them."""
 _OPTIONAL = {"zones": {}, "warm": 0, "shipped": [], "cut_since": None, "entered": None, "merged": None}
 """Fields that are stored only where they say something else than this."""
-_OPTIONAL_WITHIN = {"since": [], "origin": [], "added": False, "merged": None}
+_OPTIONAL_WITHIN = {"since": [], "origin": [], "code": "", "added": False, "merged": None}
 _SAID = object()
 """What no field says, as the default of those that are always stored."""
 _NAMES = frozenset(each.name for each in fields(Header))
