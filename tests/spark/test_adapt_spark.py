@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from threading import Barrier
 
 import pytest
 from pyspark.errors import StreamingQueryException
@@ -12,76 +13,114 @@ from rooms import python_path
 from streams import SECOND, START, record, run, source, table, write
 
 import combinators as C
-from slicing import group_by, hopping, tumbling
+from slicing import Aggregate, group_by, hopping, session, tumbling
 
-HALF, MINUTE = hopping("30 seconds", "10 seconds"), tumbling("1 minute")
+HALF, THIRD, MINUTE = hopping("30 seconds", "10 seconds"), tumbling("20 seconds"), tumbling("1 minute")
 RECORDS = [record(i % 3, START + i * SECOND, n=i) for i in range(200)]
 """One a second; the file of the first 60 is there before the change."""
 
 
+def last(version):
+    """The last value, by two functions of a user's."""
+    made = Aggregate(lambda: -1, lambda acc, n: n, lambda a, b: max(a, b), version=version, laws=False)
+    return made.on("n")
+
+
 def old(spark, files):
     """The query that wrote the checkpoint."""
-    return group_by(source(spark, files), "world").window(HALF, time="ts").define(n=C.count())
+    windowed = group_by(source(spark, files), "world").window(half=HALF, third=THIRD, time="ts", long=True)
+    return windowed.define(least=C.min("n"), n=C.count(), last=last("1"))
 
 
 def new(spark, files, adapt="allow"):
-    """More windows and a further result."""
-    windowed = group_by(source(spark, files), "world").window(half=HALF, minute=MINUTE, time="ts", long=True)
-    return windowed.adapt(adapt).define(n=C.count(), total=C.sum("n"))
+    """Windows added and removed, results added and removed, another version, another order."""
+    windowed = group_by(source(spark, files), "world").window(minute=MINUTE, half=HALF, time="ts", long=True)
+    return windowed.adapt(adapt).define(last=last("2"), n=C.count(), total=C.sum("n"))
+
+
+CHANGED = ["windows added", "windows removed", "result added", "result added", "result removed", "result removed"]
+
+
+def sessions(spark, files, more):
+    """Sessions, which gain a result and lose one."""
+    windowed = group_by(source(spark, files), "world").window(session("2 seconds"), time="ts").adapt("allow")
+    return windowed.define(n=C.count(), **({"total": C.sum("n")} if more else {"least": C.min("n")}))
 
 
 @pytest.fixture(scope="module")
 def begun(spark, tmp_path_factory):
-    """A checkpoint of the old query over the first file, and a second file that nobody has read."""
+    """Checkpoints of the old queries over the first file, and a second file that nobody has read."""
     root = tmp_path_factory.mktemp("begun")
     write([table(RECORDS[:60])], root / "files")
     run(old(spark, root / "files").dataframe(), checkpoint=root / "checkpoint")
+    run(sessions(spark, root / "files", more=False).dataframe(), checkpoint=root / "sessions")
     write([table(RECORDS[60:])], root / "files", first=1)
     return root
 
 
-def copy(root, target):
-    subprocess.run(["cp", "-r", str(root / "checkpoint"), str(target)], check=True)
+def copy(root, target, name="checkpoint"):
+    subprocess.run(["cp", "-r", str(root / name), str(target)], check=True)
     return target
 
 
 def found(output):
-    """Rows as key, start and length of the window in seconds since the start, and results."""
+    """Rows as key, start and length of the window in seconds since the start, and results by name."""
     rows = []
     for row in (row for each in output.tables.values() for row in each.to_pylist()):
-        start, end = (int(row["window"][each].timestamp()) - START // SECOND for each in ("start", "end"))
-        rows.append((row["world"], start, end - start, row["n"], row.get("total")))
+        window = row.pop("window")
+        start, end = (int(window[each].timestamp()) - START // SECOND for each in ("start", "end"))
+        row.pop("windows", None)
+        rows.append((row.pop("world"), start, end - start, sorted(row.items())))
     return sorted(rows, key=repr)
 
 
-def wanted(first, lengths, known):
-    """What the records tell of windows that close in the rest of the stream, when it ends at second 199."""
+MADE = {"n": len, "least": min, "total": sum, "last": max}
+
+
+def wanted(lengths, names, known=None, since=()):
+    """What the records tell of windows that close between the seconds 59 and 199; results in `since` are new."""
     rows = []
     for length, advance, begin in lengths:
         for start in range(begin, 200, advance):
-            if first < start + length <= 199:
-                for key in range(3):
-                    n = [i for i in range(max(0, start), start + length) if i % 3 == key]
-                    rows.append((key, start, length, len(n), sum(n) if known is not None and start >= known else None))
+            for key in range(3):
+                n = [i for i in range(max(0, start), min(200, start + length)) if i % 3 == key]
+                if n and 59 < start + length <= 199:
+                    results = {each: MADE[each](n) if each not in since or start >= known else None for each in names}
+                    rows.append((key, start, length, sorted(results.items())))
     return sorted(rows, key=repr)
 
 
-def test_a_live_change_goes_on_as_the_records_tell(spark, begun, tmp_path):
+def wanted_old():
+    return wanted([(30, 10, -20), (20, 20, 0)], ["least", "n", "last"])
+
+
+def wanted_new():
     """The watermark is at second 59: the window from 30 on is the oldest that is open, and 59 the newest second."""
+    return wanted([(30, 10, -20), (60, 60, 60)], ["n", "total", "last"], known=60, since=("total", "last"))
+
+
+def wanted_sessions(more):
+    """Each record is a session; those of the seconds 58 and 59 are open."""
+    results = {"names": ["n", "total"], "known": 60, "since": ("total",)} if more else {"names": ["n", "least"]}
+    return wanted([(2, 1, 0)], **results)
+
+
+def test_a_live_change_goes_on_as_the_records_tell(spark, begun, tmp_path):
     place = copy(begun, tmp_path / "checkpoint")
     changes = new(spark, begun / "files").changes(str(place))
-    assert [(change.what, change.allowed) for change in changes] == [("windows added", True), ("result added", True)]
+    assert [change.what for change in changes] == CHANGED
+    assert changes.allowed
     assert "tumbling('1 minute')" in repr(changes)
     with pytest.raises(StreamingQueryException, match=r'Or go on with it by `.adapt\("allow"\)`'):
         run(new(spark, begun / "files", "refuse").dataframe(), checkpoint=copy(begun, tmp_path / "refused"))
     (output,) = run(new(spark, begun / "files").dataframe(), checkpoint=place)
-    assert found(output) == wanted(59, [(30, 10, -20), (60, 60, 60)], known=60)
+    assert found(output) == wanted_new()
     assert not new(spark, begun / "files", "refuse").changes(str(place))
 
 
 def test_a_kill_in_the_first_micro_batch_after_a_change_leaves_the_old_state(spark, begun, tmp_path):
     """Its tasks have stored what they had to when the process dies, and Spark has not committed the micro-batch."""
-    place = copy(begun, tmp_path / "checkpoint")
+    place, other = copy(begun, tmp_path / "checkpoint"), copy(begun, tmp_path / "sessions", "sessions")
     environment = {
         **os.environ,
         "PYSPARK_PYTHON": sys.executable,
@@ -91,38 +130,43 @@ def test_a_kill_in_the_first_micro_batch_after_a_change_leaves_the_old_state(spa
     }
     log = tmp_path / "log"
     with log.open("w") as lines:
-        command = [sys.executable, __file__, str(begun / "files"), str(place), str(tmp_path / "session")]
+        command = [sys.executable, __file__, *map(str, (begun / "files", place, other, tmp_path / "session"))]
         job = subprocess.run(
             command, env=environment, stdout=lines, stderr=lines, start_new_session=True, timeout=240, check=False
         )
     assert job.returncode == -signal.SIGKILL, log.read_text()[-3000:]
-    assert "killed after" in log.read_text()
-    other = tmp_path / "other"
-    subprocess.run(["cp", "-r", str(place), str(other)], check=True)
-    assert [change.what for change in new(spark, begun / "files").changes(str(place))] == [
-        "windows added",
-        "result added",
-    ]
-    (output,) = run(old(spark, begun / "files").dataframe(), checkpoint=place)
-    assert found(output) == wanted(59, [(30, 10, -20)], known=None)
-    (output,) = run(new(spark, begun / "files").dataframe(), checkpoint=other)
-    assert found(output) == wanted(59, [(30, 10, -20), (60, 60, 60)], known=60)
+    assert log.read_text().count("rows of micro-batch") == 2
+    assert [change.what for change in new(spark, begun / "files").changes(str(place))] == CHANGED
+    again, more = copy(tmp_path, tmp_path / "again"), copy(tmp_path, tmp_path / "more", "sessions")
+    before, after, sessions_before, sessions_after = (
+        run(old(spark, begun / "files").dataframe(), checkpoint=place)
+        + run(new(spark, begun / "files").dataframe(), checkpoint=again)
+        + run(sessions(spark, begun / "files", more=False).dataframe(), checkpoint=other)
+        + run(sessions(spark, begun / "files", more=True).dataframe(), checkpoint=more)
+    )
+    assert found(before) == wanted_old()
+    assert found(after) == wanted_new()
+    assert found(sessions_before) == wanted_sessions(more=False)
+    assert found(sessions_after) == wanted_sessions(more=True)
 
 
-def main(files, place, session):
-    """Go on with the new query, and die when its first micro-batch has been computed."""
+def main(files, place, other, home):
+    """Go on with the new queries, and die when both have computed their first micro-batch."""
     from conftest import _start
 
-    (session / "tmp").mkdir(parents=True)
-    spark = _start(session)
+    (home / "tmp").mkdir(parents=True)
+    spark, both = _start(home), Barrier(2)
 
     def sink(batch, number):
-        print(f"killed after {len(batch.collect())} rows of micro-batch {number}", flush=True)
+        print(f"{len(batch.collect())} rows of micro-batch {number}", flush=True)
+        both.wait()
         os.killpg(0, signal.SIGKILL)
 
-    writer = new(spark, files).dataframe().writeStream.foreachBatch(sink).option("checkpointLocation", str(place))
-    writer.trigger(availableNow=True).start().awaitTermination()
+    for definition, checkpoint in ((new(spark, files), place), (sessions(spark, files, more=True), other)):
+        writer = definition.dataframe().writeStream.foreachBatch(sink).option("checkpointLocation", str(checkpoint))
+        writer.trigger(availableNow=True).start()
+    spark.streams.awaitAnyTermination()
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), Path(sys.argv[2]), Path(sys.argv[3]))
+    main(*map(Path, sys.argv[1:]))
