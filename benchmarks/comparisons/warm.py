@@ -8,7 +8,7 @@ from datetime import timedelta
 from benchmarks.baselines.ours import Ours
 from benchmarks.comparisons.comparison import FASTER, TIME, Comparison
 from benchmarks.running import bounded, warm
-from benchmarks.workloads.inputs import DAY, DAY_CUT, HOUR, MINUTE, ONE_DAY
+from benchmarks.workloads.inputs import DAY, HOUR, MINUTE, NINETY_DAYS, ONE_DAY
 from benchmarks.workloads.workload import Workload
 
 
@@ -31,13 +31,15 @@ class SameRows:
         return None if rows else "there are no rows"
 
 
-def _compared(name: str, title: str, size: str, advance: str) -> tuple[Comparison, ...]:
-    window = DAY, size, advance
-    checks = (SameRows(DAY_CUT, size, advance),)
+def _compared(
+    name: str, title: str, size: str, advance: str, workload: Workload = DAY, history: str = "a day of history"
+) -> tuple[Comparison, ...]:
+    window = workload, size, advance
+    checks = (SameRows(workload.cut(0.002), size, advance),)
     return (
         Comparison(
             f"WarmStartBounded{name}",
-            f"a day of history, warm start of {title} / the bounded query over the same records",
+            f"{history}, warm start of {title} / the bounded query over the same records",
             sides=lambda: (bounded.run(Ours(), *window), warm.start(*window)),
             checks=checks,
             goal=1.3,
@@ -45,7 +47,7 @@ def _compared(name: str, title: str, size: str, advance: str) -> tuple[Compariso
         ),
         Comparison(
             f"WarmStartReplay{name}",
-            f"a day of history, warm start of {title} / the stream that replays the records",
+            f"{history}, warm start of {title} / the stream that replays the records",
             sides=lambda: (warm.replay(*window), warm.start(*window)),
             checks=checks,
             goal=5.0,
@@ -57,4 +59,5 @@ def _compared(name: str, title: str, size: str, advance: str) -> tuple[Compariso
 BENCHMARKS = (
     *_compared("", "windows of an hour every minute, which need an hour of it", HOUR, MINUTE),
     *_compared("Day", "windows of a day every hour, which need all of it", ONE_DAY, HOUR),
+    *_compared("NinetyDays", "windows of 90 days every day", "90 days", ONE_DAY, NINETY_DAYS, "90 days of history"),
 )

@@ -101,8 +101,11 @@ def wanted_new():
 
 def wanted_sessions(more):
     """Each record is a session; those of the seconds 58 and 59 are open."""
-    results = {"names": ["n", "total"], "known": 60, "since": ("total",)} if more else {"names": ["n", "least"]}
-    return wanted([(2, 1, 0)], **results)
+    rows = []
+    for i in range(58, 198):
+        changed = {"total": i if i >= 60 else None} if more else {"least": i}
+        rows.append((i % 3, i, 2, sorted({"n": 1, **changed}.items())))
+    return sorted(rows, key=repr)
 
 
 def test_a_live_change_goes_on_as_the_records_tell(spark, begun, tmp_path):
