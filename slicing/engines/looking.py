@@ -12,11 +12,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import cast
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from slicing.aggregates.arrays import Array
 from slicing.content.block import Block
@@ -53,7 +54,7 @@ class Look:
 
     def of_keys(self, block: Block) -> Block:
         """Return the rows of the keys that are asked for."""
-        return block if self.keys is None else of_keys(block, all_of(self.keys))
+        return block if self.keys is None else of_keys(_narrowed(block, self.keys), all_of(self.keys))
 
     def starting(self, starts: Array) -> Array:
         """Return which windows start where windows are asked for, by their first microseconds."""
@@ -68,6 +69,16 @@ class Look:
             return first, FOREVER
         low, high = (int(family.slice_at(instant)) for instant in self.starts)
         return max(first, after(family, low - 1)), int(family.last_window(high)) + 1
+
+
+def _narrowed(block: Block, keys: pa.Table) -> Block:
+    """Return the rows of some keys, and maybe of others: each leaf of theirs is one of these, which costs little."""
+    there = np.ones(len(block.names), dtype=bool)
+    for column, wanted in zip(block.names.columns, keys.columns, strict=True):
+        there &= np.asarray(pc.is_in(column, value_set=wanted.combine_chunks()).combine_chunks())
+    codes = np.flatnonzero(there)
+    rows = block.take(np.flatnonzero(there[block.keys]))
+    return replace(rows, keys=np.searchsorted(codes, rows.keys), names=block.names.take(pa.array(codes)))
 
 
 def after(family: Family, index: int) -> int:

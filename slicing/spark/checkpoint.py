@@ -8,16 +8,18 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, TypeVar
 
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
 from slicing.errors import InvalidType, InvalidValue, SlicingError, excerpt, reason, shortened
 from slicing.spark.versions import OLDEST, check_release
+from slicing.stages.looking import HEADER_PAGE
 from slicing.state.format.header import Header
 
 HEADER, PAGES = "header", "pages"
@@ -59,6 +61,14 @@ class State:
         columns = ("key.bucket AS bucket", "user_map_key.page AS page", "user_map_value.value AS text")
         return self._variable(PAGES, only).selectExpr(*columns)
 
+    def buckets(self, labels: Sequence[int], only: Only) -> DataFrame:
+        """Return headers and pages of some buckets of one partition, as one partition, and the headers first.
+
+        They have the columns of pages; a header is the page `HEADER_PAGE`.
+        """
+        heads = self.headers(only).select("bucket", F.lit(HEADER_PAGE).alias("page"), "text")
+        return heads.unionAll(self.pages(only)).where(F.col("bucket").isin(*labels)).coalesce(1)
+
     def _variable(self, name: str, only: Only | None) -> DataFrame:
         options: dict[str, Any] = {"operatorId": self.operator, "batchId": self.batch, "stateVarName": name}
         if only is not None:
@@ -75,7 +85,7 @@ class State:
         where = f"{self.path.rstrip('/')}/state/{self.operator}/{partition}"
         files = self.spark.read.format("binaryFile").option("pathGlobFilter", "*.zip")
         try:
-            found = [_SNAPSHOT.fullmatch(row.path) for row in files.load(where).select("path").collect()]
+            found = [_SNAPSHOT.fullmatch(each) for each in files.load(where).inputFiles()]
         except PySparkException:
             return None
         after = [int(match[1]) - 1 for match in found if match]

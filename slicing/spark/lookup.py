@@ -6,6 +6,8 @@
     headers     ->  watermark, and the pages of each bucket
     pages       ->  the engine of each bucket is asked, where Spark reads it  ->  rows, kept by Spark
 
+Of few keys both are read in one job, from the partitions of their buckets, if these have snapshots.
+
 All is read when `lookup` is called and not when its DataFrame is used: by then the micro-batch may have been removed.
 """
 
@@ -18,6 +20,7 @@ from functools import cached_property, reduce
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -32,10 +35,10 @@ from slicing.spark.columns import Key
 from slicing.spark.ddl import struct_of
 from slicing.spark.labels import hash_of, labels
 from slicing.spark.query import Query
-from slicing.spark.stream import fingerprint
+from slicing.spark.stream import fingerprint, spread_over
 from slicing.stages import flat
 from slicing.stages.labels import labels_of
-from slicing.stages.looking import ANSWERED, CLOSED, KNOWN, LookUp, LookupFlat, header_of, pages_looked_up
+from slicing.stages.looking import ANSWERED, CLOSED, HEAD, KNOWN, LookUp, LookupFlat, header_of, pages_looked_up
 from slicing.stages.preaggregate import key_table
 from slicing.stages.support import INCOMPLETE, KEYS, LATEST, STARTS, WINDOWS
 from slicing.state.format.header import RESTORE
@@ -59,17 +62,30 @@ MOST_APART = 4
 
 
 @dataclass(frozen=True)
-class _Found:
-    """The pages of buckets, the headers of these buckets, and all headers that have been read."""
+class _Answers:
+    """Flat rows, kept: those of windows, and the headers of the buckets that have answered, by their labels."""
 
-    pages: DataFrame
-    headers: Mapping[int, str]
-    read: Mapping[int, str]
+    rows: DataFrame
+    heads: Mapping[int, str]
 
-    @property
-    def watermark(self) -> int:
-        """The watermark of the micro-batch, in microseconds: every bucket has seen it."""
-        return max((header_of(label, text).watermark for label, text in self.read.items()), default=0)
+    @classmethod
+    def collected(cls, flat_rows: DataFrame) -> _Answers:
+        """Return those of few keys, in this process, which spares two jobs."""
+        table = flat_rows.toArrow()
+        windows = table.filter(pc.is_null(table[flat.CAUSE]))
+        rows = flat_rows.sparkSession.createDataFrame(windows, flat_rows.schema)
+        return cls(rows, _heads(table.filter(pc.is_valid(table[flat.CAUSE]))))
+
+    @classmethod
+    def where_made(cls, flat_rows: DataFrame) -> _Answers:
+        """Return those of any number of keys, each where it was made."""
+        kept = flat_rows.localCheckpoint()
+        rows = kept.where(F.col(flat.CAUSE).isNull())
+        return cls(rows, _heads(kept.where(F.col(flat.CAUSE) == ANSWERED).select(flat.START, HEAD).toArrow()))
+
+
+def _heads(answered: pa.Table) -> dict[int, str]:
+    return dict(zip(answered[flat.START].to_pylist(), answered[HEAD].to_pylist(), strict=True))
 
 
 @dataclass(frozen=True)
@@ -83,18 +99,12 @@ class Asked:
 
     def answered(self, state: State) -> DataFrame:
         """Return the rows that the state of a micro-batch gives. Raises StateMismatch, InvalidValue."""
-        found = self._in_few_partitions(state) or self._anywhere(state)
-        function = self._function(found.headers)
-        function.check()
-        rows = self._kept(found.pages.mapInArrow(function, struct_of(self._flat.schema)))
-        self._check_answered(rows, found.headers)
-        return self._rows(rows, state, found.watermark)
+        return self._in_few_partitions(state) or self._anywhere(state)
 
-    def _kept(self, rows: DataFrame) -> DataFrame:
-        """The rows as they are now: of few keys in this process, which spares two jobs, else where they were made."""
-        if self.look.keys is not None and len(self.look.keys) <= FEW_KEYS:
-            return rows.sparkSession.createDataFrame(rows.toArrow(), rows.schema)
-        return rows.localCheckpoint()
+    def _answers(self, pages: DataFrame, headers: Mapping[int, str]) -> _Answers:
+        rows = pages.mapInArrow(self._function(headers), struct_of(self._flat.schema))
+        few = self.look.keys is not None and len(self.look.keys) <= FEW_KEYS
+        return _Answers.collected(rows) if few else _Answers.where_made(rows)
 
     @cached_property
     def _flat(self) -> LookupFlat:
@@ -117,54 +127,53 @@ class Asked:
 
     # Where the keys are.
 
-    def _anywhere(self, state: State) -> _Found:
-        """What is read of all partitions. All buckets are there from the first micro-batch on."""
+    def _anywhere(self, state: State) -> DataFrame:
+        """The rows, from all partitions. All buckets are there from the first micro-batch on."""
         pages, texts = state.pages(), state.texts
-        if self.look.keys is None:
-            return _Found(pages, texts, texts)
-        return self._found(pages, texts, tuple(sorted(texts)))
+        if self.look.keys is not None:
+            chosen = set(labels_of(self.look.keys, tuple(sorted(texts))).tolist()) if texts else set()
+            pages = pages.where(F.col("bucket").isin([*chosen]))
+            texts = {label: text for label, text in texts.items() if label in chosen}
+        self._function(texts).check()
+        found = self._answers(pages, texts)
+        for label, text in texts.items():
+            if label not in found.heads and pages_looked_up(header_of(label, text)):
+                raise StateMismatch(f"the pages of bucket {label} are in its header and not in the store. {RESTORE}")
+        return self._rows(found.rows, state, state.texts)
 
-    def _in_few_partitions(self, state: State) -> _Found | None:
-        """The same of the partitions of the keys; None if they are not few, or one cannot be read from a snapshot."""
+    def _in_few_partitions(self, state: State) -> DataFrame | None:
+        """The rows, from the partitions of the keys; None if they are not few, or one has no snapshot to read it from.
+
+        Headers and pages are read in one job.
+        """
         if self.look.keys is None:
             return None
         known = labels(self.buckets or state.partitions, state.partitions)
         places = dict(zip(known, (hash_of(known) % state.partitions).tolist(), strict=True))
-        wanted = {places[label] for label in labels_of(self.look.keys, known).tolist()}
+        chosen = sorted(set(labels_of(self.look.keys, known).tolist()))
+        wanted = sorted({places[label] for label in chosen})
         if not 0 < len(wanted) <= min(MOST_APART, state.partitions // 2):
             return None
-        there = [only for only in map(state.newest_snapshot, sorted(wanted)) if only]
+        there = [only for only in map(state.newest_snapshot, wanted) if only]
         if len(there) < len(wanted):
             return None
-        pages = _union([state.pages(only) for only in there])
-        texts = {row.bucket: row.text for row in _union([state.headers(only) for only in there]).collect()}
-        if texts.keys() != {label for label, partition in places.items() if partition in wanted}:
-            return None  # the query has another number of buckets
-        counts = {int(header_of(label, text).buckets.split()[0]) for label, text in texts.items()}
-        return self._found(pages, texts, known) if counts == {len(known)} else None
-
-    def _found(self, pages: DataFrame, texts: Mapping[int, str], known: tuple[int, ...]) -> _Found:
-        """The pages of the buckets of the keys."""
-        assert self.look.keys is not None
-        chosen = set(labels_of(self.look.keys, known).tolist()) if known else set()
-        asked = {label: text for label, text in texts.items() if label in chosen}
-        return _Found(pages.where(F.col("bucket").isin([*asked])), asked, texts)
+        found = self._answers(_union([state.buckets(chosen, only) for only in there]), {})
+        spread = {header_of(label, text).buckets for label, text in found.heads.items()}
+        if [*sorted(found.heads)] != chosen or spread != {spread_over(len(known), state.partitions)}:
+            return None  # the query has other buckets
+        self._function(found.heads).check()
+        return self._rows(found.rows, state, found.heads)
 
     # What comes back.
 
-    def _check_answered(self, found: DataFrame, texts: Mapping[int, str]) -> None:
-        """Raise StateMismatch unless every bucket with pages has answered."""
-        answered = {row[0] for row in found.where(F.col(flat.CAUSE) == ANSWERED).select(flat.START).collect()}
-        for label, text in texts.items():
-            if label not in answered and pages_looked_up(header_of(label, text)):
-                raise StateMismatch(f"the pages of bucket {label} are in its header and not in the store. {RESTORE}")
-
-    def _rows(self, found: DataFrame, state: State, watermark: int) -> DataFrame:
+    def _rows(self, windows: DataFrame, state: State, headers: Mapping[int, str]) -> DataFrame:
+        # Every bucket has seen the watermark of the micro-batch.
+        watermark = max((header_of(label, text).watermark for label, text in headers.items()), default=0)
         reached = F.timestamp_micros(F.lit(watermark)) if watermark else F.lit(None).cast("timestamp")
         as_of = F.struct(F.lit(state.batch).cast("bigint").alias("micro_batch"), reached.alias("watermark"))
         more = [as_of.alias(AS_OF), F.col(CLOSED).alias(IS_CLOSED)]
         more += [F.timestamp_micros(F.col(KNOWN)).alias(KNOWN_FROM)] if self.look.incomplete else []
-        return found.where(F.col(flat.CAUSE).isNull()).select(*self.shown.row_columns(), *more)
+        return windows.select(*self.shown.row_columns(), *more)
 
 
 def lookup(

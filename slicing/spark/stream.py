@@ -230,10 +230,15 @@ def fingerprint(query: Query, labels: tuple[int, ...], partitions: int) -> Finge
     """What the state of a query depends on."""
     contents = [WINDOWS if tree == EAGER else PARTIALS for tree in query.trees[: len(query.shape.kernels)]]
     columns = [[None if at < 0 else query.columns[at] for at in places] for places in query.arguments]
-    buckets = f"{len(labels)} over {partitions} shuffle partitions"
+    buckets = spread_over(len(labels), partitions)
     time, fixed = query.time or None, query.support.fixed(query.trigger)
     found = fingerprint_of(query.shape, contents, columns, buckets, _TIMES[query.clock], time, query.adapt, fixed)
     return replace(found, codes=tuple(code_digest(kernel.aggregate) for kernel in query.shape.kernels))
+
+
+def spread_over(buckets: int, partitions: int) -> str:
+    """Return how keys are spread, as a fingerprint says it."""
+    return f"{buckets} over {partitions} shuffle partitions"
 
 
 def _pandas_type(type_: pa.DataType) -> pd.ArrowDtype | None:
