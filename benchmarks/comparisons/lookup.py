@@ -20,7 +20,9 @@ from benchmarks.workloads import workload
 from slicing import group_by, hopping
 from slicing.definition import Definition
 
-KEYS, PARTITIONS, TURNS, SLICES = 1_000_000, 8, 5, 12
+KEYS, PARTITIONS, MANY, TURNS, SLICES = 1_000_000, 8, 64, 5, 12
+VARIABLES = ("header", "pages")
+"""The state of the operator: Spark's reader reads one at a time."""
 START = 1_700_006_400
 SCHEMA = "key bigint, ts timestamp, v bigint"
 
@@ -55,26 +57,34 @@ def filled(spark: SparkSession, folder: Path, keys: int) -> tuple[Definition, st
     return made, checkpoint
 
 
-def _seconds(do: Callable[[], object]) -> float:
-    do()
-    found = []
-    for _ in range(TURNS):
-        begin = time.perf_counter()
-        do()
-        found.append(time.perf_counter() - begin)
-    return statistics.median(found)
+def _in_turns(*do: Callable[[], object]) -> list[float]:
+    """The seconds that each takes, the median of some turns."""
+    found: list[list[float]] = [[] for _ in do]
+    for _ in range(1 + TURNS):
+        for each, seconds in zip(do, found, strict=True):
+            begin = time.perf_counter()
+            each()
+            seconds.append(time.perf_counter() - begin)
+    return [statistics.median(seconds[1:]) for seconds in found]
 
 
-def timed(keys: int) -> tuple[Run, Run]:
-    """Spark's reader over all pages of the state, then a lookup of one key."""
-    settings = replace(SLOWER, partitions=PARTITIONS)
+def timed(keys: int, partitions: int) -> tuple[Run, Run]:
+    """Spark's reader over all of the state, and a lookup of one key."""
+    settings = replace(SLOWER, partitions=partitions)
     folder = Path(tempfile.mkdtemp(dir=workload.FOLDER))
     try:
         with configured(settings) as spark:
             made, checkpoint = filled(spark, folder, keys)
-            reader = spark.read.format("statestore").option("stateVarName", "pages")
-            all_of_it = _seconds(lambda: reader.load(checkpoint).write.format("noop").mode("overwrite").save())
-            one = _seconds(lambda: made.lookup(checkpoint, keys=[keys // 2], latest=True).collect())
+
+            def read() -> None:
+                for name in VARIABLES:
+                    found = spark.read.format("statestore").option("stateVarName", name).load(checkpoint)
+                    found.write.format("noop").mode("overwrite").save()
+
+            def ask() -> None:
+                made.lookup(checkpoint, keys=[keys // 2], latest=True).collect()
+
+            all_of_it, one = _in_turns(read, ask)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     return Run(all_of_it, keys, rows=keys, batches=TURNS), Run(one, keys, rows=1, batches=TURNS)
@@ -104,7 +114,14 @@ BENCHMARKS = (
     Comparison(
         "LookupOneKey",
         "lookup of one key of 1 M / Spark's state reader, all of the checkpoint",
-        sides=lambda: timed(KEYS),
+        sides=lambda: timed(KEYS, PARTITIONS),
+        checks=(OneKey(),),
+        goal=1.0,
+    ),
+    Comparison(
+        "LookupOneKeyOf64Partitions",
+        "lookup of one key of 1 M, 64 partitions / Spark's state reader, all of the checkpoint",
+        sides=lambda: timed(KEYS, MANY),
         checks=(OneKey(),),
         goal=3.0,
     ),

@@ -90,7 +90,7 @@ def last_rows(block: Block) -> Array:
     """Return the last row with records of each key, of a block that is sorted by key and slice."""
     rows = np.flatnonzero(block.records > 0)
     keys = block.keys[rows]
-    last: Array = rows[np.append(keys[1:] != keys[:-1], len(keys) > 0)]
+    last: Array = rows[np.append(keys[1:] != keys[:-1], True)[: len(keys)]]
     return last
 
 

@@ -19,7 +19,6 @@ from pyspark.sql import functions as F
 
 from slicing.errors import InvalidType, InvalidValue, SlicingError, excerpt, reason, shortened
 from slicing.spark.versions import OLDEST, check_release
-from slicing.stages.looking import HEADER_PAGE
 from slicing.state.format.header import Header
 
 HEADER, PAGES = "header", "pages"
@@ -62,12 +61,9 @@ class State:
         return self._variable(PAGES, only).selectExpr(*columns)
 
     def buckets(self, labels: Sequence[int], only: Only) -> DataFrame:
-        """Return headers and pages of some buckets of one partition, as one partition, and the headers first.
-
-        They have the columns of pages; a header is the page `HEADER_PAGE`.
-        """
-        heads = self.headers(only).select("bucket", F.lit(HEADER_PAGE).alias("page"), "text")
-        return heads.unionAll(self.pages(only)).where(F.col("bucket").isin(*labels)).coalesce(1)
+        """Return headers and pages of some buckets of one partition: the columns of pages, `page` null in headers."""
+        heads = self.headers(only).select("bucket", F.lit(None).cast("string").alias("page"), "text")
+        return heads.unionAll(self.pages(only)).where(F.col("bucket").isin(*labels))
 
     def _variable(self, name: str, only: Only | None) -> DataFrame:
         options: dict[str, Any] = {"operatorId": self.operator, "batchId": self.batch, "stateVarName": name}

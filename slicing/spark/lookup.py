@@ -6,7 +6,8 @@
     headers     ->  watermark, and the pages of each bucket
     pages       ->  the engine of each bucket is asked, where Spark reads it  ->  rows, kept by Spark
 
-Of few keys both are read in one job, from the partitions of their buckets, if these have snapshots.
+Of few keys both are read in one job, from the partitions of their buckets, if these have snapshots; the buckets are
+asked in this process then.
 
 All is read when `lookup` is called and not when its DataFrame is used: by then the micro-batch may have been removed.
 """
@@ -38,7 +39,7 @@ from slicing.spark.query import Query
 from slicing.spark.stream import fingerprint, spread_over
 from slicing.stages import flat
 from slicing.stages.labels import labels_of
-from slicing.stages.looking import ANSWERED, CLOSED, HEAD, KNOWN, LookUp, LookupFlat, header_of, pages_looked_up
+from slicing.stages.looking import ANSWERED, CLOSED, KNOWN, LookUp, LookupFlat, header_of, pages_looked_up
 from slicing.stages.preaggregate import key_table
 from slicing.stages.support import INCOMPLETE, KEYS, LATEST, STARTS, WINDOWS
 from slicing.state.format.header import RESTORE
@@ -54,38 +55,11 @@ from slicing.windows.time.slices import FOREVER
 AS_OF, IS_CLOSED, KNOWN_FROM = "as_of", "closed", "known_from"
 """The columns that lookups have beside those of bounded input."""
 FEW_KEYS = 10
-"""The rows of so many keys at most are collected."""
+"""The buckets of so many keys at most are asked in this process."""
 LOCAL_KINDS = ("boolean", "tinyint", "smallint", "int", "bigint", "string")
 """Kinds of keys that are the same in Python and in Arrow; Spark converts values of others."""
 MOST_APART = 4
 """Keys in so many partitions at most are read from these alone, each from its newest snapshot on."""
-
-
-@dataclass(frozen=True)
-class _Answers:
-    """Flat rows, kept: those of windows, and the headers of the buckets that have answered, by their labels."""
-
-    rows: DataFrame
-    heads: Mapping[int, str]
-
-    @classmethod
-    def collected(cls, flat_rows: DataFrame) -> _Answers:
-        """Return those of few keys, in this process, which spares two jobs."""
-        table = flat_rows.toArrow()
-        windows = table.filter(pc.is_null(table[flat.CAUSE]))
-        rows = flat_rows.sparkSession.createDataFrame(windows, flat_rows.schema)
-        return cls(rows, _heads(table.filter(pc.is_valid(table[flat.CAUSE]))))
-
-    @classmethod
-    def where_made(cls, flat_rows: DataFrame) -> _Answers:
-        """Return those of any number of keys, each where it was made."""
-        kept = flat_rows.localCheckpoint()
-        rows = kept.where(F.col(flat.CAUSE).isNull())
-        return cls(rows, _heads(kept.where(F.col(flat.CAUSE) == ANSWERED).select(flat.START, HEAD).toArrow()))
-
-
-def _heads(answered: pa.Table) -> dict[int, str]:
-    return dict(zip(answered[flat.START].to_pylist(), answered[HEAD].to_pylist(), strict=True))
 
 
 @dataclass(frozen=True)
@@ -101,10 +75,10 @@ class Asked:
         """Return the rows that the state of a micro-batch gives. Raises StateMismatch, InvalidValue."""
         return self._in_few_partitions(state) or self._anywhere(state)
 
-    def _answers(self, pages: DataFrame, headers: Mapping[int, str]) -> _Answers:
-        rows = pages.mapInArrow(self._function(headers), struct_of(self._flat.schema))
-        few = self.look.keys is not None and len(self.look.keys) <= FEW_KEYS
-        return _Answers.collected(rows) if few else _Answers.where_made(rows)
+    @property
+    def _here(self) -> bool:
+        """Whether the buckets of the keys are asked in this process: a worker takes longer to start than to answer."""
+        return self.look.keys is not None and len(self.look.keys) <= FEW_KEYS
 
     @cached_property
     def _flat(self) -> LookupFlat:
@@ -134,19 +108,22 @@ class Asked:
             chosen = set(labels_of(self.look.keys, tuple(sorted(texts))).tolist()) if texts else set()
             pages = pages.where(F.col("bucket").isin([*chosen]))
             texts = {label: text for label, text in texts.items() if label in chosen}
-        self._function(texts).check()
-        found = self._answers(pages, texts)
-        for label, text in texts.items():
-            if label not in found.heads and pages_looked_up(header_of(label, text)):
-                raise StateMismatch(f"the pages of bucket {label} are in its header and not in the store. {RESTORE}")
-        return self._rows(found.rows, state, state.texts)
+        function = self._function(texts)
+        function.check()
+        if self._here:
+            return self._answered_here(pages.toArrow(), function, state)
+        kept = pages.mapInArrow(function, struct_of(self._flat.schema)).localCheckpoint()
+        answered = kept.where(F.col(flat.CAUSE) == ANSWERED).select(flat.START).toArrow()[0]
+        _check_answered(answered, texts)
+        return self._rows(kept.where(F.col(flat.CAUSE).isNull()), state, state.texts)
 
     def _in_few_partitions(self, state: State) -> DataFrame | None:
-        """The rows, from the partitions of the keys; None if they are not few, or one has no snapshot to read it from.
+        """The rows of few keys, from the partitions of their buckets.
 
-        Headers and pages are read in one job.
+        Headers and pages are read in one job. None if the partitions are not few, or one has no snapshot from which it
+        can be read.
         """
-        if self.look.keys is None:
+        if self.look.keys is None or not self._here:
             return None
         known = labels(self.buckets or state.partitions, state.partitions)
         places = dict(zip(known, (hash_of(known) % state.partitions).tolist(), strict=True))
@@ -157,12 +134,22 @@ class Asked:
         there = [only for only in map(state.newest_snapshot, wanted) if only]
         if len(there) < len(wanted):
             return None
-        found = self._answers(_union([state.buckets(chosen, only) for only in there]), {})
-        spread = {header_of(label, text).buckets for label, text in found.heads.items()}
-        if [*sorted(found.heads)] != chosen or spread != {spread_over(len(known), state.partitions)}:
+        found = _union([state.buckets(chosen, only) for only in there]).toArrow()
+        heads = found.filter(pc.is_null(found["page"]))
+        texts = dict(zip(heads["bucket"].to_pylist(), heads["text"].to_pylist(), strict=True))
+        spread = {header_of(label, text).buckets for label, text in texts.items()}
+        if sorted(texts) != chosen or spread != {spread_over(len(known), state.partitions)}:
             return None  # the query has other buckets
-        self._function(found.heads).check()
-        return self._rows(found.rows, state, found.heads)
+        return self._answered_here(found.filter(pc.is_valid(found["page"])), self._function(texts), state)
+
+    def _answered_here(self, pages: pa.Table, function: LookUp, state: State) -> DataFrame:
+        function.check()
+        batches = [*function(pages.to_batches())]
+        found = pa.Table.from_batches(batches) if batches else self._flat.completed(pa.table({}))
+        _check_answered(found.filter(pc.equal(found[flat.CAUSE], ANSWERED))[flat.START], function.headers)
+        windows = found.filter(pc.is_null(found[flat.CAUSE]))
+        rows = state.spark.createDataFrame(windows, struct_of(self._flat.schema))
+        return self._rows(rows, state, function.headers)
 
     # What comes back.
 
@@ -174,6 +161,14 @@ class Asked:
         more = [as_of.alias(AS_OF), F.col(CLOSED).alias(IS_CLOSED)]
         more += [F.timestamp_micros(F.col(KNOWN)).alias(KNOWN_FROM)] if self.look.incomplete else []
         return windows.select(*self.shown.row_columns(), *more)
+
+
+def _check_answered(answered: pa.ChunkedArray, headers: Mapping[int, str]) -> None:
+    """Raise StateMismatch unless every bucket with pages has answered."""
+    there = set(answered.to_pylist())
+    for label, text in headers.items():
+        if label not in there and pages_looked_up(header_of(label, text)):
+            raise StateMismatch(f"the pages of bucket {label} are in its header and not in the store. {RESTORE}")
 
 
 def lookup(

@@ -31,10 +31,8 @@ from slicing.state.pages import page_name
 from slicing.triggers.trigger import Trigger
 from slicing.windows.time.slices import FOREVER
 
-CLOSED, KNOWN, HEAD, ANSWERED = "closed", "known", "head", -2
-"""The columns of lookups, and what a row that says that a bucket has answered has as its cause: `head` is its header."""
-HEADER_PAGE = ""
-"""The page that a header comes as, where headers and pages are read together."""
+CLOSED, KNOWN, ANSWERED = "closed", "known", -2
+"""The columns of lookups, and what a row that says that a bucket has answered has as its cause."""
 LOOKED_UP = (COUNTED, INSTANTS, SESSIONS, TOTALS, WINDOW)
 """The lists of pages that lookups read in addition to slices; all other lists are caches and marks."""
 
@@ -100,7 +98,7 @@ class LookupFlat(Flat):
     @property
     def fields(self) -> tuple[Field, ...]:
         """The columns, in their order."""
-        return (*super().fields, Field(CLOSED, "boolean"), Field(KNOWN, "bigint"), Field(HEAD, "string"))
+        return (*super().fields, Field(CLOSED, "boolean"), Field(KNOWN, "bigint"))
 
     @classmethod
     def of(cls, columns: Flat) -> LookupFlat:
@@ -110,10 +108,9 @@ class LookupFlat(Flat):
 
 @dataclass(frozen=True)
 class LookUp:
-    """The function for `mapInArrow` over pages: the answers of buckets, by their labels.
+    """The function for `mapInArrow` over pages: the answers of buckets whose headers are given, by their labels.
 
-    `headers` are those that are known; others come before the pages of their bucket, as pages `HEADER_PAGE`. A bucket
-    of another query, whose header has come so, has no rows: `check` refuses it where its error is seen. `shape` is that of the windows that are looked up, and `closes` says whether time closes them, `grace` after their
+    `shape` is that of the windows that are looked up, and `closes` says whether time closes them, `grace` after their
     end. `strategy`, `fingerprint` and `trigger` are those of the query.
     """
 
@@ -130,59 +127,39 @@ class LookUp:
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield the answer of each bucket once all of its pages have come, in whatever order."""
-        heads = dict(self.headers)
         needed: dict[int, set[str]] = {}
         pages: dict[int, dict[str, str]] = {}
         for batch in batches:
-            for label, page, text in zip(*(batch[name] for name in ("bucket", "page", "text")), strict=True):
-                label, page = label.as_py(), page.as_py()
-                if page == HEADER_PAGE:
-                    heads[label] = text.as_py()
+            for label, page, text in zip(
+                *(batch[name].to_pylist() for name in ("bucket", "page", "text")), strict=True
+            ):
                 if label not in needed:
-                    needed[label], pages[label] = self._needed(label, heads[label]), {}
+                    needed[label], pages[label] = pages_looked_up(header_of(label, self.headers[label])), {}
                 if page in needed[label]:
                     needed[label].remove(page)
-                    pages[label][page] = text.as_py()
-                elif page != HEADER_PAGE:
-                    continue
-                if not needed[label]:
-                    yield from self.answer(label, heads[label], pages.pop(label))
+                    pages[label][page] = text
+                    if not needed[label]:
+                        yield from self.answer(label, pages.pop(label))
         for label in pages:
             if needed[label]:
-                yield from self.answer(label, heads[label], pages[label])  # which says what is missing
+                yield from self.answer(label, pages[label])  # which says what is missing
 
-    def _needed(self, label: int, text: str) -> set[str]:
-        return pages_looked_up(header_of(label, text)) if self._refused(label, text) is None else set()
-
-    def answer(self, label: int, text: str, pages: Mapping[str, str]) -> Iterator[pa.RecordBatch]:
+    def answer(self, label: int, pages: Mapping[str, str]) -> Iterator[pa.RecordBatch]:
         """Yield the rows of a bucket, and one that says that it has answered."""
-        if self._refused(label, text) is None:
-            for table in self.rows(self._opened(label, text, pages)):
-                yield from self.flat.completed(table).to_batches()
-        done = {
-            flat.START: pa.array([label], pa.int64()),
-            flat.CAUSE: pa.array([ANSWERED], pa.int32()),
-            HEAD: pa.array([text]),
-        }
+        for table in self.rows(self._opened(label, pages)):
+            yield from self.flat.completed(table).to_batches()
+        done = {flat.START: pa.array([label], pa.int64()), flat.CAUSE: pa.array([ANSWERED], pa.int32())}
         yield from self.flat.completed(pa.table(done)).to_batches()
-
-    def _refused(self, label: int, text: str) -> SlicingError | None:
-        """Why a bucket is not of this query."""
-        try:
-            self._opened(label, text, {})
-        except SlicingError as error:
-            return error
-        return None
 
     def check(self) -> None:
         """Raise StateMismatch if a bucket is of another query; no page is read."""
-        for label, text in self.headers.items():
-            self._opened(label, text, {})
+        for label in self.headers:
+            self._opened(label, {})
 
-    def _opened(self, label: int, text: str, pages: Mapping[str, str]) -> OpenBucket:
+    def _opened(self, label: int, pages: Mapping[str, str]) -> OpenBucket:
         """A bucket with some pages, however many buckets the query has."""
-        store = ReadOnly(f"bucket {label}", text, pages)
-        buckets = header_of(label, text).buckets
+        store = ReadOnly(f"bucket {label}", self.headers[label], pages)
+        buckets = header_of(label, self.headers[label]).buckets
         fingerprint = replace(self.fingerprint, identity={**self.fingerprint.identity, "buckets": buckets})
         return self.strategy.bucket(self.grace, fingerprint, store, self.trigger)
 
