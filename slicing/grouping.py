@@ -177,6 +177,7 @@ class Windowed:
     emission: Emission = ON_CLOSE
     evictors: tuple[Evictor, ...] = ()
     adaptation: str = REFUSE
+    retain_us: int = 0
 
     def __repr__(self) -> str:
         windows = f"{self.windows}, long=True" if self.windows.names and not self.windows.wide else repr(self.windows)
@@ -189,6 +190,7 @@ class Windowed:
             f".emit({self.emission})" if self.emission != ON_CLOSE else "",
             f".evict({', '.join(map(repr, self.evictors))})" if self.evictors else "",
             f".adapt({self.adaptation!r})" if self.adaptation != REFUSE else "",
+            f".retain({show(self.retain_us)!r})" if self.retain_us else "",
         ]
         return f"{Grouped(self.df, self.keys)!r}.window({windows}{time}){''.join(options)}"
 
@@ -229,6 +231,19 @@ class Windowed:
         if length < 0:
             raise InvalidValue(f"`grace` must not be negative; got {excerpt(duration)}.")
         return replace(self, grace_us=length)
+
+    def retain(self, duration: Duration) -> Windowed:
+        """Keep slices until the watermark is `duration` past them, also when no window needs them any more.
+
+        Lookups then find windows that have closed, and longer ones than those of the query. Results do not change. May
+        change on a live checkpoint: what has been removed does not come back. Costs the state of these slices, see
+        `explain`. No effect on bounded input. Raises InvalidValue for a negative duration, and for windows whose state
+        has no slices.
+        """
+        length = microseconds(duration, "retain")
+        if length < 0:
+            raise InvalidValue(f"`retain` must not be negative; got {excerpt(duration)}.")
+        return replace(self, retain_us=length)
 
     def buckets(self, count: int) -> Windowed:
         """Split keys by hash into `count` buckets of state, instead of one for each shuffle partition.

@@ -21,6 +21,7 @@ from slicing.triggers.trigger import NEWEST, Trigger
 from slicing.windows.families.family import RUNNING, RUNS, TAILED, Family
 from slicing.windows.families.tailed import tailed
 from slicing.windows.session import MERGING as MERGED
+from slicing.windows.time.durations import show
 from slicing.windows.window import Window
 
 _BYTES = {"boolean": 1, "date": 4, "timestamp": 8, "timestamp_ntz": 8, "string": 16, "binary": 16}
@@ -29,6 +30,8 @@ _BY_KIND = {
     RUNS: "windows that differ in slices",
     MERGED: "records decide where windows end",
 }
+_TYPICAL = 1_700_000_000_000_000
+"""An instant around which slices are counted."""
 _ROW_BYTES = 20  # slice (8), code of the key (4), count of records (8)
 _BY_CLOCK = "one that keeps running; availableNow ends only without spark.sql.streaming.noDataMicroBatches.enabled"
 
@@ -154,6 +157,7 @@ class Plan:
     Figures say what one key costs; they count partials, not bytes, unless the name says so. `late` says what becomes of
     late records, `values` are the columns that aggregates are bound to; `sharing` says which results share fields, and
     `by_clock` whether something waits for the clock of the trigger: ticks, ends of windows, or keys that are forgotten.
+    `retain` are the microseconds that slices stay after the watermark.
     """
 
     windows: Window
@@ -167,6 +171,7 @@ class Plan:
     values: tuple[Field, ...] = ()
     sharing: Sharing | None = None
     by_clock: bool = False
+    retain: int = 0
 
     @property
     def slices_per_window(self) -> int:
@@ -248,7 +253,22 @@ class Plan:
             together = self._merged.partials  # windows share slices of which each needs some apart
             rows[False] = together
             partials |= {e.kernel.label: together * e.partial_bytes for e in self.stored if e.tree != EAGER}
-        return int(sum(rows.values()) * _ROW_BYTES + sum(partials.values()) + nodes - self._once)
+        kept = sum(rows.values()) * _ROW_BYTES + sum(partials.values()) + nodes - self._once
+        return int(kept) + self.retained_bytes_per_key
+
+    @property
+    def slices_retained(self) -> int:
+        """Slices of a stream that stay though no window needs them: those of `retain`, less those of a window."""
+        if not (self.streaming and self.retain):
+            return 0
+        last = self.shape.family.slice_at(_TYPICAL)
+        return max(0, int(last - self.shape.family.slice_at(_TYPICAL - self.retain)) - self.slices_per_window)
+
+    @property
+    def retained_bytes_per_key(self) -> int:
+        """What these add to `state_bytes_per_key`."""
+        partials: dict[str, int] = {each.kernel.label: each.partial_bytes for each in self.stored}
+        return self.slices_retained * (_ROW_BYTES + sum(partials.values()) - self._once_in_a_row)
 
     @property
     def _merged(self) -> Merged:
@@ -333,6 +353,7 @@ class Plan:
                 *([("trigger", _BY_CLOCK)] if self.streaming and self.by_clock else []),
                 ("buckets", f"{self.buckets:,} over {partitions}, {number(self.buckets_per_partition)} each"),
                 *([("late", self._late())] if self.late != COUNTS else []),
+                *([("retains", self._retains())] if self.streaming and self.retain else []),
                 *([("eager", self._eager())] if self.costs.eager else []),
             ]
         )
@@ -373,6 +394,13 @@ class Plan:
             return "late rows are emitted; nothing more is shuffled or stored"
         size = f"about {self.record_bytes} bytes each"
         return f"late rows and records are emitted; the shuffle carries every record, {size}"
+
+    def _retains(self) -> str:
+        beyond = counted(self.slices_retained, "slice")
+        return (
+            f"slices for {show(self.retain)} after the watermark, {beyond} beyond a window: at most "
+            f"{size_of(self.retained_bytes_per_key)} more per key"
+        )
 
     def _eager(self) -> str:
         names = ", ".join(each.name for each in self.assemblies if each.tree == EAGER)

@@ -87,6 +87,7 @@ def plan(query: Query, buckets: int | None) -> Plan:
         values=query.values,
         sharing=query.strategy.sharing,
         by_clock=query.by_clock,
+        retain=query.retain,
     )
 
 

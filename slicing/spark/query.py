@@ -66,7 +66,7 @@ class Time(Enum):
 
 @dataclass(frozen=True, kw_only=True)
 class Query:
-    """What `aggregate` was called for. `tree` is "auto" or one of `assembly.TREES`; `grace` is in microseconds."""
+    """What `aggregate` was called for. `tree` is "auto" or one of `assembly.TREES`; `grace` and `retain` are in microseconds."""
 
     frame: DataFrame | None
     schema: T.StructType
@@ -85,6 +85,7 @@ class Query:
     streaming: bool
     late: str
     adapt: str
+    retain: int
     timed: bool
     nesting: Nesting
     declared: Declared | None = None
@@ -245,7 +246,7 @@ class Query:
         """How long a record stays in the state, in microseconds of event time; None where windows differ in length."""
         sizes = [family.size for family in self.window.family.families]
         known = [size for size in sizes if size is not None]
-        return max(known) + self.grace + (self.delay or 0) if len(known) == len(sizes) else None
+        return max(max(known) + self.grace, self.retain) + (self.delay or 0) if len(known) == len(sizes) else None
 
     def metrics_name(self) -> str:
         """The name of the observed metrics; Spark wants them to differ between the aggregations of a query."""

@@ -39,7 +39,7 @@ _TIMED = "spark.slicing.timers"
 
 @dataclass(frozen=True, kw_only=True)
 class Call:
-    """The arguments of a call. `grace` is in microseconds, `tree` "auto" or one of `assembly.TREES`."""
+    """The arguments of a call. `grace` and `retain` are in microseconds, `tree` "auto" or one of `assembly.TREES`."""
 
     frame: DataFrame | None
     keys: tuple[Any, ...]
@@ -51,6 +51,7 @@ class Call:
     trigger: Trigger = ON_CLOSE
     late: str = COUNTS
     adapt: str = REFUSE
+    retain: int = 0
     declared: Declared | None = None
 
 
@@ -235,6 +236,7 @@ class Resolution:
             streaming=self.streaming,
             late=self.call.late,
             adapt=self.call.adapt,
+            retain=self.call.retain,
             timed=self._is_timed(),
             nesting=_nesting(self.call.named),
             declared=self.call.declared,

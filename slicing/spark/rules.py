@@ -104,6 +104,12 @@ def _no_grace(clock: Time, grace: int) -> str:
     return f"`grace` waits for late records, and nothing is late {clock.value}; got {show(grace)}. Leave it out."
 
 
+def retained_are_slices(asked: Resolution) -> None:
+    """The state of a stream that retains has slices."""
+    if asked.streaming and asked.call.retain:
+        asked.support.check_retain(asked.trees)
+
+
 def late_firings_are_by_event_time(asked: Resolution) -> None:
     """Only a stream by event time emits windows again for late records."""
     if asked.streaming and not asked.by_event_time and asked.trigger.fires_late:
@@ -350,6 +356,7 @@ RULES: tuple[Callable[[Resolution], None], ...] = (
     columns_of_late_records_differ_from_their_tag,
     windows_that_keep_partials_have_some,
     trees_suit_their_results,
+    retained_are_slices,
     functions_run,
     windows_of_streams_are_not_shorter_than_the_watermark,
     grace_is_not_shorter_than_the_watermark,

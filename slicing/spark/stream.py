@@ -233,7 +233,8 @@ def fingerprint(query: Query, labels: tuple[int, ...], partitions: int) -> Finge
     buckets = spread_over(len(labels), partitions)
     time, fixed = query.time or None, query.support.fixed(query.trigger)
     found = fingerprint_of(query.shape, contents, columns, buckets, _TIMES[query.clock], time, query.adapt, fixed)
-    return replace(found, codes=tuple(code_digest(kernel.aggregate) for kernel in query.shape.kernels))
+    codes = tuple(code_digest(kernel.aggregate) for kernel in query.shape.kernels)
+    return replace(found, codes=codes, retain=query.retain)
 
 
 def spread_over(buckets: int, partitions: int) -> str:

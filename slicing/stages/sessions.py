@@ -53,6 +53,10 @@ class SessionSupport(WindowSupport):
 
     from_slices = False
 
+    def cannot_retain(self, trees: Sequence[str]) -> str:
+        """There are no slices."""
+        return "keeps open sessions, and no slices"
+
     def cannot_look_up(self, trees: Sequence[str]) -> Mapping[str, str]:
         """Records of a session have been merged."""
         return {WINDOWS: "keeps sessions that have been merged, and no slices. Ask for its sessions."}

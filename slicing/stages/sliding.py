@@ -37,6 +37,10 @@ class SlidingSupport(WindowSupport):
 
     from_slices = False
 
+    def cannot_retain(self, trees: Sequence[str]) -> str:
+        """There are no slices."""
+        return "keeps instants that open windows hold, and no slices"
+
     def cannot_look_up(self, trees: Sequence[str]) -> Mapping[str, str]:
         """Times are kept only as long as a window needs them."""
         return {WINDOWS: "keeps the times of records only as long as its own windows. Ask for these."}

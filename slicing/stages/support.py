@@ -12,7 +12,7 @@ from slicing.errors import InvalidValue
 from slicing.stages.execution_plan import Aggregation, Arguments, Eager, Mixed, Sliced, Strategy, with_shared_fields
 from slicing.state.format import changes
 from slicing.triggers.trigger import CHANGED, NEWEST, Trigger
-from slicing.windows.families.family import Family, emitted_before
+from slicing.windows.families.family import TAILED, Family, emitted_before
 from slicing.windows.families.several import end_together
 from slicing.windows.window import Window
 
@@ -79,6 +79,19 @@ class WindowSupport:
         if self.window.family.has_gaps:
             return {WINDOWS: "leaves out the records between its windows, which others may hold."}
         return {}
+
+    def cannot_retain(self, trees: Sequence[str]) -> str:
+        """Why slices that no window needs cannot be retained, "" if they can; the text follows the windows' name."""
+        if EAGER in trees:
+            return "keeps results of whole windows, as not all of its aggregates combine"
+        if any(family.assembled == TAILED for family in self.window.family.families):
+            return "merges old slices to those of the tail, so they are no longer there to be kept"
+        return ""
+
+    def check_retain(self, trees: Sequence[str]) -> None:
+        """Refuse to retain slices where the state has none. Raises InvalidValue."""
+        if why := self.cannot_retain(trees):
+            raise InvalidValue(f"`retain` keeps slices longer, and the state of {self.window} {why}. Leave it out.")
 
     def check_lookup(self, trees: Sequence[str], asked: Sequence[str]) -> None:
         """Refuse a lookup that asks what the state of these windows does not tell. Raises InvalidValue."""

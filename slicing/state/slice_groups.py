@@ -125,7 +125,7 @@ class Stripes:
             self._cut(key, loose)
 
     def settle(self, key: int, first: int) -> None:
-        """Let the late rows of a stripe, from slice `first` on, join it; late rows of earlier slices are forgotten."""
+        """Let the late rows of a stripe and earlier ones, from slice `first` on, join theirs; others are forgotten."""
         end = (key + 1) * self.length
         if not self.late:
             return
@@ -133,11 +133,12 @@ class Stripes:
         self.pages.remove(self.late)
         if len(rest := late.between(end, FOREVER)):
             self.pages.append(self.late, rest, self.shape)
-        if len(own := late.between(first, end)):
-            pages = self._found(key, first, end) if key in self.held else []
-            block = fold(self.shape, [*self._between(pages, first, end), own])
-            self._remove(key)
-            self._cut(key, block)
+        for each, own in self._by_stripe(late.between(first, end)):
+            low, high = max(first, each * self.length), (each + 1) * self.length
+            pages = self._found(each, low, high) if each in self.held else []
+            block = fold(self.shape, [*self._between(pages, low, high), own])
+            self._remove(each)
+            self._cut(each, block)
 
     def replace(self, first: int, end: int, merged: Callable[[Block], Block]) -> None:
         """Let `merged` combine slices from `first` up to `end`, and their late rows with them.

@@ -290,3 +290,12 @@ def test_slices_of_ordered_results_are_not_merged():
     assert "merged   no slices: late records of mine have a place among the others" in str(plan)
     assert plan.assemblies[0].slices_kept == 129_659
     assert "merged" not in str(plan_of(long, streaming=False, mine=ADDED))
+
+
+def test_what_retained_slices_cost():
+    plan = replace(plan_of(orders=COUNT), retain=24 * 3_600_000_000)
+    assert plan.slices_retained == 23 * 60
+    assert plan.retained_bytes_per_key == plan.slices_retained * 28
+    assert "slices for 1 day after the watermark, 1,380 slices beyond a window: at most" in str(plan)
+    assert replace(plan, retain=60_000_000).slices_retained == 0
+    assert replace(plan, streaming=False).retained_bytes_per_key == 0

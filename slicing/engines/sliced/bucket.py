@@ -160,6 +160,18 @@ class SlicedBucket(Bucket):
         return min(each.family.first_slice(each.marks.kept) for each in self.families)
 
     @property
+    def _needed_from(self) -> int:
+        """The first slice that a window needs; those before it are retained."""
+        return min(each.family.first_slice(max(each.marks.kept, each.keep)) for each in self.families)
+
+    @property
+    def _retained_from(self) -> int | None:
+        """The first slice that stays, though no window may need it; None if all are removed that none needs."""
+        if not self.fingerprint.retain:
+            return None
+        return int(self.shape.family.slice_at(self.head.passed - self.fingerprint.retain))
+
+    @property
     def _looked_up_since(self) -> int:
         """The slice from which on lookups know where records lie: older slices may have been cut more coarsely."""
         cut = self.head.cut_since
@@ -273,11 +285,14 @@ class SlicedBucket(Bucket):
                 self.slices.stripes.remove_before(self._whole_from)
             self.slices.write_incoming()
             return
+        assert self.head.newest is not None, "windows close"
+        since = self._retained_from
         is_left = any(each.last + 1 >= each.keep for each in self.families)
+        is_left |= since is not None and self.head.newest >= since
+        first = self._first_retained(since)
         for each in self.families:
-            each.passed(self._fresh, is_left)
+            each.passed(self._fresh, is_left, each.retained(since))
         if is_left:
-            first = min(each.family.first_slice(each.keep) for each in self.families)
             came = self._entered - self.slices.entered
             self.slices.enter(self._fresh, self._entered, first)
             self._settle(self._left)
@@ -290,6 +305,10 @@ class SlicedBucket(Bucket):
         self._fresh.close()
         self._fresh = None
 
+    def _first_retained(self, since: int | None) -> int:
+        """The first slice that is not removed."""
+        return min(each.family.first_slice(each.retained(since)) for each in self.families)
+
     def _oldest(self) -> int:
         return min(each.oldest for each in self.families)
 
@@ -297,7 +316,8 @@ class SlicedBucket(Bucket):
         """Two-layer trees read the stripe that is leaving slice by slice: there late rows had better be in place."""
         subtracts = any("two_layer" in each.trees for each in self.families)
         if subtracts and self.slices.needs.settles:
-            self.slices.settle(left, self._oldest())
+            oldest, since = self._oldest(), self._retained_from
+            self.slices.settle(left, oldest, oldest if since is None else min(oldest, self._first_retained(since)))
 
     def save(self) -> None:
         """Write the header; caches of other triggers are removed, as nothing moves them forward."""
@@ -316,7 +336,7 @@ class SlicedBucket(Bucket):
         """Keep the latest slices, as far back as the windows that are open, and what is made of them."""
         if not (self.slices.needs.follows or self.slices.needs.compares):
             return ""
-        oldest = self._whole_from
+        oldest = self._needed_from
         if not self.slices.needs.compares and self.head.newest is not None:
             oldest = max(oldest, self.slices.newest() - 2 * self.slices.longest + 1)
         totals = self._latest.kept() if self._latest else {}

@@ -104,12 +104,19 @@ class FamilyWindows(FamilyProgress):
             self.marks.nodes = self.end
         self.marks.done = self.end
 
-    def passed(self, fresh: InOrder, is_left: bool) -> None:
-        """Move on after the results; `fresh` is stored next, unless nothing is left."""
+    def retained(self, since: int | None) -> int:
+        """The first window of which all slices stay, those from `since` on though no window needs them."""
+        return self.keep if since is None else min(self.keep, int(self.family.last_window(since)))
+
+    def passed(self, fresh: InOrder, is_left: bool, retained: int) -> None:
+        """Move on after the results; `fresh` is stored next, unless nothing is left.
+
+        All slices of window `retained` and later ones stay.
+        """
         if self.end == self.first and self.slices.needs.trees and self.marks.nodes is not None:
             for part in fresh.parts(self.family.first_slice(self.first), self.family.entered(self.first)):
                 self._late.append(ROWS, part)
-        self.marks.done, self.marks.kept = self.end, max(self.marks.kept, self.keep)
+        self.marks.done, self.marks.kept = self.end, max(self.marks.kept, retained)
         if not is_left:
             self.marks.nodes = self.end
 

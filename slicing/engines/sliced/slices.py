@@ -180,14 +180,15 @@ class Slices:
         length = self.stripes.length
         return [key for key in self.head.stripes if before < (key + 1) * length <= entered]
 
-    def settle(self, left: int, oldest: int) -> None:
+    def settle(self, left: int, oldest: int, retained: int) -> None:
         """Let late rows join the stripe that is the next to leave, as slices before `oldest` have, and before `left`.
 
-        Once per stripe: rows that come late after that stay apart, or every late row would rewrite a stripe.
+        Once per stripe: rows that come late after that stay apart, or every late row would rewrite a stripe. Of slices
+        from `retained` on, which no window needs, they join theirs too.
         """
         leaving = oldest // self.stripes.length
         if leaving != left // self.stripes.length:
-            self.stripes.settle(leaving, oldest)
+            self.stripes.settle(leaving, min(retained, oldest))
 
     def merge(self, first: int, end: int, holder: Callable[[Array], Array]) -> None:
         """Combine entered slices from `first` up to `end` to those that `holder` gives for them, in time order."""

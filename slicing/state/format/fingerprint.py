@@ -50,7 +50,8 @@ class Fingerprint:
     `zones` are those that windows go by, and `cut` is the whole spec of a cut with zones of which `layout` has only a
     digest. What follows is not compared, and is for checkpoints of another shape: `adapt` says whether to go on with
     them, `fixed` why some changes are refused, `family` has the windows, `names` those of the results, `shares` says of
-    each result whether others may share its fields, and `codes` are the digests of its functions.
+    each result whether others may share its fields, and `codes` are the digests of its functions. `retain` are the
+    microseconds that slices stay after the watermark, though no window needs them.
     """
 
     identity: Mapping[str, Any] = field(default_factory=dict)
@@ -63,6 +64,7 @@ class Fingerprint:
     names: tuple[str, ...] = field(default=(), compare=False)
     shares: tuple[bool, ...] = field(default=(), compare=False)
     codes: tuple[str, ...] = field(default=(), compare=False)
+    retain: int = field(default=0, compare=False)
 
     @property
     def members(self) -> tuple[Family, ...]:
