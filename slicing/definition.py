@@ -281,7 +281,9 @@ class Definition:
         named = windows if isinstance(windows, Mapping) else {}
         plain = [] if named else windows if isinstance(windows, list | tuple) else [windows]
         found = windows_of_call(plain, named, long=False)
-        windowed = replace(self.windowed, windows=found, emission=ON_CLOSE, late_output=COUNTS, tree="auto", retain_us=0)
+        windowed = replace(
+            self.windowed, windows=found, emission=ON_CLOSE, late_output=COUNTS, tree="auto", retain_us=0
+        )
         return replace(self, windowed=windowed)
 
     def plan(self) -> Plan:
