@@ -66,7 +66,7 @@ class Time(Enum):
 
 @dataclass(frozen=True, kw_only=True)
 class Query:
-    """What `aggregate` was called for. `tree` is "auto" or one of `assembly.TREES`; `grace`, `retain` in microseconds."""
+    """What `aggregate` was called for. `tree` is "auto" or one of `assembly.TREES`; `grace`, `retain`: microseconds."""
 
     frame: DataFrame | None
     schema: T.StructType
