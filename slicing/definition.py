@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from slicing.explain.plan import Plan
     from slicing.grouping import Windowed
+    from slicing.process.function import Then
     from slicing.spark.declared import Declared
     from slicing.spark.query import Query
     from slicing.spark.resolution import Call
@@ -49,6 +50,7 @@ class Definition:
 
     windowed: Windowed
     results: tuple[tuple[str, Bound | Struct], ...]
+    then: Then | None = None
     declared: Declared | None = None
     history: History | None = None
     _query: Query | None = field(default=None, init=False, repr=False, compare=False)
@@ -82,6 +84,7 @@ class Definition:
             adapt=of.adaptation,
             retain=of.retain_us,
             declared=self.declared,
+            then=self.then,
         )
 
     def __repr__(self) -> str:

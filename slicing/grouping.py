@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from slicing.explain.features import FeaturesPlan
     from slicing.explain.plan import Plan
     from slicing.process.evictors import Evictor
+    from slicing.process.function import Then
     from slicing.spark.features import Asked
     from slicing.spark.query import Query
 
@@ -36,6 +37,7 @@ Tree: TypeAlias = Literal["auto", "two_layer", "three_layer", "recompute", "eage
 Adapt: TypeAlias = Literal["refuse", "allow"]
 Output: TypeAlias = Literal["counts", "partials", "records"]
 _FUNCTIONS = ("init", "agg", "combine", "invert")
+_STATES = ("key_state", "window_state", "clear", "key_ttl")
 _KEYS = "names of columns, or Columns of Spark"
 
 
@@ -306,7 +308,17 @@ class Windowed:
 
         return replace(self, evictors=(*self.evictors, *map(evictor, evictors)))
 
-    def process(self, function: Callable[..., Any], *, returns: str, columns: Sequence[str] | str = ()) -> DataFrame:
+    def process(
+        self,
+        function: Callable[..., Any],
+        *,
+        returns: str,
+        columns: Sequence[str] | str = (),
+        key_state: str | None = None,
+        window_state: str | None = None,
+        clear: Callable[..., Any] | None = None,
+        key_ttl: Duration | None = None,
+    ) -> DataFrame:
         """Call a function with all records of each window that fires, and return the rows that it makes.
 
         `function(key, window, records, context)` gets a tuple of the key's values, the window (`window.start`,
@@ -315,16 +327,48 @@ class Windowed:
         tuples or dicts, a `pyarrow.Table`, or a pandas DataFrame; None and an empty list are no rows. The output has
         the key columns, `window`, and the columns of `returns`.
 
+        `key_state` and `window_state` name typed fields as DDL, "n long", that the function reads and sets as
+        attributes of `context.key_state` and `context.window_state`; they are None at first. The state of a window is
+        cleared when the window has closed, after `clear(key, window, context)`. The state of a key is forgotten when no
+        window of the key ends within `key_ttl` after the last one; without it, within the length of a window. In
+        `unbounded()` and in count windows the `ttl=` of the windows forgets it. Both are stored with the micro-batch.
+
         Records are in the order of their time, those of one time in arrival order; in count windows and in
         `unbounded()` in arrival order. Each record is stored once, however many windows hold it. Cost of a window: its
         records are found without a copy, and one call. All slices of a window of a key must fit into memory. Raises
         InvalidType, InvalidValue; when it runs, FunctionFailed with key and window if the function raises, and
         TooLarge.
         """
-        from slicing.process.call import processing
+        states = key_state, window_state, clear, key_ttl
+        return self._processing("process", function, returns, columns, states).dataframe()
 
-        made = processing(function, returns, columns, self.time, self.windows, self.evictors)
-        return self._definition("process", {"process": made}).dataframe()
+    def define_process(
+        self,
+        function: Callable[..., Any],
+        *,
+        returns: str,
+        columns: Sequence[str] | str = (),
+        key_state: str | None = None,
+        window_state: str | None = None,
+        clear: Callable[..., Any] | None = None,
+        key_ttl: Duration | None = None,
+    ) -> Definition:
+        """The windows with a function of their records as a value, which builds nothing until asked.
+
+        The arguments are those of `process`. For DataFrames to come, for `explain()`, `plan()` and `changes()`. Raises
+        InvalidType, InvalidValue.
+        """
+        return self._processing("define", function, returns, columns, (key_state, window_state, clear, key_ttl))
+
+    def _processing(
+        self, call: str, function: Any, returns: Any, columns: Any, states: tuple[Any, Any, Any, Any]
+    ) -> Definition:
+        from slicing.process.call import processing
+        from slicing.process.states import declared
+
+        remembered = declared(*states, self.windows)
+        made = processing(function, returns, columns, self.time, self.windows, self.evictors, remembered)
+        return self._definition(call, {"process": made})
 
     def adapt(self, checkpoints: Adapt) -> Windowed:
         """Choose whether a stream continues on a checkpoint of other windows or results: "refuse" (default) or "allow".
@@ -365,9 +409,15 @@ class Windowed:
         Give results by name, `aggregate(orders=C.count(), mean=Mean.on("amount"))`, or the functions of one
         aggregate, `aggregate(init, agg, combine, invert, value="amount", ...)`, with the keywords of `Aggregate`,
         `value` (one column or several) and `name` (of the result; "value" if left out). The call is the same as
-        `define(...).dataframe()`. Nothing is run. Cost: a record is folded into one partial per key and slice before
-        the shuffle; a window of n slices costs 2 combines with `invert`, 4 on average without. Raises InvalidType
-        without a DataFrame and for columns of other types, InvalidValue for combinations that are refused.
+        `define(...).dataframe()`. Nothing is run.
+
+        With `then=function` and `returns=`, a function of a window's results makes its rows, as `process` does of its
+        records: `function(key, window, results, context)` gets the results as a dict by their names, those of structs
+        as dicts. It may have `key_state`, `window_state`, `clear` and `key_ttl`, as there.
+
+        Cost: a record is folded into one partial per key and slice before the shuffle; a window of n slices costs 2
+        combines with `invert`, 4 on average without. Raises InvalidType without a DataFrame and for columns of other
+        types, InvalidValue for combinations that are refused.
         """
         return self._defined("aggregate", functions, arguments).dataframe()
 
@@ -386,21 +436,40 @@ class Windowed:
         return self._defined("aggregate", functions, arguments).query()
 
     def _defined(self, call: str, functions: tuple[Any, ...], arguments: dict[str, Any]) -> Definition:
+        function, arguments = self._then(arguments)
+        if function is not None and functions:
+            raise InvalidValue(
+                "`then` gets results by their names, and the functions of one aggregate have none. Make them an "
+                "`Aggregate(...)` and name it."
+            )
         results = named(functions, arguments, "define" if call == "define" else "aggregate")
         if self.evictors:
             raise InvalidValue(
                 f"`evict` is for `process`, which gets the records; `{call}` has partials of them. Use `process`, or a "
                 "combinator with `where=`, `C.last_n`, `C.ewma`."
             )
-        return self._definition(call, results)
+        return self._definition(call, results, function)
 
-    def _definition(self, call: str, results: dict[str, Bound | Struct]) -> Definition:
+    def _then(self, arguments: dict[str, Any]) -> tuple[Then | None, dict[str, Any]]:
+        """The function of results that was given, and the other arguments. A result may be called `then`, too."""
+        if isinstance(arguments.get("then"), (Aggregate, Bound, Struct)) or "then" not in arguments:
+            return None, arguments
+        from slicing.process.call import then
+        from slicing.process.states import declared
+
+        key_state, window_state, clear, key_ttl = (arguments.get(name) for name in _STATES)
+        states = declared(key_state, window_state, clear, key_ttl, self.windows)
+        own = ("then", "returns", *_STATES)
+        found = then(arguments["then"], arguments.get("returns"), self.windows, states)
+        return found, {name: value for name, value in arguments.items() if name not in own}
+
+    def _definition(self, call: str, results: dict[str, Bound | Struct], function: Then | None = None) -> Definition:
         if self.df is None and call != "define":
             raise InvalidType(
                 f"`{call}` needs a DataFrame, and this grouping has none. Write `group_by(df, *keys)` (`show`, `start` "
                 "and the like return no DataFrame); or `.define(...)` for DataFrames to come."
             )
-        return Definition(self, tuple(results.items()))
+        return Definition(self, tuple(results.items()), function)
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,12 @@ from slicing.assembly.choice import choose
 from slicing.content.block import Shape
 from slicing.process.call import processing
 from slicing.process.evictors import evictor
+from slicing.process.remembered import Remembered
+from slicing.process.states import NO_STATES
 from slicing.stages.execution_plan import Aggregation
 from slicing.stages.output import flat_windows, framed
+from slicing.stages.processed import NO_CALLING, Calling
+from slicing.stages.stored_states import StoredStates
 from slicing.stages.support_of import support_of
 from slicing.state.format.fingerprint import fingerprint_of
 from slicing.state.store import MemoryStore
@@ -39,12 +43,13 @@ class Play:
         kinds=(("v", "bigint"),),
         streaming=True,
         timed=True,
+        states=NO_STATES,
     ):
         support = support_of(window)
         support.check("auto", False, trigger, streaming)
         support.check_process("auto", trigger, streaming)
         names = [name for name, _ in kinds]
-        made = processing(function, returns, names, "ts" if timed else None, window, map(evictor, evict))
+        made = processing(function, returns, names, "ts" if timed else None, window, map(evictor, evict), states)
         types = {"ts": "timestamp", **dict(kinds)}
         self.inputs, self.types, self.window = made.inputs, types, window
         made_of = kernel("process", made.resolve(tuple(types.get(name, "bigint") for name in made.inputs)))
@@ -59,7 +64,10 @@ class Play:
         self.strategy = support.strategy(Aggregation(self.shape, trees, arguments, streaming, values))
         self.trigger, self.grace, self.store = trigger, grace, MemoryStore()
         columns = [list(made.inputs)] + [[None]] * (len(kernels) - 1)
-        self.fingerprint = fingerprint_of(self.shape, ["partials"] * len(kernels), columns, "1 over 1")
+        self.call = made_of.aggregate.call
+        self.fingerprint = fingerprint_of(
+            self.shape, ["partials"] * len(kernels), columns, "1 over 1", states=states.text
+        )
         self.number = 0
 
     def ship(self, records):
@@ -88,8 +96,13 @@ class Play:
         bucket = self.strategy.bucket(self.grace, self.fingerprint, self.store, self.trigger)
         bucket.accept(self.ship(records))
         rows = []
+        states = StoredStates(self.call, self.shape, bucket, self.grace) if self.call.states else None
+        calling = Calling(remembered=states.remembered) if states else NO_CALLING
         for windows in bucket.close(MicroBatchTime(watermark, clock)):
-            rows += self.rows(windows, MicroBatchTime(bucket.head.watermark, bucket.head.clock), bucket.head.revision)
+            at = MicroBatchTime(bucket.head.watermark, bucket.head.clock)
+            rows += self.rows(windows, at, bucket.head.revision, calling)
+        if states:
+            states.save()
         self.strategy.bucket(self.grace, self.fingerprint, self.store, self.trigger).check()
         return rows
 
@@ -103,12 +116,14 @@ class Play:
 
     def bounded(self, records):
         """All rows of bounded input."""
-        return [row for windows in self.strategy.all_windows(self.ship(records)) for row in self.rows(windows)]
+        calling = Calling(remembered=Remembered(self.call.states)) if self.call.states else NO_CALLING
+        frames = self.strategy.all_windows(self.ship(records))
+        return [row for windows in frames for row in self.rows(windows, calling=calling)]
 
-    def rows(self, windows, at=None, revision=0):
+    def rows(self, windows, at=None, revision=0, calling=NO_CALLING):
         found = []
         for some in framed(self.strategy.shape, windows):
-            found += flat_rows(self.strategy.shape, some, self.trigger, revision, at)
+            found += flat_rows(self.strategy.shape, some, self.trigger, revision, at, calling)
         return found
 
     def restarted(self):
@@ -117,8 +132,8 @@ class Play:
         return other
 
 
-def flat_rows(shape, windows, trigger, revision, at):
-    table = flat_windows(shape, windows, trigger, revision, at=at)
+def flat_rows(shape, windows, trigger, revision, at, calling=NO_CALLING):
+    table = flat_windows(shape, windows, trigger, revision, at=at, calling=calling)
     names = [name for name in table.column_names if name.startswith("r") and name[1:].isdigit()]
     for name, field in zip(names, shape.kernels[0].results, strict=False):
         table = table.set_column(table.schema.get_field_index(name), name, table[name].cast(arrow_type(field.kind)))

@@ -12,7 +12,8 @@ from slicing.aggregates.migration_hints import is_column
 from slicing.aggregates.records import KeptRecords, kept_records
 from slicing.errors import InvalidType, InvalidValue, excerpt
 from slicing.process.evictors import Evictor
-from slicing.process.function import Process
+from slicing.process.function import Process, Then
+from slicing.process.states import NO_STATES, States
 from slicing.windows.clock import ProcessingTime
 from slicing.windows.window import Window
 
@@ -41,11 +42,21 @@ class _Source:
     time: int | None
     window: Window
     evictors: tuple[Evictor, ...]
+    states: States
 
     def __call__(self, *kinds: str) -> KeptRecords:
         zoned = self.time is None or kinds[self.time] != "timestamp_ntz"
         values = [Field(f"v{at}", kind) for at, kind in enumerate(kinds)]
-        call = Process(self.function, self.rows, self.columns, self.window, zoned, self.time, self.evictors)
+        call = Process(
+            function=self.function,
+            returns=self.rows,
+            window=self.window,
+            zoned=zoned,
+            states=self.states,
+            columns=self.columns,
+            time=self.time,
+            evictors=self.evictors,
+        )
         return kept_records(values, self.time if self.window.by_time else None, rows=self.rows, call=call)
 
 
@@ -56,15 +67,12 @@ def processing(
     time: Any,
     window: Window,
     evictors: Iterable[Evictor],
+    states: States = NO_STATES,
 ) -> Processed:
     """Return the result of a call of `.process`. Raises InvalidType and InvalidValue."""
     if not callable(function):
         raise InvalidType(f"`process` takes a function `(key, window, records, context)`; got {excerpt(function)}.")
-    if not isinstance(returns, str):
-        raise InvalidType(
-            f'`returns` is the types of the rows as DDL, for example "n long, top double"; got {excerpt(returns)}.'
-        )
-    names, rows, chosen = _columns(columns), parse_results(returns), tuple(evictors)
+    names, rows, chosen = _columns(columns), _rows(returns), tuple(evictors)
     timed = time is not None
     by = EVENT_TIME if isinstance(time, ProcessingTime) else time
     # The time of records is kept with them: once, if it is asked for too.
@@ -76,8 +84,23 @@ def processing(
     if not timed and (needy := [each for each in chosen if each.needs_time]):
         raise InvalidValue(f'{needy[0]} goes by the time of records, and there is none. Name its column: time="ts".')
     places = tuple((name, inputs.index(name)) for name in names)
-    source = _Source(function, rows, places, inputs.index(by) if timed else None, window, chosen)
+    source = _Source(function, rows, places, inputs.index(by) if timed else None, window, chosen, states)
     return Processed(source, tuple(inputs), label="process", own=False, rows=rows)
+
+
+def then(function: Any, returns: Any, window: Window, states: States = NO_STATES) -> Then:
+    """Return the function of results of a call of `.aggregate`. Raises InvalidType and InvalidValue."""
+    if not callable(function):
+        raise InvalidType(f"`then` takes a function `(key, window, results, context)`; got {excerpt(function)}.")
+    return Then(function=function, returns=_rows(returns), window=window, states=states)
+
+
+def _rows(returns: Any) -> tuple[Field, ...]:
+    if not isinstance(returns, str):
+        raise InvalidType(
+            f'`returns` is the types of the rows as DDL, for example "n long, top double"; got {excerpt(returns)}.'
+        )
+    return parse_results(returns)
 
 
 def _columns(columns: Any) -> tuple[str, ...]:

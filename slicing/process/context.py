@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from slicing.process.states import State
 
 _EPOCH = datetime(1970, 1, 1)
 
@@ -36,6 +39,20 @@ class Span(NamedTuple):
         return instant(self.end_us, self.has_zone)
 
 
+class Firing(NamedTuple):
+    """One call of a function: the values of the key, the window, its number, and the number of its family.
+
+    `at` is the instant that its states are judged by, in microseconds: the end of the window or, where time closes
+    none, the clock.
+    """
+
+    key: tuple[Any, ...]
+    window: Span | None
+    number: int = 0
+    family: int = 0
+    at: int = 0
+
+
 @dataclass(frozen=True)
 class Context:
     """The firing that a function is called for.
@@ -43,11 +60,14 @@ class Context:
     kind: why the window fires, as the column `emission` names it: "final", "update", "early" or "correction".
     watermark: the watermark of the micro-batch; None on bounded input and before there is one.
     clock: the clock of the micro-batch where windows, triggers or `ttl=` go by it, else None.
+    key_state, window_state: the fields that the function remembers, which it reads and sets; None if it has none.
     """
 
     kind: str = "final"
     watermark: datetime | None = None
     clock: datetime | None = None
+    key_state: State | None = None
+    window_state: State | None = None
 
 
 def instant(microseconds: int, has_zone: bool = True) -> datetime:

@@ -1,10 +1,11 @@
-"""The function of `.process`, and how what it returns becomes rows."""
+"""Functions of windows, of their records or of their results, and how what they return becomes rows."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -13,59 +14,108 @@ from slicing.aggregates.arrays import Array
 from slicing.aggregates.fields import Field, arrow_type
 from slicing.aggregates.records import times_of
 from slicing.errors import FunctionFailed, InvalidType, RowFailure, SlicingError, excerpt, raised
-from slicing.process.context import Context, Span
+from slicing.process.context import Context, Firing, Span
 from slicing.process.evictors import Evictor
+from slicing.process.remembered import Remembered
+from slicing.process.states import NO_STATES, States
+from slicing.process.values import fits, typed
 from slicing.windows.window import Window
 
-Firing = tuple[tuple[Any, ...], Span | None]
-"""The key and the window of a firing."""
 _REMEDY = "Mend the function and start again: the micro-batch is repeated."
 _FLUSHED = 10_000
 """So many rows become columns at once, so that their Python objects do not pile up."""
+Given: TypeAlias = Callable[[int, Span | None, Context], Any]
+"""What a function gets of a firing beside key, window and context, by the number of the firing."""
 
 
-@dataclass(frozen=True)
-class Process:
-    """What `.process` was called with: `columns` are the names of a record's columns that the function gets, by place.
+@dataclass(frozen=True, kw_only=True)
+class WindowFunction:
+    """A function of a user that makes rows of a window; `zoned` says whether times have a zone.
 
-    `time` is the place of the column of times, None if there is none; `zoned` says whether times have a zone.
+    `name` is that of the argument that took it.
     """
 
     function: Callable[..., Any]
     returns: tuple[Field, ...]
-    columns: tuple[tuple[str, int], ...]
     window: Window
     zoned: bool = True
-    time: int | None = None
-    evictors: tuple[Evictor, ...] = ()
+    states: States = NO_STATES
+    name: str = "process"
 
-    def rows(
-        self, records: pa.Array, first: Array, end: Array, firings: Iterator[Firing], context: Context
+    def called(
+        self,
+        given: Given,
+        firings: Iterable[Firing],
+        context: Context,
+        remembered: Remembered | None = None,
     ) -> tuple[Array, list[pa.Array]]:
-        """Call the function for windows, of records `first[i]` up to `end[i]` each.
+        """Call the function for each firing, with what is `given` for its number.
 
-        Return for each row that it returns the number of its window, and the columns of the rows. Raises RowFailure.
+        Return for each row that it returns the number of its firing, and the columns of the rows. Raises RowFailure.
         """
-        made, counts = _Rows(self.returns), np.zeros(len(first), dtype=np.int64)
-        table, times = self._table(records), self._times(records)
+        made, number = _Rows(self.returns, self.name), 0
+        counts: list[int] = []
+        call = self._plain if remembered is None else partial(self._remembering, remembered)
         try:
-            for number, (low, high, (key, window)) in enumerate(
-                zip(first.tolist(), end.tolist(), firings, strict=True)
-            ):
-                some = table.slice(low, high - low)
+            for number, firing in enumerate(firings):
                 try:
-                    if self.evictors:
-                        some = self._left(some, times[low:high], window, context)
-                    counts[number] = made.add(self.function(key, window, some, context))
+                    counts.append(made.add(call(given, number, firing, context)))
                 except (MemoryError, _Unfit):
                     raise
                 except Exception as error:
-                    raise _failure(error, number) from error
+                    raise self._failure(error, number) from error
             columns = made.columns()
         except _Unfit as unfit:
             failed = min(number, int(np.searchsorted(np.cumsum(counts), unfit.row, side="right")))
             raise RowFailure(InvalidType, unfit.rule, unfit.cause, unfit.remedy, failed) from unfit
-        return np.repeat(np.arange(len(first)), counts), columns
+        return np.repeat(np.arange(len(counts)), np.array(counts, dtype=np.int64)), columns
+
+    def _plain(self, given: Given, number: int, firing: Firing, context: Context) -> Any:
+        return self.function(firing.key, firing.window, given(number, firing.window, context), context)
+
+    def _remembering(self, remembered: Remembered, given: Given, number: int, firing: Firing, context: Context) -> Any:
+        own = remembered.context(firing, context)
+        returned = self._plain(given, number, firing, own)
+        if isinstance(returned, Iterator):
+            returned = list(returned)  # a generator sets the states as it makes its rows
+        remembered.note(firing, own)
+        return returned
+
+    def _failure(self, error: Exception, number: int) -> RowFailure:
+        """The failure of the call for a window, by its number."""
+        if isinstance(error, SlicingError):
+            return RowFailure(type(error), f"{str(error).rstrip('.')}.", "Found", _REMEDY, number)
+        return RowFailure(FunctionFailed, f"`{self.name}` raised", raised(error), _REMEDY, number)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Process(WindowFunction):
+    """What `.process` was called with: `columns` are the names of a record's columns that the function gets, by place.
+
+    `time` is the place of the column of times, None if there is none.
+    """
+
+    columns: tuple[tuple[str, int], ...]
+    time: int | None = None
+    evictors: tuple[Evictor, ...] = ()
+
+    def rows(
+        self,
+        records: pa.Array,
+        first: Array,
+        end: Array,
+        firings: Iterable[Firing],
+        context: Context,
+        remembered: Remembered | None = None,
+    ) -> tuple[Array, list[pa.Array]]:
+        """Call the function for windows, of records `first[i]` up to `end[i]` each. As `called`."""
+        table, times, low, high = self._table(records), self._times(records), first.tolist(), end.tolist()
+
+        def given(number: int, window: Span | None, context: Context) -> pa.Table:
+            some = table.slice(low[number], high[number] - low[number])
+            return self._left(some, times[low[number] : high[number]], window, context) if self.evictors else some
+
+        return self.called(given, firings, context, remembered)
 
     def _table(self, records: pa.Array) -> pa.Table:
         columns = records.flatten()
@@ -88,18 +138,18 @@ class Process:
 class _Unfit(Exception):
     """A row, by its number, that does not fit the types of `returns`."""
 
-    def __init__(self, row: int, cause: str, names: str):
-        super().__init__(row, cause, names)
+    def __init__(self, row: int, cause: str, names: str, call: str):
+        super().__init__(row, cause, names, call)
         self.row, self.cause = row, cause
-        self.rule = f"`process` must return rows of `{names}`;"
+        self.rule = f"`{call}` must return rows of `{names}`;"
         self.remedy = "Return these types, or give another `returns`."
 
 
 class _Rows:
     """Rows that were returned, in their order, as columns of the fields of `returns`."""
 
-    def __init__(self, fields: Sequence[Field]):
-        self.fields, self.names = fields, [field.name for field in fields]
+    def __init__(self, fields: Sequence[Field], call: str):
+        self.fields, self.names, self.call = fields, [field.name for field in fields], call
         self.schema = pa.schema([(field.name, arrow_type(field.kind)) for field in fields])
         self._waiting: list[Sequence[Any]] = []
         self._parts: list[pa.Table] = []
@@ -132,14 +182,14 @@ class _Rows:
     def _wrong(self, found: Any) -> str:
         wanted = f"{len(self.fields)} values ({', '.join(map(str, self.fields))})"
         return (
-            f"`process` must return a list of rows, each a tuple or a dict of {wanted}, a pyarrow.Table or a pandas "
-            f"DataFrame; got {excerpt(found)}."
+            f"`{self.call}` must return a list of rows, each a tuple or a dict of {wanted}, a pyarrow.Table or a "
+            f"pandas DataFrame; got {excerpt(found)}."
         )
 
     def _add_table(self, table: pa.Table | pa.RecordBatch) -> int:
         if set(table.schema.names) != set(self.names):
             raise InvalidType(
-                f"`process` must return tables with the columns {', '.join(self.names)}; got "
+                f"`{self.call}` must return tables with the columns {', '.join(self.names)}; got "
                 f"{', '.join(table.schema.names)}."
             )
         whole = table if isinstance(table, pa.Table) else pa.Table.from_batches([table])
@@ -159,11 +209,11 @@ class _Rows:
     def _array(self, items: list[Any], at: int) -> pa.Array:
         type_ = self.schema.types[at]
         try:
-            return _typed(items, type_)
+            return typed(items, type_)
         except (pa.ArrowException, ValueError, TypeError, OverflowError) as error:
-            row = next((at for at, item in enumerate(items) if not _fits(item, type_)), 0)
+            row = next((at for at, item in enumerate(items) if not fits(item, type_)), 0)
             cause = f"got {excerpt(items[row])} for `{self.fields[at]}` ({raised(error)})"
-            raise _Unfit(self._count + row, cause, ", ".join(map(str, self.fields))) from error
+            raise _Unfit(self._count + row, cause, ", ".join(map(str, self.fields)), self.call) from error
 
     def columns(self) -> list[pa.Array]:
         """Return the columns of all rows."""
@@ -172,28 +222,23 @@ class _Rows:
         return [column.combine_chunks() for column in whole.columns]
 
 
-def _typed(items: list[Any], type_: pa.DataType) -> pa.Array:
-    # Given the type, pyarrow would cut 2.5 to 2, and numpy's scalars are not taken inside lists.
-    array = pa.array(items) if pa.types.is_integer(type_) else pa.array(items, type_)
-    if pa.types.is_string(array.type) != pa.types.is_string(type_):
-        raise pa.ArrowInvalid("text is not a number")
-    return array if array.type == type_ else array.cast(type_)
-
-
-def _fits(item: Any, type_: pa.DataType) -> bool:
-    try:
-        _typed([item], type_)
-    except (pa.ArrowException, ValueError, TypeError, OverflowError):
-        return False
-    return True
-
-
 def _is_pandas(value: Any) -> bool:
     return type(value).__module__.partition(".")[0] == "pandas" and hasattr(value, "columns")
 
 
-def _failure(error: Exception, number: int) -> RowFailure:
-    """The failure of the call for a window, by its number."""
-    if isinstance(error, SlicingError):
-        return RowFailure(type(error), f"{str(error).rstrip('.')}.", "Found", _REMEDY, number)
-    return RowFailure(FunctionFailed, "`process` raised", raised(error), _REMEDY, number)
+@dataclass(frozen=True, kw_only=True)
+class Then(WindowFunction):
+    """What `aggregate` was given as `then`: it gets the results of each window as a dict by their names."""
+
+    name: str = "then"
+
+    def rows(
+        self,
+        results: pa.StructArray,
+        firings: Iterable[Firing],
+        context: Context,
+        remembered: Remembered | None = None,
+    ) -> tuple[Array, list[pa.Array]]:
+        """Call the function for windows with a row of results each. As `called`."""
+        values = results.to_pylist()
+        return self.called(lambda number, window, context: values[number], firings, context, remembered)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Any
 
@@ -11,12 +11,15 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 
 from slicing.aggregates.spill import spilling
+from slicing.process.remembered import Remembered
+from slicing.process.states import NO_STATES, States
 from slicing.spark.ddl import struct_of
 from slicing.spark.query import Query
 from slicing.spark.task import InTask
 from slicing.stages.execution_plan import Strategy
 from slicing.stages.flat import Flat
 from slicing.stages.output import flat_counts, flat_windows, framed
+from slicing.stages.processed import NO_CALLING, Calling
 
 
 @dataclass(frozen=True)
@@ -25,6 +28,8 @@ class AssembleAll:
 
     strategy: Strategy
     flat: Flat
+    calling: Calling = NO_CALLING
+    states: States = NO_STATES
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """The windows of bucket after bucket."""
@@ -40,9 +45,10 @@ class AssembleAll:
             refused = {cause: count + row[cause] for cause, count in refused.items()}
         if any(refused.values()):
             yield from self.flat.completed(flat_counts(refused)).to_batches()
+        calling = replace(self.calling, remembered=Remembered(self.states)) if self.states else self.calling
         for windows in self.strategy.all_windows(shipped):
             for some in framed(self.strategy.shape, windows):
-                table = flat_windows(self.strategy.shape, some, wide=self.strategy.wide)
+                table = flat_windows(self.strategy.shape, some, wide=self.strategy.wide, calling=calling)
                 yield from self.flat.completed(table).to_batches()
 
 
@@ -62,4 +68,6 @@ def assembled(query: Query, rows: DataFrame, stage: Any) -> DataFrame:
     chosen = query.strategy
     blocks = rows.mapInArrow(InTask(stage), struct_of(stage.schema))
     grouped = blocks.repartition("bucket").sortWithinPartitions("bucket", "partition", "part")
-    return query.finish(grouped.mapInArrow(AssembleAll(chosen, query.flat), struct_of(query.flat.schema)))
+    states = query.remembers.states if query.remembers else NO_STATES
+    assemble = AssembleAll(chosen, query.flat, Calling(query.then, query.nesting), states)
+    return query.finish(grouped.mapInArrow(assemble, struct_of(query.flat.schema)))

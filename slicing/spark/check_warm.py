@@ -96,7 +96,7 @@ def check(
     of_sample, cold_past = (resolve_history(replace(call, frame=frame)) for frame in (sample, history.frame))
     past = past_of(call, history)
     trigger = ON_CLOSE if query.window.closes else on_update()
-    bounded, by_time = replace(query, streaming=False, trigger=trigger), query.window.by_time
+    bounded, by_time = replace(query, streaming=False, trigger=trigger, then=None), query.window.by_time
     identity = stream.fingerprint(query, labels, partitions)
 
     def replayed(history_rows: DataFrame, read: Query, warm: bool) -> Counter[str]:

@@ -260,7 +260,7 @@ def _cut(family: Family) -> Cut:
 def _shown(query: Query, stored: Shape, other: Other | None) -> Query:
     """The query of the rows, as if it were of bounded input: its windows over the cut of the stored slices."""
     shape = stored if other is None else stored.over(over_one_cut(other.families))
-    return replace(query, streaming=False, trigger=ON_CLOSE, late=COUNTS, shape=shape)
+    return replace(query, streaming=False, trigger=ON_CLOSE, late=COUNTS, shape=shape, then=None)
 
 
 def _starts(given: Any) -> tuple[int, int]:

@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from slicing.aggregates.fields import Field
+from slicing.aggregates.records import KeptRecords
+from slicing.aggregates.results import Nesting, is_single
 from slicing.content.block import Shape
+from slicing.process.function import Then, WindowFunction
 from slicing.spark.columns import Key, logical, nested_kind_of_type, quoted
 from slicing.spark.ddl import struct_of
 from slicing.spark.declared import Declared, told
@@ -45,8 +48,6 @@ if TYPE_CHECKING:
 _WINDOW = "spark.timeWindow"
 EMISSION = "slicing.emission"
 """Metadata of columns of windows that go out more than once, or behind the watermark."""
-Nesting: TypeAlias = tuple[tuple[str, Any], ...]
-"""The names of results in their order, each with the nesting of its parts if it is a struct, else None."""
 
 
 class Time(Enum):
@@ -88,8 +89,23 @@ class Query:
     retain: int
     timed: bool
     nesting: Nesting
+    then: Then | None = None
     declared: Declared | None = None
     warm: bool = False
+
+    @property
+    def function(self) -> WindowFunction | None:
+        """The function of the call that makes rows of windows, None if there is none."""
+        if self.then is not None:
+            return self.then
+        first = self.shape.kernels[0].aggregate if self.shape.kernels else None
+        return first.call if isinstance(first, KeptRecords) else None
+
+    @property
+    def remembers(self) -> WindowFunction | None:
+        """The same, of a function with states."""
+        found = self.function
+        return found if found is not None and found.states else None
 
     @property
     def source(self) -> DataFrame:
@@ -197,7 +213,9 @@ class Query:
         return tuple(Field(name, nested_kind_of_type(schema[name].dataType, name)) for name in self.columns)
 
     def results(self) -> list[Field]:
-        """The fields of all results, in order."""
+        """The fields of all results, in order; those of the rows that a function makes of them, if there is one."""
+        if self.then is not None:
+            return list(self.then.returns)
         return [field for kernel in self.shape.kernels for field in kernel.results]
 
     def finish(self, table: DataFrame) -> DataFrame:
@@ -302,6 +320,9 @@ class Query:
 
     def result_columns(self, prefix: str) -> list[Column]:
         """The results by their names, from the flat columns that begin so."""
+        if self.then is not None:
+            rows = flat.numbered(prefix, self.then.returns)
+            return [logical(F.col(column), field.kind).alias(field.name) for column, field in rows.items()]
         columns, at = [], 0
         for each in self.widths * self.shape.kernels:
             fields = [
@@ -311,9 +332,7 @@ class Query:
             at += len(each.results)
             if each.aggregate.keeps_records:
                 return fields
-            single = len(fields) == 1 and not isinstance(each.aggregate.init(), tuple)
-            lowered = each.aggregate.lower is not None and len(fields) == 1
-            columns.append(fields[0] if single or lowered else F.struct(*fields))
+            columns.append(fields[0] if is_single(each) else F.struct(*fields))
         found = iter(columns)
         if not self.window.wide:
             return list(_nested(self.nesting, found))

@@ -14,14 +14,16 @@ from slicing.aggregates.aggregate import EVENT_TIME, Aggregate, Bound, Struct
 from slicing.aggregates.fields import Field
 from slicing.aggregates.kernel import Kernel
 from slicing.aggregates.kernels import kernel
+from slicing.aggregates.results import Nesting
 from slicing.assembly.choice import EAGER, choose
 from slicing.content.block import Shape
 from slicing.errors import InvalidType, InvalidValue
+from slicing.process.function import Then
 from slicing.spark.columns import Key, kind_of_type, nested_kind_of_type
 from slicing.spark.columns_of import columns_of
 from slicing.spark.declared import Declared
 from slicing.spark.names import DeclaredNames, Names, NamesOfHistory
-from slicing.spark.query import Nesting, Query, Time
+from slicing.spark.query import Query, Time
 from slicing.stages.execution_plan import Arguments
 from slicing.stages.support import WindowSupport
 from slicing.stages.support_of import support_of
@@ -53,6 +55,7 @@ class Call:
     adapt: str = REFUSE
     retain: int = 0
     declared: Declared | None = None
+    then: Then | None = None
 
 
 class Resolution:
@@ -124,6 +127,8 @@ class Resolution:
     @property
     def result_names(self) -> list[str]:
         """The names of columns of results."""
+        if self.call.then is not None:
+            return [field.name for field in self.call.then.returns]
         return output_names(self.call.named, self.window)
 
     @cached_property
@@ -239,6 +244,7 @@ class Resolution:
             retain=self.call.retain,
             timed=self._is_timed(),
             nesting=_nesting(self.call.named),
+            then=None if self.call.then is None else replace(self.call.then, zoned=not self.ntz),
             declared=self.call.declared,
         )
 

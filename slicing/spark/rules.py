@@ -63,10 +63,12 @@ def windows_take_the_options(asked: Resolution) -> None:
 
 
 def windows_take_functions_of_records(asked: Resolution) -> None:
-    """Functions of records go with the windows, the tree and the trigger of the call."""
+    """Functions of records, or of results, go with the windows, the tree and the trigger of the call."""
     call = asked.call
     if any(isinstance(bound, Bound) and bound.names for bound in call.named.values()):
         asked.asked_support.check_process(call.tree, asked.trigger, asked.streaming)
+    if call.then is not None:
+        asked.asked_support.check_then(asked.trigger, call.late, asked.streaming)
 
 
 def windows_take_the_options_somewhere(asked: Draft) -> None:

@@ -38,6 +38,8 @@ from slicing.stages.output import (
     flat_windows,
     framed,
 )
+from slicing.stages.processed import Calling
+from slicing.stages.stored_states import StoredStates
 from slicing.state.format.fingerprint import PARTIALS, WINDOWS, Fingerprint, fingerprint_of
 from slicing.state.format.header import RESTORE, Header
 from slicing.triggers.lateness import RECORDS, Late, Refused
@@ -95,6 +97,7 @@ class WindowOperator(StatefulProcessor):
         self.flat = query.flat
         self.by_clock, self.time = query.by_clock, query.clock
         self.delay = query.delay
+        self.calling, self.remembers = Calling(query.then, query.nesting), query.remembers
 
     @property
     def time_mode(self) -> str:
@@ -186,18 +189,22 @@ class WindowOperator(StatefulProcessor):
     ) -> Iterator[pd.DataFrame]:
         """Yield the emitted rows of a bucket; results, reads and writes, and the state left are added to `counts`."""
         results, shape = 0, replace(self.strategy.shape, since=bucket.since)
+        states = self.remembers and StoredStates(self.remembers, shape, bucket, self.grace)
+        calling = replace(self.calling, remembered=states.remembered) if states else self.calling
         for windows in bucket.close(self._moment(timerValues)):
             results += len(windows)
             for some in framed(self.strategy.shape, windows):
-                yield self._frame(self._flat(shape, bucket.head, some))
+                yield self._frame(self._flat(shape, bucket.head, some, calling))
+        if states:
+            states.save()
         pages = bucket.pages
         counts |= {"results": results, "partials_read": pages.read, "partials_written": pages.written}
         counts |= bucket.extent()
 
     @of_stage(OUTPUT)
-    def _flat(self, shape: Shape, head: Header, windows: Windows) -> pa.Table:
+    def _flat(self, shape: Shape, head: Header, windows: Windows, calling: Calling) -> pa.Table:
         at = MicroBatchTime(head.watermark, head.clock)
-        return flat_windows(shape, windows, self.trigger, head.revision, self.strategy.wide, at)
+        return flat_windows(shape, windows, self.trigger, head.revision, self.strategy.wide, at, calling)
 
     def _counted(self, counts: dict[str, int]) -> Iterator[pd.DataFrame]:
         if any(counts.values()):
@@ -232,7 +239,10 @@ def fingerprint(query: Query, labels: tuple[int, ...], partitions: int) -> Finge
     columns = [[None if at < 0 else query.columns[at] for at in places] for places in query.arguments]
     buckets = spread_over(len(labels), partitions)
     time, fixed = query.time or None, query.support.fixed(query.trigger)
-    found = fingerprint_of(query.shape, contents, columns, buckets, _TIMES[query.clock], time, query.adapt, fixed)
+    states = query.remembers.states.text if query.remembers else ""
+    found = fingerprint_of(
+        query.shape, contents, columns, buckets, _TIMES[query.clock], time, query.adapt, fixed, states
+    )
     codes = tuple(code_digest(kernel.aggregate) for kernel in query.shape.kernels)
     return replace(found, codes=codes, retain=query.retain)
 

@@ -21,7 +21,7 @@ from slicing.errors import ResultOverflow
 from slicing.stages import flat
 from slicing.stages.flat import numbered, physical
 from slicing.stages.metrics import CAUSES
-from slicing.stages.processed import processed
+from slicing.stages.processed import NO_CALLING, Calling, processed, then_called
 from slicing.triggers.emission import ON_CLOSE
 from slicing.triggers.lateness import Refused
 from slicing.triggers.trigger import KINDS, MicroBatchTime, Trigger
@@ -54,24 +54,28 @@ def flat_windows(
     revision: int = 0,
     wide: bool = False,
     at: MicroBatchTime | None = None,
+    calling: Calling = NO_CALLING,
 ) -> pa.Table:
-    """Return a row per window, or the rows of the function that gets its records.
+    """Return a row per window, or the rows of the function that gets its records or its results.
 
     Columns: leaves of the key, `start` in microseconds, results; `wide` with the windows beside, by ends. `shape` is
     that of all families. Where windows go out more than once also why, the revision, and the results that are replaced.
     `at` is the time of the micro-batch, None on bounded input.
     """
-    shape, windows = processed(shape, windows, at)
+    shape, windows = processed(shape, windows, at, calling.remembered)
     own = shape.over(shape.family.families[windows.family])
-    columns = _keys(shape, windows.names.take(pa.array(windows.keys)))
-    end = pa.array(windows.ends_by(own.family))
-    start = end if wide else pa.array(own.family.window_start(windows.windows))
-    columns |= {flat.START: start, flat.STOP: end, flat.FAMILY: _all(len(windows), windows.family)}
     if wide:
         results = side_by_side(shape, windows)
     else:
         of_rows = _results_of_held if windows.kind == "merged" else _results_of_all
         results = of_rows(own, windows)
+    if calling.then is not None:
+        windows, rows = then_called(calling, own, windows, results, at)
+        results = [_travelling(array, field.kind) for array, field in zip(rows, calling.then.returns, strict=True)]
+    columns = _keys(shape, windows.names.take(pa.array(windows.keys)))
+    end = pa.array(windows.ends_by(own.family))
+    start = end if wide else pa.array(own.family.window_start(windows.windows))
+    columns |= {flat.START: start, flat.STOP: end, flat.FAMILY: _all(len(windows), windows.family)}
     columns |= numbered(flat.RESULT, results)
     if "revision" in trigger.columns:
         kind = pa.repeat(pa.scalar(KINDS.index(windows.kind), pa.int8()), len(windows))

@@ -1,25 +1,36 @@
-"""Windows with records become the rows of the user's function, before they are flat."""
+"""Windows become the rows of the user's function: of their records, before they are flat, or of their results."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import replace
-from datetime import datetime
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
 
 from slicing.aggregates.arrays import Partials
+from slicing.aggregates.fields import arrow_type
 from slicing.aggregates.kernel import Kernel, locating
 from slicing.aggregates.records import RecordsKernel
+from slicing.aggregates.results import Nesting, named_results
 from slicing.assembly.results import Windows, show_window
 from slicing.content.block import Shape
-from slicing.process.context import Context, Span, instant
-from slicing.process.function import Firing, Process
-from slicing.triggers.trigger import MicroBatchTime
+from slicing.process.function import Process, Then
+from slicing.process.remembered import Remembered
+from slicing.stages.firings import context_of, firings_of
+from slicing.triggers.trigger import FINAL, MicroBatchTime
 
-NO_KEY = "(all)"
-"""The name of the key field of a query without keys."""
+
+@dataclass(frozen=True)
+class Calling:
+    """How the functions of a query are called: `then` with its results, if there is one, and what they remember."""
+
+    then: Then | None = None
+    nesting: Nesting = ()
+    remembered: Remembered | None = None
+
+
+NO_CALLING = Calling()
 
 
 class _Made(Kernel):
@@ -31,7 +42,9 @@ class _Made(Kernel):
         return columns
 
 
-def processed(shape: Shape, windows: Windows, at: MicroBatchTime | None) -> tuple[Shape, Windows]:
+def processed(
+    shape: Shape, windows: Windows, at: MicroBatchTime | None, remembered: Remembered | None = None
+) -> tuple[Shape, Windows]:
     """Return windows of records as the rows of their function, and their shape; other windows as they are.
 
     Retractions have no records. Raises FunctionFailed, with key and window, for a function that raises.
@@ -40,17 +53,60 @@ def processed(shape: Shape, windows: Windows, at: MicroBatchTime | None) -> tupl
     if not isinstance(kernel, RecordsKernel) or windows.kind == "merged":
         return shape, windows
     own = shape.over(shape.family.families[windows.family])
-    windows = _whole(own, windows)
+    windows = _in_order(own, _whole(own, windows), remembered)
+    call: Process = kernel.aggregate.call
+    (first, end), records = windows.partials[0], windows.dictionaries[0]
     with locating(lambda number: show_window(own, windows, number)):
-        call: Process = kernel.aggregate.call
-        (first, end), records = windows.partials[0], windows.dictionaries[0]
-        context = Context(windows.kind, *_times(at))
-        numbers, columns = call.rows(records, first, end, _firings(own, windows, call), context)
+        context = context_of(windows, at)
+        firings = firings_of(own, windows, call, at)
+        numbers, columns = call.rows(records, first, end, firings, context, remembered)
+    _close(windows, call, at, remembered)
     rows = pa.StructArray.from_arrays(columns, [f"r{i}" for i in range(len(columns))])
     made = windows.take(numbers)
     partials, dictionaries = [[np.arange(len(numbers))], *made.partials[1:]], [rows, *made.dictionaries[1:]]
     kernels = (_Made(kernel.label, kernel.aggregate), *shape.kernels[1:])
     return replace(shape, kernels=kernels), replace(made, partials=partials, dictionaries=dictionaries)
+
+
+def then_called(
+    calling: Calling,
+    shape: Shape,
+    windows: Windows,
+    results: Sequence[pa.Array],
+    at: MicroBatchTime | None,
+) -> tuple[Windows, list[pa.Array]]:
+    """Return windows and results as the rows that `then` makes of them; nulls for retractions. As `processed`.
+
+    `shape` is that of their family, `results` are as they travel.
+    """
+    then, remembered = calling.then, calling.remembered
+    assert then is not None, "who asks has one"
+    if windows.kind == "merged":
+        return windows, [pa.nulls(len(windows), arrow_type(field.kind)) for field in then.returns]
+    order = _order(shape, windows, remembered)
+    windows, values = windows.take(order), named_results(shape.kernels, results, calling.nesting).take(pa.array(order))
+    with locating(lambda number: show_window(shape, windows, number)):
+        firings = firings_of(shape, windows, then, at)
+        numbers, columns = then.rows(values, firings, context_of(windows, at), remembered)
+    _close(windows, then, at, remembered)
+    return windows.take(numbers), columns
+
+
+def _close(windows: Windows, call: Process | Then, at: MicroBatchTime | None, remembered: Remembered | None) -> None:
+    """Clear the states of windows that fire only once, as those of bounded input do."""
+    if remembered is not None and (at is None or call.window.counts):
+        remembered.clear(lambda row: True, context_of(replace(windows, kind=FINAL), at))
+
+
+def _in_order(shape: Shape, windows: Windows, remembered: Remembered | None) -> Windows:
+    return windows if remembered is None else windows.take(_order(shape, windows, remembered))
+
+
+def _order(shape: Shape, windows: Windows, remembered: Remembered | None) -> np.ndarray:
+    """The order of calls: by the ends of windows, where a key remembers."""
+    if remembered is None:
+        return np.arange(len(windows))
+    return np.lexsort((shape.family.window_start(windows.windows), windows.ends_by(shape.family)))
 
 
 def _whole(shape: Shape, windows: Windows) -> Windows:
@@ -59,39 +115,3 @@ def _whole(shape: Shape, windows: Windows) -> Windows:
     if since is None:
         return windows
     return windows.take(np.flatnonzero(shape.family.window_start(windows.windows) >= since))
-
-
-def _times(at: MicroBatchTime | None) -> tuple[datetime | None, datetime | None]:
-    """The watermark and the clock of a micro-batch, None for those that there are not yet."""
-    watermark, clock = (0, 0) if at is None else (at.watermark, at.clock)
-    return instant(watermark) if watermark else None, instant(clock) if clock else None
-
-
-def _firings(shape: Shape, windows: Windows, call: Process) -> Iterator[Firing]:
-    keys = _keys(shape, windows.names)
-    for key, window in zip(windows.keys.tolist(), _spans(shape, windows, call), strict=True):
-        yield keys[key], window
-
-
-def _keys(shape: Shape, names: pa.Table) -> list[tuple[object, ...]]:
-    """The values of key columns, of all keys by their codes; structs have their fields one by one."""
-    if shape.keys[0].name == NO_KEY:
-        return [()] * len(names)
-    return list(zip(*(column.to_pylist() for column in names.columns), strict=True))
-
-
-def _spans(shape: Shape, windows: Windows, call: Process) -> Iterator[Span | None]:
-    family, zoned = shape.family, call.zoned
-    if not call.window.closes:
-        yield from [None] * len(windows)
-        return
-    starts, ends = family.window_start(windows.windows).tolist(), windows.ends_by(family).tolist()
-    if not call.window.counts:
-        yield from (Span(start, end, has_zone=zoned) for start, end in zip(starts, ends, strict=True))
-        return
-    # Of counted windows the last kernel, if there is a time, has their first and last event time.
-    times = (
-        [column.tolist() for column in windows.partials[-1]] if len(windows.partials) > 1 else [[0] * len(starts)] * 2
-    )
-    for first, last, start, end in zip(*times, starts, ends, strict=True):
-        yield Span(first, last + 1, start, end - 1, zoned)

@@ -11,7 +11,8 @@ from slicing.assembly.choice import EAGER
 from slicing.errors import InvalidValue
 from slicing.stages.execution_plan import Aggregation, Arguments, Eager, Mixed, Sliced, Strategy, with_shared_fields
 from slicing.state.format import changes
-from slicing.triggers.trigger import CHANGED, NEWEST, Trigger
+from slicing.triggers.lateness import COUNTS
+from slicing.triggers.trigger import CHANGED, NEWEST, QUESTIONS, Trigger
 from slicing.windows.families.family import TAILED, Family, emitted_before
 from slicing.windows.families.several import end_together
 from slicing.windows.window import Window
@@ -135,11 +136,21 @@ class WindowSupport:
             )
         if streaming:
             trigger.refuse(self.cannot_process)
-        if streaming and trigger.accumulation.retracts:
+        _check_rows(trigger, streaming)
+
+    def check_then(self, trigger: Trigger, late: str, streaming: bool) -> None:
+        """Refuse what has no meaning for functions of the results of a window. Raises InvalidValue."""
+        if self.window.wide:
             raise InvalidValue(
-                f"{trigger} emits what a row replaces, and a function makes any number of rows of a window. Replace "
-                "all rows of a key and window by those of a greater `revision`."
+                f"`then` makes rows of one window, and wide rows are of several; got {self.window}. "
+                "Say `long=True`, so that each window has rows of its own."
             )
+        if streaming and late != COUNTS:
+            raise InvalidValue(
+                f"late rows have results, and `then` makes other rows of windows; got late({late!r}). "
+                "Leave `.late` out, or `then`."
+            )
+        _check_rows(trigger, streaming)
 
     @property
     def inputs(self) -> tuple[str, ...]:
@@ -161,3 +172,12 @@ class WindowSupport:
         if EAGER not in asked.trees:
             return with_shared_fields(Sliced(*asked.common, self.window.wide))
         return (Eager if set(asked.trees) == {EAGER} else Mixed)(*asked.common, self.window.wide)
+
+
+def _check_rows(trigger: Trigger, streaming: bool) -> None:
+    """Refuse retractions of the rows of a function."""
+    if streaming and trigger.accumulation.retracts:
+        raise InvalidValue(
+            f"{trigger} emits what a row replaces, and a function makes any number of rows of a window. Replace "
+            "all rows of a key and window by those of a greater `revision`."
+        )

@@ -67,6 +67,7 @@ class Session(Window):
 
     alone = "as records decide where it ends"
     keeps = "merges the partials of sessions that meet"
+    merges = True
     finest = 1
 
     @cached_property

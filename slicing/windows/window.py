@@ -31,6 +31,8 @@ class Window:
     """Why they share no slices with other windows, if so."""
     keeps = ""
     """What they do with partials in place of a tree, if so: there must be partials then."""
+    merges = False
+    """Whether two of them may become one."""
     finest = 1000
     """The least distance of edges on a stream in microseconds; the watermark counts milliseconds."""
     columns: tuple[str, ...] = ("window",)

@@ -80,10 +80,11 @@ INSIDE = {
         {"slicing.stages.labels", "slicing.stages.flat", "slicing.stages.metrics", "slicing.stages.measuring"},
         {
             "slicing.stages.preaggregate",
-            "slicing.stages.processed",
+            "slicing.stages.firings",
             "slicing.stages.delays",
             "slicing.stages.not_before",
         },
+        {"slicing.stages.processed", "slicing.stages.stored_states"},
         {"slicing.stages.output"},
         {"slicing.stages.sub_sessions", "slicing.stages.of_partials", "slicing.stages.execution_plan"},
         {"slicing.stages.support", "slicing.stages.looking"},

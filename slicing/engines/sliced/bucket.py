@@ -44,7 +44,7 @@ from slicing.engines.sliced.slices import Slices
 from slicing.errors import StateMismatch
 from slicing.profiling import ASSEMBLE, of_stage
 from slicing.state.format.fingerprint import Fingerprint
-from slicing.state.format.list_names import EARLY, PENDING
+from slicing.state.format.list_names import EARLY, PENDING, STATES
 from slicing.state.lists import PageLists
 from slicing.state.store import Store
 from slicing.triggers.emission import ON_CLOSE
@@ -350,7 +350,8 @@ class SlicedBucket(Bucket):
 
     def _forget_other_triggers(self) -> None:
         """Remove the caches that this trigger does not move forward; another one makes them anew."""
-        own = (*self.others, f"{EARLY} ", *(f"{each.prefix}{EARLY} " for each in self.families))
+        kept = [f"{each.prefix}{of} " for of in (EARLY, STATES) for each in self.families]
+        own = (*self.others, f"{EARLY} ", *kept)
         if self.slices.needs.trees:
             own += tuple(name for each in self.families for name in each.own)
         for name in [name for name in self.head.lists if not name.startswith(own)]:

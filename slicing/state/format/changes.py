@@ -31,6 +31,7 @@ _GOES_ON = {
     "keys": f"refused: state is by key. {NEW}.",
     "buckets": "refused: keys are spread over them. Say `.buckets(n)` and `spark.sql.shuffle.partitions` as then.",
     "time": f"refused: slices are cut by it. {NEW}.",
+    "states": f"refused: what functions remember has these fields. {NEW}, or change them back.",
     "time column": f"refused: slices are cut by it. {NEW}, or change the column back.",
 }
 

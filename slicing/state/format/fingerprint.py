@@ -39,6 +39,7 @@ REFUSE, ALLOW = ADAPTS = ("refuse", "allow")
 """What becomes of a checkpoint of a query of another shape."""
 
 _TIME_COLUMN = "time column"
+_STATES = "states"
 _WAY_OUT = "Go on with the data from then, for example by the version of the package tzdata from then,"
 _LOG = logging.getLogger("slicing")
 
@@ -174,11 +175,13 @@ def fingerprint_of(
     time_column: str | None = None,
     adapt: str = REFUSE,
     fixed: Mapping[str, str] | None = None,
+    states: str = "",
 ) -> Fingerprint:
     """The fingerprint of a query: what pages hold of each result, and the columns it is bound to, None the event time.
 
     `buckets` is a text that says how keys are spread over them, `time` one that says what windows go by, and
     `time_column` the column of event time, if there is one. `adapt` and `fixed` as a `Fingerprint` has them.
+    `states` are the fields that a function remembers.
     """
     cut, zones = _cut(shape.family).spec(), zones_of(_cut(shape.family).sequences)
     named = {} if time_column is None else {_TIME_COLUMN: renumbered(time_column)}
@@ -197,6 +200,7 @@ def fingerprint_of(
             "content": contents[0] if len(set(contents)) == 1 else ", ".join(contents),
             "time": time,
             **named,
+            **({_STATES: states} if states else {}),
         },
         zones,
         cut if zones and short(cut) != cut else None,

@@ -10,7 +10,8 @@ those it is::
     window 17              an eager window
 
 Pages of `TREES`, `WINDOW`, `TOTALS`, `COUNTED`, `INSTANTS` and `SESSIONS` hold partials, those of `TREES` are caches.
-All others are marks: rows of keys without partials. Rows of `MEMORY` and `KEYS` have three numbers behind those.
+All others are marks: rows of keys without partials. Rows of `MEMORY` and `KEYS` have three numbers behind those, and
+those of `STATES` the fields that the layout names.
 """
 
 from __future__ import annotations
@@ -37,6 +38,9 @@ TOTALS, COUNTED, INSTANTS = "totals", "counted", "instants"
 SESSIONS, EMITTED = "sessions", "shown"
 """The rows of open sessions, and the extents of those that have been emitted, in one list each."""
 
+STATES, OF_KEY, OF_WINDOW = "states", "key", "window"
+"""What functions remember of keys, and of windows."""
+
 _NODE = r"total|whole|late wholes|run|start|between|(suffix|stripe|rest) -?\d+|late (suffix|between)"
 _WHICH = {
     **dict.fromkeys(TREES, _NODE),
@@ -46,6 +50,7 @@ _WHICH = {
     LATEST: SLICE,
     LATER: r"-?\d+",
     MARKED.strip(): r"-?\d+",
+    STATES: rf"{OF_KEY}|{OF_WINDOW}",
     **{name: name for name in (TOTALS, COUNTED, INSTANTS, SESSIONS, EMITTED)},
 }
 """What follows the name of each kind of list."""

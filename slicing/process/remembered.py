@@ -1,0 +1,155 @@
+"""What functions remember of keys and windows, while a micro-batch or bounded input is worked on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple, TypeAlias
+
+from slicing.errors import FunctionFailed, raised
+from slicing.process.context import Context, Firing, Span
+from slicing.process.states import Row, State, States
+
+OfKey: TypeAlias = tuple[int, tuple[Any, ...]]
+"""The number of a family, and the values of a key."""
+OfWindow: TypeAlias = tuple[int, tuple[Any, ...], int]
+"""The same, and the number of a window."""
+
+
+class KeyRow(NamedTuple):
+    """The state of a key, and the greatest instant of its firings."""
+
+    values: Row
+    at: int
+
+
+class WindowRow(NamedTuple):
+    """The state of a window, its end or the clock of its last firing, and itself."""
+
+    values: Row
+    at: int
+    window: Span | None
+
+
+@dataclass
+class Remembered:
+    """The states of keys and windows; `read` fills in those of before, when the first function is called."""
+
+    states: States
+    read: Callable[[Remembered], None] = lambda _: None
+
+    def __post_init__(self) -> None:
+        self.is_read = False
+        self.keys: dict[OfKey, KeyRow] = {}
+        self.windows: dict[OfWindow, WindowRow] = {}
+        self.set_keys: set[OfKey] = set()  # since then
+        self.set_windows: set[OfWindow] = set()
+
+    def fill(self) -> None:
+        """Read what was remembered before, once."""
+        if not self.is_read:
+            self.is_read = True
+            self.read(self)
+
+    def context(self, firing: Firing, context: Context) -> Context:
+        """The context of a firing with its states."""
+        self.fill()
+        key = window = None
+        if self.states.key:
+            row = self.keys.get(_of_key(firing))
+            key = State(self.states.key, row.values if row and self._is_known(row, firing) else None)
+        if self.states.window:
+            found = self.windows.get(_of_window(firing))
+            window = State(self.states.window, found.values if found else None)
+        return replace(context, key_state=key, window_state=window)
+
+    def _is_known(self, row: KeyRow, firing: Firing) -> bool:
+        ttl = self.states.key_ttl
+        return ttl is None or firing.at - row.at <= ttl
+
+    def note(self, firing: Firing, context: Context) -> None:
+        """Keep what a function has left in its states. Raises InvalidType."""
+        if context.key_state is not None:
+            self._note_key(firing, context.key_state)
+        if context.window_state is not None:
+            values, place = context.window_state.values(self.states.window, "window_state"), _of_window(firing)
+            if values is not None or place in self.windows:
+                nothing = (None,) * len(self.states.window)
+                self.windows[place] = WindowRow(values or nothing, firing.at, firing.window)
+                self.set_windows.add(place)
+
+    def _note_key(self, firing: Firing, state: State) -> None:
+        values, place = state.values(self.states.key, "key_state"), _of_key(firing)
+        row = self.keys.get(place)
+        if values is None and row is None:
+            return
+        at = max(row.at, firing.at) if row and self._is_known(row, firing) else firing.at
+        self.keys[place] = KeyRow(values or (None,) * len(self.states.key), at)
+        self.set_keys.add(place)
+
+    def clear(self, closed: Callable[[WindowRow], bool], context: Context) -> None:
+        """Clear the states of windows that have closed, after `clear` has been called. Raises FunctionFailed."""
+        gone = [place for place, row in self.windows.items() if closed(row)]
+        for place in sorted(gone, key=lambda place: (place[0], self.windows[place].at, place[2])):
+            self._clear(place, context)
+            del self.windows[place]
+
+    def _clear(self, place: OfWindow, context: Context) -> None:
+        function, row = self.states.clear, self.windows[place]
+        if function is None or _is_nothing(row.values):
+            return
+        family, key, number = place
+        firing = Firing(key, row.window, number, family, row.at)
+        own = self.context(firing, context)
+        try:
+            function(key, row.window, own)
+            if own.key_state is not None:
+                self._note_key(firing, own.key_state)
+        except Exception as error:
+            where = f" in window [{row.window.start.isoformat()}, {row.window.end.isoformat()})" if row.window else ""
+            raise FunctionFailed(
+                f"`clear` raised; got {raised(error)} for key {key}{where}. Mend the function and start again: the "
+                "micro-batch is repeated."
+            ) from error
+
+    def forget_keys(self, before: Callable[[KeyRow], bool]) -> None:
+        """Forget the states of keys that no window will see, and those of which nothing is set."""
+        gone = [place for place, row in self.keys.items() if before(row) or _is_nothing(row.values)]
+        for place in gone:
+            del self.keys[place]
+
+    def of_family(self, family: int) -> tuple[Iterator[OfKey], Iterator[OfWindow]]:
+        """The places of the rows of a family."""
+        return (at for at in self.keys if at[0] == family), (at for at in self.windows if at[0] == family)
+
+
+def _is_nothing(values: Row) -> bool:
+    return all(value is None for value in values)
+
+
+def _of_key(firing: Firing) -> OfKey:
+    return firing.family, _same(firing.key)
+
+
+def _of_window(firing: Firing) -> OfWindow:
+    return firing.family, _same(firing.key), firing.number
+
+
+class _NaN(float):
+    """One NaN that equals itself, as keys do in Spark."""
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, float) and other != other
+
+    def __hash__(self) -> int:
+        return 0
+
+
+_NAN = _NaN("nan")
+
+
+def _same(key: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The values of a key, NaN as one that equals itself."""
+    if any(value != value for value in key):
+        return tuple(_NAN if value != value else value for value in key)
+    return key

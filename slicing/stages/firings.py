@@ -1,0 +1,60 @@
+"""Windows that fire as functions of users are told of them: key by key, with their bounds as instants."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime
+
+from slicing.assembly.results import Windows
+from slicing.content.block import Shape
+from slicing.process.context import Context, Firing, Span, instant
+from slicing.process.function import WindowFunction
+from slicing.triggers.trigger import MicroBatchTime
+
+NO_KEY = "(all)"
+"""The name of the key field of a query without keys."""
+
+
+def context_of(windows: Windows, at: MicroBatchTime | None) -> Context:
+    """The context of the firings of a micro-batch, which is None on bounded input."""
+    watermark, clock = (0, 0) if at is None else (at.watermark, at.clock)
+    return Context(windows.kind, moment(watermark), moment(clock))
+
+
+def moment(microseconds: int) -> datetime | None:
+    """A watermark or a clock, None while there is none."""
+    return instant(microseconds) if microseconds else None
+
+
+def firings_of(shape: Shape, windows: Windows, function: WindowFunction, at: MicroBatchTime | None) -> Iterator[Firing]:
+    """The firings of windows, of the shape of their own family, row by row."""
+    keys, clock = _keys(shape, windows), 0 if at is None else at.clock
+    by_clock = not function.window.closes or function.window.counts
+    rows = zip(windows.keys.tolist(), windows.windows.tolist(), _spans(shape, windows, function), strict=True)
+    for key, number, window in rows:
+        judged = clock if window is None or by_clock else window.end_us
+        yield Firing(keys[key], window, number, windows.family, judged)
+
+
+def _keys(shape: Shape, windows: Windows) -> list[tuple[object, ...]]:
+    """The values of key columns, of all keys by their codes; structs have their fields one by one."""
+    if shape.keys[0].name == NO_KEY:
+        return [()] * len(windows.names)
+    return list(zip(*(column.to_pylist() for column in windows.names.columns), strict=True))
+
+
+def _spans(shape: Shape, windows: Windows, function: WindowFunction) -> Iterator[Span | None]:
+    family, zoned = shape.family, function.zoned
+    if not function.window.closes:
+        yield from [None] * len(windows)
+        return
+    starts, ends = family.window_start(windows.windows).tolist(), windows.ends_by(family).tolist()
+    if not function.window.counts:
+        yield from (Span(start, end, has_zone=zoned) for start, end in zip(starts, ends, strict=True))
+        return
+    # Of counted windows the last kernel, if there is a time, has their first and last event time.
+    times = (
+        [column.tolist() for column in windows.partials[-1]] if len(windows.partials) > 1 else [[0] * len(starts)] * 2
+    )
+    for first, last, start, end in zip(*times, starts, ends, strict=True):
+        yield Span(first, last + 1, start, end - 1, zoned)

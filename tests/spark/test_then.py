@@ -1,0 +1,114 @@
+"""Functions of results, and what functions remember, on real streams that fail and are started again."""
+
+import pytest
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import functions as F
+from streams import MINUTE, SECOND, START, Running, micros, record, table, write
+
+from combinators import C
+from slicing import group_by, hopping, struct, tumbling
+from slicing.errors import InvalidType, InvalidValue, reason
+
+RECORDS = [[record(at % 2, START + (file * 40 + at) * 30 * SECOND, n=at - file) for at in range(40)] for file in range(4)]
+SCHEMA = "world bigint, ts timestamp, n bigint, s string"
+STATES = {"key_state": "last long, called long"}
+
+
+def stream(spark, folder):
+    reader = spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", 1)
+    return reader.parquet(str(folder)).withWatermark("ts", "1 minute")
+
+
+def grown(key, window, results, context):
+    """A row where the sum has grown since the window before."""
+    state, total = context.key_state, results["all"]["total"]
+    before, state.last, state.called = state.last, total, (state.called or 0) + 1
+    if before is not None and total > before:
+        yield {"growth": total - before, "most": results["most"], "called": state.called}
+
+
+def broken(key, window, results, context):
+    if key == (1,) and window.start_us == START + 30 * MINUTE:
+        raise ArithmeticError("mend me")
+    return grown(key, window, results, context)
+
+
+RESULTS = {"all": struct(total=C.sum("n"), n=C.count()), "most": C.max("ts")}
+RETURNS = "growth long, most timestamp, called long"
+
+
+def wanted(keys):
+    found, every = set(), [each for file in RECORDS for each in file]
+    for world in keys:
+        last, called = None, 0
+        for start in range(START, START + 80 * MINUTE, 10 * MINUTE):
+            held = [r for r in every if world in (None, r["world"]) and start <= r["ts"] < start + 10 * MINUTE]
+            if held:
+                total, called = sum(r["n"] for r in held), called + 1
+                if last is not None and total > last:
+                    found.add((world, start, total - last, max(r["ts"] for r in held), called))
+                last = total
+    return found
+
+
+def rows(found):
+    return {
+        (row.get("world"), micros(row["window"]["start"]), row["growth"], micros(row["most"]), row["called"])
+        for row in found
+    }
+
+
+def test_a_stream_of_results_with_states_restarts_after_its_function_is_mended(spark, tmp_path):
+    """It fails with key and window; what it remembered is there again, and its rows are those of bounded input."""
+    write([table(file) for file in RECORDS], tmp_path / "files")
+    windowed = group_by(stream(spark, tmp_path / "files"), "world").window(tumbling("10 minutes"), time="ts")
+    failing = windowed.aggregate(**RESULTS, then=broken, returns=RETURNS, **STATES)
+    run = Running(failing, tmp_path / "check", {"availableNow": True})
+    with pytest.raises(StreamingQueryException) as caught:
+        run.finish()
+    assert "`then` raised; got ArithmeticError: mend me for key (1,) in window [" in reason(caught.value)
+    definition = windowed.define(**RESULTS, then=grown, returns=RETURNS, **STATES)
+    run.frame = definition.dataframe()
+    run.start()
+    found = [row for tables in run.finish().tables.values() for row in tables.to_pylist()]
+    truth = wanted((0, 1))
+    assert rows(found) == {row for row in truth if row[1] < START + 70 * MINUTE}
+    assert len(rows(found)) == len(found) > 3
+    assert "states: checkpoint `key: last bigint" in str(
+        pytest.raises(StreamingQueryException, _other(windowed, tmp_path).finish).value
+    )
+    looked = definition.lookup(str(tmp_path / "check"), keys=[0]).collect()
+    assert {row["all"]["n"] for row in looked} == {10}, "a lookup has the results"
+
+    bounded = spark.read.schema(SCHEMA).parquet(str(tmp_path / "files"))
+    windowed = group_by(bounded, "world").window(tumbling("10 minutes"), time="ts")
+    made = windowed.aggregate(**RESULTS, then=grown, returns=RETURNS, **STATES)
+    assert made.columns == ["world", "window", "growth", "most", "called"]
+    assert rows(made.toArrow().to_pylist()) == truth
+    alone = group_by(bounded).window(tumbling("10 minutes"), time="ts")
+    made = alone.aggregate(**RESULTS, then=grown, returns=RETURNS, **STATES)
+    assert rows(made.toArrow().to_pylist()) == wanted((None,))
+
+
+def _other(windowed, folder):
+    frame = windowed.aggregate(**RESULTS, then=grown, returns=RETURNS, key_state="last long")
+    return Running(frame, folder / "check", {"availableNow": True})
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        ({"then": 5, "returns": "n long"}, InvalidType, "`then` takes a function"),
+        ({"then": grown}, InvalidType, "as DDL"),
+        ({"then": grown, "returns": "n long", "clear": grown}, InvalidValue, "there is none"),
+        ({"then": grown, "returns": "world long"}, InvalidValue, "collides"),
+    ],
+)
+def test_calls_that_are_refused(spark, arguments, error, message):
+    frame = spark.createDataFrame([(1, 2)], "world long, n long").withColumn("ts", F.timestamp_seconds("n"))
+    with pytest.raises(error, match=message):
+        group_by(frame, "world").window(tumbling("1 minute"), time="ts").aggregate(a=C.count(), **arguments)
+    with pytest.raises(InvalidValue, match="long=True"):
+        group_by(frame, "world").window(
+            a=tumbling("1 minute"), b=hopping("2 minutes", advance="1 minute"), time="ts"
+        ).aggregate(a=C.count(), then=grown, returns=RETURNS)

@@ -1,0 +1,323 @@
+"""What functions remember of keys and windows, against brute force over the rows; every micro-batch opens it anew."""
+
+from collections import defaultdict
+from copy import deepcopy
+
+import pytest
+from processing import MINUTE, Play, cut, random_records
+
+from slicing import (
+    counting,
+    cumulating,
+    early,
+    hopping,
+    on_close,
+    on_update,
+    session,
+    sliding,
+    tumbling,
+    unbounded,
+)
+from slicing.errors import FunctionFailed, InvalidType, InvalidValue, StateMismatch
+from slicing.process.states import declared
+from slicing.windows.sets import windows_of_call
+
+START = 20_000 * 24 * 60 * MINUTE
+WINDOWS = {
+    "tumbling": (tumbling("5 minutes"), None),
+    "hopping": (hopping("6 minutes", advance="2 minutes"), None),
+    "cumulating": (cumulating("6 minutes", step="2 minutes"), "20 minutes"),
+    "several": (
+        windows_of_call((tumbling("4 minutes"), hopping("6 minutes", advance="2 minutes")), {}, False),
+        "5 minutes",
+    ),
+    "session": (session("30 seconds"), "4 minutes"),
+    "sliding": (sliding("20 seconds"), "1 minute"),
+    "zone": (tumbling("1 hour", zone="Asia/Kolkata"), "1 hour"),
+}
+
+
+def records_of(seed, count=120, span=60 * MINUTE):
+    found = random_records(seed, count, span, keys=3)
+    return list({(time, key): (time + START, key, value) for time, key, value in found}.values())
+
+
+def numbered(key, window, records, context):
+    """How many windows of the key have fired, and how many records the one before had."""
+    state = context.key_state
+    before, state.n, state.records = state.records, (state.n or 0) + 1, len(records)
+    return [(state.n, before)]
+
+
+KEY = "n long, records long"
+
+
+def brute(rows, ttl, spans):
+    """The rows that windows, which are told by their bounds and records, must have."""
+    by_key, found = defaultdict(list), []
+    for key, start, stop, number in spans:
+        by_key[number, key].append((stop, start))
+    held = {(number, *key): count for number, *key, count in rows}
+    for (number, key), windows in by_key.items():
+        n, before, last = 0, None, None
+        for stop, start in sorted(windows):
+            if last is not None and stop - last > ttl:
+                n, before = 0, None
+            n += 1
+            found.append((key, start, stop, n, before))
+            before, last = held[number, key, start, stop], stop
+    return sorted(found, key=str)
+
+
+@pytest.mark.parametrize("streaming", [True, False])
+@pytest.mark.parametrize("name", WINDOWS)
+def test_the_state_of_a_key_goes_from_window_to_window(name, streaming):
+    """In the order of their ends, whatever the micro-batches; a pause longer than `key_ttl` starts anew."""
+    window, ttl = WINDOWS[name]
+    states = declared(KEY, None, None, ttl, window)
+    records = records_of(5)
+    play = Play(window, numbered, "n long, before long", states=states, streaming=streaming)
+    rows = play.stream(cut(records, 1), 400 * MINUTE) if streaming else play.bounded(records)
+    counted = Play(window, lambda key, window, records, context: [(len(records),)], "n long", streaming=False)
+    sizes = []
+    for windows in counted.strategy.all_windows(counted.ship(records)):
+        for key, start, stop, n, _ in counted.rows(windows):
+            sizes.append((windows.family, key, start, stop, n))
+    spans = [(key, start, stop, number) for number, key, start, stop, _ in sizes]
+    wanted = brute(sizes, states.key_ttl, spans)
+    assert sorted((row[:5] for row in rows), key=str) == wanted
+    assert max(row[3] for row in wanted) > 1
+    assert name in ("several", "sliding") or len([row for row in wanted if row[3] == 1]) >= 3
+
+
+def test_micro_batches_do_not_matter_and_late_records_are_late():
+    """The same rows where windows close as the watermark goes on, of any cut in which nothing is late."""
+    records = sorted(records_of(6))
+    states = declared(KEY, None, None, "7 minutes", tumbling("5 minutes"))
+    plays = [Play(tumbling("5 minutes"), numbered, "n long, before long", states=states) for _ in range(3)]
+    batches = [cut(records, seed, most) for seed, most in enumerate((3, 20, 200))]
+    rows = [sorted(play.stream(some, 0), key=str) for play, some in zip(plays, batches, strict=True)]
+    assert rows[0] == rows[1] == rows[2]
+    assert any(row[3] > 1 for row in rows[0])
+    assert sum(row[3] == 1 for row in rows[0]) > 3
+
+
+def seen(key, window, records, context):
+    state = context.window_state
+    state.firings = (state.firings or 0) + 1
+    new, state.records = len(records) - (state.records or 0), len(records)
+    return [(state.firings, new)]
+
+
+FIRED = "firings long, new long"
+
+
+@pytest.mark.parametrize("name", ["tumbling", "hopping", "cumulating", "several", "sliding"])
+def test_the_state_of_a_window_goes_from_firing_to_firing(name):
+    """Each firing knows how many there were; what it counts as new adds up to the records of the last one."""
+    window, _ = WINDOWS[name]
+    cleared = []
+    states = declared(
+        None, "firings long, records long", lambda *call: cleared.append((call[0], call[1].start_us, call[1].end_us,
+        call[2].window_state.firings)), None, window
+    )  # fmt: skip
+    play = Play(window, seen, FIRED, trigger=early(records=2), states=states)
+    rows = play.stream(cut(records_of(8), 2), MINUTE)
+    counts = defaultdict(list)
+    for key, start, stop, firings, new, kind in rows:
+        counts[key, start, stop].append((firings, new, kind))
+    for firings in counts.values():
+        assert [each[0] for each in firings] == list(range(1, len(firings) + 1)) or name == "several"
+        assert firings[-1][2] == "final"
+    assert any(len(firings) > 2 for firings in counts.values())
+    if name != "several":
+        assert sorted(cleared) == sorted(((key,), *bounds, len(counts[key, *bounds])) for key, *bounds in counts)
+    assert not [listed for listed in header(play).lists if "states" in listed], "all have closed"
+
+
+def header(play):
+    return play.strategy.bucket(play.grace, play.fingerprint, play.store, play.trigger).head
+
+
+def test_what_is_cleared_is_told_once_and_before():
+    """`clear` sees the state, and may put it into that of the key; it is called when the window closes for good."""
+    told = []
+
+    def clear(key, window, context):
+        told.append((key, window.start_us, context.window_state.n))
+        context.key_state.total = (context.key_state.total or 0) + context.window_state.n
+
+    def count(key, window, records, context):
+        context.window_state.n = len(records)
+        return [(context.key_state.total,)]
+
+    window = tumbling("1 minute")
+    states = declared("total long", "n long", clear, "10 minutes", window)
+    play = Play(window, count, "total long", trigger=on_close(corrections=True), grace=MINUTE, states=states)
+    play.step([(1, "a", 0), (2, "a", 0)], 0)
+    assert [row[3] for row in play.step([(MINUTE + 1, "a", 0)], MINUTE)] == [None]
+    assert not told
+    assert [row[3:] for row in play.step([(3, "a", 0)], MINUTE)] == [(None, "correction")]
+    assert not told, "it takes late records"
+    assert [row[3] for row in play.step([], 2 * MINUTE)] == [None], "fired before it is cleared"
+    assert told == [(("a",), 0, 3)]
+    assert [row[3] for row in play.step([(2 * MINUTE, "a", 0)], 4 * MINUTE)] == [3]
+    assert told[1:] == [(("a",), MINUTE, 1), (("a",), 2 * MINUTE, 1)]
+
+
+def test_states_of_unbounded_and_count_windows():
+    """Of the one window of a key, and of counted ones; forgotten by the clock, as the records are."""
+    window = unbounded(ttl="1 minute")
+    states = declared("n long", "n long", None, None, window)
+
+    def count(key, window, records, context):
+        context.key_state.n = context.window_state.n = (context.key_state.n or 0) + 1
+        return [(context.key_state.n, context.window_state.n)]
+
+    play = Play(window, count, "n long, m long", trigger=on_update(), states=states)
+    given = [play.step([(1, "a", 0)], 0, clock) for clock in (MINUTE, MINUTE + 1_000_000, 2 * MINUTE, 4 * MINUTE)]
+    assert [row[3:5] for rows in given for row in rows] == [(1, 1), (2, 2), (3, 3), (1, 1)]
+    window = counting(2)
+    play = Play(window, count, "n long, m long", states=declared("n long", "n long", None, None, window))
+    rows = [row for _ in range(3) for row in play.step([(number, "a", 0) for number in range(3)], 0)]
+    assert [row[3] for row in rows] == [1, 2, 3, 4]
+
+
+def test_a_micro_batch_that_is_repeated_gives_the_same():
+    """What was left by one that was not committed is not seen."""
+    window = hopping("6 minutes", advance="2 minutes")
+    play = Play(window, numbered, "n long, before long", states=declared(KEY, None, None, "1 hour", window))
+    greatest = START
+    for batch in cut(sorted(records_of(9)), 3):
+        again = deepcopy(play)
+        rows = play.step(batch, greatest)
+        assert again.step(batch, greatest) == rows
+        greatest = max([greatest, *(time for time, _, _ in batch)])
+    assert any(name.endswith("states key") for name in header(play).lists)
+
+
+def test_keys_that_pause_are_forgotten():
+    """Their rows leave the state with the next micro-batch that writes it."""
+    window = tumbling("1 minute")
+    play = Play(window, numbered, "n long, before long", states=declared(KEY, None, None, None, window))
+    for number in range(200):
+        play.step([(number * MINUTE, f"k{number}", 1)], number * MINUTE)
+    assert sum(text.count("") for text in play.store.pages.values()) < 20_000
+    rows = play.step([], 201 * MINUTE)
+    assert [row[3] for row in rows] == [1]
+
+
+TYPES = {
+    "boolean": True,
+    "string": "é",
+    "double": 0.5,
+    "timestamp": None,
+    "array<bigint>": [1, None, 3],
+    "struct<a:string,b:double>": {"a": "x", "b": None},
+    "decimal(5,2)": None,
+    "binary": b"\x00",
+}
+
+
+@pytest.mark.parametrize("kind", TYPES)
+def test_types_of_states(kind):
+    """Values come back as they were set, after the state was written and read."""
+    window, value = tumbling("1 minute"), TYPES[kind]
+    got = []
+
+    def keep(key, window, records, context):
+        got.append((context.key_state.value, context.key_state.n))
+        context.key_state.value, context.key_state.n = value, 1
+        return None
+
+    play = Play(window, keep, "n long", states=declared(f"value {kind}, n int", None, None, None, window))
+    play.stream([[(0, "a", 1)], [(MINUTE, "a", 1)], [(2 * MINUTE, "a", 1)]])
+    assert got == [(None, None), (value, 1), (value, 1)]
+
+
+def wrong_field(state):
+    state.m = 1
+
+
+def wrong_type(state):
+    state.n = "text"
+
+
+def fraction(state):
+    state.n = 2.5
+
+
+@pytest.mark.parametrize(
+    ("fault", "error", "message"),
+    [
+        (wrong_field, FunctionFailed, "no field `m`; it has n"),
+        (wrong_type, InvalidType, "`key_state` holds `n bigint`; got 'text'"),
+        (fraction, InvalidType, "got 2.5"),
+    ],
+)
+def test_what_is_no_state_is_told_by_key_and_window(fault, error, message):
+    window = tumbling("1 minute")
+
+    def keep(key, window, records, context):
+        if window.start_us:
+            fault(context.key_state)
+        return []
+
+    play = Play(window, keep, "n long", states=declared("n long", None, None, None, window))
+    with pytest.raises(error, match=message) as caught:
+        play.stream([[(0, "a", 1), (MINUTE, "a", 1)]])
+    assert "key ('a',) in window [1970-01-01T00:01:00" in str(caught.value)
+
+
+def test_a_clear_that_raises_is_told_by_key_and_window():
+    window = tumbling("1 minute")
+
+    def keep(key, window, records, context):
+        context.window_state.n = 1
+        return []
+
+    play = Play(window, keep, "n long", states=declared(None, "n long", lambda *call: 1 / 0, None, window))
+    with pytest.raises(FunctionFailed, match=r"`clear` raised.*ZeroDivision.* key \('a',\) in window \[1970"):
+        play.stream([[(0, "a", 1)]])
+
+
+@pytest.mark.parametrize("other", [None, "n double", "n long, m long"])
+def test_another_state_is_refused_by_name(other):
+    window = tumbling("1 minute")
+
+    def keep(key, window, records, context):
+        return []
+
+    play = Play(window, keep, "n long", states=declared("n long", None, None, None, window))
+    play.step([(0, "a", 1)], 0)
+    changed = Play(window, keep, "n long", states=declared(other, None, None, None, window))
+    changed.store = play.store
+    with pytest.raises(StateMismatch, match="states: checkpoint `key: n bigint`, query"):
+        changed.step([], 0)
+
+
+REFUSED = {
+    "sessions": ((None, "n long", None, None, session("1 minute")), "merge with others"),
+    "lengths": (("n long", None, None, None, session("1 minute")), "needs `key_ttl`"),
+    "zone": (("n long", None, None, None, cumulating("10 minutes", step="1 minute")), "needs `key_ttl`"),
+    "no time": (("n long", None, None, "1 hour", unbounded()), "whose `ttl=` forgets keys"),
+    "no key": ((None, "n long", None, "1 hour", tumbling("1 minute")), "there is no `key_state`"),
+    "negative": (("n long", None, None, "0 seconds", tumbling("1 minute")), "must be positive"),
+    "clear": ((None, None, print, None, tumbling("1 minute")), "there is none"),
+    "twice": (("n long, n int", None, None, None, tumbling("1 minute")), "cannot be called `n`"),
+    "method": (("values long", None, None, None, tumbling("1 minute")), "cannot be called `values`"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_states_that_have_no_meaning_are_refused(name):
+    given, message = REFUSED[name]
+    with pytest.raises(InvalidValue, match=message):
+        declared(*given)
+
+
+def test_states_of_another_type_are_refused():
+    with pytest.raises(InvalidType, match="typed fields as DDL"):
+        declared({"n": "long"}, None, None, None, tumbling("1 minute"))
+    with pytest.raises(InvalidType, match="`clear` takes a function"):
+        declared(None, "n long", "clear", None, tumbling("1 minute"))
