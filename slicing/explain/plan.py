@@ -8,6 +8,7 @@ from itertools import product
 
 from slicing.aggregates.fields import Field, decimal_of, numpy_type, width_of
 from slicing.aggregates.kernel import Kernel
+from slicing.aggregates.records import KeptRecords
 from slicing.aggregates.sharing import Sharing
 from slicing.aggregates.tracing.showing import by_rows, mode
 from slicing.assembly.choice import EAGER, choose, few_slices
@@ -134,7 +135,12 @@ class ResultPlan:
 
     @property
     def partial_bytes(self) -> int:
-        """Bytes of one partial before compression, with one thing if it grows; 16 is taken for a text or binary."""
+        """Bytes of one partial before compression, with one thing if it grows; 16 is taken for a text or binary.
+
+        Of records those of one.
+        """
+        if isinstance(self.kernel.aggregate, KeptRecords):
+            return sum(map(_bytes_of, self.kernel.aggregate.values))
         if growth := self.kernel.aggregate.growth:
             fixed = [field for field in self.kernel.fields if field.kind != "binary"]
             return sum(map(_bytes_of, fixed)) + growth.bytes + (16 if growth.text else 0)
@@ -144,6 +150,8 @@ class ResultPlan:
     def size(self) -> str:
         """Return the size of a partial in words."""
         growth = self.kernel.aggregate.growth
+        if self.kernel.aggregate.keeps_records:
+            return f"{self.partial_bytes} bytes a record, about; each is stored once, whatever R"
         if growth is None:
             return f"{self.partial_bytes} bytes a partial, about"
         most = f", {growth.most:,} at most" if growth.most else ""
@@ -460,8 +468,14 @@ class Plan:
             (each.name, f"fields of {each.host}" if each.host else _kept(each), "" if each.host else each.size)
             for each in self.assemblies
         ]
-        grows = any(each.kernel.aggregate.growth for each in self.stored)
+        aggregates = [each.kernel.aggregate for each in self.stored]
+        grows = any(each.growth for each in aggregates)
         one = ", with one thing in each partial that grows" if grows else ""
+        one += (
+            "; records of a slice beyond the first come on top"
+            if any(each.keeps_records for each in aggregates)
+            else ""
+        )
         total = (
             f"about {size_of(self.state_bytes_per_key)} per key before compression, if every slice has a record of it"
         )

@@ -5,11 +5,13 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import functions as F
 from streams import MINUTE, SECOND, START, Running, micros, record, table, write
 
-from combinators import C
-from slicing import group_by, hopping, struct, tumbling
+import combinators as C
+from slicing import group_by, hopping, tumbling
 from slicing.errors import InvalidType, InvalidValue, reason
 
-RECORDS = [[record(at % 2, START + (file * 40 + at) * 30 * SECOND, n=at - file) for at in range(40)] for file in range(4)]
+RECORDS = [
+    [record(at % 2, START + (file * 40 + at) * 30 * SECOND, n=at - file) for at in range(40)] for file in range(4)
+]
 SCHEMA = "world bigint, ts timestamp, n bigint, s string"
 STATES = {"key_state": "last long, called long"}
 
@@ -33,7 +35,7 @@ def broken(key, window, results, context):
     return grown(key, window, results, context)
 
 
-RESULTS = {"all": struct(total=C.sum("n"), n=C.count()), "most": C.max("ts")}
+RESULTS = {"all": C.struct(total=C.sum("n"), n=C.count()), "most": C.max("ts")}
 RETURNS = "growth long, most timestamp, called long"
 
 
@@ -74,9 +76,8 @@ def test_a_stream_of_results_with_states_restarts_after_its_function_is_mended(s
     truth = wanted((0, 1))
     assert rows(found) == {row for row in truth if row[1] < START + 70 * MINUTE}
     assert len(rows(found)) == len(found) > 3
-    assert "states: checkpoint `key: last bigint" in str(
-        pytest.raises(StreamingQueryException, _other(windowed, tmp_path).finish).value
-    )
+    with pytest.raises(StreamingQueryException, match="states: checkpoint `key: last bigint"):
+        _other(windowed, tmp_path).finish()
     looked = definition.lookup(str(tmp_path / "check"), keys=[0]).collect()
     assert {row["all"]["n"] for row in looked} == {10}, "a lookup has the results"
 
