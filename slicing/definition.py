@@ -177,6 +177,7 @@ class Definition:
         start = self.warm(history, until=until, overlap=overlap)
         assert start.history is not None, "it was just given"
         check_frame(stream_sample, "check_warm", "definition.check_warm(history, df, until=...)")
+        self._check_remembers_nothing("check_warm")
         labels, partitions = spread(self.query(), self.windowed.bucket_count)
         return check(self.query(), self._call(), start.history, stream_sample, labels, partitions)
 
@@ -262,6 +263,7 @@ class Definition:
 
         for name, given in (("latest", latest), ("incomplete", incomplete)):
             check_flag(given, f"`{name}` says what is looked up")
+        self._check_remembers_nothing("lookup")
         query, other = self.query(), None
         if windows is not None:
             query.support.check_lookup(query.trees, ["windows"])
@@ -278,6 +280,15 @@ class Definition:
             incomplete=incomplete,
             operator=operator,
         )
+
+    def _check_remembers_nothing(self, call: str) -> None:
+        """Refuse calls that would change what a function of records remembers."""
+        query = self.query()
+        if query.remembers is not None and query.then is None:
+            raise InvalidValue(
+                f"`{call}` would call the function of `process` out of turn, and it remembers keys or windows. Let a "
+                "function without `key_state` and `window_state` (and without evictors after it) read the records."
+            )
 
     def _with(self, windows: Window | Sequence[Window] | Mapping[str, Window]) -> Definition:
         """The same results in other windows."""

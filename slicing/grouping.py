@@ -10,7 +10,7 @@ from slicing.aggregates.aggregate import Aggregate, Bound, Input, Struct
 from slicing.aggregates.migration_hints import OF_GROUPED, OF_WINDOWED, is_column, is_window, refusal, remedy, written
 from slicing.assembly.choice import EAGER, TREES
 from slicing.definition import Definition, check_frame, is_frame, no_method
-from slicing.errors import InvalidType, InvalidValue, excerpt
+from slicing.errors import InvalidType, InvalidValue, check_flag, excerpt
 from slicing.state.format.fingerprint import ADAPTS, REFUSE
 from slicing.triggers.emission import ON_CLOSE, Emission
 from slicing.triggers.lateness import COUNTS, LATE_OUTPUTS
@@ -178,6 +178,7 @@ class Windowed:
     late_output: str = COUNTS
     emission: Emission = ON_CLOSE
     evictors: tuple[Evictor, ...] = ()
+    evictors_after: tuple[Evictor, ...] = ()
     adaptation: str = REFUSE
     retain_us: int = 0
 
@@ -191,6 +192,7 @@ class Windowed:
             f".late({self.late_output!r})" if self.late_output != COUNTS else "",
             f".emit({self.emission})" if self.emission != ON_CLOSE else "",
             f".evict({', '.join(map(repr, self.evictors))})" if self.evictors else "",
+            f".evict({', '.join(map(repr, self.evictors_after))}, after=True)" if self.evictors_after else "",
             f".adapt({self.adaptation!r})" if self.adaptation != REFUSE else "",
             f".retain({show(self.retain_us)!r})" if self.retain_us else "",
         ]
@@ -292,13 +294,16 @@ class Windowed:
             raise InvalidValue(f"`late` takes {', '.join(LATE_OUTPUTS)}; got {excerpt(output)}.")
         return replace(self, late_output=output)
 
-    def evict(self, *evictors: Evictor | Callable[..., Any]) -> Windowed:
+    def evict(self, *evictors: Evictor | Callable[..., Any], after: bool = False) -> Windowed:
         """Remove records of a window before the function of `process` gets them, by one evictor after another.
 
         `keep_last(n)`, `keep_newest(duration)`, `within_delta(column, threshold)`, or a function `(records, window,
         context)` that returns a boolean for each record, true to keep it. What is stored does not change: other windows
-        hold the records too, and each firing evicts from all records of its window. Raises InvalidType for what is no
-        evictor.
+        hold the records too, and each firing evicts from all records of its window.
+
+        With `after=True` they are left out of later firings instead, as by Flink's evictors after the function; what
+        evictors before the function leave out is then gone for good, too. Only in `unbounded()`. Raises InvalidType,
+        InvalidValue.
 
         >>> from slicing import keep_last, tumbling
         >>> group_by("user").window(tumbling("1 day"), time="ts").evict(keep_last(3))
@@ -306,6 +311,9 @@ class Windowed:
         """
         from slicing.process.evictors import evictor
 
+        check_flag(after, "`after` says whether records are evicted after the function")
+        if after:
+            return replace(self, evictors_after=(*self.evictors_after, *map(evictor, evictors)))
         return replace(self, evictors=(*self.evictors, *map(evictor, evictors)))
 
     def process(
@@ -318,6 +326,7 @@ class Windowed:
         window_state: str | None = None,
         clear: Callable[..., Any] | None = None,
         key_ttl: Duration | None = None,
+        window_bytes: int | None = None,
     ) -> DataFrame:
         """Call a function with all records of each window that fires, and return the rows that it makes.
 
@@ -335,12 +344,12 @@ class Windowed:
 
         Records are in the order of their time, those of one time in arrival order; in count windows and in
         `unbounded()` in arrival order. Each record is stored once, however many windows hold it. Cost of a window: its
-        records are found without a copy, and one call. All slices of a window of a key must fit into memory. Raises
-        InvalidType, InvalidValue; when it runs, FunctionFailed with key and window if the function raises, and
-        TooLarge.
+        records are found without a copy, and one call. All slices of a window of a key must fit into memory, 64 MiB or
+        `window_bytes` at most. Raises InvalidType, InvalidValue; when it runs, FunctionFailed with key and window if
+        the function raises, and TooLarge.
         """
         states = key_state, window_state, clear, key_ttl
-        return self._processing("process", function, returns, columns, states).dataframe()
+        return self._processing("process", function, returns, columns, states, window_bytes).dataframe()
 
     def define_process(
         self,
@@ -352,22 +361,32 @@ class Windowed:
         window_state: str | None = None,
         clear: Callable[..., Any] | None = None,
         key_ttl: Duration | None = None,
+        window_bytes: int | None = None,
     ) -> Definition:
         """The windows with a function of their records as a value, which builds nothing until asked.
 
         The arguments are those of `process`. For DataFrames to come, for `explain()`, `plan()` and `changes()`. Raises
         InvalidType, InvalidValue.
         """
-        return self._processing("define", function, returns, columns, (key_state, window_state, clear, key_ttl))
+        states = key_state, window_state, clear, key_ttl
+        return self._processing("define", function, returns, columns, states, window_bytes)
 
     def _processing(
-        self, call: str, function: Any, returns: Any, columns: Any, states: tuple[Any, Any, Any, Any]
+        self,
+        call: str,
+        function: Any,
+        returns: Any,
+        columns: Any,
+        states: tuple[Any, Any, Any, Any],
+        window_bytes: Any,
     ) -> Definition:
         from slicing.process.call import processing
         from slicing.process.states import declared
 
         remembered = declared(*states, self.windows)
-        made = processing(function, returns, columns, self.time, self.windows, self.evictors, remembered)
+        made = processing(
+            function, returns, columns, self.time, self.windows, self.evictors, remembered, self.evictors_after
+        )
         return self._definition(call, {"process": made})
 
     def adapt(self, checkpoints: Adapt) -> Windowed:
@@ -443,7 +462,7 @@ class Windowed:
                 "`Aggregate(...)` and name it."
             )
         results = named(functions, arguments, "define" if call == "define" else "aggregate")
-        if self.evictors:
+        if self.evictors or self.evictors_after:
             raise InvalidValue(
                 f"`evict` is for `process`, which gets the records; `{call}` has partials of them. Use `process`, or a "
                 "combinator with `where=`, `C.last_n`, `C.ewma`."

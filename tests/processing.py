@@ -44,12 +44,25 @@ class Play:
         streaming=True,
         timed=True,
         states=NO_STATES,
+        after=(),
+        window_bytes=None,
     ):
         support = support_of(window)
         support.check("auto", False, trigger, streaming)
         support.check_process("auto", trigger, streaming)
         names = [name for name, _ in kinds]
-        made = processing(function, returns, names, "ts" if timed else None, window, map(evictor, evict), states)
+        made = processing(
+            function,
+            returns,
+            names,
+            "ts" if timed else None,
+            window,
+            map(evictor, evict),
+            states,
+            map(evictor, after),
+            window_bytes,
+        )
+        states = made.source.states
         types = {"ts": "timestamp", **dict(kinds)}
         self.inputs, self.types, self.window = made.inputs, types, window
         made_of = kernel("process", made.resolve(tuple(types.get(name, "bigint") for name in made.inputs)))

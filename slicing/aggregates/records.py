@@ -40,13 +40,15 @@ class KeptRecords(Aggregate):
     """The records of a slice or window: `values` are their columns, as they are stored.
 
     `time` is the place of the column by which the records of a row are sorted; None leaves them in arrival order.
-    `call` makes rows of the fields `rows` from the records of a window.
+    `call` makes rows of the fields `rows` from the records of a window, which take so many bytes at most; None for the
+    usual limit.
     """
 
     values: tuple[Field, ...]
     time: int | None = None
     rows: tuple[Field, ...] = ()
     call: Any = None
+    window_bytes: int | None = None
 
     @property
     def keeps_records(self) -> bool:

@@ -23,6 +23,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from slicing.aggregates.records import KeptRecords
 from slicing.content.block import Block, Shape, concat, show_key
 from slicing.content.folding import fold, regroup
 from slicing.content.hashing import hashes, mixed
@@ -221,13 +222,18 @@ class _Apart:
         start, stop = self.shape.family.first_slice(window), self.shape.family.end_slice(window)
         inside = [piece for piece in pieces if start <= piece.first and piece.end <= stop]
         size = sum(piece.size for piece in inside)
-        if size > WINDOW_BYTES:
+        given = [each.aggregate.window_bytes for each in self.shape.kernels if isinstance(each.aggregate, KeptRecords)]
+        limit = next(iter(given), None) or WINDOW_BYTES
+        if size > limit:
             key = show_key(self.aside.read(inside[0]).names, 0)
             remedy = "Keep less in the partial, or take fewer slices with a longer `advance`."
             if self._keeps_records:
-                remedy = "Name fewer `columns`, take shorter windows, or aggregate the records."
+                remedy = (
+                    "Name fewer `columns`, take shorter windows, aggregate the records, or give `process` more "
+                    "`window_bytes` if workers have the memory: several times as many."
+                )
             raise TooLarge(
-                f"the slices of one window of a key must take at most {_shown(WINDOW_BYTES)} together; got "
+                f"the slices of one window of a key must take at most {_shown(limit)} together; got "
                 f"{_shown(size)} for {key}. {remedy}"
             )
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from slicing.aggregates.aggregate import EVENT_TIME, Bound
@@ -13,7 +13,7 @@ from slicing.aggregates.records import KeptRecords, kept_records
 from slicing.errors import InvalidType, InvalidValue, excerpt
 from slicing.process.evictors import Evictor
 from slicing.process.function import Process, Then
-from slicing.process.states import NO_STATES, States
+from slicing.process.states import EVICTED, NO_STATES, States
 from slicing.windows.clock import ProcessingTime
 from slicing.windows.window import Window
 
@@ -42,7 +42,9 @@ class _Source:
     time: int | None
     window: Window
     evictors: tuple[Evictor, ...]
+    after: tuple[Evictor, ...]
     states: States
+    window_bytes: int | None
 
     def __call__(self, *kinds: str) -> KeptRecords:
         zoned = self.time is None or kinds[self.time] != "timestamp_ntz"
@@ -56,8 +58,10 @@ class _Source:
             columns=self.columns,
             time=self.time,
             evictors=self.evictors,
+            after=self.after,
         )
-        return kept_records(values, self.time if self.window.by_time else None, rows=self.rows, call=call)
+        time = self.time if self.window.by_time else None
+        return kept_records(values, time, rows=self.rows, call=call, window_bytes=self.window_bytes)
 
 
 def processing(
@@ -68,11 +72,19 @@ def processing(
     window: Window,
     evictors: Iterable[Evictor],
     states: States = NO_STATES,
+    after: Iterable[Evictor] = (),
+    window_bytes: int | None = None,
 ) -> Processed:
     """Return the result of a call of `.process`. Raises InvalidType and InvalidValue."""
     if not callable(function):
         raise InvalidType(f"`process` takes a function `(key, window, records, context)`; got {excerpt(function)}.")
-    names, rows, chosen = _columns(columns), _rows(returns), tuple(evictors)
+    if window_bytes is not None and (type(window_bytes) is not int or window_bytes < 1):
+        raise InvalidValue(f"`window_bytes` is a positive number of bytes; got {excerpt(window_bytes)}.")
+    names, rows, before, later = _columns(columns), _rows(returns), tuple(evictors), tuple(after)
+    chosen = (*before, *later)
+    if later:
+        _check_after(window)
+        states = replace(states, window=(*states.window, Field(EVICTED, "binary")))
     timed = time is not None
     by = EVENT_TIME if isinstance(time, ProcessingTime) else time
     # The time of records is kept with them: once, if it is asked for too.
@@ -84,8 +96,24 @@ def processing(
     if not timed and (needy := [each for each in chosen if each.needs_time]):
         raise InvalidValue(f'{needy[0]} goes by the time of records, and there is none. Name its column: time="ts".')
     places = tuple((name, inputs.index(name)) for name in names)
-    source = _Source(function, rows, places, inputs.index(by) if timed else None, window, chosen, states)
+    source = _Source(
+        function, rows, places, inputs.index(by) if timed else None, window, before, later, states, window_bytes
+    )
     return Processed(source, tuple(inputs), label="process", own=False, rows=rows)
+
+
+def _check_after(window: Window) -> None:
+    if window.closes:
+        raise InvalidValue(
+            f"`evict(..., after=True)` removes records from later firings of a window, by their places in the order of "
+            f"arrival, which windows that time or records close do not keep; got {window}. Leave `after` out: each "
+            "firing then evicts from all records of its window."
+        )
+    if window.ttl is not None:
+        raise InvalidValue(
+            f"`evict(..., after=True)` remembers what was evicted since the last firing, and `ttl` forgets records by "
+            f"their own clock; got {window}. Leave one of them out."
+        )
 
 
 def then(function: Any, returns: Any, window: Window, states: States = NO_STATES) -> Then:

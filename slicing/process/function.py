@@ -17,7 +17,7 @@ from slicing.errors import FunctionFailed, InvalidType, RowFailure, SlicingError
 from slicing.process.context import Context, Firing, Span
 from slicing.process.evictors import Evictor
 from slicing.process.remembered import Remembered
-from slicing.process.states import NO_STATES, States
+from slicing.process.states import EVICTED, NO_STATES, States
 from slicing.process.values import fits, typed
 from slicing.windows.window import Window
 
@@ -92,12 +92,14 @@ class WindowFunction:
 class Process(WindowFunction):
     """What `.process` was called with: `columns` are the names of a record's columns that the function gets, by place.
 
-    `time` is the place of the column of times, None if there is none.
+    `time` is the place of the column of times, None if there is none. Evictors `after` the function leave records out
+    of later firings; which ones is in the state of the window, so that these functions have one.
     """
 
     columns: tuple[tuple[str, int], ...]
     time: int | None = None
     evictors: tuple[Evictor, ...] = ()
+    after: tuple[Evictor, ...] = ()
 
     def rows(
         self,
@@ -112,8 +114,10 @@ class Process(WindowFunction):
         table, times, low, high = self._table(records), self._times(records), first.tolist(), end.tolist()
 
         def given(number: int, window: Span | None, context: Context) -> pa.Table:
-            some = table.slice(low[number], high[number] - low[number])
-            return self._left(some, times[low[number] : high[number]], window, context) if self.evictors else some
+            some, own = table.slice(low[number], high[number] - low[number]), times[low[number] : high[number]]
+            if self.after:
+                return self._without_evicted(some, own, window, context)
+            return _left(self.evictors, some, own, window, context)[0] if self.evictors else some
 
         return self.called(given, firings, context, remembered)
 
@@ -124,15 +128,45 @@ class Process(WindowFunction):
     def _times(self, records: pa.Array) -> Array:
         return np.zeros(len(records), np.int64) if self.time is None else times_of(records, self.time)
 
-    def _left(self, records: pa.Table, times: Array, window: Span | None, context: Context) -> pa.Table:
-        for each in self.evictors:
-            kept = each.kept(records, times, window, context)
-            if isinstance(kept, slice):
-                records = records.slice(kept.start, kept.stop - kept.start)
-            else:
-                records = records.filter(pa.array(kept))
-            times = times[kept]
-        return records
+    def _without_evicted(self, records: pa.Table, times: Array, window: Span | None, context: Context) -> pa.Table:
+        """The records that no firing before has evicted, less those that the function must not get.
+
+        Evictors after the function see the same records, and so they may run before it: what they leave is noted.
+        """
+        assert context.window_state is not None, "declared with the evictors"
+        there = np.flatnonzero(~unpacked(getattr(context.window_state, EVICTED), len(records)))
+        given, times, places = _left(self.evictors, records.take(pa.array(there)), times[there], window, context)
+        _, _, kept = _left(self.after, given, times, window, context)
+        evicted = np.ones(len(records), dtype=bool)
+        evicted[there[places][kept]] = False
+        setattr(context.window_state, EVICTED, packed(evicted))
+        return given
+
+
+def _left(
+    evictors: Iterable[Evictor], records: pa.Table, times: Array, window: Span | None, context: Context
+) -> tuple[pa.Table, Array, Array]:
+    """What one evictor after another leaves: records, their times and their places."""
+    places = np.arange(len(records))
+    for each in evictors:
+        kept = each.kept(records, times, window, context)
+        if isinstance(kept, slice):
+            records = records.slice(kept.start, kept.stop - kept.start)
+        else:
+            records = records.filter(pa.array(kept))
+        times, places = times[kept], places[kept]
+    return records, times, places
+
+
+def packed(flags: Array) -> bytes:
+    """Flags as bits."""
+    return np.packbits(flags).tobytes()
+
+
+def unpacked(bits: bytes | None, count: int) -> Array:
+    """The inverse, of so many flags; those of records that came since are false."""
+    given = np.unpackbits(np.frombuffer(bits or b"", dtype=np.uint8))[:count].astype(bool)
+    return np.concatenate([given, np.zeros(count - len(given), dtype=bool)])
 
 
 class _Unfit(Exception):

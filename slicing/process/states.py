@@ -48,6 +48,8 @@ class States:
 
 
 NO_STATES = States()
+EVICTED = "_evicted"
+"""The field of a window's state that says which of its records have been evicted for good, in their order, as bits."""
 
 
 class State:

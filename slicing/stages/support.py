@@ -12,7 +12,7 @@ from slicing.errors import InvalidValue
 from slicing.stages.execution_plan import Aggregation, Arguments, Eager, Mixed, Sliced, Strategy, with_shared_fields
 from slicing.state.format import changes
 from slicing.triggers.lateness import COUNTS
-from slicing.triggers.trigger import CHANGED, NEWEST, QUESTIONS, Trigger
+from slicing.triggers.trigger import CHANGED, NEWEST, Trigger
 from slicing.windows.families.family import TAILED, Family, emitted_before
 from slicing.windows.families.several import end_together
 from slicing.windows.window import Window

@@ -397,6 +397,8 @@ def test_a_window_that_is_too_large_says_how_large(monkeypatch):
     records = [(number * 1000, "a", number) for number in range(60_000)]
     with pytest.raises(TooLarge, match=r"got 0.9\d* MiB for key \('a',\). Name fewer `columns`"):
         Play(hopping("1 minute", advance="30 seconds"), counted, "n long").stream([records])
+    wide = Play(hopping("1 minute", advance="30 seconds"), counted, "n long", window_bytes=1 << 20)
+    assert [row[3] for row in wide.stream([records])] == [30_000, 60_000, 30_000]
 
 
 def test_more_records_than_fit_at_once(monkeypatch):
