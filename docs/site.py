@@ -21,7 +21,7 @@ WINDOWS = (
     "Window",
     "Hopping",
 )
-EMISSION = ("on_close", "on_update", "on_change", "early", "Emission")
+EMISSION = ("on_close", "on_update", "on_change", "early", "Emission", "Trigger", "OpenWindows")
 PROCESS = ("keep_last", "keep_newest", "within_delta")
 AGGREGATES = ("Aggregate", "Bound", "fieldwise", "Fieldwise", "traced", "EVENT_TIME")
 

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from slicing.spark.prometheus import PrometheusCollector
     from slicing.timelines import draw
     from slicing.triggers.emission import Emission, early, on_change, on_close, on_update
+    from slicing.triggers.user_trigger import OpenWindows, Trigger
     from slicing.windows.clock import processing_time
     from slicing.windows.counting import counting
     from slicing.windows.session import session
@@ -62,12 +63,14 @@ __all__ = [
     "Lateness",
     "MissingRequirement",
     "NoSuchMethod",
+    "OpenWindows",
     "ProgressListener",
     "PrometheusCollector",
     "ResultOverflow",
     "SlicingError",
     "StateMismatch",
     "TooLarge",
+    "Trigger",
     "Window",
     "Windowed",
     "advice",
@@ -107,6 +110,7 @@ _HOMES = {
     "aggregates.tracing": ("traced",),
     "definition": ("Definition",),
     "triggers.emission": ("Emission", "early", "on_change", "on_close", "on_update"),
+    "triggers.user_trigger": ("OpenWindows", "Trigger"),
     "grouping": ("FeaturesAt", "Grouped", "Windowed", "group_by"),
     "process.evictors": ("keep_last", "keep_newest", "within_delta"),
     "spark.advice": ("advice", "configure"),

@@ -14,6 +14,8 @@ from slicing.errors import InvalidType, InvalidValue, check_flag, excerpt
 from slicing.state.format.fingerprint import ADAPTS, REFUSE
 from slicing.triggers.emission import ON_CLOSE, Emission
 from slicing.triggers.lateness import COUNTS, LATE_OUTPUTS
+from slicing.triggers.own import emission_of
+from slicing.triggers.user_trigger import Trigger as UserTrigger
 from slicing.windows.clock import ProcessingTime
 from slicing.windows.lookback import Lookbacks, lookbacks
 from slicing.windows.sets import windows_of_call
@@ -201,9 +203,10 @@ class Windowed:
     def __getattr__(self, name: str) -> Any:
         raise no_method("a windowed grouping", name, OF_WINDOWED)
 
-    def emit(self, emission: Emission) -> Windowed:
+    def emit(self, emission: Emission | UserTrigger) -> Windowed:
         """Choose when windows fire: `on_close()` (the default), `on_update()`, `on_change()` or `early(...)`.
 
+        Or a `Trigger` of your own, which is tried when it is given.
         No effect on bounded input, where every window has one row. May change on a live checkpoint, except to or from
         `early(every=...)` and `early(after=...)`, whose timers go by another clock. Raises InvalidType for
         what is no trigger; windows that a trigger does not go with are refused when the query is built.
@@ -212,10 +215,11 @@ class Windowed:
         >>> group_by("user").window(tumbling("1 day"), time="ts").emit(on_update())
         group_by('user').window(tumbling('1 day'), time='ts').emit(on_update())
         """
+        emission = emission_of(emission)
         if not isinstance(emission, Emission):
             raise InvalidType(
-                f"`emit` takes what on_close, on_update, on_change or early return; got {excerpt(emission)}. "
-                "Write for example `.emit(on_update())`."
+                f"`emit` takes what on_close, on_update, on_change or early return, or a Trigger; got "
+                f"{excerpt(emission)}. Write for example `.emit(on_update())`."
             )
         return replace(self, emission=emission)
 

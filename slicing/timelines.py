@@ -16,6 +16,8 @@ from slicing.drawing.timeline import Cell, Data, Dot, Row, Timeline
 from slicing.errors import InvalidType, InvalidValue, excerpt
 from slicing.stages.local_runner import LATE, LOST, PARTLY, Out, Replay, bounded, check, stream
 from slicing.triggers.emission import ON_CLOSE, Emission
+from slicing.triggers.own import emission_of
+from slicing.triggers.user_trigger import Trigger as UserTrigger
 from slicing.windows.clock import ProcessingTime
 from slicing.windows.picture import Interval, bar, edges, hull, is_finite, picture, slices, zone
 from slicing.windows.time.durations import Duration, microseconds, microseconds_of, show
@@ -47,7 +49,7 @@ def draw(
     records: Sequence[Instant] | Sequence[Sequence[Instant]] = (),
     watermark: Duration | Sequence[Instant | None] | None = None,
     *,
-    emit: Emission = ON_CLOSE,
+    emit: Emission | UserTrigger = ON_CLOSE,
     grace: Duration = "0 seconds",
     time: ProcessingTime | None = None,
     clock: Sequence[Instant] | None = None,
@@ -73,7 +75,7 @@ def draw(
         raise InvalidType(
             f"`windows` must be made with `hopping`, `tumbling` or one of the others; got {excerpt(windows)}."
         )
-    batches = _batches(records)
+    batches, emit = _batches(records), emission_of(emit)
     # What time does not close needs no watermark.
     is_stream = not (watermark is None and time is None and clock is None) or (not windows.by_time and len(batches) > 1)
     if not batches and not clock:

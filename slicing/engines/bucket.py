@@ -16,14 +16,16 @@ import numpy as np
 from slicing.aggregates.arrays import Array
 from slicing.assembly.results import Windows
 from slicing.content.block import Block, Shape, empty
+from slicing.content.memory import Remembered
 from slicing.engines.lifecycle import micro_batch
 from slicing.engines.looking import Look
+from slicing.engines.trigger_state import check_state, renew_state
 from slicing.profiling import ASSEMBLE, of_stage
 from slicing.state.bucket_cache import Recent
 from slicing.state.format.adapting import over_stored
 from slicing.state.format.fingerprint import Fingerprint
 from slicing.state.format.header import Header, known_since
-from slicing.state.format.list_names import COUNTS, EARLY, MEMORY, PENDING, parse
+from slicing.state.format.list_names import COUNTS, EARLY, MEMORY, PENDING, STATE, parse
 from slicing.state.format.zone_tables import parts
 from slicing.state.lists import PageLists
 from slicing.state.pages import Pages, page_name
@@ -138,10 +140,13 @@ class Bucket:
     `first` are the first windows that have not fired, of each family, of a bucket never seen. Raises StateMismatch.
     """
 
+    shape: Shape
+
     def __init__(self, fingerprint: Fingerprint, store: Store, trigger: Trigger, first: Sequence[int]):
         self.trigger, self.zones, self.fingerprint = trigger, fingerprint.zones, fingerprint
         self.pages = Pages(store, fingerprint, first)
         self.head = self.pages.head
+        check_state(self.head, trigger)
         self.open_pairs: StoredPairs | None = None  # once the trigger has asked for them
         self.resources = ExitStack()  # released when the micro-batch ends, also by an error
 
@@ -231,8 +236,9 @@ class Bucket:
         families = {walk.id for walk in self.head.families}
         for name in [name for name in self.head.lists if f"{EARLY} " in name]:
             of = parse(name)
-            if of.which not in own or (of.which == MEMORY and of.family not in families):
+            if of.which not in own or (of.which in (MEMORY, STATE) and of.family not in families):
                 self.pages.remove(self.head.lists.pop(name))
+        self.head.trigger = self.trigger.stored
 
     def kept_early(self) -> dict[str, Block]:
         """What the process keeps of that, by name."""
@@ -292,12 +298,13 @@ class Bucket:
         """Open pairs with records since their last firing."""
         self._unanswered("waiting")
 
-    def pairs(self, remembers: bool, counts_keys: bool) -> OpenPairs:
+    def pairs(self, remembers: Remembered | None, counts_keys: bool) -> OpenPairs:
         """Open pairs, with what is remembered of them, and of their keys."""
+        renew_state(self.pages, self.shape, self.trigger)
         self.open_pairs = self.all_pairs(remembers, counts_keys)
         return self.open_pairs
 
-    def all_pairs(self, remembers: bool, counts_keys: bool) -> StoredPairs:
+    def all_pairs(self, remembers: Remembered | None, counts_keys: bool) -> StoredPairs:
         """Open pairs as this engine has them."""
         self._unanswered("pairs")
 

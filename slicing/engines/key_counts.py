@@ -51,7 +51,8 @@ class KeyCounts:
 
     def _of(self, came: Block) -> Memory:
         every = np.arange(len(came.names))
-        return self._memory.of(np.zeros_like(every), every, came.names, np.zeros(len(every), dtype=bool))
+        of: Memory = self._memory.of(np.zeros_like(every), every, came.names, np.zeros(len(every), dtype=bool))
+        return of
 
     def save(self) -> None:
         """Store what has been noted."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -13,8 +14,8 @@ from slicing.aggregates.arrays import Array
 from slicing.content.block import Block
 from slicing.engines.key_counts import KeyCounts, of_pairs
 from slicing.engines.pair_memory import PairMemory
-from slicing.state.format.list_names import KEYS, MEMORY
-from slicing.triggers.candidates import Candidates, Memory
+from slicing.state.format.list_names import KEYS
+from slicing.triggers.candidates import Candidates, Extents
 from slicing.triggers.panes import Panes
 
 
@@ -32,6 +33,11 @@ class Listed:
     before: Array
     panes: Callable[[Array], Panes]
     came: Block  # the new records, under the same names
+    bounds: Callable[[], tuple[Array, Array]]  # where the windows start and end, in microseconds
+
+    def extents(self) -> Extents:
+        """Which windows of which keys they are."""
+        return Extents(*self.bounds(), self.keys, self.names)
 
 
 class ListedPairs:
@@ -39,7 +45,7 @@ class ListedPairs:
 
     def __init__(self, listed: Callable[[bool], Listed], memory: PairMemory | None, keys: KeyCounts | None):
         self._listed, self._memory, self._keys = listed, memory, keys
-        self.names = {MEMORY for _ in [memory] if memory} | {KEYS for _ in [keys] if keys}
+        self.names = {each.name for each in [memory] if each} | {KEYS for _ in [keys] if keys}
 
     @property
     def since(self) -> Array:
@@ -53,11 +59,13 @@ class ListedPairs:
         memory = self._memory.of(*place, is_new=some.before == 0) if self._memory else None
         counting = self._keys.begin(some.came) if self._keys else None
         remember = partial(self._remember, some, memory)
-        yield Candidates(some.held, some.before, memory, remember, some.panes, *of_pairs(counting, some.keys))
+        yield Candidates(
+            some.held, some.before, memory, remember, some.panes, some.extents, *of_pairs(counting, some.keys)
+        )
         if self._keys and counting:
             self._keys.end(some.came, counting)
 
-    def _remember(self, some: Listed, before: Memory | None, now: Memory) -> None:
+    def _remember(self, some: Listed, before: Any, now: Any) -> None:
         assert self._memory is not None, "the trigger has asked for it"
         assert before is not None, "so it has been read"
         self._memory.put(some.windows, some.keys, some.names, before, now)

@@ -9,26 +9,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from slicing.aggregates.arrays import Array
-from slicing.content.block import Block, concat
+from slicing.content.block import Block, Shape, concat
 from slicing.content.marks import under
-from slicing.content.memory import NEVER, memory_rows, newest
+from slicing.content.memory import Remembered, differs, memory_rows, newest, with_memory
 from slicing.content.pairs import Pairs
+from slicing.state.format.list_names import EARLY
 from slicing.state.ledger import Ledger
 from slicing.state.lists import PageLists
-from slicing.triggers.candidates import Memory
+from slicing.state.pages import Pages
+from slicing.triggers.candidates import OF_CONDITIONS
 
 
 class PairMemory:
     """The memory of the pairs of one list; `is_live` tells which rows are of pairs that are still open."""
 
-    def __init__(self, nodes: PageLists, name: str, kept: Block | None, is_live: Callable[[Block], Array]):
-        self.ledger, self.name, self._is_live = Ledger(nodes, name, kept), name, is_live
+    def __init__(
+        self,
+        nodes: PageLists,
+        name: str,
+        kept: Block | None,
+        is_live: Callable[[Block], Array],
+        of: Remembered = OF_CONDITIONS,
+    ):
+        self.ledger, self.name, self._is_live, self.remembered = Ledger(nodes, name, kept), name, is_live, of
         self._came: list[Block] = []
         self._rows: Block | None = None
 
@@ -36,7 +46,7 @@ class PairMemory:
     def rows(self) -> Block:
         """The newest row of each pair that is open, as they were before this micro-batch."""
         if self._rows is None:
-            rows = _telling(newest(self.ledger.rows()))
+            rows = self.remembered.telling(newest(self.ledger.rows()))
             self._rows = rows.take(np.flatnonzero(self._is_live(rows)))
         return self._rows
 
@@ -46,13 +56,13 @@ class PairMemory:
         since: Array = self.rows.partials[0][2]
         return since
 
-    def of(self, windows: Array, keys: Array, names: pa.Table, is_new: Array) -> Memory:
+    def of(self, windows: Array, keys: Array, names: pa.Table, is_new: Array) -> Any:
         """What is remembered of some pairs; nothing of those that are new."""
         rows = under(self.rows, names)
         known = rows.take(np.flatnonzero(rows.keys < len(names)))
-        memory = Memory.of_none(len(windows))
+        nothing = self.remembered.of_none(len(windows))
         if not len(known):
-            return memory
+            return self.remembered.made(*nothing)
         pairs = Pairs.over(np.concatenate([known.index, windows]), len(names))
         at = pairs.pack(known.keys, known.index)
         by_pair = np.argsort(at)
@@ -60,14 +70,14 @@ class PairMemory:
         place = np.minimum(np.searchsorted(at[by_pair], wanted), len(at) - 1)
         found = (at[by_pair][place] == wanted) & ~is_new
         there = by_pair[place]
-        fields = zip(known.partials[0], memory.fields, strict=True)
-        return Memory(*(np.where(found, stored[there], default) for stored, default in fields))
+        fields = zip(known.partials[0], nothing, strict=True)
+        return self.remembered.made(*(np.where(found, stored[there], default) for stored, default in fields))
 
-    def put(self, windows: Array, keys: Array, names: pa.Table, before: Memory, now: Memory) -> None:
+    def put(self, windows: Array, keys: Array, names: pa.Table, before: Any, now: Any) -> None:
         """Note what is remembered of some pairs, where it is something else than before."""
         changed = np.zeros(len(windows), dtype=bool)
         for old, new in zip(before.fields, now.fields, strict=True):
-            changed |= old != new
+            changed |= differs(old, new)
         some = np.flatnonzero(changed)
         if len(some):
             self._came.append(memory_rows(windows[some], keys[some], names, [field[some] for field in now.fields]))
@@ -80,14 +90,24 @@ class PairMemory:
             return
         shape = self.ledger.nodes.shape
         came = newest(concat(shape, self._came))
-        self.ledger.put(came, _telling(newest(concat(shape, [self.rows, came]))))
+        self.ledger.put(came, self.remembered.telling(newest(concat(shape, [self.rows, came]))))
 
     def kept(self) -> dict[str, Block]:
         """What the process keeps, by name."""
         return {f"{self.ledger.nodes.prefix}{self.name}": self.ledger.kept} if self.ledger.kept else {}
 
 
-def _telling(rows: Block) -> Block:
-    """The rows that say something."""
-    fired, counted, since = rows.partials[0]
-    return rows.take(np.flatnonzero((fired != 0) | (counted != 0) | (since != NEVER)))
+def memory_of(
+    pages: Pages,
+    shape: Shape,
+    held: Mapping[str, Block],
+    is_live: Callable[[Block], Array],
+    of: Remembered | None,
+    family: str = "",
+    made: Callable[..., PairMemory] = PairMemory,
+) -> PairMemory | None:
+    """The memory of the pairs of a family, None if there is nothing to remember; `held` is what the process has."""
+    if of is None:
+        return None
+    nodes = PageLists(pages, f"{family}{EARLY}", with_memory(shape, of.kernel))
+    return made(nodes, of.which, held.get(f"{nodes.prefix}{of.which}"), is_live, of)

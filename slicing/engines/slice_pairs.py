@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -27,16 +27,16 @@ from slicing.assembly.results import Windows
 from slicing.content.block import Block, Shape, encode_keys
 from slicing.content.folding import by_key, fold
 from slicing.content.marks import of_keys, under
-from slicing.content.memory import with_memory
+from slicing.content.memory import Remembered
 from slicing.content.pairs import Pairs
 from slicing.engines.key_counts import Counting, KeyCounts, of_pairs
-from slicing.engines.pair_memory import PairMemory
+from slicing.engines.pair_memory import PairMemory, memory_of
 from slicing.state.format.header import Walk
-from slicing.state.format.list_names import COUNTS, EARLY, KEYS, MEMORY, of_family
+from slicing.state.format.list_names import COUNTS, EARLY, KEYS, of_family
 from slicing.state.instants import Instants
 from slicing.state.lists import PageLists
 from slicing.state.pages import Pages
-from slicing.triggers.candidates import Candidates, Memory
+from slicing.triggers.candidates import Candidates, Extents
 from slicing.triggers.panes import Panes
 from slicing.windows.families.family import Family
 
@@ -73,14 +73,15 @@ def counts_of(pages: Pages, shape: Shape, held: Mapping[str, Block]) -> Instants
 
 
 def pairs_of(
-    pages: Pages, progress: Progressing, panes: Callable[[Block], Panes], held: Mapping[str, Block], remembers: bool
+    pages: Pages,
+    progress: Progressing,
+    panes: Callable[[Block], Panes],
+    held: Mapping[str, Block],
+    remembers: Remembered | None,
 ) -> PairsOfFamily:
     """One family of a bucket, as far as it is."""
-    first, memory = progress.marks.done, None
-    if remembers:
-        nodes = PageLists(pages, f"{of_family(progress.marks.id)}{EARLY}", with_memory(progress.shape))
-        kept = held.get(f"{nodes.prefix}{MEMORY}")
-        memory = PairMemory(nodes, MEMORY, kept, lambda rows: rows.index >= first)
+    first, of = progress.marks.done, of_family(progress.marks.id)
+    memory = memory_of(pages, progress.shape, held, lambda rows: rows.index >= first, remembers, of)
     return PairsOfFamily(progress.family, first, memory, progress.inside, panes)
 
 
@@ -95,7 +96,7 @@ class SlicePairs:
     ):
         self._counts, self._first, self._families = counts, first, families
         self._new, self._keys = new, keys
-        self.names = {MEMORY for each in families if each.memory} | {KEYS for _ in [keys] if keys}
+        self.names = {each.memory.name for each in families if each.memory} | {KEYS for _ in [keys] if keys}
         self._shape = counts.nodes.shape
         self._now = fold(self._shape, [counts.rows(first), new])
 
@@ -134,6 +135,7 @@ class SlicePairs:
             memory,
             partial(_remember, each.memory, windows, keys, names, memory),
             lambda chosen: _chosen(each.panes, marks, windows[chosen], keys[chosen]),
+            lambda: Extents(each.family.window_start(windows), each.family.window_end(windows), keys, names),
             *of_pairs(counting, keys),
         )
 
@@ -154,9 +156,7 @@ class SlicePairs:
         return kept | (self._keys.kept() if self._keys else {})
 
 
-def _remember(
-    memory: PairMemory | None, windows: Array, keys: Array, names: pa.Table, old: Memory | None, new: Memory
-) -> None:
+def _remember(memory: PairMemory | None, windows: Array, keys: Array, names: pa.Table, old: Any, new: Any) -> None:
     assert memory is not None, "the trigger has asked for it"
     assert old is not None, "so it has been read"
     memory.put(windows, keys, names, old, new)

@@ -23,7 +23,7 @@ from slicing.state.format import changes
 from slicing.state.format.fingerprint import Fingerprint
 from slicing.state.store import Store
 from slicing.triggers.lateness import Refused
-from slicing.triggers.trigger import CHANGED, Trigger
+from slicing.triggers.trigger import APART, CHANGED, Trigger
 from slicing.windows.families.family import Family
 from slicing.windows.session import SESSION, Session
 from slicing.windows.time.durations import show
@@ -71,7 +71,8 @@ class SessionSupport(WindowSupport):
         """Sessions of a key have pauses between them."""
         return {
             CHANGED: "compares a window with the one before it, and sessions of a key do not follow each other. "
-            "Use on_close() or on_update()."
+            "Use on_close() or on_update().",
+            APART: "keeps state of each window, and sessions merge. Let it implement `on_merge`.",
         }
 
     @property

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
+import pyarrow as pa
 
 from slicing.aggregates.arrays import Array
-from slicing.content.memory import NEVER
+from slicing.content.memory import MEMORY, NEVER, Remembered
 from slicing.triggers.panes import Panes
 
 
@@ -33,19 +34,44 @@ class Memory:
         return [self.fired, self.counted, self.since]
 
 
+def _of_merged(parts: Sequence[Array], starts: Array) -> list[Array]:
+    """Sessions that merge add their counts; the earliest clock holds."""
+    fired, counted, since = parts
+    latest = np.iinfo(np.int64).max
+    least = np.minimum.reduceat(np.where(since == NEVER, latest, since), starts)
+    added = [np.add.reduceat(field, starts) for field in (fired, counted)]
+    return [*added, np.where(least == latest, NEVER, least)]
+
+
+OF_CONDITIONS = Remembered("memory", MEMORY, (0, 0, NEVER), Memory, _of_merged)
+"""What the conditions of `early` remember."""
+
+
+@dataclass(frozen=True)
+class Extents:
+    """The windows of some pairs, `[start, end)` in microseconds, and their keys as codes into `names`: `int64[n]`."""
+
+    start: Array
+    end: Array
+    keys: Array
+    names: pa.Table
+
+
 @dataclass(frozen=True)
 class Candidates:
     """Some open pairs: `int64[n]` each. `memory` and `of_key` are None where the trigger does not ask for them.
 
     `of_key` has, for the key of each pair, its records since counting began; `count_from` sets these. `remember` stores
-    what is to be remembered. `panes` gives the pairs that a mask chooses.
+    what is to be remembered, of the type that the trigger asks for. `panes` gives the pairs that a mask chooses, and
+    `extents` says which pairs there are.
     """
 
     held: Array  # how many records a pair holds
     before: Array  # how many of these it held before this micro-batch
-    memory: Memory | None
-    remember: Callable[[Memory], None]
+    memory: Any
+    remember: Callable[[Any], None]
     panes: Callable[[Array], Panes]
+    extents: Callable[[], Extents]
     of_key: Array | None = None
     count_from: Callable[[Array], None] = lambda counts: None
 

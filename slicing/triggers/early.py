@@ -10,7 +10,7 @@ import numpy as np
 
 from slicing.aggregates.arrays import Array
 from slicing.content.memory import NEVER
-from slicing.triggers.candidates import Candidates, Memory, OpenPairs
+from slicing.triggers.candidates import OF_CONDITIONS, Candidates, Memory, OpenPairs
 from slicing.triggers.condition import Condition
 from slicing.triggers.panes import Panes
 from slicing.triggers.trigger import CLOSING, FINAL, PAIRS, Engine, Firing, MicroBatchTime, Trigger
@@ -76,7 +76,9 @@ class Early(Trigger):
             yield "early", self._fired(some, passed, at).results()
 
     def _pairs(self, engine: Engine) -> OpenPairs:
-        return engine.pairs(self.remembers, any(each.counts_keys for each in self.conditions))
+        return engine.pairs(
+            OF_CONDITIONS if self.remembers else None, any(each.counts_keys for each in self.conditions)
+        )
 
     def _fired(self, some: Candidates, passed: Sequence[bool], at: MicroBatchTime) -> Panes:
         memory = self._begun(some, at)

@@ -20,10 +20,11 @@ from slicing.errors import InvalidValue
 from slicing.triggers.accumulation import ACCUMULATING, Accumulation
 
 if TYPE_CHECKING:
+    from slicing.content.memory import Remembered
     from slicing.triggers.candidates import OpenPairs
     from slicing.triggers.panes import Panes
 
-CLOSING, TOUCHED, NEWEST, WAITING, PAIRS, LATE, CHANGED, WATERMARK = QUESTIONS = (
+CLOSING, TOUCHED, NEWEST, WAITING, PAIRS, LATE, CHANGED, WATERMARK, APART = QUESTIONS = (
     "closing",
     "touched",
     "newest",
@@ -32,8 +33,10 @@ CLOSING, TOUCHED, NEWEST, WAITING, PAIRS, LATE, CHANGED, WATERMARK = QUESTIONS =
     "late",
     "changed",
     "watermark",
+    "apart",
 )
-"""What an engine may be asked for: the methods of `Engine` of these names, and a watermark that moves."""
+"""What an engine may be asked for: the methods of `Engine` of these names, a watermark that moves, and windows that
+stay apart, which never merge."""
 
 KINDS = ("early", "update", "final", "correction", "drained", "merged")
 """Why a row is emitted, as the column `emission` names it; state and output know them by their position."""
@@ -119,7 +122,7 @@ class Engine(Protocol):
     def waiting(self) -> Waiting:
         """Open pairs with records since their last firing."""
 
-    def pairs(self, remembers: bool, counts_keys: bool) -> OpenPairs:
+    def pairs(self, remembers: Remembered | None, counts_keys: bool) -> OpenPairs:
         """Open pairs with the records that they hold; what is remembered of each, and the records of keys, if asked."""
 
 
@@ -154,6 +157,11 @@ class Trigger:
     def accumulation(self) -> Accumulation:
         """What a firing says of the ones before."""
         return ACCUMULATING
+
+    @property
+    def stored(self) -> list[str]:
+        """Its name and the fields of its state, as the header has them; nothing of one that has none."""
+        return []
 
     def wait(self, grace: int) -> int:
         """How long after its end a window fires for the first time, in microseconds."""

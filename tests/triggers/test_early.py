@@ -421,5 +421,5 @@ def test_a_count_trigger_keeps_a_number_for_each_slice_and_key_whatever_the_over
     assert fired > 90
     bucket = one.bucket()
     assert {name for name in bucket.head.lists if "early" in name} == {"early counts"}
-    rows = bucket.all_pairs(False, False)._counts.rows(-FOREVER)
+    rows = bucket.all_pairs(None, False)._counts.rows(-FOREVER)
     assert len(rows) == len(seen) == (5 if ratio == 1 else len(seen))

@@ -16,6 +16,7 @@ from slicing.aggregates.arrays import Array
 from slicing.assembly.results import Windows
 from slicing.content.block import Block, Shape, encode_keys
 from slicing.content.folding import fold, from_records
+from slicing.content.memory import Remembered
 from slicing.content.records import Records
 from slicing.engines.bucket import Bucket
 from slicing.engines.dirty_set import DirtySet, WaitingSlices
@@ -169,7 +170,7 @@ class EagerBucket(Bucket):
             lambda marks: self._touched(marks, lambda each: each.marks.done),
         )
 
-    def all_pairs(self, remembers: bool, counts_keys: bool) -> SlicePairs:
+    def all_pairs(self, remembers: Remembered | None, counts_keys: bool) -> SlicePairs:
         """Open pairs of the families that have rows of their own."""
         first = min(each.oldest for each in self.families)
         counts = counts_of(self.pages, self.shape, {})

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 
@@ -33,20 +33,22 @@ from slicing.content.intervals import (
     without_last_key,
 )
 from slicing.content.marks import under, without_partials
-from slicing.content.memory import with_memory
+from slicing.content.memory import Remembered
 from slicing.engines.bucket import Bucket, known_rows
 from slicing.engines.key_counts import KeyCounts, has_key
 from slicing.engines.lateness import Progress
 from slicing.engines.listed_pairs import Listed, ListedPairs
 from slicing.engines.looking import Look
+from slicing.engines.pair_memory import memory_of
 from slicing.engines.sessions.emitted import Emitted
 from slicing.engines.sessions.open_rows import OpenRows
 from slicing.engines.sessions.session_memory import SessionMemory
 from slicing.profiling import ASSEMBLE, of_stage
 from slicing.state.format.fingerprint import Fingerprint
-from slicing.state.format.list_names import EARLY, EMITTED, MEMORY, SESSIONS
+from slicing.state.format.list_names import EMITTED, SESSIONS
 from slicing.state.lists import PageLists
 from slicing.state.store import Store
+from slicing.triggers.candidates import OF_CONDITIONS
 from slicing.triggers.emission import ON_CLOSE
 from slicing.triggers.lateness import Late, Missed, Refused
 from slicing.triggers.panes import Panes
@@ -243,14 +245,14 @@ class SessionBucket(Bucket):
         """Open sessions with records that have not fired."""
         return WaitingSessions(self._merged[0], self._emitted.new, ~self._closes(), self._panes)
 
-    def all_pairs(self, remembers: bool, counts_keys: bool) -> ListedPairs:
+    def all_pairs(self, remembers: Remembered | None, counts_keys: bool) -> ListedPairs:
         """Open sessions; of these something is always remembered, as they may merge."""
         sessions, is_open = self._merged[0], ~self._closes()
-        nodes = PageLists(self.pages, EARLY, with_memory(self.marks))
-        kept = self.recent.beside.get(f"{EARLY} {MEMORY}")
-        live = has_key(self._open)
-        keys = KeyCounts(self.pages, self.marks, self.recent.beside, live) if counts_keys else None
-        return ListedPairs(self._listed, SessionMemory(nodes, MEMORY, kept, sessions, is_open), keys)
+        held, live = self.recent.beside, has_key(self._open)
+        made = partial(SessionMemory, sessions, is_open)
+        memory = memory_of(self.pages, self.marks, held, _all, remembers or OF_CONDITIONS, made=made)
+        keys = KeyCounts(self.pages, self.marks, held, live) if counts_keys else None
+        return ListedPairs(self._listed, memory, keys)
 
     def _listed(self, everything: bool) -> Listed:
         sessions, parts = self._merged
@@ -263,9 +265,9 @@ class SessionBucket(Bucket):
             firing[at[chosen]] = True
             return self._panes(firing)
 
-        return Listed(
-            some.index, some.keys, some.names, some.records, some.records - came[at], panes, under(self.new, some.names)
-        )
+        bounds = lambda: (some.index, ends_of(some) + self.session.unit)  # noqa: E731
+        new = under(self.new, some.names)
+        return Listed(some.index, some.keys, some.names, some.records, some.records - came[at], panes, new, bounds)
 
     def _panes(self, firing: Array) -> Panes:
         if self.head.warm:
@@ -349,6 +351,10 @@ class SessionBucket(Bucket):
         held = self.rows.load(lambda known: ends_of(known) > self.head.taking)
         assert self.rows.count <= 2 * len(held)
         assert np.all(held.records > 0)
+
+
+def _all(rows: Block) -> Array:
+    return np.ones(len(rows), dtype=bool)
 
 
 class WaitingSessions:

@@ -10,6 +10,7 @@
 from __future__ import annotations
 
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -19,17 +20,15 @@ from slicing.assembly.ranges.merging import located
 from slicing.content.block import Block
 from slicing.content.intervals import put_ends
 from slicing.content.marks import without_partials
-from slicing.content.memory import NEVER, memory_rows
+from slicing.content.memory import differs, memory_rows
 from slicing.engines.pair_memory import PairMemory
-from slicing.state.lists import PageLists
-from slicing.triggers.candidates import Memory
 
 
 class SessionMemory(PairMemory):
     """The memory of the sessions of a micro-batch, which have ends and are given by key and start."""
 
-    def __init__(self, nodes: PageLists, name: str, kept: Block | None, sessions: Block, is_open: Array):
-        super().__init__(nodes, name, kept, lambda rows: np.ones(len(rows), dtype=bool))
+    def __init__(self, sessions: Block, is_open: Array, *stored: Any):
+        super().__init__(*stored)
         self.sessions, self.is_open = sessions, is_open
 
     @cached_property
@@ -43,30 +42,28 @@ class SessionMemory(PairMemory):
         """The clocks at the first record since the last firing, of open sessions."""
         return super().since[self._session >= 0]
 
-    def of(self, windows: Array, keys: Array, names: pa.Table, is_new: Array) -> Memory:
-        """What is remembered of all open sessions: the sum of their rows, and the earliest clock."""
-        memory, inside = Memory.of_none(len(self.sessions)), self._session >= 0
-        session, rows = self._session[inside], self.rows.take(np.flatnonzero(inside))
-        fired, counted, since = (field.copy() for field in memory.fields)
-        np.add.at(fired, session, rows.partials[0][0])
-        np.add.at(counted, session, rows.partials[0][1])
-        least = np.full(len(self.sessions), np.iinfo(np.int64).max)
-        told = rows.partials[0][2] != NEVER
-        np.minimum.at(least, session[told], rows.partials[0][2][told])
-        since = np.where(least == np.iinfo(np.int64).max, since, least)
-        return Memory(fired[self.is_open], counted[self.is_open], since[self.is_open])
+    def of(self, windows: Array, keys: Array, names: pa.Table, is_new: Array) -> Any:
+        """What is remembered of all open sessions: what their rows merge to."""
+        fields, inside = self.remembered.of_none(len(self.sessions)), np.flatnonzero(self._session >= 0)
+        if len(inside):
+            parts = inside[np.argsort(self._session[inside], kind="stable")]
+            starts = np.flatnonzero(np.diff(self._session[parts], prepend=-1))
+            merged = self.remembered.merged([field[parts] for field in self.rows.partials[0]], starts)
+            for field, values in zip(fields, merged, strict=True):
+                field[self._session[parts[starts]]] = values
+        return self.remembered.made(*(field[self.is_open] for field in fields))
 
-    def put(self, windows: Array, keys: Array, names: pa.Table, before: Memory, now: Memory) -> None:
+    def put(self, windows: Array, keys: Array, names: pa.Table, before: Any, now: Any) -> None:
         """Note what is remembered of all open sessions, at their starts."""
         rows = self.rows
         gone = (self._session < 0) | (rows.index != self.sessions.index[self._session] if len(self.sessions) else True)
         void = rows.take(np.flatnonzero(gone))
-        self._came.append(memory_rows(void.index, void.keys, void.names, Memory.of_none(len(void)).fields))
+        self._came.append(memory_rows(void.index, void.keys, void.names, self.remembered.of_none(len(void))))
         alone = np.ones(len(self.sessions), dtype=bool)
         alone[self._session[gone & (self._session >= 0)]] = False
         changed = ~alone[self.is_open]
         for old, new in zip(before.fields, now.fields, strict=True):
-            changed |= old != new
+            changed |= differs(old, new)
         some = np.flatnonzero(changed)
         self._came.append(memory_rows(windows[some], keys[some], names, [field[some] for field in now.fields]))
         self._came = [block for block in self._came if len(block)]

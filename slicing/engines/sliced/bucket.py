@@ -28,6 +28,7 @@ from slicing.assembly.results import Windows
 from slicing.content.block import Block, Shape
 from slicing.content.folding import fold
 from slicing.content.marks import without_partials
+from slicing.content.memory import Remembered
 from slicing.engines.bucket import Bucket
 from slicing.engines.dirty_set import DirtySet, WaitingSlices
 from slicing.engines.key_counts import KeyCounts, has_key
@@ -239,7 +240,7 @@ class SlicedBucket(Bucket):
     def _waiting(self, marks: Block) -> Panes:
         return self._touched(marks, lambda each: each.marks.done)
 
-    def all_pairs(self, remembers: bool, counts_keys: bool) -> SlicePairs:
+    def all_pairs(self, remembers: Remembered | None, counts_keys: bool) -> SlicePairs:
         """Open pairs of the families that have rows of their own."""
         first, held = self._oldest(), self.slices.recent.beside
         counts = counts_of(self.pages, self.shape, held)

@@ -34,7 +34,7 @@ from slicing.assembly.results import Windows
 from slicing.content.block import Block, Shape, concat, empty, encode_keys, order
 from slicing.content.folding import by_key, fold, reduced
 from slicing.content.marks import of_keys, under, without_partials
-from slicing.content.memory import with_memory
+from slicing.content.memory import Remembered
 from slicing.content.pairs import Pairs
 from slicing.content.records import Records
 from slicing.engines.bucket import Bucket
@@ -43,10 +43,10 @@ from slicing.engines.key_counts import KeyCounts, has_key
 from slicing.engines.lateness import Progress
 from slicing.engines.listed_pairs import Listed, ListedPairs
 from slicing.engines.looking import Look
-from slicing.engines.pair_memory import PairMemory
+from slicing.engines.pair_memory import memory_of
 from slicing.profiling import ASSEMBLE, of_stage
 from slicing.state.format.fingerprint import Fingerprint
-from slicing.state.format.list_names import EARLY, INSTANTS, MEMORY, PENDING
+from slicing.state.format.list_names import EARLY, INSTANTS, PENDING
 from slicing.state.instants import Instants
 from slicing.state.lists import PageLists
 from slicing.state.store import Store
@@ -208,13 +208,10 @@ class SlidingBucket(Bucket):
         around = self._around_marks(marks)
         return self._panes(around, around.changed)
 
-    def all_pairs(self, remembers: bool, counts_keys: bool) -> ListedPairs:
+    def all_pairs(self, remembers: Remembered | None, counts_keys: bool) -> ListedPairs:
         """Open windows with the records that they hold."""
-        memory = None
-        if remembers:
-            nodes = PageLists(self.pages, EARLY, with_memory(self.shape))
-            kept = self.recent.beside.get(f"{EARLY} {MEMORY}")
-            memory = PairMemory(nodes, MEMORY, kept, lambda rows: rows.index >= self._first)
+        held = self.recent.beside
+        memory = memory_of(self.pages, self.shape, held, lambda rows: rows.index >= self._first, remembers)
         live = has_key(self._known)
         keys = KeyCounts(self.pages, self.shape, self.recent.beside, live) if counts_keys else None
         return ListedPairs(self._listed, memory, keys)
@@ -239,7 +236,9 @@ class SlidingBucket(Bucket):
         known = np.where(around.existed, total[was.high] - total[was.low], 0)
         place = around.at.windows, around.at.keys, around.rows.names
         came = without_partials(under(self.new, around.rows.names))
-        return Listed(*place, held, known, lambda chosen: self._panes(around, chosen), came)
+        start, end = self.family.window_start, self.family.window_end
+        bounds = lambda: (start(around.at.windows), end(around.at.windows))  # noqa: E731
+        return Listed(*place, held, known, lambda chosen: self._panes(around, chosen), came, bounds)
 
     @property
     def _early(self) -> PageLists:

@@ -20,17 +20,17 @@ from slicing.assembly.results import Windows
 from slicing.content.block import Block, Shape, concat, empty
 from slicing.content.folding import fold, regroup
 from slicing.content.marks import of_keys, under
-from slicing.content.memory import with_memory
+from slicing.content.memory import Remembered
 from slicing.engines.bucket import Bucket, known_rows
 from slicing.engines.dirty_set import DirtySet, WaitingSlices
 from slicing.engines.key_counts import KeyCounts, has_key
 from slicing.engines.listed_pairs import Listed, ListedPairs
 from slicing.engines.looking import Look
-from slicing.engines.pair_memory import PairMemory
+from slicing.engines.pair_memory import memory_of
 from slicing.engines.unbounded.idleness import corrected, live
 from slicing.profiling import ASSEMBLE, of_stage
 from slicing.state.format.fingerprint import Fingerprint
-from slicing.state.format.list_names import EARLY, MEMORY, PENDING, TOTALS
+from slicing.state.format.list_names import EARLY, PENDING, TOTALS
 from slicing.state.ledger import Ledger
 from slicing.state.lists import PageLists
 from slicing.state.store import Store
@@ -110,12 +110,9 @@ class UnboundedBucket(Bucket):
         dirty = DirtySet(self._early, self.recent.beside.get(PENDING), self._live_marks)
         return WaitingSlices(dirty, self._marks, lambda: -FOREVER, self._of_keys)
 
-    def all_pairs(self, remembers: bool, counts_keys: bool) -> ListedPairs:
+    def all_pairs(self, remembers: Remembered | None, counts_keys: bool) -> ListedPairs:
         """A pair for each key."""
-        memory = None
-        if remembers:
-            nodes = PageLists(self.pages, EARLY, with_memory(self.shape))
-            memory = PairMemory(nodes, MEMORY, self.recent.beside.get(f"{EARLY} {MEMORY}"), has_key(self._totals))
+        memory = memory_of(self.pages, self.shape, self.recent.beside, has_key(self._totals), remembers)
         keys = KeyCounts(self.pages, self.shape, self.recent.beside, self._was_there) if counts_keys else None
         return ListedPairs(self._listed, memory, keys)
 
@@ -136,7 +133,8 @@ class UnboundedBucket(Bucket):
         def panes(chosen: Array) -> Panes:
             return Panes(lambda: self._windows(totals.take(chosen)))
 
-        return Listed(*place, totals.records, self._before(totals), panes, under(self.new, totals.names))
+        came, ever = under(self.new, totals.names), np.full(len(totals), FOREVER)
+        return Listed(*place, totals.records, self._before(totals), panes, came, lambda: (-ever, ever))
 
     @property
     def _early(self) -> PageLists:

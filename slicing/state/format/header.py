@@ -172,6 +172,7 @@ class Header:
     warm: int = 0  # microseconds, the end of the history that was loaded: no window that ends by then is emitted
     shipped: list[Any] = field(default_factory=list)  # the cut of the query, if the slices here have more edges
     cut_since: int | None = None  # microseconds, from which on slices have all edges of `shipped`, None for all slices
+    trigger: list[str] = field(default_factory=list)  # the name of a user's trigger, and the fields of its state
     entered: int | None = None  # the end of the slices that have entered, where the families do not tell it
     merged: int | None = None  # the slice before which slices may hold ends of windows inside, None for none
 
@@ -332,7 +333,15 @@ class Header:
 _TO_JSON = json.JSONEncoder(separators=(",", ":")).encode
 _MILLISECONDS = ("watermark", "clock")
 """Fields that are stored in milliseconds, as Spark counts them."""
-_OPTIONAL = {"zones": {}, "warm": 0, "shipped": [], "cut_since": None, "entered": None, "merged": None}
+_OPTIONAL = {
+    "zones": {},
+    "warm": 0,
+    "shipped": [],
+    "cut_since": None,
+    "trigger": [],
+    "entered": None,
+    "merged": None,
+}
 """Fields that are stored only where they say something else than this."""
 _OPTIONAL_WITHIN = {"since": [], "origin": [], "code": "", "added": False, "merged": None}
 _SAID = object()

@@ -10,8 +10,8 @@ those it is::
     window 17              an eager window
 
 Pages of `TREES`, `WINDOW`, `TOTALS`, `COUNTED`, `INSTANTS` and `SESSIONS` hold partials, those of `TREES` are caches.
-All others are marks: rows of keys without partials. Rows of `MEMORY` and `KEYS` have three numbers behind those, and
-those of `STATES` the fields that the layout names.
+All others are marks: rows of keys without partials. Rows of `MEMORY` and `KEYS` have three numbers behind those, rows
+of `STATE` the fields that the header names, and those of `STATES` the fields that the layout names.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ TREES = (TWO_LAYER, THREE_LAYER, RUNNING, TAILED)
 """The nodes of trees, which name them themselves."""
 LATE, ROWS = "late", "rows"
 """What the nodes of a family do not hold yet of slices that have entered."""
-EARLY, PENDING, COUNTS, MEMORY, KEYS = "early", "pending", "counts", "memory", "keys"
+EARLY, PENDING, COUNTS, MEMORY, KEYS, STATE = "early", "pending", "counts", "memory", "keys", "state"
 """Which slices of which keys have records that have not been emitted; how many records open slices have; what triggers
-remember of open pairs, and of keys."""
+remember of open pairs, and of keys; the state of a trigger of a user's own."""
 WINDOW = "window"
 """The windows of eager results, by their numbers."""
 LATEST, SLICE = "newest", "slice"
@@ -45,7 +45,7 @@ _NODE = r"total|whole|late wholes|run|start|between|(suffix|stripe|rest) -?\d+|l
 _WHICH = {
     **dict.fromkeys(TREES, _NODE),
     LATE: ROWS,
-    EARLY: rf"{PENDING}|{COUNTS}|{MEMORY}|{KEYS}",
+    EARLY: rf"{PENDING}|{COUNTS}|{MEMORY}|{KEYS}|{STATE}",
     WINDOW: r"-?\d+",
     LATEST: SLICE,
     LATER: r"-?\d+",

@@ -1,0 +1,322 @@
+"""Triggers of a user's own against brute force over raw records, on every kind of windows that fires early."""
+
+import copy
+import pickle
+import random
+from collections import Counter
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+from oracle import seeds
+from test_early import CHOSEN, KINDS, OfKeys, result, truth
+from test_several import Together, sets
+from test_several import stream as several_stream
+from test_unbounded import Forever
+from test_unbounded import records as unbounded_records
+
+from slicing import Trigger, draw, session, tumbling
+from slicing.errors import FunctionFailed, InvalidType, InvalidValue, StateMismatch
+from slicing.stages.support_of import support_of
+from slicing.state import bucket_cache
+from slicing.state.store import MemoryStore
+from slicing.triggers.own import own
+
+
+@dataclass(frozen=True)
+class EveryNth(Trigger):
+    """After each `n` records of a window; the state has the remainder."""
+
+    n: int
+    state = "seen bigint"
+
+    def on_records(self, windows, at):
+        seen = windows["seen"] + windows.came
+        windows["seen"] = seen % self.n
+        return np.where(seen >= self.n, self.FIRE, self.CONTINUE)
+
+    def on_merge(self, parts, starts):
+        return {"seen": np.add.reduceat(parts["seen"], starts)}
+
+
+@dataclass(frozen=True)
+class Quiet(Trigger):
+    """Three milliseconds by the clock after the last record of a window."""
+
+    state = "last bigint, waits boolean"
+    final = False
+
+    def on_records(self, windows, at):
+        windows["last"], windows["waits"] = at.clock, True
+        return np.zeros(len(windows), int)
+
+    def on_clock(self, windows, at):
+        due = windows["waits"] & (windows["last"] + 3000 <= at.clock)
+        windows["waits"] &= ~due
+        return due * self.FIRE
+
+    def on_merge(self, parts, starts):
+        return {name: np.maximum.reduceat(part, starts) for name, part in parts.items()}
+
+
+@dataclass(frozen=True)
+class Halfway(Trigger):
+    """Once, when the watermark is in the second half of a window."""
+
+    state = "fired boolean"
+
+    def on_time(self, windows, at):
+        due = ~windows["fired"] & (at.watermark >= windows.start // 2 + windows.end // 2)
+        windows["fired"] |= due
+        return np.where(due, self.FIRE, self.CONTINUE)
+
+    def on_merge(self, parts, starts):
+        return {"fired": np.logical_and.reduceat(parts["fired"], starts)}
+
+
+class Model:
+    """What these triggers do, pair by pair and record by record; records of sessions keep their counts."""
+
+    def __init__(self, trigger):
+        self.trigger, self.seen, self.watermark, self.fired, self.last, self.lone = trigger, {}, None, set(), {}, set()
+
+    def due(self, pairs, now, watermark, came, there):
+        return {pair for pair, numbers in pairs.items() if self.fires(pair, numbers, now, watermark)}
+
+    def fires(self, pair, numbers, now, watermark):
+        name = type(self.trigger).__name__
+        place = (lambda n: n) if self.disjoint else (lambda n: (pair, n))
+        fresh = [n for n in numbers if place(n) not in self.seen]
+        old = [n for n in numbers if place(n) in self.seen]
+        if name == "EveryNth":
+            waiting = [n for n in old if not self.seen[place(n)]] + fresh
+            fires = bool(fresh) and len(waiting) >= self.trigger.n
+            counted = len(waiting) - len(waiting) % self.trigger.n if fires else 0
+            self.seen |= {place(n): False for n in fresh} | {place(n): True for n in waiting[:counted]}
+            return fires
+        if name == "Quiet":
+            last = max([now] if fresh else [self.seen[place(n)][0] for n in old])
+            waits = bool(fresh) or any(self.seen[place(n)][1] for n in old)
+            fires = waits and last + 3 <= now
+            self.seen |= {place(n): (last, waits and not fires) for n in numbers}
+            return fires
+        raise AssertionError(name)
+
+
+TRIED = {"count": EveryNth(3), "clock": Quiet()}
+
+
+@pytest.mark.parametrize("seed", seeds(1, 3))
+@pytest.mark.parametrize("trigger", TRIED)
+@pytest.mark.parametrize("kind", KINDS)
+def test_firings_are_those_of_raw_records(kind, trigger, seed):
+    trigger = TRIED[trigger]
+    run, model, batches, disjoint = KINDS[kind](seed, own(trigger))
+    firings, rng, now, fired = Model(trigger), random.Random(seed), 0, 0
+    firings.disjoint = disjoint
+    for batch, records, watermark in batches:
+        if rng.random() < 0.5:
+            bucket_cache._kept.clear()  # another process goes on
+        now += rng.choice([0, 1, 2, 6])
+        found = {place: result(row) for place, row in run(batch, now).items()}
+        wanted = model.step(records, watermark, firings, now)
+        kinds = {"early", "final"} if trigger.final else {"early"}
+        assert found == {place: truth(values)[1:] for place, values in wanted.items() if place[0] in kinds}
+        fired += sum(kind == "early" for kind, _ in found)
+    assert fired > 5
+
+
+@pytest.mark.parametrize("trigger", TRIED)
+def test_a_window_that_never_closes_fires_as_others_do(trigger):
+    trigger = type(TRIED[trigger])(*([3] if trigger == "count" else []), final=False)
+    one, model, firings = Forever(own(trigger)), OfKeys(), Model(trigger)
+    rng, now, firings.disjoint = random.Random(7), 0, False
+    for _ in range(60):
+        one.held = rng.random() < 0.5
+        now += rng.choice([0, 1, 2, 6])
+        records = unbounded_records(rng)
+        found = one.step(records, now)
+        wanted = model.step(records, 0, firings, now)
+        assert found == one.truth({key for _, key in wanted})
+
+
+def together(trigger, name="ends together"):
+    chosen, begin, step = sets()[name]
+    one = Together(chosen, CHOSEN, 0, own(trigger))
+    store = next(each for each in one.bucket.args if isinstance(each, MemoryStore))
+    return one, store, several_stream(random.Random(8), begin, step)
+
+
+def test_the_watermark_asks_all_open_windows_and_each_fires_once():
+    one, _, batches = together(Halfway())
+    fired = Counter()
+    watermark = 0
+    for records, moved, now in batches:
+        found, _ = one.step(records, moved, now)
+        watermark = max(watermark, moved * 1000)
+        for _, kind, key, start, end in found:
+            fired[kind, key, start, end] += 1
+            assert kind == "final" or start // 2 + end // 2 <= watermark < end
+    assert set(fired.values()) == {1}
+    assert sum(place[0] == "early" for place in fired) > 20
+
+
+@pytest.mark.parametrize("trigger", [EveryNth(3), Quiet(), Halfway()])
+def test_a_micro_batch_that_runs_again_fires_the_same_pairs(trigger):
+    one, store, batches = together(trigger)
+    rng, fired = random.Random(3), 0
+    for now, (records, watermark, _) in enumerate(batches):
+        before = copy.deepcopy(vars(store))
+        first, _ = one.step(records, watermark, 2 * now)
+        vars(store).update(before)
+        if rng.random() < 0.5:
+            bucket_cache._kept.clear()
+        assert one.step(records, watermark, 2 * now)[0] == first
+        fired += sum(place[1] == "early" for place in first)
+    assert fired > 5
+
+
+def test_state_is_forgotten_with_its_windows():
+    one, _, batches = together(EveryNth(1000))
+    most = 0
+    for records, watermark, now in batches:
+        one.step(records, watermark, now)
+        bucket = one.bucket()
+        most = max(
+            [most, *(len(each.memory.rows) for each in bucket.pairs(own(EveryNth(1000)).remembered, False)._families)]
+        )
+    assert most > 5
+    bucket = one.bucket()
+    assert not any("early state" in name for name in bucket.head.lists)
+
+
+# --- another version of a trigger ---------------------------------------------------------------------------------
+
+
+def version(**members):
+    def on_records(self, windows, at):
+        for name in windows.state:
+            windows[name] = windows[name] + 1
+        return np.zeros(len(windows), int)
+
+    return dataclass(frozen=True)(type("Versioned", (Trigger,), {"on_records": on_records, **members}))()
+
+
+def states(one, trigger):
+    bucket = one.bucket.func(*one.bucket.args[:5], own(trigger), *one.bucket.args[6:])
+    pairs = bucket.pairs(own(trigger).remembered, False)
+    return {
+        (number, key, window): tuple(field[at] for field in each.memory.rows.partials[0])
+        for number, each in enumerate(pairs._families)
+        for at, (window, key) in enumerate(
+            zip(
+                each.memory.rows.index,
+                each.memory.rows.names["k0"].take(each.memory.rows.keys).to_pylist(),
+                strict=True,
+            )
+        )
+    }
+
+
+def test_fields_of_the_state_come_and_go():
+    old, new = version(state="seen bigint, gone bigint"), version(state="fresh double, seen bigint")
+    one, _, batches = together(old)
+    for _, (records, watermark, now) in zip(range(8), batches, strict=False):
+        one.step(records, watermark, now)
+    before = states(one, old)
+    assert len(before) > 3
+    assert states(one, new) == {place: (0.0, seen) for place, (seen, _) in before.items()}
+
+
+def test_a_field_of_another_type_is_refused_by_name():
+    one, _, batches = together(version(state="seen bigint"))
+    one.step(*next(batches))
+    with pytest.raises(StateMismatch, match=r"`seen` in the state of `Versioned` is bigint .*, and double now"):
+        states(one, version(state="seen double"))
+
+
+def test_the_state_of_another_trigger_is_not_taken_over():
+    one, _, batches = together(EveryNth(100))
+    one.step(*next(batches))
+    assert states(one, version(state="seen bigint")) == {}
+
+
+# --- what is refused ------------------------------------------------------------------------------------------------
+
+
+def returning(value, **members):
+    return dataclass(frozen=True)(type("Odd", (Trigger,), {"on_records": lambda self, windows, at: value, **members}))()
+
+
+@pytest.mark.parametrize(
+    ("trigger", "error", "message"),
+    [
+        (
+            returning(None),
+            InvalidType,
+            r"`Odd.on_records` returns CONTINUE, FIRE.*, as integers; got None",
+        ),
+        (returning(np.zeros(3)), InvalidType, r"`Odd.on_records` returns .* as integers"),
+        (returning(np.zeros(2, int)), InvalidValue, r"an action for each of 3 windows; got an array of \(2,\)"),
+        (returning(np.array([0, 7, 0])), InvalidValue, r"`Odd.on_records` returned 7, which is no action"),
+        (returning(np.array([0, 2, 0])), InvalidValue, r"returned PURGE: .* not built yet"),
+        (returning(np.zeros(3, int), state="name string"), InvalidType, r"`Odd.state` has `name string`"),
+        (returning(np.zeros(3, int), state="n int, n int"), InvalidValue, r"names a field twice"),
+        (Trigger(), InvalidValue, r"`Trigger` implements no hook"),
+    ],
+)
+def test_what_cannot_run_is_refused_when_it_is_given(trigger, error, message):
+    with pytest.raises(error, match=message):
+        own(trigger)
+
+
+def test_a_hook_that_raises_says_so_when_it_is_given():
+    with pytest.raises(InvalidValue, match=r"there is no field 'sen' in `state`, which has none"):
+        own(dataclass(frozen=True)(type("Typo", (Trigger,), {"on_records": lambda s, windows, at: windows["sen"]}))())
+
+
+@dataclass(frozen=True)
+class Fragile(Trigger):
+    def on_records(self, windows, at):
+        if (windows.records > 3).any():
+            raise ZeroDivisionError("too many")
+        return np.where(windows.records == 3, 9, self.CONTINUE)
+
+
+def test_a_hook_that_fails_names_the_key_and_the_window():
+    one, _, batches = together(Fragile())
+    records, watermark, now = next(each for each in batches if len(each[0]) > 3)
+    with pytest.raises(FunctionFailed, match=r"`Fragile.on_records` .*key \(\d,\) in window \["):
+        one.step(records * 2, watermark, now)
+
+
+def test_sessions_need_a_merge_of_the_state_and_say_so():
+    class Merging(EveryNth):
+        on_merge = Trigger.on_merge
+
+    with pytest.raises(InvalidValue, match=r"sessions merge. Let it implement `on_merge`"):
+        support_of(session("1 minute")).check("auto", False, own(Merging(3)), True)
+    support_of(session("1 minute")).check("auto", False, own(EveryNth(3)), True)
+
+
+def test_a_trigger_is_a_value():
+    assert EveryNth(3) == pickle.loads(pickle.dumps(EveryNth(3))) != EveryNth(4)
+    assert str(own(EveryNth(3))) == "EveryNth(n=3)"
+    with pytest.raises(AttributeError):
+        EveryNth(3).n = 4
+
+
+def test_explain_says_what_it_keeps_and_looks_at():
+    assert own(EveryNth(3)).meaning == (
+        "the open windows that it chooses of those with new records; a row of seen bigint per (window, key); then each "
+        "at its close"
+    )
+    assert own(Quiet()).meaning.startswith(
+        "the open windows that it chooses of those with new records, all in every micro-batch; a row of last bigint, "
+    )
+
+
+def test_it_is_drawn_as_other_triggers_are():
+    batches = [["12:01"], ["12:02"], ["12:03", "12:04"]]
+    picture = draw(tumbling("10 minutes"), batches, watermark="1 minute", emit=EveryNth(3, final=False))
+    assert picture.count('data-emission="early"') >= 1
