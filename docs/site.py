@@ -18,6 +18,7 @@ WINDOWS = (
     "counting",
     "unbounded",
     "processing_time",
+    "assigned_by",
     "Window",
     "Hopping",
 )

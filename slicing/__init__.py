@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from slicing.timelines import draw
     from slicing.triggers.emission import Emission, early, on_change, on_close, on_update
     from slicing.triggers.user_trigger import OpenWindows, Trigger
+    from slicing.windows.assigned import assigned_by
     from slicing.windows.clock import processing_time
     from slicing.windows.counting import counting
     from slicing.windows.session import session
@@ -74,6 +75,7 @@ __all__ = [
     "Window",
     "Windowed",
     "advice",
+    "assigned_by",
     "by_edges",
     "configure",
     "counting",
@@ -122,6 +124,7 @@ _HOMES = {
     "spark.progress": ("ProgressListener", "lateness"),
     "spark.prometheus": ("PrometheusCollector",),
     "timelines": ("draw",),
+    "windows.assigned": ("assigned_by",),
     "windows.clock": ("processing_time",),
     "windows.counting": ("counting",),
     "windows.session": ("session",),

@@ -16,8 +16,10 @@ from slicing.triggers.emission import ON_CLOSE, Emission
 from slicing.triggers.lateness import COUNTS, LATE_OUTPUTS
 from slicing.triggers.own import emission_of
 from slicing.triggers.user_trigger import Trigger as UserTrigger
+from slicing.windows.assigned import Assigned
 from slicing.windows.clock import ProcessingTime
 from slicing.windows.lookback import Lookbacks, lookbacks
+from slicing.windows.session import session
 from slicing.windows.sets import windows_of_call
 from slicing.windows.time.durations import Duration, microseconds, show
 from slicing.windows.window import Window
@@ -183,6 +185,7 @@ class Windowed:
     evictors_after: tuple[Evictor, ...] = ()
     adaptation: str = REFUSE
     retain_us: int = 0
+    idle_us: int = 0
 
     def __repr__(self) -> str:
         windows = f"{self.windows}, long=True" if self.windows.names and not self.windows.wide else repr(self.windows)
@@ -193,6 +196,7 @@ class Windowed:
             f".assemble({self.tree!r})" if self.tree != "auto" else "",
             f".late({self.late_output!r})" if self.late_output != COUNTS else "",
             f".emit({self.emission})" if self.emission != ON_CLOSE else "",
+            f".idle({show(self.idle_us)!r})" if self.idle_us else "",
             f".evict({', '.join(map(repr, self.evictors))})" if self.evictors else "",
             f".evict({', '.join(map(repr, self.evictors_after))}, after=True)" if self.evictors_after else "",
             f".adapt({self.adaptation!r})" if self.adaptation != REFUSE else "",
@@ -252,6 +256,21 @@ class Windowed:
         if length < 0:
             raise InvalidValue(f"`retain` must not be negative; got {excerpt(duration)}.")
         return replace(self, retain_us=length)
+
+    def idle(self, after: Duration) -> Windowed:
+        """Let windows close without input: `after` so long without any, the watermark goes on, as fast as the clock.
+
+        It goes on from where it stood when the last input of a bucket came, or when the watermark of the stream moved
+        last, so that each window closes when it would have with records that go on in time. A record that comes for a
+        window which has closed so is late, and counted as such. A replay runs at another clock, and gives other rows.
+        Off by default.
+        Spark then runs micro-batches without data for ever; a query cannot change to or from it on its checkpoint. No
+        effect on bounded input. Raises InvalidValue for less than a second.
+        """
+        length = microseconds(after, "after")
+        if length < 1_000_000 or length % 1000:
+            raise InvalidValue(f"`after` must be at least 1 second, in whole milliseconds; got {excerpt(after)}.")
+        return replace(self, idle_us=length)
 
     def buckets(self, count: int) -> Windowed:
         """Split keys by hash into `count` buckets of state, instead of one for each shuffle partition.
@@ -442,7 +461,12 @@ class Windowed:
         combines with `invert`, 4 on average without. Raises InvalidType without a DataFrame and for columns of other
         types, InvalidValue for combinations that are refused.
         """
-        return self._defined("aggregate", functions, arguments).dataframe()
+        made = self._defined("aggregate", functions, arguments).dataframe()
+        if isinstance(self.windows, Assigned):
+            from slicing.spark.assigned import finished
+
+            return finished(made)
+        return made
 
     def plan(self, *functions: Callable[..., Any], **arguments: Any) -> Plan:
         """Return the plan of `aggregate` with these arguments as a value: trees, state and predicted cost.
@@ -453,6 +477,8 @@ class Windowed:
 
     def explain(self, *functions: Callable[..., Any], **arguments: Any) -> None:
         """Print the plan of `aggregate` with these arguments. Nothing is run. Raises what `aggregate` raises."""
+        if isinstance(self.windows, Assigned):
+            print(self.windows.cost)
         print(self.plan(*functions, **arguments))
 
     def _query(self, functions: tuple[Any, ...], arguments: dict[str, Any]) -> Query:
@@ -492,7 +518,24 @@ class Windowed:
                 f"`{call}` needs a DataFrame, and this grouping has none. Write `group_by(df, *keys)` (`show`, `start` "
                 "and the like return no DataFrame); or `.define(...)` for DataFrames to come."
             )
+        if isinstance(self.windows, Assigned):
+            return self._of_assigned("aggregate(then=...)" if function else call, results)
         return Definition(self, tuple(results.items()), function)
+
+    def _of_assigned(self, call: str, results: dict[str, Bound | Struct]) -> Definition:
+        """The same windows as sessions of keys of their own, over a row for each window of a record."""
+        from slicing.spark import assigned
+
+        if call in ("define", "process", "aggregate(then=...)") or self.late_output != COUNTS or self.df is None:
+            asked = call if self.late_output == COUNTS else "late"
+            raise InvalidValue(
+                f"`{asked}` is not built for {self.windows}. Use `aggregate`, with late records counted."
+            )
+        assert isinstance(self.windows, Assigned), "it has been asked"
+        frame = assigned.frame_of(self.df, self.windows, self.time)
+        keys, windows = (*self.keys, *assigned.OWN_KEYS), session(gap_column=assigned.GAP)
+        made = replace(self, df=frame, keys=keys, windows=windows, time=assigned.AT)
+        return Definition(made, tuple(assigned.results_of(results).items()))
 
 
 @dataclass(frozen=True)

@@ -43,11 +43,6 @@ MEMORY = kernel("memory", _Remembering(_nothing, _itself, _newer, columns=True, 
 """The fields of `slicing.triggers.candidates.Memory`, in their order."""
 
 
-def is_memory(kernel: Kernel) -> bool:
-    """Whether the fields of a kernel are what a trigger remembers."""
-    return isinstance(kernel.aggregate, _Remembering)
-
-
 def kernel_of(fields: Sequence[Field], nothing: Sequence[Any]) -> Kernel:
     """The kernel of fields that a trigger remembers, and their values where nothing is."""
     init = tuple(nothing) if len(nothing) > 1 else nothing[0]

@@ -34,6 +34,7 @@ INSIDE = {
         {"slicing.windows.picture", "slicing.windows.clock"},
         {"slicing.windows.window"},
         {
+            "slicing.windows.assigned",
             "slicing.windows.lookback",
             "slicing.windows.session",
             "slicing.windows.sets",
@@ -104,7 +105,7 @@ INSIDE = {
         {"slicing.spark.advice"},
         {"slicing.spark.columns", "slicing.spark.labels"},
         {"slicing.spark.late"},
-        {"slicing.spark.declared"},
+        {"slicing.spark.declared", "slicing.spark.assigned"},
         {"slicing.spark.names"},
         {"slicing.spark.merging", "slicing.spark.plausible", "slicing.spark.lateness"},
         {"slicing.spark.progress"},

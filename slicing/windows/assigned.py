@@ -1,0 +1,93 @@
+"""Windows that a function assigns to each record."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from slicing.errors import FunctionFailed, InvalidType, InvalidValue, excerpt, raised
+from slicing.windows.families.family import Family
+from slicing.windows.time.durations import microseconds_of, show_instant
+from slicing.windows.window import Window
+
+Interval = tuple[int, int]
+
+
+@dataclass(frozen=True)
+class Assigned(Window):
+    """What `assigned_by` returns. `values` are the columns that the function gets beside the time."""
+
+    function: Callable[..., Any]
+    values: tuple[str, ...] = ()
+
+    alone = "as a function assigns them"
+    keeps = "keeps partials of whole windows"
+
+    @property
+    def family(self) -> Family:
+        """Refused: no numbers tell which windows there are. Raises InvalidValue."""
+        raise InvalidValue(f"which windows {self} makes is decided by its records. Ask its rows.")
+
+    @property
+    def cost(self) -> str:
+        """What the windows cost, in a sentence."""
+        return (
+            f"{self}: every record is copied into each of its windows before the shuffle, R times, and a window keeps "
+            "a partial of its own: nothing is shared. Windows that time decides cost one copy and one write."
+        )
+
+    def of(self, time: int, *values: Any) -> list[Interval]:
+        """The windows of a record, `[start, end)` in microseconds. Raises FunctionFailed, which names the record."""
+        try:
+            return [self._interval(each) for each in self.function(time, *values)]
+        except Exception as error:
+            with_values = f" with {', '.join(map(excerpt, values))}" if values else ""
+            raise FunctionFailed(
+                f"`{self.name}` gives the windows of a record as [(start, end), ...]; of the record at "
+                f"{show_instant(time)}{with_values}: {raised(error)}."
+            ) from error
+
+    def _interval(self, given: Any) -> Interval:
+        if not isinstance(given, (tuple, list)) or len(given) != 2:
+            raise InvalidType(f"a window is a pair of its start and its end; got {excerpt(given)}")
+        start, end = map(_instant, given)
+        if end < start:
+            raise InvalidValue(f"a window does not end before it starts; got {excerpt(given)}")
+        return start, end
+
+    @property
+    def name(self) -> str:
+        """The name of the function."""
+        return getattr(self.function, "__name__", type(self.function).__name__)
+
+    def __repr__(self) -> str:
+        return f"assigned_by({self.name}{f', columns={list(self.values)}' if self.values else ''})"
+
+
+def _instant(given: Any) -> int:
+    if isinstance(given, bool) or not isinstance(given, (int, datetime)):
+        raise InvalidType(f"instants are microseconds since 1970 or datetimes; got {excerpt(given)}")
+    return microseconds_of(given)
+
+
+def assigned_by(function: Callable[..., Any], columns: Sequence[str] | str = ()) -> Assigned:
+    """Windows that `function(time, *values)` assigns to each record: a list of `(start, end)`, as in Flink and Kafka.
+
+    `time` is that of the record in microseconds since 1970 in UTC, and `values` are those of `columns`; starts and ends
+    are microseconds or datetimes, ends exclusive. Equal intervals of a key are one window. A window whose end is its
+    start holds what is assigned to it, and closes as one of a microsecond. A record without windows is counted as
+    `no_window`. The function must be deterministic, or a micro-batch that is repeated gives other windows.
+
+    Cost: nothing is shared: a call and R copies of each record before the shuffle, and R writes. Where time decides,
+    `hopping`, calendar windows and `by_edges` are cheaper. Raises InvalidType.
+
+    >>> assigned_by(lambda time: [(time, time + 1000)]).of(5)
+    [(5, 1005)]
+    """
+    if not callable(function):
+        raise InvalidType(
+            f"`assigned_by` takes a function (time, *values) -> [(start, end), ...]; got {excerpt(function)}."
+        )
+    return Assigned(function, (columns,) if isinstance(columns, str) else tuple(columns))

@@ -1,0 +1,141 @@
+"""Windows that a function assigns, against brute force over raw records; a stream equals bounded input."""
+
+import random
+from collections import defaultdict
+from datetime import UTC, datetime
+
+import pytest
+from pyspark.errors import PythonException
+from streams import MINUTE, SECOND, START, micros, record, source, table, write
+
+import combinators as C
+from slicing import assigned_by, early, group_by, keep_last, processing_time
+from slicing.errors import FunctionFailed, InvalidType, InvalidValue, reason
+
+
+def odd(time, n):
+    """Windows of three kinds: aligned minutes, one around each record, and points; some records have none."""
+    start = time // MINUTE * MINUTE
+    found = [(start, start + MINUTE)] if n % 5 else []
+    found += [(time - n % 3 * SECOND, time + 20 * SECOND)] if n % 2 else []
+    return found + ([(start, start)] if n % 7 == 0 else [])
+
+
+def no_points(time, n):
+    """A point in the past has closed when its record comes."""
+    return [(start, end) for start, end in odd(time, n) if start < end]
+
+
+def records(seed, count=120):
+    rng, now = random.Random(seed), START
+    for _ in range(count):
+        now += rng.randrange(4 * SECOND)
+        yield record(rng.randrange(1, 4), now - rng.randrange(3) * SECOND, n=rng.randrange(1, 40))
+    for time in (-5 * MINUTE - 1, -1, 0):  # before 1970
+        yield record(1, time, n=6)
+
+
+def brute(rows, assign=odd):
+    held = defaultdict(list)
+    for row in rows:
+        for start, end in assign(row["ts"], row["n"]):
+            held[row["world"], start, end].append((row["ts"], row["n"]))
+    return {place: (len(found), sum(n for _, n in found), max(found)[0]) for place, found in held.items()}
+
+
+def aggregated(frame, assign=odd):
+    windows = group_by(frame, "world").window(assigned_by(assign, columns="n"), time="ts")
+    return windows.aggregate(records=C.count(), total=C.sum("n"), last=C.last("ts"))
+
+
+def found(rows):
+    return {
+        (row.world, micros(row.window.start), micros(row.window.end)): (row.records, row.total, micros(row.last))
+        for row in rows
+    }
+
+
+def test_bounded_windows_are_those_of_raw_records(spark, tmp_path):
+    rows = list(records("bounded"))
+    write([table(rows)], tmp_path / "in")
+    frame = aggregated(spark.read.parquet(str(tmp_path / "in")))
+    assert frame.columns == ["world", "window", "records", "total", "last"]
+    assert found(frame.collect()) == brute(rows)
+    assert any(start == end for _, start, end in brute(rows))
+
+
+def test_a_stream_closes_windows_as_they_end_and_counts_what_is_late(spark, tmp_path):
+    rows = list(records("stream"))[:-3]
+    end = max(row["ts"] for row in rows)
+    late = record(1, START + SECOND, n=2)  # of one window, which has closed
+    parts = [rows[:50], rows[50:], [record(9, end + 10 * MINUTE, n=5)], [late], [record(9, end + 30 * MINUTE, n=5)]]
+    write([table(part) for part in parts], tmp_path / "in")
+    frame = aggregated(source(spark, tmp_path / "in", "4 seconds"), no_points)
+    query = frame.writeStream.format("memory").queryName("assigned").trigger(availableNow=True).start()
+    query.awaitTermination()
+    assert found(spark.table("assigned").where("world < 9").collect()) == brute(rows, no_points)
+    counts = [each for progress in query.recentProgress for each in progress.observedMetrics.values()]
+    assert sum(each["late"] for each in counts) == 1
+    assert sum(each["no_window"] for each in counts) == sum(not no_points(row["ts"], row["n"]) for row in rows)
+
+
+def test_triggers_fire_them(spark, tmp_path):
+    write([table(list(records("early"))[:-3])], tmp_path / "in")
+    windows = group_by(source(spark, tmp_path / "in"), "world").window(assigned_by(odd, columns="n"), time="ts")
+    frame = windows.emit(early(records=2, per="window", final=False)).aggregate(records=C.count())
+    query = frame.writeStream.format("memory").queryName("assigned_early").trigger(availableNow=True).start()
+    query.awaitTermination()
+    rows = list(records("early"))[:-3]
+    there = [row.records for row in spark.table("assigned_early").collect()]
+    assert sorted(there) == sorted(n for n, *_ in brute(rows).values() if n >= 2)
+
+
+def broken(time, n):
+    return [(time, time + 1)] if n != 7 else [(time, 1 / 0)]
+
+
+def test_a_function_that_fails_names_the_record(spark, tmp_path):
+    write([table([record(1, START, n=3), record(1, START + SECOND, n=7)])], tmp_path / "in")
+    frame = spark.read.parquet(str(tmp_path / "in"))
+    with pytest.raises(PythonException) as raised:
+        group_by(frame, "world").window(assigned_by(broken, columns=["n"]), time="ts").aggregate(n=C.count()).collect()
+    assert "`broken` gives the windows of a record" in reason(raised.value)
+    assert "with 7: ZeroDivisionError" in reason(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("function", "message"),
+    [
+        (lambda time: [time], "a window is a pair of its start and its end"),
+        (lambda time: [(time, time - 1)], "a window does not end before it starts"),
+        (lambda time: [(time, "later")], "instants are microseconds since 1970 or datetimes; got 'later'"),
+        (lambda time: None, "TypeError"),
+    ],
+)
+def test_what_is_no_window_is_refused(function, message):
+    with pytest.raises(FunctionFailed, match=message):
+        assigned_by(function).of(5)
+
+
+def test_datetimes_are_instants():
+    at = datetime(1970, 1, 1, 0, 0, 1, tzinfo=UTC)
+    assert assigned_by(lambda time: [(0, at)]).of(5) == [(0, 1_000_000)]
+    with pytest.raises(InvalidType, match="`assigned_by` takes a function"):
+        assigned_by("hour")
+
+
+def test_what_is_not_built_is_refused(spark, tmp_path, capsys):
+    write([table([record(1, START)])], tmp_path / "in")
+    grouped = group_by(spark.read.parquet(str(tmp_path / "in")), "world")
+    windows = grouped.window(assigned_by(odd, columns="n"), time="ts")
+    for call in (
+        lambda: windows.define(n=C.count()),
+        lambda: windows.evict(keep_last(1)).process(lambda *_: [], returns="n long", columns=["n"]),
+        lambda: windows.late("records").aggregate(n=C.count()),
+    ):
+        with pytest.raises(InvalidValue, match=r"is not built for assigned_by\(odd, columns=\['n'\]\)"):
+            call()
+    with pytest.raises(InvalidValue, match=r"`time` of .* is the name of a column"):
+        grouped.window(assigned_by(odd), time=processing_time()).aggregate(n=C.count())
+    windows.explain(n=C.count())
+    assert "every record is copied into each of its windows before the shuffle, R times" in capsys.readouterr().out
