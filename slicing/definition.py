@@ -85,6 +85,7 @@ class Definition:
             retain=of.retain_us,
             declared=self.declared,
             then=self.then,
+            idle=of.idle_us,
         )
 
     def __repr__(self) -> str:

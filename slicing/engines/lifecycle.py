@@ -43,9 +43,29 @@ def _enter(head: Header, trigger: Trigger, at: MicroBatchTime) -> MicroBatchTime
     Except for a clock that the trigger lets step back. Where windows are by the clock, the watermark is the greatest
     clock that was seen, and stays.
     """
-    head.watermark, head.clock = max(head.watermark, at.watermark), trigger.clock(head.clock, at.clock)
+    head.clock = trigger.clock(head.clock, at.clock)
+    head.watermark = max(head.watermark, _going_on(head, at) if at.idle_after else at.watermark)
     head.revision = trigger.revision(head.revision)
     return MicroBatchTime(head.watermark, head.clock)
+
+
+def _going_on(head: Header, at: MicroBatchTime) -> int:
+    """The watermark of a bucket that may be idle: without input, while Spark's stands still, it follows the clock.
+
+    ::
+
+        clock       12:00:00   12:00:30   12:01:00   12:01:30        idle after 1 minute
+        input          *
+        watermark   11:50:00   11:50:00   11:51:00   11:51:30
+
+    The header has the clock and the watermark of when one of them moved last, in milliseconds; input empties it.
+    """
+    clock, watermark = head.clock // 1000, at.watermark // 1000
+    if not head.idle or watermark > head.idle[1]:
+        head.idle = [clock, max(watermark, head.watermark // 1000)]
+    waited = clock - head.idle[0]
+    # Before there is a watermark no time is known that could go on.
+    return (head.idle[1] + waited) * 1000 if head.idle[1] and waited * 1000 >= at.idle_after else at.watermark
 
 
 def _fired(firings: Iterable[Firing]) -> Iterator[Windows]:

@@ -92,6 +92,7 @@ class Query:
     then: Then | None = None
     declared: Declared | None = None
     warm: bool = False
+    idle: int = 0
 
     @property
     def function(self) -> WindowFunction | None:
@@ -153,7 +154,7 @@ class Query:
     def by_clock(self) -> bool:
         """Whether the stateful operator needs the clock of the trigger."""
         waits = self.trigger.by_clock or self.clock is Time.CLOCK
-        return waits or self.window.ttl is not None
+        return waits or self.window.ttl is not None or self.idle > 0
 
     @property
     def waits(self) -> bool:

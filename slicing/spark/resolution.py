@@ -56,6 +56,7 @@ class Call:
     retain: int = 0
     declared: Declared | None = None
     then: Then | None = None
+    idle: int = 0
 
 
 class Resolution:
@@ -246,6 +247,7 @@ class Resolution:
             nesting=_nesting(self.call.named),
             then=None if self.call.then is None else replace(self.call.then, zoned=not self.ntz),
             declared=self.call.declared,
+            idle=self.call.idle if self.streaming else 0,
         )
 
 

@@ -112,6 +112,15 @@ def retained_are_slices(asked: Resolution) -> None:
         asked.support.check_retain(asked.trees)
 
 
+def idleness_is_of_event_time(asked: Resolution) -> None:
+    """Only a stream by event time stands still without input."""
+    if asked.streaming and not asked.by_event_time and asked.call.idle:
+        raise InvalidValue(
+            f"`idle` closes windows while no record moves the watermark, and there is none {asked.clock.value}; got "
+            f"{show(asked.call.idle)}. Leave it out."
+        )
+
+
 def late_firings_are_by_event_time(asked: Resolution) -> None:
     """Only a stream by event time emits windows again for late records."""
     if asked.streaming and not asked.by_event_time and asked.trigger.fires_late:
@@ -344,6 +353,7 @@ RULES: tuple[Callable[[Resolution], None], ...] = (
     windows_take_functions_of_records,
     clock_is_of_a_stream,
     grace_is_by_event_time,
+    idleness_is_of_event_time,
     late_firings_are_by_event_time,
     keys_and_windows_name_columns,
     keys_are_not_columns_of_the_emission,

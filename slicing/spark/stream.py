@@ -96,7 +96,7 @@ class WindowOperator(StatefulProcessor):
         self.grace, self.trigger, self.late_columns = query.grace, query.trigger, query.late_columns
         self.flat = query.flat
         self.by_clock, self.time = query.by_clock, query.clock
-        self.delay = query.delay
+        self.delay, self.idle = query.delay, query.idle
         self.calling, self.remembers = Calling(query.then, query.nesting), query.remembers
 
     @property
@@ -123,6 +123,7 @@ class WindowOperator(StatefulProcessor):
         if self.time is Time.CLOCK:
             shipped = [not_before(self.strategy.shipping, each, bucket.head.watermark) for each in shipped]
         late: Late[Any] = bucket.accept(shipped)
+        bucket.head.idle = [] if self.idle else bucket.head.idle  # begins anew
         if bucket.pages.is_new and self.waits:
             self.handle.registerTimer(self._last(bucket) + 1)
         counts = {
@@ -179,7 +180,8 @@ class WindowOperator(StatefulProcessor):
     def _moment(self, timerValues: Any) -> MicroBatchTime:  # noqa: N803
         """When the micro-batch is, by the clock alone where windows are by it."""
         clock = self._now(timerValues) * 1000 if self.by_clock else 0
-        return MicroBatchTime(clock if self.time is Time.CLOCK else timerValues.getCurrentWatermarkInMs() * 1000, clock)
+        watermark = clock if self.time is Time.CLOCK else timerValues.getCurrentWatermarkInMs() * 1000
+        return MicroBatchTime(watermark, clock, self.idle)
 
     def _closed(
         self,

@@ -46,10 +46,14 @@ FINAL = "final"
 
 @dataclass(frozen=True)
 class MicroBatchTime:
-    """When a micro-batch is: its watermark, and the clock of its trigger where that is known; in microseconds."""
+    """When a micro-batch is: its watermark, and the clock of its trigger where that is known; in microseconds.
+
+    `idle_after` is how long after the last input the watermark goes on with the clock, 0 for never.
+    """
 
     watermark: int
     clock: int = 0
+    idle_after: int = 0
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -66,8 +66,8 @@ class Trigger:
     with the micro-batch.
 
     `state` names typed fields as DDL, numbers and booleans: "seen bigint, high double". They are 0 and False for a pair
-    that is new, and are forgotten when its window closes. With `final`, the default, each window fires when it closes,
-    too, and a class may say `final = False`.
+    that is new, and are forgotten when its window closes. Each window fires when it closes, too, unless the class says
+    `final = False`, or has a field of that name.
 
     >>> @dataclass(frozen=True)
     ... class EveryNth(Trigger):
@@ -87,7 +87,7 @@ class Trigger:
     FIRE_AND_PURGE: ClassVar[int] = FIRE_AND_PURGE
 
     state: ClassVar[str] = ""
-    final: bool = field(default=True, kw_only=True, repr=False)
+    final: ClassVar[bool] = True
 
     def on_records(self, windows: OpenWindows, at: MicroBatchTime) -> Any:
         """Return what to do with the pairs that got records in this micro-batch, asked in each one that brings some."""

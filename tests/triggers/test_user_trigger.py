@@ -28,6 +28,7 @@ class EveryNth(Trigger):
     """After each `n` records of a window; the state has the remainder."""
 
     n: int
+    final: bool = True
     state = "seen bigint"
 
     def on_records(self, windows, at):
@@ -128,7 +129,7 @@ def test_firings_are_those_of_raw_records(kind, trigger, seed):
 
 @pytest.mark.parametrize("trigger", TRIED)
 def test_a_window_that_never_closes_fires_as_others_do(trigger):
-    trigger = type(TRIED[trigger])(*([3] if trigger == "count" else []), final=False)
+    trigger = {"count": EveryNth(3, final=False), "clock": Quiet()}[trigger]
     one, model, firings = Forever(own(trigger)), OfKeys(), Model(trigger)
     rng, now, firings.disjoint = random.Random(7), 0, False
     for _ in range(60):
@@ -299,9 +300,19 @@ def test_sessions_need_a_merge_of_the_state_and_say_so():
     support_of(session("1 minute")).check("auto", False, own(EveryNth(3)), True)
 
 
+def test_a_class_or_a_field_says_whether_windows_fire_at_their_close():
+    assert [own(each).of.final for each in (EveryNth(3), EveryNth(3, final=False), Quiet(), Halfway())] == [
+        True,
+        False,
+        False,
+        True,
+    ]
+    assert "closing" not in own(Quiet()).asks
+
+
 def test_a_trigger_is_a_value():
     assert EveryNth(3) == pickle.loads(pickle.dumps(EveryNth(3))) != EveryNth(4)
-    assert str(own(EveryNth(3))) == "EveryNth(n=3)"
+    assert str(own(EveryNth(3))) == "EveryNth(n=3, final=True)"
     with pytest.raises(AttributeError):
         EveryNth(3).n = 4
 

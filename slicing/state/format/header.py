@@ -173,6 +173,7 @@ class Header:
     shipped: list[Any] = field(default_factory=list)  # the cut of the query, if the slices here have more edges
     cut_since: int | None = None  # microseconds, from which on slices have all edges of `shipped`, None for all slices
     trigger: list[str] = field(default_factory=list)  # the name of a user's trigger, and the fields of its state
+    idle: list[int] = field(default_factory=list)  # milliseconds, the clock and the watermark since which nothing came
     entered: int | None = None  # the end of the slices that have entered, where the families do not tell it
     merged: int | None = None  # the slice before which slices may hold ends of windows inside, None for none
 
@@ -339,6 +340,7 @@ _OPTIONAL = {
     "shipped": [],
     "cut_since": None,
     "trigger": [],
+    "idle": [],
     "entered": None,
     "merged": None,
 }

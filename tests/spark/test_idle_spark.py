@@ -1,0 +1,52 @@
+"""`.idle(after=)` on Spark: a window closes while nothing comes, and a record for it is late then."""
+
+import time
+
+import pytest
+from streams import SECOND, START, record, source, table, write
+
+import combinators as C
+from slicing import counting, group_by, on_update, processing_time, tumbling, unbounded
+from slicing.errors import InvalidValue
+
+PATIENCE = 90
+
+
+def until(condition):
+    end = time.monotonic() + PATIENCE
+    while not condition():
+        assert time.monotonic() < end, "it does not happen"
+        time.sleep(0.2)
+
+
+def test_a_window_closes_without_input_and_refuses_what_comes_then(spark, tmp_path):
+    write(
+        [table([record(1, START), record(2, START + SECOND)]), table([record(1, START + 2 * SECOND)])], tmp_path / "in"
+    )
+    windows = group_by(source(spark, tmp_path / "in"), "world").window(tumbling("4 seconds"), time="ts")
+    frame = windows.idle(after="1 second").aggregate(records=C.count())
+    query = frame.writeStream.format("memory").queryName("idle").trigger(processingTime="100 milliseconds").start()
+    try:
+        until(lambda: query.exception() is not None or spark.table("idle").count() == 2)
+        assert query.exception() is None
+        assert sorted((row.world, row.records) for row in spark.table("idle").collect()) == [(1, 2), (2, 1)]
+        write([table([record(1, START + 3 * SECOND)])], tmp_path / "in", first=2)
+        until(lambda: any(_late(progress) for progress in query.recentProgress))
+        assert spark.table("idle").count() == 2
+    finally:
+        query.stop()
+
+
+def _late(progress):
+    metrics = progress["observedMetrics"] if isinstance(progress, dict) else progress.observedMetrics
+    return any(each["late"] for each in metrics.values())
+
+
+@pytest.mark.parametrize(
+    ("window", "clock"), [(counting(3), "ts"), (unbounded(), "ts"), (tumbling("1 hour"), processing_time())]
+)
+def test_windows_that_no_watermark_closes_refuse_it(spark, tmp_path, window, clock):
+    (tmp_path / "in").mkdir()
+    windows = group_by(source(spark, tmp_path / "in"), "world").window(window, time=clock).idle(after="1 minute")
+    with pytest.raises(InvalidValue, match="`idle` closes windows while no record moves the watermark"):
+        (windows if window.counts else windows.emit(on_update())).aggregate(n=C.count())
