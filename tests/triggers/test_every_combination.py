@@ -117,12 +117,15 @@ def by_aggregate(window, trigger):
 def by_process(window, trigger):
     play = Play(window, lambda key, window, records, context: [(len(records),)], "n long", trigger=trigger, grace=GRACE)
     for number, (times, mark, clock) in enumerate(batches()):
-        for _, start, stop, n, kind in play.step([(time, "a", 1) for time in times], mark, clock):
+        for _, start, stop, n, *_, kind in play.step([(time, "a", 1) for time in times], mark, clock):
             yield number, start, stop, n, kind
 
 
 def judge(window, trigger, rows):
-    """Each row has the records that have come between its bounds; of a correction that discards, those of now alone."""
+    """Each row has the records that have come between its bounds.
+
+    A correction that discards has those of now alone; of sliding windows, and beside others, one that is new is whole.
+    """
     known = [times for times, _, _ in batches()]
     for number, start, end, n, kind in rows:
         if kind in ("merged", "drained"):
@@ -130,9 +133,11 @@ def judge(window, trigger, rows):
         elif window.counts:
             assert n == 5 or number < 1 or n < 5  # the first windows are shorter
         else:
-            alone = kind == "correction" and trigger.accumulation.discards
-            came = known[number] if alone else [time for times in known[: number + 1] for time in times]
-            assert n == (len(came) if not window.closes else sum(start <= time < end for time in came))
+            came = [time for times in known[: number + 1] for time in times]
+            whole, alone = (
+                sum(not window.closes or start <= time < end for time in some) for some in (came, known[number])
+            )
+            assert n == whole or (n == alone and trigger.accumulation.discards)
 
 
 @pytest.mark.parametrize(("kind", "trigger"), CELLS)
@@ -151,8 +156,11 @@ def test_it_works_or_is_refused_when_it_is_built(kind, trigger):
         return
     processed = list(by_process(window, trigger))
     judge(window, trigger, processed)
-    told = [(number, n, kind) for number, _, _, n, kind in processed]
-    assert Counter(told) == Counter((number, n, kind) for number, _, _, n, kind in rows if kind != "merged")
+    assert _told(processed) == _told(rows)
+
+
+def _told(rows):
+    return Counter((number, n, kind) for number, _, _, n, kind in rows if kind != "merged")
 
 
 def test_the_walk_has_cells_of_every_answer():
