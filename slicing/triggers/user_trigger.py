@@ -87,7 +87,7 @@ class Trigger:
     FIRE_AND_PURGE: ClassVar[int] = FIRE_AND_PURGE
 
     state: ClassVar[str] = ""
-    final: ClassVar[bool] = True
+    final = True  # not annotated: a subclass may have a field of that name, after its own
 
     def on_records(self, windows: OpenWindows, at: MicroBatchTime) -> Any:
         """Return what to do with the pairs that got records in this micro-batch, asked in each one that brings some."""
