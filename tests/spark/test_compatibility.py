@@ -33,6 +33,7 @@ HOUR, DAY = hopping("1 hour", "1 minute"), hopping("1 day", "1 minute")
 MONTH = cumulating("1 month", step="1 day", zone="Europe/Berlin")
 MORE = {
     "tumbling, hopping": Windows((tumbling("1 hour"),)),
+    "long, with a tail": Windows((hopping("1 day", "1 minute", tail="1 hour"),)),
     "cumulating": Windows((MONTH,)),
     "in a zone": Windows((MONTH,)),
     "by edges": Windows((by_edges([0, 5 * 10**6], [10**7, 2 * 10**7]),)),
