@@ -73,6 +73,8 @@ EARLY = {
     "`every`": early(every="10 seconds"),
     '`every`, `by="event"`': early(every="10 seconds", by="event"),
     "`after`": early(after="10 seconds"),
+    '`after`, `by="event"`': early(after="10 seconds", by="event"),
+    "`when`": early(when="is_last"),
     "several": early(records=3, every="10 seconds", after="5 seconds"),
     "`final=False`": early(after="10 seconds", final=False),
 }

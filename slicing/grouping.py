@@ -251,6 +251,10 @@ class Windowed:
         change on a live checkpoint: what has been removed does not come back. Costs the state of these slices, see
         `explain`. No effect on bounded input. Raises InvalidValue for a negative duration, and for windows whose state
         has no slices.
+
+        >>> from slicing import hopping
+        >>> group_by("user").window(hopping("1 hour", "1 minute"), time="ts").retain("1 day")
+        group_by('user').window(hopping('1 hour', advance='1 minute'), time='ts').retain('1 day')
         """
         length = microseconds(duration, "retain")
         if length < 0:
@@ -258,7 +262,7 @@ class Windowed:
         return replace(self, retain_us=length)
 
     def idle(self, after: Duration) -> Windowed:
-        """Let windows close without input: `after` so long without any, the watermark goes on, as fast as the clock.
+        """Let the watermark follow the clock once no record has come for `after`, so that windows close without input.
 
         It goes on from where it stood when the last input of a bucket came, or when the watermark of the stream moved
         last, so that each window closes when it would have with records that go on in time. A record that comes for a
@@ -266,6 +270,10 @@ class Windowed:
         Off by default.
         Spark then runs micro-batches without data for ever; a query cannot change to or from it on its checkpoint. No
         effect on bounded input. Raises InvalidValue for less than a second.
+
+        >>> from slicing import tumbling
+        >>> group_by("user").window(tumbling("1 day"), time="ts").idle("1 minute")
+        group_by('user').window(tumbling('1 day'), time='ts').idle('1 minute')
         """
         length = microseconds(after, "after")
         if length < 1_000_000 or length % 1000:
@@ -386,10 +394,15 @@ class Windowed:
         key_ttl: Duration | None = None,
         window_bytes: int | None = None,
     ) -> Definition:
-        """The windows with a function of their records as a value, which builds nothing until asked.
+        """Return the windows with a function of their records as a `Definition`, which builds nothing until asked.
 
         The arguments are those of `process`. For DataFrames to come, for `explain()`, `plan()` and `changes()`. Raises
         InvalidType, InvalidValue.
+
+        >>> from slicing import tumbling
+        >>> days = group_by("user").window(tumbling("1 day"), time="ts")
+        >>> days.define_process(lambda key, window, records, context: [(len(records),)], returns="n long")
+        group_by('user').window(tumbling('1 day'), time='ts').define(process=process('ts'))
         """
         states = key_state, window_state, clear, key_ttl
         return self._processing("define", function, returns, columns, states, window_bytes)

@@ -54,6 +54,9 @@ class OpenBucket(Protocol):
     def accept(self, shipped: Sequence[Any]) -> Late[Any]:
         """Keep the new records that open windows accept, return and count the late ones."""
 
+    def hear(self, signals: Sequence[Block]) -> None:
+        """Take the signals of the new records that the trigger asks for, before `close`."""
+
     def close(self, at: MicroBatchTime) -> Iterator[Windows]:
         """Yield all that fires in the micro-batch, then write the state that is left."""
 
@@ -92,6 +95,10 @@ class Around:
     def load(self, shipped: Sequence[Any], at: MicroBatchTime) -> None:
         """Store records of a history that ends at a watermark; windows that end by then are never emitted."""
         self.engine.load(self.stored(shipped), at)
+
+    def hear(self, signals: Sequence[Block]) -> None:
+        """Take the signals of the new records that the trigger asks for, before `close`."""
+        self.engine.hear(signals)
 
     def close(self, at: MicroBatchTime) -> Iterator[Windows]:
         """Yield all that fires in the micro-batch, then write the state that is left."""
@@ -148,6 +155,7 @@ class Bucket:
         self.head = self.pages.head
         check_state(self.head, trigger)
         self.open_pairs: StoredPairs | None = None  # once the trigger has asked for them
+        self.heard: Sequence[Block] = ()  # the signals of this micro-batch
         self.resources = ExitStack()  # released when the micro-batch ends, also by an error
 
     @property
@@ -183,6 +191,10 @@ class Bucket:
     def accept(self, shipped: Sequence[Any]) -> Late[Any]:
         """Keep the new records that open windows accept, return and count the late ones."""
         raise NotImplementedError
+
+    def hear(self, signals: Sequence[Block]) -> None:
+        """Take the signals of the new records that the trigger asks for, before `close`."""
+        self.heard = signals
 
     @of_stage(ASSEMBLE)
     def load(self, shipped: Sequence[Any], at: MicroBatchTime) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 from slicing.aggregates.arrays import Array
 from slicing.content.block import Block, Shape
 from slicing.content.marks import under
-from slicing.content.memory import with_memory
+from slicing.content.memory import NEVER, with_memory
 from slicing.engines.pair_memory import PairMemory
 from slicing.state.format.list_names import EARLY, KEYS
 from slicing.state.lists import PageLists
@@ -44,9 +44,15 @@ class KeyCounts:
         return Counting(known, known.copy())
 
     def end(self, came: Block, counts: Counting) -> None:
-        """Note what counts from now on."""
+        """Note what counts from now on.
+
+        A key that had no record in an open window begins at 0. Its old count may still be stored, and would hold again
+        if that 0 were not noted.
+        """
         every = np.arange(len(came.names))
         before = self._of(came)
+        old = under(self._memory.gone, came.names).keys
+        before.fired[old[old < len(every)]] = NEVER
         self._memory.put(np.zeros_like(every), every, came.names, before, replace(before, fired=counts.after))
 
     def _of(self, came: Block) -> Memory:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -39,6 +39,8 @@ class Listed:
         """Which windows of which keys they are."""
         return Extents(*self.bounds(), self.keys, self.names)
 
+    signals: Mapping[str, Array] = field(default_factory=dict)  # those of the new records of each pair
+
 
 class ListedPairs:
     """Pairs as `listed(everything)` gives them: those of keys with new records, or all."""
@@ -59,9 +61,8 @@ class ListedPairs:
         memory = self._memory.of(*place, is_new=some.before == 0) if self._memory else None
         counting = self._keys.begin(some.came) if self._keys else None
         remember = partial(self._remember, some, memory)
-        yield Candidates(
-            some.held, some.before, memory, remember, some.panes, some.extents, *of_pairs(counting, some.keys)
-        )
+        counts = of_pairs(counting, some.keys)
+        yield Candidates(some.held, some.before, memory, remember, some.panes, some.extents, *counts, some.signals)
         if self._keys and counting:
             self._keys.end(some.came, counting)
 

@@ -10,6 +10,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -46,9 +47,18 @@ class PairMemory:
     def rows(self) -> Block:
         """The newest row of each pair that is open, as they were before this micro-batch."""
         if self._rows is None:
-            rows = self.remembered.telling(newest(self.ledger.rows()))
+            rows = self._told
             self._rows = rows.take(np.flatnonzero(self._is_live(rows)))
         return self._rows
+
+    @property
+    def gone(self) -> Block:
+        """The newest row of each pair that is not open, as far as these have not been removed yet."""
+        return self._told.take(np.flatnonzero(~self._is_live(self._told)))
+
+    @cached_property
+    def _told(self) -> Block:
+        return self.remembered.telling(newest(self.ledger.rows()))
 
     @property
     def since(self) -> Array:

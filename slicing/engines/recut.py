@@ -38,6 +38,10 @@ class RecutBucket(Around):
         ]
         return replace(late, refused=tuple(refused))
 
+    def hear(self, signals: Sequence[Any]) -> None:
+        """Take signals, in the slices of the checkpoint."""
+        self.engine.hear(self.stored(signals))
+
     def stored(self, shipped: Sequence[Any]) -> list[Any]:
         """Return rows in the slices of the checkpoint."""
         return [_moved(each, lambda at: self.held.slice_at(self.query.slice_start(at))) for each in shipped]

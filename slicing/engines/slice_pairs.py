@@ -14,9 +14,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from itertools import pairwise
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -29,6 +29,7 @@ from slicing.content.folding import by_key, fold
 from slicing.content.marks import of_keys, under
 from slicing.content.memory import Remembered
 from slicing.content.pairs import Pairs
+from slicing.content.signals import least_between, together
 from slicing.engines.key_counts import Counting, KeyCounts, of_pairs
 from slicing.engines.pair_memory import PairMemory, memory_of
 from slicing.state.format.header import Walk
@@ -39,6 +40,9 @@ from slicing.state.pages import Pages
 from slicing.triggers.candidates import Candidates, Extents
 from slicing.triggers.panes import Panes
 from slicing.windows.families.family import Family
+
+Signals: TypeAlias = tuple[Sequence[str], Sequence[Block]]
+"""The names of the signals that a trigger asks for, and what has been shipped of them."""
 
 AT_ONCE = 1_000_000
 """About this many pairs are processed together."""
@@ -92,10 +96,16 @@ class SlicePairs:
     """
 
     def __init__(
-        self, counts: Instants, new: Block, first: int, families: Sequence[PairsOfFamily], keys: KeyCounts | None
+        self,
+        counts: Instants,
+        new: Block,
+        first: int,
+        families: Sequence[PairsOfFamily],
+        keys: KeyCounts | None,
+        signals: Signals = ((), ()),
     ):
         self._counts, self._first, self._families = counts, first, families
-        self._new, self._keys = new, keys
+        self._new, self._keys, self._signals = new, keys, signals
         self.names = {each.memory.name for each in families if each.memory} | {KEYS for _ in [keys] if keys}
         self._shape = counts.nodes.shape
         self._now = fold(self._shape, [counts.rows(first), new])
@@ -137,7 +147,22 @@ class SlicePairs:
             lambda chosen: _chosen(each.panes, marks, windows[chosen], keys[chosen]),
             lambda: Extents(each.family.window_start(windows), each.family.window_end(windows), keys, names),
             *of_pairs(counting, keys),
+            self._least(each.family, names, windows, keys),
         )
+
+    def _least(self, family: Family, names: pa.Table, windows: Array, keys: Array) -> dict[str, Array]:
+        """The signals of the new records of windows: of the slices that they hold."""
+        asked, _ = self._signals
+        if not asked:
+            return {}
+        rows = _among(self._heard, names)
+        low, high = _ranges(family, rows, windows, keys)
+        return {name: least_between(rows.partials[at][0], low, high) for at, name in enumerate(asked)}
+
+    @cached_property
+    def _heard(self) -> Block:
+        """The signals of this micro-batch, by key and slice."""
+        return together(self._shape, *self._signals)
 
     def save(self) -> None:
         """Store the counts of the new records, and what is remembered."""
@@ -202,14 +227,28 @@ class Reached:
 
 def _records(family: Family, rows: Block, windows: Array, keys: Array) -> Array:
     """How many records windows hold, from rows by key and slice."""
+    low, high = _ranges(family, rows, windows, keys)
+    total = before(rows.records)
+    return total[high] - total[low]
+
+
+def _ranges(family: Family, rows: Block, windows: Array, keys: Array) -> tuple[Array, Array]:
+    """Which rows, by key and slice, windows hold: `low` up to but not including `high`."""
     if not len(rows):
-        return np.zeros(len(windows), dtype=np.int64)
+        return np.zeros(len(windows), dtype=np.int64), np.zeros(len(windows), dtype=np.int64)
     pairs = Pairs.over(rows.index, len(rows.names))
-    at, total = pairs.pack(rows.keys, rows.index), before(rows.records)
+    at = pairs.pack(rows.keys, rows.index)
     low, high = (
         np.searchsorted(at, pairs.pack(keys, edge)) for edge in (family.first_slice(windows), family.end_slice(windows))
     )
-    return total[high] - total[low]
+    return low, high
+
+
+def _among(rows: Block, names: pa.Table) -> Block:
+    """The rows, by key and slice, of keys that there are names for, by their codes."""
+    found = under(rows, names)
+    found = found.take(np.flatnonzero(found.keys < len(names)))
+    return found.take(np.lexsort((found.index, found.keys)))
 
 
 def _chosen(panes: Callable[[Block], Panes], marks: Block, windows: Array, keys: Array) -> Panes:

@@ -15,6 +15,7 @@ from slicing.aggregates.fields import Field
 from slicing.aggregates.records import KeptRecords
 from slicing.aggregates.results import Nesting, is_single
 from slicing.content.block import Shape
+from slicing.content.signals import ABSENT, TRUE
 from slicing.process.function import Then, WindowFunction
 from slicing.spark.columns import Key, logical, nested_kind_of_type, quoted
 from slicing.spark.ddl import struct_of
@@ -127,21 +128,30 @@ class Query:
         )
         return self.support.strategy(asked)
 
-    def records(self) -> DataFrame:
-        """What the first stage reads: time, leaves of the key, values."""
+    def records(self, signals: bool = False) -> DataFrame:
+        """What the first stage reads: time, leaves of the key, values; with `signals` the column of the trigger too."""
         leaves = [column for key in self.keys for column, _ in key.leaves()]
         leaves = (leaves or [F.lit(True)]) + self.window_columns.leaves(self)
         named = [leaf.alias(name) for name, leaf in flat.numbered(flat.KEY, leaves).items()]
         values = [quoted(name).alias(as_) for as_, name in flat.numbered(flat.VALUE, self.columns).items()]
+        values += self._signals() if signals else []
         found = self.source.select(self.record_time().alias(flat.TIME), *named, *values)
-        return found if self.declared is None else told(found, self._record_schema(len(leaves)))
+        return found if self.declared is None else told(found, self._record_schema(len(leaves), signals))
 
-    def _record_schema(self, leaves: int) -> T.StructType:
+    def _signals(self) -> list[Column]:
+        """The column of the trigger as a signal; `slicing.stages.signalled` takes it off again."""
+        column = self.trigger.column
+        if column is None:
+            return []
+        return [F.when(quoted(column), F.lit(TRUE)).otherwise(F.lit(ABSENT)).cast("bigint").alias(flat.SIGNAL)]
+
+    def _record_schema(self, leaves: int, signals: bool) -> T.StructType:
         """The columns of `records`; what follows the leaves of the key is the gap of a session, in microseconds."""
         kinds = [field.kind for key in self.keys for _, field in key.leaves()] or ["boolean"]
         kinds += ["bigint"] * (leaves - len(kinds))
         columns = {flat.TIME: self.time_kind, **flat.numbered(flat.KEY, kinds)}
         columns |= flat.numbered(flat.VALUE, [field.kind for field in self.values])
+        columns |= {flat.SIGNAL: "bigint"} if signals and self._signals() else {}
         return struct_of(", ".join(f"{name} {kind}" for name, kind in columns.items()))
 
     def record_time(self) -> Column:

@@ -71,8 +71,14 @@ class Resolution:
         self.call = call
         self._names = _names(call)
         self.streaming = self._names.streaming
-        self.trigger = call.trigger if self.streaming else ON_CLOSE
+        self.asked_trigger = call.trigger if self.streaming else ON_CLOSE
         self.clock = Time.of(call.time, call.window, self.streaming)
+
+    @cached_property
+    def trigger(self) -> Trigger:
+        """The trigger, with its column by name."""
+        column = self.asked_trigger.column
+        return self.asked_trigger if column is None else self.asked_trigger.named(_boolean(self._names, column))
 
     @property
     def given_schema(self) -> T.StructType:
@@ -146,7 +152,7 @@ class Resolution:
     @cached_property
     def schema(self) -> T.StructType:
         """All columns, with those that are computed."""
-        _ = self.time, self.keys, self.window, self.results
+        _ = self.time, self.keys, self.window, self.results, self.trigger
         return self._names.schema
 
     @cached_property
@@ -238,7 +244,7 @@ class Resolution:
             columns=self.columns,
             arguments=self.arguments,
             grace=self.call.grace,
-            trigger=self.call.trigger,
+            trigger=self.trigger if self.streaming else self.call.trigger,
             streaming=self.streaming,
             late=self.call.late,
             adapt=self.call.adapt,
@@ -257,7 +263,7 @@ class OfHistory(Resolution):
     def __init__(self, call: Call):
         assert call.frame is not None, "a history is a DataFrame"
         self.call, self._names = call, NamesOfHistory(call.frame)
-        self.streaming, self.trigger = True, call.trigger
+        self.streaming, self.asked_trigger = True, call.trigger
         self.clock = Time.of(call.time, call.window, True)
 
 
@@ -266,7 +272,7 @@ class Draft(Resolution):
 
     def __init__(self, call: Call):
         self.call = replace(call, late=COUNTS)
-        self.streaming, self.trigger = False, ON_CLOSE
+        self.streaming, self.asked_trigger = False, ON_CLOSE
         self.clock = Time.of(call.time, call.window, False)
         self.window, self.time = call.window, None
         self.results = flat_results(call.named)
@@ -298,6 +304,17 @@ def _names(call: Call) -> Names:
         return DeclaredNames(call.frame, call.declared)
     assert call.frame is not None, "a call without a DataFrame declares its schema"
     return Names(call.frame)
+
+
+def _boolean(names: Names, column: Any) -> str:
+    """The name of the column of a trigger. Raises InvalidValue, and InvalidType for a column of no booleans."""
+    found = names.field(column, "column of `when`")
+    if not isinstance(found.dataType, T.BooleanType):
+        raise InvalidType(
+            f"`when` takes a column of booleans; `{found.name}` is {found.dataType.simpleString()}. "
+            'Compare it, for example early(when=F.col("event") == "logout").'
+        )
+    return found.name
 
 
 def output_names(named: Mapping[str, object], window: Window) -> list[str]:

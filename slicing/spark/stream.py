@@ -39,6 +39,7 @@ from slicing.stages.output import (
     framed,
 )
 from slicing.stages.processed import Calling
+from slicing.stages.signalled import Signalled, first_stage
 from slicing.stages.stored_states import StoredStates
 from slicing.state.format.fingerprint import PARTIALS, WINDOWS, Fingerprint, fingerprint_of
 from slicing.state.format.header import RESTORE, Header
@@ -98,6 +99,8 @@ class WindowOperator(StatefulProcessor):
         self.by_clock, self.time = query.by_clock, query.clock
         self.delay, self.idle = query.delay, query.idle
         self.calling, self.remembers = Calling(query.then, query.nesting), query.remembers
+        signals = query.trigger.signals
+        self.signalled = Signalled(strategy.first_stage(()), signals) if signals else None
 
     @property
     def time_mode(self) -> str:
@@ -124,6 +127,8 @@ class WindowOperator(StatefulProcessor):
             shipped = [not_before(self.strategy.shipping, each, bucket.head.watermark) for each in shipped]
         late: Late[Any] = bucket.accept(shipped)
         bucket.head.idle = [] if self.idle else bucket.head.idle  # begins anew
+        if self.signalled:
+            bucket.hear(self._heard(self.signalled, table, bucket))
         if bucket.pages.is_new and self.waits:
             self.handle.registerTimer(self._last(bucket) + 1)
         counts = {
@@ -164,6 +169,13 @@ class WindowOperator(StatefulProcessor):
         self.spilling.__exit__(None, None, None)
         if self.waiting:
             raise RuntimeError("no standing timer fired, so what came would be lost; please report this")
+
+    def _heard(self, stage: Signalled, table: Any, bucket: OpenBucket) -> list[Any]:
+        """The signals of a micro-batch, in the slices that its records are in."""
+        heard: list[Any] = stage.heard(table)
+        if self.time is Time.CLOCK:
+            return [not_before(stage.stage.shape, each, bucket.head.watermark) for each in heard]
+        return heard
 
     def _bucket(self) -> OpenBucket:
         return self.strategy.bucket(self.grace, self.fingerprint, self.store, self.trigger)
@@ -273,8 +285,9 @@ def build(
     `initial` is what the operator begins with, by bucket.
     """
     chosen = query.strategy
-    stage = wrapped(chosen.first_stage(labels, beside=query.late == RECORDS))
-    blocks = query.records().mapInArrow(InTask(stage), struct_of(stage.schema))
+    stage = chosen.first_stage(labels, beside=query.late == RECORDS)
+    stage = wrapped(first_stage(stage, query.trigger.signals))
+    blocks = query.records(signals=True).mapInArrow(InTask(stage), struct_of(stage.schema))
     processor = buckets(chosen, query, fingerprint(query, labels, partitions))
     flat = blocks.groupBy("bucket").transformWithStateInPandas(
         # Always Append, also for rows that replace others: Spark refuses a checkpoint of another mode.

@@ -22,6 +22,7 @@ from slicing.assembly.results import Windows
 from slicing.content.block import Shape
 from slicing.errors import InvalidValue
 from slicing.stages.execution_plan import Aggregation, not_before
+from slicing.stages.signalled import first_stage
 from slicing.stages.support_of import support_of
 from slicing.state.format.fingerprint import fingerprint_of
 from slicing.state.store import MemoryStore
@@ -71,6 +72,8 @@ def check(window: Window, trigger: Trigger, by_clock: bool, streaming: bool) -> 
     """Refuse what a query refuses, and gaps of records, which are times alone here. Raises InvalidValue."""
     if getattr(window, "gap_column", None) is not None:
         raise InvalidValue(f'records are times alone here, without gaps; got {window}. Draw session("10 minutes").')
+    if trigger.column is not None:
+        raise InvalidValue(f"records are times alone here, of which no condition is true; got {trigger}. Leave it out.")
     support_of(window).check("auto", by_clock, trigger, streaming)
 
 
@@ -128,7 +131,8 @@ class _Run:
         self.families = window.family.families
         trees = tuple(choose(self.shape.kernels[0], family) for family in self.families)
         self.strategy: Any = support.strategy(Aggregation(self.shape, trees * len(kernels), arguments, judges))
-        self.stage = self.strategy.first_stage((0,), beside=True)
+        self.stage: Any = first_stage(self.strategy.first_stage((0,), beside=True), trigger.signals)
+        self.heard: list[Any] = []  # the signals of what has been shipped last
         self.fingerprint = fingerprint_of(
             self.shape, ["partials"] * len(kernels), [[]] * len(kernels), "1 over 1 shuffle partition"
         )
@@ -142,6 +146,7 @@ class _Run:
         columns |= {"order": columns["time"]} if self.counts else {}
         batch = pa.RecordBatch.from_pydict(columns)
         rows = pa.Table.from_batches(self.stage([batch])).to_pydict()
+        self.heard = self.stage.heard(rows) if self.trigger.signals else []
         return self.strategy.shipped(rows), [data for data in rows.get("records", ()) if data is not None]
 
     def bucket(self, trigger: Trigger) -> Any:
@@ -163,6 +168,7 @@ class _Run:
         if by_clock:
             shipped = [not_before(self.strategy.shipping, each, bucket.head.watermark) for each in shipped]
         late = bucket.accept(shipped)
+        bucket.hear(self.heard)
         fates = self.fates(times, late, beside)
         for windows in bucket.close(MicroBatchTime(max(0, watermark or 0), now)):
             rows += self.out(windows, number)

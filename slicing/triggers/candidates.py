@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import numpy as np
@@ -20,7 +20,7 @@ class Memory:
 
     fired: Array  # how many records a pair held when it fired last
     counted: Array  # how many records it held where counting begins
-    since: Array  # the clock at the first record since it fired last, in milliseconds, or NEVER
+    since: Array  # when it began to wait: the clock at its first record since, in milliseconds, or NEVER
 
     @classmethod
     def of_none(cls, count: int) -> Memory:
@@ -63,7 +63,8 @@ class Candidates:
 
     `of_key` has, for the key of each pair, its records since counting began; `count_from` sets these. `remember` stores
     what is to be remembered, of the type that the trigger asks for. `panes` gives the pairs that a mask chooses, and
-    `extents` says which pairs there are.
+    `extents` says which pairs there are. `signals` has those that the trigger asks for, by name,
+    of the new records of each pair.
     """
 
     held: Array  # how many records a pair holds
@@ -74,6 +75,7 @@ class Candidates:
     extents: Callable[[], Extents]
     of_key: Array | None = None
     count_from: Callable[[Array], None] = lambda counts: None
+    signals: Mapping[str, Array] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.held)

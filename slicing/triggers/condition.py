@@ -20,6 +20,8 @@ class Condition:
 
     counts_keys: ClassVar[bool] = False  # whether it asks for the records of keys
 
+    signal: ClassVar[str] = ""  # the signal of new records that it asks for
+
     @property
     def asks(self) -> frozenset[str]:
         """What it asks of an engine besides open pairs."""
@@ -42,6 +44,10 @@ class Condition:
     def wakes(self, since: Array, at: MicroBatchTime) -> bool:
         """Whether it may be true of pairs without new records; `since` as in `Memory`."""
         return False
+
+    def begins(self, pairs: Candidates, at: MicroBatchTime) -> Array | None:
+        """When pairs begin to wait that have got their first record, if not by the clock: `int64[n]`."""
+        return None
 
     def due(self, pairs: Candidates, memory: Memory, at: MicroBatchTime) -> Array:
         """Of which pairs it is true: `bool[n]`."""

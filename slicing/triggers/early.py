@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from slicing.aggregates.arrays import Array
 from slicing.content.memory import NEVER
+from slicing.triggers.by_signal import BySignal
 from slicing.triggers.candidates import OF_CONDITIONS, Candidates, Memory, OpenPairs
 from slicing.triggers.condition import Condition
 from slicing.triggers.panes import Panes
@@ -32,6 +33,22 @@ class Early(Trigger):
         """Open pairs, and those that close if they fire then."""
         own = {PAIRS, CLOSING} if self.final else {PAIRS}
         return frozenset(own).union(*(each.asks for each in self.conditions))
+
+    @property
+    def signals(self) -> tuple[str, ...]:
+        """The signals that its conditions ask for."""
+        return tuple(each.signal for each in self.conditions if each.signal)
+
+    @property
+    def column(self) -> Any:
+        """The column of `when`."""
+        return next((each.column for each in self.conditions if isinstance(each, BySignal)), None)
+
+    def named(self, column: str) -> Early:
+        """The same with the column of `when` by name."""
+        return replace(
+            self, conditions=tuple(BySignal(column) if isinstance(each, BySignal) else each for each in self.conditions)
+        )
 
     @property
     def by_clock(self) -> bool:  # type: ignore[override]
@@ -105,13 +122,18 @@ class Early(Trigger):
     def _begun(self, some: Candidates, at: MicroBatchTime) -> Memory:
         """What is remembered, from now on also of the pairs that got their first record since the last firing.
 
-        Where nothing is remembered the only condition counts records: a pair has fired with all multiples before.
+        Where nothing is remembered there is one condition: of the new records alone, or a count of records, and a pair
+        has fired with all multiples before.
         """
         if some.memory is None:
-            (counts,) = self.conditions
-            return Memory(some.before, counts.counted(some.before, np.zeros_like(some.before)), some.before)
+            (only,) = self.conditions
+            return Memory(some.before, only.counted(some.before, np.zeros_like(some.before)), some.before)
         memory, now = some.memory, at.clock // 1000
-        since = np.where(memory.since == NEVER, now, np.minimum(memory.since, now))
+        begins = next((found for each in self.conditions if (found := each.begins(some, at)) is not None), None)
+        if begins is None:
+            since = np.where(memory.since == NEVER, now, np.minimum(memory.since, now))
+        else:
+            since = np.where(memory.since == NEVER, begins, memory.since)
         return Memory(memory.fired, memory.counted, np.where(some.held > memory.fired, since, NEVER))
 
     def __repr__(self) -> str:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from slicing.aggregates.aggregate import Input
+from slicing.aggregates.migration_hints import is_column
 from slicing.errors import InvalidType, InvalidValue, check_flag, excerpt
 from slicing.triggers.by_delay import ByDelay
+from slicing.triggers.by_event_delay import ByEventDelay
 from slicing.triggers.by_interval import CLOCK, EVENT, TIMES, ByInterval
 from slicing.triggers.by_records import ByRecords
 from slicing.triggers.by_records_of_key import ByRecordsOfKey
+from slicing.triggers.by_signal import BySignal
 from slicing.triggers.change import OnChange
 from slicing.triggers.close import OnClose
 from slicing.triggers.condition import Condition
@@ -104,6 +108,7 @@ def early(
     *,
     per: str | None = None,
     after: Duration | None = None,
+    when: Input | None = None,
     by: str = CLOCK,
     final: bool = True,
     repeat: bool = False,
@@ -116,7 +121,9 @@ def early(
       the next firing; the firings of one micro-batch are one. Without `per` it counts by window if there are other
       conditions or options; else by key, and each firing restarts it at zero.
     - `every`: a multiple of it has passed, by the clock of the trigger or, with `by="event"`, by the watermark.
-    - `after`: so long ago, by the clock, the first record after the last firing came.
+    - `after`: so long ago, by the clock, the first record after the last firing came; with `by="event"` the watermark
+      is so long past the event time of that record.
+    - `when`: a record has come of which this column, or expression, is true; null is false.
 
     Only windows with records since their last firing fire; with `repeat` each multiple of `every` fires the others too.
     Raises InvalidValue or InvalidType for no condition, and for values that are not positive. Cost: that of
@@ -133,9 +140,9 @@ def early(
     >>> print(early(records=5, after="10 seconds"))
     early(records=5, per='window', after='10 seconds')
     """
-    _check_options(every, records, after, per, by, repeat)
+    _check_options(every, records, after, when, per, by, repeat)
     check_flag(final, "`final` says whether windows fire when they close, too")
-    plain = final and not repeat
+    plain = final and not repeat and when is None
     if plain and records is None and after is None and by == CLOCK:
         return EarlyByClock(_interval(every, "every"))
     if plain and every is None and after is None and per is None:
@@ -146,17 +153,25 @@ def early(
     if every is not None:
         conditions.append(ByInterval(_interval(every, "every"), by))
     if after is not None:
-        conditions.append(ByDelay(_interval(after, "after")))
+        conditions.append((ByEventDelay if by == EVENT else ByDelay)(_interval(after, "after")))
+    if when is not None:
+        conditions.append(BySignal(when))
     return Early(tuple(conditions), final, repeat)
 
 
 def _check_options(
-    every: Duration | None, records: int | None, after: Duration | None, per: str | None, by: str, repeat: bool
+    every: Duration | None,
+    records: int | None,
+    after: Duration | None,
+    when: Input | None,
+    per: str | None,
+    by: str,
+    repeat: bool,
 ) -> None:
     check_flag(repeat, "`repeat` says whether windows fire without new records, too")
-    if every is None and records is None and after is None:
+    if every is None and records is None and after is None and when is None:
         raise InvalidValue(
-            "`early` takes at least one of `every`, `records` and `after`: "
+            "`early` takes at least one of `every`, `records`, `after` and `when`: "
             'early(every="10 seconds"), early(records=100), or early(records=100, after="10 seconds").'
         )
     if per is not None and (per not in PER or records is None):
@@ -164,9 +179,15 @@ def _check_options(
             f'`per` says what `records` are counted for, "window" or "key"; got per={excerpt(per)} and '
             f'records={excerpt(records)}. Write for example early(records=100, per="window").'
         )
-    if by not in TIMES or (by == EVENT and every is None):
+    if when is not None and not (isinstance(when, str) or is_column(when)):
+        raise InvalidType(
+            f"`when` is a column of booleans, by name or as an expression; got {excerpt(when)}. "
+            'Write for example early(when=F.col("event") == "logout").'
+        )
+    if by not in TIMES or (by == EVENT and every is None and after is None):
         raise InvalidValue(
-            f'`by` says what `every` goes by, "clock" or "event"; got by={excerpt(by)} and every={excerpt(every)}. '
+            '`by` says what `every` and `after` go by, "clock" or "event"; '
+            f"got by={excerpt(by)} and every={excerpt(every)}. "
             'Write for example early(every="10 seconds", by="event").'
         )
     if repeat and every is None:

@@ -167,6 +167,20 @@ class Trigger:
         """Its name and the fields of its state, as the header has them; nothing of one that has none."""
         return []
 
+    @property
+    def signals(self) -> tuple[str, ...]:
+        """The signals of records that it asks for, see `slicing.content.signals`."""
+        return ()
+
+    @property
+    def column(self) -> Any:
+        """The column of records that it asks for, a name or a Column; None without one."""
+        return None
+
+    def named(self, column: str) -> Trigger:
+        """The same with its column by name."""
+        return self
+
     def wait(self, grace: int) -> int:
         """How long after its end a window fires for the first time, in microseconds."""
         return grace

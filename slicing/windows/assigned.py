@@ -73,7 +73,7 @@ def _instant(given: Any) -> int:
 
 
 def assigned_by(function: Callable[..., Any], columns: Sequence[str] | str = ()) -> Assigned:
-    """Windows that `function(time, *values)` assigns to each record: a list of `(start, end)`, as in Flink and Kafka.
+    """Return windows that `function(time, *values)` assigns to each record, a list of `(start, end)`.
 
     `time` is that of the record in microseconds since 1970 in UTC, and `values` are those of `columns`; starts and ends
     are microseconds or datetimes, ends exclusive. Equal intervals of a key are one window. A window whose end is its

@@ -39,6 +39,10 @@ class Forever:
         self.shape, self.store = shape_of(FAMILY, self.cases), MemoryStore()
         self.values, self.last, self.since = defaultdict(list), {}, Counter()
 
+    def bucket(self):
+        ttl = None if self.ttl is None else 1000 * self.ttl
+        return UnboundedBucket(self.shape, FINGERPRINT, self.store, self.emission, ttl)
+
     def step(self, records, now):
         if not self.held:
             memory._kept.clear()  # another process has the bucket now
@@ -51,9 +55,7 @@ class Forever:
             self.values[key].append(value)
             self.since[key] += 1
             self.last[key] = now
-        bucket = UnboundedBucket(
-            self.shape, FINGERPRINT, self.store, self.emission, None if self.ttl is None else 1000 * self.ttl
-        )
+        bucket = self.bucket()
         half = len(records) // 2
         late = bucket.accept(
             [block_of(self.shape, self.cases, part) for part in (records[:half], records[half:]) if part]

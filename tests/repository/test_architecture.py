@@ -88,7 +88,7 @@ INSIDE = {
         {"slicing.stages.processed", "slicing.stages.stored_states"},
         {"slicing.stages.output"},
         {"slicing.stages.sub_sessions", "slicing.stages.of_partials", "slicing.stages.execution_plan"},
-        {"slicing.stages.support", "slicing.stages.looking"},
+        {"slicing.stages.support", "slicing.stages.looking", "slicing.stages.signalled"},
         {
             "slicing.stages.sessions",
             "slicing.stages.sliding",

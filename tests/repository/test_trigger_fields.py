@@ -9,7 +9,16 @@ from slicing.triggers.trigger import QUESTIONS, Trigger
 PACKAGE = Path(__file__).resolve().parents[2] / "slicing"
 DECIDED = {"triggers", "explain"}  # rooms that may ask: the triggers themselves, and what prints what they do
 LINES, FILES = 15, 3
-PASSED_ON = {"needs", "columns", "meaning", "accumulation"}  # answers of a trigger, which say what it wants of others
+PASSED_ON = {
+    "needs",
+    "columns",
+    "column",
+    "signals",
+    "stored",
+    "remembered",
+    "meaning",
+    "accumulation",
+}  # answers of a trigger, which say what it wants of others
 FIELDS = {name for name, value in vars(Trigger).items() if isinstance(value, property)} | set(Trigger.__annotations__)
 FIELDS = (FIELDS | set(Accumulation.__annotations__)) - PASSED_ON
 HOLDERS = {"trigger", "emission", "accumulation", "mode"}

@@ -8,6 +8,7 @@ import copy
 import random
 from collections import Counter, defaultdict
 
+import pyarrow as pa
 import pytest
 from eager import Eager, Mixed
 from oracle import CASES, moment, seeds
@@ -21,6 +22,9 @@ from test_several import stream as several_stream
 from test_unbounded import Forever
 from test_unbounded import records as unbounded_records
 
+from slicing.content.signals import ABSENT, TRUE
+from slicing.stages.preaggregate import PreAggregate
+from slicing.stages.signalled import Signalled
 from slicing.state import bucket_cache
 from slicing.state.store import MemoryStore
 from slicing.triggers.emission import early
@@ -35,15 +39,31 @@ CHOSEN = [CASES["sum"], CASES["highest"]]
 class Firings:
     """When pairs fire, record by record; `pairs` are those that are open, each with the numbers of its records."""
 
-    def __init__(self, count=None, every=None, after=None, repeat=False, key_count=None, event=None, disjoint=False):
+    def __init__(
+        self,
+        count=None,
+        every=None,
+        after=None,
+        repeat=False,
+        key_count=None,
+        event=None,
+        event_delay=None,
+        when=False,
+        disjoint=False,
+    ):
+        self.event_delay, self.when = event_delay, when
         self.key_count, self.of_key = key_count, Counter()
         self.event, self.passed = event, 0
         self.count, self.every, self.after, self.repeat, self.disjoint = count, every, after, repeat, disjoint
-        self.seen = {}  # (pair, record): the clock when it came, whether it was emitted, whether it is counted
+        # (pair, record): the clock when it came, whether it was emitted, whether it is counted, since when it waits
+        self.seen = {}
         self.tick = None
 
-    def due(self, pairs, now, watermark, came, there):
-        """The pairs that fire; `came` are the keys of the new records, `there` those that had open windows before."""
+    def due(self, pairs, now, watermark, came, there, records=None, new=()):
+        """The pairs that fire; `came` are the keys of the new records, `there` those that had open windows before.
+
+        `records` are all by their numbers, of which `new` are of this micro-batch.
+        """
         self.of_key = Counter({key: n for key, n in self.of_key.items() if key in there})
         self.of_key.update(came)
         left = {}
@@ -57,10 +77,13 @@ class Firings:
             ticks, self.passed = passed > self.passed, max(passed, self.passed)
         fired = set()
         for pair, numbers in pairs.items():
-            held = [self.seen.setdefault((None if self.disjoint else pair, n), [now, False, False]) for n in numbers]
+            places = [(None if self.disjoint else pair, n) for n in numbers]
+            held = [self.seen.setdefault(place, [now, False, False, None]) for place in places]
             fresh = [each for each in held if not each[1]]
             counting = [each for each in held if not each[2]]
             by_time = ticks or (self.after and any(each[0] + self.after <= now for each in fresh))
+            by_time = by_time or (self.event_delay and fresh and self.waits(held, numbers, records) <= watermark)
+            by_time = by_time or (self.when and any(n in new and marked(records[n]) for n in numbers))
             key = pair if isinstance(pair, int) else pair[-3]
             by_key = self.key_count and self.of_key[key] >= self.key_count
             by_count = by_key or (self.count and len(counting) >= self.count)
@@ -76,6 +99,49 @@ class Firings:
         self.of_key.update({key: n - self.of_key[key] for key, n in left.items()})
         return fired
 
+    def waits(self, held, numbers, records):
+        """Until when a pair waits: its first records of all are those of the micro-batch in which it began to."""
+        fresh = [(each, records[n][0]) for each, n in zip(held, numbers, strict=True) if not each[1]]
+        known = [each[3] for each, _ in fresh if each[3] is not None]
+        since = min(known or [time for _, time in fresh])
+        for each, _ in fresh:
+            each[3] = since
+        return since + self.event_delay
+
+
+def marked(record):
+    """The condition of `when`."""
+    return record[2] % 5 == 0
+
+
+def hearing(one, stage, trigger):
+    """Let the buckets of a world hear the signals of records, as the stages before and behind the shuffle hand them."""
+    signalled, make = Signalled(stage, trigger.signals), one.bucket
+
+    def tell(records):
+        rows = {"signals": ()}
+        if records and trigger.signals:
+            gaps = len(signalled.stage.shape.keys) > 1
+            columns = {"time": pa.array([r[0] for r in records], pa.timestamp("us", "UTC"))}
+            columns |= {"k0": pa.array([r[1] for r in records], pa.int64())}
+            columns |= {"k1": pa.array([r[3] for r in records], pa.int64())} if gaps else {}
+            columns |= {f"v{i}": pa.array([r[2] for r in records]) for i in range(len(one.cases))}
+            if trigger.column:
+                columns["s0"] = pa.array([TRUE if marked(r) else ABSENT for r in records], pa.int64())
+            batch = pa.RecordBatch.from_pydict(columns)
+            cut = len(records) // 3
+            rows = pa.Table.from_batches(signalled([batch.slice(0, cut), batch.slice(cut)])).to_pydict()
+        heard = signalled.heard(rows)
+
+        def opened():
+            bucket = make()
+            bucket.hear(heard)
+            return bucket
+
+        one.bucket = opened
+
+    return tell
+
 
 class Accepted:
     """Raw records that open windows accept, by number."""
@@ -88,10 +154,12 @@ class Accepted:
         pairs = self.pairs()
         is_open = {pair: numbers for pair, numbers in pairs.items() if self.is_open(pair)}
         found = {("final", pair): numbers for pair, numbers in pairs.items() if pair not in is_open}
-        came = [record[1] for number, record in self.records.items() if number not in self.old]
+        new = self.records.keys() - self.old
+        came = [self.records[number][1] for number in new]
         there = self.there(pairs)
         self.old |= set(self.records)
-        found |= {("early", pair): is_open[pair] for pair in firings.due(is_open, now, self.now_at(), came, there)}
+        due = firings.due(is_open, now, self.now_at(), came, there, self.records, new)
+        found |= {("early", pair): is_open[pair] for pair in due}
         kept = {number for numbers in is_open.values() for number in numbers}
         values = {place: [self.records[n][2] for n in numbers] for place, numbers in found.items()}
         self.forget(kept)
@@ -238,9 +306,11 @@ def families(made, name, seed, trigger, wide=False):
     chosen, begin, step = sets()[name]
     grace = 3 * step
     one = made(chosen, CHOSEN, grace, trigger, wide)
+    tell = hearing(one, PreAggregate(one.shape, ((0,),) * len(CHOSEN), (0,)), trigger)
 
     def run(batch, now):
         records, watermark, _ = batch
+        tell(records)
         found = one.step(records, watermark, now)[0]
         if wide:
             lead = max(range(len(chosen)), key=lambda at: chosen[at].longest)
@@ -258,9 +328,11 @@ def families(made, name, seed, trigger, wide=False):
 
 def world(made, window, stream, seed, trigger, model):
     one = made(window, emission=trigger)
+    tell = hearing(one, one.strategy.first_stage((0,)), trigger)
 
     def run(batch, now):
         records, watermark = batch
+        tell(records)
         bucket = one.bucket()
         bucket.accept(one.shipped(records) if records else [])
         found = one.rows(bucket.close(moment(watermark, now)))
@@ -283,6 +355,14 @@ WITH = {
     ),
     "event": ({"every": "5 milliseconds", "by": "event"}, {"event": 5000}),
     "event, count": ({"records": 3, "every": "9 milliseconds", "by": "event"}, {"count": 3, "event": 9000}),
+    "event delay": ({"after": "3 milliseconds", "by": "event"}, {"event_delay": 3000}),
+    "event delay, count": ({"records": 4, "after": "8 milliseconds", "by": "event"}, {"count": 4, "event_delay": 8000}),
+    "when": ({"when": "marked"}, {"when": True}),
+    "when, count": ({"records": 6, "per": "window", "when": "marked"}, {"count": 6, "when": True}),
+    "when, event delay, key": (
+        {"records": 9, "per": "key", "when": "marked", "after": "20 milliseconds", "by": "event"},
+        {"key_count": 9, "when": True, "event_delay": 20_000},
+    ),
     "repeating": (
         {"records": 5, "every": "4 milliseconds", "repeat": True},
         {"count": 5, "every": 4, "repeat": True},
@@ -343,7 +423,7 @@ def result(row):
 
 
 EVERY_CONDITION = ("hopping", "wide", "sessions", "sliding")
-SOME_CONDITIONS = ("count", "key, clock", "all", "event, count")
+SOME_CONDITIONS = ("count", "key, clock", "all", "event, count", "when", "when, event delay, key")
 TRIED = [(kind, conditions) for kind in KINDS for conditions in (WITH if kind in EVERY_CONDITION else SOME_CONDITIONS)]
 
 
@@ -364,15 +444,19 @@ def test_firings_are_those_of_raw_records(kind, conditions, seed):
     assert fired > 5
 
 
-@pytest.mark.parametrize("conditions", [name for name, (_, options) in WITH.items() if "event" not in options])
+@pytest.mark.parametrize(
+    "conditions", [name for name, (_, options) in WITH.items() if not options.keys() & {"event", "event_delay"}]
+)
 def test_a_window_that_never_closes_fires_as_others_do(conditions):
     arguments, options = WITH[conditions]
     one, model, firings = Forever(early(**arguments)), OfKeys(), Firings(**options)
+    tell = hearing(one, PreAggregate(one.shape, ((0,),) * len(one.cases), (0,)), one.emission)
     rng, now = random.Random(7), 0
     for _ in range(60):
         one.held = rng.random() < 0.5
         now += rng.choice([0, 1, 2, 6])
         records = unbounded_records(rng)
+        tell(records)
         found = one.step(records, now)
         wanted = model.step(records, 0, firings, now)
         assert found == one.truth({key for _, key in wanted})
@@ -385,8 +469,10 @@ def test_a_micro_batch_that_runs_again_fires_the_same_pairs(name, conditions):
     chosen, begin, step = sets()[name]
     one, rng, fired = Together(chosen, CHOSEN, 0, early(**WITH[conditions][0])), random.Random(3), 0
     store = next(each for each in one.bucket.args if isinstance(each, MemoryStore))
+    tell = hearing(one, PreAggregate(one.shape, ((0,),) * len(CHOSEN), (0,)), early(**WITH[conditions][0]))
     for now, (records, watermark, _) in enumerate(several_stream(random.Random(8), begin, step)):
         before = copy.deepcopy(vars(store))
+        tell(records)
         first, _ = one.step(records, watermark, 2 * now)
         vars(store).update(before)
         if rng.random() < 0.5:

@@ -1,10 +1,11 @@
 """Early triggers of several conditions on real queries, with the query started again from its checkpoint."""
 
 import pytest
+from pyspark.sql import functions as F
 from streams import MINUTE, START, record, run, source, table, write
 
 import combinators as C
-from slicing import InvalidValue, early, group_by, hopping, tumbling, unbounded
+from slicing import InvalidType, InvalidValue, early, group_by, hopping, tumbling, unbounded
 
 WINDOW = tumbling("10 minutes")
 
@@ -53,6 +54,30 @@ def test_multiples_of_event_time_fire_as_the_watermark_passes_them(spark, tmp_pa
         ("early", 7),  # 12 has passed 10 when that at 21 comes
         ("early", 8),  # 21 has passed 20
     ]
+
+
+def test_conditions_of_records_and_delays_of_event_time_fire(spark, tmp_path):
+    """A file is a micro-batch; the watermark in it is at the newest time of the files before."""
+    times = (1, 3, 4, 9, 12, 13)
+    tables = [table([record(1, START + at * MINUTE, n=at)]) for at in times]
+    write(tables, tmp_path / "files")
+    windowed = group_by(source(spark, tmp_path / "files"), "world").window(tumbling("1 hour"), time="ts")
+    by_record = windowed.emit(early(when=F.col("n") % 3 == 0)).aggregate(records=C.count())
+    delayed = windowed.emit(early(after="2 minutes", by="event")).aggregate(records=C.count())
+    found = [
+        [(batch, row["records"]) for (batch, *_), row in sorted(output.rows("world").items())]
+        for output in run(by_record, delayed)
+    ]
+    assert found[0] == [(1, 2), (3, 4), (4, 5)]
+    # Waits since 1, and fires when the watermark is at 3 or later, in micro-batch 2, and so on.
+    assert found[1] == [(2, 3), (5, 6)]
+
+
+def test_a_condition_that_is_no_boolean_is_refused(spark):
+    stream = spark.readStream.format("rate").load().withWatermark("timestamp", "1 second")
+    windowed = group_by(stream, "value").window(WINDOW, time="timestamp")
+    with pytest.raises(InvalidType, match="`when` takes a column of booleans; `value` is bigint"):
+        windowed.emit(early(when="value")).aggregate(n=C.count())
 
 
 def test_what_has_no_meaning_is_refused_when_the_query_is_built(spark):

@@ -11,9 +11,10 @@ from pathlib import Path
 import pyarrow as pa
 from oracle import CASES, moment
 from sessions import World
+from test_early import hearing
 from test_several import Together
 
-from slicing.stages.preaggregate import Dropped
+from slicing.stages.preaggregate import Dropped, PreAggregate
 from slicing.state import bucket_cache
 from slicing.triggers.emission import early
 from slicing.windows.families.even import Even
@@ -128,3 +129,20 @@ def test_a_window_fires_again_without_news_if_it_repeats():
         theirs = [(row["event"], numbered[row["key"]], row["value"]) for row in case["rows"]]
         assert theirs == [(10, 1, 3), (13, 1, 3), (13, 2, 5)]
         assert found == sorted([*theirs, (10, 2, 5)] if repeat else [(10, 1, 3), (10, 2, 5)])
+
+
+def test_a_time_limit_is_over_when_stream_time_is_at_the_first_record_and_the_limit():
+    """Kafka's `intermediateSuppressionShouldBufferAndEmitLater`: of "hey" at 0, a tick at 1, and a limit of 1 ms."""
+    batches = [(0, [{"key": 1, "time": 0, "value": 7}], 0), (1, [{"key": 2, "time": 1, "value": 0}], 1)]
+    trigger = early(after="1 millisecond", by="event", final=False)
+    assert list(suppressed(Even(100_000, 100_000), trigger, batches)) == [(1, 1, 7)]
+
+
+def suppressed(family, trigger, batches):
+    one = Together([family], [CASES["sum"]], 0, trigger)
+    tell = hearing(one, PreAggregate(one.shape, ((0,),), (0,)), trigger)
+    for number, records, watermark in batches:
+        made = [(1000 * each["time"], each["key"], each["value"]) for each in records]
+        tell(made)
+        for (_, _, key, _, _), (row, _) in one.step(made, watermark)[0].items():
+            yield number, key, row[0]

@@ -81,7 +81,7 @@ class Model:
     def __init__(self, trigger):
         self.trigger, self.seen, self.watermark, self.fired, self.last, self.lone = trigger, {}, None, set(), {}, set()
 
-    def due(self, pairs, now, watermark, came, there):
+    def due(self, pairs, now, watermark, came, there, *records):
         return {pair for pair, numbers in pairs.items() if self.fires(pair, numbers, now, watermark)}
 
     def fires(self, pair, numbers, now, watermark):

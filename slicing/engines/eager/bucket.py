@@ -181,6 +181,7 @@ class EagerBucket(Bucket):
             first,
             [pairs_of(self.pages, each, self._panes_of(each), {}, remembers) for each in self.leading],
             KeyCounts(self.pages, self.shape, {}, live) if counts_keys else None,
+            (self.trigger.signals, self.heard),
         )
 
     def _panes_of(self, each: FamilyPages) -> Callable[[Block], Panes]:

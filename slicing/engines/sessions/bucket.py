@@ -34,6 +34,7 @@ from slicing.content.intervals import (
 )
 from slicing.content.marks import under, without_partials
 from slicing.content.memory import Remembered
+from slicing.content.signals import ABSENT, least_of, with_signals
 from slicing.engines.bucket import Bucket, known_rows
 from slicing.engines.key_counts import KeyCounts, has_key
 from slicing.engines.lateness import Progress
@@ -132,6 +133,7 @@ class SessionBucket(Bucket):
         self.recent = self.open_cache(self.shape)
         self.rows, self.emitted_rows = self._rows(SESSIONS, self.shape), self._rows(EMITTED, self.marks)
         self.new = empty(self.shape)
+        self._accepting = self.progress.marks.taking  # sessions that end by then accept no new records
 
     def _closed_by(self, watermark: int, wait: int) -> int:
         """The end up to which sessions are closed."""
@@ -162,7 +164,8 @@ class SessionBucket(Bucket):
         """Take the rows of a micro-batch, except for those that are late, by the rule of the sessions."""
         came = concat(self.shape, [intervals(self.plain, self.session, block) for block in shipped])
         ends = self._ends_to_judge(came)
-        late = ends <= self.progress.marks.taking
+        self._accepting = self.progress.marks.taking
+        late = ends <= self._accepting
         make_one = merged if self.session.late_by == SESSION else regroup
         refused = make_one(self.shape, came.take(late))
         self.new = came.take(~late) if late.any() else came
@@ -266,8 +269,21 @@ class SessionBucket(Bucket):
             return self._panes(firing)
 
         bounds = lambda: (some.index, ends_of(some) + self.session.unit)  # noqa: E731
-        new = under(self.new, some.names)
-        return Listed(some.index, some.keys, some.names, some.records, some.records - came[at], panes, new, bounds)
+        before, new = some.records - came[at], under(self.new, some.names)
+        signals = {name: least[at] for name, least in self._signals(sessions).items()}
+        return Listed(some.index, some.keys, some.names, some.records, before, panes, new, bounds, signals)
+
+    def _signals(self, sessions: Block) -> dict[str, Array]:
+        """The signals of the records that have become a part of each session."""
+        asked = self.trigger.signals
+        if not asked or not self.heard:
+            return {name: np.full(len(sessions), ABSENT) for name in asked}
+        plain = with_signals(self.plain, len(asked))
+        rows = concat(with_ends(plain), [intervals(plain, self.session, block) for block in self.heard])
+        if self.session.late_by != SESSION:
+            rows = rows.take(ends_of(rows) > self._accepting)
+        parts = located(rows, sessions)
+        return {name: least_of(rows.partials[i][0], parts, len(sessions)) for i, name in enumerate(asked)}
 
     def _panes(self, firing: Array) -> Panes:
         if self.head.warm:

@@ -37,6 +37,7 @@ from slicing.content.marks import of_keys, under, without_partials
 from slicing.content.memory import Remembered
 from slicing.content.pairs import Pairs
 from slicing.content.records import Records
+from slicing.content.signals import FIRST, least_between, least_of, together
 from slicing.engines.bucket import Bucket
 from slicing.engines.dirty_set import DirtySet, WaitingSlices
 from slicing.engines.key_counts import KeyCounts, has_key
@@ -238,7 +239,31 @@ class SlidingBucket(Bucket):
         came = without_partials(under(self.new, around.rows.names))
         start, end = self.family.window_start, self.family.window_end
         bounds = lambda: (start(around.at.windows), end(around.at.windows))  # noqa: E731
-        return Listed(*place, held, known, lambda chosen: self._panes(around, chosen), came, bounds)
+        signals = self._signals(around)
+        return Listed(*place, held, known, lambda chosen: self._panes(around, chosen), came, bounds, signals)
+
+    def _signals(self, around: _Around) -> dict[str, Array]:
+        """The signals of the new records that windows hold, except for late ones."""
+        asked, rows = self.trigger.signals, around.rows
+        if not asked:
+            return {}
+        signals = together(self.shape, asked, self.heard)
+        signals = under(signals, rows.names)
+        count = max(len(rows.names), int(signals.keys.max(initial=0)) + 1)
+        pairs = Pairs.over(np.concatenate([rows.index, signals.index, self.new.index]), count)
+        new = under(self.new, rows.names)
+        here, there = pairs.pack(rows.keys, rows.index), pairs.pack(signals.keys, signals.index)
+        accepted = np.isin(there, pairs.pack(new.keys, new.index))
+        at = np.searchsorted(here, there[accepted])
+        found = {}
+        for i, name in enumerate(asked):
+            least = least_of(signals.partials[i][0][accepted], at, len(rows))
+            found[name] = least_between(least, around.at.low, around.at.high)
+        if FIRST in found and len(rows):
+            # Of a window that is there because of a new record all records are new.
+            first = self.family.slice_start(rows.index[np.minimum(around.at.low, len(rows) - 1)])
+            found[FIRST] = np.where(around.existed, found[FIRST], first)
+        return found
 
     @property
     def _early(self) -> PageLists:

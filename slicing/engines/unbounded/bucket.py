@@ -21,6 +21,7 @@ from slicing.content.block import Block, Shape, concat, empty
 from slicing.content.folding import fold, regroup
 from slicing.content.marks import of_keys, under
 from slicing.content.memory import Remembered
+from slicing.content.signals import least_of, together
 from slicing.engines.bucket import Bucket, known_rows
 from slicing.engines.dirty_set import DirtySet, WaitingSlices
 from slicing.engines.key_counts import KeyCounts, has_key
@@ -134,7 +135,17 @@ class UnboundedBucket(Bucket):
             return Panes(lambda: self._windows(totals.take(chosen)))
 
         came, ever = under(self.new, totals.names), np.full(len(totals), FOREVER)
-        return Listed(*place, totals.records, self._before(totals), panes, came, lambda: (-ever, ever))
+        bounds = lambda: (-ever, ever)  # noqa: E731
+        return Listed(*place, totals.records, self._before(totals), panes, came, bounds, self._signals(totals))
+
+    def _signals(self, totals: Block) -> dict[str, Array]:
+        """The signals of the new records of each key."""
+        asked = self.trigger.signals
+        if not asked:
+            return {}
+        rows = under(together(self.shape, asked, self.heard), totals.names)
+        least = [least_of(rows.partials[at][0], rows.keys, len(totals.names)) for at in range(len(asked))]
+        return {name: found[totals.keys] for name, found in zip(asked, least, strict=True)}
 
     @property
     def _early(self) -> PageLists:
