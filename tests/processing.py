@@ -46,7 +46,9 @@ class Play:
         states=NO_STATES,
         after=(),
         window_bytes=None,
+        key="string",
     ):
+        self.key = key
         support = support_of(window)
         support.check("auto", False, trigger, streaming)
         support.check_process("auto", trigger, streaming)
@@ -68,7 +70,7 @@ class Play:
         made_of = kernel("process", made.resolve(tuple(types.get(name, "bigint") for name in made.inputs)))
         places = tuple(-1 if name == EVENT_TIME else at for at, name in enumerate(made.inputs))
         kernels, arguments = support.kernels((made_of,), (places,), timed)
-        self.shape = Shape(window.family, (Field("user", "string"),), kernels)
+        self.shape = Shape(window.family, (Field("user", key),), kernels)
         families = window.family.families
         trees = support.trees(tuple(choose(each, family) for family in families for each in kernels))
         values = tuple(Field(name, types[name]) for name in made.inputs)
@@ -95,7 +97,7 @@ class Play:
 
     def _batch(self, records, part):
         times = pa.array([record[0] for record in records], pa.int64())
-        columns = {"time": times, "user": pa.array([record[1] for record in records], pa.string())}
+        columns = {"time": times, "user": pa.array([record[1] for record in records], arrow_type(self.key))}
         for name in self.inputs:
             at = list(self.types).index(name)
             column = [record[0] if name == "ts" else record[1 + at] for record in records]

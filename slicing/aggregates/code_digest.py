@@ -10,13 +10,17 @@ from __future__ import annotations
 import hashlib
 import sys
 from collections.abc import Iterator
-from types import CodeType, FunctionType
+from functools import partial
+from itertools import islice
+from types import CodeType, FunctionType, MethodType
 from typing import Any
 
 from slicing.aggregates.aggregate import Aggregate
 
 _OWN = ("slicing", "combinators")
 _SIMPLE = (int, float, complex, str, bytes, bool, type(None))
+_ITEMS = 10_000
+"""The first items of a list or tuple that count."""
 _STORED = ("init", "agg", "combine", "invert", "agg_many")
 """The functions that partials are made by; `lower` may change at any time."""
 
@@ -41,8 +45,15 @@ def are_different(held: str, wanted: str) -> bool:
 
 
 def _is_own(function: Any) -> bool:
-    """Whether a function is of Python, and of no library here."""
-    return isinstance(function, FunctionType) and function.__module__.partition(".")[0] not in _OWN
+    """Whether a function is of Python, and of no library here; of a partial or a method the function inside."""
+    function = _inside(function)
+    return isinstance(function, FunctionType) and (function.__module__ or "").partition(".")[0] not in _OWN
+
+
+def _inside(function: Any) -> Any:
+    while isinstance(function, partial | MethodType):
+        function = function.func if isinstance(function, partial) else function.__func__
+    return function
 
 
 def _lines(value: Any, seen: set[int]) -> Iterator[str]:
@@ -52,8 +63,14 @@ def _lines(value: Any, seen: set[int]) -> Iterator[str]:
         for constant in value.co_consts:
             yield from _lines(constant, seen)
     elif isinstance(value, tuple | list):
-        for item in value:
-            yield from _lines(item, seen)
+        if id(value) not in seen:  # a list may contain itself
+            seen |= {id(value)} if isinstance(value, list) else set()
+            for item in islice(value, _ITEMS):
+                yield from _lines(item, seen)
+    elif isinstance(value, partial):
+        yield from _lines((value.func, value.args, tuple(sorted(value.keywords.items()))), seen)
+    elif isinstance(value, MethodType):
+        yield from _lines(value.__func__, seen)
     elif isinstance(value, frozenset | set):
         yield str(sorted(map(repr, value)))
     elif isinstance(value, _SIMPLE):

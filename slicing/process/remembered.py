@@ -128,11 +128,11 @@ def _is_nothing(values: Row) -> bool:
 
 
 def _of_key(firing: Firing) -> OfKey:
-    return firing.family, _same(firing.key)
+    return firing.family, same_key(firing.key)
 
 
 def _of_window(firing: Firing) -> OfWindow:
-    return firing.family, _same(firing.key), firing.number
+    return firing.family, same_key(firing.key), firing.number
 
 
 class _NaN(float):
@@ -148,7 +148,7 @@ class _NaN(float):
 _NAN = _NaN("nan")
 
 
-def _same(key: tuple[Any, ...]) -> tuple[Any, ...]:
+def same_key(key: tuple[Any, ...]) -> tuple[Any, ...]:
     """The values of a key, NaN as one that equals itself."""
     if any(value != value for value in key):
         return tuple(_NAN if value != value else value for value in key)

@@ -26,7 +26,7 @@ from slicing.content.states import state_rows, with_states
 from slicing.engines.bucket import OpenBucket
 from slicing.process.context import Context, Span
 from slicing.process.function import WindowFunction
-from slicing.process.remembered import KeyRow, OfKey, OfWindow, Remembered, WindowRow
+from slicing.process.remembered import KeyRow, OfKey, OfWindow, Remembered, WindowRow, same_key
 from slicing.stages.firings import NO_KEY, moment
 from slicing.state.format.list_names import OF_KEY, OF_WINDOW, STATES, of_family
 from slicing.state.ledger import Ledger
@@ -56,12 +56,12 @@ class StoredStates:
             for place, values in self._stored(number, OF_KEY):
                 key_row = KeyRow(values[1:], values[0])
                 if not self._is_forgotten(key_row, self._watermark):
-                    remembered.keys[number, place[0]] = key_row
+                    remembered.keys[number, same_key(place[0])] = key_row
             for place, (at, start, *own) in self._stored(number, OF_WINDOW):
                 window = Span(start, at, has_zone=self.function.zoned) if self.window.closes else None
                 row = WindowRow(tuple(own), at, window)
                 if not self._is_closed(row, self._watermark):
-                    remembered.windows[number, *place] = row
+                    remembered.windows[number, same_key(place[0]), place[1]] = row
 
     def _stored(self, number: int, side: str) -> Iterator[tuple[tuple[tuple[Any, ...], int], tuple[Any, ...]]]:
         """The newest rows of a list: keys and windows, and values."""

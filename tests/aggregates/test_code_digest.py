@@ -1,6 +1,7 @@
 """Digests of the code of functions: equal for the same code, other ones for other code, none for the catalogue."""
 
 import sys
+from functools import partial
 from textwrap import dedent
 
 import combinators as C
@@ -67,3 +68,20 @@ def test_digests_of_other_versions_of_python_are_not_compared():
     assert are_different("3.12 ab", "3.12 cd")
     assert not are_different("3.12 ab", "3.13 cd")
     assert not are_different("", "3.12 cd")
+
+
+def test_partials_and_methods_are_functions_of_a_user():
+    text = "from functools import partial\n\ndef add(k, acc, n):\n    return acc + k * n\n\n"
+    made = "made = Aggregate(lambda: 0, partial(add, {0}), lambda a, b: a + b)"
+    assert digest(text + made.format(2)) == digest(text + made.format(2))
+    assert digest(text + made.format(2)) != digest(text + made.format(3))
+    alone = Aggregate(int, partial(max), max)
+    assert code_digest(alone) == ""
+
+
+def test_odd_globals_and_functions_without_a_module_do_no_harm():
+    text = "around = [1]\naround.append(around)\n\nmade = Aggregate(lambda: 0, lambda acc, n: acc + len(around))\n"
+    assert digest(text) == digest(text)
+    space = {}
+    exec("f = lambda acc, n: acc + n", space)
+    assert code_digest(Aggregate(lambda: 0, space["f"]))

@@ -165,6 +165,40 @@ def test_what_is_cleared_is_told_once_and_before():
     assert told[1:] == [(("a",), MINUTE, 1), (("a",), 2 * MINUTE, 1)]
 
 
+def test_a_bucket_without_windows_remembers_keys():
+    """All windows have closed in between, and nothing else is left."""
+    window = tumbling("1 minute")
+    play = Play(window, numbered, "n long, before long", states=declared(KEY, None, None, "7 days", window))
+    play.step([(1, "a", 0)], 0)
+    assert [row[3] for row in play.step([], MINUTE)] == [1]
+    play.step([(2 * MINUTE, "b", 0)], MINUTE)
+    assert [row[3] for row in play.step([], 3 * MINUTE)] == [1]
+    play.step([(10 * MINUTE, "a", 0)], 3 * MINUTE)
+    assert [row[3:5] for row in play.step([], 11 * MINUTE)] == [(2, 1)]
+
+
+def test_windows_without_a_last_firing_are_cleared():
+    """Also when they are the last ones of a bucket."""
+    window, cleared = tumbling("1 minute"), []
+    states = declared(None, "firings long, records long", lambda key, *_: cleared.append(key), None, window)
+    play = Play(window, seen, FIRED, trigger=early(records=1, final=False), states=states)
+    assert len(play.step([(1, "a", 0)], 0)) == 1
+    assert not play.step([], MINUTE)
+    assert cleared == [("a",)]
+
+
+def test_the_state_of_a_key_that_is_nan_is_kept():
+    """NaN is one key, as in Spark."""
+    window = tumbling("1 minute")
+    states = declared(KEY, None, None, "7 days", window)
+    play = Play(window, numbered, "n long, before long", states=states, key="double")
+    found = []
+    for number in range(3):
+        play.step([(number * MINUTE, float("nan"), 0), (number * MINUTE, -0.0 if number else 0.0, 0)], number * MINUTE)
+        found.append([row[3] for row in play.step([], (number + 1) * MINUTE)])
+    assert found == [[1, 1], [2, 2], [3, 3]]
+
+
 def test_states_of_unbounded_and_count_windows():
     """Of the one window of a key, and of counted ones; forgotten by the clock, as the records are."""
     window = unbounded(ttl="1 minute")

@@ -21,6 +21,7 @@ from slicing.content.folding import with_index
 from slicing.engines.sliced.ahead import newest_ordinary, newest_reached
 from slicing.state.bucket_cache import Recent
 from slicing.state.format.header import covered
+from slicing.state.format.list_names import STATES, parse
 from slicing.state.pages import Pages, page_name
 from slicing.state.slice_groups import Stripes
 from slicing.triggers.trigger import Trigger
@@ -155,11 +156,10 @@ class Slices:
         return fresh
 
     def clear(self) -> None:
-        """Remove everything: the last window of every slice has been emitted."""
+        """Remove everything but what functions remember: the last window of every slice has been emitted."""
         self.stripes.remove_before(FOREVER)
-        for entries in self.head.lists.values():
-            self.pages.remove(entries)
-        self.head.lists.clear()
+        for name in [name for name in self.head.lists if parse(name).of != STATES]:
+            self.pages.remove(self.head.lists.pop(name))
         self.head.newest = None
 
     def enter(self, fresh: InOrder, entered: int, oldest: int) -> None:

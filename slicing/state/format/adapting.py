@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from slicing.aggregates.arrays import Array
 from slicing.state.format.changes import REMOVED, Change, changes, code_changes, matches, placed, windows_of
 from slicing.state.format.fingerprint import ALLOW, CUT, PARTIALS, Fingerprint, mismatch
 from slicing.state.format.header import SAME, Header, Result, Walk
@@ -164,14 +165,18 @@ def _added(stored: Header, held: Sequence[Family], family: Family, begin: int, s
 
 
 def _first_apart(stored: Header, held: Sequence[Family], family: Family, first: int) -> int:
-    """The first window from `first` on from which on none begins inside of a merged slice."""
+    """The first window from `first` on from which on none begins or ends inside of a merged slice."""
     marks = [mark for mark in (stored.merged, *(walk.merged for walk in stored.families)) if mark is not None]
-    starts = family.first_slice(np.arange(first, int(family.last_window(max(marks))) + 1))
-    apart = starts >= max(marks)
-    for walk, own in zip(stored.families, held, strict=True):
-        there = walk.merged is None or starts >= walk.merged
-        apart |= there & (own.first_slice(own.last_window(starts)) == starts)
-    inside = np.flatnonzero(~apart)
+
+    def are_apart(edges: Array) -> Array:
+        apart: Array = edges >= max(marks)
+        for walk, own in zip(stored.families, held, strict=True):
+            there = walk.merged is None or edges >= walk.merged
+            apart |= there & (own.first_slice(own.last_window(edges)) == edges)
+        return apart
+
+    windows = np.arange(first, int(family.last_window(max(marks))) + 1)
+    inside = np.flatnonzero(~(are_apart(family.first_slice(windows)) & are_apart(family.end_slice(windows))))
     return first + int(inside[-1]) + 1 if len(inside) else first
 
 
