@@ -169,8 +169,8 @@ def test_a_bucket_without_windows_remembers_keys():
     """All windows have closed in between, and nothing else is left."""
     window = tumbling("1 minute")
     play = Play(window, numbered, "n long, before long", states=declared(KEY, None, None, "7 days", window))
-    play.step([(1, "a", 0)], 0)
-    assert [row[3] for row in play.step([], MINUTE)] == [1]
+    play.step([(1, key, 0) for key in "acdefgh"], 0)
+    assert [row[3] for row in play.step([], MINUTE)] == [1] * 7
     play.step([(2 * MINUTE, "b", 0)], MINUTE)
     assert [row[3] for row in play.step([], 3 * MINUTE)] == [1]
     play.step([(10 * MINUTE, "a", 0)], 3 * MINUTE)

@@ -291,12 +291,11 @@ class SlicedBucket(Bucket):
         since = self._retained_from
         is_left = any(each.last + 1 >= each.keep for each in self.families)
         is_left |= since is not None and self.head.newest >= since
-        first = self._first_retained(since)
         for each in self.families:
             each.passed(self._fresh, is_left, each.retained(since))
         if is_left:
             came = self._entered - self.slices.entered
-            self.slices.enter(self._fresh, self._entered, first)
+            self.slices.enter(self._fresh, self._entered, self._first_retained(since))
             self._settle(self._left)
             self.merged.step(came)
             # In pages of their own, or the next close would read and write them all again.
