@@ -104,7 +104,10 @@ class MergedSlices:
         return each.family.first_slice(each.marks.kept)
 
     def _give_up_ends(self, oldest: int, share: int) -> None:
-        end = min(each.family.end_slice(each.marks.kept) for each in self.families)
+        # A close reads what enters slice by slice, so no slice is merged that has not entered for every family.
+        end = min(
+            min(each.family.end_slice(each.marks.kept), each.family.entered(each.marks.done)) for each in self.families
+        )
         mark = oldest if self.head.merged is None else max(oldest, self.head.merged)
 
         def holder(index: Array) -> Array:

@@ -66,6 +66,7 @@ KINDS = {
     "several, tails of other lengths": lambda rng: several(
         Even.of(3, 1), Coarse.of(12, 1, 2), Coarse.of(30, 1, 6), Coarse.of(60, 1, 6), reach=66 * MS
     ),
+    "several, one tail seldom": lambda rng: several(Coarse.of(30, 1, 6), Coarse.of(18, 2, 6), reach=36 * MS),
     "several, tails that share few edges": lambda rng: several(
         Coarse.of(20, 2, 10), Coarse.of(24, 3, 6), reach=30 * MS
     ),
