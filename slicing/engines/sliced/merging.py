@@ -98,6 +98,7 @@ class MergedSlices:
         for each in self.families:
             if self._first(each) > oldest:
                 self._give_up_starts(each, oldest, share)
+        self.slices.stripes.remove_before(oldest)  # pages of late rows that have been split may end there
 
     def _first(self, each: FamilyWindows) -> int:
         """The first slice that windows of a family need."""
