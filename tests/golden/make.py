@@ -121,7 +121,7 @@ def fingerprint_of(scenario, stream):
         from slicing.stages.support_of import support_of
 
         query.support, query.trigger, query.adapt = support_of(query.window), emission_of(scenario), "refuse"
-    query.remembers = None
+    query.remembers, query.retain = None, 0
     query.time = ""  # these checkpoints do not say it
     return fingerprint(query, (0,), 1)
 
