@@ -10,16 +10,16 @@ from typing import Any
 import numpy as np
 
 from slicing.errors import InvalidValue
-from slicing.windows.families.by_edges import OverSharedCut
-from slicing.windows.families.family import RUNNING, Family, OverCut
-from slicing.windows.time.cut import Cut, refines
+from slicing.windows.families.ending import EndingAtEdges
+from slicing.windows.families.family import RUNNING
+from slicing.windows.time.cut import refines
 from slicing.windows.time.edges import Array, Edges, Every, after, before, elementwise
 from slicing.windows.time.local import Local
 from slicing.windows.time.zones import Zone
 
 
 @dataclass(frozen=True)
-class Cumulating(OverCut):
+class Cumulating(EndingAtEdges):
     """Windows that start at an edge of `periods` and end at each edge of `steps` up to the next of them.
 
     Window i ends with slice i. All edges of `periods` are edges of `steps`. Raises InvalidValue if they are not known
@@ -37,25 +37,15 @@ class Cumulating(OverCut):
                 f"{self.steps.spec()} in periods {self.periods.spec()}."
             )
 
-    @cached_property
-    def cut(self) -> Cut:
-        """The edges of steps."""
-        return Cut([self.steps])
+    @property
+    def ends(self) -> Edges:
+        """Windows end at each edge of a step."""
+        return self.steps
 
     @property
     def ratio(self) -> float:
         """Windows that a record is in, on average of the longest period."""
         return (self.longest + 1) / 2
-
-    @property
-    def has_gaps(self) -> bool:
-        """Periods follow one another."""
-        return False
-
-    @property
-    def step(self) -> None:
-        """Windows differ in length."""
-        return None
 
     @cached_property
     def longest(self) -> int:
@@ -72,38 +62,10 @@ class Cumulating(OverCut):
         return self.periods.edge(self.periods.count(self.steps.edge(window)))
 
     @elementwise
-    def window_end(self, window: Array) -> Array:
-        """First microsecond after a window."""
-        return self.steps.edge(after(window))
-
-    @elementwise
-    def first_slice(self, window: Array) -> Array:
-        """First slice of a window."""
-        return self.steps.count(self.window_start(window))
-
-    @elementwise
-    def end_slice(self, window: Array) -> Array:
-        """The slice after the last one of a window."""
-        return after(window)
-
-    @elementwise
-    def first_window(self, index: Array) -> Array:
-        """First window that covers a slice: the one that it ends."""
-        return index.copy()
-
-    @elementwise
     def last_window(self, index: Array) -> Array:
         """Last window that covers a slice: that of the whole period."""
         period = self.periods.count(before(self.steps.edge(after(index))))
         return self.steps.count(before(self.periods.edge(period + 1)))
-
-    @elementwise
-    def _first_after(self, time: Array) -> Array:
-        return self.steps.count(time)
-
-    def over(self, cut: Cut) -> Family:
-        """Over other edges too, more slices enter with each step."""
-        return self if cut == self.cut else OverSharedCut(self, cut)
 
     def spec(self) -> list[Any]:
         """`["cumulating", periods, steps]`."""

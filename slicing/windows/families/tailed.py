@@ -23,14 +23,15 @@ import numpy as np
 
 from slicing.errors import InvalidValue
 from slicing.windows.families.by_edges import OverSharedCut
-from slicing.windows.families.family import TAILED, Family, OverCut, earlier, most_slices, sample
+from slicing.windows.families.ending import EndingAtEdges
+from slicing.windows.families.family import TAILED, Family, earlier, most_slices, sample
 from slicing.windows.families.stepped import Stepped
-from slicing.windows.time.cut import Cut, refines
-from slicing.windows.time.edges import AFTER, Array, Edges, after, before, elementwise
+from slicing.windows.time.cut import refines
+from slicing.windows.time.edges import AFTER, Array, Edges, before, elementwise
 
 
 @dataclass(frozen=True)
-class Tailed(OverCut):
+class Tailed(EndingAtEdges):
     """Windows that end at each edge of `ends`, and begin `whole` tails before the tail that holds `end - rest`.
 
     So each begins at the last edge of `tails` at or before `end - size`, for a size of `whole` tails and `rest`
@@ -51,25 +52,10 @@ class Tailed(OverCut):
                 f"{self.tails.spec()}, ends {self.ends.spec()}, {self.whole} tails and {self.rest} us."
             )
 
-    @cached_property
-    def cut(self) -> Cut:
-        """The edges at which windows end; they begin at some of them."""
-        return Cut([self.ends])
-
     @property
     def wholes(self) -> Stepped:
         """Windows of `whole` tails, over tails as slices: what windows have beside the tail in which they end."""
         return Stepped(self.tails, 1, self.whole)
-
-    @property
-    def step(self) -> None:
-        """Windows differ in length."""
-        return None
-
-    @property
-    def has_gaps(self) -> bool:
-        """Windows overlap."""
-        return False
 
     @cached_property
     def per_tail(self) -> int:
@@ -110,38 +96,10 @@ class Tailed(OverCut):
         return self.tails.edge(self.first_tail(window))
 
     @elementwise
-    def window_end(self, window: Array) -> Array:
-        """First microsecond after a window."""
-        return self.ends.edge(after(window))
-
-    @elementwise
-    def first_slice(self, window: Array) -> Array:
-        """First slice of a window."""
-        return self.ends.count(self.window_start(window))
-
-    @elementwise
-    def end_slice(self, window: Array) -> Array:
-        """The slice after the last one of a window."""
-        return after(window)
-
-    @elementwise
-    def first_window(self, index: Array) -> Array:
-        """First window that covers a slice: the one that it ends."""
-        return index.copy()
-
-    @elementwise
     def last_window(self, index: Array) -> Array:
         """Last window that starts at or before a slice."""
         later = self.tails.edge(self.tails.count(self.ends.edge(index)) + self.whole + 1)
         return self.ends.count(before(np.minimum(later, AFTER - self.rest) + self.rest)) - 1
-
-    @elementwise
-    def _first_after(self, time: Array) -> Array:
-        return self.ends.count(time)
-
-    def over(self, cut: Cut) -> Family:
-        """Over other edges too, more slices enter with each window."""
-        return self if cut == self.cut else OverSharedCut(self, cut)
 
     def spec(self) -> list[Any]:
         """`["tailed", tails, ends, whole, rest]`."""

@@ -49,9 +49,7 @@ def tailed_family(
         return calendar_tailed(calendar_units(size, "size"), step, part, _zone(zone))
     of_fixed_length(size=size, advance=advance, tail=tail)
     whole, each, length = microseconds(size, "size"), microseconds(advance, "advance"), microseconds(tail, "tail")
-    for name, found, given in (("size", whole, size), ("advance", each, advance), ("tail", length, tail)):
-        if found <= 0:
-            raise InvalidValue(Argument(name), f" must be positive; got {given!r}.")
+    _are_positive(("size", whole, size), ("advance", each, advance), ("tail", length, tail))
     if length % each:
         raise InvalidValue(
             "`tail` must be a multiple of ",
@@ -63,13 +61,7 @@ def tailed_family(
             f"`tail` must not be longer than `size`: windows are up to a tail longer; got {show(length)} and "
             f"{show(whole)}. Take a shorter tail."
         )
-    shift = 0 if offset == 0 and isinstance(offset, int) else microseconds(offset, "offset")  # type: ignore[arg-type]
-    if abs(shift) >= each:
-        raise InvalidValue(
-            f"`offset` must be shorter than `advance`, {show(each)}; got {offset!r}. Edges repeat every `advance`: ",
-            Argument("offset", show(shift % each)),
-            " makes the same windows.",
-        )
+    shift = _shift(offset, each, "advance")
     return Tailed(Every(length, shift), Every(each, shift), *divmod(whole, length))
 
 
@@ -114,19 +106,29 @@ def cumulating_family(
         return calendar_cumulating(calendar_units(size, "size"), calendar_units(step, "step"), _zone(zone))
     of_fixed_length(size=size, step=step)
     whole, part = microseconds(size, "size"), microseconds(step, "step")
-    for name, length, given in (("size", whole, size), ("step", part, step)):
-        if length <= 0:
-            raise InvalidValue(Argument(name), f" must be positive; got {given!r}.")
+    _are_positive(("size", whole, size), ("step", part, step))
     if whole % part:
         raise InvalidValue("`size` must be a multiple of ", _STEP, f"; got {show(whole)} and {show(part)}.")
+    shift = _shift(offset, whole, "size")
+    return cumulating(whole, part, shift)
+
+
+def _are_positive(*lengths: tuple[str, int, Duration]) -> None:
+    for name, length, given in lengths:
+        if length <= 0:
+            raise InvalidValue(Argument(name), f" must be positive; got {given!r}.")
+
+
+def _shift(offset: Duration | int, length: int, name: str) -> int:
+    """The offset in microseconds, which is shorter than the argument `name` of some length."""
     shift = 0 if offset == 0 and isinstance(offset, int) else microseconds(offset, "offset")  # type: ignore[arg-type]
-    if abs(shift) >= whole:
+    if abs(shift) >= length:
         raise InvalidValue(
-            f"`offset` must be shorter than `size`, {show(whole)}; got {offset!r}. Edges repeat every `size`: ",
-            Argument("offset", show(shift % whole)),
+            f"`offset` must be shorter than `{name}`, {show(length)}; got {offset!r}. Edges repeat every `{name}`: ",
+            Argument("offset", show(shift % length)),
             " makes the same windows.",
         )
-    return cumulating(whole, part, shift)
+    return shift
 
 
 def cumulating(size: int, step: int, offset: int = 0) -> Cumulating:

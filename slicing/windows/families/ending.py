@@ -1,0 +1,60 @@
+"""Windows of which one ends at each edge: window i ends with slice i, wherever it begins."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any
+
+from slicing.windows.families.by_edges import OverSharedCut
+from slicing.windows.families.family import Family, OverCut
+from slicing.windows.time.cut import Cut
+from slicing.windows.time.edges import Array, after, elementwise
+
+
+class EndingAtEdges(OverCut):
+    """What follows from `ends`, the edges at which windows end; where they begin is up to the family."""
+
+    ends: Any
+
+    @cached_property
+    def cut(self) -> Cut:
+        """The edges at which windows end; they begin at some of them."""
+        return Cut([self.ends])
+
+    @property
+    def step(self) -> None:
+        """Windows differ in length."""
+        return None
+
+    @property
+    def has_gaps(self) -> bool:
+        """Each slice is in the window that it ends."""
+        return False
+
+    @elementwise
+    def window_end(self, window: Array) -> Array:
+        """First microsecond after a window."""
+        return self.ends.edge(after(window))  # type: ignore[no-any-return]
+
+    @elementwise
+    def first_slice(self, window: Array) -> Array:
+        """First slice of a window."""
+        return self.ends.count(self.window_start(window))  # type: ignore[attr-defined, no-any-return]
+
+    @elementwise
+    def end_slice(self, window: Array) -> Array:
+        """The slice after the last one of a window."""
+        return after(window)
+
+    @elementwise
+    def first_window(self, index: Array) -> Array:
+        """First window that covers a slice: the one that it ends."""
+        return index.copy()
+
+    @elementwise
+    def _first_after(self, time: Array) -> Array:
+        return self.ends.count(time)  # type: ignore[no-any-return]
+
+    def over(self, cut: Cut) -> Family:
+        """Over other edges too, more slices enter with each window."""
+        return self if cut == self.cut else OverSharedCut(self, cut)  # type: ignore[return-value, arg-type]
