@@ -170,11 +170,11 @@ def test_a_bucket_without_windows_remembers_keys():
     window = tumbling("1 minute")
     play = Play(window, numbered, "n long, before long", states=declared(KEY, None, None, "7 days", window))
     play.step([(1, key, 0) for key in "acdefgh"], 0)
-    assert [row[3] for row in play.step([], MINUTE)] == [1] * 7
-    play.step([(2 * MINUTE, "b", 0)], MINUTE)
-    assert [row[3] for row in play.step([], 3 * MINUTE)] == [1]
-    play.step([(10 * MINUTE, "a", 0)], 3 * MINUTE)
-    assert [row[3:5] for row in play.step([], 11 * MINUTE)] == [(2, 1)]
+    assert [row[3] for row in play.step([], 9 * MINUTE)] == [1] * 7
+    play.step([(20 * MINUTE, "b", 0)], 9 * MINUTE)
+    assert [row[3] for row in play.step([], 29 * MINUTE)] == [1]
+    play.step([(30 * MINUTE, "a", 0)], 29 * MINUTE)
+    assert [row[3:5] for row in play.step([], 39 * MINUTE)] == [(2, 1)]
 
 
 def test_windows_without_a_last_firing_are_cleared():
@@ -183,7 +183,7 @@ def test_windows_without_a_last_firing_are_cleared():
     states = declared(None, "firings long, records long", lambda key, *_: cleared.append(key), None, window)
     play = Play(window, seen, FIRED, trigger=early(records=1, final=False), states=states)
     assert len(play.step([(1, "a", 0)], 0)) == 1
-    assert not play.step([], MINUTE)
+    assert not play.step([], 9 * MINUTE)
     assert cleared == [("a",)]
 
 
