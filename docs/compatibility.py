@@ -59,7 +59,7 @@ class Windows:
 
 KINDS: dict[str, Windows] = {
     "tumbling, hopping": Windows((_HOUR,), shell="`--size`, `--advance`"),
-    "long, with a tail": Windows((hopping("90 days", advance="1 minute", tail="1 hour"),)),
+    "long, with a tail": Windows((hopping("90 days", advance="1 minute", tail="1 hour"),), shell="`--tail`"),
     "cumulating": Windows((cumulating("1 day", step="1 hour"),), shell="`--cumulate`"),
     "in a zone": Windows((tumbling("1 day", zone="Europe/Berlin"),), shell="`--zone`"),
     "by edges": Windows((by_edges([0, 10**10], [10**9, 2 * 10**10]),)),

@@ -68,6 +68,8 @@ def parser() -> argparse.ArgumentParser:
     add("--sliding", metavar="DIFFERENCE", help=sliding)
     advance = "distance between the starts of windows (default: the size); once for all sizes, or once for each"
     add("--advance", action="append", default=[], metavar="DURATION", help=advance)
+    tail = 'coarse start of long windows, at multiples of this: once for all sizes, or once for each ("none" for none)'
+    add("--tail", action="append", default=[], metavar="DURATION", help=tail)
     add("--cumulate", metavar="STEP", help="windows that begin every size and end at each step: the day so far")
     add("--zone", metavar="ZONE", help='days, weeks, months and years by the clock of a zone, as "Europe/Berlin"')
     add("--gaps", action="store_true", help="let the advance be longer than the size: records between are in no window")
@@ -149,26 +151,35 @@ def _windows(given: argparse.Namespace) -> list[Window]:
         return [made]
     if not given.size:
         raise InvalidValue('`--size` is needed, for example --size "1 hour"; or --session "30 minutes".')
-    offset, sizes, advances = given.offset or 0, given.size, given.advance
+    offset, sizes = given.offset or 0, given.size
     if given.cumulate is not None:
         return [_cumulating(given, offset)]
-    if advances and len(advances) not in (1, len(sizes)):
-        raise InvalidValue(
-            f"`--advance` is given once for all sizes or once for each; got {len(advances)} for {len(sizes)} "
-            f"{'size' if len(sizes) == 1 else 'sizes'}. The first goes with the first --size, and so on."
-        )
-    if len(advances) == 1:
-        advances = advances * len(sizes)
+    advances = _of_each("advance", given.advance, sizes) or sizes
+    tails = _of_each("tail", given.tail, sizes) or ["none"] * len(sizes)
     options = {"gaps": given.gaps, "zone": given.zone}
-    pairs = zip(sizes, advances or sizes, strict=True)
-    windows = [hopping(size, advance, offset, **options) for size, advance in pairs]
+    windows = [
+        hopping(size, advance, offset, tail=None if tail == "none" else tail, **options)
+        for size, advance, tail in zip(sizes, advances, tails, strict=True)
+    ]
     windows_of_call(windows, {}, long=False)  # refuses windows that could not be told apart
     return windows
 
 
+def _of_each(option: str, values: list[str], sizes: list[str]) -> list[str]:
+    """The value of an option for each size; none if it was not given. Raises InvalidValue for another number."""
+    if values and len(values) not in (1, len(sizes)):
+        raise InvalidValue(
+            f"`--{option}` is given once for all sizes or once for each; got {len(values)} for {len(sizes)} "
+            f"{'size' if len(sizes) == 1 else 'sizes'}. The first goes with the first --size, and so on."
+        )
+    return values * len(sizes) if len(values) == 1 else values
+
+
 def _cumulating(given: argparse.Namespace, offset: str | int) -> Window:
-    if given.advance or given.gaps:
-        raise InvalidValue("`--cumulate` goes without --advance and --gaps: its step is the advance. Leave them out.")
+    if given.advance or given.gaps or given.tail:
+        raise InvalidValue(
+            "`--cumulate` goes without --advance, --gaps and --tail: its step is the advance. Leave them out."
+        )
     if len(given.size) > 1:
         raise InvalidValue(f"`--cumulate` goes with one --size; got {len(given.size)}. Run it once for each.")
     return cumulating(given.size[0], given.cumulate, offset, zone=given.zone)
@@ -180,7 +191,7 @@ def _by_records(given: argparse.Namespace) -> Window | None:
     asked = [name for name in kinds if getattr(given, name) is not None]
     if not asked:
         return None
-    others = (*asked[1:], "size", "advance", "cumulate", "zone", "offset", "gaps")
+    others = (*asked[1:], "size", "advance", "tail", "cumulate", "zone", "offset", "gaps")
     if more := [f"--{name}" for name in others if getattr(given, name)]:
         raise InvalidValue(f"`--{asked[0]}` goes without {', '.join(more)}: records decide where it begins and ends.")
     return kinds[asked[0]](getattr(given, asked[0]))

@@ -25,7 +25,7 @@ from slicing.cli import console as voice
 from slicing.cli.job import Tally, figures, keep_log, once
 from slicing.cli.main import main
 from slicing.cli.messages import failure, worded
-from slicing.cli.parsing import format_of_input, parse
+from slicing.cli.parsing import _windows, format_of_input, parse, parser
 from slicing.cli.results import result_of
 from slicing.cli.session import BATCH_BYTES, _local_options
 from slicing.errors import InvalidType, InvalidValue, MissingRequirement, ResultOverflow, StateMismatch, reason
@@ -120,6 +120,20 @@ def test_several_sizes_in_one_run_equal_pandas(spark, tmp_path, more, windows):
         np.testing.assert_allclose(rows["mean_price"], wanted["mean"], rtol=1e-15)
 
 
+def test_windows_with_a_tail_are_those_of_python(source):
+    """One tail is that of all sizes; a size has none with "none"."""
+    hour, day = ["--size", "1 hour"], ["--size", "1 day"]
+    plain = [str(source), "--time", "ts", "--advance", "1 minute", "--aggregate", "count()"]
+    long = hopping("1 day", "1 minute", tail="1 hour")
+    for given, wanted in [
+        ([*day, "--tail", "1 hour"], [long]),
+        ([*hour, *day, "--tail", "none", "--tail", "1 hour"], [hopping("1 hour", "1 minute"), long]),
+        ([*hour, *day, "--tail", "1 hour"], [hopping("1 hour", "1 minute", tail="1 hour"), long]),
+        (hour, [hopping("1 hour", "1 minute")]),
+    ]:
+        assert _windows(parser().parse_args([*plain, *given])) == wanted
+
+
 def test_several_sizes_without_an_advance_tumble(source):
     plain = [source, "--time", "ts", "--size", "1 hour", "--size", "7 minutes", "--aggregate", "count()"]
     parse(list(map(str, plain)))
@@ -210,6 +224,10 @@ WRONG = [
     (["--size", "1 hour", "--size", "1 day", "--advance", "1 minute"], "got 2 for 3 sizes."),
     (["--size", "30 minutes"], '--size "30 minutes" --advance "10 minutes" make windows of the same interval'),
     (["--size", "30 minutes"], "could not be told apart. Leave one out."),
+    (["--tail", "15 minutes"], 'got 15 minutes and 10 minutes. Write for example --tail "10 minutes".'),
+    (["--tail", "1 hour"], "`tail` must not be longer than `size`"),
+    (["--tail", "10 minutes", "--tail", "none"], "`--tail` is given once for all sizes or once for each; got 2 for 1"),
+    (["--session", "1 hour", "--tail", "1 hour"], "`--session` goes without --size, --advance, --tail"),
     (["--size", "1 hour", "--cumulate", "1 minute"], "`--cumulate` goes without --advance"),
     (["--output", "/dev/null/out.csv"], "`--output` cannot be written: not a directory; got `/dev/null/out.csv`"),
 ]

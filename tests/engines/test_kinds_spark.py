@@ -23,9 +23,10 @@ KINDS = {
     "cumulating": cumulating("6 hours", step="2 hours"),
     "cumulating in a zone": cumulating("1 day", step="6 hours", zone="America/New_York"),
     "days in a zone": tumbling("1 day", zone="Europe/Berlin"),
+    "long, with a tail": hopping("9 hours", advance="1 hour", tail="3 hours"),
     "shifts with gaps": by_edges(*SHIFTS),
 }
-SHORT = "cumulating", "days in a zone"
+SHORT = "cumulating", "days in a zone", "long, with a tail"
 AGGREGATES = {"records": C.count(), "total": C.sum("n"), "most": C.max("n"), "mean": C.mean("x")}
 
 
@@ -124,6 +125,33 @@ def test_updates_of_cumulating_windows_end_at_what_bounded_input_says(spark, tmp
     }
     assert last == wanted
     assert len(wanted) > 15
+
+
+def test_a_stream_of_windows_with_a_tail_has_the_rows_of_bounded_input(spark, tmp_path):
+    """Slices are merged while the stream runs and after it is started again; records differ by less than the delay."""
+    window, files = hopping("12 hours", advance="1 hour", tail="4 hours"), []
+    for file in range(10):
+        times = [START + 6 * HOUR * file + 20 * i * MINUTE - (7 * i % 9) * MINUTE for i in range(18)]
+        files.append(table([record(i % 2, time, n=i + file, x=i / 8) for i, time in enumerate(times)]))
+    write(files[:6], tmp_path / "files")
+    grouped = group_by(source(spark, tmp_path / "files", f"{DELAY} microseconds"), "world")
+    frame, output = grouped.window(window, time="ts").aggregate(**AGGREGATES), Output()
+    for part in (files[6:], []):
+        running = Running(frame, tmp_path / "checkpoint", {"availableNow": True}, output)
+        running.finish()
+        write(part, tmp_path / "files", 6)
+    passed = max(watermark for _, _, watermark, _ in running.micro_batches()) * 1000
+    frame = group_by(spark.read.parquet(str(tmp_path / "files")), "world").window(window, time="ts")
+    wanted = {
+        (row["world"], tuple(micros(row["window"][edge]) for edge in ("start", "end"))): row
+        for row in frame.aggregate(**AGGREGATES).toArrow().to_pylist()
+    }
+    found = rows_of(output)
+    assert found == {place: row for place, row in wanted.items() if place[1][1] <= passed}
+    assert {end - start for _, (start, end) in found} == {length * HOUR for length in (12, 13, 14, 15)}
+    held, counts = truth(window, files, running.micro_batches())
+    assert {place: row["total"] for place, row in found.items()} == {place: sum(held[place]) for place in held}
+    assert not any(counts.values())
 
 
 @pytest.fixture

@@ -120,7 +120,18 @@ def test_what_is_no_duration_is_refused(duration, error, says):
         ),
         (
             lambda: hopping("1 hour", "2 minutes", tail="5 minutes"),
-            "`tail` must be a multiple of `advance`, so that windows begin where others end; got 5 minutes and 2 min",
+            "`tail` must be a multiple of `advance`, so that windows begin where others end; got "
+            "5 minutes and 2 minutes. Write for example tail='4 minutes'.",
+        ),
+        (
+            lambda: hopping("1 hour", "7 minutes", tail="2 minutes"),
+            "`tail` must be a multiple of `advance`, so that windows begin where others end; got "
+            "2 minutes and 7 minutes. Write for example tail='7 minutes'.",
+        ),
+        (
+            lambda: hopping("1 minute", "1 hour", tail="30 seconds"),
+            "windows with a `tail` overlap: `advance` must not be longer than `size`; got 1 hour and 1 minute. "
+            "Take a shorter advance.",
         ),
         (
             lambda: hopping("1 hour", "1 minute", tail="2 hours"),

@@ -40,8 +40,8 @@ def tailed_family(
 ) -> Tailed:
     """Windows that end every `advance`, and begin at the last multiple of `tail` at or before their end less `size`.
 
-    Raises InvalidValue unless `tail` is a multiple of `advance` and not longer than `size`, in a zone unless `size` is
-    a multiple of `tail`; for `offset` with `zone`, and an `offset` that is not shorter than `advance`.
+    Raises InvalidValue unless `tail` is a multiple of `advance` and neither is longer than `size`, in a zone unless
+    `size` is a multiple of `tail`; for `offset` with `zone`, and an `offset` that is not shorter than `advance`.
     """
     if zone is not None:
         _no_offset(offset)
@@ -50,11 +50,20 @@ def tailed_family(
     of_fixed_length(size=size, advance=advance, tail=tail)
     whole, each, length = microseconds(size, "size"), microseconds(advance, "advance"), microseconds(tail, "tail")
     _are_positive(("size", whole, size), ("advance", each, advance), ("tail", length, tail))
+    if each > whole:
+        raise InvalidValue(
+            "windows with a ",
+            Argument("tail"),
+            f" overlap: `advance` must not be longer than `size`; got {show(each)} and {show(whole)}. "
+            "Take a shorter advance.",
+        )
     if length % each:
         raise InvalidValue(
             "`tail` must be a multiple of ",
             Argument("advance"),
-            f", so that windows begin where others end; got {show(length)} and {show(each)}.",
+            f", so that windows begin where others end; got {show(length)} and {show(each)}. Write for example ",
+            Argument("tail", show(max(each, min(length, whole) // each * each))),
+            ".",
         )
     if length > whole:
         raise InvalidValue(
