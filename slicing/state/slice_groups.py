@@ -31,6 +31,10 @@ MOST_AT_ONCE = 64
 """Slices that leave in the same close share a page from this many times CUT_BYTES on, or as many as a stripe has."""
 
 
+JOINED = 2
+"""Late rows of merged slices join theirs in so many stripes of a micro-batch, so that none pauses for long."""
+
+
 def page_stripe(longest: int) -> int:
     """Slices in a stripe of pages of a new checkpoint, windows having so many at most; old ones keep theirs.
 
@@ -108,9 +112,38 @@ class Stripes:
             return
         old = [entry for entry in self.late if entry[1] < merged]
         new = [entry for entry in self.late if entry[1] >= merged]
-        self._append(old, block.between(-FOREVER, merged))
+        self._add_to_few(old, block.between(-FOREVER, merged))
         self._append(new, block.between(merged, FOREVER))
         self.late[:] = [*old, *new]
+
+    def _add_to_few(self, entries: list[Entry], block: Block) -> None:
+        """Add rows to a list of pages, to those of its last page while these are few: one row of a slice and key."""
+        if not len(block):
+            return
+        if entries:
+            last = entries[-1]
+            rows = self.pages.get(page_name(last), self.shape, last[GENERATION])
+            if len(rows) * row_bytes(self.shape, rows) < CUT_BYTES:
+                self.pages.remove([entries.pop()])
+                block = fold(self.shape, [rows, block])
+        self.pages.append(entries, block, self.shape)
+
+    def join_late(self, first: int, end: int) -> None:
+        """Let late rows of slices from `first` up to `end`, which are merged, join theirs; in the newest few stripes.
+
+        What came late to a tail is then one row with it again. Rows of older stripes join later, or leave with them.
+        """
+        for _ in range(JOINED):
+            late = [entry for entry in self.late if entry[1] < end and entry[2] > first]
+            if not late:
+                return
+            key = (min(end, max(entry[2] for entry in late)) - 1) // self.length
+            low, high = max(first, key * self.length), min(end, (key + 1) * self.length)
+            within = [entry for entry in late if entry[1] < high and entry[2] > low]
+            low, high = max(low, min(entry[1] for entry in within)), min(high, max(entry[2] for entry in within))
+            self.replace(low, high, lambda block: block)
+            if key in self.held and (key + 1) * self.length <= end:
+                self.cut(key)
 
     def _append(self, entries: list[Entry], block: Block) -> None:
         if len(block):
@@ -159,9 +192,10 @@ class Stripes:
                 self.cut(key)
 
     def _take(self, key: int, first: int, end: int) -> Iterator[Block]:
-        """Read and remove the pages of a stripe that may hold rows of some slices; of loose ones all, or none."""
+        """Read and remove the pages of a stripe that may hold rows of some slices; all others stay."""
         stripe = self.held[key]
-        loose = stripe.loose if _within(stripe.loose, first, end) else []
+        loose = [entry for entry in stripe.loose if entry[1] < end and entry[2] > first]
+        stripe.loose[:] = [entry for entry in stripe.loose if entry not in loose]
         start = key * self.length
         cuts = [cut for cut in stripe.cuts if start + cut[0] < end and start + cut[1] > first]
         for cut in cuts:

@@ -51,7 +51,7 @@ def open_starts(bucket):
     return [each.family.first_slice(each.marks.kept) for each in bucket.families]
 
 
-@pytest.mark.parametrize(("size", "tail", "cut"), [(60, 6, 16_000), (60, 6, 1), (400, 40, 300), (90, 40, 16_000)])
+@pytest.mark.parametrize(("size", "tail", "cut"), [(60, 6, 16_000), (60, 6, 1), (200, 40, 300), (90, 40, 16_000)])
 def test_a_key_has_a_partial_for_each_tail_and_for_each_slice_of_one(size, tail, cut, monkeypatch):
     monkeypatch.setattr(slice_groups, "CUT_BYTES", cut)
     monkeypatch.setattr(merging, "AT_ONCE", 2)
@@ -61,6 +61,21 @@ def test_a_key_has_a_partial_for_each_tail_and_for_each_slice_of_one(size, tail,
         made.step(records, watermark)
         most = max(most, *partials(made.bucket()).values())
     assert bound - 3 <= most <= bound
+
+
+@pytest.mark.parametrize("cut", [16_000, 1])
+def test_slightly_late_records_leave_one_partial_for_each_tail(cut, monkeypatch):
+    """Late rows join their tail when the next one is merged; only in the last tail may each slice have another one."""
+    monkeypatch.setattr(slice_groups, "CUT_BYTES", cut)
+    size, tail, most = 160, 8, 0
+    made = Scenario(Coarse.of(size, 1, tail), on_close(), results=SUMS)
+    for records, watermark in dense(size + 3 * tail, keys=(1,)):
+        at = watermark - 1
+        made.step([*records, *(((at - back) * MS, 1, 3) for back in (2, 9) if at >= back)], watermark)
+        most = max(most, *partials(made.bucket()).values())
+    assert made.seen["late for some"] > 2 * size
+    without = size // tail + tail + 1
+    assert most <= without + tail + 1
 
 
 def test_late_records_join_merged_slices():
@@ -128,6 +143,22 @@ def test_rows_are_those_of_the_same_edges_without_merging(trigger):
         assert coarse.step(records, watermark - 3) == plain.step(records, watermark - 3)
     assert coarse.bucket().head.merged
     assert plain.bucket().head.merged is None
+
+
+def test_stripes_of_merged_slices_take_no_more_in_the_header_of_a_longer_window():
+    """They look alike, and are written once."""
+    taken, stripes = {}, {}
+    for size in (60, 240):
+        made = Scenario(Coarse.of(size, 1, 3), on_close(), results=SUMS)
+        for records, watermark in dense(size + 20, keys=(1,)):
+            made.step(records, watermark)
+        header = Header.from_text(made.stores[0].text)
+        assert Header.from_text(header.to_text()) == header
+        whole, stripes[size] = len(header.to_text()), len(header.stripes)
+        header.stripes = {}
+        taken[size] = whole - len(header.to_text())
+    assert stripes[240] > 1.5 * stripes[60]
+    assert taken[240] < 1.5 * taken[60] < 200
 
 
 def test_only_windows_with_a_tail_write_of_merged_slices():

@@ -9,7 +9,8 @@
 A window needs an edge of slices where it begins and where it ends. So slices may be merged up to the next start of a
 window once all windows that end among them are done with, and a family whose first window begins later needs none of
 its starts before that. How far both have gone is in the header: `merged` of it for ends, `merged` of each family for
-its starts. A merged slice has the number of the first slice in it, so that every window finds it.
+its starts. A merged slice has the number of the first slice in it, so that every window finds it. Late rows of a merged
+slice are stored apart until the next merge.
 """
 
 from __future__ import annotations
@@ -24,10 +25,13 @@ from slicing.content.folding import with_index
 from slicing.engines.sliced.family_windows import FamilyWindows
 from slicing.engines.sliced.slices import Slices
 from slicing.windows.families.family import TAILED, Family
+from slicing.windows.families.tailed import tailed
 from slicing.windows.time.slices import FOREVER
 
 AT_ONCE = 8
 """So many slices are merged in a micro-batch, or twice as many as have entered in it, so that none pauses for long."""
+MOST_TOGETHER = 64
+"""So many slices are merged together, if they share `AT_ONCE` pages: a page is then read and written once."""
 
 
 class MergedSlices:
@@ -94,28 +98,44 @@ class MergedSlices:
             return
         share = FOREVER if entered is None else max(AT_ONCE, 2 * entered)
         oldest = min(self._first(each) for each in self.families)
-        self._give_up_ends(oldest, share)
+        before = self.head.merged
+        self._give_up_ends(oldest, share, 0 if entered is None else entered)
         for each in self.families:
             if self._first(each) > oldest:
                 self._give_up_starts(each, oldest, share)
+        if before is not None and before != self.head.merged:
+            self.slices.stripes.join_late(oldest, before)
         self.slices.stripes.remove_before(oldest)  # pages of late rows that have been split may end there
 
     def _first(self, each: FamilyWindows) -> int:
         """The first slice that windows of a family need."""
         return each.family.first_slice(each.marks.kept)
 
-    def _give_up_ends(self, oldest: int, share: int) -> None:
+    def _give_up_ends(self, oldest: int, share: int, entered: int) -> None:
         # A close reads what enters slice by slice, so no slice is merged that has not entered for every family.
         end = min(
             min(each.family.end_slice(each.marks.kept), each.family.entered(each.marks.done)) for each in self.families
         )
         mark = oldest if self.head.merged is None else max(oldest, self.head.merged)
+        if mark >= end:
+            return
 
         def holder(index: Array) -> Array:
             return self._holder(index, self.families, False)
 
+        if self._ends_tail(end, entered):
+            return  # trees move too: the slices wait for the next micro-batch
         for reached in self._merge(mark, self._aligned(holder, end), share, holder):
             self.head.merged = reached
+
+    def _ends_tail(self, end: int, entered: int) -> bool:
+        """Whether a tail of many micro-batches has ended with the slices that entered last, `end` being their end."""
+        many = [
+            each.family
+            for each in self.families
+            if each.family.assembled == TAILED and AT_ONCE * entered <= tailed(each.family).per_tail
+        ]
+        return any(end - int(start_before(family, np.array([end]))[0]) < entered for family in many)
 
     def _give_up_starts(self, own: FamilyWindows, oldest: int, share: int) -> None:
         if self.head.merged is None:
@@ -123,6 +143,8 @@ class MergedSlices:
         others = [each for each in self.families if each is not own]
         end = min(self._first(own), self.head.merged)
         mark = oldest if own.marks.merged is None else max(oldest, own.marks.merged)
+        if mark >= end:
+            return
 
         def holder(index: Array) -> Array:
             return self._holder(index, others, index >= self.head.merged)
@@ -147,7 +169,7 @@ class MergedSlices:
                 mark, first = end, end
             else:
                 low = max(mark, int(there[0, 0]))
-                mark = min(end, low + AT_ONCE)
+                mark = min(end, low + min(share - done, _together(there, low)))
                 first = self._aligned(holder, low)
                 done += mark - low
             yield mark
@@ -155,6 +177,13 @@ class MergedSlices:
                 index = np.arange(first, mark)
                 if not np.array_equal(holder(index), index):
                     self.slices.merge(first, mark, holder)
+
+
+def _together(spans: Array, low: int) -> int:
+    """How many slices from `low` on are merged together: `AT_ONCE`, or more if they are in as many pages."""
+    begins = np.unique(np.maximum(spans[:, 0], low))
+    fits = int(begins[AT_ONCE]) - low if len(begins) > AT_ONCE else MOST_TOGETHER
+    return max(AT_ONCE, min(MOST_TOGETHER, fits))
 
 
 def start_before(family: Family, index: Array) -> Array:

@@ -206,7 +206,7 @@ class Slices:
 
     def spans(self, oldest: int) -> Array:
         """First slice and end of each page of slices, from slice `oldest` on."""
-        spans = self.head.spans()
+        spans = self.head.spans(oldest)
         return np.maximum(spans[spans[:, 1] > oldest], oldest)
 
     def check(self, oldest: int) -> None:

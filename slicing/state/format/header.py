@@ -5,8 +5,10 @@ from __future__ import annotations
 import base64
 import json
 import zlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
+from itertools import groupby
+from operator import sub
 from typing import Any
 
 import numpy as np
@@ -94,6 +96,39 @@ class Stripe:
         return f"Stripe({self.cuts}, {self.loose})"
 
 
+def alike_stripes(stripes: Mapping[int, Stripe]) -> list[list[Any]]:
+    """Two and more stripes that have the same cuts alone: their runs, the first one, and the steps between them.
+
+    A step is followed by how often it comes. Merged slices of a long window are in a few patterns, whatever its size.
+
+    >>> cuts = [[0, 60, 1, 6, 0]]
+    >>> alike_stripes({7: Stripe(runs=cuts), 8: Stripe(runs=cuts), 9: Stripe(), 11: Stripe(runs=cuts)})
+    [[[[0, 60, 1, 6, 0]], 7, [[1, 1], [3, 1]]]]
+    """
+    patterns: dict[str, list[int]] = {}
+    for key in sorted(stripes):
+        if not stripes[key].loose:
+            patterns.setdefault(repr(stripes[key].runs()), []).append(key)
+    return [
+        [stripes[keys[0]].runs(), keys[0], [[step, len(list(of))] for step, of in groupby(map(sub, keys[1:], keys))]]
+        for keys in patterns.values()
+        if len(keys) > 1
+    ]
+
+
+def keys_of_alike(first: int, steps: Iterable[Sequence[int]]) -> Iterator[int]:
+    """The stripes of an entry of `alike_stripes`.
+
+    >>> list(keys_of_alike(7, [[1, 1], [3, 2]]))
+    [7, 8, 11, 14]
+    """
+    yield first
+    for step, count in steps:
+        for _ in range(count):
+            first += step
+            yield first
+
+
 @dataclass
 class Walk:
     """How far the windows of one family are. `trees` are those that its cached nodes are of.
@@ -176,6 +211,7 @@ class Header:
     idle: list[int] = field(default_factory=list)  # milliseconds, the clock and the watermark since which nothing came
     entered: int | None = None  # the end of the slices that have entered, where the families do not tell it
     merged: int | None = None  # the slice before which slices may hold ends of windows inside, None for none
+    alike: list[Any] = field(default_factory=list)  # in the text only: stripes with the same cuts
 
     @of_stage(ENCODE)
     def to_text(self) -> str:
@@ -185,7 +221,11 @@ class Header:
             values[name] //= 1000
         for name in _RECORDS:
             values[name] = [_without_defaults(each) for each in values[name]]
-        values["stripes"] = {key: [stripe.runs(), stripe.loose] for key, stripe in self.stripes.items()}
+        values["alike"] = [] if self.merged is None else alike_stripes(self.stripes)
+        together = {key for _, first, steps in values["alike"] for key in keys_of_alike(first, steps)}
+        values["stripes"] = {
+            key: [stripe.runs(), stripe.loose] for key, stripe in self.stripes.items() if key not in together
+        }
         for name, nothing in _OPTIONAL.items():
             if values[name] == nothing:
                 del values[name]
@@ -214,7 +254,10 @@ class Header:
         for name in _MILLISECONDS:
             content[name] *= 1000
         content["generations"] = {int(number): ids for number, ids in content["generations"].items()}
-        content["stripes"] = {int(key): Stripe(None, loose, runs) for key, (runs, loose) in content["stripes"].items()}
+        stripes = {int(key): Stripe(None, loose, runs) for key, (runs, loose) in content["stripes"].items()}
+        for runs, first, steps in content.pop("alike", ()):
+            stripes |= {key: Stripe(runs=runs) for key in keys_of_alike(first, steps)}
+        content["stripes"] = stripes
         return cls(**content)
 
     @property
@@ -281,11 +324,15 @@ class Header:
         """Whether there are no pages and no watermark has come yet."""
         return not (self.fresh or self.stripes or self.late or self.lists or self.passed)
 
-    def spans(self) -> Array:
-        """First slice and end of every page of slices, a row each; cached nodes are none."""
+    def spans(self, first: int | None = None) -> Array:
+        """First slice and end of every page of slices, a row each; cached nodes are none.
+
+        Stripes that end before slice `first` may be left out.
+        """
         length = self.layout["stripe"]
-        entries = [*self.fresh, *self.late, *(entry for stripe in self.stripes.values() for entry in stripe.loose)]
-        runs = [[key * length + run[0], *run[1:]] for key, stripe in self.stripes.items() for run in stripe.runs()]
+        stripes = {key: each for key, each in self.stripes.items() if first is None or (key + 1) * length > first}
+        entries = [*self.fresh, *self.late, *(entry for stripe in stripes.values() for entry in stripe.loose)]
+        runs = [[key * length + run[0], *run[1:]] for key, stripe in stripes.items() for run in stripe.runs()]
         firsts, lengths, _, counts, _ = np.array(runs, np.int64).reshape(-1, 5).T
         within = np.arange(int(counts.sum())) - np.repeat(np.cumsum(counts) - counts, counts)
         starts = np.repeat(firsts, counts) + within * np.repeat(lengths, counts)
@@ -343,6 +390,7 @@ _OPTIONAL = {
     "idle": [],
     "entered": None,
     "merged": None,
+    "alike": [],
 }
 """Fields that are stored only where they say something else than this."""
 _OPTIONAL_WITHIN = {"since": [], "origin": [], "code": "", "added": False, "merged": None}
