@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, overload
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, Unpack, overload
 
 from slicing.aggregates.aggregate import Aggregate, Bound, Input, Struct
 from slicing.aggregates.migration_hints import OF_GROUPED, OF_WINDOWED, is_column, is_window, refusal, remedy, written
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
     from slicing.explain.features import FeaturesPlan
     from slicing.explain.plan import Plan
+    from slicing.process.call import Options
     from slicing.process.evictors import Evictor
     from slicing.process.function import Then
     from slicing.spark.features import Asked
@@ -326,11 +327,15 @@ class Windowed:
         return replace(self, late_output=output)
 
     def evict(self, *evictors: Evictor | Callable[..., Any], after: bool = False) -> Windowed:
-        """Remove records of a window before the function of `process` gets them, by one evictor after another.
+        """Remove records of a window before it is aggregated or processed, by one evictor after another.
 
         `keep_last(n)`, `keep_newest(duration)`, `within_delta(column, threshold)`, or a function `(records, window,
         context)` that returns a boolean for each record, true to keep it. What is stored does not change: other windows
         hold the records too, and each firing evicts from all records of its window.
+
+        With `aggregate` records are stored instead of partials, and folded at each firing, so a combinator that needs
+        no evictor is always cheaper: `where=`, `C.last_n`, `C.ewma`, `counting(...)`. A function as evictor gets the
+        columns that results and evictors name. A window of which nothing is left has the results of no records.
 
         With `after=True` they are left out of later firings instead, as by Flink's evictors after the function; what
         evictors before the function leave out is then gone for good, too. Only in `unbounded()`. Raises InvalidType,
@@ -347,18 +352,7 @@ class Windowed:
             return replace(self, evictors_after=(*self.evictors_after, *map(evictor, evictors)))
         return replace(self, evictors=(*self.evictors, *map(evictor, evictors)))
 
-    def process(
-        self,
-        function: Callable[..., Any],
-        *,
-        returns: str,
-        columns: Sequence[str] | str = (),
-        key_state: str | None = None,
-        window_state: str | None = None,
-        clear: Callable[..., Any] | None = None,
-        key_ttl: Duration | None = None,
-        window_bytes: int | None = None,
-    ) -> DataFrame:
+    def process(self, function: Callable[..., Any], **options: Unpack[Options]) -> DataFrame:
         """Call a function with all records of each window that fires, and return the rows that it makes.
 
         `function(key, window, records, context)` gets a tuple of the key's values, the window (`window.start`,
@@ -367,33 +361,25 @@ class Windowed:
         tuples or dicts, a `pyarrow.Table`, or a pandas DataFrame; None and an empty list are no rows. The output has
         the key columns, `window`, and the columns of `returns`.
 
-        `key_state` and `window_state` name typed fields as DDL, "n long", that the function reads and sets as
-        attributes of `context.key_state` and `context.window_state`; they are None at first. The state of a window is
-        cleared when the window has closed, after `clear(key, window, context)`. The state of a key is forgotten when no
-        window of the key ends within `key_ttl` after the last one; without it, within the length of a window. In
-        `unbounded()` and in count windows the `ttl=` of the windows forgets it. Both are stored with the micro-batch.
+        returns: types of the rows as DDL, "n long, top double".
+        columns: names of the columns of the records that the function gets.
+        batches: with True, `records` is an iterator of tables of at most 65,536 rows and about 4 MiB, the records of a
+            window part by part, in the same order. For windows that do not fit into memory.
+        window_bytes: how much the records of a window may take in memory without `batches`, 64 MiB if left out.
+        key_state, window_state: typed fields as DDL, "n long", that the function reads and sets as attributes of
+            `context.key_state` and `context.window_state`; they are None at first. Stored with the micro-batch.
+        clear: `clear(key, window, context)` is called when the window has closed, before its state is cleared.
+        key_ttl: the state of a key is forgotten when no window of the key ends within it after the last one; without
+            it, within the length of a window. In `unbounded()` and in count windows the `ttl=` of the windows forgets.
 
         Records are in the order of their time, those of one time in arrival order; in count windows and in
         `unbounded()` in arrival order. Each record is stored once, however many windows hold it. Cost of a window: its
-        records are found without a copy, and one call. All slices of a window of a key must fit into memory, 64 MiB or
-        `window_bytes` at most. Raises InvalidType, InvalidValue; when it runs, FunctionFailed with key and window if
-        the function raises, and TooLarge.
+        records are found without a copy, and one call. Raises InvalidType, InvalidValue; when it runs, FunctionFailed
+        with key and window if the function raises, and TooLarge for a window that takes more than `window_bytes`.
         """
-        states = key_state, window_state, clear, key_ttl
-        return self._processing("process", function, returns, columns, states, window_bytes).dataframe()
+        return self._processing("process", function, options).dataframe()
 
-    def define_process(
-        self,
-        function: Callable[..., Any],
-        *,
-        returns: str,
-        columns: Sequence[str] | str = (),
-        key_state: str | None = None,
-        window_state: str | None = None,
-        clear: Callable[..., Any] | None = None,
-        key_ttl: Duration | None = None,
-        window_bytes: int | None = None,
-    ) -> Definition:
+    def define_process(self, function: Callable[..., Any], **options: Unpack[Options]) -> Definition:
         """Return the windows with a function of their records as a `Definition`, which builds nothing until asked.
 
         The arguments are those of `process`. For DataFrames to come, for `explain()`, `plan()` and `changes()`. Raises
@@ -404,25 +390,12 @@ class Windowed:
         >>> days.define_process(lambda key, window, records, context: [(len(records),)], returns="n long")
         group_by('user').window(tumbling('1 day'), time='ts').define(process=process('ts'))
         """
-        states = key_state, window_state, clear, key_ttl
-        return self._processing("define", function, returns, columns, states, window_bytes)
+        return self._processing("define", function, options)
 
-    def _processing(
-        self,
-        call: str,
-        function: Any,
-        returns: Any,
-        columns: Any,
-        states: tuple[Any, Any, Any, Any],
-        window_bytes: Any,
-    ) -> Definition:
-        from slicing.process.call import processing
-        from slicing.process.states import declared
+    def _processing(self, call: str, function: Any, options: Options) -> Definition:
+        from slicing.process.call import of_options
 
-        remembered = declared(*states, self.windows)
-        made = processing(
-            function, returns, columns, self.time, self.windows, self.evictors, remembered, self.evictors_after
-        )
+        made = of_options(function, options, self.time, self.windows, self.evictors, self.evictors_after)
         return self._definition(call, {"process": made})
 
     def adapt(self, checkpoints: Adapt) -> Windowed:
@@ -506,11 +479,19 @@ class Windowed:
             )
         results = named(functions, arguments, "define" if call == "define" else "aggregate")
         if self.evictors or self.evictors_after:
-            raise InvalidValue(
-                f"`evict` is for `process`, which gets the records; `{call}` has partials of them. Use `process`, or a "
-                "combinator with `where=`, `C.last_n`, `C.ewma`."
-            )
+            return self._definition(call, {"results": self._evicted(results, function)})
         return self._definition(call, results, function)
+
+    def _evicted(self, results: dict[str, Bound | Struct], function: Then | None) -> Bound:
+        """The results as one that keeps the records of windows."""
+        from slicing.process.evicted import evicted
+
+        if function is not None:
+            raise InvalidValue(
+                "`then` gets the results of partials, and `evict` leaves records out of them. Use `process`, whose "
+                "function gets the records that are left."
+            )
+        return evicted(results, self.time, self.windows, self.evictors, self.evictors_after)
 
     def _then(self, arguments: dict[str, Any]) -> tuple[Then | None, dict[str, Any]]:
         """The function of results that was given, and the other arguments. A result may be called `then`, too."""

@@ -11,6 +11,7 @@ from slicing.aggregates.kernels import kernel
 from slicing.assembly.choice import choose
 from slicing.content.block import Shape
 from slicing.process.call import processing
+from slicing.process.evicted import evicted
 from slicing.process.evictors import evictor
 from slicing.process.remembered import Remembered
 from slicing.process.states import NO_STATES
@@ -29,13 +30,16 @@ END = 4_102_444_800_000_000  # 2100
 
 
 class Play:
-    """One query of a function of records and its only bucket; records are rows (time, key, *values) of some kinds."""
+    """One query of a function of records, or of results that evictors go before, and its only bucket.
+
+    Records are rows (time, key, *values) of some kinds.
+    """
 
     def __init__(
         self,
         window,
         function,
-        returns,
+        returns=None,
         *,
         trigger=ON_CLOSE,
         grace=0,
@@ -46,6 +50,7 @@ class Play:
         states=NO_STATES,
         after=(),
         window_bytes=None,
+        batches=False,
         key="string",
     ):
         self.key = key
@@ -53,17 +58,12 @@ class Play:
         support.check("auto", False, trigger, streaming)
         support.check_process("auto", trigger, streaming)
         names = [name for name, _ in kinds]
-        made = processing(
-            function,
-            returns,
-            names,
-            "ts" if timed else None,
-            window,
-            map(evictor, evict),
-            states,
-            map(evictor, after),
-            window_bytes,
-        )
+        before, later = tuple(map(evictor, evict)), tuple(map(evictor, after))
+        if isinstance(function, dict):  # results by their names
+            made = evicted(function, "ts" if timed else None, window, before, later)
+        else:
+            options = states, later, window_bytes, batches
+            made = processing(function, returns, names, "ts" if timed else None, window, before, *options)
         states = made.source.states
         types = {"ts": "timestamp", **dict(kinds)}
         self.inputs, self.types, self.window = made.inputs, types, window

@@ -25,6 +25,7 @@ from slicing.aggregates.aggregate import Aggregate
 from slicing.aggregates.arrays import Array, Partials, is_varying
 from slicing.aggregates.fields import Field, arrow_type
 from slicing.aggregates.kernel import Kernel
+from slicing.aggregates.record_file import RecordFile
 
 
 def _none() -> None:
@@ -41,7 +42,7 @@ class KeptRecords(Aggregate):
 
     `time` is the place of the column by which the records of a row are sorted; None leaves them in arrival order.
     `call` makes rows of the fields `rows` from the records of a window, which take so many bytes at most; None for the
-    usual limit.
+    usual limit. It gets them at once, or `by_parts`.
     """
 
     values: tuple[Field, ...]
@@ -49,6 +50,7 @@ class KeptRecords(Aggregate):
     rows: tuple[Field, ...] = ()
     call: Any = None
     window_bytes: int | None = None
+    by_parts: bool = False
 
     @property
     def keeps_records(self) -> bool:
@@ -106,6 +108,8 @@ class RecordsKernel(Kernel):
 
     def joined(self, partials: Partials, dictionary: pa.Array | None, starts: Array) -> tuple[Partials, pa.Array]:
         """Return runs of rows as one each, over a table that has their records in the order of the runs."""
+        if isinstance(dictionary, RecordFile):
+            return dictionary.joined(partials, starts), dictionary
         first, end = partials
         counts = end - first
         sizes = np.add.reduceat(counts, starts) if len(starts) else counts[:0]
@@ -131,6 +135,8 @@ class RecordsKernel(Kernel):
     ) -> tuple[list[Partials], pa.Array]:
         if all(dictionary is dictionaries[0] for dictionary in dictionaries):
             return list(partials), dictionaries[0]
+        if files := [each for each in dictionaries if isinstance(each, RecordFile)]:
+            return list(partials), files[0]  # the others have no records, only marks
         parts = [_compact(*pair) for pair in zip(partials, dictionaries, strict=True)]
         offsets = np.cumsum([0] + [len(records) for _, records in parts])
         moved = [[column + at for column in some] for at, (some, _) in zip(offsets, parts, strict=False)]
@@ -156,6 +162,8 @@ class RecordsKernel(Kernel):
         """Exact for text and binaries; what is nested counts by its mean."""
         assert dictionary is not None
         first, end = partials
+        if isinstance(dictionary, RecordFile):
+            return 4.0 + dictionary.nbytes / max(1, len(dictionary)) * (end - first)
         found, others = np.full(len(first), 4.0), 0.0
         for column, field in zip(dictionary.flatten(), self.aggregate.values, strict=True):
             if is_varying(field):

@@ -19,11 +19,15 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
+from typing import NoReturn
 
 import numpy as np
 import pyarrow as pa
 
+from slicing.aggregates.fields import arrow_type
+from slicing.aggregates.record_file import RecordFile
 from slicing.aggregates.records import KeptRecords
+from slicing.assembly.large_windows import written
 from slicing.content.block import Block, Shape, concat, show_key
 from slicing.content.folding import fold, regroup
 from slicing.content.hashing import hashes, mixed
@@ -72,7 +76,10 @@ class InOrder:
         self._pieces += self._aside.put(block)
 
     def parts(self, first: int = -FOREVER, end: int = FOREVER) -> Iterator[Block]:
-        """The rows of slices `first` up to `end`, folded, in blocks of consecutive slices that fit into memory."""
+        """The rows of slices `first` up to `end`, folded, in blocks of consecutive slices that fit into memory.
+
+        Records of one slice that do not fit are in several blocks, in their order.
+        """
         if self.block is not None:
             if len(found := self.block.between(first, end)):
                 yield found
@@ -80,7 +87,9 @@ class InOrder:
         low = max(first, self._edges[0])
         while low < min(end, self._edges[-1]):
             high = min(end, self.reach(low))
-            if rows := self._read(low, high):
+            if self.shape.keeps_records and min(high, self._edges[-1]) == low + 1:
+                yield from (regroup(self.shape, rows) for rows in self._read(low, high))
+            elif rows := list(self._read(low, high)):
                 yield _together(self.shape, rows)
             low = high
 
@@ -95,10 +104,8 @@ class InOrder:
         found = _fitting(self._pieces, self._edges, first)
         return max(found, first + 1) if found < self._edges[-1] else FOREVER
 
-    def _read(self, first: int, end: int) -> list[Block]:
-        inside = [piece for piece in self._pieces if piece.first < end and piece.end > first]
-        found = (self._aside.read(piece).between(first, end) for piece in inside)
-        return [rows for rows in found if len(rows)]
+    def _read(self, first: int, end: int) -> Iterator[Block]:
+        return _inside(self._aside, self._pieces, first, end)
 
     def close(self) -> None:
         """Give back the file, if there is one."""
@@ -116,7 +123,8 @@ def portions(
     """Portions of whole keys for windows `first` up to `end`, of blocks in which the rows of a slice are in order.
 
     The rows of a key may be cut into ranges of windows, so many windows `before` included. With `first` left out they
-    stay together. Raises TooLarge if the slices of one window of a key do not fit.
+    stay together. Raises TooLarge if the slices of one window of a key do not fit; where a function gets records part
+    by part, those of the first source are in a file then.
     """
     with closing(_Apart(shape, len(sources), level)) as apart:
         held: list[list[Block]] = [[] for _ in sources]
@@ -213,33 +221,71 @@ class _Apart:
             reach = _fitting(pieces, edges, start)
             high = end if reach == edges[-1] else min(end, max(low + 1, family.first_window(reach)))
             stop = family.end_slice(high - 1)
-            if high == low + 1 or self._keeps_records:
-                self._check_window(pieces, low)
-            yield Portion([self._folded(source, start, stop) for source in key.pieces], low, high)
+            large = self._inside(pieces, low) if high == low + 1 or self.shape.keeps_records else []
+            if sum(piece.size for piece in large) <= self._limit:
+                yield Portion([self._folded(source, start, stop) for source in key.pieces], low, high)
+            elif self._by_parts:
+                assert self._of_records is not None, "they are given by parts"
+                with closing(RecordFile(arrow_type(self._of_records.record))) as file:
+                    own, *others = key.pieces
+                    marks = [self._folded(source, start, stop) for source in others]
+                    yield Portion([self._in_file(own, start, stop, file), *marks], low, high)
+            else:
+                self._refuse(large, low)
             low = high
 
-    def _check_window(self, pieces: Sequence[Piece], window: int) -> None:
+    def _in_file(self, pieces: Sequence[Piece], start: int, stop: int, file: RecordFile) -> Block:
+        """The rows of one window, which does not fit into memory."""
+        edges = _edges(pieces)
+
+        def ranges() -> Iterator[tuple[int, int, bool]]:
+            low = start
+            while low < min(stop, edges[-1]):
+                high = min(stop, _fitting(pieces, edges, low))
+                size = sum(piece.size for piece in pieces if piece.first < high and piece.end > low)
+                fits = size <= PORTION_BYTES
+                high = high if fits else low + 1
+                yield low, high, fits
+                low = high
+
+        return written(
+            self.shape, ranges(), lambda low, high: _inside(self.aside, pieces, low, high), file, PORTION_BYTES
+        )
+
+    def _inside(self, pieces: Sequence[Piece], window: int) -> list[Piece]:
+        """The pieces that lie in a window as a whole."""
         start, stop = self.shape.family.first_slice(window), self.shape.family.end_slice(window)
-        inside = [piece for piece in pieces if start <= piece.first and piece.end <= stop]
-        size = sum(piece.size for piece in inside)
-        given = [each.aggregate.window_bytes for each in self.shape.kernels if isinstance(each.aggregate, KeptRecords)]
-        limit = next(iter(given), None) or WINDOW_BYTES
-        if size > limit:
-            key = show_key(self.aside.read(inside[0]).names, 0)
-            remedy = "Keep less in the partial, or take fewer slices with a longer `advance`."
-            if self._keeps_records:
-                remedy = (
-                    "Name fewer `columns`, take shorter windows, aggregate the records, or give `process` more "
-                    "`window_bytes` if workers have the memory: several times as many."
-                )
-            raise TooLarge(
-                f"the slices of one window of a key must take at most {_shown(limit)} together; got "
-                f"{_shown(size)} for {key}. {remedy}"
-            )
+        return [piece for piece in pieces if start <= piece.first and piece.end <= stop]
 
     @property
-    def _keeps_records(self) -> bool:
-        return any(kernel.aggregate.keeps_records for kernel in self.shape.kernels)
+    def _of_records(self) -> KeptRecords | None:
+        """The aggregate that keeps records, None for partials."""
+        own = (kernel.aggregate for kernel in self.shape.kernels)
+        return next((each for each in own if isinstance(each, KeptRecords)), None)
+
+    @property
+    def _by_parts(self) -> bool:
+        return self._of_records is not None and self._of_records.by_parts
+
+    @property
+    def _limit(self) -> int:
+        own = self._of_records
+        if own is None:
+            return WINDOW_BYTES
+        return PORTION_BYTES if own.by_parts else window_limit(own)
+
+    def _refuse(self, large: Sequence[Piece], window: int) -> NoReturn:
+        """Refuse a window that does not fit. Raises TooLarge."""
+        family, size = self.shape.family, sum(piece.size for piece in large)
+        key = show_key(self.aside.read(large[0]).names, 0)
+        if self._of_records is not None:
+            start, end = (family.show(int(edge(window))) for edge in (family.window_start, family.window_end))
+            rule, cause, remedy = too_large(self._of_records, size, sum(piece.records for piece in large))
+            raise TooLarge(f"{rule} {cause} for {key} in window [{start}, {end}). {remedy}")
+        raise TooLarge(
+            f"the slices of one window of a key must take at most {_shown(WINDOW_BYTES)} together; got "
+            f"{_shown(size)} for {key}. Keep less in the partial, or take fewer slices with a longer `advance`."
+        )
 
     def _folded(self, pieces: Sequence[Piece], first: int = -FOREVER, end: int = FOREVER) -> Block:
         inside = (self.aside.read(piece) for piece in pieces if piece.first < end and piece.end > first)
@@ -264,7 +310,27 @@ def _filling(shape: Shape, sources: Sequence[Iterable[Block]]) -> Iterator[tuple
                     size, names = 0, pa.table({})
 
 
-def _shown(size: int) -> str:
+def window_limit(records: KeptRecords) -> int:
+    """The most bytes of a window's records, where a function gets all of them at once."""
+    return records.window_bytes or WINDOW_BYTES
+
+
+def too_large(records: KeptRecords, size: float, count: int) -> tuple[str, str, str]:
+    """Rule, cause and remedy for a window whose records take more."""
+    return (
+        f"the records of a window must take at most {_shown(window_limit(records))} together (`window_bytes`);",
+        f"got {_shown(size)} of {count:,} records",
+        records.call.remedy,
+    )
+
+
+def _inside(aside: Aside, pieces: Sequence[Piece], first: int, end: int) -> Iterator[Block]:
+    """The rows of some slices, piece after piece."""
+    inside = (piece for piece in pieces if piece.first < end and piece.end > first)
+    return (rows for rows in (aside.read(piece).between(first, end) for piece in inside) if len(rows))
+
+
+def _shown(size: float) -> str:
     return f"{size / (1 << 20):.3g} MiB"
 
 

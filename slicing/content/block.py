@@ -64,6 +64,11 @@ class Shape:
         """Whether rows have fields of results, and not only what an engine keeps beside them."""
         return len(self.kernels) > self.marks
 
+    @property
+    def keeps_records(self) -> bool:
+        """Whether partials are the records themselves."""
+        return any(kernel.aggregate.keeps_records for kernel in self.kernels)
+
     def with_marks(self, kernel: Kernel) -> Shape:
         """The shape of rows that have fields of a kernel behind those of results."""
         return replace(self, kernels=(*self.kernels, kernel), marks=self.marks + 1)

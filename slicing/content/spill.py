@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from dataclasses import dataclass
 from typing import IO
 
 import numpy as np
 
+from slicing.aggregates.record_file import temporary
 from slicing.content.block import Block, Shape
 from slicing.content.codec import decode, encode
 from slicing.content.sizes import memory, parts
@@ -21,6 +21,7 @@ class Piece:
     first: int
     end: int
     size: int  # bytes in memory
+    records: int
     at: int
     length: int
 
@@ -40,11 +41,12 @@ class Aside:
         return [self._write(page) for page in parts(self.shape, in_order)]
 
     def _write(self, page: Block) -> Piece:
-        self._file = self._file or _temporary()
+        self._file = self._file or temporary()
         data = encode(self.shape, page)
         at = self._file.seek(0, os.SEEK_END)
         self._file.write(data)
-        return Piece(int(page.index[0]), int(page.index[-1]) + 1, memory(self.shape, page), at, len(data))
+        first, end, size = int(page.index[0]), int(page.index[-1]) + 1, memory(self.shape, page)
+        return Piece(first, end, size, int(page.records.sum()), at, len(data))
 
     def read(self, piece: Piece) -> Block:
         """The rows of a piece."""
@@ -56,9 +58,3 @@ class Aside:
         """Remove the file."""
         if self._file:
             self._file.close()
-
-
-def _temporary() -> IO[bytes]:
-    # Spark's workers have directories of their own for what does not fit; `/tmp` may be memory.
-    directory = os.environ.get("SPARK_LOCAL_DIRS", "").split(",")[0]
-    return tempfile.TemporaryFile(dir=directory or None)

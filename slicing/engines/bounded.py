@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack, closing
 from dataclasses import replace
 from typing import TypeAlias
 
 from slicing.aggregates.arrays import Array
 from slicing.assembly.assembling import assemble, without_repeats
+from slicing.assembly.partitions import InOrder, portions
 from slicing.assembly.ranges.point_lookups import picked
 from slicing.assembly.results import Windows
 from slicing.content.block import Block, Shape
@@ -15,6 +17,7 @@ from slicing.content.folding import by_key
 from slicing.content.marks import under
 from slicing.windows.families.family import Family
 from slicing.windows.families.several import leader
+from slicing.windows.time.slices import FOREVER
 
 Assemble: TypeAlias = Callable[[int, Shape, Sequence[str], Block], Iterator[Windows]]
 """Makes windows of the family with a number: of its shape, its trees and the rows of its slices."""
@@ -42,6 +45,23 @@ def all_frames(
             frames = _side_by_side(shape, number, rows, frames)
         for frame in without_repeats(families[number], frames, by_end=wide):
             yield replace(frame, family=number) if number else frame
+
+
+def frames_of_records(shape: Shape, trees: Sequence[str], blocks: Iterable[Block]) -> Iterator[Windows]:
+    """The windows that hold a record of blocks that keep records, however many: what does not fit is spilled.
+
+    Blocks are read one after another. Raises TooLarge for a window that does not fit.
+    """
+    families, count = shape.family.families, len(shape.kernels)
+    with ExitStack() as stack:
+        again = stack.enter_context(closing(InOrder(shape, blocks))) if len(families) > 1 else None
+        for number, family in enumerate(families):
+            own, of_family = shape.over(family), trees[number * count : (number + 1) * count]
+            rows = blocks if again is None else again.parts()
+            for portion in portions(own, [rows], 1 - FOREVER, FOREVER):
+                frames = assemble(own, of_family, portion.blocks[0], portion.first, portion.end)
+                for frame in without_repeats(family, frames):
+                    yield replace(frame, family=number) if number else frame
 
 
 def _side_by_side(shape: Shape, number: int, rows: Block, frames: Iterator[Windows]) -> Iterator[Windows]:

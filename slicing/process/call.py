@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Required, TypedDict
 
 from slicing.aggregates.aggregate import EVENT_TIME, Bound
 from slicing.aggregates.fields import Field, parse_results
 from slicing.aggregates.migration_hints import is_column
 from slicing.aggregates.records import KeptRecords, kept_records
-from slicing.errors import InvalidType, InvalidValue, excerpt
+from slicing.errors import InvalidType, InvalidValue, check_flag, excerpt
 from slicing.process.evictors import Evictor
 from slicing.process.function import Process, Then
-from slicing.process.states import EVICTED, NO_STATES, States
+from slicing.process.states import EVICTED, NO_STATES, States, declared
 from slicing.windows.clock import ProcessingTime
+from slicing.windows.time.durations import Duration
 from slicing.windows.window import Window
 
 
@@ -32,6 +33,19 @@ class Processed(Bound):
         return tuple(each.name for each in self.rows)
 
 
+class Options(TypedDict, total=False):
+    """The arguments of `.process` besides the function; `Windowed.process` says what they mean."""
+
+    returns: Required[str]
+    columns: Sequence[str] | str
+    batches: bool
+    window_bytes: int | None
+    key_state: str | None
+    window_state: str | None
+    clear: Callable[..., Any] | None
+    key_ttl: Duration | None
+
+
 @dataclass(frozen=True)
 class _Source:
     """Makes the aggregate for columns of some kinds."""
@@ -45,6 +59,7 @@ class _Source:
     after: tuple[Evictor, ...]
     states: States
     window_bytes: int | None
+    batches: bool
 
     def __call__(self, *kinds: str) -> KeptRecords:
         zoned = self.time is None or kinds[self.time] != "timestamp_ntz"
@@ -59,31 +74,69 @@ class _Source:
             time=self.time,
             evictors=self.evictors,
             after=self.after,
+            batches=self.batches,
         )
         time = self.time if self.window.by_time else None
-        return kept_records(values, time, rows=self.rows, call=call, window_bytes=self.window_bytes)
+        return kept_records(
+            values, time, rows=self.rows, call=call, window_bytes=self.window_bytes, by_parts=self.batches
+        )
+
+
+def of_options(
+    function: Any,
+    options: Options,
+    time: Any,
+    window: Window,
+    evictors: Iterable[Evictor],
+    after: Iterable[Evictor],
+) -> Processed:
+    """Return the result of a call of `.process` with these arguments. Raises InvalidType and InvalidValue."""
+    names = list(Options.__annotations__)
+    if unknown := [name for name in options if name not in names]:
+        raise InvalidType(f"`process` has no argument `{unknown[0]}`. It takes {', '.join(names)}.")
+    key_state, window_state = options.get("key_state"), options.get("window_state")
+    states = declared(key_state, window_state, options.get("clear"), options.get("key_ttl"), window)
+    return processing(
+        function,
+        options.get("returns"),
+        options.get("columns", ()),
+        time,
+        window,
+        evictors,
+        states,
+        after,
+        options.get("window_bytes"),
+        options.get("batches", False),
+    )
 
 
 def processing(
     function: Callable[..., Any],
-    returns: str,
-    columns: Sequence[str],
+    returns: Any,
+    columns: Any,
     time: Any,
     window: Window,
     evictors: Iterable[Evictor],
     states: States = NO_STATES,
     after: Iterable[Evictor] = (),
     window_bytes: int | None = None,
+    batches: bool = False,
 ) -> Processed:
     """Return the result of a call of `.process`. Raises InvalidType and InvalidValue."""
     if not callable(function):
         raise InvalidType(f"`process` takes a function `(key, window, records, context)`; got {excerpt(function)}.")
     if window_bytes is not None and (type(window_bytes) is not int or window_bytes < 1):
-        raise InvalidValue(f"`window_bytes` is a positive number of bytes; got {excerpt(window_bytes)}.")
+        raise InvalidValue(
+            f"`window_bytes` is a positive number of bytes; got {excerpt(window_bytes)}. "
+            "Write for example window_bytes=256 << 20, or leave it out for 64 MiB."
+        )
+    check_flag(batches, "`batches` says whether the function gets the records of a window part by part")
     names, rows, before, later = _columns(columns), _rows(returns), tuple(evictors), tuple(after)
     chosen = (*before, *later)
+    if batches:
+        _check_batches(before, later, window_bytes)
     if later:
-        _check_after(window)
+        check_after(window)
         states = replace(states, window=(*states.window, Field(EVICTED, "binary")))
     timed = time is not None
     by = EVENT_TIME if isinstance(time, ProcessingTime) else time
@@ -93,16 +146,52 @@ def processing(
         raise InvalidValue('`process` needs columns of the records: name them, for example columns=["amount"].')
     if missing := [column for each in chosen for column in each.columns if column not in names]:
         raise InvalidValue(f"an evictor reads `{missing[0]}`, which is not among the columns of `process`. Add it.")
-    if not timed and (needy := [each for each in chosen if each.needs_time]):
-        raise InvalidValue(f'{needy[0]} goes by the time of records, and there is none. Name its column: time="ts".')
+    check_evictors(chosen, timed)
     places = tuple((name, inputs.index(name)) for name in names)
     source = _Source(
-        function, rows, places, inputs.index(by) if timed else None, window, before, later, states, window_bytes
+        function,
+        rows,
+        places,
+        inputs.index(by) if timed else None,
+        window,
+        before,
+        later,
+        states,
+        window_bytes,
+        batches,
     )
     return Processed(source, tuple(inputs), label="process", own=False, rows=rows)
 
 
-def _check_after(window: Window) -> None:
+def _check_batches(before: tuple[Evictor, ...], later: tuple[Evictor, ...], window_bytes: int | None) -> None:
+    if window_bytes is not None:
+        raise InvalidValue(
+            "`window_bytes` bounds the records that a function gets at once, and with `batches=True` it gets parts of "
+            "them; got both. Leave one of them out."
+        )
+    if needy := [each for each in before if each.needs_whole]:
+        raise InvalidValue(
+            f"`{needy[0]}` is a function of all records of a window, and `batches=True` gives them part by part. Leave "
+            "records out in the function of `process`, or use keep_last, keep_newest or within_delta."
+        )
+    if later:
+        raise InvalidValue(
+            f"`evict({later[0]}, after=True)` needs all records of a window, and `batches=True` gives them part by "
+            "part. Leave one of them out."
+        )
+
+
+def check_evictors(evictors: Iterable[Evictor], timed: bool) -> None:
+    """Refuse evictors that go by the time of records that have none. Raises InvalidValue."""
+    if not timed and (needy := [each for each in evictors if each.needs_time]):
+        raise InvalidValue(
+            f'{needy[0]} goes by the time of records, and there is none. Name its column: time="ts"; or leave the '
+            "evictor out, which keeps all records, as Flink's does without timestamps."
+        )
+
+
+def check_after(window: Window) -> None:
+    """Refuse evictors after the function where records keep no places. Raises InvalidValue."""
     if window.closes:
         raise InvalidValue(
             f"`evict(..., after=True)` removes records from later firings of a window, by their places in the order of "

@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 from slicing.aggregates.arrays import Array
 from slicing.errors import InvalidType, InvalidValue, excerpt
 from slicing.process.context import Context, Span
+from slicing.process.parts import Parts
 from slicing.windows.time.durations import microseconds, show
 
 
@@ -28,8 +29,18 @@ class Evictor(Protocol):
     def columns(self) -> tuple[str, ...]:
         """The columns of the records that it reads."""
 
+    @property
+    def needs_whole(self) -> bool:
+        """Whether it must have all records of a window at once."""
+
     def kept(self, records: pa.Table, times: Array, window: Span | None, context: Context) -> slice | Array:
         """Return the records that are left, as a range or as booleans; `times` are theirs in microseconds."""
+
+    def left(self, parts: Parts) -> Parts:
+        """Return the records that are left, part by part. Goes through the parts once, and once more as they are read.
+
+        Not asked if it `needs_whole`.
+        """
 
 
 @dataclass(frozen=True)
@@ -37,7 +48,7 @@ class KeepLast:
     """What `keep_last` returns."""
 
     count: int
-    needs_time = False
+    needs_time = needs_whole = False
     columns = ()
 
     def __repr__(self) -> str:
@@ -47,13 +58,22 @@ class KeepLast:
         """Return the last records."""
         return slice(max(0, len(records) - self.count), len(records))
 
+    def left(self, parts: Parts) -> Parts:
+        """Return the last records: they are counted first."""
+        first = sum(len(records) for records, _ in parts) - self.count
+
+        def last(records: pa.Table, times: Array, place: int) -> slice:
+            return slice(min(len(records), max(0, first - place)), len(records))
+
+        return parts.left(last)
+
 
 @dataclass(frozen=True)
 class KeepNewest:
     """What `keep_newest` returns; the duration is in microseconds."""
 
     duration: int
-    needs_time = True
+    needs_time, needs_whole = True, False
     columns = ()
 
     def __repr__(self) -> str:
@@ -64,6 +84,11 @@ class KeepNewest:
         after: Array = times > times.max(initial=-(1 << 62)) - self.duration
         return after
 
+    def left(self, parts: Parts) -> Parts:
+        """Return the same: the newest time is found first."""
+        newest = max((int(times.max()) for _, times in parts), default=0)
+        return parts.left(lambda records, times, place: times > newest - self.duration)
+
 
 @dataclass(frozen=True)
 class WithinDelta:
@@ -71,7 +96,7 @@ class WithinDelta:
 
     column: str
     threshold: float
-    needs_time = False
+    needs_time = needs_whole = False
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -83,11 +108,18 @@ class WithinDelta:
 
     def kept(self, records: pa.Table, times: Array, window: Span | None, context: Context) -> slice | Array:
         """Return the records near the last one; none is near a null."""
-        values = records[self.column]
-        if not len(values):
-            return slice(0, 0)
-        near = pc.less(pc.abs(pc.subtract(values, values[len(values) - 1])), self.threshold)
+        return self._near(records, records[self.column][-1]) if len(records) else slice(0, 0)
+
+    def _near(self, records: pa.Table, last: pa.Scalar) -> Array:
+        near = pc.less(pc.abs(pc.subtract(records[self.column], last)), self.threshold)
         return np.asarray(near.fill_null(False).combine_chunks())
+
+    def left(self, parts: Parts) -> Parts:
+        """Return the same: the last value is found first."""
+        last = None
+        for records, _ in parts:
+            last = records[self.column][-1]
+        return parts.left(lambda records, times, place: self._near(records, last))
 
 
 @dataclass(frozen=True)
@@ -95,7 +127,7 @@ class ByFunction:
     """A function of a user: `function(records, window, context)` returns a boolean for each record, true to keep it."""
 
     function: Callable[[pa.Table, Span | None, Context], Any]
-    needs_time = False
+    needs_time, needs_whole = False, True
     columns = ()
 
     def __repr__(self) -> str:
@@ -110,6 +142,10 @@ class ByFunction:
                 f"a function of `.evict` must return {len(records)} booleans, one for each record; got {excerpt(mask)}."
             )
         return found
+
+    def left(self, parts: Parts) -> Parts:
+        """Refused when the query is built."""
+        raise AssertionError("a function is given whole windows")
 
 
 def keep_last(count: int) -> KeepLast:

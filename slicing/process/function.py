@@ -12,10 +12,12 @@ import pyarrow as pa
 
 from slicing.aggregates.arrays import Array
 from slicing.aggregates.fields import Field, arrow_type
+from slicing.aggregates.record_file import Records, parts_of
 from slicing.aggregates.records import times_of
 from slicing.errors import FunctionFailed, InvalidType, RowFailure, SlicingError, excerpt, raised
 from slicing.process.context import Context, Firing, Span
 from slicing.process.evictors import Evictor
+from slicing.process.parts import Parts, chosen_of
 from slicing.process.remembered import Remembered
 from slicing.process.states import EVICTED, NO_STATES, States
 from slicing.process.values import fits, typed
@@ -92,7 +94,8 @@ class WindowFunction:
 class Process(WindowFunction):
     """What `.process` was called with: `columns` are the names of a record's columns that the function gets, by place.
 
-    `time` is the place of the column of times, None if there is none. Evictors `after` the function leave records out
+    `time` is the place of the column of times, None if there is none. With `batches` it gets an iterator of parts of
+    them instead of one table. Evictors `after` the function leave records out
     of later firings; which ones is in the state of the window, so that these functions have one.
     """
 
@@ -100,10 +103,16 @@ class Process(WindowFunction):
     time: int | None = None
     evictors: tuple[Evictor, ...] = ()
     after: tuple[Evictor, ...] = ()
+    batches: bool = False
+    remedy: str = (
+        "Say `batches=True`, so that the function gets them part by part; name fewer `columns`; take shorter windows; "
+        "aggregate the records; or give more `window_bytes` if workers have several times as much memory."
+    )
+    """What to do about a window that takes too much memory."""
 
     def rows(
         self,
-        records: pa.Array,
+        records: Records,
         first: Array,
         end: Array,
         firings: Iterable[Firing],
@@ -111,24 +120,54 @@ class Process(WindowFunction):
         remembered: Remembered | None = None,
     ) -> tuple[Array, list[pa.Array]]:
         """Call the function for windows, of records `first[i]` up to `end[i]` each. As `called`."""
-        table, times, low, high = self._table(records), self._times(records), first.tolist(), end.tolist()
+        give = self._parts if self.batches else self._whole
+        return self.called(give(records, first.tolist(), end.tolist()), firings, context, remembered)
+
+    def _parts(self, records: Records, low: list[int], high: list[int]) -> Given:
+        """The records of a window as an iterator of tables of bounded size, none of them empty."""
+
+        def given(number: int, window: Span | None, context: Context) -> Iterator[pa.Table]:
+            parts = Parts(
+                lambda: (
+                    (self._table(part), self._times(part)) for part in parts_of(records, low[number], high[number])
+                )
+            )
+            for each in self.evictors:
+                parts = each.left(parts)
+            return (table for table, _ in parts)
+
+        return given
+
+    def _whole(self, records: pa.StructArray, low: list[int], high: list[int]) -> Given:
+        """The records of a window as one table."""
+        table = self._table(records)
+        if not (self.evictors or self.after):
+            return lambda number, window, context: table.slice(low[number], high[number] - low[number])
+        times = self._times(records)
 
         def given(number: int, window: Span | None, context: Context) -> pa.Table:
             some, own = table.slice(low[number], high[number] - low[number]), times[low[number] : high[number]]
-            if self.after:
-                return self._without_evicted(some, own, window, context)
-            return _left(self.evictors, some, own, window, context)[0] if self.evictors else some
+            return self.left(some, own, window, context)[0]
 
-        return self.called(given, firings, context, remembered)
+        return given
 
-    def _table(self, records: pa.Array) -> pa.Table:
+    def left(self, records: pa.Table, times: Array, window: Span | None, context: Context) -> tuple[pa.Table, Array]:
+        """The records that the function gets of those of a window, and their places among them."""
+        if self.after:
+            return self._without_evicted(records, times, window, context)
+        found, _, places = _left(self.evictors, records, times, window, context)
+        return found, places
+
+    def _table(self, records: pa.StructArray) -> pa.Table:
         columns = records.flatten()
         return pa.table([columns[at] for _, at in self.columns], names=[name for name, _ in self.columns])
 
-    def _times(self, records: pa.Array) -> Array:
+    def _times(self, records: pa.StructArray) -> Array:
         return np.zeros(len(records), np.int64) if self.time is None else times_of(records, self.time)
 
-    def _without_evicted(self, records: pa.Table, times: Array, window: Span | None, context: Context) -> pa.Table:
+    def _without_evicted(
+        self, records: pa.Table, times: Array, window: Span | None, context: Context
+    ) -> tuple[pa.Table, Array]:
         """The records that no firing before has evicted, less those that the function must not get.
 
         Evictors after the function see the same records, and so they may run before it: what they leave is noted.
@@ -140,7 +179,7 @@ class Process(WindowFunction):
         evicted = np.ones(len(records), dtype=bool)
         evicted[there[places][kept]] = False
         setattr(context.window_state, EVICTED, packed(evicted))
-        return given
+        return given, there[places]
 
 
 def _left(
@@ -150,11 +189,7 @@ def _left(
     places = np.arange(len(records))
     for each in evictors:
         kept = each.kept(records, times, window, context)
-        if isinstance(kept, slice):
-            records = records.slice(kept.start, kept.stop - kept.start)
-        else:
-            records = records.filter(pa.array(kept))
-        times, places = times[kept], places[kept]
+        records, times, places = chosen_of(records, kept), times[kept], places[kept]
     return records, times, places
 
 

@@ -38,18 +38,21 @@ class AssembleAll:
                 yield from self._bucket(rows)
 
     def _bucket(self, rows: Iterable[dict[str, Any]]) -> Iterator[pa.RecordBatch]:
-        shipped: list[Any] = []
         refused = {"no_time": 0, "no_window": 0}
-        for row in rows:
-            shipped += self.strategy.shipped({name: (value,) for name, value in row.items()})
-            refused = {cause: count + row[cause] for cause, count in refused.items()}
-        if any(refused.values()):
-            yield from self.flat.completed(flat_counts(refused)).to_batches()
+
+        def shipped() -> Iterator[Any]:
+            for row in rows:
+                yield from self.strategy.shipped({name: (value,) for name, value in row.items()})
+                for cause in refused:
+                    refused[cause] += row[cause]
+
         calling = replace(self.calling, remembered=Remembered(self.states)) if self.states else self.calling
-        for windows in self.strategy.all_windows(shipped):
+        for windows in self.strategy.all_windows(shipped()):
             for some in framed(self.strategy.shape, windows):
                 table = flat_windows(self.strategy.shape, some, wide=self.strategy.wide, calling=calling)
                 yield from self.flat.completed(table).to_batches()
+        if any(refused.values()):
+            yield from self.flat.completed(flat_counts(refused)).to_batches()
 
 
 def rows_of(batches: Iterable[pa.RecordBatch]) -> Iterator[dict[str, Any]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -140,6 +140,6 @@ class Counted(Eager):
         """The state of a bucket on a stream."""
         return CountingBucket(self.content, fingerprint, store, trigger, self.ttl)
 
-    def all_windows(self, shipped: Sequence[Records]) -> Iterator[Windows]:
+    def all_windows(self, shipped: Iterable[Records]) -> Iterator[Windows]:
         """All windows of a bucket of bounded input."""
-        return all_counted(self.content, shipped)
+        return all_counted(self.content, list(shipped))

@@ -16,7 +16,7 @@ from slicing.content.block import Block, Shape
 from slicing.content.codec import decode
 from slicing.content.folding import fold, regroup
 from slicing.content.records import Records, decode_records, fold_records
-from slicing.engines.bounded import all_frames
+from slicing.engines.bounded import all_frames, frames_of_records
 from slicing.engines.bucket import OpenBucket
 from slicing.engines.eager.bucket import EagerBucket, all_windows, in_memory
 from slicing.engines.eager.window_pages import WindowPages
@@ -109,9 +109,11 @@ class Sliced:
             records = decode_records(self.shape, data)
             yield records.take(np.flatnonzero(is_late(family, records.index, refused.taking)))
 
-    def all_windows(self, shipped: Sequence[Block]) -> Iterator[Windows]:
+    def all_windows(self, shipped: Iterable[Block]) -> Iterator[Windows]:
         """All windows of a bucket of bounded input."""
-        return all_frames(self.shape, self.trees, fold(self.shape, shipped), self.wide)
+        if self.shape.keeps_records:
+            return frames_of_records(self.shape, self.trees, shipped)
+        return all_frames(self.shape, self.trees, fold(self.shape, list(shipped)), self.wide)
 
     def of_results(self, windows: Windows) -> Windows:
         """Windows over what is stored, with the partials of each result."""
@@ -192,7 +194,7 @@ class Shared:
         """The records of refused slices, of those that were shipped beside the blocks."""
         return self.of.late_records(family, refused, beside)
 
-    def all_windows(self, shipped: Sequence[Block]) -> Iterator[Windows]:
+    def all_windows(self, shipped: Iterable[Block]) -> Iterator[Windows]:
         """All windows of a bucket of bounded input."""
         return map(self.of_results, self.stored.all_windows(shipped))
 
@@ -249,9 +251,9 @@ class Eager:
         """Return the records that a bucket refused; none are shipped with blocks."""
         return iter(refused.rows)
 
-    def all_windows(self, shipped: Sequence[Records]) -> Iterator[Windows]:
+    def all_windows(self, shipped: Iterable[Records]) -> Iterator[Windows]:
         """All windows of a bucket of bounded input."""
-        return all_windows(self.shape, self.arguments, shipped, self.wide)
+        return all_windows(self.shape, self.arguments, list(shipped), self.wide)
 
 
 @dataclass(frozen=True)
@@ -299,8 +301,9 @@ class Mixed:
         """Return the records that a bucket refused, which it has found among those shipped with the blocks."""
         return iter(refused.rows)
 
-    def all_windows(self, shipped: Sequence[Block | Records]) -> Iterator[Windows]:
+    def all_windows(self, shipped: Iterable[Block | Records]) -> Iterator[Windows]:
         """All windows of a bucket of bounded input."""
+        shipped = list(shipped)
         frames = self.sliced.all_windows([each for each in shipped if isinstance(each, Block)])
         shape, _, arguments = self._some(self._split.eager)
         records = [each for each in shipped if isinstance(each, Records)]

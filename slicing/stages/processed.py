@@ -13,8 +13,10 @@ from slicing.aggregates.fields import arrow_type
 from slicing.aggregates.kernel import Kernel, locating
 from slicing.aggregates.records import RecordsKernel
 from slicing.aggregates.results import Nesting, named_results
+from slicing.assembly.partitions import too_large, window_limit
 from slicing.assembly.results import Windows, show_window
 from slicing.content.block import Shape
+from slicing.errors import RowFailure, TooLarge
 from slicing.process.function import Process, Then
 from slicing.process.remembered import Remembered
 from slicing.stages.firings import context_of, firings_of
@@ -57,6 +59,7 @@ def processed(
     call: Process = kernel.aggregate.call
     (first, end), records = windows.partials[0], windows.dictionaries[0]
     with locating(lambda number: show_window(own, windows, number)):
+        _check_sizes(kernel, windows)
         context = context_of(windows, at)
         firings = firings_of(own, windows, call, at)
         numbers, columns = call.rows(records, first, end, firings, context, remembered)
@@ -66,6 +69,18 @@ def processed(
     partials, dictionaries = [[np.arange(len(numbers))], *made.partials[1:]], [rows, *made.dictionaries[1:]]
     kernels = (_Made(kernel.label, kernel.aggregate), *shape.kernels[1:])
     return replace(shape, kernels=kernels), replace(made, partials=partials, dictionaries=dictionaries)
+
+
+def _check_sizes(kernel: RecordsKernel, windows: Windows) -> None:
+    """Refuse a window whose records may not be given at once. Raises RowFailure, by its number."""
+    (first, end), records, limit = windows.partials[0], windows.dictionaries[0], window_limit(kernel.aggregate)
+    if kernel.aggregate.by_parts or not len(windows) or records is None or records.nbytes <= limit:
+        return
+    sizes = kernel.sizes([first, end], records)
+    number = int(sizes.argmax())
+    if sizes[number] > limit:
+        count = int(end[number] - first[number])
+        raise RowFailure(TooLarge, *too_large(kernel.aggregate, float(sizes[number]), count), number)
 
 
 def then_called(

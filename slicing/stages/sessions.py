@@ -124,6 +124,6 @@ class Merged(Sliced):
             records = with_own_ends(self.session, decode_records(of_records(self.shape, self.session), data))
             yield records.take(np.flatnonzero(refused.holds(records)))
 
-    def all_windows(self, shipped: Sequence[Block]) -> Iterator[Windows]:
+    def all_windows(self, shipped: Iterable[Block]) -> Iterator[Windows]:
         """All windows of a bucket of bounded input."""
-        return all_sessions(self.shape, self.session, shipped)
+        return all_sessions(self.shape, self.session, list(shipped))

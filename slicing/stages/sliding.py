@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from slicing.assembly.ranges.window_references import all_places
@@ -83,6 +83,6 @@ class Placed(Sliced):
         """The state of a bucket on a stream."""
         return SlidingBucket(self.shape, grace, fingerprint, store, trigger)
 
-    def all_windows(self, shipped: Sequence[Block]) -> Iterator[Windows]:
+    def all_windows(self, shipped: Iterable[Block]) -> Iterator[Windows]:
         """All windows of a bucket of bounded input."""
-        return all_places(self.shape, shipped)
+        return all_places(self.shape, list(shipped))

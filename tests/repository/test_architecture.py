@@ -45,6 +45,7 @@ INSIDE = {
         {"slicing.windows.specs"},
     ),
     "slicing.assembly": (
+        {"slicing.assembly.large_windows"},
         {"slicing.assembly.results", "slicing.assembly.choice", "slicing.assembly.partitions"},
         {"slicing.assembly.comparing", "slicing.assembly.trees", "slicing.assembly.ranges"},
         {"slicing.assembly.assembling"},

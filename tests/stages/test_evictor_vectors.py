@@ -11,16 +11,15 @@ import numpy as np
 import pytest
 from processing import Play
 
+import combinators as C
 from slicing import early, keep_last, keep_newest, session, tumbling, unbounded
 from slicing.errors import InvalidValue
 
 FILES = sorted((Path(__file__).parent.parent / "vectors" / "evictors").glob("*.json"))
 CASES = {case["name"]: case for file in FILES for case in json.loads(file.read_text(encoding="utf-8"))["cases"]}
 
-EXCEPTIONS = {
-    # Flink keeps all records then; `keep_newest` without a time is refused when the query is built.
-    "flink_time_evictor_no_timestamp": "records without times",
-}
+WITHOUT_TIMES = {"flink_time_evictor_no_timestamp"}
+"""Flink's evictor keeps all records then; `keep_newest` is refused, and says to leave it out."""
 MADE = {
     "count": lambda given: keep_last(given["max"]),
     "time": lambda given: keep_newest(f"{given['keep_ms']} milliseconds"),
@@ -42,26 +41,27 @@ def total(key, window, records, context):
     return [(sum(records["v"].to_pylist()),)]
 
 
-def replayed(case):
+FUNCTIONS = {"process": (total, "sum long"), "aggregate": ({"sum": C.sum("v")}, None)}
+
+
+def replayed(case, function):
     given = MADE[case["evictor"]["type"]](case["evictor"])
     when = {"before": "evict", "after": "after"}[case["evictor"]["when"]]
-    play = Play(unbounded(), total, "sum long", trigger=early(records=case["records"]), **{when: [given]})
+    options = {"trigger": early(records=case["records"]), "timed": case["name"] not in WITHOUT_TIMES}
+    if not options["timed"]:
+        with pytest.raises(InvalidValue, match="or leave the evictor out, which keeps all records, as Flink's does"):
+            Play(unbounded(), *FUNCTIONS[function], **options, **{when: [given]})
+        when = None
+    play = Play(unbounded(), *FUNCTIONS[function], **options, **({when: [given]} if when else {}))
     for number, event in enumerate(case["events"]):
-        for row in play.step([(event["time"] * 1000, event["key"], event["value"])], 0):
+        for row in play.step([((event["time"] or 0) * 1000, event["key"], event["value"])], 0):
             yield {"event": number, "key": row[0], "value": row[3]}
 
 
-@pytest.mark.parametrize("name", [name for name in CASES if name not in EXCEPTIONS])
-def test_vectors(name):
-    assert list(replayed(CASES[name])) == CASES[name]["rows"]
-
-
-def test_exceptions_are_exceptions():
-    """Each of them is refused."""
-    for name in EXCEPTIONS:
-        assert CASES[name]["events"][0]["time"] is None
-        with pytest.raises(InvalidValue, match="goes by the time of records"):
-            Play(unbounded(), total, "sum long", trigger=early(records=2), after=[keep_newest("1 s")], timed=False)
+@pytest.mark.parametrize("function", FUNCTIONS)
+@pytest.mark.parametrize("name", CASES)
+def test_vectors(name, function):
+    assert list(replayed(CASES[name], function)) == CASES[name]["rows"]
 
 
 @pytest.mark.parametrize("window", [tumbling("1 minute"), session("1 minute"), unbounded(ttl="1 day")])

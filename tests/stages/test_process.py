@@ -395,7 +395,7 @@ def test_a_window_that_is_too_large_says_how_large(monkeypatch):
     monkeypatch.setattr(partitions, "WINDOW_BYTES", 1 << 14)
     monkeypatch.setattr(partitions, "PORTION_BYTES", 1 << 14)
     records = [(number * 1000, "a", number) for number in range(60_000)]
-    with pytest.raises(TooLarge, match=r"got 0.9\d* MiB for key \('a',\). Name fewer `columns`"):
+    with pytest.raises(TooLarge, match=r"got 0.4\d* MiB of 30,000 records for key \('a',\) in window"):
         Play(hopping("1 minute", advance="30 seconds"), counted, "n long").stream([records])
     wide = Play(hopping("1 minute", advance="30 seconds"), counted, "n long", window_bytes=1 << 20)
     assert [row[3] for row in wide.stream([records])] == [30_000, 60_000, 30_000]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Protocol
 
 import numpy as np
@@ -63,7 +64,9 @@ def at_once(due: Due) -> Iterator[tuple[Windows, Block | None]]:
     """The windows of a close from their slices, and these slices, folded, if they all fit into memory."""
     shape, family = due.shape, due.shape.family
     oldest, end = family.first_slice(due.first), family.entered(due.until)
-    sources = due.stripes.read(oldest, min(end, due.entered)), due.fresh.parts(oldest, end)
+    sources = [due.stripes.read(oldest, min(end, due.entered)), due.fresh.parts(oldest, end)]
+    if shape.keeps_records:  # which are put together in their order, however they are grouped
+        sources = [chain(*sources)]
     for portion in portions(shape, sources, due.first, due.until):
         rows = fold(shape, portion.blocks)
         portion.blocks.clear()  # or they were in memory twice

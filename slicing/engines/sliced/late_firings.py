@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import chain
 
 import numpy as np
 
@@ -41,9 +42,11 @@ def fired_again(progress: FamilyWindows, slices: Slices, new: Block, with_old: b
     shape, trees, accepting, done = progress.shape, progress.trees, progress.marks.taking, progress.marks.done
     ranges = around(progress.family, np.unique(late.index), progress.family.first_slice(accepting))
     stored = (of_keys(block, late) for low, high in ranges for block in slices.stored(low, high))
-    for portion in portions(shape, [stored, [late]], accepting, done):
+    sources = [chain(stored, [late]), [as_marks(shape, late)]] if shape.keeps_records else [stored, [late]]
+    for portion in portions(shape, sources, accepting, done):
         before, some = portion.blocks
-        both, windows = fold(shape, [before, some]), (portion.first, portion.end)
+        both = before if shape.keeps_records else fold(shape, [before, some])
+        windows = portion.first, portion.end
         for frame in touched(shape, trees, both, as_marks(shape, some), *windows):
             old = None
             if with_old:

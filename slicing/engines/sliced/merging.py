@@ -44,7 +44,7 @@ class MergedSlices:
     def __init__(self, slices: Slices, families: Sequence[FamilyWindows]):
         self.slices, self.head, self.families = slices, slices.head, families
         tailed = any(each.family.assembled == TAILED for each in families)
-        self.applies = tailed and not slices.has_order and not slices.keeps_records
+        self.applies = tailed and not slices.has_order and not slices.shape.keeps_records
 
     # Which slice holds the records of another one.
 

@@ -49,11 +49,6 @@ class Slices:
         """Whether partials have an order, which is that of the pages."""
         return any(kernel.aggregate.ordered for kernel in self.shape.kernels)
 
-    @property
-    def keeps_records(self) -> bool:
-        """Whether partials are the records themselves."""
-        return any(kernel.aggregate.keeps_records for kernel in self.shape.kernels)
-
     def take(self, block: Block) -> None:
         """Hold the new records until they are written."""
         self.incoming = block

@@ -1,0 +1,117 @@
+"""The records of one window of one key that do not fit into memory, in a file, in the order of its rows.
+
+Slices that fit together are put in order in memory. A slice that does not fit alone is cut by time::
+
+    as stored    a c b | b d a | e c                   runs of records, each run in the order of time
+    in a file    a c b b d a e c                       one after another; that is all if they are in order
+    cut          a b b a | c d c | e                   into ranges of time that fit, each in the order of arrival
+    in order     a a b b | c c d | e                   range after range
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, closing
+
+import numpy as np
+import pyarrow as pa
+
+from slicing.aggregates.arrays import Array
+from slicing.aggregates.record_file import RecordFile, whole
+from slicing.aggregates.records import RecordsKernel, expanded, taken, times_of
+from slicing.content.block import Block, Shape, concat
+from slicing.content.folding import regroup
+
+SAMPLE = 64
+"""Of a large slice one time in so many is looked at, to find ranges of time that fit."""
+
+
+def written(
+    shape: Shape,
+    ranges: Iterable[tuple[int, int, bool]],
+    read: Callable[[int, int], Iterator[Block]],
+    file: RecordFile,
+    most: int,
+) -> Block:
+    """Put the records of ranges of slices into a file, and return the folded rows of the slices over it.
+
+    A range is its first slice, its end, and whether it takes at most `most` bytes; one that does not is a single slice.
+    `read` gives the rows of slices, those of one slice in order. All rows are of one key.
+    """
+    index, counts, names = [], [], shape.key_schema.empty_table()
+    for first, end, fits in ranges:
+        if fits:
+            block = regroup(shape, concat(shape, list(read(first, end))))
+            if len(block):
+                file.put(block.dictionaries[0])
+                index.append(block.index)
+                counts.append(block.records)
+                names = block.names.slice(int(block.keys[0]), 1)
+        else:
+            before = len(file)
+            names = _one_slice(shape, read(first, end), file, most) or names
+            index.append(np.array([first]))
+            counts.append(np.array([len(file) - before]))
+    records = np.concatenate(counts) if counts else np.zeros(0, dtype=np.int64)
+    ends = np.cumsum(records)
+    slices = np.concatenate(index) if index else records
+    return Block(slices, np.zeros_like(records), names, records, [[ends - records, ends]], [file])
+
+
+def _one_slice(shape: Shape, blocks: Iterator[Block], file: RecordFile, most: int) -> pa.Table | None:
+    """Put the records of one slice into a file by time, those of one time in their order; return its key."""
+    (kernel,) = shape.kernels
+    assert isinstance(kernel, RecordsKernel), "others fold"
+    at, key = kernel.aggregate.time, None
+    with closing(RecordFile(file.type)) as came:
+        samples, latest, is_sorted = [], -(1 << 63), True
+        for block in blocks:
+            key = block.names.slice(int(block.keys[0]), 1)
+            first, end = block.partials[0]
+            records = taken(block.dictionaries[0], expanded(first, end - first))
+            came.put(records)
+            if at is not None and len(records):
+                times = times_of(records, at)
+                is_sorted &= latest <= int(times[0]) and bool(np.all(times[1:] >= times[:-1]))
+                latest = max(latest, int(times.max()))
+                samples.append(times[::SAMPLE].copy())
+        if at is None or is_sorted:
+            _append(came, file)
+        else:
+            _by_time(came, at, _cuts(np.sort(np.concatenate(samples)), came.nbytes, most), file)
+    return key
+
+
+def _append(came: RecordFile, file: RecordFile) -> None:
+    for part in came.parts(0, len(came)):
+        file.put(part)
+
+
+def _cuts(samples: Array, size: int, most: int) -> Array:
+    """Times between ranges that take at most about half of `most` bytes; those of one time stay together."""
+    count = 2 * size // most + 1
+    cuts: Array = np.unique(samples[np.arange(1, count) * len(samples) // count])
+    return cuts
+
+
+def _by_time(came: RecordFile, at: int, cuts: Array, file: RecordFile) -> None:
+    """Put records into a file in the order of time, range after range."""
+    with ExitStack() as stack:
+        ranges = [stack.enter_context(closing(RecordFile(file.type))) for _ in range(len(cuts) + 1)]
+        for part in came.parts(0, len(came)):
+            numbers = np.searchsorted(cuts, times_of(part, at), side="right")
+            for number in np.unique(numbers).tolist():
+                ranges[number].put(part.take(pa.array(np.flatnonzero(numbers == number))))
+        for number, some in enumerate(ranges):
+            if _is_one_time(some, at, cuts, number):
+                _append(some, file)
+                continue
+            records = whole(list(some.parts(0, len(some))), file.type)
+            file.put(records.take(pa.array(np.argsort(times_of(records, at), kind="stable"))))
+
+
+def _is_one_time(some: RecordFile, at: int, cuts: Array, number: int) -> bool:
+    """Whether all records of a range have the time of the cut that it begins at; they are in order then."""
+    if not number or not len(some):
+        return False
+    return all(bool(np.all(times_of(part, at) == cuts[number - 1])) for part in some.parts(0, len(some)))
