@@ -65,6 +65,7 @@ class Definition:
         if self.history is not None:
             from slicing.spark.warm import check
 
+            self.query().window_columns.check_call("warm")
             check(self.query(), call, self.history)
 
     def _call(self) -> Call:
@@ -266,6 +267,7 @@ class Definition:
             check_flag(given, f"`{name}` says what is looked up")
         self._check_remembers_nothing("lookup")
         query, other = self.query(), None
+        query.window_columns.check_call("lookup")
         if windows is not None:
             query.support.check_lookup(query.trees, ["windows"])
             other = self._with(windows).query()
@@ -325,6 +327,8 @@ class Definition:
 
     def explain(self) -> None:
         """Print the plan of `dataframe`. Nothing is run. Raises InvalidType without a DataFrame or its schema."""
+        if self.windowed.windows.cost:
+            print(self.windowed.windows.cost)
         print(self.plan())
 
     def query(self) -> Query:

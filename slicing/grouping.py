@@ -16,10 +16,8 @@ from slicing.triggers.emission import ON_CLOSE, Emission
 from slicing.triggers.lateness import COUNTS, LATE_OUTPUTS
 from slicing.triggers.own import emission_of
 from slicing.triggers.user_trigger import Trigger as UserTrigger
-from slicing.windows.assigned import Assigned
 from slicing.windows.clock import ProcessingTime
 from slicing.windows.lookback import Lookbacks, lookbacks
-from slicing.windows.session import session
 from slicing.windows.sets import windows_of_call
 from slicing.windows.time.durations import Duration, microseconds, show
 from slicing.windows.window import Window
@@ -447,12 +445,7 @@ class Windowed:
         combines with `invert`, 4 on average without. Raises InvalidType without a DataFrame and for columns of other
         types, InvalidValue for combinations that are refused.
         """
-        made = self._defined("aggregate", functions, arguments).dataframe()
-        if isinstance(self.windows, Assigned):
-            from slicing.spark.assigned import finished
-
-            return finished(made)
-        return made
+        return self._defined("aggregate", functions, arguments).dataframe()
 
     def plan(self, *functions: Callable[..., Any], **arguments: Any) -> Plan:
         """Return the plan of `aggregate` with these arguments as a value: trees, state and predicted cost.
@@ -463,9 +456,7 @@ class Windowed:
 
     def explain(self, *functions: Callable[..., Any], **arguments: Any) -> None:
         """Print the plan of `aggregate` with these arguments. Nothing is run. Raises what `aggregate` raises."""
-        if isinstance(self.windows, Assigned):
-            print(self.windows.cost)
-        print(self.plan(*functions, **arguments))
+        self._defined("explain", functions, arguments).explain()
 
     def _query(self, functions: tuple[Any, ...], arguments: dict[str, Any]) -> Query:
         return self._defined("aggregate", functions, arguments).query()
@@ -512,24 +503,7 @@ class Windowed:
                 f"`{call}` needs a DataFrame, and this grouping has none. Write `group_by(df, *keys)` (`show`, `start` "
                 "and the like return no DataFrame); or `.define(...)` for DataFrames to come."
             )
-        if isinstance(self.windows, Assigned):
-            return self._of_assigned("aggregate(then=...)" if function else call, results)
         return Definition(self, tuple(results.items()), function)
-
-    def _of_assigned(self, call: str, results: dict[str, Bound | Struct]) -> Definition:
-        """The same windows as sessions of keys of their own, over a row for each window of a record."""
-        from slicing.spark import assigned
-
-        if call in ("define", "process", "aggregate(then=...)") or self.late_output != COUNTS or self.df is None:
-            asked = call if self.late_output == COUNTS else "late"
-            raise InvalidValue(
-                f"`{asked}` is not built for {self.windows}. Use `aggregate`, with late records counted."
-            )
-        assert isinstance(self.windows, Assigned), "it has been asked"
-        frame = assigned.frame_of(self.df, self.windows, self.time)
-        keys, windows = (*self.keys, *assigned.OWN_KEYS), session(gap_column=assigned.GAP)
-        made = replace(self, df=frame, keys=keys, windows=windows, time=assigned.AT)
-        return Definition(made, tuple(assigned.results_of(results).items()))
 
 
 @dataclass(frozen=True)

@@ -92,6 +92,11 @@ def _value(value: Any, field: Field, what: str) -> Any:
 def declared(key_state: Any, window_state: Any, clear: Any, key_ttl: Any, window: Window) -> States:
     """Return the states of a call. Raises InvalidType and InvalidValue."""
     key, own = _fields(key_state, "key_state"), _fields(window_state, "window_state")
+    if (key or own) and window.own_keys:
+        raise InvalidValue(
+            f"a function remembers keys and windows that time decides, and {window} are as a function assigns them. "
+            "Leave `key_state` and `window_state` out, or keep what is remembered in the rows."
+        )
     if clear is not None and not callable(clear):
         raise InvalidType(f"`clear` takes a function `(key, window, context)`; got {excerpt(clear)}.")
     if clear is not None and not own:

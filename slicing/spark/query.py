@@ -240,7 +240,8 @@ class Query:
     def row_columns(self) -> list[Column]:
         """Keys, windows and results, from the flat columns."""
         leaves = map(F.col, flat.numbered(flat.KEY, self.shape.keys))
-        keys = [key.rebuild(leaves) for key in self.keys]
+        keys = {key.name: key.rebuild(leaves) for key in self.keys}
+        keys = {name: keys[name] for name in self.window_columns.shown(list(keys))}
         results = self.result_columns(flat.RESULT)
         if not self.once:
             marks = {EMISSION: str(self.trigger)}
@@ -249,7 +250,7 @@ class Query:
             results.append(F.col(flat.REVISION).alias("revision", metadata=marks))
         if self.with_old:
             results.append(F.when(F.col(flat.REPLACES), F.struct(*self.result_columns(flat.OLD))).alias("old"))
-        return [*keys, *self.window_columns.of_rows(self), *results, *self._late_tag(keys)]
+        return [*keys.values(), *self.window_columns.of_rows(self), *results, *self._late_tag(keys)]
 
     def _delays(self) -> list[Column]:
         """What is observed where records may be late: the delay that they need, and what there is."""
@@ -295,12 +296,16 @@ class Query:
         """A `window` that is null."""
         return F.lit(None).cast(f"struct<start:{self.time_kind},end:{self.time_kind}>")
 
-    def columns_by_time(self) -> list[Column]:
-        """`window`, and the name of windows in rows of their own; or `window_end` of aligned windows."""
+    def columns_by_time(self, stop: Column | None = None) -> list[Column]:
+        """`window`, and the name of windows in rows of their own; or `window_end` of aligned windows.
+
+        `stop` is where windows end in microseconds, if that is not what they say.
+        """
         if self.window.wide:
             return [self._time_column(logical(F.col(flat.START), self.time_kind), "window_end", {})]
         size = self.window.family.size
-        stop = F.col(flat.STOP) if size is None else F.col(flat.START) + F.lit(size)
+        if stop is None:
+            stop = F.col(flat.STOP) if size is None else F.col(flat.START) + F.lit(size)
         start, end = (logical(column, self.time_kind) for column in (F.col(flat.START), stop))
         window = F.struct(start.alias("start"), end.alias("end"))
         columns = [self._time_column(window, "window", {_WINDOW: True})]
@@ -319,15 +324,15 @@ class Query:
             column = F.when(F.col(flat.CAUSE).isNull(), column)
         return column.alias(name, metadata=metadata)
 
-    def _late_tag(self, keys: list[Column]) -> list[Column]:
+    def _late_tag(self, keys: dict[str, Column]) -> list[Column]:
         """The column that tags late rows, if they are emitted. A late record has each of its columns once."""
         if self.late_columns is None:
             return []
-        record = {key.name: column for key, column in zip(self.keys, keys, strict=True)}
-        record.setdefault(self.time, logical(F.col(flat.TIME), self.time_kind).alias(self.time))
+        record = keys | {name: time for name, time in self.window_columns.own_time(self).items() if name not in keys}
         for column, field in flat.numbered(flat.VALUE, self.late_columns.values or ()).items():
             record.setdefault(field.name, logical(F.col(column), field.kind).alias(field.name))
-        return [self.late_columns.tag(self.time_kind, F.struct(*record.values()))]
+        columns = [record[name] for name in self.window_columns.shown(list(record))]
+        return [self.late_columns.tag(self.time_kind, F.struct(*columns))]
 
     def result_columns(self, prefix: str) -> list[Column]:
         """The results by their names, from the flat columns that begin so."""

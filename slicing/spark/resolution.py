@@ -29,7 +29,7 @@ from slicing.stages.support import WindowSupport
 from slicing.stages.support_of import support_of
 from slicing.state.format.fingerprint import REFUSE
 from slicing.triggers.emission import ON_CLOSE
-from slicing.triggers.lateness import COUNTS
+from slicing.triggers.lateness import COUNTS, RECORDS
 from slicing.triggers.trigger import Trigger
 from slicing.windows.clock import ProcessingTime
 from slicing.windows.families.family import Family
@@ -68,7 +68,8 @@ class Resolution:
     """
 
     def __init__(self, call: Call):
-        self.call = call
+        self.given, self.window_columns = call, columns_of(call.window)
+        self.call = call = self.window_columns.prepared(call)
         self._names = _names(call)
         self.streaming = self._names.streaming
         self.asked_trigger = call.trigger if self.streaming else ON_CLOSE
@@ -114,7 +115,7 @@ class Resolution:
     @cached_property
     def window(self) -> Window:
         """The windows, with the columns that they name as the schema spells them."""
-        return columns_of(self.call.window).resolved(self._names)
+        return self.window_columns.resolved(self._names)
 
     @property
     def support(self) -> WindowSupport:
@@ -164,7 +165,9 @@ class Resolution:
     @property
     def columns(self) -> tuple[str, ...]:
         """The columns of values that records bring: those of results, then those of the windows."""
-        return self.value_columns + self.support.inputs
+        late = self.window_columns.late_inputs(self.given) if self.call.late == RECORDS else ()
+        found = self.value_columns + self.support.inputs
+        return found + tuple(name for name in late if name not in found)
 
     @cached_property
     def kinds(self) -> dict[str, str]:
@@ -235,7 +238,7 @@ class Resolution:
             schema=self.schema,
             keys=self.keys,
             support=self.support,
-            window_columns=columns_of(self.window),
+            window_columns=self.window_columns,
             time="" if self.time is None else self.time.name,
             clock=self.clock,
             ntz=self.ntz,
@@ -262,6 +265,7 @@ class OfHistory(Resolution):
 
     def __init__(self, call: Call):
         assert call.frame is not None, "a history is a DataFrame"
+        self.given, self.window_columns = call, columns_of(call.window)
         self.call, self._names = call, NamesOfHistory(call.frame)
         self.streaming, self.asked_trigger = True, call.trigger
         self.clock = Time.of(call.time, call.window, True)
@@ -271,6 +275,8 @@ class Draft(Resolution):
     """What a call means without a DataFrame: only what is right on streams and on bounded input is asked of it."""
 
     def __init__(self, call: Call):
+        self.given, self.window_columns = call, columns_of(call.window)
+        call = self.window_columns.prepared(call)
         self.call = replace(call, late=COUNTS)
         self.streaming, self.asked_trigger = False, ON_CLOSE
         self.clock = Time.of(call.time, call.window, False)

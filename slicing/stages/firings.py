@@ -28,12 +28,13 @@ def moment(microseconds: int) -> datetime | None:
 
 def firings_of(shape: Shape, windows: Windows, function: WindowFunction, at: MicroBatchTime | None) -> Iterator[Firing]:
     """The firings of windows, of the shape of their own family, row by row."""
-    keys, clock = _keys(shape, windows), 0 if at is None else at.clock
+    own, clock = function.window.own_keys, 0 if at is None else at.clock
+    keys = _keys(shape, windows)
     by_clock = not function.window.closes or function.window.counts
     rows = zip(windows.keys.tolist(), windows.windows.tolist(), _spans(shape, windows, function), strict=True)
     for key, number, window in rows:
         judged = clock if window is None or by_clock else window.end_us
-        yield Firing(keys[key], window, number, windows.family, judged)
+        yield Firing(keys[key][: len(keys[key]) - own], window, number, windows.family, judged)
 
 
 def _keys(shape: Shape, windows: Windows) -> list[tuple[object, ...]]:
@@ -47,6 +48,10 @@ def _spans(shape: Shape, windows: Windows, function: WindowFunction) -> Iterator
     family, zoned = shape.family, function.zoned
     if not function.window.closes:
         yield from [None] * len(windows)
+        return
+    if function.window.own_keys:  # which say how they were assigned, also without a length
+        start, end = (windows.names.column(at).to_pylist() for at in (-2, -1))
+        yield from (Span(start[key], end[key], has_zone=zoned) for key in windows.keys.tolist())
         return
     starts, ends = family.window_start(windows.windows).tolist(), windows.ends_by(family).tolist()
     if not function.window.counts:

@@ -13,6 +13,10 @@ from slicing.windows.time.durations import microseconds_of, show_instant
 from slicing.windows.window import Window
 
 Interval = tuple[int, int]
+_REMEDY = (
+    "Return a list of pairs of microseconds since 1970 or datetimes, each with start <= end, and an empty list for a "
+    "record in no window; then start again: the micro-batch is repeated."
+)
 
 
 @dataclass(frozen=True)
@@ -23,15 +27,18 @@ class Assigned(Window):
     values: tuple[str, ...] = ()
 
     alone = "as a function assigns them"
+    own_keys = 2
     keeps = "keeps partials of whole windows"
 
     @property
     def family(self) -> Family:
         """Refused: no numbers tell which windows there are. Raises InvalidValue."""
-        raise InvalidValue(f"which windows {self} makes is decided by its records. Ask its rows.")
+        raise InvalidValue(
+            f"which windows {self} makes is decided by its records. Ask its rows, or call `.of(time, *values)`."
+        )
 
     @property
-    def cost(self) -> str:
+    def cost(self) -> str:  # type: ignore[override]
         """What the windows cost, in a sentence."""
         return (
             f"{self}: every record is copied into each of its windows before the shuffle, R times, and a window keeps "
@@ -46,7 +53,7 @@ class Assigned(Window):
             with_values = f" with {', '.join(map(excerpt, values))}" if values else ""
             raise FunctionFailed(
                 f"`{self.name}` gives the windows of a record as [(start, end), ...]; of the record at "
-                f"{show_instant(time)}{with_values}: {raised(error)}."
+                f"{show_instant(time)}{with_values}: {raised(error)}. {_REMEDY}"
             ) from error
 
     def _interval(self, given: Any) -> Interval:
@@ -88,6 +95,13 @@ def assigned_by(function: Callable[..., Any], columns: Sequence[str] | str = ())
     """
     if not callable(function):
         raise InvalidType(
-            f"`assigned_by` takes a function (time, *values) -> [(start, end), ...]; got {excerpt(function)}."
+            f"`assigned_by` takes a function (time, *values) -> [(start, end), ...]; got {excerpt(function)}. "
+            "Write for example `assigned_by(lambda time: [(time, time + 60_000_000)])`."
         )
-    return Assigned(function, (columns,) if isinstance(columns, str) else tuple(columns))
+    names = (columns,) if isinstance(columns, str) else tuple(columns)
+    if wrong := [name for name in names if not isinstance(name, str)]:
+        raise InvalidType(
+            f"`columns` are names of columns, whose values the function gets; got {excerpt(wrong[0])}. "
+            "Compute an expression before, by `withColumn`, and name it."
+        )
+    return Assigned(function, names)

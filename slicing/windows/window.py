@@ -39,6 +39,10 @@ class Window:
     """The columns of rows other than keys and results."""
     counts = False
     """Whether its slices are numbers of records, so that no instant bounds them."""
+    own_keys = 0
+    """How many key fields, behind those of the query, tell these windows apart: their start and their end, if any."""
+    cost = ""
+    """What is to be said of their cost before the plan, in a sentence."""
     ttl: int | None = None
     """Microseconds after which a key without records is forgotten, by the clock; None for what needs no such bound."""
 

@@ -9,7 +9,7 @@ from pyspark.errors import PythonException
 from streams import MINUTE, SECOND, START, micros, record, source, table, write
 
 import combinators as C
-from slicing import assigned_by, early, group_by, keep_last, processing_time
+from slicing import assigned_by, early, group_by, late_records, processing_time, results
 from slicing.errors import FunctionFailed, InvalidType, InvalidValue, reason
 
 
@@ -124,17 +124,76 @@ def test_datetimes_are_instants():
         assigned_by("hour")
 
 
+def summed(key, window, records, context):
+    """A row of all that is known of a window."""
+    assert len(key) == 1
+    values = records["n"].to_pylist()
+    return [(window.start_us, window.end_us, len(values), sum(values))]
+
+
+def test_functions_of_records_and_of_results(spark, tmp_path):
+    """They get the key of the query and the window as it was assigned; also as a definition."""
+    rows = list(records("process"))
+    write([table(rows)], tmp_path / "in")
+    windows = group_by("world").window(assigned_by(odd, columns="n"), time="ts")
+    made = windows.define_process(summed, returns="start long, end long, size long, total long", columns="n")
+    frame = spark.read.parquet(str(tmp_path / "in")).transform(made)
+    assert frame.columns == ["world", "window", "start", "end", "size", "total"]
+    wanted = {place: value[:2] for place, value in brute(rows).items()}
+    assert {(row.world, row.start, row.end): (row["size"], row.total) for row in frame.collect()} == wanted
+
+    def stretched(key, window, results, context):
+        yield {"start": window.start_us, "end": window.end_us, "twice": (2 * results["n"], *key)[0], "world2": key[0]}
+
+    frame = spark.read.parquet(str(tmp_path / "in"))
+    frame = group_by(frame, "world").window(assigned_by(odd, columns="n"), time="ts")
+    frame = frame.aggregate(n=C.count(), then=stretched, returns="start long, end long, twice long, world2 long")
+    assert {(row.world2, row.start, row.end): row.twice // 2 for row in frame.collect()} == {
+        place: value[0] for place, value in wanted.items()
+    }
+    assert frame.columns == ["world", "window", "start", "end", "twice", "world2"]
+
+
+def test_late_records_have_their_own_columns(spark, tmp_path):
+    """A late record is there for each window that it is late for, with the time that it had."""
+    first, last = record(1, START + SECOND, n=5), record(1, START + 10 * MINUTE, n=5)
+    late = record(1, START + 2 * SECOND, n=4)  # of one window
+    write([table([each]) for each in (first, last, last, late, last)], tmp_path / "in")
+    windows = group_by(source(spark, tmp_path / "in", "4 seconds"), "world")
+    windows = windows.window(assigned_by(no_points, columns="n"), time="ts").late("records")
+    for name, frame in (
+        ("aggregated", windows.aggregate(total=C.sum("n"))),
+        (
+            "processed",
+            windows.define_process(summed, returns="a long, b long, c long, d long", columns="n").dataframe(),
+        ),
+    ):
+        assert sorted(late_records(frame).columns) == ["late", "n", "ts", "world"]
+        assert results(frame).columns[:2] == ["world", "window"]
+        query = frame.writeStream.format("memory").queryName(name).trigger(availableNow=True).start()
+        query.awaitTermination()
+        (found,) = late_records(spark.table(name)).collect()
+        assert (found.world, found.n, micros(found.ts)) == (1, 4, late["ts"])
+        ((start, end),) = no_points(late["ts"], 4)
+        assert (micros(found.late.slice.start), micros(found.late.slice.end)) == (start, end)
+
+
 def test_what_is_not_built_is_refused(spark, tmp_path, capsys):
     write([table([record(1, START)])], tmp_path / "in")
     grouped = group_by(spark.read.parquet(str(tmp_path / "in")), "world")
     windows = grouped.window(assigned_by(odd, columns="n"), time="ts")
+    made = windows.define(n=C.count())
     for call in (
-        lambda: windows.define(n=C.count()),
-        lambda: windows.evict(keep_last(1)).process(lambda *_: [], returns="n long", columns=["n"]),
-        lambda: windows.late("records").aggregate(n=C.count()),
+        lambda: made.lookup(str(tmp_path)),
+        lambda: made.declare("world long, ts timestamp, n long"),
+        lambda: made.warm(spark.read.parquet(str(tmp_path / "in")), until="2024-01-01"),
     ):
-        with pytest.raises(InvalidValue, match=r"is not built for assigned_by\(odd, columns=\['n'\]\)"):
+        with pytest.raises(InvalidValue, match=r"is not built for assigned_by\(odd, columns=\['n'\]\).* Use windows"):
             call()
+    with pytest.raises(InvalidValue, match="remembers keys and windows that time decides"):
+        windows.process(summed, returns="n long", columns="n", key_state="n long")
+    with pytest.raises(InvalidValue, match=r"column `other` of assigned_by.* does not exist; the columns are"):
+        grouped.window(assigned_by(odd, columns="other"), time="ts").aggregate(n=C.count())
     with pytest.raises(InvalidValue, match=r"`time` of .* is the name of a column"):
         grouped.window(assigned_by(odd), time=processing_time()).aggregate(n=C.count())
     windows.explain(n=C.count())

@@ -1,0 +1,151 @@
+"""Windows that a function assigns, as sessions of keys of their own.
+
+::
+
+    record   user ts n        ->   user start end | time    gap
+             ada  5  1             ada  0     10  | 0       10        a row for each window of a record
+                                   ada  5     15  | 5       10
+
+All rows of a key (user, start, end) have one interval, so it is one session, which closes as the window does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from slicing.aggregates.aggregate import EVENT_TIME, Bound, Struct
+from slicing.errors import InvalidType, InvalidValue, excerpt
+from slicing.spark.columns import quoted
+from slicing.spark.late import DELAY
+from slicing.spark.names import Names
+from slicing.spark.query import Query
+from slicing.spark.window_columns import WindowColumns
+from slicing.stages import flat
+from slicing.windows.assigned import Assigned
+from slicing.windows.session import Session, session
+
+if TYPE_CHECKING:
+    from slicing.spark.resolution import Call
+
+_WINDOWS = "__window"
+START, END = "__window_start", "__window_end"
+"""The keys that windows are told apart by."""
+AT, GAP, TIME = "__window_time", "__window_gap", "__record_time"
+"""Where windows start and how long they are, and the time of the record in microseconds."""
+
+
+@dataclass(frozen=True)
+class AssignedColumns(WindowColumns):
+    """Columns of windows that a function assigns."""
+
+    window: Assigned
+
+    def prepared(self, call: Call) -> Call:
+        """Return the call over a row for each window of a record. Raises InvalidValue and InvalidType."""
+        if not isinstance(call.time, str):
+            raise InvalidValue(
+                f"`time` of {self.window} is the name of a column; got {excerpt(call.time)}. Compute it first, by "
+                "`withColumn`, and name it."
+            )
+        if call.declared is not None:
+            self.check_call("declare")
+        return replace(
+            call,
+            frame=None if call.frame is None else frame_of(call.frame, self.window, call.time),
+            keys=(*call.keys, START, END),
+            window=session(gap_column=GAP),
+            time=AT,
+            named=results_of(call.named),
+        )
+
+    def check_call(self, name: str) -> None:
+        """Refuse calls that read other columns, or keys, than those of a row for each window. Raises InvalidValue."""
+        raise InvalidValue(
+            f"`{name}` is not built for {self.window}, whose state has windows of keys as keys. Use windows that time "
+            "decides, such as `hopping` or `by_edges`, or build the query without it."
+        )
+
+    def late_inputs(self, call: Call) -> tuple[str, ...]:
+        """Return the time of records: rows have that of their window."""
+        return (call.time,)
+
+    def own_time(self, query: Query) -> dict[str, Column]:
+        """Return nothing: it is among the values."""
+        return {}
+
+    def shown(self, names: Sequence[str]) -> list[str]:
+        """Leave out the windows, and the time as a number."""
+        return [name for name in names if name not in (START, END, TIME)]
+
+    def resolved(self, names: Names) -> Session:
+        """Return the sessions that the rows make."""
+        return session(gap_column=GAP)
+
+    def leaves(self, query: Query) -> list[Column]:
+        """Return how long the window of a row is."""
+        return [quoted(GAP)]
+
+    def of_rows(self, query: Query) -> list[Column]:
+        """Return `window`; one of no length is shown as such."""
+        start, end = list(map(F.col, flat.numbered(flat.KEY, query.shape.keys)))[-2:]
+        return query.columns_by_time(F.when(start == end, F.col(flat.START)).otherwise(F.col(flat.STOP)))
+
+
+def frame_of(df: DataFrame, window: Assigned, time: str) -> DataFrame:
+    """The records, a row for each of their windows. Raises InvalidValue and InvalidType."""
+    for what, name in (("time column", time), *(("column", name) for name in window.values)):
+        if name not in df.columns:
+            raise InvalidValue(f"{what} `{name}` of {window} does not exist; the columns are {', '.join(df.columns)}.")
+    field = df.schema[time]
+    if not isinstance(field.dataType, T.TimestampType):
+        raise InvalidType(
+            f"time column `{time}` must be a timestamp; got {field.dataType.simpleString()}. Cast it first."
+        )
+    if df.isStreaming and DELAY not in field.metadata:
+        raise InvalidValue(f'a stream needs a watermark: `df.withWatermark("{time}", "10 minutes")` before `group_by`.')
+    assign = F.udf(_Assigning(window), "array<struct<start: bigint, end: bigint>>", useArrow=False)
+    instant = F.unix_micros(quoted(time))
+    rows = df.withColumn(_WINDOWS, F.explode_outer(assign(instant, *map(quoted, window.values))))
+    start, end = (F.col(_WINDOWS)[name] for name in ("start", "end"))
+    delay = {DELAY: field.metadata[DELAY]} if DELAY in field.metadata else {}
+    return rows.select(
+        *map(quoted, df.columns),
+        start.alias(START),
+        end.alias(END),
+        F.timestamp_micros(start).alias(AT, metadata=delay),
+        F.greatest(end - start, F.when(end.isNotNull(), F.lit(1))).cast("bigint").alias(GAP),
+        F.coalesce(instant, F.lit(0)).alias(TIME),
+    )
+
+
+class _Assigning:
+    """The function of Spark: no windows of a record without a time, and one without an end of a record without any."""
+
+    def __init__(self, window: Assigned):
+        self.window = window
+
+    def __call__(self, time: int | None, *values: Any) -> list[tuple[int, int | None]] | None:
+        if time is None:
+            return None
+        return list(self.window.of(time, *values)) or [(time, None)]
+
+
+def results_of(results: Mapping[str, Bound | Struct]) -> dict[str, Bound | Struct]:
+    """The results, with the time of records as a column: rows have that of their window."""
+    return {name: _by_column(result) for name, result in results.items()}
+
+
+def _by_column(result: Bound | Struct) -> Bound | Struct:
+    if isinstance(result, Struct):
+        return replace(result, results=results_of(result.results))
+    return replace(result, columns=tuple(TIME if _is_time(column) else column for column in result.columns))
+
+
+def _is_time(column: Any) -> bool:
+    return isinstance(column, str) and column == EVENT_TIME
