@@ -38,7 +38,7 @@ class Assigned(Window):
         )
 
     @property
-    def cost(self) -> str:  # type: ignore[override]
+    def cost(self) -> str:
         """What the windows cost, in a sentence."""
         return (
             f"{self}: every record is copied into each of its windows before the shuffle, R times, and a window keeps "

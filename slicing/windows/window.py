@@ -41,8 +41,6 @@ class Window:
     """Whether its slices are numbers of records, so that no instant bounds them."""
     own_keys = 0
     """How many key fields, behind those of the query, tell these windows apart: their start and their end, if any."""
-    cost = ""
-    """What is to be said of their cost before the plan, in a sentence."""
     ttl: int | None = None
     """Microseconds after which a key without records is forgotten, by the clock; None for what needs no such bound."""
 
@@ -50,6 +48,11 @@ class Window:
     def family(self) -> Family:
         """Return the windows in order, as ranges of slices."""
         raise NotImplementedError
+
+    @property
+    def cost(self) -> str:
+        """Return what is to be said of their cost before the plan, "" for nothing."""
+        return ""
 
     @property
     def calls(self) -> list[str]:
