@@ -1,5 +1,6 @@
-"""The median of numpy of each window: a function of its records, ours and by `applyInPandas`."""
+"""The median of numpy of each window: a function of its records, ours, by `applyInPandas`, and by hand on a stream."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -8,6 +9,7 @@ import pandas as pd
 import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
+from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
 from benchmarks.baselines.query import keys_of, window_struct
 from slicing import group_by, hopping
@@ -50,3 +52,56 @@ class AppliedMedians:
         )
         made = copied.groupBy(*keys, "start").applyInPandas(_applied, f"{kinds}, records long, total double")
         return made.select(*keys, window_struct(F.col("start"), F.col("start") + length), "records", "total")
+
+
+@dataclass(frozen=True)
+class MediansByHand:
+    """On streams: a hand-written `transformWithStateInPandas`, with a list of records and a timer for each window."""
+
+    def __call__(self, frame: DataFrame, size: str, advance: str) -> DataFrame:
+        """Windows with columns `records` and `total`, which is the median."""
+        step, length = microseconds(advance, "advance"), microseconds(size, "size")
+        newest = F.unix_micros("ts") - F.pmod(F.unix_micros("ts"), F.lit(step))
+        starts = F.sequence(newest - (length - step), newest, F.lit(step))
+        made = (
+            frame.select("key", "ts", F.explode(starts).alias("start"), "v")
+            .groupBy("key", "start")
+            .transformWithStateInPandas(
+                ListOfWindow(length),
+                "key bigint, start bigint, records long, total double",
+                outputMode="Append",
+                timeMode="EventTime",
+            )
+        )
+        return made.select("key", window_struct(F.col("start"), F.col("start") + length), "records", "total")
+
+
+class ListOfWindow(StatefulProcessor):
+    """One key and window: its records in a `ListState`, its end as the timer."""
+
+    def __init__(self, size: int):
+        self.size = size
+
+    def init(self, handle: StatefulProcessorHandle) -> None:
+        """Called once per partition and micro-batch."""
+        self.handle = handle
+        self.values = handle.getListState("values", "v bigint")
+
+    def handleInputRows(self, key: Any, rows: Any, timerValues: Any) -> Iterator[pd.DataFrame]:  # noqa: N802, N803
+        """Append the records of a micro-batch, unless the window has ended."""
+        end = (key[1] + self.size) // 1000
+        if end > timerValues.getCurrentWatermarkInMs():
+            if not self.values.exists():
+                self.handle.registerTimer(end)
+            self.values.appendList([(int(v),) for each in rows for v in each["v"]])
+        return iter(())
+
+    def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Iterator[pd.DataFrame]:  # noqa: N802, N803
+        """Emit the window, and forget it."""
+        values = np.array([each[0] for each in self.values.get()])
+        self.values.clear()
+        row = {"key": key[0], "start": key[1], "records": len(values), "total": float(np.median(values))}
+        yield pd.DataFrame([row])
+
+    def close(self) -> None:
+        """Called once per partition and micro-batch."""

@@ -20,6 +20,7 @@ FIRST = (
         "floor",
         "batch_bytes",
         "memory",
+        "records_state",
         "accounting",
     ),
 )

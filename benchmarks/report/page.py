@@ -144,7 +144,7 @@ def in_short(result: Kept) -> str:
     if isinstance(result, Ratio):
         return f"{ratios.short(result)} {result.unit}; baseline {shown(result.baseline)}, ours {shown(result.ours)}"
     if isinstance(result, Figure):
-        return f"{result.value:,.0f} {result.unit}"
+        return f"{_number(result.value)} {result.unit}"
     if isinstance(result, Table):
         return f"{len(result.text.splitlines()) - 2} lines"
     return shown(result.run)
@@ -179,10 +179,14 @@ def _by_hand(found: Sequence[Kept], peer: str, says: str) -> str:
 
 def _figures(figures: Iterable[Figure]) -> str:
     rows = [
-        (each.title, "" if each.goal is None else f"<= {each.goal:,.0f}", f"{each.value:,.0f} {each.unit}")
+        (each.title, "" if each.goal is None else f"<= {_number(each.goal)}", f"{_number(each.value)} {each.unit}")
         for each in figures
     ]
     return markdown(("", "goal", "measured"), rows) if rows else ""
+
+
+def _number(value: float) -> str:
+    return f"{value:,.0f}" if value >= 10 else f"{value:.3g}"
 
 
 ACCOUNTING = {
