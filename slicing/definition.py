@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from slicing.explain.plan import Plan
+    from slicing.explain.why import Why
     from slicing.grouping import Windowed
     from slicing.process.function import Then
     from slicing.spark.declared import Declared
@@ -281,6 +282,46 @@ class Definition:
             batch=batch,
             latest=latest,
             incomplete=incomplete,
+            operator=operator,
+        )
+
+    def why(
+        self,
+        checkpoint: str,
+        key: Any,
+        start: int | datetime,
+        *,
+        end: int | datetime | None = None,
+        windows: Window | Sequence[Window] | None = None,
+        batch: int | None = None,
+        operator: int | None = None,
+    ) -> Why:
+        """Show of what a result in the checkpoint of a stream is made: a value that prints as a table.
+
+        It has the slices of one window of one key: the records in each, how many of these came late, whether the slice
+        still accepts records, its partials, the results so far, and the nodes of trees that the window is combined of.
+        Late records that were not accepted are not in the state. `key` is a value, or a tuple where there are several
+        key columns, None without any. `start` is the start of the window, and `end` its end, where several start
+        there. `windows`, `batch` and `operator` are as those of `lookup`.
+
+        Cost: that of a lookup of one key. Raises InvalidValue, InvalidType, StateMismatch.
+        """
+        from slicing.spark.why import why
+
+        self._check_remembers_nothing("why")
+        query, other = self.query(), None
+        if windows is not None:
+            query.support.check_lookup(query.trees, ["windows"])
+            other = self._with(windows).query()
+        return why(
+            query,
+            other,
+            checkpoint,
+            self.windowed.bucket_count,
+            key=key,
+            start=start,
+            end=end,
+            batch=batch,
             operator=operator,
         )
 

@@ -18,7 +18,7 @@ from slicing.assembly.results import Windows
 from slicing.content.block import Block, Shape, empty
 from slicing.content.memory import Remembered
 from slicing.engines.lifecycle import micro_batch
-from slicing.engines.looking import Look
+from slicing.engines.looking import Look, Pieces
 from slicing.engines.trigger_state import check_state, renew_state
 from slicing.profiling import ASSEMBLE, of_stage
 from slicing.state.bucket_cache import Recent
@@ -62,6 +62,9 @@ class OpenBucket(Protocol):
 
     def look(self, asked: Look) -> Iterator[Windows]:
         """Yield the windows that are looked up, of the records so far; a read, which changes nothing."""
+
+    def pieces(self, asked: Look) -> Iterator[Pieces]:
+        """Yield the slices of the windows that are asked for, of one key; a read, which changes nothing."""
 
     @property
     def known_from(self) -> int:
@@ -273,6 +276,10 @@ class Bucket:
     def look(self, asked: Look) -> Iterator[Windows]:
         """Yield the windows that are looked up, of the records so far; a read, which changes nothing."""
         raise NotImplementedError
+
+    def pieces(self, asked: Look) -> Iterator[Pieces]:
+        """Yield the slices of the windows that are asked for, of one key; a read, which changes nothing."""
+        self._unanswered("pieces")
 
     @property
     def known_from(self) -> int:

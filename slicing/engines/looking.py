@@ -20,7 +20,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from slicing.aggregates.arrays import Array
-from slicing.content.block import Block
+from slicing.assembly.trees.covering import Covering
+from slicing.content.block import Block, Shape
 from slicing.content.marks import all_of, of_keys
 from slicing.windows.families.family import Family
 from slicing.windows.families.several import Several
@@ -69,6 +70,24 @@ class Look:
             return first, FOREVER
         low, high = (int(family.slice_at(instant)) for instant in self.starts)
         return max(first, after(family, low - 1)), int(family.last_window(high)) + 1
+
+
+@dataclass(frozen=True)
+class Pieces:
+    """The slices that the window `window` of one key is made of, in the order of time.
+
+    `rows` has a row for each slice with records, `late` how many of these came late, as far as they are stored
+    separately, and `accepts` whether the slice accepts a record that comes now. `shape` has the family of the window.
+    `nodes` are those of trees that cover the window, by the names of the trees, and `stored` the nodes in the state.
+    """
+
+    shape: Shape
+    window: int
+    rows: Block
+    late: Array
+    accepts: Array
+    nodes: tuple[tuple[str, Covering], ...] = ()
+    stored: frozenset[tuple[str, str]] = frozenset()
 
 
 def _narrowed(block: Block, keys: pa.Table) -> Block:

@@ -17,7 +17,7 @@ from slicing.aggregates.arrays import Array
 from slicing.assembly.results import Windows
 from slicing.content.block import Shape
 from slicing.engines.bucket import Around, Bucket, OpenBucket
-from slicing.engines.looking import Look
+from slicing.engines.looking import Look, Pieces
 from slicing.triggers.lateness import Late
 
 
@@ -48,10 +48,17 @@ class RecutBucket(Around):
 
     def look(self, asked: Look) -> Iterator[Windows]:
         """Yield the windows that are looked up, of the records so far; a read, which changes nothing."""
-        if asked.other is not None:
-            families = tuple(each.over(self.held.cut) for each in asked.other.families)
-            asked = replace(asked, other=replace(asked.other, families=families))
-        return self.engine.look(asked)
+        return self.engine.look(self._recut(asked))
+
+    def pieces(self, asked: Look) -> Iterator[Pieces]:
+        """Yield the slices of the windows that are asked for; a read, which changes nothing."""
+        return self.engine.pieces(self._recut(asked))
+
+    def _recut(self, asked: Look) -> Look:
+        if asked.other is None:
+            return asked
+        families = tuple(each.over(self.held.cut) for each in asked.other.families)
+        return replace(asked, other=replace(asked.other, families=families))
 
 
 def _moved(rows: Any, at: Callable[[Array], Any]) -> Any:

@@ -15,7 +15,7 @@ from slicing.aggregates.sharing import Sharing
 from slicing.assembly.results import Windows
 from slicing.content.block import Block, Shape
 from slicing.engines.bucket import Around, OpenBucket
-from slicing.engines.looking import Look
+from slicing.engines.looking import Look, Pieces
 from slicing.errors import StateMismatch
 from slicing.state.format.fingerprint import REFUSE, Fingerprint
 from slicing.state.format.header import SAME, Header, known_since
@@ -119,6 +119,15 @@ class SharedFields(Around):
         """Yield the windows of results that are looked up."""
         windows = self.engine.look(asked)
         return map(self.grouped.windows, windows) if self.of_groups else windows
+
+    def pieces(self, asked: Look) -> Iterator[Pieces]:
+        """Yield the slices of the windows that are asked for, with the partials of results."""
+        for found in self.engine.pieces(asked):
+            if not self.of_groups:
+                yield found
+                continue
+            shape = self.grouped.shape.over(found.shape.family)
+            yield replace(found, shape=shape, rows=self.grouped.block(found.rows))
 
 
 def shared_fields(

@@ -73,10 +73,12 @@ class Asked:
 
     def answered(self, state: State) -> DataFrame:
         """Return the rows that the state of a micro-batch gives. Raises StateMismatch, InvalidValue."""
-        return self._in_few_partitions(state) or self._anywhere(state)
+        if self.is_here:
+            return self._answered_here(*self.found(state), state)
+        return self._answered_in_workers(state)
 
     @property
-    def _here(self) -> bool:
+    def is_here(self) -> bool:
         """Whether the buckets of the keys are asked in this process: a worker takes longer to start than to answer."""
         return self.look.keys is not None and len(self.look.keys) <= FEW_KEYS
 
@@ -84,7 +86,8 @@ class Asked:
     def _flat(self) -> LookupFlat:
         return LookupFlat.of(self.shown.flat)
 
-    def _function(self, texts: Mapping[int, str]) -> LookUp:
+    def function(self, texts: Mapping[int, str]) -> LookUp:
+        """What asks buckets, given their headers."""
         query = self.query
         return LookUp(
             strategy=query.strategy,
@@ -101,30 +104,42 @@ class Asked:
 
     # Where the keys are.
 
-    def _anywhere(self, state: State) -> DataFrame:
-        """The rows, from all partitions. All buckets are there from the first micro-batch on."""
-        pages, texts = state.pages(), state.texts
-        if self.look.keys is not None:
-            chosen = set(labels_of(self.look.keys, tuple(sorted(texts))).tolist()) if texts else set()
-            pages = pages.where(F.col("bucket").isin([*chosen]))
-            texts = {label: text for label, text in texts.items() if label in chosen}
-        function = self._function(texts)
+    def found(self, state: State) -> tuple[pa.Table, Mapping[int, str]]:
+        """Return the pages and the headers of the buckets of few keys."""
+        return self._of_few_partitions(state) or self._of_all(state)
+
+    def _of_all(self, state: State) -> tuple[pa.Table, Mapping[int, str]]:
+        """The same, from all partitions."""
+        texts = self._chosen(state.texts)
+        return self._pages(state, texts).toArrow(), texts
+
+    def _chosen(self, texts: Mapping[int, str]) -> Mapping[int, str]:
+        """The headers of the buckets of the keys. All buckets are there from the first micro-batch on."""
+        if self.look.keys is None or not texts:
+            return texts
+        chosen = set(labels_of(self.look.keys, tuple(sorted(texts))).tolist())
+        return {label: text for label, text in texts.items() if label in chosen}
+
+    def _pages(self, state: State, texts: Mapping[int, str]) -> DataFrame:
+        pages = state.pages()
+        return pages if self.look.keys is None else pages.where(F.col("bucket").isin([*texts]))
+
+    def _answered_in_workers(self, state: State) -> DataFrame:
+        """The rows of many keys, from all partitions."""
+        texts = self._chosen(state.texts)
+        function = self.function(texts)
         function.check()
-        if self._here:
-            return self._answered_here(pages.toArrow(), function, state)
-        kept = pages.mapInArrow(function, struct_of(self._flat.schema)).localCheckpoint()
+        kept = self._pages(state, texts).mapInArrow(function, struct_of(self._flat.schema)).localCheckpoint()
         answered = kept.where(F.col(flat.CAUSE) == ANSWERED).select(flat.START).toArrow()[0]
         _check_answered(answered, texts)
         return self._rows(kept.where(F.col(flat.CAUSE).isNull()), state, state.texts)
 
-    def _in_few_partitions(self, state: State) -> DataFrame | None:
-        """The rows of few keys, from the partitions of their buckets.
+    def _of_few_partitions(self, state: State) -> tuple[pa.Table, Mapping[int, str]] | None:
+        """Pages and headers from the partitions of the buckets of the keys, both in one job.
 
-        Headers and pages are read in one job. None if the partitions are not few, or one has no snapshot from which it
-        can be read.
+        None if the partitions are not few, or one has no snapshot from which it can be read.
         """
-        if self.look.keys is None or not self._here:
-            return None
+        assert self.look.keys is not None, "of keys that are known"
         known = labels(self.buckets or state.partitions, state.partitions)
         places = dict(zip(known, (hash_of(known) % state.partitions).tolist(), strict=True))
         chosen = sorted(set(labels_of(self.look.keys, known).tolist()))
@@ -140,16 +155,17 @@ class Asked:
         spread = {header_of(label, text).buckets for label, text in texts.items()}
         if sorted(texts) != chosen or spread != {spread_over(len(known), state.partitions)}:
             return None  # the query has other buckets
-        return self._answered_here(found.filter(pc.is_valid(found["page"])), self._function(texts), state)
+        return found.filter(pc.is_valid(found["page"])), texts
 
-    def _answered_here(self, pages: pa.Table, function: LookUp, state: State) -> DataFrame:
+    def _answered_here(self, pages: pa.Table, texts: Mapping[int, str], state: State) -> DataFrame:
+        function = self.function(texts)
         function.check()
         batches = [*function(pages.to_batches())]
         found = pa.Table.from_batches(batches) if batches else self._flat.completed(pa.table({}))
-        _check_answered(found.filter(pc.equal(found[flat.CAUSE], ANSWERED))[flat.START], function.headers)
+        _check_answered(found.filter(pc.equal(found[flat.CAUSE], ANSWERED))[flat.START], texts)
         windows = found.filter(pc.is_null(found[flat.CAUSE]))
         rows = state.spark.createDataFrame(windows, struct_of(self._flat.schema))
-        return self._rows(rows, state, function.headers)
+        return self._rows(rows, state, texts)
 
     # What comes back.
 
@@ -188,46 +204,46 @@ def lookup(
 
     Raises InvalidValue, InvalidType, StateMismatch.
     """
-    asked = _check(query, other, {KEYS: keys, STARTS: starts, LATEST: latest or None, INCOMPLETE: incomplete or None})
-    spark = _session(query)
+    asked = check(query, other, {KEYS: keys, STARTS: starts, LATEST: latest or None, INCOMPLETE: incomplete or None})
+    spark = session_of(query)
     look = Look(
-        keys=None if keys is None else _keys(spark, query, keys),
+        keys=None if keys is None else keys_of(spark, query, keys),
         starts=None if starts is None else _starts(starts),
         latest=latest,
         incomplete=incomplete,
         other=asked,
     )
-    shown = _shown(query if other is None else other, query.shape, asked)
+    shown = shown_by(query if other is None else other, query.shape, asked)
     return checkpoint.of_one_batch(
         lambda: checkpoint.state(spark, path, batch, operator), Asked(query, shown, look, buckets).answered
     )
 
 
-def _session(query: Query) -> SparkSession:
+def session_of(query: Query, call: str = "lookup") -> SparkSession:
     """The session of a definition, or the one that is active."""
     if query.frame is not None:
         return query.frame.sparkSession
     spark = SparkSession.getActiveSession()
     if spark is None:
         raise MissingRequirement(
-            "`lookup` needs a session, and none is active. Make one, or give the stream: `.on(df)`."
+            f"`{call}` needs a session, and none is active. Make one, or give the stream: `.on(df)`."
         )
     return spark
 
 
-def _check(query: Query, other: Query | None, given: Mapping[str, Any]) -> Other | None:
+def check(query: Query, other: Query | None, given: Mapping[str, Any], call: str = "lookup") -> Other | None:
     """Raise InvalidValue for what cannot be looked up; return the other windows over the cut of the stored slices."""
     if not query.streaming:
         raise InvalidValue(
-            "`lookup` reads the state of a stream, and this definition is of a bounded DataFrame. Ask its results, or "
-            "give it the stream: `definition.on(stream).lookup(...)`."
+            f"`{call}` reads the state of a stream, and this definition is of a bounded DataFrame. Ask its results, or "
+            f"give it the stream: `definition.on(stream).{call}(...)`."
         )
     names = [name for name, value in given.items() if value is not None]
     query.support.check_lookup(query.trees, [*names, *([WINDOWS] if other else [])])
-    if given[LATEST] and given[STARTS] is not None:
+    if given.get(LATEST) and given[STARTS] is not None:
         raise InvalidValue("`latest=True` is of all windows of a key; got `starts` too. Leave one out.")
     taken = [key.name for key in query.keys] + [name for name, _ in query.nesting]
-    added = [AS_OF, IS_CLOSED, *([KNOWN_FROM] if given[INCOMPLETE] else [])]
+    added = [AS_OF, IS_CLOSED, *([KNOWN_FROM] if given.get(INCOMPLETE) else [])]
     if twice := [name for name in added if name in taken]:
         raise InvalidValue(f"lookups have a column `{twice[0]}`, and so has the definition. Rename the one there.")
     return None if other is None else _over_stored(query, other)
@@ -257,7 +273,7 @@ def _cut(family: Family) -> Cut:
     return cut
 
 
-def _shown(query: Query, stored: Shape, other: Other | None) -> Query:
+def shown_by(query: Query, stored: Shape, other: Other | None) -> Query:
     """The query of the rows, as if it were of bounded input: its windows over the cut of the stored slices."""
     shape = stored if other is None else stored.over(over_one_cut(other.families))
     return replace(query, streaming=False, trigger=ON_CLOSE, late=COUNTS, shape=shape, then=None)
@@ -282,7 +298,7 @@ def _starts(given: Any) -> tuple[int, int]:
     )
 
 
-def _keys(spark: SparkSession, query: Query, given: Any) -> pa.Table:
+def keys_of(spark: SparkSession, query: Query, given: Any) -> pa.Table:
     """The distinct keys that are asked for, as columns of their leaves."""
     if not query.keys:
         raise InvalidValue("`keys` are asked of a query with keys; this one has none. Leave `keys` out.")

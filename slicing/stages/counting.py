@@ -72,6 +72,10 @@ class CountingSupport(WindowSupport):
         """There are no slices."""
         return "keeps the last records of each key, and no slices"
 
+    def cannot_say_why(self, trees: Sequence[str]) -> str:
+        """There are no slices."""
+        return "keeps the last records of each key, and no slices"
+
     def cannot_look_up(self, trees: Sequence[str]) -> Mapping[str, str]:
         """Windows are told by numbers of records."""
         why = "is counted by records of a key, whatever their times. Ask for its open windows, or with `latest=True`."

@@ -18,7 +18,7 @@ from slicing.aggregates.fields import Field
 from slicing.assembly.results import Windows
 from slicing.content.block import Shape
 from slicing.engines.bucket import OpenBucket
-from slicing.engines.looking import Look
+from slicing.engines.looking import Look, Pieces
 from slicing.errors import SlicingError, StateMismatch, raised
 from slicing.stages import flat
 from slicing.stages.execution_plan import Strategy
@@ -150,6 +150,19 @@ class LookUp:
             yield from self.flat.completed(table).to_batches()
         done = {flat.START: pa.array([label], pa.int64()), flat.CAUSE: pa.array([ANSWERED], pa.int32())}
         yield from self.flat.completed(pa.table(done)).to_batches()
+
+    def pieces(self, pages: pa.Table) -> Iterator[Pieces]:
+        """Yield the slices of the windows of one key, from the pages of its bucket."""
+        texts = dict(zip(pages["page"].to_pylist(), pages["text"].to_pylist(), strict=True))
+        for label in self.headers:
+            bucket = self._opened(label, texts)
+            for each in bucket.pieces(self.look):
+                yield replace(each, shape=replace(each.shape, since=bucket.since))
+
+    def known_from(self) -> int | None:
+        """Return the first microsecond from which on buckets have all that was accepted; None without a limit."""
+        known = max((self._opened(label, {}).known_from for label in self.headers), default=-FOREVER)
+        return None if known == -FOREVER else known
 
     def check(self) -> None:
         """Raise StateMismatch if a bucket is of another query; no page is read."""

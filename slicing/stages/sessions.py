@@ -57,6 +57,10 @@ class SessionSupport(WindowSupport):
         """There are no slices."""
         return "keeps open sessions, and no slices"
 
+    def cannot_say_why(self, trees: Sequence[str]) -> str:
+        """There are no slices."""
+        return "keeps one total of each open session, in which its records have been merged"
+
     def cannot_look_up(self, trees: Sequence[str]) -> Mapping[str, str]:
         """Records of a session have been merged."""
         return {WINDOWS: "keeps sessions that have been merged, and no slices. Ask for its sessions."}

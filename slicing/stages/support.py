@@ -81,6 +81,20 @@ class WindowSupport:
             return {WINDOWS: "leaves out the records between its windows, which others may hold."}
         return {}
 
+    def cannot_say_why(self, trees: Sequence[str]) -> str:
+        """Why the state does not say of what a result is made, "" if it does; the text follows the windows' name."""
+        if EAGER in trees:
+            return "keeps results of whole windows, as not all of its aggregates combine"
+        return "has several windows in one row. Give `windows=`, one of them" if self.window.wide else ""
+
+    def check_why(self, trees: Sequence[str]) -> None:
+        """Refuse to say of what a result is made where the state has no slices. Raises InvalidValue."""
+        if reason := self.cannot_say_why(trees):
+            raise InvalidValue(
+                f"`why` shows the slices of a window, and the state of {self.window} {reason}. "
+                "Ask for the result by `lookup`."
+            )
+
     def cannot_retain(self, trees: Sequence[str]) -> str:
         """Why slices that no window needs cannot be retained, "" if they can; the text follows the windows' name."""
         if EAGER in trees:

@@ -30,6 +30,10 @@ class UnboundedSupport(WindowSupport):
         """There are no slices."""
         return "keeps one total for each key, of all time, and no slices"
 
+    def cannot_say_why(self, trees: Sequence[str]) -> str:
+        """There are no slices."""
+        return "keeps one total for each key, of all time, and no slices"
+
     def cannot_look_up(self, trees: Sequence[str]) -> Mapping[str, str]:
         """There is one total for each key."""
         why = "keeps one total for each key, of all time. Ask for that, without it."

@@ -67,6 +67,10 @@ class Stripes:
         found += _within(self.late, first, end)
         return self._between(found, first, end)
 
+    def read_late(self, first: int, end: int) -> Iterator[Block]:
+        """The rows of some slices that came late and have not joined their slices yet."""
+        return self._between(_within(self.late, first, end), first, end)
+
     def _between(self, pages: Sequence[Named], first: int, end: int) -> Iterator[Block]:
         return (self.pages.get(name, self.shape, of).between(first, end) for name, of in pages)
 

@@ -125,7 +125,7 @@ INSIDE = {
         {"slicing.spark.resolve"},
         {"slicing.spark.stream", "slicing.spark.bounded"},
         {"slicing.spark.features", "slicing.spark.lookup", "slicing.spark.partials"},
-        {"slicing.spark.profiling", "slicing.spark.warm"},
+        {"slicing.spark.profiling", "slicing.spark.warm", "slicing.spark.why"},
         {"slicing.spark.build", "slicing.spark.check_warm"},
     ),
 }

@@ -183,8 +183,14 @@ def test_state_is_looked_up_and_described(remote, tmp_path):
     one = made.lookup(checkpoint, keys=[2]).drop("as_of", "closed")
     assert rows(one) == rows(still_open.where("world = 2"))
     assert made.lookup(checkpoint, windows=hopping("5 minutes", "5 minutes"), latest=True).count() == 2
+    row = made.lookup(checkpoint, keys=[2], latest=True).withColumn("at", F.unix_micros("window.start")).first()
+    why = made.why(checkpoint, 2, row["at"])
+    assert (why.start, why.end - why.start) == (row["at"], 10 * MINUTE)
+    assert why.slices
+    assert {name: row[name] for name in why.results} == why.results
     state = describe(remote, checkpoint)
     assert sum(bucket.keys for bucket in state.buckets) == 2
+    assert len(state.largest_keys) == 2
     assert state.keys == ("world bigint",)
 
 

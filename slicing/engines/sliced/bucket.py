@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
+from dataclasses import replace
 from functools import cached_property
 
 import numpy as np
@@ -33,7 +34,7 @@ from slicing.engines.bucket import Bucket
 from slicing.engines.dirty_set import DirtySet, WaitingSlices
 from slicing.engines.key_counts import KeyCounts, has_key
 from slicing.engines.lateness import first_ends, led
-from slicing.engines.looking import Look
+from slicing.engines.looking import Look, Pieces
 from slicing.engines.slice_pairs import SlicePairs, counts_of, pairs_of
 from slicing.engines.sliced.changes import Changes
 from slicing.engines.sliced.family_windows import FamilyWindows
@@ -45,7 +46,7 @@ from slicing.engines.sliced.slices import Slices
 from slicing.errors import StateMismatch
 from slicing.profiling import ASSEMBLE, of_stage
 from slicing.state.format.fingerprint import Fingerprint
-from slicing.state.format.list_names import EARLY, PENDING, STATES
+from slicing.state.format.list_names import EARLY, PENDING, RUNNING, STATES, THREE_LAYER, TWO_LAYER, parse
 from slicing.state.lists import PageLists
 from slicing.state.store import Store
 from slicing.triggers.emission import ON_CLOSE
@@ -53,6 +54,9 @@ from slicing.triggers.lateness import Late, Refused
 from slicing.triggers.panes import NONE, Panes
 from slicing.triggers.trigger import MicroBatchTime, Trigger
 from slicing.windows.time.slices import FOREVER
+
+_TREE_OF = {TWO_LAYER: "two_layer", THREE_LAYER: "three_layer", RUNNING: RUNNING}
+"""The trees by how the names of their lists of nodes begin."""
 
 
 class SlicedBucket(Bucket):
@@ -150,10 +154,26 @@ class SlicedBucket(Bucket):
 
     def look(self, asked: Look) -> Iterator[Windows]:
         """Windows of the slices that are stored."""
+        return self._places.look(asked, self.slices.stored)
+
+    @property
+    def _places(self) -> Places:
         trees = [tree for each in self.families for tree in each.trees]
         apart = None if self.head.merged is None else self.merged.is_apart
-        since, oldest = self._looked_up_since, self._looked_up_from
-        return Places(self.shape, trees, since, oldest, self.wide, apart).look(asked, self.slices.stored)
+        return Places(self.shape, trees, self._looked_up_since, self._looked_up_from, self.wide, apart)
+
+    def pieces(self, asked: Look) -> Iterator[Pieces]:
+        """The slices that are stored of the windows that are asked for."""
+        for found in self._places.pieces(asked, self.slices.stored, self.slices.came_late):
+            accepts = np.zeros(len(found.rows), dtype=bool)
+            for each in self.families:
+                accepts |= np.asarray(each.family.last_window(found.rows.index) >= each.marks.taking)
+            yield replace(found, accepts=accepts, stored=self._nodes())
+
+    def _nodes(self) -> frozenset[tuple[str, str]]:
+        """The trees and the names of the nodes that are stored."""
+        names = [parse(name) for name, entries in self.head.lists.items() if entries]
+        return frozenset((_TREE_OF[name.of], name.which) for name in names if name.of in _TREE_OF)
 
     @property
     def _whole_from(self) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -13,11 +13,12 @@ from slicing.assembly.choice import choose
 from slicing.assembly.partitions import portions
 from slicing.assembly.ranges.point_lookups import picked
 from slicing.assembly.results import Windows
+from slicing.assembly.trees.covering import covering
 from slicing.content.block import Block, Shape
-from slicing.content.folding import by_key
+from slicing.content.folding import by_key, fold
 from slicing.engines.bounded import all_frames
-from slicing.engines.looking import Look, Other, last_rows, over_one_cut
-from slicing.windows.families.family import Family, emitted_from
+from slicing.engines.looking import Look, Other, Pieces, last_rows, over_one_cut
+from slicing.windows.families.family import Family, emitted_from, repeats
 from slicing.windows.time.slices import FOREVER
 
 
@@ -59,6 +60,40 @@ class Places:
                 there = asked.starting(family.window_start(frame.windows)) & self._known(asked, family, frame.windows)
                 if there.any():
                     yield frame if there.all() else frame.take(np.flatnonzero(there))
+
+    def pieces(
+        self, asked: Look, stored: Callable[[int, int], Iterable[Block]], late: Callable[[int, int], Iterable[Block]]
+    ) -> Iterator[Pieces]:
+        """Yield the slices of each window of one key that starts where it is asked for; `late` reads late rows.
+
+        Which slices accept records is not known here.
+        """
+        if asked.other is not None:
+            yield from self.of(asked.other).pieces(replace(asked, other=None), stored, late)
+            return
+        count = len(self.shape.kernels)
+        for number, family in enumerate(self.shape.family.families):
+            first, end = asked.windows(family, self.since)
+            windows = np.arange(max(first, self.oldest[number]), end)
+            there = asked.starting(family.window_start(windows)) & self._known(asked, family, windows)
+            if family.may_repeat and len(windows):
+                there &= ~repeats(family, windows, self.wide)
+            trees = list(dict.fromkeys(self.trees[number * count : (number + 1) * count]))
+            for window in windows[there].tolist():
+                edges = int(family.first_slice(window)), int(family.end_slice(window))
+                rows = self._of_key(asked, stored(*edges))
+                counted = dict(zip(*self._counts(asked, late(*edges)), strict=True))
+                came_late = np.array([counted.get(index, 0) for index in rows.index.tolist()], np.int64)
+                nodes = tuple((tree, node) for tree in trees for node in covering(family, tree, window))
+                shape = self.shape.over(family)
+                yield Pieces(shape, window, rows, came_late, np.zeros(len(rows), dtype=bool), nodes)
+
+    def _of_key(self, asked: Look, blocks: Iterable[Block]) -> Block:
+        return fold(self.shape, [asked.of_keys(block) for block in blocks])
+
+    def _counts(self, asked: Look, blocks: Iterable[Block]) -> tuple[list[int], list[int]]:
+        rows = self._of_key(asked, blocks)
+        return rows.index.tolist(), rows.records.tolist()
 
     def _known(self, asked: Look, family: Family, windows: Array) -> Array:
         """Which windows do not end inside of a merged slice, nor, unless that is asked for, begin inside of one."""

@@ -68,6 +68,12 @@ class Slices:
         pages = (page.between(first, end) for page in self.pages.take(fresh, self.shape))
         return chain(self.stripes.read(first, end), pages)
 
+    def came_late(self, first: int, end: int) -> Iterator[Block]:
+        """The rows of slices that had entered when they came, as far as they have not joined their slices yet."""
+        fresh = [entry for entry in self.head.fresh if entry[1] < min(end, self.entered) and entry[2] > first]
+        pages = (page.between(first, min(end, self.entered)) for page in self.pages.take(fresh, self.shape))
+        return chain(self.stripes.read_late(first, end), pages)
+
     def _all(self, first: int, end: int) -> Iterator[Block]:
         return chain(self.stored(first, end), [self.incoming.between(first, end)])
 

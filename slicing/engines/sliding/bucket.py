@@ -43,7 +43,7 @@ from slicing.engines.dirty_set import DirtySet, WaitingSlices
 from slicing.engines.key_counts import KeyCounts, has_key
 from slicing.engines.lateness import Progress
 from slicing.engines.listed_pairs import Listed, ListedPairs
-from slicing.engines.looking import Look
+from slicing.engines.looking import Look, Pieces
 from slicing.engines.pair_memory import memory_of
 from slicing.profiling import ASSEMBLE, of_stage
 from slicing.state.format.fingerprint import Fingerprint
@@ -182,6 +182,15 @@ class SlidingBucket(Bucket):
         if asked.latest:
             chosen &= _is_newest(self.family, rows, at)
         return assemble_places(self.shape, rows, at.take(np.flatnonzero(chosen)))
+
+    def pieces(self, asked: Look) -> Iterator[Pieces]:
+        """The instants of the windows that accept records."""
+        rows, family = by_key(self.shape, asked.of_keys(self._known)), self.family
+        windows = places(family, rows, self.progress.marks.taking).windows
+        for window in windows[asked.starting(family.window_start(windows))].tolist():
+            inside = rows.between(int(family.first_slice(window)), int(family.end_slice(window)))
+            accepts = np.asarray(family.last_window(inside.index) >= self.progress.marks.taking)
+            yield Pieces(self.shape, window, inside, np.zeros(len(inside), np.int64), accepts)
 
     # What triggers ask.
 
