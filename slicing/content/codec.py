@@ -11,7 +11,7 @@ import pyarrow as pa
 from slicing.aggregates.arrays import Array
 from slicing.aggregates.kernel import locating
 from slicing.content.block import Block, Shape, place
-from slicing.content.packing import from_text, pack, to_text, unpack
+from slicing.content.packing import from_text, pack, to_text, unpack, unpack_first
 
 MOST_BYTES = 1 << 31
 """More than any block has: lengths from damaged bytes must not allocate memory."""
@@ -77,6 +77,18 @@ def keys_in_text(schema: pa.Schema, text: str) -> pa.Table:
     """The distinct keys of a block as text, by the Arrow schema of keys; what its rows are need not be known."""
     size, body = _body(from_text(text))
     return pa.table(unpack(body.slice(0, size), schema), schema=schema)
+
+
+def counts_in_text(schema: pa.Schema, text: str, columns: int) -> tuple[pa.Table, Array, Array]:
+    """Return the distinct keys of a block as text, and for each its rows and its records.
+
+    `columns` is how many columns its rows have; what they hold need not be known.
+    """
+    size, body = _body(from_text(text))
+    names = pa.table(unpack(body.slice(0, size), schema), schema=schema)
+    slices, steps, records = unpack_first(body.slice(size), 3, columns)
+    keys = np.cumsum(steps) - _since_first(slices) * len(names)
+    return names, np.bincount(keys, minlength=len(names)), np.bincount(keys, records, len(names)).astype(np.int64)
 
 
 def _since_first(slices: Array) -> Array:

@@ -63,6 +63,17 @@ def unpack(data: pa.Buffer, schema: pa.Schema) -> list[pa.Array]:
     return found
 
 
+def unpack_first(data: pa.Buffer, count: int, of: int) -> list[NDArray[Any]]:
+    """Return the first `count` of `of` packed columns, which are integers without nulls; others are not read."""
+    (rows,) = _ROWS.unpack_from(data)
+    at, found = _ROWS.size + of * _COLUMN.size, []
+    for number in range(count):
+        width, least = _COLUMN.unpack_from(data, _ROWS.size + number * _COLUMN.size)
+        found.append(np.asarray(_joined(data, at, rows, width, least, np.dtype(np.int64))))
+        at += rows * width
+    return found
+
+
 def _width(column: pa.Array) -> tuple[int, int]:
     """Bytes that each value takes, and what is taken off it before."""
     type_ = column.type

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from html import escape
 
@@ -14,6 +14,7 @@ from slicing.windows.time.durations import show, show_instant
 MOST_SHOWN = 10
 """The most buckets that are shown, largest first."""
 _COLUMNS = ("bucket", "keys", "slices", "pages", "bytes")
+_OF_KEYS = ("largest keys", "bucket", "slices", "records", "bytes")
 
 
 @dataclass(frozen=True)
@@ -33,11 +34,35 @@ class BucketState:
 
 
 @dataclass(frozen=True)
+class KeyState:
+    """A key, as text, and what its bucket has of it: slices with records, these records, and bytes.
+
+    The bytes are the share of its rows in the bytes of their pages. Windows without slices count as one each.
+    """
+
+    bucket: int
+    key: str
+    slices: int
+    records: int
+    bytes: int
+
+    @property
+    def cells(self) -> tuple[str, ...]:
+        """It as a table shows it."""
+        return self.key, str(self.bucket), *(f"{number:,}" for number in (self.slices, self.records, self.bytes))
+
+
+def largest_of(keys: Iterable[KeyState]) -> tuple[KeyState, ...]:
+    """Return the largest keys, those with most bytes first."""
+    return tuple(sorted(keys, key=lambda each: (-each.bytes, each.bucket, each.key))[:MOST_SHOWN])
+
+
+@dataclass(frozen=True)
 class StateTable:
     """The result of `describe`: a checkpoint after one micro-batch, its buckets, and its damage.
 
     `watermark` is in microseconds, None before the first one. `results` have the columns that each is of, and its
-    partial; `windows` and `cut` are as the state has them.
+    partial; `windows` and `cut` are as the state has them. `largest_keys` are at most ten, the largest first.
     """
 
     checkpoint: str
@@ -50,6 +75,7 @@ class StateTable:
     cut: str = ""
     spread: str = ""
     damage: tuple[str, ...] = ()
+    largest_keys: tuple[KeyState, ...] = ()
 
     @property
     def skew(self) -> float:
@@ -84,7 +110,11 @@ class StateTable:
     def __str__(self) -> str:
         width = max(len(name) for name, _ in self.facts) + 2
         lines = [f"{name:{width}}{text}" for name, text in self.facts]
-        return "\n".join([*lines, "", *_columns([_COLUMNS, *self._rows()]), *self._more()])
+        return "\n".join([*lines, "", *aligned([_COLUMNS, *self._rows()]), *self._more(), *self._keys()])
+
+    def _keys(self) -> list[str]:
+        rows = [each.cells for each in self.largest_keys]
+        return ["", *aligned([_OF_KEYS, *rows])] if rows else []
 
     def _rows(self) -> list[tuple[str, ...]]:
         return [bucket.cells for bucket in self.largest[:MOST_SHOWN]]
@@ -95,11 +125,12 @@ class StateTable:
 
     def _repr_html_(self) -> str:
         more = "".join(f"<p>{escape(line)}</p>" for line in self._more())
-        return f"{table(('state', ''), self.facts)}{table(_COLUMNS, self._rows())}{more}"
+        keys = table(_OF_KEYS, [each.cells for each in self.largest_keys]) if self.largest_keys else ""
+        return f"{table(('state', ''), self.facts)}{table(_COLUMNS, self._rows())}{more}{keys}"
 
 
-def _columns(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Rows with cells aligned to the right."""
+def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Return rows with cells aligned to the right."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return ["  ".join(f"{cell:>{width}}" for cell, width in zip(row, widths, strict=True)) for row in rows]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyspark.sql import SparkSession
 
 from slicing.errors import InvalidType, excerpt, raised
-from slicing.explain.state_table import BucketState, StateTable, facts_of, slices_of
+from slicing.explain.state_table import BucketState, KeyState, StateTable, facts_of, largest_of, slices_of
 from slicing.spark.checkpoint import State, of_one_batch, state
 from slicing.spark.ddl import struct_of
 from slicing.stages.measuring import SCHEMA, Measure
@@ -36,8 +36,8 @@ def _described(found: State) -> StateTable:
             heads[label] = Header.from_text(text)
         except Exception as error:  # whatever damaged bytes are taken for
             damage.append(f"the header of bucket {label}: {raised(error)}")
-    kinds = {label: tuple(key.rpartition(" ")[2] for key in head.keys) for label, head in heads.items()}
-    rows = {row.bucket: row for row in found.pages().mapInArrow(Measure(kinds), struct_of(SCHEMA)).collect()}
+    measure = Measure({label: text for label, text in found.texts.items() if label in heads})
+    rows = {row.bucket: row for row in found.pages().mapInArrow(measure, struct_of(SCHEMA)).collect()}
     damage += [f"bucket {label}, {row.damage}" for label, row in sorted(rows.items()) if row.damage and label in heads]
     buckets = []
     for label in sorted({*found.texts, *rows}):
@@ -51,6 +51,11 @@ def _described(found: State) -> StateTable:
         found.batch,
         watermark or None,
         tuple(buckets),
+        largest_keys=largest_of(
+            KeyState(row.bucket, each["key"], each["rows"], each["records"], each["bytes"])
+            for row in rows.values()
+            for each in row.largest
+        ),
         damage=tuple(damage),
         **facts,  # type: ignore[arg-type]
     )

@@ -10,56 +10,124 @@ import pyarrow as pa
 
 from slicing.aggregates.arrays import Array
 from slicing.aggregates.fields import arrow_type
-from slicing.content.codec import keys_in_text
+from slicing.content.codec import counts_in_text, keys_in_text
 from slicing.content.hashing import hashes
 from slicing.content.packing import is_sealed, unsealed
-from slicing.errors import raised
+from slicing.errors import raised, shortened
+from slicing.state.format.header import Header
+from slicing.state.format.page_columns import columns_of
 
-SCHEMA = "bucket int, pages bigint, bytes bigint, keys bigint, damage string"
+SCHEMA = (
+    "bucket int, pages bigint, bytes bigint, keys bigint, damage string, "
+    "largest array<struct<key string, rows bigint, records bigint, bytes bigint>>"
+)
+MOST_KEYS = 10
+"""The largest keys of a bucket that are named."""
 _TYPES = (("bucket", pa.int32()), ("pages", pa.int64()), ("bytes", pa.int64()), ("keys", pa.int64()))
-_ARROW = pa.schema([*_TYPES, ("damage", pa.string())])
+_COUNTS = [("rows", pa.int64()), ("records", pa.int64()), ("bytes", pa.int64())]
+_LARGEST = pa.list_(pa.struct([("key", pa.string()), *_COUNTS]))
+_ARROW = pa.schema([*_TYPES, ("damage", pa.string()), ("largest", _LARGEST)])
 
 
 @dataclass
 class _Tally:
-    """The counts of a bucket; keys are identified by their hashes."""
+    """The counts of a bucket. `sizes` has rows, records and bytes of each key, a key being known by its hash.
+
+    A key has the share of the bytes of a page that its rows have.
+    """
 
     pages: int = 0
     bytes: int = 0
-    keys: Array = field(default_factory=lambda: np.zeros(0, np.uint64))
     damage: str | None = None
+    found: list[tuple[Array, Array]] = field(default_factory=list)
+    names: list[pa.Table] = field(default_factory=list)
 
-    def add(self, name: str, text: str, schema: pa.Schema) -> None:
-        """Add a page. One that cannot be read counts too, and is named."""
+    def add(self, name: str, text: str, schema: pa.Schema, columns: int | None) -> None:
+        """Add a page. One that cannot be read counts too, and is named; of one without `columns` keys are counted."""
         self.pages, self.bytes = self.pages + 1, self.bytes + len(text)
         try:
-            names = keys_in_text(schema, unsealed(text) if is_sealed(text) else text)
+            inside = unsealed(text) if is_sealed(text) else text
+            if columns is None:
+                names = keys_in_text(schema, inside)
+                sizes = np.zeros((3, len(names)))
+            else:
+                names, rows, records = counts_in_text(schema, inside, columns)
+                sizes = np.stack([rows, records, rows * (len(text) / max(1, int(rows.sum())))])
         except Exception as error:  # whatever damaged bytes are taken for
             self.damage = self.damage or f"page `{name}`: {raised(error)}"
         else:
-            self.keys = np.union1d(self.keys, hashes(names))
+            self.found.append((hashes(names), sizes))
+            self.names.append(names)
+            if len(self.found) > MOST_HELD:
+                self._join()
+
+    def _join(self) -> None:
+        """Count each key once."""
+        if len(self.found) < 2:
+            return
+        every, first, at = np.unique(np.concatenate([each for each, _ in self.found]), True, True)
+        joined = np.concatenate([each for _, each in self.found], axis=1)
+        sizes = np.stack([np.bincount(at, each, len(every)) for each in joined])
+        self.found = [(every, sizes)]
+        self.names = [pa.concat_tables(self.names).take(pa.array(first))]
+
+    def row(self) -> tuple[int, int, int, str | None, list[dict[str, object]]]:
+        """Pages, bytes, distinct keys, damage, and the largest keys."""
+        self._join()
+        if not self.found:
+            return self.pages, self.bytes, 0, self.damage, []
+        (every, sizes), (names,) = self.found[0], self.names
+        largest = np.lexsort((every, -sizes[2]))[:MOST_KEYS]
+        keys = names.take(pa.array(largest)).to_pylist()
+        found: list[dict[str, object]] = [
+            {"key": _shown(key), "rows": int(rows), "records": int(records), "bytes": int(size)}
+            for key, rows, records, size in zip(keys, *sizes[:, largest], strict=True)
+            if rows
+        ]
+        return self.pages, self.bytes, len(every), self.damage, found
+
+
+MOST_HELD = 64
+"""So many pages are counted before their keys are joined."""
+
+
+def _shown(key: dict[str, object]) -> str:
+    return shortened(", ".join(map(repr, key.values())))
 
 
 @dataclass(frozen=True)
 class Measure:
     """The function for `mapInArrow` over pages, of which those of a bucket are in one partition.
 
-    `keys` has the kinds of the leaves of keys by the labels of buckets; keys of other buckets are not counted.
+    `headers` has the headers of buckets by their labels; keys of other buckets are not counted.
     """
 
-    keys: Mapping[int, tuple[str, ...]]
+    headers: Mapping[int, str]
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield a row for each bucket."""
         found: dict[int, _Tally] = {}
+        known: dict[int, tuple[pa.Schema, Mapping[str, int]]] = {}
         for batch in batches:
             texts = (batch[name].to_pylist() for name in ("bucket", "page", "text"))
             for label, name, text in zip(*texts, strict=True):
-                kinds = self.keys.get(label, ())
-                schema = pa.schema([(f"k{at}", arrow_type(kind)) for at, kind in enumerate(kinds)])
-                found.setdefault(label, _Tally()).add(name, text, schema)
-        rows = [(label, each.pages, each.bytes, len(each.keys), each.damage) for label, each in found.items()]
-        columns = zip(*rows, strict=True) if rows else ([] for _ in _ARROW)
+                if label not in known:
+                    known[label] = self._known(label)
+                schema, columns = known[label]
+                found.setdefault(label, _Tally()).add(name, text, schema, columns.get(name))
+        rows = []
+        for label, each in found.items():
+            pages, size, keys, damage, largest = each.row()
+            rows.append((label, pages, size, keys, damage, largest))
+        arrays = zip(*rows, strict=True) if rows else ([] for _ in _ARROW)
         yield pa.RecordBatch.from_arrays(
-            [pa.array(c, t) for c, t in zip(columns, _ARROW.types, strict=True)], _ARROW.names
+            [pa.array(c, t) for c, t in zip(arrays, _ARROW.types, strict=True)], _ARROW.names
         )
+
+    def _known(self, label: int) -> tuple[pa.Schema, Mapping[str, int]]:
+        """The schema of the keys of a bucket, and how many columns its pages have."""
+        if label not in self.headers:
+            return pa.schema([]), {}
+        head = Header.from_text(self.headers[label])
+        kinds = [key.rpartition(" ")[2] for key in head.keys]
+        return pa.schema([(f"k{at}", arrow_type(kind)) for at, kind in enumerate(kinds)]), columns_of(head)

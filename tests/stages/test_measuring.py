@@ -1,20 +1,24 @@
 """What the pages of a bucket take, against its records; and what is said of damaged ones."""
 
+from collections import Counter
+
 import pyarrow as pa
 import pytest
 from golden.every_kind import BRIEF, SCENARIOS, Line, micro_batches
 
-from slicing.explain.state_table import BucketState, StateTable, facts_of, slices_of
+from slicing.content.codec import decode_text
+from slicing.engines.looking import Look
+from slicing.explain.state_table import BucketState, KeyState, StateTable, facts_of, largest_of, slices_of
 from slicing.stages.measuring import Measure
 from slicing.state.format.header import Header, Result
 
 
-def measured(pages, keys):
+def measured(pages, headers):
     columns = [[7] * len(pages), list(pages), list(pages.values())]
     types = (pa.int32(), pa.string(), pa.string())
     arrays = [pa.array(column, type_) for column, type_ in zip(columns, types, strict=True)]
     batch = pa.RecordBatch.from_arrays(arrays, ["bucket", "page", "text"])
-    (found,) = Measure(keys)([batch.slice(0, 3), batch.slice(3)])
+    (found,) = Measure(headers)([batch.slice(0, 3), batch.slice(3)])
     return found.to_pylist()
 
 
@@ -24,11 +28,42 @@ def test_keys_pages_and_bytes_are_counted(name):
     for each in micro_batches(SCENARIOS[name][0])[:20]:
         line.step(*each)
     pages = line.store.pages
-    (row,) = measured(pages, {7: ("bigint",)})
+    (row,) = measured(pages, {7: line.store.text})
     assert row["pages"] == len(pages)
     assert row["bytes"] == sum(map(len, pages.values()))
     assert 1 <= row["keys"] <= 3
     assert row["damage"] is None
+
+
+@pytest.mark.parametrize("name", BRIEF)
+def test_the_largest_keys_are_those_of_most_rows(name, monkeypatch):
+    """Rows and records of each key are those of the blocks that the engine itself decodes to answer a lookup."""
+    line, decoded = Line(name), {}
+    for each in micro_batches(SCENARIOS[name][0])[:20]:
+        line.step(*each)
+
+    def decoding(shape, text):
+        block = decode_text(shape, text)
+        counts = Counter()
+        for key, records in zip(block.keys.tolist(), block.records.tolist(), strict=True):
+            counts[block.names["k0"][key].as_py(), "rows"] += 1
+            counts[block.names["k0"][key].as_py(), "records"] += records
+        decoded[text] = counts
+        return block
+
+    monkeypatch.setattr("slicing.state.pages.decode_text", decoding)
+    for _ in line.strategy.bucket(line.grace, line.fingerprint, line.store, line.emission).look(Look()):
+        pass
+    counted = sum(decoded.values(), Counter())
+    (row,) = measured(line.store.pages, {7: line.store.text})
+    found = {each["key"]: (each["rows"], each["records"]) for each in row["largest"]}
+    assert row["damage"] is None
+    assert decoded
+    for key in {key for key, _ in counted}:
+        assert found[repr(key)] == (counted[key, "rows"], counted[key, "records"])
+    sizes = [each["bytes"] for each in row["largest"]]
+    assert sizes == sorted(sizes, reverse=True)
+    assert 0 < sum(sizes) <= row["bytes"]
 
 
 def test_damaged_pages_are_named_and_the_others_counted():
@@ -38,7 +73,7 @@ def test_damaged_pages_are_named_and_the_others_counted():
     pages = dict(sorted(line.store.pages.items()))
     first = next(iter(pages))
     pages[first] = pages[first][:-9]
-    (row,) = measured(pages, {7: ("bigint",)})
+    (row,) = measured(pages, {7: line.store.text})
     assert row["damage"].startswith(f"page `{first}`: ")
     assert (row["pages"], row["keys"]) == (len(pages), 3)
 
@@ -74,7 +109,11 @@ def test_a_field_that_another_result_stores_is_told_by_its_columns():
 
 def test_buckets_are_shown_by_size():
     buckets = tuple(BucketState(at, 1, 2, 3, 100 * at) for at in range(12))
-    table = StateTable("place", 5, 1_700_000_000_000_000, buckets)
+    keys = largest_of(KeyState(1, str(at), 1, 2, 10 * at) for at in range(12))
+    table = StateTable("place", 5, 1_700_000_000_000_000, buckets, largest_keys=keys)
+    assert [each.bytes for each in keys] == [10 * at for at in range(11, 1, -1)]
+    assert "largest keys" in str(table)
+    assert "largest keys" in table._repr_html_()
     assert table.skew == pytest.approx(11 * 12 / 66)
     assert [bucket.label for bucket in table.largest[:2]] == [11, 10]
     assert "and 2 smaller ones" in str(table)

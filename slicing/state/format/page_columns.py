@@ -1,0 +1,43 @@
+"""How many columns the rows of each page have, by the header; what they hold need not be known."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from slicing.state.format.header import Entry, Header
+from slicing.state.format.list_names import COUNTED, INSTANTS, SESSIONS, TOTALS, WINDOW, parse
+
+OWN = 3
+"""The columns of every row: slice, step to the key, records."""
+_PARTIALS, _WINDOWS = "partials", "windows"
+_MARKS = {COUNTED: 1, SESSIONS: 1}
+"""The columns that an engine has behind those of results."""
+
+
+def columns_of(head: Header) -> dict[str, int]:
+    """Return the number of columns of the pages that hold records of keys, by name; caches and marks are left out."""
+    found = {f"p{entry[0]}": _count(head, entry[4], _PARTIALS) for entry in _of_slices(head)}
+    length = head.layout.get("stripe", 0)
+    for key, stripe in head.stripes.items():
+        for first, _, pages, generation in stripe.cuts:
+            columns = _count(head, generation, _PARTIALS)
+            found |= {f"c{key * length + first}.{part}": columns for part in range(pages)}
+    for name, entries in head.lists.items():
+        of = parse(name).of
+        if of in (COUNTED, INSTANTS, SESSIONS, TOTALS, WINDOW):
+            contents = (_WINDOWS,) if of == WINDOW else (_PARTIALS, _WINDOWS)
+            for entry in entries:
+                columns = sum(_count(head, entry[4], each) - OWN for each in contents)
+                found[f"p{entry[0]}"] = OWN + columns + _MARKS.get(of, 0)
+    return found
+
+
+def _of_slices(head: Header) -> Iterator[Entry]:
+    yield from head.fresh
+    yield from head.late
+    for stripe in head.stripes.values():
+        yield from stripe.loose
+
+
+def _count(head: Header, generation: int, content: str) -> int:
+    return OWN + len(head.columns(generation, content))
