@@ -22,6 +22,7 @@ from pyspark.sql import Row
 
 from slicing import cumulating, group_by, hopping, session, tumbling
 from slicing.cli import console as voice
+from slicing.cli import state
 from slicing.cli.job import Tally, figures, keep_log, once
 from slicing.cli.main import main
 from slicing.cli.messages import failure, worded
@@ -137,6 +138,42 @@ def test_windows_with_a_tail_are_those_of_python(source):
 def test_several_sizes_without_an_advance_tumble(source):
     plain = [source, "--time", "ts", "--size", "1 hour", "--size", "7 minutes", "--aggregate", "count()"]
     parse(list(map(str, plain)))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--keys", "user=bob"], "Add `--define MODULE:NAME`"),
+        (["--latest", "--windows", "1 hour"], "--windows, --latest look up windows"),
+        (["--define", "jobs.py"], "a colon and a name; got `jobs.py`"),
+        (["--define", "jobs:made", "--keys", "bob"], "as user=bob,card=7; got `bob`"),
+        (["--define", "jobs:made", "--windows", "seven every day"], "seven"),
+        (["--define", "jobs:made", "--windows", "1 hour every 2 hours"], "advance"),
+        (["--define", "jobs:made", "--starts", "2024-05-01"], "two instants with a comma between"),
+        (["--define", "jobs:made", "--starts", "noon,"], "ISO form, as 2024-05-01T11:29; got `noon`"),
+        (["--define", "jobs:made", "--why", "noon"], "ISO form"),
+        (["--define", "jobs:made", "--why", "2024-05-01", "--latest"], "`--why` is of one window of one key"),
+        (["--define", "jobs:made", "--limit", "0"], "`--limit` must be positive"),
+        (["--define", "nowhere_at_all:made"], ""),
+    ],
+)
+def test_what_state_cannot_be_asked_is_refused_before_spark_starts(arguments, message):
+    if message:
+        with pytest.raises(InvalidValue, match=re.escape(message)):
+            state.parse(["checkpoint", *arguments])
+    else:
+        with pytest.raises(InvalidValue, match="cannot be read: ModuleNotFoundError"):
+            state.definition(None, arguments[1])
+
+
+def test_what_state_is_asked():
+    asked = state.parse(
+        ["here", "--define", "m:d", "--keys", "a=1,b=x=y", "--keys", "a=2,b=", "--starts", ",2024-05-01T01:00"]
+    )
+    assert asked.keys == ((("a", "1"), ("b", "x=y")), (("a", "2"), ("b", "")))
+    assert asked.starts == (None, 1_714_525_200_000_000)
+    windows = state.parse(["here", "--define", "m:d", "--windows", "7 minutes every 1 minute", "--windows", "1 hour"])
+    assert windows.windows == (hopping("7 minutes", "1 minute"), hopping("1 hour", "1 hour"))
 
 
 @runs
