@@ -1,13 +1,15 @@
 """Reads the checkpoint of a query as it is after one micro-batch, by Spark's public data sources for state.
 
 Nothing is written, and the query may run meanwhile. A running query removes old micro-batches: if the one that is read
-has been removed before the answer is complete, the question is asked once more, of the last one.
+has been removed before the answer is complete, the question is asked once more, of the last one. Spark reads its log
+of commits for every state, and finds none while that is written: it is asked again.
 """
 
 from __future__ import annotations
 
 import json
 import re
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -24,6 +26,8 @@ from slicing.state.format.header import Header
 HEADER, PAGES = "header", "pages"
 """The state variables of the stateful operator."""
 _SNAPSHOT = re.compile(r".*/(\d+)\.zip$")
+PAUSES = (0.05, 0.2)
+"""Seconds to wait before Spark reads a checkpoint again that a query writes."""
 Answer = TypeVar("Answer")
 
 
@@ -51,9 +55,9 @@ class State:
     last: int
     batch: int
 
-    def headers(self, only: Only | None = None) -> DataFrame:
+    def headers(self) -> DataFrame:
         """Return the headers of buckets: `bucket`, `text`."""
-        return self._variable(HEADER, only).selectExpr("key.bucket AS bucket", "value.value AS text")
+        return self._variable(HEADER, None).selectExpr("key.bucket AS bucket", "value.value AS text")
 
     def pages(self, only: Only | None = None) -> DataFrame:
         """Return the pages of buckets: `bucket`, `page`, `text`."""
@@ -62,7 +66,8 @@ class State:
 
     def buckets(self, labels: Sequence[int], only: Only) -> DataFrame:
         """Return headers and pages of some buckets of one partition: the columns of pages, `page` null in headers."""
-        heads = self.headers(only).select("bucket", F.lit(None).cast("string").alias("page"), "text")
+        columns = ("key.bucket AS bucket", "CAST(NULL AS STRING) AS page", "value.value AS text")
+        heads = self._variable(HEADER, only).selectExpr(*columns)  # each further step would be analyzed once more
         return heads.unionAll(self.pages(only)).where(F.col("bucket").isin(*labels))
 
     def _variable(self, name: str, only: Only | None) -> DataFrame:
@@ -127,29 +132,48 @@ def of_one_batch(opened: Callable[[], State], ask: Callable[[State], Answer]) ->
     """Return an answer that is of one micro-batch as a whole.
 
     If it fails and a micro-batch has been committed meanwhile, the state that was read may have been removed: it is
-    asked once more, of the last micro-batch. Raises what the second one raises.
+    asked once more, of the last micro-batch. If Spark fails and none has been, it may have read its log of commits
+    while that was written: it is asked again, of the same one. Raises what the last attempt raises.
     """
-    before = opened()
-    try:
-        return ask(before)
-    except (PySparkException, SlicingError):
-        after = opened()
-        if after.batch == before.batch:
-            raise
-        return ask(after)
+    chosen, moved = opened(), False
+    for pause in PAUSES:
+        try:
+            return ask(chosen)
+        except (PySparkException, SlicingError) as error:
+            newest = opened()
+            if newest.batch != chosen.batch:
+                if moved:
+                    raise
+                chosen, moved = newest, True
+            elif isinstance(error, SlicingError):
+                raise
+            else:
+                time.sleep(pause)
+    return ask(chosen)
 
 
 def _operators(spark: SparkSession, path: str) -> list[Any]:
-    why, rows = "there is no state", []
-    try:
-        rows = spark.read.format("state-metadata").load(path).collect()
-    except PySparkException as error:
-        why = shortened(reason(error)).rstrip(".")
-    if not rows:
-        raise InvalidValue(
-            f"`{path}` is no checkpoint of a query with state: {why}. Give the `checkpointLocation` of the query."
-        )
+    """The operators whose state variables are ours. Raises InvalidValue if there is no state."""
+    for pause in PAUSES:
+        rows, _ = _metadata(spark, path)
+        if rows and all(row["maxBatchId"] >= 0 for row in rows):
+            break
+        time.sleep(pause)  # the log of commits may be written just now
+    else:
+        rows, why = _metadata(spark, path)
+        if not rows:
+            raise InvalidValue(
+                f"`{path}` is no checkpoint of a query with state: {why}. Give the `checkpointLocation` of the query."
+            )
     return [row for row in rows if _variables(row["operatorProperties"]) >= {HEADER, PAGES}]
+
+
+def _metadata(spark: SparkSession, path: str) -> tuple[list[Any], str]:
+    """The operators of a checkpoint, and why there are none."""
+    try:
+        return spark.read.format("state-metadata").load(path).collect(), "there is no state"
+    except PySparkException as error:
+        return [], shortened(reason(error)).rstrip(".")
 
 
 def _variables(properties: str | None) -> set[str]:

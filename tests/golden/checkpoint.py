@@ -131,5 +131,13 @@ def _plain(entry):
     return None if entry.name.endswith(".crc") else entry
 
 
+def moved(checkpoint):
+    """Say to Spark where the schema of the state is, whose address it has written down."""
+    for file in (checkpoint / "state" / "0" / "_metadata" / "v2").iterdir():
+        text = file.read_text()
+        old = text[text.index("file:") : text.index("/state/0/_stateSchema")]
+        file.write_text(text.replace(old, checkpoint.as_uri().replace("file:///", "file:/")))
+
+
 if __name__ == "__main__":
     main(sys.argv[1])

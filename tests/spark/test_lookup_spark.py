@@ -6,7 +6,7 @@ from collections import defaultdict
 from datetime import UTC, datetime
 
 import pytest
-from golden.checkpoint import ADVANCE, HERE, SCHEMA, SEEN, SIZE, START, records, write
+from golden.checkpoint import ADVANCE, HERE, SCHEMA, SEEN, SIZE, START, moved, records, write
 
 import combinators as C
 from slicing import InvalidType, InvalidValue, StateMismatch, describe, group_by, hopping, session, tumbling
@@ -129,6 +129,56 @@ def test_the_state_of_a_checkpoint_is_described(spark, stopped):
     assert not state.damage
 
 
+def test_why_a_result_is_what_it_is(stopped):
+    """The slices of every window of a key hold its records, and end with the result that a lookup gives."""
+    made, checkpoint = stopped
+    held = defaultdict(list)
+    for world, at, n, _ in (row for rows in records()[:SEEN] for row in rows):
+        held[world].append((at, n))
+    for (world, start), row in found(made.lookup(checkpoint, keys=[1, None])).items():
+        why = made.why(checkpoint, world, datetime.fromtimestamp(start, UTC))
+        assert (why.start, why.end) == (start * 10**6, (start + SIZE) * 10**6)
+        assert (why.records, why.closed) == (row["records"], row["closed"])
+        assert {name: why.results[name] for name in ("total", "most", "mean")} == {
+            name: row[name] for name in ("total", "most", "mean")
+        }
+        for each in why.slices:
+            inside = [n for at, n in held[world] if each.start <= at * 10**6 < each.end]
+            assert each.records == len(inside)
+            assert each.end - each.start == ADVANCE * 10**6
+            assert each.partials["records"] == len(inside)
+        assert why.micro_batch == row["as_of"]["micro_batch"]
+    text = str(why)
+    assert "total, so far" in text
+    assert "late records that a slice no longer accepted are in no state" in text
+    assert "<table>" in why._repr_html_()
+    start = datetime.fromtimestamp(start, UTC)
+    other = made.why(checkpoint, 1, start, windows=hopping("20 seconds", "10 seconds"))
+    assert other.end - other.start == 20 * 10**6
+    empty = made.why(checkpoint, 77, start)
+    assert (empty.records, empty.results, empty.slices) == (0, {}, ())
+    with pytest.raises(InvalidValue, match=r"no window of .* starts at .* all records are known from"):
+        made.why(checkpoint, 1, datetime(1999, 1, 1, tzinfo=UTC))
+    with pytest.raises(InvalidValue, match="Leave `end` out"):
+        made.why(checkpoint, 1, start, end=datetime(1999, 1, 1, tzinfo=UTC))
+    with pytest.raises(InvalidValue, match=r"windows of .* start at .*Say which one by `end`"):
+        made.why(checkpoint, 1, start, windows=[hopping("20 seconds", "10 seconds"), tumbling("10 seconds")])
+    with pytest.raises(InvalidType, match="`key` is one key"):
+        made.why(checkpoint, [1], start)
+    with pytest.raises(InvalidType, match="`start` is an instant"):
+        made.why(checkpoint, 1, "noon")
+
+
+def test_the_largest_keys_of_a_checkpoint_are_described(spark, stopped):
+    state = describe(spark, stopped[1])
+    assert {each.key for each in state.largest_keys} == {"1", "2", "None"}
+    assert state.largest_keys[0].bytes >= state.largest_keys[-1].bytes > 0
+    kept = {
+        world: len({r[1] // ADVANCE for rows in records()[:SEEN] for r in rows if r[0] == world}) for world in (1, 2)
+    }
+    assert all(0 < each.slices <= kept[int(each.key)] for each in state.largest_keys if each.key != "None")
+
+
 def test_the_command_line_describes_a_checkpoint(spark, stopped, monkeypatch, capsys):
     monkeypatch.setattr("slicing.cli.session.session", lambda scratch: spark)
     monkeypatch.setattr(type(spark), "stop", lambda self: None)
@@ -136,6 +186,58 @@ def test_the_command_line_describes_a_checkpoint(spark, stopped, monkeypatch, ca
     assert "1 minute every 10 seconds" in capsys.readouterr().out
     assert main(["state", f"{stopped[1]}/nowhere"]) == REFUSED
     assert "is no checkpoint" in capsys.readouterr().err
+
+
+JOB = """
+import combinators as C
+from slicing import group_by, hopping
+
+def hourly(spark):
+    stream = spark.readStream.schema("world bigint, ts timestamp, n bigint, s string").json({files!r})
+    return (group_by(stream.withWatermark("ts", "20 seconds"), "world")
+            .window(hopping("{size} seconds", "{advance} seconds"), time="ts")
+            .define(records=C.count(), total=C.sum("n"), most=C.max("s"), mean=C.mean("n")))
+
+def broken(spark):
+    raise KeyError("gone")
+
+number = 7
+"""
+
+
+def test_the_command_line_looks_windows_up(spark, stopped, tmp_path, monkeypatch, capsys):
+    """Its rows are those of the same lookup in Python."""
+    made, checkpoint = stopped
+    (tmp_path / "files").mkdir()
+    job = tmp_path / "job.py"
+    job.write_text(JOB.format(files=str(tmp_path / "files"), size=SIZE, advance=ADVANCE))
+    monkeypatch.setattr("slicing.cli.session.session", lambda scratch: spark)
+    monkeypatch.setattr(type(spark), "stop", lambda self: None)
+    common = ["state", checkpoint, "--define", f"{job}:hourly"]
+
+    def printed(*more):
+        assert main([*common, *more]) == 0
+        return capsys.readouterr().out.splitlines()
+
+    def refused(*more, define="hourly"):
+        assert main(["state", checkpoint, "--define", f"{job}:{define}", *more]) == REFUSED
+        return capsys.readouterr().err
+
+    (row,) = made.lookup(checkpoint, keys=[1], latest=True).collect()
+    head, line = printed("--keys", "world=1", "--latest")
+    assert head.split()[:5] == ["world", "window", "records", "total", "most"]
+    start, end = (row["window"][at].isoformat() for at in ("start", "end"))
+    assert line.split()[:5] == ["1", start, end, str(row["records"]), str(row["total"])]
+    other = made.lookup(checkpoint, keys=[1], windows=hopping("20 seconds", "10 seconds")).count()
+    assert len(printed("--keys", "world=1", "--windows", "20 seconds every 10 seconds", "--limit", "99")) == 1 + other
+    assert printed("--limit", "2")[-1] == "more than 2: add --limit"
+    assert any("total, so far" in each for each in printed("--keys", "world=1", "--why", start))
+    assert "`--keys` has a value for each key column of the definition, world; got user" in refused("--keys", "user=1")
+    assert "column `world` is bigint; got 'bob'" in refused("--keys", "world=bob")
+    assert "cut at every 10 seconds" in refused("--windows", "15 seconds")
+    assert "cannot be read: KeyError" in refused(define="broken")
+    assert "must be what `.define(...)` returns" in refused(define="number")
+    assert "is no file" in refused("--define", f"{tmp_path}/nowhere.py:hourly")
 
 
 def test_what_cannot_be_asked_is_refused(spark, stopped, tmp_path):
@@ -164,6 +266,7 @@ def test_what_cannot_be_asked_is_refused(spark, stopped, tmp_path):
 def test_a_checkpoint_of_format_7_can_be_asked_and_described(spark, tmp_path):
     with tarfile.open(HERE / "checkpoint7.tar.xz") as archive:
         archive.extractall(tmp_path, filter="data")
+    moved(tmp_path / "checkpoint")
     (tmp_path / "files").mkdir()
     from golden import checkpoint as golden
 
@@ -203,43 +306,58 @@ def few_kept(spark):
         spark.conf.unset(name)
 
 
-def test_lookups_while_the_query_runs_and_removes_old_micro_batches(spark, tmp_path, few_kept):
-    """Every answer is of one micro-batch: its windows of an hour hold all records of the first so many files."""
-    files = [[(number % 3, START + number * 5 + second, second, "a") for second in range(20)] for number in range(25)]
+@pytest.mark.parametrize("count", [5, pytest.param(200, marks=pytest.mark.long)])
+def test_lookups_while_the_query_runs_and_removes_old_micro_batches(spark, tmp_path, few_kept, count):
+    """None fails, and every answer is of one micro-batch: it holds all records of the first so many files."""
     source, checkpoint = tmp_path / "files", str(tmp_path / "checkpoint")
     source.mkdir()
-    sums = {}
-    total = 0
-    for number, rows in enumerate(files):
-        total += sum(n for _, _, n, _ in rows)
-        sums[20 * (number + 1)] = total
-    made = definition(spark, source, hopping("2 hours", "1 hour"))
+    held, prefixes = dict.fromkeys(range(3), (0, 0)), {world: {} for world in range(3)}
+    all_of, everything, number = (0, 0), {}, 0
 
     def put():
-        for number, rows in enumerate(files):
-            lines = [
-                json.dumps({"world": w, "ts": (datetime.fromtimestamp(at, UTC)).isoformat(), "n": n, "s": s})
-                for w, at, n, s in rows
-            ]
-            hidden = source / f".f{number}"
-            hidden.write_text("\n".join(lines))
-            hidden.rename(source / f"f{number:03}.json")
+        """One more file, all of one key; what is known of the key, and of all, after it."""
+        nonlocal number, all_of
+        world, values = number % 3, [number % 17 + second for second in range(20)]
+        lines = [
+            {
+                "world": world,
+                "ts": datetime.fromtimestamp(START + number % 20 * 5 + at, UTC).isoformat(),
+                "n": n,
+                "s": "a",
+            }
+            for at, n in enumerate(values)
+        ]
+        held[world] = held[world][0] + len(values), held[world][1] + sum(values)
+        all_of = all_of[0] + len(values), all_of[1] + sum(values)
+        prefixes[world][held[world][0]], everything[all_of[0]] = held[world][1], all_of[1]
+        hidden = source / f".f{number}"
+        hidden.write_text("\n".join(map(json.dumps, lines)))
+        hidden.rename(source / f"f{number:05}.json")
+        number += 1
 
-    put()
+    made = definition(spark, source, hopping("2 hours", "1 hour"))
+    for _ in range(3):
+        put()
     writer = made.dataframe().writeStream.format("noop").option("checkpointLocation", checkpoint)
-    query = writer.start()
-    seen = []
+    query, seen = writer.start(), []
     try:
-        while not query.lastProgress and query.isActive:
-            query.awaitTermination(0.2)
-        while len(seen) < 200 and query.isActive and (not seen or seen[-1][1] < 20 * len(files)):
-            rows = made.lookup(checkpoint, windows=tumbling("2 hours")).collect()
+        query.processAllAvailable()
+        for each in range(count):
+            put()
+            put()
+            world = None if each % 2 else each % 3
+            keys = None if world is None else [world]
+            rows = made.lookup(checkpoint, keys=keys, windows=tumbling("2 hours")).collect()
             (batch,) = {row["as_of"]["micro_batch"] for row in rows}
-            count = sum(row["records"] for row in rows)
-            assert sum(row["total"] for row in rows) == sums[count]
-            seen.append((batch, count))
+            known = everything if world is None else prefixes[world]
+            assert sum(row["total"] for row in rows) == known[sum(row["records"] for row in rows)]
+            seen.append(batch)
+        assert query.isActive
+        query.processAllAvailable()
     finally:
         query.stop()
     assert not query.exception()
     assert seen == sorted(seen)
-    assert len(seen) > 3
+    assert len(set(seen)) > 1, "the query went on between lookups"
+    with pytest.raises(InvalidValue, match="a committed micro-batch that the checkpoint still has"):
+        made.lookup(checkpoint, batch=0)

@@ -5,7 +5,7 @@ import tarfile
 
 import pytest
 from conftest import SPARK
-from golden.checkpoint import FILES, HERE, SEEN, expected, query, ran, write
+from golden.checkpoint import FILES, HERE, SEEN, expected, moved, query, ran, write
 
 from slicing.state.format.header import FORMAT
 
@@ -31,11 +31,3 @@ def test_a_checkpoint_of_an_earlier_version_goes_on(spark, tmp_path, name):
     last = max(start for _, start in rows)
     assert rows.keys() == {(world, start) for world, start in wanted if start <= last}
     assert FORMAT > 7
-
-
-def moved(checkpoint):
-    """Say to Spark where the schema of the state is, whose address it has written down."""
-    for file in (checkpoint / "state" / "0" / "_metadata" / "v2").iterdir():
-        text = file.read_text()
-        old = text[text.index("file:") : text.index("/state/0/_stateSchema")]
-        file.write_text(text.replace(old, checkpoint.as_uri().replace("file:///", "file:/")))
