@@ -1,4 +1,4 @@
-"""Generate the tables of docs/combinators.md, triggers.md and windows.md from the code: `python -m docs.tables`."""
+"""Generate the tables of docs/combinators.md, state.md, triggers.md and windows.md: `python -m docs.tables`."""
 
 from __future__ import annotations
 
@@ -20,11 +20,12 @@ from docs import compatibility
 from slicing.aggregates.aggregate import EVENT_TIME, Aggregate
 from slicing.aggregates.fields import arrow_type, decimal_of, width_of
 from slicing.aggregates.kernels import kernel
-from slicing.assembly.choice import choose
+from slicing.assembly.choice import EAGER, choose
 from slicing.errors import InvalidType, InvalidValue
 from slicing.explain.costs import Costs
 from slicing.explain.plan import ResultPlan
 from slicing.stages.support_of import support_of
+from slicing.state.format import changes
 from slicing.triggers.emission import ON_CLOSE, early
 from slicing.triggers.trigger import Trigger
 from slicing.windows.counting import counting
@@ -35,7 +36,9 @@ from slicing.windows.sliding import sliding
 from slicing.windows.unbounded import unbounded
 from slicing.windows.window import Window, by_edges, cumulating, hopping, tumbling
 
-PAGE, TRIGGERS, WINDOWS = (Path(__file__).with_name(f"{name}.md") for name in ("combinators", "triggers", "windows"))
+PAGE, TRIGGERS, WINDOWS, STATE = (
+    Path(__file__).with_name(f"{name}.md") for name in ("combinators", "triggers", "windows", "state")
+)
 _OF_COLUMNS = ("column", "x", "y", "by", "price", "volume")
 HEAD = (
     "call",
@@ -104,6 +107,51 @@ def written_windows(page: str) -> str:
     """The page of windows with "what goes with what" generated again, from what building each query comes to."""
     (head, *rows), below = compatibility.table()
     return _between(page, "what goes with what", f"{_table(head, iter(rows))}\n\n{below}")
+
+
+def written_state(page: str) -> str:
+    """The page of state with "what can be asked of which windows" generated again, from what each kind declares."""
+    found = {kind: [*_of_state(window, ("recompute",)).values()] for kind, window in KINDS.items()}
+    found["with results that do not combine"] = [*_of_state(KINDS["hopping"], (EAGER,)).values()]
+    reasons = list(dict.fromkeys(reason for cells in found.values() for reason in cells if reason))
+    rows = [
+        (kind, *(f"no ({reasons.index(reason) + 1})" if reason else "yes" for reason in cells))
+        for kind, cells in found.items()
+    ]
+    below = "\n".join(f"{number}. {reason}" for number, reason in enumerate(reasons, 1))
+    head = ("", *_of_state(KINDS["hopping"], ("recompute",)))
+    return _between(page, "what can be asked", f"{_table(head, iter(rows))}\n\n{below}")
+
+
+def _of_state(window: Window, trees: tuple[str, ...]) -> dict[str, str]:
+    """What can be asked of the state of a kind of windows, each with the reason why not, empty if it can."""
+    support = support_of(window)
+    lookups, fixed = support.cannot_look_up(trees), support.fixed(ON_CLOSE)
+    partials = (
+        f"a window shares no slices, {window.alone}"
+        if window.alone
+        else support.cannot_say_why(trees) * (EAGER in trees)
+    )
+    of_state = {
+        "`lookup`": "",
+        "by `starts`": lookups.get("starts", ""),
+        "`latest`": lookups.get("latest", ""),
+        "other windows": lookups.get("windows", ""),
+        "`why`": support.cannot_say_why(trees),
+        "`retain`": support.cannot_retain(trees),
+        "windows changed live": fixed.get(changes.WINDOWS, ""),
+        "results added live": fixed.get(changes.ADDED, ""),
+        "`warm`": "",
+        "`partials`": partials,
+    }
+    return {name: _reason(text) for name, text in of_state.items()}
+
+
+def _reason(text: str) -> str:
+    """A reason as a sentence; those that windows declare follow their name."""
+    text = text.removeprefix("refused: ").rstrip(".")
+    starts = text.startswith(("keeps", "has", "is", "leaves", "merges"))
+    return f"{'The state ' if starts else ''}{text if starts else text[:1].upper() + text[1:]}." if text else ""
 
 
 def _refusal(window: Window, trigger: Trigger) -> str:
@@ -254,5 +302,6 @@ def _tree(aggregates: dict[str, Aggregate]) -> str:
 
 
 if __name__ == "__main__":
-    for path, renew in ((PAGE, written), (TRIGGERS, written_triggers), (WINDOWS, written_windows)):
+    pages = ((PAGE, written), (TRIGGERS, written_triggers), (WINDOWS, written_windows), (STATE, written_state))
+    for path, renew in pages:
         path.write_text(renew(path.read_text(encoding="utf-8")), encoding="utf-8")

@@ -226,6 +226,11 @@ def test_what_goes_with_what_is_what_building_comes_to():
     assert page == tables.written_windows(page), "write it anew: python -m docs.tables"
 
 
+def test_what_can_be_asked_of_state_is_what_kinds_of_windows_declare():
+    page = (ROOT / "docs" / "state.md").read_text(encoding="utf-8")
+    assert page == tables.written_state(page), "write it anew: python -m docs.tables"
+
+
 def test_every_public_name_is_documented():
     words = set()
     for path in PAGES.values():
