@@ -64,7 +64,9 @@ def fed(spark: SparkSession, folder: Path, keys: int, pause: float) -> tuple[lis
     made = definition(spark, str(source))
     query = made.dataframe().writeStream.format("noop").option("checkpointLocation", checkpoint).start()
     asking = Lookups(made, checkpoint, keys // 2, pause)
-    thread, alone, beside = threading.Thread(target=asking.run), [], []
+    thread = threading.Thread(target=asking.run)
+    alone: list[float] = []
+    beside: list[float] = []
     try:
         for number, file in enumerate(files):
             with_lookups = number >= WARM and (number - WARM) // BLOCK % 2 == 1

@@ -59,6 +59,9 @@ def test_the_largest_keys_are_those_of_most_rows(name, monkeypatch):
     found = {each["key"]: (each["rows"], each["records"]) for each in row["largest"]}
     assert row["damage"] is None
     assert decoded
+    if name.startswith("counting, eager"):
+        assert not found, "its pages hold records, whose columns are not known"
+        return
     for key in {key for key, _ in counted}:
         assert found[repr(key)] == (counted[key, "rows"], counted[key, "records"])
     sizes = [each["bytes"] for each in row["largest"]]

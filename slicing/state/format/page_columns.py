@@ -10,7 +10,7 @@ from slicing.state.format.list_names import COUNTED, INSTANTS, SESSIONS, TOTALS,
 OWN = 3
 """The columns of every row: slice, step to the key, records."""
 _PARTIALS, _WINDOWS = "partials", "windows"
-_MARKS = {COUNTED: 1, SESSIONS: 1}
+_MARKS = {COUNTED: 2, SESSIONS: 1}
 """The columns that an engine has behind those of results."""
 
 
@@ -24,6 +24,8 @@ def columns_of(head: Header) -> dict[str, int]:
             found |= {f"c{key * length + first}.{part}": columns for part in range(pages)}
     for name, entries in head.lists.items():
         of = parse(name).of
+        if of == COUNTED and any(result.content == _WINDOWS for result in head.results):
+            continue  # they hold records, whose columns are not in the header
         if of in (COUNTED, INSTANTS, SESSIONS, TOTALS, WINDOW):
             contents = (_WINDOWS,) if of == WINDOW else (_PARTIALS, _WINDOWS)
             for entry in entries:
