@@ -1,8 +1,8 @@
 """Reads the checkpoint of a query as it is after one micro-batch, by Spark's public data sources for state.
 
 Nothing is written, and the query may run meanwhile. A running query removes old micro-batches: if the one that is read
-has been removed before the answer is complete, the question is asked once more, of the last one. Spark reads its log
-of commits for every state, and finds none while that is written: it is asked again.
+has been removed before the answer is complete, the question is asked once more, of the last one. A failure of Spark is
+asked again too, of the same one, as its log of commits may have been read while it was written.
 """
 
 from __future__ import annotations
@@ -90,7 +90,8 @@ class State:
         except PySparkException:
             return None
         after = [int(match[1]) - 1 for match in found if match]
-        there = [batch for batch in after if batch <= self.batch]
+        # Spark looks the micro-batch of the snapshot up in its log of commits, from which old ones are removed.
+        there = [batch for batch in after if self.first <= batch <= self.batch]
         return Only(partition, max(there)) if there else None
 
 
@@ -132,8 +133,8 @@ def of_one_batch(opened: Callable[[], State], ask: Callable[[State], Answer]) ->
     """Return an answer that is of one micro-batch as a whole.
 
     If it fails and a micro-batch has been committed meanwhile, the state that was read may have been removed: it is
-    asked once more, of the last micro-batch. If Spark fails and none has been, it may have read its log of commits
-    while that was written: it is asked again, of the same one. Raises what the last attempt raises.
+    asked once more, of the last micro-batch. If Spark fails and none has been, it is asked again, of the same one.
+    Raises what the last attempt raises.
     """
     chosen, moved = opened(), False
     for pause in PAUSES:
@@ -148,6 +149,7 @@ def of_one_batch(opened: Callable[[], State], ask: Callable[[State], Answer]) ->
             elif isinstance(error, SlicingError):
                 raise
             else:
+                chosen = newest  # older micro-batches may have been removed
                 time.sleep(pause)
     return ask(chosen)
 
