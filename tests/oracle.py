@@ -7,6 +7,7 @@ Nothing here uses the arithmetic or the trees that it judges: windows are tried 
 import math
 from collections import Counter, defaultdict
 from collections.abc import Callable
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -126,13 +127,13 @@ CASES = {
             lambda: (0, 0.0, 0.0),
             lambda acc, v: (ones(v), v, np.zeros(v.shape)),
             join_moments,
-            lower=lambda p: p[2] / p[0],
+            lower=lambda p: p[2] / np.maximum(p[0], 1),
             returns="double",
             columns=True,
         ),
-        lambda values: float(np.var(tenths(values).astype(np.longdouble))),
+        lambda values: float(np.var(tenths(values).astype(np.longdouble))) if values else 0.0,
         lambda column: pc.multiply(column.cast(pa.float64()), 0.1),
-        lambda values: 1e-10 * max(np.var(tenths(values)), 1e-4 * np.mean(tenths(values)) ** 2),
+        lambda values: 1e-10 * max(np.var(tenths(values)), 1e-4 * np.mean(tenths(values)) ** 2) if values else 0.0,
     ),
     "highest": Case(
         Aggregate(
@@ -228,6 +229,13 @@ class CountingStore(MemoryStore):
 
     def forget_counts(self):
         self.reads = self.bytes_read = self.writes = self.bytes_written = 0
+
+    @contextmanager
+    def counting_nothing(self):
+        """For checks."""
+        counts = self.reads, self.bytes_read
+        yield
+        self.reads, self.bytes_read = counts
 
     def get(self, page):
         self.reads += 1

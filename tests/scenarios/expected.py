@@ -5,18 +5,22 @@ all accepted records: which of them are closed, which are not what they were bef
 they would be without the records since the last firing.
 """
 
-from collections import defaultdict
+from collections import Counter, defaultdict
+from functools import cached_property
 
 from slicing.triggers.accumulation import DISCARDING
 from slicing.triggers.early_by_clock import EarlyByClock
 from slicing.triggers.early_by_count import EarlyByCount
 from slicing.triggers.trigger import CHANGED, CLOSING, FINAL, LATE, NEWEST, TOUCHED, WAITING
 
+from .kind import Record
+
 
 class Expected:
     """The rows of one kind of windows, micro-batch by micro-batch; times of watermarks are microseconds.
 
-    `order(record)` is the place of a record among others of its windows, `truth(values)` a result of them.
+    `order(record)` is the place of a record among others of its windows, `truth(records)` a result of them. A row is
+    the records of its window, and those of the row that it replaces, if it does.
     """
 
     def __init__(self, kind, trigger, grace, order, truth):
@@ -24,6 +28,7 @@ class Expected:
         self.held, self.windows = defaultdict(list), {}  # by key
         self.watermark, self.now, self.last = 0, 0, {}
         self.waiting, self.emitted, self.result = defaultdict(set), defaultdict(set), {}
+        self.forgotten, self.seen = set(), Counter()  # keys that were idle; how often what has been
 
     # --- lateness ---
 
@@ -71,15 +76,18 @@ class Expected:
             waiting = [record for record in waiting if record.number not in self.new]
         for record in records if self.kind.window.by_time else ():
             alone = self.kind.separate or record.number not in self.new
-            held = [record] if alone else self.held[record.key]
+            held = [record] if alone else self.kind.around(self.held[record.key], record)
             places = [place for place, some in self.of(held).items() if record.number in numbers(some)]
             verdicts.append((record, sorted(place for place in places if self.accepts(place)), places))
-        self.last |= {record.key: self.now for record in records}
+        came = {record.key for record in records}
+        self.last |= dict.fromkeys(came, self.now)
+        self.seen["begun anew"] += len(came & self.forgotten)
+        self.forgotten -= came
 
     def is_accepted(self, record):
         if not self.kind.window.by_time:
             return True
-        others = [] if self.kind.separate else self.held[record.key]
+        others = [] if self.kind.separate else self.kind.around(self.held[record.key], record)
         found = self.of([*others, record])
         return record.number not in self.new and any(
             self.accepts(place) for place, held in found.items() if record.number in numbers(held)
@@ -124,11 +132,10 @@ class Expected:
         return not self.kind.grows or place in self.emitted[key]
 
     def correction(self, key, place, old):
-        name, (values, _) = row(self.windows[key], "correction", key, place)
+        name, (held, _) = row(self.windows[key], "correction", key, place)
         if self.trigger.accumulation is DISCARDING and old:
-            values = [r.value for r in self.windows[key][place] if r.number in self.new]
-        known = [record.value for record in old] or None
-        return name, (values, known if self.trigger.accumulation.retracts else None)
+            held = [record for record in held if record.number in self.new]
+        return name, (held, (old or None) if self.trigger.accumulation.retracts else None)
 
     def changes(self, last):
         """Window by window: those with another result than the one before."""
@@ -140,10 +147,11 @@ class Expected:
             for place in sorted(place for place in tried if place is not None):
                 if not self.fired(place, self.watermark) or self.fired(place, last):
                     continue
-                held = [record.value for record in windows.get(place, ())]
+                held = windows.get(place, ())
                 known = self.result.pop(key, (None, None))[1]
                 if held:
                     self.result[key] = place, (found := self.truth(held))
+                    self.seen["unchanged"] += found == known
                     if found != known:
                         rows |= [row(windows, FINAL, key, place)]
                 elif known is not None and self.trigger.tombstones:
@@ -199,8 +207,52 @@ class Expected:
         """Keys begin anew that have been idle."""
         ttl = self.kind.window.ttl
         for key in [key for key, last in self.last.items() if ttl is not None and last < self.now - ttl // 1000]:
+            self.forgotten.add(key)
             for each in (self.held, self.windows, self.waiting, self.emitted, self.last):
                 each.pop(key, None)
+
+
+class Call:
+    """All windows of one call, of one kind or of several that share slices: what each micro-batch emits and refuses.
+
+    `order` and `truth` are those of `Expected`; without `order` the records of a row are in the order of arrival.
+    """
+
+    def __init__(self, kind, trigger, grace=0, order=None, truth=list):
+        self.kind, self.watermark, self.count, self.verdicts = kind, 0, 0, []
+        order = order or (lambda record: (record.number,))
+        self.parts = [Expected(part, trigger, grace, order, truth) for part in kind.parts]
+        self.trigger = trigger
+
+    @cached_property
+    def due(self):
+        """What says which keys fire early, None if none do."""
+        return DUE[type(self.trigger)](self.trigger) if WAITING in self.trigger.asks else None
+
+    def made(self, records):
+        """Records (time, key, value, ...) with their numbers, in the order of arrival."""
+        made = [Record(*record[:4], number=self.count + at) for at, record in enumerate(records)]
+        self.count += len(made)
+        return made
+
+    def step(self, records, watermark=0, now=0):
+        """The rows of a micro-batch by (kind, key, part, start, end), as in `Expected`; watermark and clock in ms."""
+        self.watermark, self.verdicts, rows, found = max(self.watermark, watermark), [], {}, []
+        valid = [record for record in records if self.kind.is_valid(record)]
+        for each in self.parts:
+            self.verdicts.append([])
+            found.append(each.step(valid, 1000 * self.watermark, now, self.verdicts[-1]))
+        due = self.due.keys(self.parts) if self.due else set()
+        for part, (each, some) in enumerate(zip(self.parts, found, strict=True)):
+            for (kind, key, place), values in each.finish(some, due).items():
+                rows[kind, key, part, *place] = values
+        return rows
+
+    def late(self):
+        """Of the last micro-batch, the records that a window has refused, and whether all windows have."""
+        for each in zip(*self.verdicts, strict=True):  # of each record, what each kind says
+            if any(len(is_open) < len(places) for _, is_open, places in each):
+                yield each[0][0], not any(is_open for _, is_open, _ in each)
 
 
 class Due:
@@ -246,4 +298,5 @@ def numbers(records):
 
 
 def row(windows, kind, key, place):
-    return (kind, key, place), ([record.value for record in windows[place]], None)
+    """A row: its records, and those of the row that it replaces."""
+    return (kind, key, place), (windows[place], None)

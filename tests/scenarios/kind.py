@@ -57,6 +57,7 @@ class Kind:
     counts_all = True  # rows count all records of a window that is open, not the new ones alone
     is_endless = True  # there is a window after each one
     gaps = (0,)  # what records bring beside their values
+    takes_trees = False  # one may ask for a tree over slices
     late_details = True  # late rows say how many windows were closed, and which one was the first that accepted them
 
     def definition(self, records: Sequence[Record]) -> dict[Place, list[Record]]:
@@ -78,6 +79,10 @@ class Kind:
     def is_valid(self, record: Record) -> bool:
         """Whether a record can be in a window at all."""
         return record.time is not None
+
+    def around(self, records: Sequence[Record], record: Record) -> Sequence[Record]:
+        """Those that decide which windows hold a record; all of its key, or fewer."""
+        return records
 
     def settled(self, record: Record, place: Place) -> Record:
         """A record after its micro-batch, which may have another place among those of later ones."""

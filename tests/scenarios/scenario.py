@@ -12,17 +12,17 @@ import numpy as np
 import pyarrow as pa
 from oracle import CASES, FINGERPRINT, CountingStore, assert_row, columns_of, moment
 
-from slicing.aggregates.fields import Field
+from slicing.aggregates.fields import Field, arrow_type
 from slicing.aggregates.kernels import kernel
-from slicing.assembly.choice import choose
+from slicing.assembly.choice import EAGER, FEW_SLICES, choose
 from slicing.content.block import Shape
-from slicing.stages.execution_plan import Aggregation
+from slicing.stages.execution_plan import Aggregation, not_before
 from slicing.stages.support_of import support_of
 from slicing.state import bucket_cache
 from slicing.triggers.trigger import CHANGED, LATE, WAITING
 from slicing.windows.time.slices import FOREVER
 
-from .expected import DUE, Expected
+from .expected import Call
 from .kind import MIXED, PARTIALS, RECORDS, Record
 
 END = 1 << 43
@@ -50,18 +50,33 @@ class Process:
 
 
 class Scenario:
-    """One kind of windows under one trigger; `step` runs a micro-batch and compares all that comes of it."""
+    """One kind of windows under one trigger; `step` runs a micro-batch and compares all that comes of it.
 
-    def __init__(self, kind, trigger, grace=0, content=PARTIALS, results=None, labels=(0,), store=CountingStore):
+    `results` are names of `oracle.CASES`, or cases; `key` is the kind of the keys. Records `by_clock` have the greatest
+    time that a clock has shown when they come. `tree` is that of all results, in place of the one that is chosen.
+    """
+
+    def __init__(
+        self,
+        kind,
+        trigger,
+        grace=0,
+        content=PARTIALS,
+        results=None,
+        labels=(0,),
+        store=CountingStore,
+        key="bigint",
+        by_clock=False,
+        tree=None,
+    ):
         self.kind, self.trigger, self.grace, self.content, self.labels = kind, trigger, grace, content, labels
-        self.cases = [CASES[name] for name in results or kind.results]
-        self.families = kind.window.family.families
+        self.cases = [CASES[each] if isinstance(each, str) else each for each in results or kind.results]
+        self.families, self.key, self.by_clock, self.tree = kind.window.family.families, key, by_clock, tree
         self.strategy = self._strategy()
         self.stores = {label: store() for label in labels}
         self.fingerprint, self.process = FINGERPRINT, None
-        self.expected = [Expected(part, trigger, grace, self._order, self._truth) for part in kind.parts]
-        self.due = DUE[type(trigger)](trigger) if WAITING in trigger.asks else None
-        self.count, self.watermark, self.seen = 0, 0, Counter()
+        self.call = Call(kind, trigger, grace, self._order, self._truth)
+        self.watermark, self.seen = 0, Counter()
 
     # --- the query ---
 
@@ -70,16 +85,24 @@ class Scenario:
         aggregates = [self._aggregate(at, case) for at, case in enumerate(self.cases)]
         kernels = tuple(kernel(f"result{at}", each) for at, each in enumerate(aggregates))
         kernels, arguments = support.kernels(kernels, tuple((at,) for at in range(len(kernels))), True)
-        self.shape = Shape(self.kind.window.family, (Field("key0", "bigint"),), kernels)
-        trees = [choose(each, family) for family in self.families for each in kernels]
+        self.shape = Shape(self.kind.window.family, (Field("key0", self.key),), kernels)
+        trees = [self._tree(each, family) for family in self.families for each in kernels]
         values = [_kind(case.argument(pa.array([1])).type) for case in self.cases]
         values += ["bigint"] * (len(kernels) - len(values))
         fields = tuple(Field(f"v{at}", kind) for at, kind in enumerate(values))
         return support.strategy(Aggregation(self.shape, support.trees(tuple(trees)), arguments, judges, fields))
 
+    def _tree(self, kernel_, family):
+        """The tree that is asked for, where there may be one."""
+        chosen = choose(kernel_, family)
+        asked = self.tree and chosen != EAGER and (self.tree != "three_layer" or family.per_window > FEW_SLICES)
+        return self.tree if asked else chosen
+
+    def _is_eager(self, at):
+        return self.content == RECORDS or (self.content == MIXED and at % 2)
+
     def _aggregate(self, at, case):
-        is_eager = self.content == RECORDS or (self.content == MIXED and at % 2)
-        return replace(case.aggregate, eager=True) if is_eager else case.aggregate
+        return replace(case.aggregate, eager=True) if self._is_eager(at) else case.aggregate
 
     def _order(self, record):
         """Partials are combined in the order of their slices; records are folded in the order in which they come."""
@@ -87,8 +110,14 @@ class Scenario:
             return int(self.kind.window.family.slice_at(record.time)), record.number
         return (record.number,)
 
-    def _truth(self, values):
-        return [case.truth([value for value in values if value is not None]) for case in self.cases]
+    def _truth(self, records):
+        return [case.truth(self._values(at, records)) for at, case in enumerate(self.cases)]
+
+    def _values(self, at, records):
+        """What a result sees of the records of a window, which are in order; eager ones beside others go by number."""
+        if self.content == MIXED and self._is_eager(at):
+            records = sorted(records, key=lambda record: record.number)
+        return [record.value for record in records if record.value is not None]
 
     def ship(self, records, strategy=None):
         """By bucket, what reaches it of the records of one input partition."""
@@ -97,14 +126,17 @@ class Scenario:
         values = pa.array([record.value for record in records], pa.int64())
         columns = {
             "time": pa.array([record.time for record in records], pa.timestamp("us", "UTC")),
-            "k0": pa.array([record.key for record in records], pa.int64()),
+            "k0": pa.array([record.key for record in records], arrow_type(self.key)),
         }
         if getattr(self.kind.window, "gap_column", None):
             columns["k1"] = pa.array([record.gap for record in records], pa.int64())
         columns |= {f"v{at}": case.argument(values) for at, case in enumerate(self.cases)}
         if self.kind.window.counts:
             columns["at"] = columns["time"].cast(pa.int64())  # what orders bounded input
-        rows = pa.Table.from_batches(stage([pa.RecordBatch.from_pydict(columns)]))
+        batch = pa.RecordBatch.from_pydict(columns)
+        half = len(records) // 2 if len(records) % 2 else 0  # some come in two batches
+        batches = [batch.slice(0, half), batch.slice(half)] if half else [batch]
+        rows = pa.Table.from_batches(stage(batches))
         found = {}
         for label in self.labels:
             mine = rows.filter(pa.array(np.asarray(rows["bucket"]) == label)).to_pydict()
@@ -125,29 +157,57 @@ class Scenario:
 
     # --- micro-batches ---
 
+    @property
+    def store(self):
+        """The store of the only bucket."""
+        (store,) = self.stores.values()
+        return store
+
     def step(self, records, watermark=0, now=0, partitions=2):
         """One micro-batch: records (time, key, value, ...) in their order, its watermark and clock in milliseconds."""
+        got = self.emit(records, watermark, now, partitions)
+        self.compare(got, self.known(records, watermark, now))
+        self.check_late(self.late)
+        return got
+
+    def emit(self, records, watermark=0, now=0, partitions=2):
+        """The rows of a micro-batch, compared with nothing.
+
+        `opened` has its buckets, `late` what each one refused; `read` and `written` are its pages and rows.
+        """
         if self.process:
             self.process.forget()
-        made = [Record(*record[:4], number=self.count + at) for at, record in enumerate(records)]
-        self.count, self.watermark = self.count + len(made), max(self.watermark, watermark)
-        at, arriving = moment(self.watermark, now), self.arriving(made, partitions)
-        got, late = {}, []
+        self.watermark = max(self.watermark, watermark)
+        at, arriving = moment(self.watermark, now), self.arriving(records_of(records), partitions)
+        got, self.late, self.opened, self.read, self.written = {}, [], [], 0, 0
         for label in self.labels:
             bucket = self.bucket(label)
-            late.append(bucket.accept(arriving[label]))
+            self.opened.append(bucket)
+            if self.by_clock:
+                shipping, seen = self.strategy.shipping, bucket.head.watermark
+                arriving[label] = [not_before(shipping, each, seen) for each in arriving[label]]
+            self.late.append(bucket.accept(arriving[label]))
+            revision = bucket.head.revision
             rows = self.rows(bucket.close(at))
+            assert bucket.head.revision == revision + (not self.trigger.fires_once)
             assert not got.keys() & rows.keys(), "a key is in one bucket"
             got |= rows
-            bucket.check()
-        self.compare(got, self.expect(made, now))
-        self.check_late(late)
+            self.read, self.written = self.read + bucket.pages.read, self.written + bucket.pages.written
+            with self.stores[label].counting_nothing():
+                bucket.check()
         return got
+
+    def known(self, records, watermark=0, now=0):
+        """What a micro-batch has to emit, by (kind, key, part, start, end); the stores may have it already."""
+        self.watermark = max(self.watermark, watermark)
+        made = self.call.made(records)
+        if self.by_clock:
+            made = [record._replace(time=1000 * self.watermark) for record in made]
+        return self.call.step(made, self.watermark, now)
 
     def fail(self, records, watermark, now, steps):
         """A micro-batch that ends before its state is written, after so many frames; its state is put back."""
-        made = [Record(*record[:4], number=at) for at, record in enumerate(records)]
-        arriving = self.arriving(made, 2)
+        arriving = self.arriving(records_of(records), 2)
         for label, store in self.stores.items():
             text, pages = store.text, dict(store.pages)
             bucket = self.bucket(label)
@@ -157,19 +217,6 @@ class Scenario:
                 pass
             frames.close()
             store.text, store.pages = text, pages
-
-    def expect(self, records, now):
-        """The rows that have to be emitted, by (kind, key, part, start, end)."""
-        self.verdicts, rows, found = [], {}, []
-        valid = [record for record in records if self.kind.is_valid(record)]
-        for each in self.expected:
-            self.verdicts.append([])
-            found.append(each.step(valid, 1000 * self.watermark, now, self.verdicts[-1]))
-        due = self.due.keys(self.expected) if self.due else set()
-        for part, (each, some) in enumerate(zip(self.expected, found, strict=True)):
-            for (kind, key, place), values in each.finish(some, due).items():
-                rows[kind, key, part, *place] = values
-        return rows
 
     def rows(self, frames):
         """Rows by (kind, key, part, start, end): the number of records and the results, and those that are replaced."""
@@ -194,43 +241,45 @@ class Scenario:
 
     def compare(self, got, wanted):
         assert got.keys() == wanted.keys(), (sorted(got.keys() - wanted.keys(), key=str), wanted.keys() - got.keys())
-        for place, (values, old) in wanted.items():
+        for place, (records, old) in wanted.items():
             row, before = got[place]
             self.seen[place[0]] += 1
             self.seen["replaced"] += old is not None
-            for found, held in ((row, values), (before, old)):
+            for found, held in ((row, records), (before, old)):
                 assert (found is None) == (held is None), (place, found, held)
                 if held:
                     self.assert_row(found, held, place)
                 elif held == []:
                     assert found[0] == 0, place
 
-    def assert_row(self, row, values, place):
-        """The number of records, then the results of what is known of their values."""
-        known = [value for value in values if value is not None]
+    def assert_row(self, row, records, place):
+        """The number of records, then the results of what is known of their values; of counted ones their times."""
         # Where time decides on windows, an engine counts the new records only, of windows that are open.
-        assert row[0] == len(values) or (place[0] != "final" and not self.kind.counts_all), place
-        assert_row((len(known), *row[1 : 1 + len(self.cases)]), known, self.cases, place)
+        assert row[0] == len(records) or (place[0] != "final" and not self.kind.counts_all), place
+        if self.kind.window.counts:
+            times = [record.time for record in records]
+            assert row[-1] == (min(times), max(times)), place
+        for at, case in enumerate(self.cases):
+            known = self._values(at, records)
+            assert_row((len(known), row[1 + at]), known, [case], place)
 
     # --- late records ---
 
     def check_late(self, late):
         """Counters, and what each family refused: records, how many windows they missed, the first one open."""
-        everywhere = list(zip(*self.verdicts, strict=True))  # of each record, what each kind says
-        missed = [any(len(is_open) < len(places) for _, is_open, places in each) for each in everywhere]
-        by_all = [m and not any(is_open for _, is_open, _ in each) for m, each in zip(missed, everywhere, strict=True)]
+        by_all = [by_all for _, by_all in self.call.late()]
         counts = sum(each.all for each in late), sum(each.some for each in late)
-        assert counts == (sum(by_all), sum(missed) - sum(by_all))
+        assert counts == (sum(by_all), len(by_all) - sum(by_all))
         self.seen["late"] += counts[0]
         self.seen["late for some"] += counts[1]
         for part, family in enumerate(self.families if self.kind.window.by_time else ()):
             wanted = defaultdict(list)
-            for record, is_open, places in self.verdicts[part]:
+            for record, is_open, places in self.call.verdicts[part]:
                 if len(is_open) < len(places):
                     start = int(family.slice_start(family.slice_at(record.time)))
                     first = is_open[0].start if is_open else None
                     count = len(places) - len(is_open) if self.kind.separate else None
-                    wanted[record.key, start].append((record.value, count, first))
+                    wanted[record.key, start].append((record, count, first))
             found = {}
             for each in late:
                 found |= self.refused(family, each.refused[part])
@@ -239,7 +288,7 @@ class Scenario:
                 for place, some in wanted.items():
                     row, *met = found[place]
                     assert {(count, first) for _, count, first in some} == {tuple(met)}, place
-                    self.assert_row(row, [value for value, *_ in some], place)
+                    self.assert_row(row, [record for record, *_ in some], place)
             assert sum(row[0] for row, *_ in found.values()) == sum(map(len, wanted.values()))
 
     def refused(self, family, refused):
@@ -275,7 +324,7 @@ class Scenario:
 
     def bounded(self, records, partitions=3):
         """Rows of the same records as bounded input, compared with the definition."""
-        made = [Record(*record[:4], number=at) for at, record in enumerate(records)]
+        made = records_of(records)
         strategy = self._strategy(judges=False)
         arriving = self.arriving(made, partitions, strategy)
         got = {}
@@ -286,10 +335,17 @@ class Scenario:
         for part, kind in enumerate(self.kind.parts):
             for key in {record.key for record in valid}:
                 held = [r._replace(order=self._order(r)) for r in valid if r.key == key]
-                for place, some in kind.definition(sorted(held, key=lambda r: r.order)).items():
-                    wanted["final", key, part, *place] = [record.value for record in some], None
+                # Bounded input is counted by what orders it, here the time.
+                order = (lambda r: (r.time, r.number)) if kind.window.counts else (lambda r: r.order)
+                for place, some in kind.definition(sorted(held, key=order)).items():
+                    wanted["final", key, part, *place] = some, None
         self.compare(got, wanted)
         return got
+
+
+def records_of(given):
+    """Records (time, key, value, ...) with numbers of their own."""
+    return [Record(*each[:4], number=at) for at, each in enumerate(given)]
 
 
 def _kind(type_):

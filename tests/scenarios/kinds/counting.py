@@ -21,10 +21,16 @@ class Counting(Kind):
         return True
 
 
+def some(rng):
+    """Windows of one record, of all, or of any number."""
+    size, advance = rng.choice([(1, 1), (40, 10), (size := rng.randrange(1, 30), rng.randrange(1, size + 1))])
+    return Counting(counting(size, advance))
+
+
 KINDS = {
     "counting": lambda rng: Counting(counting(5)).over(PARTIALS, RECORDS),
     "counting, overlapping": lambda rng: Counting(counting(7, 3)),
     "counting, of each": lambda rng: Counting(counting(10, 1)),
     "counting, with a ttl": lambda rng: Counting(counting(6, 4, ttl="20 milliseconds")).over(PARTIALS, RECORDS),
-    "counting, any": lambda rng: Counting(counting(size := rng.randrange(1, 30), rng.randrange(1, size + 1))),
+    "counting, any": lambda rng: some(rng).over(PARTIALS, RECORDS),
 }

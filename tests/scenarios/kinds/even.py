@@ -8,6 +8,8 @@ from ..kind import CONTENTS, MS, Numbered, Place
 class Even(Numbered):
     """Windows of one length, one every advance."""
 
+    takes_trees = True
+
     @classmethod
     def of(cls, size, advance, offset=0, begin=0):
         window = Hopping(size * MS, advance * MS, offset * MS)
@@ -24,7 +26,7 @@ class Even(Numbered):
 
 def some(rng):
     """Any windows: overlapping ones, few or many for a record, with and without gaps."""
-    size = rng.randrange(1, 40)
+    size = rng.randrange(1, rng.choice([40, 40, 80]))
     divisors = [each for each in range(1, size + 1) if size % each == 0]
     advance = rng.choice([rng.randrange(1, 50), rng.randrange(1, 5), rng.choice(divisors)])
     return Even.of(size, advance, rng.randrange(-100, 100) % advance, rng.choice([0, -100 * MS, 10**7 * MS]))

@@ -53,13 +53,21 @@ def touch(one, other):
     return one.start <= other.end and other.start <= one.end
 
 
-def made(*given, **options):
-    return Sessions(session(*given, **options), step=10 * MS, reach=40 * MS)
+def made(*given, scale=1, **options):
+    return Sessions(session(*given, **options), step=10 * scale * MS, reach=40 * scale * MS)
+
+
+def some(rng):
+    """Any gap: most records have a session of their own, or they are of weeks."""
+    gap, scale = rng.choice(
+        [("10 milliseconds", 1), ("7 milliseconds", 1), ("1 millisecond", 1), ("30 days", 259_200_000)]
+    )
+    return made(gap, scale=scale, late_by="session")
 
 
 KINDS = {
     "sessions": lambda rng: made("10 milliseconds"),
-    "sessions, late by session": lambda rng: made("10 milliseconds", late_by="session"),
+    "sessions, late by session": some,
     "sessions, later ends": lambda rng: made("10 milliseconds", late_by="session", unit="1 millisecond"),
     "sessions of a gap column": lambda rng: made(gap_column="gap", late_by=rng.choice(["record", "session"])),
 }

@@ -35,7 +35,9 @@ def several(*parts, begin=0, step=MS, reach=60 * MS):
 
 
 KINDS = {
-    "several that end together": lambda rng: several(Even.of(5, 1), Even.of(30, 1), Even.of(60, 1)).over(*CONTENTS),
+    "several that end together": lambda rng: several(Even.of(5, 1), Even.of(12, 1), Even.of(24, 1), reach=24 * MS).over(
+        *CONTENTS
+    ),
     "several, one seldom": lambda rng: several(Even.of(10, 2), Even.of(60, 60), step=2 * MS),
     "several, the longest in the middle": lambda rng: several(
         Even.of(12, 4), Even.of(40, 20), Even.of(2, 2), step=2 * MS, reach=40 * MS

@@ -1,5 +1,6 @@
 """Sliding windows: one that ends with each time of a key, and one that begins behind it."""
 
+from bisect import bisect_left
 from itertools import pairwise
 
 from slicing.windows.sliding import sliding
@@ -23,9 +24,17 @@ class Sliding(Kind):
         for one, other in pairwise(times) if self.window.right else ():
             if other < one + difference + 2 * unit:
                 places.add(Place(one + unit, one + difference + 2 * unit))
-        return {
-            place: [record for record in records if place.start <= self.floored(record) < place.end] for place in places
-        }
+        in_time = sorted(records, key=self.floored)
+        held = {}
+        for place in places:
+            first, end = (bisect_left(in_time, edge, key=self.floored) for edge in place)
+            held[place] = sorted(in_time[first:end], key=lambda record: record.order)
+        return held
+
+    def around(self, records, record):
+        """Times that are farther away neither make a window that holds it nor keep one from being there."""
+        reach = 2 * (self.window.difference + self.window.unit)
+        return [other for other in records if abs(other.time - record.time) <= reach]
 
     def waits(self, record, held, is_open):
         """As long as a window may be open that holds it or begins behind it."""

@@ -59,7 +59,7 @@ def some(rng):
 
 
 KINDS = {
-    "tail": lambda rng: Coarse.of(24, 1, 6).over(*CONTENTS),
+    "tail": lambda rng: Coarse.of(12, 1, 4).over(*CONTENTS),
     "tail, not a divisor": lambda rng: Coarse.of(20, 2, 6, 1, begin=-50 * MS),
     "tail, any": some,
     "tail, days": lambda rng: CoarseDays.of(3, 6, SPRING),
