@@ -1,4 +1,4 @@
-"""Windows of so many records in a bucket, against lists of all records of each key."""
+"""What count windows cost, keep and refuse; which rows they emit of any records is asked in `test_scenarios.py`."""
 
 import itertools
 import json
@@ -6,15 +6,17 @@ import lzma
 import math
 import random
 import re
+from dataclasses import replace
 from datetime import UTC, datetime
 from decimal import Decimal
 
 import numpy as np
 import pyarrow as pa
 import pytest
-from counting import ALL_CASES, World, stream, windows
 from golden import counted as golden
-from oracle import moment, results
+from oracle import CASES, Case, moment
+from scenarios.kinds.counting import Counting
+from scenarios.scenario import Scenario, records_of
 
 from slicing.aggregates.aggregate import Aggregate
 from slicing.aggregates.fields import Field, arrow_type
@@ -27,47 +29,21 @@ from slicing.explain.costs import Cost
 from slicing.explain.counting import CountingPlan
 from slicing.state import bucket_cache as memory
 from slicing.state.format.fingerprint import fingerprint_of
+from slicing.triggers.emission import on_close
 from slicing.windows.counting import CountingFamily, counting
 from slicing.windows.sets import windows_of_call
 
-SIZES = [(1, 1), (5, 5), (6, 4), (7, 3), (10, 1), (40, 10)]
+ALONE = Case(Aggregate(lambda: "", lambda acc, v: f"{acc}{v},"), CASES["joined"].truth)
+"""Records in their order, by an aggregate that cannot combine."""
 
 
-@pytest.mark.parametrize("names", [("sum", "joined"), ("alone", "highest")], ids=["combined", "records"])
-@pytest.mark.parametrize(("size", "advance"), SIZES)
-def test_windows_are_those_of_the_definition(size, advance, names):
-    """Whether the process keeps its rows or reads them."""
-    rows = 0
-    for held in (True, False):
-        rng, world = random.Random(f"{size} {advance}"), World(counting(size, advance), names, held)
-        for records in stream(rng, 40):
-            rows += len(world.step(records, partitions=rng.choice([1, 2, 5])))
-            assert world.stored() <= 2 * len(world.last) * (world.strategy.content.family.longest + 2)
-    assert rows > 200 // advance
+def made(window, *names, **options):
+    return Scenario(Counting(window), on_close(), results=names or ("sum", "joined"), **options)
 
 
-@pytest.mark.parametrize("name", ["rows", "floats", "variance", "highest"])
-def test_every_kind_of_function_is_counted(name):
-    rng, world, rows = random.Random(name), World(counting(12, 4), (name, "joined")), 0
-    for records in stream(rng, 40, nulls=False):
-        rows += len(world.step(records))
-    assert rows > 30
-
-
-@pytest.mark.parametrize("names", [("sum", "joined"), ("sum", "alone")], ids=["combined", "records"])
-def test_a_key_that_was_idle_is_counted_anew(names):
-    """Its old rows may still be stored, beside those of keys that were not; nor may they come back."""
-    rng, world, now, begun = random.Random(2), World(counting(6, 2, ttl="7 milliseconds"), names), 0, 0
-    for number, records in enumerate(stream(rng, 120, keys=6)):
-        world.held = number % 3 > 0
-        now += rng.choice([0, 1, 2, 9])
-        some = [record for record in records if record[1] == 5 or number % 9 < 6] + [(0, 9, 1)]
-        begun += sum(world.last.get(key, now) < now - 7 for key in {key for _, key, _ in some})
-        world.step(some, now)
-    assert begun > 20
-    assert world.stored() <= 2 * 7 * 5
-    world.step([], now + 100)
-    assert not world.store.pages, "idle keys are gone with the next micro-batch"
+def stored(world):
+    """The rows of the ledger."""
+    return len(world.bucket().ledger.rows())
 
 
 def test_rows_of_two_lives_of_a_key_lie_in_one_ledger():
@@ -76,71 +52,69 @@ def test_rows_of_two_lives_of_a_key_lie_in_one_ledger():
     key 1    1 2 3 |      idle       | 1 2 3 4        counting(4, advance=2), in slices of two
     slices   0   1                     2   3          the second life begins behind the first one
     """
-    world = World(counting(4, 2, ttl="10 milliseconds"))
-    world.step([(0, 1, 5), (0, 1, 6), (0, 1, 7)], 0)
-    world.step([(0, key, 1) for key in range(10, 30)], 5)
-    world.step([(0, 1, 8)], 12)
+    world = made(counting(4, 2, ttl="10 milliseconds"))
+    world.step([(0, 1, 5), (0, 1, 6), (0, 1, 7)], now=0)
+    world.step([(0, key, 1) for key in range(10, 30)], now=5)
+    world.step([(0, 1, 8)], now=12)
     rows = world.bucket().ledger.rows()
     code = rows.names["k0"].to_pylist().index(1)
     assert rows.index[rows.keys == code].tolist() == [0, 1, 2]
     memory._kept.clear()
-    assert world.step([(0, 1, 9)], 13).keys() == {(1, 0)}
-    assert world.step([(0, 1, 10), (0, 1, 11)], 14).keys() == {(1, 1)}
+    assert world.step([(0, 1, 9)], now=13).keys() == {("final", 1, 0, 1, 3)}
+    assert world.step([(0, 1, 10), (0, 1, 11)], now=14).keys() == {("final", 1, 0, 1, 5)}
 
 
-@pytest.mark.parametrize("names", [("sum", "joined"), ("sum", "alone")], ids=["combined", "records"])
+@pytest.mark.parametrize("names", [("sum", "joined"), ("sum", ALONE)], ids=["combined", "records"])
 def test_many_windows_go_out_in_portions(names, monkeypatch):
     monkeypatch.setattr(ranges, "PORTION_BYTES", 2000)
     monkeypatch.setattr(counted, "FOLDED_RECORDS", 100)
-    world = World(counting(7, 2), names)
+    world = made(counting(7, 2), *names)
     records = [(number, 1 + (number % 5 == 0), number) for number in range(700)]
     got = world.step(records)
     assert len(got) == 560 // 2 + 140 // 2
-    bucket = World(counting(7, 2), names).bucket()
-    bucket.accept([world.records(records)])
+    bucket = made(counting(7, 2), *names).bucket()
+    bucket.accept(world.arriving(records_of(records), 1)[0])
     assert len(list(bucket.close(moment(0)))) > 5
 
 
-def test_rows_do_not_pile_up_and_are_written_twice_at_most():
-    """Of each key two rows of slices come in a micro-batch at most; a window has four slices."""
-    rng, world, came, written = random.Random(5), World(counting(20, 5)), 0, 0
-    for _ in range(200):
+@pytest.mark.parametrize(
+    ("names", "rows", "times"), [(("sum", "joined"), 5, 2), ((ALONE,), 22, 4)], ids=["combined", "records"]
+)
+def test_rows_do_not_pile_up_and_are_written_few_times(names, rows, times):
+    """Of each key two rows of slices come in a micro-batch at most; a window has four slices, or twenty records."""
+    rng, world, came, written = random.Random(5), made(counting(20, 5), *names), 0, 0
+    for _ in range(120):
         some = [(0, rng.randrange(30), 1) for _ in range(40)]
-        bucket = world.bucket()
-        bucket.accept([world.records(some)])
-        list(bucket.close(moment(0)))
-        written += bucket.pages.written
-        came += len({(key, place) for place, (_, key, _) in enumerate(some)})
-        assert len(bucket.ledger.rows()) <= 2 * 30 * 5
-    assert written <= 2 * came
+        world.emit(some)
+        written += world.written
+        came += len(some)
+        assert stored(world) <= 2 * 30 * rows
+    assert written <= times * came
     assert len(world.store.pages) < 20
 
 
 def test_a_process_that_has_not_got_the_rows_reads_them_once():
-    world = World(counting(20, 5))
+    world = made(counting(20, 5))
     for _ in range(5):
-        world.step([(0, key, 1) for key in range(20)])
+        world.emit([(0, key, 1) for key in range(20)])
     memory._kept.clear()
     read = []
     for _ in range(3):
-        bucket = world.bucket()
-        bucket.accept([world.records([(0, 3, 1)])])
-        list(bucket.close(moment(0)))
-        read.append(bucket.pages.read)
+        world.emit([(0, 3, 1)])
+        read.append(world.read)
     assert read[0] > 0
     assert read[1:] == [0, 0]
 
 
 def test_many_keys_of_few_records_each():
-    """A hundred thousand keys, of which one has as many records as all others."""
-    count = 100_000
+    """Twenty thousand keys, of which one has as many records as all others."""
+    count = 20_000
     rng = np.random.default_rng(3)
     keys = np.where(rng.random(2 * count) < 0.5, 0, rng.integers(1, count, 2 * count))
-    world = World(counting(4, 2), ("sum",))
+    world = made(counting(4, 2), "sum")
     for low in range(0, 2 * count, count):
-        records = [(0, key, number) for number, key in enumerate(keys[low : low + count].tolist(), low)]
-        world.step(records)
-    assert len(world.came[0]) > 90_000
+        world.step([(0, key, number) for number, key in enumerate(keys[low : low + count].tolist(), low)])
+    assert len(world.call.parts[0].held[0]) > 18_000
 
 
 def test_records_are_stored_as_they_came():
@@ -171,9 +145,9 @@ ORDERS = {
 def test_bounded_input_goes_by_its_order(kind):
     """Nulls first, NaN last, equal ones as they are read; Spark's own order is asked elsewhere."""
     rng = random.Random(kind)
-    world = World(counting(6, 4, order_by="seq"), ("joined",))
+    world = made(counting(6, 4, order_by="seq"), "joined")
     values = [rng.choice(ORDERS[kind]) for _ in range(90)]
-    records = [(number, number % 4, number) for number in range(90)]
+    records = records_of((number, number % 4, number) for number in range(90))
     parts = [records[:50], [], records[50:]]
     column = pa.array(values)
 
@@ -185,17 +159,15 @@ def test_bounded_input_goes_by_its_order(kind):
     assert sorted_by(column).tolist() == sorted(range(90), key=place)
     batches = []
     for part in parts:
-        made = world.records(part)
-        rows = [number for number, *_ in part]
-        batches.append(
-            type(made)(made.index, made.times, made.names, [*made.values, column.take(pa.array(rows, pa.int64()))])
-        )
-    got = results(world.shape, list(all_counted(world.strategy.content, batches)))
+        ordering = column.take(pa.array([record.number for record in part], pa.int64()))
+        shipped = world.ship(part)[0] if part else []
+        batches += [replace(each, values=[*each.values[:-1], ordering]) for each in shipped]
     wanted = {}
     for key in range(4):
-        mine = sorted((row for row in range(90) if row % 4 == key), key=place)
-        wanted |= {(key, at): [(row, row) for row in rows] for at, rows in windows(6, 4, mine).items()}
-    world.compare(got, wanted)
+        mine = sorted((record for record in records if record.key == key), key=lambda record: place(record.number))
+        for at, held in world.kind.definition(mine).items():
+            wanted["final", key, 0, *at] = held, None
+    world.compare(world.rows(all_counted(world.strategy.content, batches)), wanted)
 
 
 def test_slices_are_of_the_greatest_common_divisor():
@@ -220,57 +192,50 @@ def test_a_function_that_fails_says_with_which_record():
     def fussy(acc, value):
         return acc + 1 // (value - 99)
 
-    for name, aggregate in {
-        "partials": Aggregate(int, fussy, lambda a, b: a + b),
-        "records": Aggregate(int, fussy),
-    }.items():
-        ALL_CASES["fussy"] = type(ALL_CASES["sum"])(aggregate, len)
-        try:
-            world = World(counting(4, 2), ("fussy",))
-        finally:
-            del ALL_CASES["fussy"]
-        bucket = world.bucket()
-        bucket.accept([world.records([(0, 1, 1), (0, 1, 2), (0, 1, 99), (0, 1, 4)])])
-        bounds = {"partials": "record 3, record 5", "records": "record 3, record 4"}[name]
+    for aggregate, bounds in (
+        (Aggregate(int, fussy, lambda a, b: a + b), "record 3, record 5"),
+        (Aggregate(int, fussy), "record 3, record 4"),
+    ):
+        world = made(counting(4, 2), Case(aggregate, len))
         with pytest.raises(FunctionFailed, match=rf"for key \(1,\) in slice \[{bounds}\)"):
-            list(bucket.close(moment(0)))
+            world.emit([(0, 1, 1), (0, 1, 2), (0, 1, 99), (0, 1, 4)])
 
 
 def test_state_of_other_windows_is_refused():
-    world, other = World(counting(6, 2)), World(counting(6, 3))
+    world, other = made(counting(6, 2)), made(counting(6, 3))
     for each in (world, other):
         each.fingerprint = fingerprint_of(each.shape, ["partials"] * 3, [["v"], ["v"], [None]], "1 bucket")
     world.step([(0, 1, 1)])
-    other.store = world.store
+    other.stores = world.stores
     with pytest.raises(StateMismatch, match="6, 2"):
         other.step([(0, 1, 1)])
 
 
 @pytest.mark.parametrize("name", golden.KINDS)
 def test_state_as_it_was_first_written_goes_on(name):
-    stored, made = json.loads(lzma.decompress(golden.FILE.read_bytes()))[name], golden.world(name)
-    for records, now in stored["batches"][: golden.SEEN]:
-        made.expect(records, now)
-    made.store.text, made.store.pages = stored["header"], dict(stored["pages"])
-    assert made.store.pages
-    assert sum(len(made.step(records, now)) for records, now in stored["batches"][golden.SEEN :]) > 10
+    found, world = json.loads(lzma.decompress(golden.FILE.read_bytes()))[name], golden.world(name)
+    for records, now in found["batches"][: golden.SEEN]:
+        world.known(records, now=now)
+    world.store.text, world.store.pages = found["header"], dict(found["pages"])
+    assert world.store.pages
+    assert sum(len(world.step(records, now=now)) for records, now in found["batches"][golden.SEEN :]) > 10
 
 
-@pytest.mark.parametrize(("names", "rows"), [(("sum", "joined"), 20), (("sum", "alone"), 200)])
+@pytest.mark.parametrize(("names", "rows"), [(("sum", "joined"), 20), (("sum", ALONE), 200)])
 def test_a_plan_counts_rows_of_the_state(names, rows):
     """Of a key just before a window is full, which the bucket has too."""
-    world = World(counting(100, 10), names)
-    made = world.strategy
-    plan = CountingPlan(world.window, world.shape, made.trees, True, 2, 2, values=made.values)
+    world = made(counting(100, 10), *names)
+    window, strategy = world.kind.window, world.strategy
+    plan = CountingPlan(window, world.shape, strategy.trees, True, 2, 2, values=strategy.values)
     text = str(plan)
     assert f"{rows} rows" in text
     assert plan.per_record == Cost(2, 2)
     assert ("records are kept, and each window folds its own, 100 at most" in text) is (rows == 200)
     assert bool(re.search(r"per window: result0 +added, without combines", text)) is (rows == 20)
     world.step([(0, 1, number) for number in range(1099)])
-    assert rows // 2 - 10 <= world.stored() <= rows
+    assert rows // 2 - 10 <= stored(world) <= rows
     assert plan.state_bytes_per_key == rows * plan.row_bytes
-    bounded = CountingPlan(world.window, world.shape, made.trees, False, 2, 2, values=made.values)
+    bounded = CountingPlan(window, world.shape, strategy.trees, False, 2, 2, values=strategy.values)
     assert bounded.state_bytes_per_key == 0
     assert "1 through the shuffle" in str(bounded)
 
