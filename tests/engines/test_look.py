@@ -13,8 +13,9 @@ import pytest
 from golden.every_kind import BEGIN, BRIEF, SCENARIOS, SECOND, SEEN, WINDOWS, Line
 from golden.make import load
 from oracle import seeds
-from sessions import Held, merge
-from sliding import windows_of
+from scenarios.kind import Record
+from scenarios.kinds.sessions import Sessions
+from scenarios.kinds.sliding import Sliding
 
 from slicing import by_edges, cumulating, hopping, tumbling
 from slicing.engines.looking import Look, Other, over_one_cut
@@ -115,21 +116,19 @@ class Truth:
         return found
 
     def sessions(self):
-        found = {}
-        for key, records in self.records.items():
-            gap = self.window.gap
-            pieces = [Held(r[0], r[0] + (gap or r[3]), [r]) for r in sorted(records, key=lambda r: r[0])]
-            for number, piece in enumerate(pieces):
-                piece.number = number
-            for each in merge(pieces):
-                found[key, 0, each.start, each.end] = each.values
-        return found
+        return self.defined(Sessions(self.window))
 
     def sliding(self):
-        found, unit = defaultdict(list), self.window.unit
+        return self.defined(Sliding(self.window))
+
+    def defined(self, kind):
+        """The windows of a kind, by its definition."""
+        found = {}
         for key, records in self.records.items():
-            for start, end in windows_of(self.window, {r[0] // unit * unit for r in records}):
-                found[key, 0, start, end] = [r for r in records if start <= r[0] < end]
+            ordered = sorted(records, key=lambda r: r[0])
+            made = [Record(r[0], key, r, r[3], number, (number,)) for number, r in enumerate(ordered)]
+            for place, held in kind.definition(made).items():
+                found[key, 0, *place] = [record.value for record in held]
         return found
 
     def counting(self):

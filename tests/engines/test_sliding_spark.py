@@ -5,7 +5,8 @@ import random
 import pytest
 from pyspark.sql import Window as Over
 from pyspark.sql import functions as F
-from sliding import Model
+from scenarios.expected import Call
+from scenarios.kinds.sliding import Sliding
 from streams import (
     EXACT,
     NO_DATA,
@@ -70,17 +71,21 @@ def batches(rng):
         yield [record(key, START + int(second * SECOND), n=n) for n, (second, key) in enumerate(near)]
 
 
-def model_rows(output, steps, window, emission, grace):
-    """By definition: (micro-batch, kind, key, start, end): values; from the watermarks that Spark had."""
-    model, left, found = Model(window, emission, grace), iter(steps), {}
+def defined(output, steps, window, emission, grace):
+    """By definition: (micro-batch, kind, key, start, end): values; from the watermarks that Spark had.
+
+    And how many records are late for all windows.
+    """
+    call, left, found, late = Call(Sliding(window), emission, grace), iter(steps), {}, 0
     watermarks = output.watermarks()
     for batch in sorted(output.progress):
         records = next(left) if output.progress[batch]["numInputRows"] else []
         came = [(each["ts"], each["world"], each["n"]) for each in records]
-        for place, (values, _) in model.step(came, watermarks[batch]).items():
-            found[batch, *place] = values
+        for (kind, key, _, *edges), (held, _) in call.step(call.made(came), watermarks[batch]).items():
+            found[batch, kind, key, *edges] = [each.value for each in held]
+        late += sum(by_all for _, by_all in call.late())
     assert next(left, None) is None
-    return found, model
+    return found, late
 
 
 def rows_of(output):
@@ -111,16 +116,14 @@ def test_streams_are_those_of_the_definition_over_restarts(spark, tmp_path):
         live.step(*map(table, two))
     live.stop()
     for emission, wait, output in queries:
-        wanted, model = model_rows(output, steps, window, emission, wait)
+        wanted, late = defined(output, steps, window, emission, wait)
         got = rows_of(output)
         assert got.keys() == wanted.keys()
         for place, values in wanted.items():
             row = got[place]
             assert (row["records"], row["total"]) == (len(values), sum(values))
         assert len(got) > 40
-        counted = sum(output.counters("late").values())
-        assert counted == 72 - sum(map(len, model.held.values()))
-        assert counted >= 3
+        assert sum(output.counters("late").values()) == late >= 3
     assert {place[1] for place in rows_of(queries[-1][2])} == {"final", "correction"}
 
 

@@ -1,16 +1,13 @@
-"""State of open sessions, and of what has gone out of them: a golden file, and how it was made.
+"""State of open sessions, and of what has gone out of them: a golden file, and the query that goes on from it.
 
-Run once, with the code of the commit that brought sessions::
-
-    PYTHONPATH=$PWD:$PWD/tests python tests/golden/open_sessions.py
+The commit that brought sessions wrote `open_sessions.json.xz`, by this file as it was then: all micro-batches, and the
+header and pages after `SEEN` of them. It is not written again.
 """
 
-import json
-import lzma
-import random
 from pathlib import Path
 
-from sessions import World, stream
+from scenarios.kinds.sessions import Sessions
+from scenarios.scenario import Scenario
 
 from slicing.state.format.fingerprint import fingerprint_of
 from slicing.triggers.emission import early
@@ -22,26 +19,6 @@ SEEN = 25
 
 def world():
     """Sessions of a gap per record, which go out early too."""
-    made = World(session(gap_column="gap"), ("sum", "highest"), early(records=3), grace=30_000)
+    made = Scenario(Sessions(session(gap_column="gap")), early(records=3), 30_000, results=("sum", "highest"))
     made.fingerprint = fingerprint_of(made.shape, ["partials"] * 2, [["v"], ["s"]], "1 bucket")
     return made
-
-
-def micro_batches():
-    """Records and watermarks."""
-    return list(stream(random.Random("golden"), 40, gaps=[2500, 10_000, 35_000]))
-
-
-def main():
-    """Write the file, but never again."""
-    if FILE.exists():
-        raise SystemExit(f"{FILE} is there; state that has landed is not written again")
-    made, batches = world(), json.loads(json.dumps(micro_batches()))
-    for records, watermark in batches[:SEEN]:
-        made.step(records, watermark)
-    content = {"header": made.store.text, "pages": made.store.pages, "batches": batches}
-    FILE.write_bytes(lzma.compress(json.dumps(content).encode(), preset=9 | lzma.PRESET_EXTREME))
-
-
-if __name__ == "__main__":
-    main()

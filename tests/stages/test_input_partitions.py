@@ -12,8 +12,9 @@ from dataclasses import dataclass
 
 import pytest
 from pyspark.sql import functions as F
-from sessions import Model as Sessions
-from sliding import Model as Sliding
+from scenarios.expected import Call
+from scenarios.kinds.sessions import Sessions
+from scenarios.kinds.sliding import Sliding
 from streams import (
     EXACT,
     HOUR,
@@ -285,15 +286,14 @@ def folded(batches, windows_of, update):
     return wanted, late
 
 
-def modelled(batches, model):
-    """The rows of a model of sessions or sliding windows in the same form, and how many records are late."""
+def defined(batches, call):
+    """The rows of sessions or sliding windows by definition in the same form, and how many records are late."""
     wanted, late = {}, 0
     for number, records, watermark in batches:
-        gap = (SESSION.gap,) if isinstance(model, Sessions) else ()
-        for place, found in model.step([each + gap for each in records], watermark).items():
-            values = found[0] if isinstance(found, tuple) else found
-            wanted[number, *place] = None if values is None else result(values)
-        late += len(model.refused)
+        for (kind, key, _, *edges), (held, _) in call.step(call.made(records), watermark).items():
+            values = None if held is None else result([each.value for each in held])
+            wanted[number, kind, key, *edges] = values
+        late += sum(by_all for _, by_all in call.late())
     return wanted, late
 
 
@@ -306,11 +306,11 @@ def compare(case, name, wanted, late, at_least):
 
 
 def check_others(case, emission, at_least):
-    """Cumulating windows by brute force, sessions and sliding windows by their models."""
+    """Cumulating windows by brute force, sessions and sliding windows by their definitions."""
     wanted, late = folded(case.batches("cumulating"), cumulating_windows, emission == on_update())
     compare(case, "cumulating", wanted, late, at_least)
-    for name, model in {"sessions": Sessions(SESSION, emission), "sliding": Sliding(SLIDING, emission)}.items():
-        compare(case, name, *modelled(case.batches(name), model), at_least)
+    for name, kind in {"sessions": Sessions(SESSION), "sliding": Sliding(SLIDING)}.items():
+        compare(case, name, *defined(case.batches(name), Call(kind, emission)), at_least)
 
 
 def check_unbounded(case, at_least):
@@ -363,19 +363,13 @@ def late_by_windows(batches, windows_of):
         before = watermark
 
 
-def late_by_model(batches, model):
-    """The same by a model of sessions or sliding windows, whose values are the records."""
-    before = numbered = 0
+def late_by_definition(batches, call):
+    """The same of sessions or sliding windows."""
+    before = 0
     for number, records, watermark in batches:
-        gap = (SESSION.gap,) if isinstance(model, Sessions) else ()
-        model.step([(*each[:2], each, *gap) for each in records], watermark)
-        refused = model.refused if gap else [each for _, _, each, _ in model.refused]
-        yield from ((number, "late", before, each) for each in refused)
-        if not gap:
-            for _, at, each, _ in (one for held in model.held.values() for one in held):
-                if at >= numbered and at in model.some:
-                    yield number, "late_for_some", before, each
-            numbered = model.number
+        call.step(call.made(records), watermark)
+        for each, by_all in call.late():
+            yield number, "late" if by_all else "late_for_some", before, (each.time, each.key, each.value)
         before = watermark
 
 
@@ -390,8 +384,8 @@ def check_late_records(case, at_least):
     wanted = {
         "hopping": late_by_windows(case.batches("hopping"), hopping_windows),
         "cumulating": late_by_windows(case.batches("cumulating"), cumulating_windows),
-        "sessions": late_by_model(case.batches("sessions"), Sessions(SESSION, on_close())),
-        "sliding": late_by_model(case.batches("sliding"), Sliding(SLIDING, on_close())),
+        "sessions": late_by_definition(case.batches("sessions"), Call(Sessions(SESSION), on_close())),
+        "sliding": late_by_definition(case.batches("sliding"), Call(Sliding(SLIDING), on_close())),
     }
     for name, expected in wanted.items():
         found = Counter(

@@ -12,25 +12,23 @@ import pyarrow as pa
 import pytest
 from eager import Eager, Mixed
 from oracle import CASES, moment, seeds
-from sessions import World as Sessions
-from sessions import stream as sessions_stream
-from sliding import World as Sliding
-from sliding import stream as sliding_stream
-from sliding import windows_of as sliding_windows
+from scenarios.expected import Call
+from scenarios.kind import Place
+from scenarios.kinds import KINDS as WINDOWS
+from scenarios.scenario import Scenario, records_of
+from scenarios.streams import stream
 from test_several import Together, sets
 from test_several import stream as several_stream
 from test_unbounded import Forever
 from test_unbounded import records as unbounded_records
 
-from slicing.content.signals import ABSENT, TRUE
+from slicing.content.signals import ABSENT, FIRST, TRUE
 from slicing.stages.preaggregate import PreAggregate
 from slicing.stages.signalled import Signalled
 from slicing.state import bucket_cache
 from slicing.state.store import MemoryStore
-from slicing.triggers.emission import early
+from slicing.triggers.emission import ON_CLOSE, early
 from slicing.windows.families.even import Even
-from slicing.windows.session import session
-from slicing.windows.sliding import sliding
 from slicing.windows.time.slices import FOREVER
 
 CHOSEN = [CASES["sum"], CASES["highest"]]
@@ -243,34 +241,40 @@ class OfSessions(Accepted):
 
 
 class OfSliding(Accepted):
-    """Windows of the times that are there; a pair is (key, start, end). Which records count is told by `World`."""
+    """Windows of the times that are there; a pair is (key, start, end). `Call` says which records are accepted."""
 
-    def __init__(self, model):
+    def __init__(self, kind):
         super().__init__()
-        self.model = model
+        self.kind, self.call = kind, Call(kind, ON_CLOSE)
+        (self.expected,) = self.call.parts
 
     def is_open(self, pair):
-        return self.model.takes(pair[2])
+        return self.expected.accepts(Place(*pair[1:]))
 
     def step(self, records, watermark, firings, now):
-        last, self.oldest = self.model.watermark, self.model.oldest()
-        self.model.step(records, watermark, now)
-        self.records = {r[3]: (r[0], key, r[2]) for key, held in self.model.held.items() for r in held}
-        self.last = last
+        self.last, self.oldest = self.now_at(), self.first_time()
+        self.call.step(self.call.made(records), watermark, now)
+        floored = self.kind.floored
+        self.records = {r.number: (floored(r), r.key, r.value) for held in self.expected.held.values() for r in held}
         return self.rows(firings, now)
 
+    def first_time(self):
+        """The first time that an open window holds, or that one may be behind."""
+        window = self.kind.window
+        size = window.difference + window.unit
+        return (self.now_at() - size) // window.unit * window.unit + window.unit - window.right * window.unit
+
     def pairs(self):
-        found = defaultdict(list)
-        for key in {record[1] for record in self.records.values()}:
-            for start, end in sliding_windows(self.model.window, {r[0] for r in self.records.values() if r[1] == key}):
-                if end + self.model.grace > self.last:
-                    found[key, start, end] = sorted(
-                        n for n, r in self.records.items() if r[1] == key and start <= r[0] < end
-                    )
-        return found
+        windows = self.expected.windows.items()
+        return {
+            (key, *place): sorted(record.number for record in held)
+            for key, some in windows
+            for place, held in some.items()
+            if place.end > self.last
+        }
 
     def now_at(self):
-        return self.model.watermark
+        return self.expected.watermark
 
     def there(self, pairs):
         """A record is kept for as long as a window may begin behind it."""
@@ -326,20 +330,26 @@ def families(made, name, seed, trigger, wide=False):
     return run, model, list(several_stream(random.Random(seed), begin, step))
 
 
-def world(made, window, stream, seed, trigger, model):
-    one = made(window, emission=trigger)
+def world(kind, seed, trigger, unit=1):
+    """A bucket that hears, and micro-batches of whole records at multiples of a unit."""
+    one = Scenario(kind, trigger, results=("sum", "highest"))
     tell = hearing(one, one.strategy.first_stage((0,)), trigger)
 
     def run(batch, now):
         records, watermark = batch
         tell(records)
         bucket = one.bucket()
-        bucket.accept(one.shipped(records) if records else [])
+        bucket.accept(one.arriving(records_of(records), 2)[0])
         found = one.rows(bucket.close(moment(watermark, now)))
         bucket.check()
-        return {(kind, tuple(place)): row for (kind, *place), row in found.items()}
+        return {(how, (key, *edges)): row[0] for (how, key, _, *edges), row in found.items() if how != "merged"}
 
-    return run, model(one), list(stream(random.Random(seed), 40))
+    batches = []
+    for records, watermark, _ in stream(random.Random(seed), kind, batches=40):
+        gap = getattr(kind.window, "gap", 0)
+        whole = [(record[0] // unit * unit, *record[1:3], gap) for record in records if None not in record[:3]]
+        batches.append(((whole, watermark), whole, watermark))
+    return run, batches
 
 
 WITH = {
@@ -379,25 +389,17 @@ def of_families(made, name, wide=False):
 
 
 def of_sessions(seed, trigger):
-    window = session("10 milliseconds")
-    run, _, batches = world(Sessions, window, sessions_stream, seed, trigger, lambda made: None)
-
-    def rows(batch, now):
-        found = run(batch, now)
-        return {(kind, tuple(place)): row for (kind, place), row in found.items() if kind != "merged"}
-
-    return rows, OfSessions(window), [(each, each[0], each[1]) for each in batches], True
+    kind = WINDOWS["sessions"](random.Random(seed))
+    run, batches = world(kind, seed, trigger)
+    return run, OfSessions(kind.window), batches, True
 
 
 def of_sliding(seed, trigger):
-    run, model, batches = world(
-        Sliding, sliding("10 milliseconds"), sliding_stream, seed, trigger, lambda made: OfSliding(made.model)
-    )
-
-    def rows(batch, now):
-        return {(kind, tuple(place)): row[0] for (kind, place), row in run(batch, now).items()}
-
-    return rows, model, [(each, each[0], each[1]) for each in batches], False
+    kind = WINDOWS["sliding"](random.Random(seed))
+    # A window waits since the time of its first record, or since the unit of that one: here they are the same.
+    unit = kind.window.unit if FIRST in trigger.signals else 1
+    run, batches = world(kind, seed, trigger, unit)
+    return run, OfSliding(kind), batches, False
 
 
 KINDS = {

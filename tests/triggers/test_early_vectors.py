@@ -8,13 +8,13 @@ count, so none depends on what a purging trigger purges.
 import json
 from pathlib import Path
 
-import pyarrow as pa
-from oracle import CASES, moment
-from sessions import World
+from oracle import CASES
+from scenarios.kinds.sessions import Sessions
+from scenarios.scenario import Scenario
 from test_early import hearing
 from test_several import Together
 
-from slicing.stages.preaggregate import Dropped, PreAggregate
+from slicing.stages.preaggregate import PreAggregate
 from slicing.state import bucket_cache
 from slicing.triggers.emission import early
 from slicing.windows.families.even import Even
@@ -32,25 +32,13 @@ DAY = 86_400_000
 
 def sessions_fired(window, trigger, batches):
     """Early rows of each micro-batch: (number, key, start, end, sum), in milliseconds."""
-    one = World(window, ("sum",), trigger, key="string")
+    one = Scenario(Sessions(window), trigger, results=("sum",), key="string")
     for number, records, watermark in batches:
         bucket_cache._kept.clear()
-        bucket = one.bucket()
-        bucket.accept(shipped(one, records) if records else [])
-        for (kind, key, start, end), row in one.rows(bucket.close(moment(watermark))).items():
+        made = [(1000 * r["time"], r["key"], r["value"], 1000 * r.get("gap", 0)) for r in records]
+        for (kind, key, _, start, end), (row, _) in one.emit(made, watermark).items():
             if kind == "early":
                 yield number, key, start // 1000, end // 1000, row[1]
-
-
-def shipped(one, records):
-    stage = one.strategy.first_stage((0,))
-    columns = {"time": pa.array([1000 * r["time"] for r in records], pa.timestamp("us", "UTC"))}
-    columns |= {"k0": pa.array([r["key"] for r in records])}
-    if one.window.gap is None:
-        columns["k1"] = pa.array([1000 * r["gap"] for r in records], pa.int64())
-    columns["v0"] = pa.array([r["value"] for r in records], pa.int64())
-    block = stage._block(stage._read(pa.table(columns), Dropped()))
-    return [one.strategy.decode(page) for _, each in stage._by_bucket(block) for _, page in stage._pages({0: each})]
 
 
 def by_record(events):
