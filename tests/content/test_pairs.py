@@ -2,7 +2,9 @@
 
 import numpy as np
 import pytest
-from oracle import EmittingStream, assert_right, block_of, brute_force, cases, hopping, results, shape_of
+from oracle import assert_right, block_of, brute_force, cases, hopping, results, shape_of
+from scenarios.kinds.even import Even
+from scenarios.scenario import Scenario
 
 from slicing.assembly.assembling import assemble
 from slicing.assembly.choice import choose
@@ -13,6 +15,7 @@ from slicing.content.folding import fold
 from slicing.content.pairs import Pairs
 from slicing.engines.sliced.touching import as_before
 from slicing.triggers.emission import on_change, on_close, on_update
+from slicing.windows.window import Hopping
 
 NOW, YEAR_9999, FAR = 1_790_000_000_000_000, 253_370_764_800_000_000, 1 << 62
 KEYS = 80  # times the microseconds up to then: 2e19
@@ -97,12 +100,12 @@ def test_windows_that_a_multiple_of_64_bits_lies_between_are_told_apart():
 )
 @pytest.mark.parametrize("names", [("most",), ("sum", "parity")], ids=str)
 def test_a_stream_with_a_record_of_the_year_9999(emission, grace, names):
-    """All windows up to then close at once; `EmittingStream` compares every row with Python's integers."""
+    """All windows up to then close at once; `Scenario` compares every row with Python's integers."""
     rng = np.random.default_rng(3)
-    stream = EmittingStream(hopping(7, 1), cases(*names), emission, grace=grace)
+    one = Scenario(Even(Hopping(7, 1, 0)), emission, grace, results=names)
     records = sparse_records(rng, NOW, YEAR_9999)
-    stream.step(records[:100], NOW // 1000 - 1)
-    stream.step(records[100:], YEAR_9999 // 1000 + 1)
-    stream.step(records[::7], YEAR_9999 // 1000 + 2)
-    stream.step([], YEAR_9999 // 1000 + 3)
-    assert stream.rows > KEYS
+    one.step(records[:100], NOW // 1000 - 1)
+    one.step(records[100:], YEAR_9999 // 1000 + 1)
+    one.step(records[::7], YEAR_9999 // 1000 + 2)
+    one.step([], YEAR_9999 // 1000 + 3)
+    assert one.seen.total() > KEYS

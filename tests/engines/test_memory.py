@@ -14,8 +14,10 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
-from oracle import FINGERPRINT, Case, EmittingStream, block_of, cases, evenly, hopping, moment, results, seeds, shape_of
+from oracle import FINGERPRINT, Case, block_of, cases, evenly, hopping, moment, results, seeds, shape_of
 from rooms import python_path
+from scenarios.kinds.even import Even
+from scenarios.scenario import Scenario
 
 from slicing import early, on_change, on_close, on_update
 from slicing.aggregates.aggregate import Aggregate
@@ -36,7 +38,6 @@ from slicing.state import bucket_cache as state_memory
 from slicing.state import slice_groups as stripes
 from slicing.state.store import MemoryStore
 from slicing.triggers.latest import OnUpdateLatest
-from slicing.windows.time.slices import Slicing
 
 SOURCES = cases("rows", "floats", "highest", "joined")
 
@@ -121,8 +122,8 @@ def test_streams_are_right_whatever_fits_into_memory(emission, seed, monkeypatch
     monkeypatch.setattr(stripes, "CUT_BYTES", 100)
     monkeypatch.setattr(state_memory, "KEPT_BYTES", 0)
     rng = random.Random(seed)
-    family = hopping(rng.choice([4, 9])) if seed % 3 else Slicing(7_000, 2_000)
-    stream = EmittingStream(family, SOURCES, emission, grace=3_000 if emission.fires_late else 0)
+    kind = Even.of(rng.choice([4, 9]), 1) if seed % 3 else Even.of(7, 2)
+    stream = Scenario(kind, emission, 3_000 if emission.fires_late else 0, results=SOURCES)
     now, most, aside = 0, rng.choice([8, 25]), []
     put = portions.Aside.put
     monkeypatch.setattr(portions.Aside, "put", lambda self, block: aside.append(len(block)) or put(self, block))
@@ -148,7 +149,7 @@ def test_what_a_process_holds_is_taken_a_few_keys_at_a_time(emission, monkeypatc
         return found
 
     monkeypatch.setattr(engines_slices, "in_memory", counted)
-    rng, stream = random.Random(5), EmittingStream(hopping(9), SOURCES, emission)
+    rng, stream = random.Random(5), Scenario(Even.of(9, 1), emission, results=SOURCES)
     for now in range(20):
         records = [
             (max(0, now - rng.choice([0, 1, 4])) * 1000, rng.randrange(50), rng.randrange(99)) for _ in range(120)
@@ -162,10 +163,10 @@ def test_nodes_made_anew_a_few_slices_at_a_time_hold_each_row_once(monkeypatch):
     """Behind a jump, in a close of several windows: some steps are of nothing but slices that enter in it."""
     monkeypatch.setattr(portions, "PORTION_BYTES", 1500)
     monkeypatch.setattr(closing, "PORTION_BYTES", 1)
-    stream, at = EmittingStream(hopping(15), cases("sum", "floats"), on_close()), 0
+    stream, at = Scenario(Even.of(15, 1), on_close(), results=("sum", "floats")), 0
     for watermark in (*range(0, 8), 100, *range(108, 140, 8)):
         ahead = watermark + 12
-        stream.step(evenly(stream.family, range(at, ahead), keys=2), watermark)
+        stream.step(evenly(stream.kind.window.family, range(at, ahead), keys=2), watermark)
         at = ahead
     stream.drain()
 

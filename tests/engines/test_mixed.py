@@ -1,75 +1,35 @@
-"""Calls of which some aggregates are eager: what goes out is what the aggregates have in calls of their own."""
+"""Calls of which some aggregates are eager: what they cost, say and refuse, and that Spark has the same rows.
 
-import numpy as np
+Which rows they emit of any records is asked in `test_scenarios.py`.
+"""
+
 import pytest
-from oracle import ARRIVED, CASES, Case, EmittingStream, MixedStream, cases, emitted, evenly, hopping, moment, seeds
+from oracle import ARRIVED, Case, evenly
 from pyspark.sql import functions as F
+from scenarios.kind import MIXED, PARTIALS, RECORDS
+from scenarios.kinds.even import Even
+from scenarios.scenario import Scenario
 from streams import SCHEMA, Output, Running, exact_differences, source, spark_window, worlds, write
-from test_emission import MODES, random_records, random_slicing
 
 import combinators as C
 from slicing import Aggregate, FunctionFailed, InvalidValue, StateMismatch, group_by, on_close, results, tumbling
 from slicing import hopping as hopping_of
 from slicing.explain.costs import Cost
 from slicing.spark.stream import fingerprint
-from slicing.state import bucket_cache as memory
-from slicing.triggers.change import OnChange
 
 BALANCE = Aggregate(lambda: 0, lambda acc, v: max(0, acc + v - 10))
 """What a record does depends on all records before it, in the order in which they arrive."""
-OWN = {
-    "slices": cases("sum", "joined", "floats"),
-    "eager": [Case(BALANCE, None), CASES["highest"], Case(Aggregate(lambda: "", lambda acc, v: f"{acc}{v};"), None)],
-}
-TOGETHER = [each for pair in zip(OWN["slices"], OWN["eager"], strict=True) for each in pair]
-
-
-def step(stream, records, watermark, now):
-    """One micro-batch of a bucket, without anything beside it to compare with."""
-    bucket = stream.bucket()
-    late = bucket.accept(stream.arriving(records, 2))
-    return emitted(stream.shape, bucket.close(moment(watermark, now))), (late.all, late.some)
-
-
-@pytest.mark.parametrize("mode", ["on_close()", *MODES])
-@pytest.mark.parametrize("seed", seeds(2, 40))
-def test_results_are_those_of_calls_of_their_own(mode, seed, monkeypatch):
-    """In a call that emits changes a row goes out if any of its results has changed."""
-    rng = np.random.default_rng(500 + seed)
-    monkeypatch.setattr(memory, "KEPT_BYTES", int(rng.choice([0, 1 << 30])))
-    family, emission = random_slicing(rng, seed), MODES.get(mode, on_close())
-    grace = int(rng.choice([2000, 30_500])) * 1000 if emission.fires_late else 0
-    together = MixedStream(family, TOGETHER, emission, grace=grace)
-    own = {name: EmittingStream(family, OWN[name], emission, grace=grace, eager=name == "eager") for name in OWN}
-    streams, records, watermark, now = [together, *own.values()], random_records(rng), 0, 0
-    while records or watermark < 1 << 43:
-        batch, records = records[:10], records[10:]
-        now += int(rng.integers(1, 2500))
-        rows, *others = (step(stream, batch, watermark, now) for stream in streams)
-        assert all(late == rows[1] for _, late in others)
-        for first, (found, _) in enumerate(others):
-            assert isinstance(emission, OnChange) or found.keys() == rows[0].keys()
-            assert all([column[first::2] for column in rows[0][place]] == list(found[place]) for place in found)
-        assert rows[0].keys() == others[0][0].keys() | others[1][0].keys()
-        for stream in streams:
-            stream.bucket().check()
-        after = max([watermark, *(time // 1000 - 5 for time, _, _ in batch)])
-        watermark = after if records or after > watermark else 1 << 43
-    step(together, [], 1 << 43, now)
-    step(together, [], (1 << 43) + 10**6, now)
-    assert not together.store.pages
 
 
 def test_a_page_of_a_window_is_read_once_for_a_frame():
-    stream = MixedStream(hopping(12), [CASES["sum"], ARRIVED], on_close())
-    for index in range(20):
-        stream.step(evenly(stream.family, [index], keys=3), index)
-    bucket, slices = stream.bucket(), EmittingStream(hopping(12), cases("sum"), on_close())
-    for index in range(20):
-        slices.step(evenly(stream.family, [index], keys=3), index)
-    alone = slices.bucket()
-    assert sum(map(len, bucket.close(moment(20)))) == sum(map(len, alone.close(moment(20)))) == 3
-    assert bucket.pages.read - alone.pages.read == 3
+    kind, read = Even.of(12, 1), []
+    for content, chosen in ((MIXED, ("sum", ARRIVED)), (PARTIALS, ("sum",))):
+        one = Scenario(kind, on_close(), content=content, results=chosen)
+        for index in range(20):
+            one.step(evenly(kind.window.family, [index], keys=3), index)
+        assert len(one.emit([], 20)) == 3
+        read.append(one.read)
+    assert read[0] - read[1] == 3
 
 
 @pytest.mark.parametrize(("window", "reads"), [(hopping_of("1 hour", "1 minute"), 60), (tumbling("1 minute"), 1)])
@@ -165,10 +125,9 @@ def test_a_combine_that_fails_in_a_page_names_its_key():
             raise ValueError("too much")
         return a + b
 
-    stream = EmittingStream(hopping(4), [Case(Aggregate(lambda: 0, lambda acc, v: acc + v, joined), sum)], on_close())
-    stream.eager = True
-    bucket = stream.bucket()
+    case = Case(Aggregate(lambda: 0, lambda acc, v: acc + v, joined), sum)
+    one = Scenario(Even.of(4, 1), on_close(), content=RECORDS, results=[case])
     records = [(0, 0, 1), (0, 1, 1), (1, 0, 1), (1, 1, 1), (2, 2, 101)]
-    bucket.accept([stream.shipped(records)])
+    one.emit(records, partitions=1)
     with pytest.raises(FunctionFailed, match=r"too much.* key \(2,\)"):
-        bucket.accept([stream.shipped(records)])
+        one.emit(records, partitions=1)

@@ -1,8 +1,8 @@
-"""Several windows of one call: each puts out what a bucket of its own puts out, micro-batch by micro-batch.
+"""Several windows of one call: their nodes, windows side by side, and what such calls refuse.
 
-The truth is one bucket for each family, which the other tests hold against windows tried one by one. Streams have
-disorder, records that are late for some families and not for others, gaps, and closes over many windows at once; some
-families close in every micro-batch, others seldom.
+Which rows several windows emit, each in rows of its own, is asked in `test_scenarios.py`. Streams have disorder,
+records that are late for some families and not for others, gaps, and closes over many windows at once; some families
+close in every micro-batch, others seldom.
 """
 
 import random
@@ -12,7 +12,7 @@ from functools import cache, partial
 import numpy as np
 import pyarrow as pa
 import pytest
-from oracle import CASES, FINGERPRINT, block_of, columns_of, moment, shape_of
+from oracle import CASES, FINGERPRINT, block_of, columns_of, moment, seeds, shape_of
 
 from slicing.assembly.choice import choose
 from slicing.content.block import concat
@@ -60,7 +60,6 @@ def sets():
     }
 
 
-TOGETHER = ("ends together",)
 SUBTRACTED = ("ends together", "seldom beside always", "longest in the middle")
 """Of these a family has a two-layer tree."""
 
@@ -152,7 +151,7 @@ def check(together):
     seen = 0
     for walker in bucket.families:
         chosen = [i for i, tree in enumerate(walker.trees) if tree == "two_layer"]
-        if not chosen or walker.marks.nodes is None or "closing" not in bucket.trigger.asks:
+        if not chosen or walker.marks.nodes is None:
             continue
         shape = walker.shape.select(chosen)
         first, end = walker.family.first_slice(walker.marks.nodes), walker.family.entered(walker.marks.nodes)
@@ -189,66 +188,49 @@ EMISSIONS = {
 }
 
 
-@pytest.mark.parametrize("emission", EMISSIONS)
+@pytest.mark.parametrize("emission", ["close", "corrections", "ticks"])
 @pytest.mark.parametrize("name", SUBTRACTED)
-def test_each_family_puts_out_what_it_would_alone(name, emission):
-    """With the nodes of two-layer trees checked; rows of all sets are compared with raw records in `test_scenarios`."""
+def test_two_layer_nodes_hold_the_slices_that_they_are_of(name, emission):
+    """Late ones that wait for them apart; rows are compared with raw records in `test_scenarios.py`."""
     families, begin, step = sets()[name]
-    # Records of a slice are in the order in which they came, and those of families alone have other slices.
-    cases, seen = [CASES[each] for each in ("sum", "joined" if name in TOGETHER else "rows", "highest")], Counter()
-    for seed, grace in ((1, 0), (2, 5)):
-        grace *= step
-        alone = [Alone(family, cases, grace, EMISSIONS[emission]) for family in families]
-        together = Together(families, cases, grace, EMISSIONS[emission])
-        for came, watermark, clock in stream(random.Random(seed), begin, step):
-            got, late = together.step(came, watermark, clock)
-            wanted, ones = {}, []
-            for number, each in enumerate(alone):
-                found, one = each.step(came, watermark, clock)
-                wanted |= {(number, *place): row for (_, *place), row in found.items()}
-                ones.append(one)
-            assert got == wanted
-            assert late.all + late.some >= max(one.all for one in ones)
-            assert late.all <= min(one.all for one in ones) or any(family.has_gaps for family in families)
-            for refused, one in zip(late.refused, ones, strict=True):
-                assert refused.rows.records.sum() == one.refused[0].rows.records.sum()
-            seen["rows"] += len(got)
-            seen["late"] += late.some
-            seen["checked"] += check(together)
-        assert not together.bucket().pages.store.pages or emission in ("ticks",)
-    assert seen["rows"] > 30
-    assert seen["checked"] or "closing" not in EMISSIONS[emission].asks
+    together, seen = Together(families, [CASES["sum"], CASES["highest"]], 5 * step, EMISSIONS[emission]), 0
+    for came, watermark, clock in stream(random.Random(2), begin, step):
+        together.step(came, watermark, clock)
+        seen += check(together)
+    assert seen > 3
 
 
+SIDE_BY_SIDE = [Even(5 * MS, MS), Even(12 * MS, MS), Even(24 * MS, MS)]
+
+
+@pytest.mark.parametrize("seed", seeds(1, 6))
 @pytest.mark.parametrize("emission", EMISSIONS)
-def test_windows_side_by_side_are_those_in_rows_of_their_own(emission):
+def test_windows_side_by_side_are_those_in_rows_of_their_own(emission, seed):
     """Where a row goes out every window that ends there has its current result in it, and none if it is empty."""
-    families, begin, step = sets()["ends together"]
-    cases, emission = [CASES["sum"], CASES["highest"]], EMISSIONS[emission]
-    for seed in range(2):
-        grace = 5 * step * (seed > 0)
-        wide = Together(families, cases, grace, emission, wide=True)
-        long = Together(families, cases, grace, emission)
-        truth = [Alone(family, cases, 1 << 50, on_update()) for family in families]
-        held = {}
-        for came, watermark, clock in stream(random.Random(seed), begin, step, late=False):
-            got, wanted = (each.step(came, watermark, clock)[0] for each in (wide, long))
-            for number, each in enumerate(truth):
-                for (_, _, *place), (row, _) in each.step(came, 0, clock)[0].items():
-                    held[(number, *place)] = row
-            assert all(got[place] == row for place, row in wanted.items()), "no row is missing"
-            ends = {(kind, key, end) for _, kind, key, _, end in wanted}
-            for (number, kind, key, start, end), (row, _) in got.items():
-                assert (kind, key, end) in ends, "a row goes out if one of its windows does"
-                if "discarding" not in str(emission):
-                    assert row == held[number, key, start, end]
-            if "discarding" in str(emission):
-                continue
-            leads = {(kind, key, end) for number, kind, key, _, end in got if number == 2}
-            for number, key, start, end in held:
-                for kind in ("final", "update", "early", "correction"):
-                    if (kind, key, end) in leads:
-                        assert (number, kind, key, start, end) in got, "its result is there, whoever was touched"
+    families, begin, step, emission = SIDE_BY_SIDE, 0, MS, EMISSIONS[emission]
+    cases, grace = [CASES["sum"], CASES["highest"]], 5 * step * (seed % 2 == 0)
+    wide = Together(families, cases, grace, emission, wide=True)
+    long = Together(families, cases, grace, emission)
+    truth = [Alone(family, cases, 1 << 50, on_update()) for family in families]
+    held = {}
+    for came, watermark, clock in stream(random.Random(seed), begin, step, late=False):
+        got, wanted = (each.step(came, watermark, clock)[0] for each in (wide, long))
+        for number, each in enumerate(truth):
+            for (_, _, *place), (row, _) in each.step(came, 0, clock)[0].items():
+                held[(number, *place)] = row
+        assert all(got[place] == row for place, row in wanted.items()), "no row is missing"
+        ends = {(kind, key, end) for _, kind, key, _, end in wanted}
+        for (number, kind, key, start, end), (row, _) in got.items():
+            assert (kind, key, end) in ends, "a row goes out if one of its windows does"
+            if "discarding" not in str(emission):
+                assert row == held[number, key, start, end]
+        if "discarding" in str(emission):
+            continue
+        leads = {(kind, key, end) for number, kind, key, _, end in got if number == 2}
+        for number, key, start, end in held:
+            for kind in ("final", "update", "early", "correction"):
+                if (kind, key, end) in leads:
+                    assert (number, kind, key, start, end) in got, "its result is there, whoever was touched"
 
 
 @pytest.mark.parametrize("sizes", [(3, 8), (2, 30)])
@@ -264,28 +246,28 @@ def test_windows_side_by_side_that_close_many_at_once(sizes, cut_bytes, monkeypa
         assert all(got[place] == row for place, row in wanted.items())
 
 
+@pytest.mark.parametrize("seed", seeds(1, 6))
 @pytest.mark.parametrize("drained", [False, True])
-def test_changes_side_by_side_are_of_all_columns_together(drained):
-    families, begin, step = sets()["ends together"]
+def test_changes_side_by_side_are_of_all_columns_together(drained, seed):
+    families, begin, step = SIDE_BY_SIDE, 0, MS
     cases = [CASES["sum"], CASES["rows"]]
-    for seed in range(2):
-        wide = Together(families, cases, 0, on_change(drained), wide=True)
-        closed = Together(families, cases, 0, on_close(), wide=True)
-        last, seen = {}, 0
-        for came, watermark, clock in stream(random.Random(seed), begin, step, late=False):
-            changed = by_end(wide.step(came, watermark, clock)[0])
-            every = by_end(closed.step(came, watermark, clock)[0])
-            wanted = {}
-            for (key, end), row in sorted(every.items()):
-                if last.get(key) != (end - MS, row):
-                    before = last.get(key)
-                    if before is None or before[1] != row or before[0] != end - MS:
-                        wanted[key, end] = row
-                last[key] = end, row
-            finals = {place: row for place, row in changed.items() if any(each is not None for each in row.values())}
-            assert finals == wanted
-            seen += len(wanted)
-        assert seen > 30
+    wide = Together(families, cases, 0, on_change(drained), wide=True)
+    closed = Together(families, cases, 0, on_close(), wide=True)
+    last, seen = {}, 0
+    for came, watermark, clock in stream(random.Random(seed), begin, step, late=False):
+        changed = by_end(wide.step(came, watermark, clock)[0])
+        every = by_end(closed.step(came, watermark, clock)[0])
+        wanted = {}
+        for (key, end), row in sorted(every.items()):
+            if last.get(key) != (end - MS, row):
+                before = last.get(key)
+                if before is None or before[1] != row or before[0] != end - MS:
+                    wanted[key, end] = row
+            last[key] = end, row
+        finals = {place: row for place, row in changed.items() if any(each is not None for each in row.values())}
+        assert finals == wanted
+        seen += len(wanted)
+    assert seen > 30
 
 
 def by_end(found):
@@ -297,7 +279,7 @@ def by_end(found):
 
 
 def test_bounded_input_side_by_side_equals_the_stream():
-    families, begin, step = sets()["ends together"]
+    families, begin, step = SIDE_BY_SIDE, 0, MS
     together = Together(families, [CASES["sum"], CASES["highest"]], 10_000 * step, on_close(), wide=True)
     got, taken = {}, []
     for came, watermark, clock in stream(random.Random(4), begin, step):

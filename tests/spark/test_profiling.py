@@ -1,8 +1,10 @@
 """Stages of the Python side are timed where a session asks for it, each without those it calls; else nothing is."""
 
 import pytest
-from oracle import EmittingStream, cases, evenly, moment
-from oracle import hopping as hopping_slices
+from oracle import evenly, moment
+from scenarios.kind import PARTIALS, RECORDS
+from scenarios.kinds.even import Even
+from scenarios.scenario import Scenario, records_of
 from streams import SECOND, START, record, source, table, write
 
 import combinators as C
@@ -93,11 +95,13 @@ def test_the_stages_of_a_bucket_never_run_at_the_same_time(eager, monkeypatch):
     """By a clock that moves a microsecond at every look: all stages together have the time from first to last."""
     looks = []
     monkeypatch.setattr(module, "perf_counter_ns", lambda: looks.append(None) or 1000 * len(looks))
-    stream, watch = EmittingStream(hopping_slices(8), cases("sum"), on_close(), eager=eager), Stopwatch()
+    kind, watch = Even.of(8, 1), Stopwatch()
+    one = Scenario(kind, on_close(), content=RECORDS if eager else PARTIALS, results=("sum",))
     with watched(watch):
         for first in range(0, 40, 4):
-            bucket = stream.bucket()
-            bucket.accept([stream.shipped(evenly(stream.family, range(first, first + 4), keys=3))])
+            bucket = one.bucket()
+            records = records_of(evenly(kind.window.family, range(first, first + 4), keys=3))
+            bucket.accept(one.arriving(records, 1)[0])
             list(bucket.close(moment(first)))
     outside = watch._nanos[""] // 1000
     taken = watch.take()

@@ -13,10 +13,8 @@ from oracle import CASES, Case, Stream, block_of, cases, evenly, hopping, moment
 
 from slicing.aggregates.aggregate import Aggregate
 from slicing.assembly.assembling import assemble
-from slicing.assembly.choice import FEW_SLICES
 from slicing.assembly.trees import nodes, three_layer
 from slicing.assembly.trees.node_keys import NodeKey, Part
-from slicing.content import sizes as blocks_sizes
 from slicing.engines.sliced import closing
 from slicing.errors import FunctionFailed, InvalidType, StateMismatch
 from slicing.state import pages
@@ -45,39 +43,6 @@ def random_records(rng):
     times = ((arrival - lateness) * 1000).tolist()
     names = [key or None for key in rng.integers(0, keys, count).tolist()]
     return list(zip(times, names, rng.integers(-100, 100, count).tolist(), strict=True))
-
-
-def run_random_stream(seed, monkeypatch):
-    rng = np.random.default_rng(seed)
-    monkeypatch.setattr(stripes, "CUT_BYTES", int(rng.choice([1, 300, 2000, 16_000])))
-    monkeypatch.setattr(pages, "FAN_IN", int(rng.choice([2, 3, 8])))
-    monkeypatch.setattr(closing, "FRAME_ROWS", int(rng.choice([1, 50, 10**6])))
-    monkeypatch.setattr(blocks_sizes, "PAGE_BYTES", int(rng.choice([300, 4 << 20])))
-    monkeypatch.setattr(nodes, "FILLED_SHARE", float(rng.choice([0, 0.25, 2])))
-    stripe = int(rng.choice([1, 3, 40]))  # of pages, which those of trees have nothing to do with
-    monkeypatch.setattr(stripes, "page_stripe", lambda longest: stripe)
-    monkeypatch.setattr(nodes, "FILLED_CELLS", int(rng.choice([1, 20, 10**6])))
-    monkeypatch.setattr(three_layer, "FEW_KEYS", int(rng.choice([0, 2, 1000])))
-    chosen = WITH_ORDER if seed % 4 == 0 else COMMUTATIVE
-    if seed % 3 == 0:
-        chosen = [case for case in chosen if case.aggregate.columns]
-    family = random_slicing(rng, seed)
-    forced = {5: "recompute", 7: "three_layer" if family.per_window > FEW_SLICES else None}.get(seed % 10)
-    stream = Stream(family, chosen, [forced] * len(chosen) if forced else None, grace=int(rng.choice([0, 0, 7000])))
-    records, delay, watermark = random_records(rng), int(rng.integers(0, 20)), 0
-    most = max(2, len(records) // int(rng.choice([20, 3])))
-    while records:
-        count = int(rng.integers(1, most))
-        batch, records = records[:count], records[count:]
-        stream.step(batch, watermark)
-        watermark = max(watermark, max(time for time, _, _ in batch) // 1000 - delay)
-    stream.step([], watermark)
-    stream.drain()
-
-
-@pytest.mark.parametrize("seed", seeds(18, 560))
-def test_random_streams(seed, monkeypatch):
-    run_random_stream(seed, monkeypatch)
 
 
 # Closing. A bucket of n slices per window is at window w when all windows before w have gone out.

@@ -2,12 +2,13 @@
 
 import json
 from collections import Counter
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import pytest
-from oracle import CASES, EmittingStream
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import functions as F
+from scenarios.expected import Call
+from scenarios.kinds.even import Even
 from streams import (
     MINUTE,
     OURS,
@@ -117,17 +118,19 @@ def result(values):
 
 def expected(tables, running, window, emission, grace):
     """(micro-batch, kind, world, start) -> the result and the one that it replaces, by brute force over all records."""
-    truth = EmittingStream(window.family, [replace(CASES["rows"], truth=result)], emission, grace=grace)
-    found, read = {}, 0
+
+    def shown(held):
+        return result([record.value for record in held])
+
+    call, found, read = Call(Even(window), emission, grace, truth=shown), {}, 0
     for number, files, watermark, now in running.micro_batches():
         made = []
         for each in tables[read:files]:
             values = zip(each["n"].to_pylist(), each["s"].to_pylist(), strict=True)
             made += zip(times_of(each), each["world"].to_pylist(), values, strict=True)
         made, read = [record for record in made if record[0] is not None], files
-        for (kind, world, index), (values, old) in truth.expect(made, watermark, now).items():
-            place = number, kind, world, int(window.family.window_start(index))
-            found[place] = result(values), old and result(old)
+        for (kind, world, _, start, _), (held, old) in call.step(call.made(made), watermark, now).items():
+            found[number, kind, world, start] = shown(held), old and shown(old)
     return found
 
 

@@ -149,7 +149,7 @@ def run_random_stream(seed, made):
     return found
 
 
-@pytest.mark.parametrize("seed", seeds(12, 100))
+@pytest.mark.parametrize("seed", seeds(2, 100))
 def test_what_random_streams_refuse(seed):
     def made(rng):
         chosen = cases(*CASES) if seed % 4 == 0 else COMMUTATIVE
@@ -158,20 +158,20 @@ def test_what_random_streams_refuse(seed):
     run_random_stream(seed, made)
 
 
-@pytest.mark.parametrize("seed", seeds(4, 30))
+@pytest.mark.parametrize("seed", seeds(1, 30))
 def test_what_random_streams_refuse_with_the_eager_strategy(seed):
     chosen = [*cases("sum", "rows"), SQUARES]
     run_random_stream(seed, lambda rng: EagerStream(random_slicing(rng, seed), chosen, grace=3000))
 
 
-@pytest.mark.parametrize("seed", seeds(4, 30))
+@pytest.mark.parametrize("seed", seeds(1, 30))
 def test_what_random_streams_refuse_with_both_strategies_in_one_call(seed):
     chosen = [*cases("sum"), SQUARES, *cases("variance", "highest")]
     run_random_stream(seed, lambda rng: MixedStream(random_slicing(rng, seed), chosen, on_close(), grace=3000))
 
 
 def test_random_streams_refuse_something():
-    assert sum(run_random_stream(seed, lambda rng: Stream(hopping(10), COMMUTATIVE)) for seed in range(5)) > 20
+    assert sum(run_random_stream(seed, lambda rng: Stream(hopping(10), COMMUTATIVE)) for seed in range(3)) > 20
 
 
 def test_what_refused_slices_met():
