@@ -46,6 +46,14 @@ def stored(world):
     return len(world.bucket().ledger.rows())
 
 
+@pytest.mark.parametrize("names", [("sum", "joined"), (ALONE,)], ids=["combined", "records"])
+def test_a_key_is_forgotten_one_millisecond_after_its_ttl(names):
+    for idle, windows in ((7, 1), (8, 0)):
+        world = made(counting(2, ttl="7 milliseconds"), *names)
+        world.step([(0, 1, 5)], now=100)
+        assert len(world.step([(0, 1, 6)], now=100 + idle)) == windows
+
+
 def test_rows_of_two_lives_of_a_key_lie_in_one_ledger():
     """::
 
