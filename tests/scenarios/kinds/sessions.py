@@ -15,6 +15,11 @@ class Sessions(Kind):
     late_details = False
 
     @property
+    def results(self):
+        """Records of one time are put in the order of their gaps, if each has its own."""
+        return ("sum", "highest", "joined") if self.window.gap else ("sum", "highest", "rows")
+
+    @property
     def separate(self):
         """Whether each record is late or not by its own interval."""
         return self.window.late_by == "record"
