@@ -36,11 +36,12 @@ import org.apache.kafka.streams.state.WindowStore;
  * Counts and sums the records of a topic in windows, from its beginning to the records of key -1 that end it.
  *
  * <p>{@code Job ADDRESS TOPIC SIZE ADVANCE EMIT FOLDER RUNS}, in milliseconds; an advance of 0 means windows that slide
- * by KIP-450, EMIT is one of suppress, close and update. Of RUNS runs all but the last write their rows into
+ * by KIP-450, EMIT is one of suppress, limit, close and update. Of RUNS runs all but the last write their rows into
  * FOLDER/rows; the last drops them and is timed, unless it is the only one. Prints what that took, as JSON.
  */
 public final class Job {
     static final Duration GRACE = Duration.ofSeconds(5);
+    static final Duration LIMIT = Duration.ofSeconds(10);
 
     /** Records so far and their sum. */
     record Partial(long records, long total) {
@@ -95,6 +96,8 @@ public final class Job {
         KTable<Windowed<String>, Partial> table = windowed(records.groupByKey(Grouped.with(Serdes.String(), Serdes.String())));
         if (emit.equals("suppress")) {
             table = table.suppress(Suppressed.untilWindowCloses(BufferConfig.unbounded()));
+        } else if (emit.equals("limit")) {
+            table = table.suppress(Suppressed.untilTimeLimit(LIMIT, BufferConfig.unbounded()));
         }
         long[] count = {0};
         table.toStream().foreach((window, partial) -> {

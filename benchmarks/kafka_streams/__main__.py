@@ -43,13 +43,14 @@ from benchmarks.workloads.workload import Workload, scratch
 from servers import maven
 from servers.kafka import CONNECTOR, Broker, broker
 from servers.process import Unavailable
-from slicing import on_update
+from slicing import early, on_update
 
 HOURS = replace(DAY, name="day's first 2 M records", batches=2)
 PART = HOURS.cut(0.04)
 MILLION = replace(DAY, name="day's first million", records=500_000, seconds=4_320, batches=2)
 VERSION = "kafka-streams 4.3.0"
 UPDATES = Ours(emission=on_update())
+LIMITED = Ours(emission=early(after="10 seconds", by="event", final=False))
 
 
 @dataclass(frozen=True)
@@ -64,6 +65,7 @@ class KafkaStreams:
     size: str
     advance: str
     emit: str
+    goal: float | None = None
 
     def measured(self) -> results.Ratio:
         """Both sides, Kafka Streams first, and their ratio."""
@@ -82,7 +84,9 @@ class KafkaStreams:
                 found, theirs = _last(session().read.parquet(str(written))), _theirs(self.advance, folder)
                 differs = difference(found, theirs)
                 ours = replace(ours, rows=found.count())
-        comparison = Comparison(self.name, self.title, sides=lambda: (baseline, ours), checks=(), measure=PROCESSOR)
+        comparison = Comparison(
+            self.name, self.title, sides=lambda: (baseline, ours), checks=(), measure=PROCESSOR, goal=self.goal
+        )
         found = comparison.judged(_spoken(baseline), _spoken(ours), differs)
         return replace(found, machine=f"{found.machine}, {VERSION}")
 
@@ -109,6 +113,10 @@ COMPARISONS = (
     KafkaStreams(
         "KafkaStreamsUpdate", "day, R = 60, on update / Kafka Streams, on a 25th",
         UPDATES, HOURS, PART, HOUR, MINUTE, "update",
+    ),
+    KafkaStreams(
+        "KafkaStreamsLimit", "day, R = 60, 10 seconds after an update / Kafka Streams, `untilTimeLimit`, on a 25th",
+        LIMITED, HOURS, PART, HOUR, MINUTE, "limit", goal=10,
     ),
     KafkaStreams(
         "KafkaStreamsFineClose", "dense, R = 360, on close / Kafka Streams, suppressed, on a 20th",
