@@ -26,7 +26,7 @@ export PYSPARK_PYTHON := $(CURDIR)/$(BIN)/python
 export PYSPARK_DRIVER_PYTHON := $(PYSPARK_PYTHON)
 
 .DEFAULT_GOAL := help
-.PHONY: help requirements venv test test-long test-site test-notebooks test-kafka test-postgres \
+.PHONY: help requirements venv test test-slow test-long test-site test-notebooks test-kafka test-postgres \
 	test-connect test-pipelines test-fraud test-delta test-iceberg test-servers test-versions lint format wheel release-check demo bench-quick bench docs docs-written docs-test docs-release clean
 
 help: ## list the tasks
@@ -63,6 +63,9 @@ venv: $(DEV) ## create .venv, or renew it when pyproject.toml has changed
 # A test on Spark leaves a third of two cores idle: so there is a third process. Files stay in the order of tests/conftest.py.
 test: $(DEV) ## all tests but the long ones, in three processes
 	$(BIN)/python -m pytest --numprocesses 3 --dist loadfile --no-loadscope-reorder $(ARGS)
+
+test-slow: $(DEV) ## the slow tests, which `.ci/run` runs too: what they show is shown by quicker ones, less broadly
+	$(BIN)/python -m pytest -m "slow and not long" --numprocesses 3 --dist loadfile --no-loadscope-reorder $(ARGS)
 
 test-long: $(DEV) ## the long tests only, in three processes
 	$(BIN)/python -m pytest -m long --numprocesses 3 --dist worksteal $(ARGS)
@@ -128,8 +131,8 @@ demo: $(DEV) ## a small stream, end to end
 bench-quick: $(BENCH) ## a few benchmarks
 	$(BIN)/python -m benchmarks.run --quick $(ARGS)
 
-bench: $(BENCH) ## all benchmarks, for more than an hour; writes docs/performance.md
-	$(BIN)/python -m benchmarks.run --all --write $(ARGS)
+bench: $(BENCH) ## all benchmarks, for hours, going on where it was stopped; writes docs/performance.md
+	$(BIN)/python -m benchmarks.run --all --resume --write $(ARGS)
 
 docs: $(DOCS) docs-written ## write tables and pictures, build the site in build/site, strict about links
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet --clean

@@ -1,7 +1,8 @@
-"""All benchmarks by one command: `python -m benchmarks.run [--quick] [--only NAME] [--kernels] [--write]`.
+"""All benchmarks by one command: `python -m benchmarks.run [--quick | --all [--resume]] [--only NAME] [--write]`.
 
 Every result is kept in a file of its own in `.asv`. So single benchmarks can be measured again (`--only`, repeated; a
-part of a name will do), and `--write` alone makes docs/performance.md anew from what there is.
+part of a name will do), and `--write` alone makes docs/performance.md anew from what there is. With `--resume` what ran
+to its end before, with the same code on the same machine, is left out: a run of hours can be stopped and go on later.
 """
 
 import argparse
@@ -17,8 +18,9 @@ from benchmarks import ROOT
 from benchmarks.comparisons import registry
 from benchmarks.report import page, results
 from benchmarks.running import session
+from benchmarks.running.resuming import Measured
 
-Measured = Callable[[], results.Kept | None]
+Benchmark = Callable[[], results.Kept | None]
 
 
 def main() -> int:
@@ -27,6 +29,7 @@ def main() -> int:
     parser.add_argument("--quick", action="store_true", help="a few of each")
     parser.add_argument("--only", action="append", default=[], help="a benchmark, or a part of names; repeatable")
     parser.add_argument("--all", action="store_true", help="everything, for more than an hour")
+    parser.add_argument("--resume", action="store_true", help="leave out what has been measured with the same code")
     parser.add_argument("--list", action="store_true", help="only print the names")
     parser.add_argument("--write", action="store_true", help="write docs/performance.md from all results there are")
     options = parser.parse_args()
@@ -37,12 +40,16 @@ def main() -> int:
     if not (options.quick or options.all or options.only or options.write):
         parser.error("nothing to measure: give --quick, --all, or --only and a part of a name; or --write alone")
     chosen = _chosen(options.quick, options.all, options.only)
+    measured = Measured(results.machine(os.cpu_count() or 1))
+    if options.resume:
+        chosen = ((name, each) for name, each in chosen if name not in measured)
     if options.list:
         print(*(name for name, _ in chosen), sep="\n")
         return 0
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # stopped from outside, it still writes what there is
     try:
-        wrong = [name for name, measured in chosen if not _is_right(name, measured)]
+        # A quick run may measure a part only.
+        wrong = [name for name, each in chosen if not _is_right(name, each, None if options.quick else measured)]
     finally:
         session.stop()
         if options.write:
@@ -52,12 +59,12 @@ def main() -> int:
     return min(len(wrong), 1)
 
 
-def _is_right(name: str, measured: Measured) -> bool:
+def _is_right(name: str, benchmark: Benchmark, measured: Measured | None = None) -> bool:
     """Measure and say what came out; a benchmark that fails says why, and is no reason to leave out the next one."""
     print(name, end=": ", flush=True)
     start = time.monotonic()
     try:
-        found = measured()
+        found = benchmark()
     except Exception:
         print(f"failed ({time.monotonic() - start:.0f} s)", flush=True)
         traceback.print_exc()
@@ -65,20 +72,22 @@ def _is_right(name: str, measured: Measured) -> bool:
         return False
     if found is not None:
         results.keep(found)
+    if measured:
+        measured.add(name)
     print(f"{'done' if found is None else page.in_short(found)} ({time.monotonic() - start:.0f} s)", flush=True)
     return not (isinstance(found, results.Ratio) and found.differs)
 
 
-def _chosen(quick: bool, every: bool, only: list[str]) -> Iterator[tuple[str, Measured]]:
+def _chosen(quick: bool, every: bool, only: list[str]) -> Iterator[tuple[str, Benchmark]]:
     """The benchmarks asked for; a part of a name stands for all that have it, unless it is the whole name of one."""
     there = dict(_benchmarks(quick))
-    for name, measured in there.items():
+    for name, benchmark in there.items():
         named = any(name == part or (part not in there and part in name) for part in only)
         if named or (not only and (quick or every)):
-            yield name, measured
+            yield name, benchmark
 
 
-def _benchmarks(quick: bool) -> Iterator[tuple[str, Measured]]:
+def _benchmarks(quick: bool) -> Iterator[tuple[str, Benchmark]]:
     """All there are, what matters most first."""
     for each in registry.benchmarks():
         if not quick or each.name in registry.QUICK:

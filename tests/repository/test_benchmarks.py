@@ -7,6 +7,7 @@ import re
 import statistics
 import subprocess
 import sys
+from functools import partial
 from contextlib import nullcontext
 from dataclasses import replace
 
@@ -31,7 +32,7 @@ from benchmarks.comparisons.warm import SameRows
 from benchmarks.report import asv, brief, page, plots, ratios, results
 from benchmarks.report.growth import exponent
 from benchmarks.report.tables import markdown
-from benchmarks.running import bounded, changed, session, streams, turns, warm
+from benchmarks.running import bounded, changed, resuming, session, streams, turns, warm
 from benchmarks.running.processes import processor_seconds
 from benchmarks.running.run import Run
 from benchmarks.running.side import Settings, Side
@@ -264,6 +265,7 @@ def benchmarks(monkeypatch, tmp_path):
     monkeypatch.setattr(run, "_benchmarks", lambda quick: iter(there.items()))
     monkeypatch.setattr(run.page, "write", lambda: (tmp_path / "page").write_text("written"))
     monkeypatch.setattr(run.signal, "signal", lambda *_: None)
+    monkeypatch.setattr(run, "Measured", partial(resuming.Measured, folder=tmp_path / "ran"))
     return there
 
 
@@ -311,6 +313,37 @@ def test_all_is_right_and_only_names_are_run(benchmarks, monkeypatch, capsys, tm
     assert command(monkeypatch, "--list", "--all") == 0
     assert capsys.readouterr().out == "first\nsecond\n"
     assert not (tmp_path / "page").exists()
+
+
+def test_a_run_that_was_stopped_goes_on_until_the_code_changes(benchmarks, monkeypatch, capsys):
+    def stopped():
+        raise KeyboardInterrupt
+
+    benchmarks |= {"first": lambda: None, "second": stopped, "third": lambda: None}
+    with pytest.raises(KeyboardInterrupt):
+        command(monkeypatch, "--all", "--resume")
+    benchmarks["second"] = fails
+    assert command(monkeypatch, "--all", "--resume") == 1, "what failed is measured again"
+    capsys.readouterr()
+    command(monkeypatch, "--all", "--resume", "--list")
+    assert capsys.readouterr().out == "second\n"
+    command(monkeypatch, "--all", "--list")
+    assert capsys.readouterr().out == "first\nsecond\nthird\n"
+    monkeypatch.setattr(run, "Measured", partial(run.Measured, code="other"))
+    command(monkeypatch, "--all", "--resume", "--list")
+    assert capsys.readouterr().out == "first\nsecond\nthird\n"
+
+
+def test_the_code_of_a_figure_is_all_that_it_may_depend_on(tmp_path):
+    for folder in resuming.CODE:
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "file.py").write_text("1")
+    found = {resuming.digest(tmp_path)}
+    for folder in resuming.CODE:
+        (tmp_path / folder / "file.py").write_text("2")
+        found.add(resuming.digest(tmp_path))
+    (tmp_path / "benchmarks" / "file.py").rename(tmp_path / "benchmarks" / "other.py")
+    assert len(found | {resuming.digest(tmp_path)}) == 5
 
 
 @pytest.mark.parametrize(
