@@ -78,8 +78,11 @@ EARLY = {
     "`after`": early(after="10 seconds"),
     '`after`, `by="event"`': early(after="10 seconds", by="event"),
     "`when`": early(when="is_last"),
+    "`ends=True`": early(when="is_last", ends=True),
+    "`delta`": early(delta=("speed", 5.0)),
     "several": early(records=3, every="10 seconds", after="5 seconds"),
     "`final=False`": early(after="10 seconds", final=False),
+    "`purge=True`": early(after="10 seconds", purge=True),
 }
 _FAMILY = Even(100_000_000, 1_000_000)
 

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from slicing.spark.progress import ProgressListener, lateness
     from slicing.spark.prometheus import PrometheusCollector
     from slicing.timelines import draw
+    from slicing.triggers.buffer import buffer
     from slicing.triggers.emission import Emission, early, on_change, on_close, on_update
     from slicing.triggers.user_trigger import OpenWindows, Trigger
     from slicing.windows.assigned import assigned_by
@@ -76,6 +77,7 @@ __all__ = [
     "Windowed",
     "advice",
     "assigned_by",
+    "buffer",
     "by_edges",
     "configure",
     "counting",
@@ -111,6 +113,7 @@ _HOMES = {
     "aggregates.aggregate": ("EVENT_TIME", "Aggregate", "Bound", "Fieldwise", "fieldwise"),
     "aggregates.tracing": ("traced",),
     "definition": ("Definition",),
+    "triggers.buffer": ("buffer",),
     "triggers.emission": ("Emission", "early", "on_change", "on_close", "on_update"),
     "triggers.user_trigger": ("OpenWindows", "Trigger"),
     "grouping": ("FeaturesAt", "Grouped", "Windowed", "group_by"),

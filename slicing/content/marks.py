@@ -39,6 +39,14 @@ def of_keys(block: Block, marks: Block) -> Block:
     return replace(chosen, keys=codes[chosen.keys], names=marks.names)
 
 
+def without_keys(block: Block, marks: Block) -> Block:
+    """The rows of a block whose keys have no rows in another."""
+    codes = under(marks, block.names).keys
+    gone = np.zeros(max(len(block.names), int(codes.max(initial=-1)) + 1), dtype=bool)
+    gone[codes] = True
+    return block.take(np.flatnonzero(~gone[block.keys]))
+
+
 def under(block: Block, names: pa.Table) -> Block:
     """A block with the codes of other names, which have all of its keys."""
     if block.names is names:

@@ -17,6 +17,7 @@ from slicing.aggregates.arrays import Array
 from slicing.assembly.results import Windows
 from slicing.content.block import Block, Shape, empty
 from slicing.content.memory import Remembered
+from slicing.content.records import Records
 from slicing.engines.lifecycle import micro_batch
 from slicing.engines.looking import Look, Pieces
 from slicing.engines.trigger_state import check_state, renew_state
@@ -25,7 +26,7 @@ from slicing.state.bucket_cache import Recent
 from slicing.state.format.adapting import over_stored
 from slicing.state.format.fingerprint import Fingerprint
 from slicing.state.format.header import Header, known_since
-from slicing.state.format.list_names import COUNTS, EARLY, MEMORY, PENDING, STATE, parse
+from slicing.state.format.list_names import COUNTS, EARLY, MEMORY, PENDING, STATE, VALUES, parse
 from slicing.state.format.zone_tables import parts
 from slicing.state.lists import PageLists
 from slicing.state.pages import Pages, page_name
@@ -51,11 +52,11 @@ class OpenBucket(Protocol):
     def since(self) -> tuple[int | None, ...]:
         """For each result the microsecond from which on windows must begin to have it, None where all do."""
 
+    def hear(self, signals: Sequence[Block], numbers: Sequence[Records] = ()) -> None:
+        """Take the signals and values of the new records that the trigger asks for, before `accept`."""
+
     def accept(self, shipped: Sequence[Any]) -> Late[Any]:
         """Keep the new records that open windows accept, return and count the late ones."""
-
-    def hear(self, signals: Sequence[Block]) -> None:
-        """Take the signals of the new records that the trigger asks for, before `close`."""
 
     def close(self, at: MicroBatchTime) -> Iterator[Windows]:
         """Yield all that fires in the micro-batch, then write the state that is left."""
@@ -99,9 +100,9 @@ class Around:
         """Store records of a history that ends at a watermark; windows that end by then are never emitted."""
         self.engine.load(self.stored(shipped), at)
 
-    def hear(self, signals: Sequence[Block]) -> None:
-        """Take the signals of the new records that the trigger asks for, before `close`."""
-        self.engine.hear(signals)
+    def hear(self, signals: Sequence[Block], numbers: Sequence[Records] = ()) -> None:
+        """Take the signals and values of the new records that the trigger asks for, before `accept`."""
+        self.engine.hear(signals, numbers)
 
     def close(self, at: MicroBatchTime) -> Iterator[Windows]:
         """Yield all that fires in the micro-batch, then write the state that is left."""
@@ -159,6 +160,7 @@ class Bucket:
         check_state(self.head, trigger)
         self.open_pairs: StoredPairs | None = None  # once the trigger has asked for them
         self.heard: Sequence[Block] = ()  # the signals of this micro-batch
+        self.numbers: Sequence[Records] = ()  # the values of its records, in their order
         self.resources = ExitStack()  # released when the micro-batch ends, also by an error
 
     @property
@@ -195,9 +197,9 @@ class Bucket:
         """Keep the new records that open windows accept, return and count the late ones."""
         raise NotImplementedError
 
-    def hear(self, signals: Sequence[Block]) -> None:
-        """Take the signals of the new records that the trigger asks for, before `close`."""
-        self.heard = signals
+    def hear(self, signals: Sequence[Block], numbers: Sequence[Records] = ()) -> None:
+        """Take the signals and values of the new records that the trigger asks for, before `accept`."""
+        self.heard, self.numbers = signals, numbers
 
     @of_stage(ASSEMBLE)
     def load(self, shipped: Sequence[Any], at: MicroBatchTime) -> None:
@@ -251,7 +253,7 @@ class Bucket:
         families = {walk.id for walk in self.head.families}
         for name in [name for name in self.head.lists if f"{EARLY} " in name]:
             of = parse(name)
-            if of.which not in own or (of.which in (MEMORY, STATE) and of.family not in families):
+            if of.which not in own or (of.which in (MEMORY, STATE, VALUES) and of.family not in families):
                 self.pages.remove(self.head.lists.pop(name))
         self.head.trigger = self.trigger.stored
 
@@ -289,6 +291,12 @@ class Bucket:
     def known_since(self, starts: Array) -> Array:
         """From when on all that was accepted is there of windows that begin at some microseconds."""
         return np.full(len(starts), self.known_from)
+
+    @property
+    def pair_bytes(self) -> int:
+        """About how many bytes a pair takes: fields of results as arrays have them, and 8 for each field of its key."""
+        fields = sum(column.nbytes for kernel in self.shape.kernels for column in kernel.spread(1))
+        return int(fields) + 8 * len(self.shape.keys) + 2 * 8  # the window, and its records
 
     # What triggers ask. A kind of windows that cannot answer has refused the trigger when the query was built.
 

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from slicing.aggregates.arrays import Array
 from slicing.content.block import Block
-from slicing.engines.key_counts import KeyCounts, of_pairs
+from slicing.engines.key_counts import Counting, KeyCounts, of_pairs
 from slicing.engines.pair_memory import PairMemory
 from slicing.state.format.list_names import KEYS
 from slicing.triggers.candidates import Candidates, Extents
@@ -40,6 +40,20 @@ class Listed:
         return Extents(*self.bounds(), self.keys, self.names)
 
     signals: Mapping[str, Array] = field(default_factory=dict)  # those of the new records of each pair
+    purge: Callable[[Array], None] = lambda chosen: None  # drops the records of pairs that a mask chooses
+    numbers: Callable[[], tuple[Array, Array]] = lambda: (np.zeros(0, np.int64), np.zeros(0))  # as `Candidates`
+    purged: Array | None = None  # pairs that hold no record of before only because these have been dropped
+
+    @property
+    def is_new(self) -> Array:
+        """Which pairs begin in this micro-batch."""
+        is_new: Array = self.before == 0
+        return is_new if self.purged is None else is_new & ~self.purged
+
+    def without(self, chosen: Array) -> Array:
+        """Drop the records of pairs, which hold none then; returns how many are left."""
+        self.purge(chosen)
+        return np.where(chosen, 0, self.held)
 
 
 class ListedPairs:
@@ -47,6 +61,7 @@ class ListedPairs:
 
     def __init__(self, listed: Callable[[bool], Listed], memory: PairMemory | None, keys: KeyCounts | None):
         self._listed, self._memory, self._keys = listed, memory, keys
+        self._counted: tuple[Block, Counting] | None = None  # what counts of keys when all pairs have been asked about
         self.names = {each.name for each in [memory] if each} | {KEYS for _ in [keys] if keys}
 
     @property
@@ -58,13 +73,14 @@ class ListedPairs:
         """The pairs of keys with new records, or all of them."""
         some = self._listed(everything)
         place = some.windows, some.keys, some.names
-        memory = self._memory.of(*place, is_new=some.before == 0) if self._memory else None
+        memory = self._memory.of(*place, is_new=some.is_new) if self._memory else None
         counting = self._keys.begin(some.came) if self._keys else None
         remember = partial(self._remember, some, memory)
         counts = of_pairs(counting, some.keys)
-        yield Candidates(some.held, some.before, memory, remember, some.panes, some.extents, *counts, some.signals)
-        if self._keys and counting:
-            self._keys.end(some.came, counting)
+        found = some.held, some.before, memory, remember, some.panes, some.extents, *counts
+        yield Candidates(*found, some.signals, some.without, some.numbers)
+        if counting:
+            self._counted = some.came, counting
 
     def _remember(self, some: Listed, before: Any, now: Any) -> None:
         assert self._memory is not None, "the trigger has asked for it"
@@ -73,6 +89,8 @@ class ListedPairs:
 
     def save(self) -> None:
         """Store what is remembered."""
+        if self._keys and self._counted:
+            self._keys.end(*self._counted)
         for each in (self._memory, self._keys):
             if each:
                 each.save()

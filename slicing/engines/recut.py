@@ -38,9 +38,9 @@ class RecutBucket(Around):
         ]
         return replace(late, refused=tuple(refused))
 
-    def hear(self, signals: Sequence[Any]) -> None:
-        """Take signals, in the slices of the checkpoint."""
-        self.engine.hear(self.stored(signals))
+    def hear(self, signals: Sequence[Any], numbers: Sequence[Any] = ()) -> None:
+        """Take signals and values, in the slices of the checkpoint."""
+        self.engine.hear(self.stored(signals), self.stored(numbers))
 
     def stored(self, shipped: Sequence[Any]) -> list[Any]:
         """Return rows in the slices of the checkpoint."""

@@ -29,6 +29,7 @@ from slicing.content.folding import by_key, fold
 from slicing.content.marks import of_keys, under
 from slicing.content.memory import Remembered
 from slicing.content.pairs import Pairs
+from slicing.content.records import Records, joined
 from slicing.content.signals import least_between, together
 from slicing.engines.key_counts import Counting, KeyCounts, of_pairs
 from slicing.engines.pair_memory import PairMemory, memory_of
@@ -68,6 +69,7 @@ class PairsOfFamily:
     memory: PairMemory | None
     inside: Callable[[Block], Block]
     panes: Callable[[Block], Panes]
+    purge: Callable[[Block], None] | None = None  # drops the records of windows, which rows have in place of slices
 
 
 def counts_of(pages: Pages, shape: Shape, held: Mapping[str, Block]) -> Instants:
@@ -82,11 +84,12 @@ def pairs_of(
     panes: Callable[[Block], Panes],
     held: Mapping[str, Block],
     remembers: Remembered | None,
+    purge: Callable[[Block], None] | None = None,
 ) -> PairsOfFamily:
     """One family of a bucket, as far as it is."""
     first, of = progress.marks.done, of_family(progress.marks.id)
     memory = memory_of(pages, progress.shape, held, lambda rows: rows.index >= first, remembers, of)
-    return PairsOfFamily(progress.family, first, memory, progress.inside, panes)
+    return PairsOfFamily(progress.family, first, memory, progress.inside, panes, purge)
 
 
 class SlicePairs:
@@ -103,9 +106,11 @@ class SlicePairs:
         families: Sequence[PairsOfFamily],
         keys: KeyCounts | None,
         signals: Signals = ((), ()),
+        numbers: Sequence[Records] = (),
     ):
         self._counts, self._first, self._families = counts, first, families
-        self._new, self._keys, self._signals = new, keys, signals
+        self._new, self._keys, self._signals, self._numbers = new, keys, signals, numbers
+        self._counted: tuple[Block, Counting] | None = None  # what counts of keys when all pairs have been asked about
         self.names = {each.memory.name for each in families if each.memory} | {KEYS for _ in [keys] if keys}
         self._shape = counts.nodes.shape
         self._now = fold(self._shape, [counts.rows(first), new])
@@ -128,8 +133,8 @@ class SlicePairs:
         for each in self._families:
             for some in Reached.by(each.family, by_key(self._shape, each.inside(marks)), each.first).some_keys():
                 yield self._of(each, some, held, came, counting)
-        if self._keys and counting:
-            self._keys.end(came, counting)
+        if counting:
+            self._counted = came, counting
 
     def _of(
         self, each: PairsOfFamily, reached: Reached, held: Block, came: Block, counting: Counting | None
@@ -148,6 +153,8 @@ class SlicePairs:
             lambda: Extents(each.family.window_start(windows), each.family.window_end(windows), keys, names),
             *of_pairs(counting, keys),
             self._least(each.family, names, windows, keys),
+            partial(_purge, each.purge, windows, keys, names, now),
+            partial(numbers_of, each.family, self._numbers, windows, keys, names),
         )
 
     def _least(self, family: Family, names: pa.Table, windows: Array, keys: Array) -> dict[str, Array]:
@@ -171,6 +178,8 @@ class SlicePairs:
             if each.memory:
                 each.memory.save()
         if self._keys:
+            if self._counted:
+                self._keys.end(*self._counted)
             self._keys.save()
 
     def kept(self) -> dict[str, Block]:
@@ -185,6 +194,43 @@ def _remember(memory: PairMemory | None, windows: Array, keys: Array, names: pa.
     assert memory is not None, "the trigger has asked for it"
     assert old is not None, "so it has been read"
     memory.put(windows, keys, names, old, new)
+
+
+def numbers_of(
+    family: Family, numbers: Sequence[Records], windows: Array, keys: Array, names: pa.Table
+) -> tuple[Array, Array]:
+    """The values of records of some pairs, which may overlap: the pair of each, and the value, by pair, in order."""
+    came = [each for each in numbers if len(each.index)]
+    if not came or not len(windows):
+        return np.zeros(0, np.int64), np.zeros(0)
+    records = joined(came)
+    codes, every = encode_keys(pa.concat_tables([names, records.names]))
+    low, high = family.first_window(records.index), family.last_window(records.index)
+    counts = np.maximum(high - low + 1, 0)
+    rows = np.repeat(np.arange(len(counts)), counts)
+    of = low[rows] + np.arange(len(rows)) - np.repeat(np.cumsum(counts) - counts, counts)
+    inside = (family.first_slice(of) <= records.index[rows]) & (records.index[rows] < family.end_slice(of))
+    rows, of = rows[inside], of[inside]
+    pairs = Pairs.over(np.concatenate([windows, of]), len(every))
+    at = pairs.pack(keys, windows)
+    by_pair = np.argsort(at)
+    wanted = pairs.pack(codes[len(names) :][rows], of)
+    place = np.minimum(np.searchsorted(at[by_pair], wanted), len(at) - 1)
+    found = at[by_pair][place] == wanted
+    pair, values = by_pair[place][found], np.asarray(records.values[0], dtype=np.float64)[rows][found]
+    order = np.argsort(pair, kind="stable")
+    return pair[order], values[order]
+
+
+def _purge(
+    purge: Callable[[Block], None] | None, windows: Array, keys: Array, names: pa.Table, held: Array, chosen: Array
+) -> Array:
+    """Drop the records of pairs; records of slices are counted on, as other windows hold them, too."""
+    assert purge is not None, "other windows have refused the trigger"
+    some = np.flatnonzero(chosen)
+    if len(some):
+        purge(Block(windows[some], keys[some], names, np.ones_like(some), [], []))
+    return held
 
 
 @dataclass(frozen=True)

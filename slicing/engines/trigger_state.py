@@ -60,7 +60,7 @@ def _renew(pages: Pages, name: str, shape: Shape, trigger: Own) -> None:
     rows = newest(concat(old.shape, old.read(STATE)))
     named = dict(zip([field.name for field in _fields(pages.head)], rows.partials[0], strict=True))
     blank = trigger.remembered.of_none(len(rows))
-    fields = [named.get(field.name, new) for field, new in zip(trigger.fields, blank, strict=True)]
+    fields = [named.get(field.name, new) for field, new in zip(trigger.stored_fields, blank, strict=True)]
     renewed: Block = trigger.remembered.telling(replace(rows, partials=[fields]))
     old.drop(STATE)
     PageLists(pages, prefix, with_memory(shape, trigger.remembered.kernel)).append(STATE, renewed)

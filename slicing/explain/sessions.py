@@ -33,6 +33,8 @@ class SessionPlan(LedgerPlan):
         """Return the output of the first stage in words."""
         ordered = any(kernel.aggregate.ordered for kernel in self.shape.kernels)
         judged = self.streaming and self.session.late_by != SESSION
+        if self.trigger.ends:
+            return "a partial for each key and time, which an end may part, and the times of ends"
         if ordered or judged:
             same = "key, time and gap" if self.session.gap is None else "key and time"
             why = "late ones are told apart behind the shuffle" if judged else "order is kept"
@@ -66,7 +68,11 @@ class SessionPlan(LedgerPlan):
         )
 
     def _state(self) -> str:
-        rows = [(each.name, "2 rows for each open session", each.size) for each in self.assemblies]
+        if self.trigger.ends:
+            rows = [(each.name, "2 rows for each time of an open session", each.size) for each in self.assemblies]
+            rows += [("ends", "2 rows for each end of an open session", f"{_ROW_BYTES} bytes")]
+        else:
+            rows = [(each.name, "2 rows for each open session", each.size) for each in self.assemblies]
         shown = (
             []
             if self.trigger.fires_once

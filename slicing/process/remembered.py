@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, TypeAlias
 
@@ -93,6 +93,13 @@ class Remembered:
         for place in sorted(gone, key=lambda place: (place[0], self.windows[place].at, place[2])):
             self._clear(place, context)
             del self.windows[place]
+
+    def clear_of(self, firings: Iterable[Firing], context: Context) -> None:
+        """Clear the states of windows whose records have been dropped, after `clear` has been called."""
+        for place in map(_of_window, firings):
+            if place in self.windows:
+                self._clear(place, context)
+                del self.windows[place]
 
     def _clear(self, place: OfWindow, context: Context) -> None:
         function, row = self.states.clear, self.windows[place]

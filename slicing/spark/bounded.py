@@ -11,6 +11,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 
 from slicing.aggregates.spill import spilling
+from slicing.assembly.results import Windows
 from slicing.process.remembered import Remembered
 from slicing.process.states import NO_STATES, States
 from slicing.spark.ddl import struct_of
@@ -20,6 +21,8 @@ from slicing.stages.execution_plan import Strategy
 from slicing.stages.flat import Flat
 from slicing.stages.output import flat_counts, flat_windows, framed
 from slicing.stages.processed import NO_CALLING, Calling
+from slicing.stages.sessions import Ended
+from slicing.stages.signalled import Signalled
 
 
 @dataclass(frozen=True)
@@ -30,6 +33,7 @@ class AssembleAll:
     flat: Flat
     calling: Calling = NO_CALLING
     states: States = NO_STATES
+    signalled: Signalled | None = None
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """The windows of bucket after bucket."""
@@ -39,20 +43,30 @@ class AssembleAll:
 
     def _bucket(self, rows: Iterable[dict[str, Any]]) -> Iterator[pa.RecordBatch]:
         refused = {"no_time": 0, "no_window": 0}
+        heard: list[Any] = []
 
         def shipped() -> Iterator[Any]:
             for row in rows:
-                yield from self.strategy.shipped({name: (value,) for name, value in row.items()})
+                columns = {name: (value,) for name, value in row.items()}
+                yield from self.strategy.shipped(columns)
+                heard.extend(self.signalled.heard(columns) if self.signalled else ())
                 for cause in refused:
                     refused[cause] += row[cause]
 
         calling = replace(self.calling, remembered=Remembered(self.states)) if self.states else self.calling
-        for windows in self.strategy.all_windows(shipped()):
+        for windows in self._windows(shipped(), heard):
             for some in framed(self.strategy.shape, windows):
                 table = flat_windows(self.strategy.shape, some, wide=self.strategy.wide, calling=calling)
                 yield from self.flat.completed(table).to_batches()
         if any(refused.values()):
             yield from self.flat.completed(flat_counts(refused)).to_batches()
+
+    def _windows(self, shipped: Iterator[Any], heard: list[Any]) -> Iterator[Windows]:
+        """All windows; `heard` are the signals that have come with what has been shipped so far."""
+        if self.signalled is None:
+            return self.strategy.all_windows(shipped)
+        assert isinstance(self.strategy, Ended), "only ends are asked for"
+        return self.strategy.all_ended(list(shipped), self.signalled.names, heard)
 
 
 def rows_of(batches: Iterable[pa.RecordBatch]) -> Iterator[dict[str, Any]]:
@@ -63,7 +77,10 @@ def rows_of(batches: Iterable[pa.RecordBatch]) -> Iterator[dict[str, Any]]:
 
 def build(query: Query, labels: tuple[int, ...]) -> DataFrame:
     """The windows of a bounded DataFrame."""
-    return assembled(query, query.records(), query.strategy.first_stage(labels))
+    stage = query.strategy.first_stage(labels)
+    if not query.trigger.ends:
+        return assembled(query, query.records(), stage)
+    return assembled(query, query.records(signals=True), Signalled(stage, query.trigger.signals))
 
 
 def assembled(query: Query, rows: DataFrame, stage: Any) -> DataFrame:
@@ -72,5 +89,6 @@ def assembled(query: Query, rows: DataFrame, stage: Any) -> DataFrame:
     blocks = rows.mapInArrow(InTask(stage), struct_of(stage.schema))
     grouped = blocks.repartition("bucket").sortWithinPartitions("bucket", "partition", "part")
     states = query.remembers.states if query.remembers else NO_STATES
-    assemble = AssembleAll(chosen, query.flat, Calling(query.then, query.nesting), states)
+    signalled = stage if isinstance(stage, Signalled) else None
+    assemble = AssembleAll(chosen, query.flat, Calling(query.then, query.nesting), states, signalled)
     return query.finish(grouped.mapInArrow(assemble, struct_of(query.flat.schema)))

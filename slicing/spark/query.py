@@ -124,7 +124,12 @@ class Query:
     def strategy(self) -> Strategy:
         """What is shipped and done behind the shuffle; records may be late on a stream."""
         asked = Aggregation(
-            shape=self.shape, trees=self.trees, arguments=self.arguments, judges=self.streaming, values=self.values
+            shape=self.shape,
+            trees=self.trees,
+            arguments=self.arguments,
+            judges=self.streaming,
+            values=self.values,
+            ends=self.trigger.ends,
         )
         return self.support.strategy(asked)
 
@@ -139,11 +144,14 @@ class Query:
         return found if self.declared is None else told(found, self._record_schema(len(leaves), signals))
 
     def _signals(self) -> list[Column]:
-        """The column of the trigger as a signal; `slicing.stages.signalled` takes it off again."""
-        column = self.trigger.column
-        if column is None:
-            return []
-        return [F.when(quoted(column), F.lit(TRUE)).otherwise(F.lit(ABSENT)).cast("bigint").alias(flat.SIGNAL)]
+        """The columns of the trigger as a signal and a number; `slicing.stages.signalled` takes them off again."""
+        column, number = self.trigger.column, self.trigger.number
+        found = []
+        if column is not None:
+            found += [F.when(quoted(column), F.lit(TRUE)).otherwise(F.lit(ABSENT)).cast("bigint").alias(flat.SIGNAL)]
+        if number is not None:
+            found += [quoted(number).cast("double").alias(flat.NUMBER)]
+        return found
 
     def _record_schema(self, leaves: int, signals: bool) -> T.StructType:
         """The columns of `records`; what follows the leaves of the key is the gap of a session, in microseconds."""
@@ -151,7 +159,8 @@ class Query:
         kinds += ["bigint"] * (leaves - len(kinds))
         columns = {flat.TIME: self.time_kind, **flat.numbered(flat.KEY, kinds)}
         columns |= flat.numbered(flat.VALUE, [field.kind for field in self.values])
-        columns |= {flat.SIGNAL: "bigint"} if signals and self._signals() else {}
+        columns |= {flat.SIGNAL: "bigint"} if signals and self.trigger.column is not None else {}
+        columns |= {flat.NUMBER: "double"} if signals and self.trigger.number is not None else {}
         return struct_of(", ".join(f"{name} {kind}" for name, kind in columns.items()))
 
     def record_time(self) -> Column:

@@ -77,9 +77,17 @@ class Resolution:
 
     @cached_property
     def trigger(self) -> Trigger:
-        """The trigger, with its column by name."""
-        column = self.asked_trigger.column
-        return self.asked_trigger if column is None else self.asked_trigger.named(_boolean(self._names, column))
+        """The trigger, with its columns by name."""
+        trigger = self.asked_trigger
+        if trigger.column is not None:
+            trigger = trigger.named(_boolean(self._names, trigger.column))
+        return trigger if trigger.number is None else trigger.numbered(_number(self._names, trigger.number))
+
+    @cached_property
+    def _trigger_that_ends(self) -> Trigger:
+        """The trigger of bounded input: it fires nothing, but its column may end windows."""
+        given = self.call.trigger
+        return given.named(_boolean(self._names, given.column)) if given.ends else given
 
     @property
     def given_schema(self) -> T.StructType:
@@ -153,7 +161,7 @@ class Resolution:
     @cached_property
     def schema(self) -> T.StructType:
         """All columns, with those that are computed."""
-        _ = self.time, self.keys, self.window, self.results, self.trigger
+        _ = self.time, self.keys, self.window, self.results, self.trigger, self._trigger_that_ends
         return self._names.schema
 
     @cached_property
@@ -221,7 +229,7 @@ class Resolution:
         return self.support.trees(tuple(self._tree(each, shape) for shape in shapes for each in self.kernels))
 
     def _tree(self, each: Kernel, shape: Shape) -> str:
-        wanted = self.call.tree
+        wanted = EAGER if self.trigger.purges and self.support.from_slices else self.call.tree
         best = EAGER if wanted == EAGER or each.aggregate.eager else choose(each, shape.family)
         return best if wanted == "auto" or best in (EAGER, "recompute") else wanted
 
@@ -247,7 +255,7 @@ class Resolution:
             columns=self.columns,
             arguments=self.arguments,
             grace=self.call.grace,
-            trigger=self.trigger if self.streaming else self.call.trigger,
+            trigger=self.trigger if self.streaming else self._trigger_that_ends,
             streaming=self.streaming,
             late=self.call.late,
             adapt=self.call.adapt,
@@ -319,6 +327,17 @@ def _boolean(names: Names, column: Any) -> str:
         raise InvalidType(
             f"`when` takes a column of booleans; `{found.name}` is {found.dataType.simpleString()}. "
             'Compare it, for example early(when=F.col("event") == "logout").'
+        )
+    return found.name
+
+
+def _number(names: Names, column: Any) -> str:
+    """The name of the column of numbers of a trigger. Raises InvalidValue, and InvalidType for one of no numbers."""
+    found = names.field(column, "column of `delta`")
+    if not isinstance(found.dataType, T.NumericType):
+        raise InvalidType(
+            f"`delta` takes a column of numbers; `{found.name}` is {found.dataType.simpleString()}. Cast it, for "
+            'example early(delta=(F.col("at").cast("double"), 5.0)).'
         )
     return found.name
 

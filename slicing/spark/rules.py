@@ -9,6 +9,7 @@ from contextlib import suppress
 from slicing.aggregates.aggregate import EVENT_TIME, Aggregate, Bound
 from slicing.aggregates.dry_run import trial
 from slicing.aggregates.kernel import Kernel
+from slicing.aggregates.records import KeptRecords
 from slicing.assembly.choice import EAGER, EAGER_RATIO, TREES
 from slicing.errors import InvalidValue, RowFailure, SlicingError
 from slicing.explain.costs import number
@@ -59,7 +60,8 @@ def stream_has_a_watermark(asked: Resolution) -> None:
 
 def windows_take_the_options(asked: Resolution) -> None:
     """The kind of windows knows the tree and the emission of the call."""
-    asked.asked_support.check(asked.call.tree, asked.clock is Time.CLOCK, asked.trigger, asked.streaming)
+    trigger = asked.call.trigger if asked.call.trigger.ends else asked.trigger
+    asked.asked_support.check(asked.call.tree, asked.clock is Time.CLOCK, trigger, asked.streaming)
 
 
 def windows_take_functions_of_records(asked: Resolution) -> None:
@@ -85,6 +87,20 @@ def windows_take_the_options_somewhere(asked: Draft) -> None:
         support.check(call.tree, False, call.trigger, True)
         return
     support.check(call.tree, False, ON_CLOSE, False)
+
+
+def state_of_windows_goes_with_their_records(asked: Resolution) -> None:
+    """A trigger whose firings alone do not say what is dropped has no function with a state of windows."""
+    trigger = asked.trigger
+    if not (asked.streaming and trigger.purges and not trigger.drops("early")):
+        return
+    kept = (each.aggregate for each in asked.result_kernels)
+    functions = [each.call for each in kept if isinstance(each, KeptRecords)]
+    if any(each.states.window for each in (*functions, *([asked.call.then] if asked.call.then else []))):
+        raise InvalidValue(
+            f"`window_state` is cleared when the records of a window are dropped, and {trigger} decides that for each "
+            "window. Use early(..., purge=True), or keep what the function needs in `key_state`."
+        )
 
 
 def clock_is_of_a_stream(asked: Resolution) -> None:
@@ -363,6 +379,7 @@ RULES: tuple[Callable[[Resolution], None], ...] = (
     results_name_columns,
     keys_are_atomic,
     results_take_their_columns,
+    state_of_windows_goes_with_their_records,
     times_of_results_are_given,
     keys_of_late_records_differ_from_their_columns,
     columns_of_late_records_differ_from_their_tag,

@@ -99,8 +99,9 @@ class WindowOperator(StatefulProcessor):
         self.by_clock, self.time = query.by_clock, query.clock
         self.delay, self.idle = query.delay, query.idle
         self.calling, self.remembers = Calling(query.then, query.nesting), query.remembers
-        signals = query.trigger.signals
-        self.signalled = Signalled(strategy.first_stage(()), signals) if signals else None
+        signals, has_numbers = query.trigger.signals, query.trigger.number is not None
+        stage = strategy.first_stage(())
+        self.signalled = Signalled(stage, signals, has_numbers) if signals or has_numbers else None
 
     @property
     def time_mode(self) -> str:
@@ -125,10 +126,10 @@ class WindowOperator(StatefulProcessor):
         shipped: list[Any] = self.strategy.shipped(table)
         if self.time is Time.CLOCK:
             shipped = [not_before(self.strategy.shipping, each, bucket.head.watermark) for each in shipped]
+        if self.signalled:
+            bucket.hear(*self._heard(self.signalled, table, bucket))
         late: Late[Any] = bucket.accept(shipped)
         bucket.head.idle = [] if self.idle else bucket.head.idle  # begins anew
-        if self.signalled:
-            bucket.hear(self._heard(self.signalled, table, bucket))
         if bucket.pages.is_new and self.waits:
             self.handle.registerTimer(self._last(bucket) + 1)
         counts = {
@@ -170,12 +171,15 @@ class WindowOperator(StatefulProcessor):
         if self.waiting:
             raise RuntimeError("no standing timer fired, so what came would be lost; please report this")
 
-    def _heard(self, stage: Signalled, table: Any, bucket: OpenBucket) -> list[Any]:
-        """The signals of a micro-batch, in the slices that its records are in."""
+    def _heard(self, stage: Signalled, table: Any, bucket: OpenBucket) -> tuple[list[Any], list[Any]]:
+        """The signals and values of a micro-batch, in the slices that its records are in."""
         heard: list[Any] = stage.heard(table)
+        numbers: list[Any] = stage.numbers(table)
         if self.time is Time.CLOCK:
-            return [not_before(stage.stage.shape, each, bucket.head.watermark) for each in heard]
-        return heard
+            now = bucket.head.watermark
+            heard = [not_before(stage.stage.shape, each, now) for each in heard]
+            numbers = [not_before(stage.stage.shape, each, now) for each in numbers]
+        return heard, numbers
 
     def _bucket(self) -> OpenBucket:
         return self.strategy.bucket(self.grace, self.fingerprint, self.store, self.trigger)
@@ -286,7 +290,7 @@ def build(
     """
     chosen = query.strategy
     stage = chosen.first_stage(labels, beside=query.late == RECORDS)
-    stage = wrapped(first_stage(stage, query.trigger.signals))
+    stage = wrapped(first_stage(stage, query.trigger.signals, query.trigger.number is not None))
     blocks = query.records(signals=True).mapInArrow(InTask(stage), struct_of(stage.schema))
     processor = buckets(chosen, query, fingerprint(query, labels, partitions))
     flat = blocks.groupBy("bucket").transformWithStateInPandas(

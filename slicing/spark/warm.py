@@ -109,6 +109,11 @@ def check(query: Query, call: Call, history: History) -> None:
             f"records before `until` are told by their time, and {query.window} was given none. Name its column: "
             '`.window(..., time="ts")`.'
         )
+    if query.trigger.ends:
+        raise InvalidValue(
+            f"{query.trigger} lets records end sessions, and a history has been merged without them. Use another "
+            "trigger, or start without `warm`."
+        )
     if (history.overlap == KEEP) and (why := query.support.cannot_keep):
         raise InvalidValue(f'`overlap="keep"` {why}')
     if history.of_partials:

@@ -42,7 +42,8 @@ Shipped: TypeAlias = Mapping[Any, Iterable[bytes | None]]
 class Aggregation:
     """The aggregation of a query: kernels over the slices of `shape`, and a tree for each of them and family.
 
-    `judges` says whether records may be late, `values` are their columns without the keys.
+    `judges` says whether records may be late, `values` are their columns without the keys, and `ends` whether the
+    trigger lets records end their sessions.
     """
 
     shape: Shape
@@ -50,6 +51,7 @@ class Aggregation:
     arguments: Arguments
     judges: bool = True
     values: tuple[Field, ...] = ()
+    ends: bool = False
 
     @property
     def common(self) -> tuple[Shape, tuple[str, ...], Arguments]:

@@ -32,8 +32,8 @@ END, RECORDS, WATERMARK, TAKEN, MISSED, UNTIL, TIME = "end", "records", "waterma
 that was open, how many others were not, the end of that window, and the time of the record."""
 KEY, RESULT, OLD, VALUE = "k", "r", "o", "v"
 """How columns begin that are numbered: leaves of keys, results, those that are replaced, values of a late record."""
-SIGNAL = "s0"
-"""The column of records that a trigger asks for, behind those of values."""
+SIGNAL, NUMBER = "s0", "s1"
+"""The columns of records that a trigger asks for, behind those of values: a condition, and a number."""
 _PHYSICAL = {"date": "int", "timestamp": "bigint", "timestamp_ntz": "bigint"}
 
 Item = TypeVar("Item")

@@ -72,8 +72,8 @@ def check(window: Window, trigger: Trigger, by_clock: bool, streaming: bool) -> 
     """Refuse what a query refuses, and gaps of records, which are times alone here. Raises InvalidValue."""
     if getattr(window, "gap_column", None) is not None:
         raise InvalidValue(f'records are times alone here, without gaps; got {window}. Draw session("10 minutes").')
-    if trigger.column is not None:
-        raise InvalidValue(f"records are times alone here, of which no condition is true; got {trigger}. Leave it out.")
+    if trigger.column is not None or trigger.number is not None:
+        raise InvalidValue(f"records are times alone here, without conditions and values; got {trigger}. Leave it out.")
     support_of(window).check("auto", by_clock, trigger, streaming)
 
 
@@ -167,8 +167,8 @@ class _Run:
         shipped, beside = self.ship(times)
         if by_clock:
             shipped = [not_before(self.strategy.shipping, each, bucket.head.watermark) for each in shipped]
-        late = bucket.accept(shipped)
         bucket.hear(self.heard)
+        late = bucket.accept(shipped)
         fates = self.fates(times, late, beside)
         for windows in bucket.close(MicroBatchTime(max(0, watermark or 0), now)):
             rows += self.out(windows, number)

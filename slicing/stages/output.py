@@ -62,7 +62,7 @@ def flat_windows(
     that of all families. Where windows go out more than once also why, the revision, and the results that are replaced.
     `at` is the time of the micro-batch, None on bounded input.
     """
-    shape, windows = processed(shape, windows, at, calling.remembered)
+    shape, windows = processed(shape, windows, at, calling.remembered, trigger.drops(windows.kind))
     own = shape.over(shape.family.families[windows.family])
     if wide:
         results = side_by_side(shape, windows)
@@ -70,7 +70,7 @@ def flat_windows(
         of_rows = _results_of_held if windows.kind == "merged" else _results_of_all
         results = of_rows(own, windows)
     if calling.then is not None:
-        windows, rows = then_called(calling, own, windows, results, at)
+        windows, rows = then_called(calling, own, windows, results, at, trigger.drops(windows.kind))
         results = [_travelling(array, field.kind) for array, field in zip(rows, calling.then.returns, strict=True)]
     columns = _keys(shape, windows.names.take(pa.array(windows.keys)))
     end = pa.array(windows.ends_by(own.family))

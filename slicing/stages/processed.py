@@ -45,11 +45,16 @@ class _Made(Kernel):
 
 
 def processed(
-    shape: Shape, windows: Windows, at: MicroBatchTime | None, remembered: Remembered | None = None
+    shape: Shape,
+    windows: Windows,
+    at: MicroBatchTime | None,
+    remembered: Remembered | None = None,
+    purged: bool = False,
 ) -> tuple[Shape, Windows]:
     """Return windows of records as the rows of their function, and their shape; other windows as they are.
 
-    Retractions have no records. Raises FunctionFailed, with key and window, for a function that raises.
+    Retractions have no records. `purged` says whether the records are dropped now. Raises FunctionFailed, with key and
+    window, for a function that raises.
     """
     kernel = shape.kernels[0] if shape.kernels else None
     if not isinstance(kernel, RecordsKernel) or windows.kind == "merged":
@@ -63,7 +68,7 @@ def processed(
         context = context_of(windows, at)
         firings = firings_of(own, windows, call, at)
         numbers, columns = call.rows(records, first, end, firings, context, remembered)
-    _close(windows, call, at, remembered)
+    _close(own, windows, call, at, remembered, purged)
     rows = pa.StructArray.from_arrays(columns, [f"r{i}" for i in range(len(columns))])
     made = windows.take(numbers)
     partials, dictionaries = [[np.arange(len(numbers))], *made.partials[1:]], [rows, *made.dictionaries[1:]]
@@ -89,6 +94,7 @@ def then_called(
     windows: Windows,
     results: Sequence[pa.Array],
     at: MicroBatchTime | None,
+    purged: bool = False,
 ) -> tuple[Windows, list[pa.Array]]:
     """Return windows and results as the rows that `then` makes of them; nulls for retractions. As `processed`.
 
@@ -103,12 +109,21 @@ def then_called(
     with locating(lambda number: show_window(shape, windows, number)):
         firings = firings_of(shape, windows, then, at)
         numbers, columns = then.rows(values, firings, context_of(windows, at), remembered)
-    _close(windows, then, at, remembered)
+    _close(shape, windows, then, at, remembered, purged)
     return windows.take(numbers), columns
 
 
-def _close(windows: Windows, call: Process | Then, at: MicroBatchTime | None, remembered: Remembered | None) -> None:
-    """Clear the states of windows that fire only once, as those of bounded input do."""
+def _close(
+    shape: Shape,
+    windows: Windows,
+    call: Process | Then,
+    at: MicroBatchTime | None,
+    remembered: Remembered | None,
+    purged: bool,
+) -> None:
+    """Clear the states of windows that fire only once, as those of bounded input do, and of purged ones."""
+    if remembered is not None and purged:
+        remembered.clear_of(firings_of(shape, windows, call, at), context_of(windows, at))
     if remembered is not None and (at is None or call.window.counts):
         remembered.clear(lambda row: True, context_of(replace(windows, kind=FINAL), at))
 

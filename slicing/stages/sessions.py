@@ -15,6 +15,7 @@ from slicing.content.intervals import EndingRecords
 from slicing.content.records import decode_records
 from slicing.engines.bucket import Bucket
 from slicing.engines.sessions.bucket import RefusedSessions, SessionBucket, all_sessions
+from slicing.engines.sessions.ended import EndedSessionBucket, all_ended_sessions
 from slicing.errors import InvalidValue
 from slicing.stages.execution_plan import Aggregation, Sliced
 from slicing.stages.sub_sessions import PreMerge, of_records, with_own_ends
@@ -76,7 +77,7 @@ class SessionSupport(WindowSupport):
         return {
             CHANGED: "compares a window with the one before it, and sessions of a key do not follow each other. "
             "Use on_close() or on_update().",
-            APART: "keeps state of each window, and sessions merge. Let it implement `on_merge`.",
+            APART: "keeps state of each window, and sessions merge. Let a trigger of your own implement `on_merge`.",
         }
 
     @property
@@ -87,15 +88,19 @@ class SessionSupport(WindowSupport):
             'Use overlap="drop", with `until` where the stream begins.'
         )
 
+    def cannot_purge(self, tree: str) -> Mapping[str, str]:
+        """A key has one window at a time."""
+        return {}
+
     def history_from(self, until: int, trigger: Trigger) -> int | None:
         """None: a session may have started at any time."""
         return None
 
     def strategy(self, asked: Aggregation) -> Merged:
-        """Rows of single times are shipped if lateness is decided for each record, or if records must stay in order."""
+        """Rows of single times are shipped if lateness is decided for each record, if they are in order, or end."""
         ordered = any(kernel.aggregate.ordered for kernel in asked.shape.kernels)
-        merges = not ordered and (self.window.late_by == SESSION or not asked.judges)
-        return Merged(*asked.common, session=self.window, merges=merges)
+        merges = not (ordered or asked.ends) and (self.window.late_by == SESSION or not asked.judges)
+        return (Ended if asked.ends else Merged)(*asked.common, session=self.window, merges=merges)
 
 
 @dataclass(frozen=True)
@@ -131,3 +136,16 @@ class Merged(Sliced):
     def all_windows(self, shipped: Iterable[Block]) -> Iterator[Windows]:
         """All windows of a bucket of bounded input."""
         return all_sessions(self.shape, self.session, list(shipped))
+
+
+@dataclass(frozen=True)
+class Ended(Merged):
+    """Sessions that records end: rows of single times are shipped and stored, and the ends as signals."""
+
+    def bucket(self, grace: int, fingerprint: Fingerprint, store: Store, trigger: Trigger) -> Bucket:
+        """The state of a bucket on a stream."""
+        return EndedSessionBucket(self.shape, self.session, grace, fingerprint, store, trigger)
+
+    def all_ended(self, shipped: Sequence[Block], names: Sequence[str], heard: Sequence[Block]) -> Iterator[Windows]:
+        """All windows of a bucket of bounded input, with its signals of these names."""
+        return all_ended_sessions(self.shape, self.session, shipped, names, heard)

@@ -19,24 +19,30 @@ import pyarrow.compute as pc
 
 from slicing.content.block import Block, empty
 from slicing.content.codec import decode
+from slicing.content.records import Records, decode_records
 from slicing.content.signals import ABSENT, FIRST, WHEN, with_signals
-from slicing.stages.preaggregate import CHUNK_ROWS, Dropped, Numbers, Page, PreAggregate, Ship, _shipped
+from slicing.stages.labels import labels_of
+from slicing.stages.preaggregate import CHUNK_ROWS, Dropped, Numbers, Page, PreAggregate, Ship, _encoded, _shipped
 from slicing.stages.sub_sessions import PreMerge
 
-COLUMN = "signals"
+COLUMN, NUMBERS = "signals", "numbers"
 
 
 @dataclass(frozen=True)
 class Signalled:
-    """The first stage `of` a strategy, with the signals of these names. Of records it reads one column more: `when`."""
+    """The first stage `of` a strategy, with the signals of these names. Of records it reads one column more: `when`.
+
+    With `has_numbers` it reads another one, and ships the values of all records, in their order.
+    """
 
     of: PreAggregate | Ship
     names: tuple[str, ...]
+    has_numbers: bool = False
 
     @property
     def schema(self) -> str:
         """The columns of its rows."""
-        return f"{self.of.schema}, {COLUMN} binary"
+        return f"{self.of.schema}, {COLUMN} binary" + (f", {NUMBERS} binary" if self.has_numbers else "")
 
     @cached_property
     def stage(self) -> PreAggregate:
@@ -49,22 +55,41 @@ class Signalled:
 
     def __call__(self, batches: Iterable[pa.RecordBatch], partition: int = 0) -> Iterator[pa.RecordBatch]:
         """Yield the rows of the stage inside, then those of signals."""
-        folding = _Folding(self.stage, FIRST in self.names, WHEN in self.names)
-        for rows in self.of(map(folding.note, batches), partition):
-            yield rows.append_column(COLUMN, pa.nulls(len(rows), pa.binary()))
-        if pages := folding.pages():
-            # Behind all other rows; only rows of one column are put in order.
-            for rows in _shipped(pages, Numbers(partition), Dropped()):
-                at = rows.schema.get_field_index("block")
-                blocks, none = rows.column(at), pa.nulls(len(rows), pa.binary())
-                rows = rows.set_column(at, "block", none)
-                if self.of.schema.endswith("records binary"):
-                    rows = rows.append_column("records", none)
-                yield rows.append_column(COLUMN, blocks)
+        folding, values = _Folding(self.stage, FIRST in self.names, WHEN in self.names), _Values(self.of)
+        noted = map(values.note, batches) if self.has_numbers else batches
+        for rows in self.of(map(folding.note, noted) if self.names else noted, partition):
+            for name in self._columns:
+                rows = rows.append_column(name, pa.nulls(len(rows), pa.binary()))
+            yield rows
+        # Behind all other rows; only rows of one column are put in order.
+        for name, pages in ((COLUMN, folding.pages()), (NUMBERS, values.pages())):
+            for rows in _shipped(pages, Numbers(partition), Dropped()) if pages else ():
+                yield self._moved(rows, name)
+
+    @property
+    def _columns(self) -> tuple[str, ...]:
+        return (COLUMN, NUMBERS) if self.has_numbers else (COLUMN,)
+
+    def _moved(self, rows: pa.RecordBatch, name: str) -> pa.RecordBatch:
+        """Rows with their blocks in the column of that name."""
+        at = rows.schema.get_field_index("block")
+        blocks, none = rows.column(at), pa.nulls(len(rows), pa.binary())
+        rows = rows.set_column(at, "block", none)
+        if self.of.schema.endswith("records binary"):
+            rows = rows.append_column("records", none)
+        for column in self._columns:
+            rows = rows.append_column(column, blocks if column == name else none)
+        return rows
 
     def heard(self, rows: Mapping[Any, Iterable[bytes | None]]) -> list[Block]:
         """The signals that have been shipped, from the columns of the rows."""
         return [decode(self.stage.packed, data) for data in rows[COLUMN] if data is not None]
+
+    def numbers(self, rows: Mapping[Any, Iterable[bytes | None]]) -> list[Records]:
+        """The values that have been shipped, in their order, from the columns of the rows in order."""
+        if not self.has_numbers:
+            return []
+        return [decode_records(self.of.shape, data) for data in rows[NUMBERS] if data is not None]
 
 
 @dataclass
@@ -109,6 +134,28 @@ class _Folding:
             self.held[label] = self.stage._fold([self.held.get(label, none), rows])
 
 
-def first_stage(of: PreAggregate | Ship, names: tuple[str, ...]) -> Any:
-    """Return a first stage that ships these signals too: itself where there are none."""
-    return Signalled(of, names) if names else of
+@dataclass
+class _Values:
+    """The values of records of one input partition, for conditions that compare them one by one."""
+
+    of: PreAggregate | Ship
+    found: list[Page] = field(default_factory=list)
+
+    def note(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Take the values of a batch, its last column, but for null and NaN; return it without them."""
+        last = batch.num_columns - 1
+        counts = pc.fill_null(pc.invert(pc.is_nan(batch.column(last))), False)
+        columns = batch.select([*range(1 + len(self.of.shape.keys)), last]).filter(counts)
+        records = self.of._read(pa.Table.from_batches([columns]), Dropped())
+        if len(records.index):
+            self.found += _encoded(self.of.shape, records, lambda names: labels_of(names, self.of.labels))
+        return batch.select(range(last))
+
+    def pages(self) -> list[Page]:
+        """What is shipped."""
+        return self.found
+
+
+def first_stage(of: PreAggregate | Ship, names: tuple[str, ...], has_numbers: bool = False) -> Any:
+    """Return a first stage that ships these signals and numbers too: itself where there are none."""
+    return Signalled(of, names, has_numbers) if names or has_numbers else of

@@ -12,11 +12,11 @@ from slicing.engines.bucket import Bucket
 from slicing.engines.sliding.bucket import SlidingBucket
 from slicing.errors import InvalidValue
 from slicing.stages.execution_plan import Aggregation, Shared, Sliced, with_shared_fields
-from slicing.stages.support import WINDOWS, WindowSupport
+from slicing.stages.support import CANNOT_END, WINDOWS, WindowSupport
 from slicing.state.format import changes
 from slicing.state.format.fingerprint import Fingerprint
 from slicing.state.store import Store
-from slicing.triggers.trigger import CHANGED, Trigger
+from slicing.triggers.trigger import CHANGED, NUMBERS, PURGED, Trigger
 from slicing.windows.families.family import Family
 from slicing.windows.sliding import Sliding
 
@@ -53,10 +53,16 @@ class SlidingSupport(WindowSupport):
     @property
     def cannot(self) -> Mapping[str, str]:
         """Which window is before another one is decided by records that may still come."""
-        return {
+        return CANNOT_END | {
+            NUMBERS: "compares values of records one by one, and a sliding window that a new record makes holds older "
+            "ones, of which the values are gone. Use hopping windows.",
             CHANGED: "compares a window with the one before it, and sliding windows of a key have none: "
-            "records decide which there are. Use on_close() or on_update()."
+            "records decide which there are. Use on_close() or on_update().",
         }
+
+    def cannot_purge(self, tree: str) -> Mapping[str, str]:
+        """Windows share the instants that they hold."""
+        return {PURGED: "drops the records of a window, and sliding windows share theirs. Leave out `purge`."}
 
     @property
     def cannot_keep(self) -> str:

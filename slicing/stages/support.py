@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
@@ -12,13 +13,17 @@ from slicing.errors import InvalidValue
 from slicing.stages.execution_plan import Aggregation, Arguments, Eager, Mixed, Sliced, Strategy, with_shared_fields
 from slicing.state.format import changes
 from slicing.triggers.lateness import COUNTS
-from slicing.triggers.trigger import CHANGED, NEWEST, Trigger
+from slicing.triggers.trigger import CHANGED, ENDS, NEWEST, PURGED, Trigger
 from slicing.windows.families.family import TAILED, Family, emitted_before
 from slicing.windows.families.several import end_together
 from slicing.windows.window import Window
 
 KEYS, STARTS, LATEST, WINDOWS, INCOMPLETE = "keys", "starts", "latest", "windows", "incomplete"
 """The arguments of a lookup by name."""
+
+
+CANNOT_END = {ENDS: "lets records end sessions, and other windows end when they are over. Leave out `ends`."}
+"""The reason of windows that records do not end."""
 
 
 @dataclass(frozen=True)
@@ -33,8 +38,8 @@ class WindowSupport:
     def check(self, tree: str, by_clock: bool, trigger: Trigger, streaming: bool) -> None:
         """Refuse what has no meaning for these windows. Raises InvalidValue."""
         self.check_tree(tree, by_clock, streaming)
-        if streaming:
-            trigger.refuse(self.cannot)
+        if streaming or trigger.ends:
+            trigger.refuse({**self.cannot, **self.cannot_purge(tree)})
 
     def check_tree(self, tree: str, by_clock: bool, streaming: bool) -> None:
         """Refuse options that have no meaning for these windows. Raises InvalidValue."""
@@ -44,11 +49,28 @@ class WindowSupport:
         """The questions of triggers that these windows cannot answer, and why; the text follows the trigger's name."""
         families = self.window.family.families
         if len(families) == 1 or end_together(families):
-            return {}
-        return {
+            return CANNOT_END
+        return CANNOT_END | {
             CHANGED: "compares a window with the one before, for which several windows of one call must end "
             f"together; got {self.window}. Give them the same `advance`, or a call each."
         }
+
+    def cannot_purge(self, tree: str) -> Mapping[str, str]:
+        """Why a trigger cannot drop the records of one of these windows, as `cannot`, of a tree that is asked for."""
+        what = "drops the records of a window"
+        if self.window.wide:
+            why = f"{what}, and wide rows are of several windows; got {self.window}. Say `long=True`."
+        elif tree not in ("auto", EAGER):
+            why = f"{what}, which trees of slices share; got `{tree}`. Leave `.assemble` out."
+        elif tree == EAGER or all(family.ratio <= 1 for family in self.window.family.families):
+            return {}
+        else:
+            ratio = math.ceil(max(family.ratio for family in self.window.family.families))
+            why = (
+                f"{what}, and windows that overlap share them: each is then stored R = {ratio} times, in a partial of "
+                'every window that holds it. Ask for that with `.assemble("eager")`, or use windows without overlap.'
+            )
+        return {PURGED: why}
 
     @property
     def cannot_keep(self) -> str:
@@ -147,6 +169,12 @@ class WindowSupport:
             raise InvalidValue(
                 f"`process` gets the records of a window, of which no tree is built; got `{tree}`. "
                 "Leave `.assemble` out."
+            )
+        if streaming and trigger.purges and self.from_slices:
+            raise InvalidValue(
+                f"{trigger} drops the records of a window, and `process` keeps them in slices, once for all windows. "
+                "Use `aggregate(..., then=function)`, or windows of which a key has one at a time: session() and "
+                "unbounded()."
             )
         if streaming:
             trigger.refuse(self.cannot_process)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from slicing.engines.bucket import Bucket
 from slicing.engines.unbounded.bucket import UnboundedBucket
 from slicing.stages.execution_plan import Aggregation, Sliced
-from slicing.stages.support import STARTS, WINDOWS, WindowSupport
+from slicing.stages.support import CANNOT_END, STARTS, WINDOWS, WindowSupport
 from slicing.state.format import changes
 from slicing.state.format.fingerprint import Fingerprint
 from slicing.state.store import Store
@@ -51,12 +51,16 @@ class UnboundedSupport(WindowSupport):
     def cannot(self) -> Mapping[str, str]:
         """It never closes, and there is no other."""
         waits = f"waits for windows to close, and {self.window} never does. {_OPEN}"
-        return {
+        return CANNOT_END | {
             CLOSING: waits,
             LATE: waits,
             CHANGED: f"compares a window with the one before, and {self.window} is the only one. {_OPEN}",
             WATERMARK: f'goes by event time, and {self.window} needs no watermark. Leave out `by="event"`.',
         }
+
+    def cannot_purge(self, tree: str) -> Mapping[str, str]:
+        """A key has one window at a time."""
+        return {}
 
     def history_from(self, until: int, trigger: Trigger) -> int | None:
         """All records count."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from slicing.triggers.condition import Condition
-from slicing.triggers.trigger import WATERMARK, MicroBatchTime
+from slicing.triggers.trigger import WATERMARK, MicroBatchTime, passed_watermark
 from slicing.windows.time.durations import show
 
 CLOCK, EVENT = TIMES = ("clock", "event")
@@ -41,6 +41,8 @@ class ByInterval(Condition):
     def passes(self, head: Any, at: MicroBatchTime) -> bool:
         """Whether a multiple has passed since the micro-batch before."""
         last, now = head.tick, at.clock if self.by == CLOCK else max(0, at.watermark - 1)
+        if last is not None and last < 0:  # the trigger before went by watermarks
+            last = None if self.by == CLOCK else max(0, passed_watermark(last) - 1) // self.microseconds
         head.tick = now // self.microseconds
         if last is None:
             last = head.tick if self.by == CLOCK else 0

@@ -57,14 +57,24 @@ class Extents:
     names: pa.Table
 
 
+def _no_numbers() -> tuple[Array, Array]:
+    raise AssertionError("the trigger has not asked for values of records")
+
+
+def _cannot_purge(chosen: Array) -> Array:
+    raise AssertionError("windows that cannot drop records have refused the trigger")
+
+
 @dataclass(frozen=True)
 class Candidates:
     """Some open pairs: `int64[n]` each. `memory` and `of_key` are None where the trigger does not ask for them.
 
     `of_key` has, for the key of each pair, its records since counting began; `count_from` sets these. `remember` stores
     what is to be remembered, of the type that the trigger asks for. `panes` gives the pairs that a mask chooses, and
-    `extents` says which pairs there are. `signals` has those that the trigger asks for, by name,
-    of the new records of each pair.
+    `extents` says which pairs there are. `purge` drops the records of those that a mask chooses, once these have been
+    read, and returns for each pair the number that `held` begins with from then on.
+    `numbers` gives the values of new records: the pair of each, and the value, by pair and in order of arrival.
+    `signals` has those that the trigger asks for, by name, of the new records of each pair.
     """
 
     held: Array  # how many records a pair holds
@@ -76,6 +86,8 @@ class Candidates:
     of_key: Array | None = None
     count_from: Callable[[Array], None] = lambda counts: None
     signals: Mapping[str, Array] = field(default_factory=dict)
+    purge: Callable[[Array], Array] = _cannot_purge
+    numbers: Callable[[], tuple[Array, Array]] = _no_numbers
 
     def __len__(self) -> int:
         return len(self.held)

@@ -8,7 +8,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from slicing.aggregates.arrays import Array
-from slicing.triggers.candidates import Candidates, Memory
+from slicing.content.memory import Remembered
+from slicing.triggers.candidates import OF_CONDITIONS, Candidates, Memory
 from slicing.triggers.trigger import MicroBatchTime
 
 
@@ -19,6 +20,8 @@ class Condition:
     remembers: ClassVar[bool] = True  # whether it asks what is remembered of pairs
 
     counts_keys: ClassVar[bool] = False  # whether it asks for the records of keys
+
+    memory: ClassVar[Remembered] = OF_CONDITIONS  # what is remembered of pairs
 
     signal: ClassVar[str] = ""  # the signal of new records that it asks for
 
@@ -52,6 +55,10 @@ class Condition:
     def due(self, pairs: Candidates, memory: Memory, at: MicroBatchTime) -> Array:
         """Of which pairs it is true: `bool[n]`."""
         return np.zeros(len(pairs), dtype=bool)
+
+    def noted(self, pairs: Candidates, memory: Memory, own: Array, others: Array) -> Memory:
+        """What it remembers besides, where pairs have fired by it, or by others: `bool[n]` each."""
+        return memory
 
     def counted(self, held: Array, counted: Array) -> Array:
         """Where counting begins for pairs that have fired by it: `int64[n]`, as in `Memory`."""

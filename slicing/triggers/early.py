@@ -10,45 +10,64 @@ import numpy as np
 
 from slicing.aggregates.arrays import Array
 from slicing.content.memory import NEVER
+from slicing.triggers.buffer import Buffer
+from slicing.triggers.by_delta import ByDelta
 from slicing.triggers.by_signal import BySignal
 from slicing.triggers.candidates import OF_CONDITIONS, Candidates, Memory, OpenPairs
 from slicing.triggers.condition import Condition
 from slicing.triggers.panes import Panes
-from slicing.triggers.trigger import CLOSING, FINAL, PAIRS, Engine, Firing, MicroBatchTime, Trigger
+from slicing.triggers.trigger import CLOSING, FINAL, PAIRS, PURGED, Engine, Firing, MicroBatchTime, Trigger
 
 
 @dataclass(frozen=True)
 class Early(Trigger):
     """Open pairs of which one of `conditions` is true, if they got a record since their last firing or it may `repeat`.
 
-    With `final` each window fires when it closes, too.
+    With `final` each window fires when it closes, too. With `purge` the records of a firing are dropped. A `buffer`
+    bounds how many wait.
     """
 
     conditions: tuple[Condition, ...]
     final: bool = True
     repeat: bool = False
+    purge: bool = False
+    buffer: Buffer | None = None
 
     @property
     def asks(self) -> frozenset[str]:  # type: ignore[override]
         """Open pairs, and those that close if they fire then."""
-        own = {PAIRS, CLOSING} if self.final else {PAIRS}
-        return frozenset(own).union(*(each.asks for each in self.conditions))
+        own = {PAIRS: True, CLOSING: self.final, PURGED: self.purge}
+        asked = (question for question, is_asked in own.items() if is_asked)
+        return frozenset(asked).union(*(each.asks for each in self.conditions))
 
     @property
     def signals(self) -> tuple[str, ...]:
         """The signals that its conditions ask for."""
         return tuple(each.signal for each in self.conditions if each.signal)
 
+    def drops(self, kind: str) -> bool:
+        """Whether each firing of a kind drops the records of its window."""
+        return self.purge and kind == "early"
+
     @property
     def column(self) -> Any:
         """The column of `when`."""
         return next((each.column for each in self.conditions if isinstance(each, BySignal)), None)
 
+    @property
+    def number(self) -> Any:
+        """The column of `delta`."""
+        return next((each.column for each in self.conditions if isinstance(each, ByDelta)), None)
+
+    def numbered(self, column: str) -> Early:
+        """The same with the column of `delta` by name."""
+        named = (replace(each, column=column) if isinstance(each, ByDelta) else each for each in self.conditions)
+        return replace(self, conditions=tuple(named))
+
     def named(self, column: str) -> Early:
         """The same with the column of `when` by name."""
-        return replace(
-            self, conditions=tuple(BySignal(column) if isinstance(each, BySignal) else each for each in self.conditions)
-        )
+        named = (replace(each, column=column) if isinstance(each, BySignal) else each for each in self.conditions)
+        return replace(self, conditions=tuple(named))
 
     @property
     def by_clock(self) -> bool:  # type: ignore[override]
@@ -59,13 +78,16 @@ class Early(Trigger):
     def meaning(self) -> str:  # type: ignore[override]
         """What is emitted, in one line."""
         news = "" if self.repeat else " that got a record"
-        more = ", then each when it closes" if self.final else ""
+        more = ", and drops their records" if self.purge else ""
+        more += ", then each when it closes" if self.final else ""
+        more += f"; {self.buffer.meaning}" if self.buffer is not None else ""
         return f"the open windows{news} when {' or '.join(each.meaning for each in self.conditions)}{more}"
 
     @property
     def remembers(self) -> bool:
         """Whether a firing, or a record, has to be remembered of each pair."""
-        return len(self.conditions) > 1 or any(each.remembers for each in self.conditions)
+        asks_more = self.purge or self.buffer is not None or len(self.conditions) > 1
+        return asks_more or any(each.remembers for each in self.conditions)
 
     def clock(self, last: int, now: int) -> int:
         """As `EarlyByClock` has it, by the longest interval."""
@@ -87,33 +109,52 @@ class Early(Trigger):
         """The open windows of which a condition is true."""
         pairs = self._pairs(engine)
         passed = [each.passes(engine.head, at) for each in self.conditions]
+        if self.buffer is not None:
+            yield from self._bounded(self.buffer, engine, list(pairs.candidates(everything=True)), passed, at)
+            return
         since = pairs.since
         everything = any(passed) or any(each.wakes(since, at) for each in self.conditions)
         for some in pairs.candidates(everything):
-            yield "early", self._fired(some, passed, at).results()
+            yield "early", self._settled(self._judged(some, passed, at)).results()
+
+    def _bounded(
+        self, buffer: Buffer, engine: Engine, some: Sequence[Candidates], passed: Sequence[bool], at: MicroBatchTime
+    ) -> Iterator[Firing]:
+        """The same, and the oldest ones of those that then wait, if these are more than a buffer has room for."""
+        if not some:
+            return
+        judged = [self._judged(each, passed, at) for each in some]
+        waits, since = [each.news & ~each.fires for each in judged], [each.memory.since for each in judged]
+        for each, pushed in zip(judged, buffer.pushed(some, waits, since, engine.pair_bytes), strict=True):
+            yield "early", self._settled(each.with_others(pushed)).results()
 
     def _pairs(self, engine: Engine) -> OpenPairs:
-        return engine.pairs(
-            OF_CONDITIONS if self.remembers else None, any(each.counts_keys for each in self.conditions)
-        )
+        of = next((each.memory for each in self.conditions if each.memory is not OF_CONDITIONS), OF_CONDITIONS)
+        return engine.pairs(of if self.remembers else None, any(each.counts_keys for each in self.conditions))
 
-    def _fired(self, some: Candidates, passed: Sequence[bool], at: MicroBatchTime) -> Panes:
+    def _judged(self, some: Candidates, passed: Sequence[bool], at: MicroBatchTime) -> _Judged:
         memory = self._begun(some, at)
         news = some.held > memory.fired
         due = [self._due(*each, some, memory, at) for each in zip(self.conditions, passed, strict=True)]
-        fires = np.logical_or.reduce(due) & (news | self.repeat)
-        counted = memory.counted
+        return _Judged(some, memory, news, due, np.logical_or.reduce(due) & (news | (self.repeat and not self.purge)))
+
+    def _settled(self, judged: _Judged) -> Panes:
+        """What fires; what is remembered from now on is noted."""
+        some, memory, fires, due = judged.pairs, judged.memory, judged.fires, judged.due
+        counted = np.where(fires & judged.others, some.held, memory.counted)
         for each, is_due in zip(self.conditions, due, strict=True):
             counted = np.where(fires & is_due, np.maximum(counted, each.counted(some.held, memory.counted)), counted)
         if some.memory is not None:
-            some.remember(
-                Memory(np.where(fires, some.held, memory.fired), counted, np.where(fires | ~news, NEVER, memory.since))
-            )
+            left = some.purge(fires) if self.purge else some.held
+            since, fired = np.where(fires | ~judged.news, NEVER, memory.since), np.where(fires, left, memory.fired)
+            memory = replace(memory, fired=fired, counted=counted - (some.held - left), since=since)
+            for each, own in zip(self.conditions, due, strict=True):
+                memory = each.noted(some, memory, fires & own, fires & judged.besides(own))
+            some.remember(memory)
         for each, own in zip(self.conditions, due, strict=True):
             if each.counts_keys:
-                others = np.logical_or.reduce([other for other in due if other is not own] or [np.zeros_like(own)])
                 assert some.of_key is not None, "it has been asked for"
-                some.count_from(each.left(some.of_key, fires & own, fires & others))
+                some.count_from(each.left(some.of_key, fires & own, fires & judged.besides(own)))
         return some.panes(fires)
 
     def _due(self, condition: Condition, passed: bool, some: Candidates, memory: Memory, at: MicroBatchTime) -> Array:
@@ -128,19 +169,53 @@ class Early(Trigger):
         if some.memory is None:
             (only,) = self.conditions
             return Memory(some.before, only.counted(some.before, np.zeros_like(some.before)), some.before)
-        memory, now = some.memory, at.clock // 1000
+        memory, now = self._of_what_is_left(some), at.clock // 1000
         begins = next((found for each in self.conditions if (found := each.begins(some, at)) is not None), None)
         if begins is None:
             since = np.where(memory.since == NEVER, now, np.minimum(memory.since, now))
         else:
             since = np.where(memory.since == NEVER, begins, memory.since)
-        return Memory(memory.fired, memory.counted, np.where(some.held > memory.fired, since, NEVER))
+        return replace(memory, since=np.where(some.held > memory.fired, since, NEVER))
+
+    def _of_what_is_left(self, some: Candidates) -> Memory:
+        """What is remembered, of pairs that may have lost records to others: of parts of ended sessions."""
+        memory: Memory = some.memory
+        if not self.ends:
+            return memory
+        fired, counted = (np.minimum(count, some.before) for count in (memory.fired, memory.counted))
+        return replace(memory, fired=fired, counted=counted)
 
     def __repr__(self) -> str:
-        options: dict[str, Any] = {"final": self.final, "repeat": self.repeat}
+        options: dict[str, Any] = {"final": self.final, "repeat": self.repeat, "purge": self.purge}
+        options["buffer"] = self.buffer
         said = [
             f"{name}={value}"
             for name, value in options.items()
             if value is not Early.__dataclass_fields__[name].default
         ]
         return f"early({', '.join([*map(repr, self.conditions), *said])})"
+
+
+@dataclass(frozen=True)
+class _Judged:
+    """Some pairs: which have news, of which each condition is true, and which fire: `bool[n]` each.
+
+    `others` says which fire for no condition.
+    """
+
+    pairs: Candidates
+    memory: Memory
+    news: Array
+    due: list[Array]
+    fires: Array
+    others: Array | bool = False
+
+    def with_others(self, pushed: Array) -> _Judged:
+        """The same, where others fire, too."""
+        return replace(self, fires=self.fires | pushed, others=pushed)
+
+    def besides(self, own: Array) -> Array:
+        """Where another condition is true, or none."""
+        others = [other for other in self.due if other is not own]
+        found: Array = np.logical_or.reduce([*others, np.broadcast_to(self.others, own.shape)])
+        return found

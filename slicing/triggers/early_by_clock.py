@@ -34,7 +34,7 @@ class EarlyByClock(Trigger):
         """The open windows, if a tick has passed since the micro-batch before."""
         tick, last = at.clock // self.microseconds, engine.head.tick
         engine.head.tick = tick
-        if last is None or tick <= last:
+        if last is None or last < 0 or tick <= last:
             engine.waiting.none()
         else:
             yield "early", engine.waiting.all().results()

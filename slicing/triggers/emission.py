@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import math
+
 from slicing.aggregates.aggregate import Input
 from slicing.aggregates.migration_hints import is_column
 from slicing.errors import InvalidType, InvalidValue, check_flag, excerpt
+from slicing.triggers.buffer import Buffer
 from slicing.triggers.by_delay import ByDelay
+from slicing.triggers.by_delta import ByDelta
 from slicing.triggers.by_event_delay import ByEventDelay
 from slicing.triggers.by_interval import CLOCK, EVENT, TIMES, ByInterval
 from slicing.triggers.by_records import ByRecords
@@ -109,9 +113,13 @@ def early(
     per: str | None = None,
     after: Duration | None = None,
     when: Input | None = None,
+    ends: bool = False,
+    delta: tuple[Input, float] | None = None,
     by: str = CLOCK,
     final: bool = True,
     repeat: bool = False,
+    purge: bool = False,
+    buffer: Buffer | None = None,
 ) -> Trigger:
     """Fire windows before they close with their results so far, and, unless `final=False`, once more when they close.
 
@@ -123,7 +131,18 @@ def early(
     - `every`: a multiple of it has passed, by the clock of the trigger or, with `by="event"`, by the watermark.
     - `after`: so long ago, by the clock, the first record after the last firing came; with `by="event"` the watermark
       is so long past the event time of that record.
-    - `when`: a record has come of which this column, or expression, is true; null is false.
+    - `when`: a record has come of which this column, or expression, is true; null is false. With `ends` such a record
+      also ends its session: the records after it, by event time, are in another, even within the gap; a record at the
+      same time is in the session that ends. Only for sessions, where it holds on bounded input, too.
+
+    - `delta`: a column of numbers and a threshold: the value of a record differs by more from that of the record by
+      which the window fired last, or of its first record; null and NaN are left out. Records count in order of arrival:
+      by micro-batch, input partition, position. Not for windows that merge, nor for sliding ones.
+
+    With `purge` a firing drops the records of its window: the next one is of the records after it, and a window without
+    any does not fire when it closes. Windows that overlap then need `.assemble("eager")`.
+
+    `buffer` bounds how many (key, window) pairs with new records wait in a bucket, see `buffer(...)`.
 
     Only windows with records since their last firing fire; with `repeat` each multiple of `every` fires the others too.
     Raises InvalidValue or InvalidType for no condition, and for values that are not positive. Cost: that of
@@ -140,9 +159,25 @@ def early(
     >>> print(early(records=5, after="10 seconds"))
     early(records=5, per='window', after='10 seconds')
     """
-    _check_options(every, records, after, when, per, by, repeat)
+    _check_options(every, records, after, when, delta, per, by, repeat)
+    check_flag(ends, "`ends` says whether records of which `when` is true end their sessions")
+    if ends and when is None:
+        raise InvalidValue(
+            "`ends` lets records end their sessions of which `when` is true; there is no `when`. "
+            'Write for example early(when=F.col("event") == "logout", ends=True).'
+        )
     check_flag(final, "`final` says whether windows fire when they close, too")
-    plain = final and not repeat and when is None
+    check_flag(purge, "`purge` says whether the records of a firing are dropped from their window")
+    if purge and repeat:
+        raise InvalidValue(
+            "`purge` drops the records of a firing, so that a window without new records has none to fire again; "
+            "`repeat` asks for that. Leave out one of them."
+        )
+    if buffer is not None and not isinstance(buffer, Buffer):
+        raise InvalidType(
+            f"`buffer` takes what buffer() returns; got {excerpt(buffer)}. Write for example buffer(records=100_000)."
+        )
+    plain = final and not repeat and not purge and buffer is None and when is None and delta is None
     if plain and records is None and after is None and by == CLOCK:
         return EarlyByClock(_interval(every, "every"))
     if plain and every is None and after is None and per is None:
@@ -155,8 +190,10 @@ def early(
     if after is not None:
         conditions.append((ByEventDelay if by == EVENT else ByDelay)(_interval(after, "after")))
     if when is not None:
-        conditions.append(BySignal(when))
-    return Early(tuple(conditions), final, repeat)
+        conditions.append(BySignal(when, ends))
+    if delta is not None:
+        conditions.append(ByDelta(*_delta(delta)))
+    return Early(tuple(conditions), final, repeat, purge, buffer)
 
 
 def _check_options(
@@ -164,14 +201,15 @@ def _check_options(
     records: int | None,
     after: Duration | None,
     when: Input | None,
+    delta: tuple[Input, float] | None,
     per: str | None,
     by: str,
     repeat: bool,
 ) -> None:
     check_flag(repeat, "`repeat` says whether windows fire without new records, too")
-    if every is None and records is None and after is None and when is None:
+    if every is None and records is None and after is None and when is None and delta is None:
         raise InvalidValue(
-            "`early` takes at least one of `every`, `records`, `after` and `when`: "
+            "`early` takes at least one of `every`, `records`, `after`, `when` and `delta`: "
             'early(every="10 seconds"), early(records=100), or early(records=100, after="10 seconds").'
         )
     if per is not None and (per not in PER or records is None):
@@ -194,6 +232,20 @@ def _check_options(
         raise InvalidValue(
             "`repeat` lets windows fire at multiples of `every` without new records; there is no `every`. Leave it out."
         )
+
+
+def _delta(given: tuple[Input, float]) -> tuple[Input, float]:
+    if not (isinstance(given, tuple) and len(given) == 2 and (isinstance(given[0], str) or is_column(given[0]))):
+        raise InvalidType(
+            f"`delta` is a column of numbers, by name or as an expression, and a threshold; got {excerpt(given)}. "
+            'Write for example early(delta=("speed", 5.0)).'
+        )
+    column, threshold = given
+    if not isinstance(threshold, int | float) or isinstance(threshold, bool):
+        raise InvalidType(f"the threshold of `delta` is a number; got {excerpt(threshold)}.")
+    if not 0 <= threshold < math.inf:
+        raise InvalidValue(f"the threshold of `delta` must be finite and not negative; got {excerpt(threshold)}.")
+    return column, float(threshold)
 
 
 def _interval(duration: Duration | None, name: str) -> int:

@@ -23,17 +23,20 @@ from slicing.triggers.trigger import (
     CLOSING,
     FINAL,
     PAIRS,
+    PURGED,
     WATERMARK,
     Engine,
     Firing,
     MicroBatchTime,
     Trigger,
+    passed_watermark,
 )
 from slicing.triggers.user_trigger import FIRE, FIRE_AND_PURGE, PURGE, OpenWindows
 from slicing.triggers.user_trigger import Trigger as UserTrigger
 from slicing.windows.time.durations import show_instant
 from slicing.windows.time.slices import FOREVER
 
+_PURGED = Field("_purged", "bigint")
 _KINDS = (*INTEGERS, *FLOATS, "boolean")
 _HOOKS = ("on_records", "on_time", "on_clock")
 _TRIED = 3
@@ -71,20 +74,25 @@ class Own(Trigger):
         """The fields of its state."""
         return parse_fields(self.of.state) if self.of.state else ()
 
+    @cached_property
+    def stored_fields(self) -> tuple[Field, ...]:
+        """The fields of its state, and how many records a pair held when they were dropped."""
+        return (*self.fields, _PURGED) if self.of.purges else self.fields
+
     @property
     def stored(self) -> list[str]:
-        """Its name and the fields of its state, as the header has them."""
-        return [self.name, *map(str, self.fields)] if self.fields else []
+        """Its name and the fields that are stored, as the header has them."""
+        return [self.name, *map(str, self.stored_fields)] if self.stored_fields else []
 
     @cached_property
     def remembered(self) -> Remembered | None:
         """What is stored of pairs, None without a state."""
-        return remembered(self.fields, self._merged) if self.fields else None
+        return remembered(self.stored_fields, self._merged) if self.stored_fields else None
 
     @property
     def asks(self) -> frozenset[str]:  # type: ignore[override]
         """Open pairs, and what its hooks and its state need."""
-        asked = {CLOSING: self.of.final, WATERMARK: self.has("on_time")}
+        asked = {CLOSING: self.of.final, WATERMARK: self.has("on_time"), PURGED: self.of.purges}
         asked[APART] = bool(self.fields) and not self.has("on_merge")
         return frozenset({PAIRS} | {question for question, is_asked in asked.items() if is_asked})
 
@@ -118,8 +126,8 @@ class Own(Trigger):
         """The open windows that it chooses."""
         hooks = {"on_records"} | ({"on_clock"} if self.has("on_clock") else set())
         if self.has("on_time"):
-            hooks |= {"on_time"} if engine.head.tick != at.watermark else set()
-            engine.head.tick = at.watermark
+            hooks |= {"on_time"} if engine.head.tick != passed_watermark(at.watermark) else set()
+            engine.head.tick = passed_watermark(at.watermark)
         pairs = engine.pairs(self.remembered, False)
         for some in pairs.candidates(everything=len(hooks) > 1):
             yield "early", some.panes(self._chosen(some, hooks, at)).results()
@@ -127,19 +135,24 @@ class Own(Trigger):
     def _chosen(self, some: Candidates, hooks: set[str], at: MicroBatchTime) -> Array:
         """Which pairs fire: `bool[n]`; what is to be remembered of them is noted."""
         came, extents = some.held - some.before, some.extents()
-        state = [field.copy() for field in some.memory.fields] if self.fields else []
+        state = [field.copy() for field in some.memory.fields] if self.stored_fields else []
+        purged = state.pop() if self.of.purges else np.zeros_like(some.held)
+        held = some.held - purged
         actions = np.zeros(len(some), dtype=np.int64)
         for hook in _HOOKS:
             rows = np.flatnonzero(came > 0) if hook == "on_records" else np.arange(len(some))
             if not (self.has(hook) and hook in hooks and len(rows)):
                 continue
-            windows = self._windows(extents, some.held, came, state, rows)
+            windows = self._windows(extents, held, came, state, rows)
             actions[rows] |= self._asked(hook, windows, at, lambda at_: _shown(extents, rows[at_]))  # noqa: B023
             for field, values in zip(state, windows.state.values(), strict=True):
                 field[rows] = values
+        if self.of.purges:
+            drops = (actions & PURGE) > 0
+            state.append(np.where(drops, some.purge(drops), purged))
         if some.memory is not None:
-            some.remember(StateColumns(state) if self.fields else some.memory)
-        return (actions & FIRE) > 0
+            some.remember(StateColumns(state) if self.stored_fields else some.memory)
+        return ((actions & FIRE) > 0) & (held > 0)
 
     def _windows(self, extents: Extents, held: Array, came: Array, state: Sequence[Array], rows: Array) -> OpenWindows:
         fields = {field.name: values[rows] for field, values in zip(self.fields, state, strict=True)}
@@ -183,10 +196,11 @@ class Own(Trigger):
         if wrong.any():
             pair = int(np.argmax(wrong))
             raise _OfPair(f"`{self.name}.{hook}` returned {actions[pair]}, which is no action.", pair)
-        if (actions & PURGE).any():
+        if (actions & PURGE).any() and not self.of.purges:
             pair = int(np.argmax(actions & PURGE > 0))
             raise _OfPair(
-                f"`{self.name}.{hook}` returned PURGE: dropping the records of a window is not built yet. Return FIRE.",
+                f"`{self.name}.{hook}` returned PURGE, which drops the records of a window, and the class does not "
+                "say so. Give it `purges = True`: windows are then checked, and stored, for that.",
                 pair,
             )
         return actions.astype(np.int64)
@@ -194,6 +208,12 @@ class Own(Trigger):
     def _merged(self, parts: Sequence[Array], starts: Array) -> list[Array]:
         """The state of sessions, from those of their parts."""
         counts = np.diff(np.append(starts, len(parts[0])))
+        if self.of.purges:
+            *parts, purged = parts
+            return [*(self._merged_fields(parts, starts, counts) if parts else []), np.add.reduceat(purged, starts)]
+        return self._merged_fields(parts, starts, counts)
+
+    def _merged_fields(self, parts: Sequence[Array], starts: Array, counts: Array) -> list[Array]:
         merged, several = [field[starts] for field in parts], np.flatnonzero(counts > 1)
         if len(several):
             of_several = np.repeat(counts > 1, counts)
@@ -229,14 +249,15 @@ class Own(Trigger):
                 )
         if len({field.name for field in self.fields}) < len(self.fields):
             raise InvalidValue(f"`{self.name}.state` names a field twice: {excerpt(self.of.state)}. Rename one.")
-        none = self.remembered.of_none(_TRIED) if self.remembered else []
+        none = self.remembered.of_none(_TRIED)[: len(self.fields)] if self.remembered else []
         ones, times = np.ones(_TRIED, np.int64), np.arange(_TRIED) * 60_000_000
         names = Extents(times, times + 60_000_000, ones, None)
         for hook in filter(self.has, _HOOKS):
             windows = self._windows(names, ones, ones, none, np.arange(_TRIED))
             self._tried(hook, lambda: self._checked(hook, windows, getattr(self.of, hook)(windows, _NOW)))  # noqa: B023
+        check_flag(self.of.purges, "`purges` says whether the trigger may drop the records of windows")
         if self.fields and self.has("on_merge"):
-            self._tried("on_merge", lambda: self._merged(none, np.array([0])))
+            self._tried("on_merge", lambda: self._merged_fields(none, np.array([0]), np.array([_TRIED])))
 
     def _tried(self, hook: str, call: Callable[[], object]) -> None:
         try:

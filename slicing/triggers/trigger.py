@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from slicing.triggers.candidates import OpenPairs
     from slicing.triggers.panes import Panes
 
-CLOSING, TOUCHED, NEWEST, WAITING, PAIRS, LATE, CHANGED, WATERMARK, APART = QUESTIONS = (
+CLOSING, TOUCHED, NEWEST, WAITING, PAIRS, LATE, CHANGED, WATERMARK, APART, ENDS, PURGED, NUMBERS = QUESTIONS = (
     "closing",
     "touched",
     "newest",
@@ -34,9 +34,12 @@ CLOSING, TOUCHED, NEWEST, WAITING, PAIRS, LATE, CHANGED, WATERMARK, APART = QUES
     "changed",
     "watermark",
     "apart",
+    "ends",
+    "purged",
+    "numbers",
 )
-"""What an engine may be asked for: the methods of `Engine` of these names, a watermark that moves, and windows that
-stay apart, which never merge."""
+"""What an engine may be asked for: the methods of `Engine` of these names, a watermark that moves, windows that stay
+apart, which never merge, windows that records end, windows whose records can be dropped, and values of records."""
 
 KINDS = ("early", "update", "final", "correction", "drained", "merged")
 """Why a row is emitted, as the column `emission` names it; state and output know them by their position."""
@@ -77,9 +80,18 @@ class Needs:
             compares=CHANGED in asks,
             marks=bool(asks - {CLOSING, CHANGED}),
             newest=NEWEST in asks,
-            emitted=not fires_once,
+            emitted=not fires_once and PURGED not in asks,  # what has fired stays as it is
             settles=CLOSING in asks and LATE not in asks,
         )
+
+
+def passed_watermark(watermark: int) -> int:
+    """The tick in the header of a trigger that goes by each watermark, in microseconds: below 0.
+
+    Ticks from 0 on are numbers of intervals, so that a trigger which follows another one tells them apart. The function
+    is its own inverse.
+    """
+    return -1 - watermark
 
 
 class Waiting(Protocol):
@@ -103,6 +115,10 @@ class Engine(Protocol):
     @property
     def head(self) -> Any:
         """The header: `tick` is the number of the last interval of the clock, `revision` of the micro-batch."""
+
+    @property
+    def pair_bytes(self) -> int:
+        """About how many bytes a pair takes: its results and its key."""
 
     def closing(self) -> Panes:
         """Pairs whose window the watermark of this micro-batch closes."""
@@ -173,12 +189,35 @@ class Trigger:
         return ()
 
     @property
+    def ends(self) -> bool:
+        """Whether its signal `when` ends the sessions of records: then windows of bounded input depend on it, too."""
+        return ENDS in self.asks
+
+    @property
+    def purges(self) -> bool:
+        """Whether it may drop the records of windows: then each window has a partial of its own."""
+        return PURGED in self.asks
+
+    def drops(self, kind: str) -> bool:
+        """Whether each firing of a kind drops the records of its window."""
+        return False
+
+    @property
     def column(self) -> Any:
         """The column of records that it asks for, a name or a Column; None without one."""
         return None
 
     def named(self, column: str) -> Trigger:
         """The same with its column by name."""
+        return self
+
+    @property
+    def number(self) -> Any:
+        """The column of numbers of which it asks for each value, in order of arrival; None without one."""
+        return None
+
+    def numbered(self, column: str) -> Trigger:
+        """The same with its column of numbers by name."""
         return self
 
     def wait(self, grace: int) -> int:

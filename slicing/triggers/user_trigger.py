@@ -69,6 +69,9 @@ class Trigger:
     that is new, and are forgotten when its window closes. Each window fires when it closes, too, unless the class says
     `final = False`, or has a field of that name.
 
+    PURGE drops the records of a pair, FIRE_AND_PURGE those that fire: a class that returns them says `purges = True`.
+    `windows.records` then begins at 0. Windows that overlap need `.assemble("eager")` for it.
+
     >>> @dataclass(frozen=True)
     ... class EveryNth(Trigger):
     ...     n: int
@@ -88,6 +91,7 @@ class Trigger:
 
     state: ClassVar[str] = ""
     final = True  # not annotated: a subclass may have a field of that name, after its own
+    purges: ClassVar[bool] = False
 
     def on_records(self, windows: OpenWindows, at: MicroBatchTime) -> Any:
         """Return what to do with the pairs that got records in this micro-batch, asked in each one that brings some."""

@@ -7,9 +7,9 @@ import re
 import statistics
 import subprocess
 import sys
-from functools import partial
 from contextlib import nullcontext
 from dataclasses import replace
+from functools import partial
 
 import pytest
 

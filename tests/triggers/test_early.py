@@ -27,6 +27,7 @@ from slicing.stages.preaggregate import PreAggregate
 from slicing.stages.signalled import Signalled
 from slicing.state import bucket_cache
 from slicing.state.store import MemoryStore
+from slicing.triggers.buffer import buffer
 from slicing.triggers.emission import ON_CLOSE, early
 from slicing.windows.families.even import Even
 from slicing.windows.time.slices import FOREVER
@@ -47,8 +48,12 @@ class Firings:
         event=None,
         event_delay=None,
         when=False,
+        delta=None,
+        room=None,
         disjoint=False,
     ):
+        self.room = room
+        self.delta, self.compared = delta, {}  # by pair the value that others are compared with
         self.event_delay, self.when = event_delay, when
         self.key_count, self.of_key = key_count, Counter()
         self.event, self.passed = event, 0
@@ -73,29 +78,59 @@ class Firings:
             multiples = watermark // self.event - 1, watermark // self.event
             passed = max((each for each in multiples if each * self.event < watermark), default=0)
             ticks, self.passed = passed > self.passed, max(passed, self.passed)
-        fired = set()
+        fired, waiting = set(), []
         for pair, numbers in pairs.items():
             places = [(None if self.disjoint else pair, n) for n in numbers]
             held = [self.seen.setdefault(place, [now, False, False, None]) for place in places]
             fresh = [each for each in held if not each[1]]
             counting = [each for each in held if not each[2]]
+            until = self.waits(held, numbers, records) if self.event_delay and fresh else None
             by_time = ticks or (self.after and any(each[0] + self.after <= now for each in fresh))
-            by_time = by_time or (self.event_delay and fresh and self.waits(held, numbers, records) <= watermark)
+            by_time = by_time or (until is not None and until <= watermark)
             by_time = by_time or (self.when and any(n in new and marked(records[n]) for n in numbers))
             key = pair if isinstance(pair, int) else pair[-3]
             by_key = self.key_count and self.of_key[key] >= self.key_count
             by_count = by_key or (self.count and len(counting) >= self.count)
-            if not (by_time or by_count) or not (fresh or self.repeat):
-                continue
+            others = by_time or by_count
+            by_time = self.differs(pair, numbers, records, new) or by_time
+            if (by_time or by_count) and (fresh or self.repeat):
+                fired.add(pair)
+                self.fire(pair, numbers, records, held, counting, by_time, by_key, others, left)
+            elif fresh:
+                since = min(each[0] for each in fresh) if until is None else until
+                window = () if isinstance(pair, int) else pair[-2:]
+                waiting.append((since, window, key, pair, numbers, held, counting))
+        for *_, pair, numbers, held, counting in self.crowded(waiting):
             fired.add(pair)
-            if by_time or by_key:
-                left[key] = min(left.get(key, 10**9), 0 if by_time else self.of_key[key] % self.key_count)
-            for each in held:
-                each[1] = True
-            for each in counting if by_time or by_key else counting[: len(counting) - len(counting) % self.count]:
-                each[2] = True
+            self.fire(pair, numbers, records, held, counting, True, False, True, left)
         self.of_key.update({key: n - self.of_key[key] for key, n in left.items()})
         return fired
+
+    def crowded(self, waiting):
+        """The oldest of the pairs that wait for which there is no room; equally old ones by window, then by key."""
+        return sorted(waiting)[: max(0, len(waiting) - self.room)] if self.room is not None else []
+
+    def fire(self, pair, numbers, records, held, counting, by_time, by_key, others, left):
+        """Let a pair fire, so that all conditions begin anew."""
+        key = pair if isinstance(pair, int) else pair[-3]
+        if self.delta is not None and others:
+            self.compared[pair] = records[numbers[-1]][2]
+        if by_time or by_key:
+            left[key] = min(left.get(key, 10**9), 0 if by_time else self.of_key[key] % self.key_count)
+        for each in held:
+            each[1] = True
+        for each in counting if by_time or by_key else counting[: len(counting) - len(counting) % self.count]:
+            each[2] = True
+
+    def differs(self, pair, numbers, records, new):
+        """Whether a new value of a pair is far from that of the last firing, which is the last one that is."""
+        if self.delta is None:
+            return False
+        found = False
+        for value in (records[n][2] for n in numbers if n in new):
+            if abs(value - self.compared.setdefault(pair, value)) > self.delta:
+                self.compared[pair], found = value, True
+        return found
 
     def waits(self, held, numbers, records):
         """Until when a pair waits: its first records of all are those of the micro-batch in which it began to."""
@@ -114,11 +149,11 @@ def marked(record):
 
 def hearing(one, stage, trigger):
     """Let the buckets of a world hear the signals of records, as the stages before and behind the shuffle hand them."""
-    signalled, make = Signalled(stage, trigger.signals), one.bucket
+    signalled, make = Signalled(stage, trigger.signals, trigger.number is not None), one.bucket
 
     def tell(records):
-        rows = {"signals": ()}
-        if records and trigger.signals:
+        rows = {"signals": (), "numbers": ()}
+        if records and (trigger.signals or trigger.number):
             gaps = len(signalled.stage.shape.keys) > 1
             columns = {"time": pa.array([r[0] for r in records], pa.timestamp("us", "UTC"))}
             columns |= {"k0": pa.array([r[1] for r in records], pa.int64())}
@@ -126,14 +161,16 @@ def hearing(one, stage, trigger):
             columns |= {f"v{i}": pa.array([r[2] for r in records]) for i in range(len(one.cases))}
             if trigger.column:
                 columns["s0"] = pa.array([TRUE if marked(r) else ABSENT for r in records], pa.int64())
+            if trigger.number:
+                columns["s1"] = pa.array([r[2] for r in records], pa.float64())
             batch = pa.RecordBatch.from_pydict(columns)
             cut = len(records) // 3
             rows = pa.Table.from_batches(signalled([batch.slice(0, cut), batch.slice(cut)])).to_pydict()
-        heard = signalled.heard(rows)
+        heard = signalled.heard(rows), signalled.numbers(rows)
 
         def opened():
             bucket = make()
-            bucket.hear(heard)
+            bucket.hear(*heard)
             return bucket
 
         one.bucket = opened
@@ -373,6 +410,18 @@ WITH = {
         {"records": 9, "per": "key", "when": "marked", "after": "20 milliseconds", "by": "event"},
         {"key_count": 9, "when": True, "event_delay": 20_000},
     ),
+    "delta": ({"delta": ("value", 60)}, {"delta": 60}),
+    "delta, count": ({"records": 4, "delta": ("value", 80)}, {"count": 4, "delta": 80}),
+    "delta, delay": ({"after": "3 milliseconds", "delta": ("value", 80)}, {"after": 3, "delta": 80}),
+    "count, buffer": ({"records": 5, "per": "window", "buffer": buffer(records=6)}, {"count": 5, "room": 6}),
+    "delay, key, buffer": (
+        {"records": 9, "per": "key", "after": "9 milliseconds", "buffer": buffer(records=4)},
+        {"key_count": 9, "after": 9, "room": 4},
+    ),
+    "event delay, buffer": (
+        {"after": "40 milliseconds", "by": "event", "buffer": buffer(records=6)},
+        {"event_delay": 40_000, "room": 6},
+    ),
     "repeating": (
         {"records": 5, "every": "4 milliseconds", "repeat": True},
         {"count": 5, "every": 4, "repeat": True},
@@ -425,8 +474,13 @@ def result(row):
 
 
 EVERY_CONDITION = ("hopping", "wide", "sessions", "sliding")
-SOME_CONDITIONS = ("count", "key, clock", "all", "event, count", "when", "when, event delay, key")
-TRIED = [(kind, conditions) for kind in KINDS for conditions in (WITH if kind in EVERY_CONDITION else SOME_CONDITIONS)]
+SOME_CONDITIONS = ("count", "key, clock", "all", "event, count", "when", "when, event delay, key", "delta, count")
+TRIED = [
+    (kind, conditions)
+    for kind in KINDS
+    for conditions in (WITH if kind in EVERY_CONDITION else SOME_CONDITIONS)
+    if not ("delta" in conditions and kind in ("sessions", "sliding"))
+]
 
 
 @pytest.mark.parametrize("seed", seeds(1, 3))

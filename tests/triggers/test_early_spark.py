@@ -5,7 +5,7 @@ from pyspark.sql import functions as F
 from streams import MINUTE, START, record, run, source, table, write
 
 import combinators as C
-from slicing import InvalidType, InvalidValue, early, group_by, hopping, tumbling, unbounded
+from slicing import InvalidType, InvalidValue, early, group_by, hopping, session, tumbling, unbounded
 
 WINDOW = tumbling("10 minutes")
 
@@ -73,11 +73,61 @@ def test_conditions_of_records_and_delays_of_event_time_fire(spark, tmp_path):
     assert found[1] == [(2, 3), (5, 6)]
 
 
+def test_a_record_ends_its_session_on_a_stream_and_on_bounded_input(spark, tmp_path):
+    """The record at 3 ends its session, although it comes after that at 4; the gap is 5 minutes."""
+    minutes = (0, 2, 4, 3, 6, 30)
+    write([table([record(1, START + at * MINUTE, n=at)]) for at in minutes], tmp_path / "files")
+    sessions = group_by(source(spark, tmp_path / "files", "10 minutes"), "world").window(
+        session("5 minutes"), time="ts"
+    )
+    ended = sessions.emit(early(when=F.col("n") == 3, ends=True)).define(records=C.count(), total=C.sum("n"))
+    (output,) = run(ended.dataframe())
+    found = {
+        (row["emission"], (start - START) // MINUTE): (row["records"], row["total"])
+        for (_, _, start), row in sorted(output.rows("world").items())
+    }
+    assert found == {
+        ("early", 0): (3, 5),
+        ("final", 0): (3, 5),
+        ("final", 4): (2, 10),
+    }
+    bounded = spark.read.parquet(str(tmp_path / "files"))
+    windowed = (
+        group_by(bounded, "world").window(session("5 minutes"), time="ts").emit(early(when=F.col("n") == 3, ends=True))
+    )
+    rows = windowed.aggregate(records=C.count(), total=C.sum("n")).select(
+        F.unix_micros("window.start"), "records", "total"
+    )
+    assert sorted(((start - START) // MINUTE, n, total) for start, n, total in rows.collect()) == [
+        (0, 3, 5),
+        (4, 2, 10),
+        (30, 1, 30),
+    ]
+
+
+def test_a_change_of_a_value_fires_and_drops_what_has_fired(spark, tmp_path):
+    """A file is a micro-batch; 1 is compared with 5, then 5 with 9 and 9 with 20."""
+    tables = [table([record(1, START + at * MINUTE, n=n)]) for at, n in enumerate((1, 3, 5, 8, 9, 20))]
+    write(tables, tmp_path / "files")
+    windowed = group_by(source(spark, tmp_path / "files", "1 hour"), "world").window(tumbling("1 hour"), time="ts")
+    changes = windowed.emit(early(delta=(F.col("n") + 1, 3), final=False, purge=True))
+    (output,) = run(changes.aggregate(records=C.count(), total=C.sum("n")))
+    assert [(batch, row["records"], row["total"]) for (batch, *_), row in sorted(output.rows("world").items())] == [
+        (2, 3, 9),
+        (4, 2, 17),
+        (5, 1, 20),
+    ]
+
+
 def test_a_condition_that_is_no_boolean_is_refused(spark):
     stream = spark.readStream.format("rate").load().withWatermark("timestamp", "1 second")
     windowed = group_by(stream, "value").window(WINDOW, time="timestamp")
     with pytest.raises(InvalidType, match="`when` takes a column of booleans; `value` is bigint"):
         windowed.emit(early(when="value")).aggregate(n=C.count())
+    with pytest.raises(InvalidType, match="`delta` takes a column of numbers; `timestamp` is timestamp"):
+        windowed.emit(early(delta=("timestamp", 5))).aggregate(n=C.count())
+    with pytest.raises(InvalidValue, match="lets records end sessions, and other windows end when they are over"):
+        windowed.emit(early(when="value", ends=True)).aggregate(n=C.count())
 
 
 def test_what_has_no_meaning_is_refused_when_the_query_is_built(spark):

@@ -8,14 +8,18 @@ count, so none depends on what a purging trigger purges.
 import json
 from pathlib import Path
 
+import pytest
+from eager import Eager
 from oracle import CASES
 from scenarios.kinds.sessions import Sessions
 from scenarios.scenario import Scenario
 from test_early import hearing
 from test_several import Together
 
+from slicing.errors import InvalidType, InvalidValue, TooLarge
 from slicing.stages.preaggregate import PreAggregate
 from slicing.state import bucket_cache
+from slicing.triggers.buffer import buffer
 from slicing.triggers.emission import early
 from slicing.windows.families.even import Even
 from slicing.windows.session import session
@@ -134,3 +138,63 @@ def suppressed(family, trigger, batches):
         tell(made)
         for (_, _, key, _, _), (row, _) in one.step(made, watermark)[0].items():
             yield number, key, row[0]
+
+
+def test_a_full_buffer_emits_the_oldest_or_stops():
+    """Kafka's `suppressShouldEmitWhenOverRecordCapacity` and `suppressShouldShutDownWhenOverRecordCapacity`."""
+    batches = [(0, [{"key": 1, "time": 100, "value": 7}], 0), (1, [{"key": 2, "time": 101, "value": 8}], 1)]
+    limited = {"after": "100 days", "by": "event", "final": False}
+    one = [*suppressed(Even(100_000, 100_000), early(**limited, buffer=buffer(records=1)), batches)]
+    assert one == [(1, 1, 7)]
+    # A pair takes 8 bytes for its sum, 8 for its key, and 16 for its window and count: there is room for one.
+    size = Together([Even(100_000, 100_000)], [CASES["sum"]], 0, early(**limited)).bucket().pair_bytes
+    assert [*suppressed(Even(100_000, 100_000), early(**limited, buffer=buffer(bytes=2 * size - 1)), batches)] == one
+    assert not [*suppressed(Even(100_000, 100_000), early(**limited, buffer=buffer(bytes=2 * size)), batches)]
+    with pytest.raises(
+        TooLarge, match=r"2 windows of keys wait in a bucket, and buffer\(.*full='fail'\) has room for 1"
+    ):
+        [*suppressed(Even(100_000, 100_000), early(**limited, buffer=buffer(records=1, full="fail")), batches)]
+
+
+def test_a_buffer_says_what_is_wrong_with_it():
+    for error, words, call in [
+        (InvalidValue, "takes `records`, `bytes`, or both", lambda: buffer()),
+        (InvalidType, "`records` must be a whole number; got 1.5", lambda: buffer(records=1.5)),
+        (InvalidValue, "`bytes` must be positive; got 0", lambda: buffer(bytes=0)),
+        (InvalidValue, "`full` takes emit, fail; got 'drop'", lambda: buffer(records=1, full="drop")),
+        (InvalidType, r"`buffer` takes what buffer\(\) returns; got 5", lambda: early(records=3, buffer=5)),
+    ]:
+        with pytest.raises(error, match=words):
+            call()
+    assert str(early(records=3, buffer=buffer(records=9, full="fail"))) == (
+        "early(records=3, per='window', buffer=buffer(records=9, full='fail'))"
+    )
+
+
+PURGED = "purging(count(4))"
+
+
+def test_a_purging_count_drops_what_has_fired_of_sessions_and_of_the_global_window():
+    name = "flink_session_count_trigger_purging"
+    assert VECTORS[name]["emit"] == PURGED
+    trigger = early(records=4, per="window", final=False, purge=True)
+    window = session("3 seconds", late_by="session")
+    assert sorted(sessions_fired(window, trigger, by_record(VECTORS[name]["events"]))) == wanted(name)
+    case = VECTORS["flink_global_count_trigger_purging"]
+    keys = {key: number for number, key in enumerate(sorted({each["key"] for each in case["events"] if "key" in each}))}
+    batches = [
+        (number, [{**each, "key": keys[each["key"]]} for each in some], 0)
+        for number, some, _ in by_record(case["events"])
+    ]
+    found = [(number, key, total) for number, key, _, total in fired_eagerly(trigger, batches)]
+    assert sorted(found) == sorted((row["event"], keys[row["key"]], row["value"]) for row in case["rows"])
+
+
+def fired_eagerly(trigger, batches):
+    """As `fired`, of a window that is as long as a stream, which is stored as one partial."""
+    one = Eager([Even(1000 * DAY, 1000 * DAY)], [CASES["sum"]], 0, trigger)
+    for number, records, watermark in batches:
+        made = [(1000 * each["time"], each["key"], each["value"]) for each in records]
+        for (_, kind, key, start, _), (row, _) in one.step(made, watermark)[0].items():
+            if kind == "early":
+                yield number, key, start // 1000, row[0]

@@ -147,7 +147,7 @@ def test_triggers_say_what_they_ask_and_mean():
         (lambda: on_close(old=True), InvalidValue, "write on_close"),
         (lambda: on_close(discarding=True), InvalidValue, "write on_close"),
         (lambda: on_close(True, True, True), InvalidValue, "exclude each other"),
-        (lambda: early(), InvalidValue, "at least one of `every`, `records`, `after` and `when`"),
+        (lambda: early(), InvalidValue, "at least one of `every`, `records`, `after`, `when` and `delta`"),
         (lambda: early(after="1500 microseconds"), InvalidValue, "`after` must be whole milliseconds"),
         (lambda: early(records=3, per="bucket"), InvalidValue, 'counted for, "window" or "key"; got per=\'bucket\''),
         (lambda: early(every="1 second", per="key"), InvalidValue, "and records=None"),

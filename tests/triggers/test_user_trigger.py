@@ -5,6 +5,7 @@ import pickle
 import random
 from collections import Counter
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import pytest
@@ -20,7 +21,9 @@ from slicing.errors import FunctionFailed, InvalidType, InvalidValue, StateMisma
 from slicing.stages.support_of import support_of
 from slicing.state import bucket_cache
 from slicing.state.store import MemoryStore
+from slicing.triggers.emission import early
 from slicing.triggers.own import own
+from slicing.windows.families.even import Even
 
 
 @dataclass(frozen=True)
@@ -260,7 +263,7 @@ def returning(value, **members):
         (returning(np.zeros(3)), InvalidType, r"`Odd.on_records` returns .* as integers"),
         (returning(np.zeros(2, int)), InvalidValue, r"an action for each of 3 windows; got an array of \(2,\)"),
         (returning(np.array([0, 7, 0])), InvalidValue, r"`Odd.on_records` returned 7, which is no action"),
-        (returning(np.array([0, 2, 0])), InvalidValue, r"returned PURGE: .* not built yet"),
+        (returning(np.array([0, 2, 0])), InvalidValue, r"returned PURGE, .* Give it `purges = True`"),
         (returning(np.zeros(3, int), state="name string"), InvalidType, r"`Odd.state` has `name string`"),
         (returning(np.zeros(3, int), state="n int, n int"), InvalidValue, r"names a field twice"),
         (Trigger(), InvalidValue, r"`Trigger` implements no hook"),
@@ -295,7 +298,7 @@ def test_sessions_need_a_merge_of_the_state_and_say_so():
     class Merging(EveryNth):
         on_merge = Trigger.on_merge
 
-    with pytest.raises(InvalidValue, match=r"sessions merge. Let it implement `on_merge`"):
+    with pytest.raises(InvalidValue, match=r"sessions merge. Let a trigger of your own implement `on_merge`"):
         support_of(session("1 minute")).check("auto", False, own(Merging(3)), True)
     support_of(session("1 minute")).check("auto", False, own(EveryNth(3)), True)
 
@@ -331,3 +334,15 @@ def test_it_is_drawn_as_other_triggers_are():
     batches = [["12:01"], ["12:02"], ["12:03", "12:04"]]
     picture = draw(tumbling("10 minutes"), batches, watermark="1 minute", emit=EveryNth(3, final=False))
     assert picture.count('data-emission="early"') >= 1
+
+
+@pytest.mark.parametrize("before", ["own", "early"])
+def test_a_trigger_by_event_time_that_follows_another_one_fires_at_its_first_multiple(before):
+    """A trigger of one's own notes watermarks, `every` numbers of intervals: neither is taken for the other."""
+    by_event = early(every="1 second", by="event", final=False)
+    triggers = [own(Halfway()), by_event] if before == "own" else [by_event, own(Halfway())]
+    one = Together([Even(60_000_000, 60_000_000)], CHOSEN, 0, triggers[0])
+    one.step([(1_000_000, 1, 5)], 40_500)
+    one.bucket = partial(one.bucket.func, *one.bucket.args[:5], triggers[1], *one.bucket.args[6:])
+    assert [place[1] for place in one.step([(2_000_000, 1, 6)], 40_600)[0]] == ([] if before == "own" else ["early"])
+    assert [place[1] for place in one.step([], 41_100)[0]] == (["early"] if before == "own" else [])

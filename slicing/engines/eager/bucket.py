@@ -179,9 +179,10 @@ class EagerBucket(Bucket):
             counts,
             self.new.between(first, FOREVER),
             first,
-            [pairs_of(self.pages, each, self._panes_of(each), {}, remembers) for each in self.leading],
+            [pairs_of(self.pages, each, self._panes_of(each), {}, remembers, each.purge) for each in self.leading],
             KeyCounts(self.pages, self.shape, {}, live) if counts_keys else None,
             (self.trigger.signals, self.heard),
+            self.numbers,
         )
 
     def _panes_of(self, each: FamilyPages) -> Callable[[Block], Panes]:
@@ -216,6 +217,8 @@ class EagerBucket(Bucket):
         """Write the header; what other triggers kept is removed, and everything once no window is left."""
         held = False
         for each in self.families:
+            held |= self.head.newest is not None and each.family.last_window(self.head.newest) >= each.marks.done
+            each.drop_purged()
             windows = each.windows.held()
             each.newest.forget(min(windows, default=FOREVER), self.needs.newest)
             held |= bool(windows)

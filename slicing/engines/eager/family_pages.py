@@ -13,7 +13,7 @@ from slicing.assembly.assembling import without_repeats
 from slicing.assembly.comparing import differing, result_codes
 from slicing.assembly.results import Windows
 from slicing.content.block import Block, Shape, encode_keys
-from slicing.content.marks import of_keys
+from slicing.content.marks import of_keys, without_keys
 from slicing.content.records import Records
 from slicing.engines.eager.newest import NewestSlices
 from slicing.engines.eager.window_pages import PAGE, PageOf, WindowPages
@@ -49,6 +49,7 @@ class FamilyPages(FamilyProgress):
         self.newest = NewestSlices(shape, pages, self.windows, prefix)
         self.beside: Sequence[FamilyPages] = ()
         self.leads: Family | None = None  # the primary family of its wide rows
+        self._purged: list[Block] = []
 
     def put_beside(self, others: Sequence[FamilyPages]) -> None:
         """Let the results of other families be emitted in the rows of this one."""
@@ -76,6 +77,17 @@ class FamilyPages(FamilyProgress):
             if with_old:
                 old = self.complete(self.windows.filled(frame, self.windows.before), WindowPages.before)
             yield replace(frame, old=old)
+
+    def purge(self, pairs: Block) -> None:
+        """Note pairs whose records are dropped when the micro-batch ends; rows have a window in place of a slice."""
+        self._purged.append(pairs)
+
+    def drop_purged(self) -> None:
+        """Drop the records of these pairs from the pages of their windows."""
+        for pairs in self._purged:
+            for window in np.unique(pairs.index).tolist():
+                page, gone = self.windows.page(window), pairs.take(np.flatnonzero(pairs.index == window))
+                self.windows.put(window, without_keys(page, gone))
 
     def note(self, marks: Block) -> None:
         """Keep what the windows do not tell of new records, for `newest_windows`."""

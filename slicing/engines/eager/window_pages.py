@@ -48,6 +48,10 @@ class WindowPages:
         """The partials of a window, none if it has no page."""
         return self.nodes.load(str(window)) or empty(self.shape)
 
+    def put(self, window: int, page: Block) -> None:
+        """Replace the page of a window."""
+        self.nodes.save(str(window), page)
+
     def before(self, window: int) -> Block:
         """The partials of a window that has fired, without the records of this micro-batch."""
         return self._before[window] if window in self._before else self.page(window)

@@ -44,9 +44,10 @@ from slicing.engines.pair_memory import memory_of
 from slicing.engines.sessions.emitted import Emitted
 from slicing.engines.sessions.open_rows import OpenRows
 from slicing.engines.sessions.session_memory import SessionMemory
+from slicing.errors import StateMismatch
 from slicing.profiling import ASSEMBLE, of_stage
 from slicing.state.format.fingerprint import Fingerprint
-from slicing.state.format.list_names import EMITTED, SESSIONS
+from slicing.state.format.list_names import EMITTED, ENDED, SESSIONS
 from slicing.state.lists import PageLists
 from slicing.state.store import Store
 from slicing.triggers.candidates import OF_CONDITIONS
@@ -132,8 +133,18 @@ class SessionBucket(Bucket):
         self.progress = Progress(self.head.families[0], self._closed_by, wait, grace, self.pages.is_new)
         self.recent = self.open_cache(self.shape)
         self.rows, self.emitted_rows = self._rows(SESSIONS, self.shape), self._rows(EMITTED, self.marks)
+        self._lists = {SESSIONS: self.rows, EMITTED: self.emitted_rows}
+        self._check_ended()
         self.new = empty(self.shape)
         self._accepting = self.progress.marks.taking  # sessions that end by then accept no new records
+
+    def _check_ended(self) -> None:
+        """Raise StateMismatch for sessions that records have ended under another trigger."""
+        if f"{ENDED} {ENDED}" in self.head.lists:
+            raise StateMismatch(
+                f"records have ended sessions of this checkpoint, and {self.trigger} does not keep them apart. Go on "
+                "with early(when=..., ends=True), or start with a new checkpoint."
+            )
 
     def _closed_by(self, watermark: int, wait: int) -> int:
         """The end up to which sessions are closed."""
@@ -142,7 +153,11 @@ class SessionBucket(Bucket):
     def _rows(self, name: str, shape: Shape) -> OpenRows:
         nodes = PageLists(self.pages, name, shape)
         known = known_rows(nodes, name, self.recent.beside)
-        return OpenRows(nodes, name, known, lambda rows: merged(shape, rows), self._meet)
+        return OpenRows(nodes, name, known, self._merging(shape), self._meet)
+
+    def _merging(self, shape: Shape) -> Callable[[Block], Block]:
+        """How rows of a list become one when they are read."""
+        return lambda rows: merged(shape, rows)
 
     def _meet(self, void: Block, came: Block) -> bool:
         """Whether rows overlap or touch others that are void."""
@@ -150,14 +165,23 @@ class SessionBucket(Bucket):
         if not len(behind):
             return False
         both = concat(self.marks, [void, extents(behind)])
-        numbers = numbered(*chains(both.keys, both.index, ends_of(both)))
+        numbers = numbered(*self._chains(both))
         return bool(np.isin(numbers[: len(void)], numbers[len(void) :]).any())
 
     @cached_property
     def _open(self) -> Block:
         """The sessions that were open when the micro-batch began, by key and start."""
-        closed = self.progress.marks.taking
-        return self.rows.load(lambda known: ends_of(known) > closed)
+        return self.rows.load(self._is_open)
+
+    def _is_open(self, known: Block) -> Array:
+        """Which stored rows are of sessions that accept records."""
+        is_open: Array = ends_of(known) > self.progress.marks.taking
+        return is_open
+
+    @property
+    def _open_sessions(self) -> Block:
+        """The same, each in one row."""
+        return self._open
 
     @of_stage(ASSEMBLE)
     def accept(self, shipped: Sequence[Block]) -> Late[Ending]:
@@ -166,11 +190,16 @@ class SessionBucket(Bucket):
         ends = self._ends_to_judge(came)
         self._accepting = self.progress.marks.taking
         late = ends <= self._accepting
-        make_one = merged if self.session.late_by == SESSION else regroup
-        refused = make_one(self.shape, came.take(late))
+        refused = self._refused(came.take(late))
         self.new = came.take(~late) if late.any() else came
         rows = RefusedSessions(ending(refused, self.session.unit), 0, self.head.watermark)
         return Late(int(refused.records.sum()), 0, (rows,), FirstEnds(ends + self.session.unit, came.records))
+
+    def _refused(self, late: Block) -> Block:
+        """Late rows as what is late: sessions, or intervals."""
+        if self.session.late_by == SESSION:
+            return reduced(self.shape, late, *self._chains(late))
+        return regroup(self.shape, late)
 
     def take_history(self, shipped: Sequence[Block], until: int) -> None:
         """Take all sessions: which of them the stream goes on with is known when its first records are there."""
@@ -181,9 +210,16 @@ class SessionBucket(Bucket):
         if self.session.late_by != SESSION or not len(came):
             return ends_of(came)
         both = concat(self.marks, [extents(self._open), extents(came)])
-        rows, heads = chains(both.keys, both.index, ends_of(both))
-        sessions = reduced(self.marks, both, rows, heads)
-        return ends_of(sessions)[numbered(rows, heads)][len(self._open) :]
+        return self._ends_of_sessions(both)[len(self._open) :]
+
+    def _ends_of_sessions(self, rows: Block) -> Array:
+        """The end of the session that each row, of the shape `marks`, is a part of: `int64[n]`."""
+        order, heads = self._chains(rows)
+        return ends_of(reduced(self.marks, rows, order, heads))[numbered(order, heads)]
+
+    def _chains(self, rows: Block) -> tuple[Array, Array]:
+        """The rows by key and start, and where in that order each session begins."""
+        return chains(rows.keys, rows.index, ends_of(rows))
 
     # The sessions of the micro-batch, by key and start, and what is true of them.
 
@@ -191,7 +227,7 @@ class SessionBucket(Bucket):
     def _merged(self) -> tuple[Block, Array]:
         """The sessions, and which of them each new row is a part of."""
         both = concat(self.shape, [self._open, self.new])
-        rows, heads = chains(both.keys, both.index, ends_of(both))
+        rows, heads = self._chains(both)
         return reduced(self.shape, both, rows, heads), numbered(rows, heads)[len(self._open) :]
 
     @cached_property
@@ -211,7 +247,7 @@ class SessionBucket(Bucket):
 
     def look(self, asked: Look) -> Iterator[Windows]:
         """The sessions that accept records."""
-        rows = asked.of_keys(self._open)
+        rows = asked.of_keys(self._open_sessions)
         chosen = asked.starting(rows.index)
         if asked.latest:
             chosen[:-1] &= rows.keys[1:] != rows.keys[:-1]
@@ -253,9 +289,13 @@ class SessionBucket(Bucket):
         sessions, is_open = self._merged[0], ~self._closes()
         held, live = self.recent.beside, has_key(self._open)
         made = partial(SessionMemory, sessions, is_open)
-        memory = memory_of(self.pages, self.marks, held, _all, remembers or OF_CONDITIONS, made=made)
+        memory = memory_of(self.pages, self.marks, held, self._was_open, remembers or OF_CONDITIONS, made=made)
         keys = KeyCounts(self.pages, self.marks, held, live) if counts_keys else None
         return ListedPairs(self._listed, memory, keys)
+
+    def _was_open(self, rows: Block) -> Array:
+        """Which rows of memory, at the starts of sessions, may be of open ones; sessions of now tell more."""
+        return np.ones(len(rows), dtype=bool)
 
     def _listed(self, everything: bool) -> Listed:
         sessions, parts = self._merged
@@ -271,7 +311,12 @@ class SessionBucket(Bucket):
         bounds = lambda: (some.index, ends_of(some) + self.session.unit)  # noqa: E731
         before, new = some.records - came[at], under(self.new, some.names)
         signals = {name: least[at] for name, least in self._signals(sessions).items()}
-        return Listed(some.index, some.keys, some.names, some.records, before, panes, new, bounds, signals)
+        place = some.index, some.keys, some.names
+
+        def purge(chosen: Array) -> None:
+            self._purged[at[chosen]] = True
+
+        return Listed(*place, some.records, before, panes, new, bounds, signals, purge)
 
     def _signals(self, sessions: Block) -> dict[str, Array]:
         """The signals of the records that have become a part of each session."""
@@ -280,12 +325,22 @@ class SessionBucket(Bucket):
             return {name: np.full(len(sessions), ABSENT) for name in asked}
         plain = with_signals(self.plain, len(asked))
         rows = concat(with_ends(plain), [intervals(plain, self.session, block) for block in self.heard])
-        if self.session.late_by != SESSION:
-            rows = rows.take(ends_of(rows) > self._accepting)
+        rows = rows.take(self._accepted(rows))
         parts = located(rows, sessions)
         return {name: least_of(rows.partials[i][0], parts, len(sessions)) for i, name in enumerate(asked)}
 
+    def _accepted(self, rows: Block) -> Array:
+        """Which rows of signals are of records that have been accepted; those of refused sessions lie in no other."""
+        judged = self.session.late_by != SESSION
+        return ends_of(rows) > self._accepting if judged else np.ones(len(rows), dtype=bool)
+
+    @cached_property
+    def _purged(self) -> Array:
+        """The sessions whose records are dropped when the micro-batch ends."""
+        return np.zeros(len(self._merged[0]), dtype=bool)
+
     def _panes(self, firing: Array) -> Panes:
+        firing = firing & (self._merged[0].records > 0)
         if self.head.warm:
             firing = firing & (ends_of(self._merged[0]) + self.session.unit > self.head.warm)
         return Panes(
@@ -298,7 +353,7 @@ class SessionBucket(Bucket):
         """Yield the retracted sessions, then the firing sessions that replace them."""
         if not self._fires_once:
             gone = self._emitted.retracted(firing)
-            yield from frames(self._without_records(gone), self.session.unit, MERGED)
+            yield from frames(self._retracted(gone), self.session.unit, MERGED)
         yield from windows(self._merged[0].take(firing))
 
     def _replacing(self, rows: Block) -> Iterator[Windows]:
@@ -340,18 +395,36 @@ class SessionBucket(Bucket):
             self.emitted_rows.clear()
         else:
             self._emitted.save(closes, self.new)
-        came, live = by_start(self.new.take(~closes[parts])), by_start(sessions.take(~closes))
-        self.rows.put(came, live, self.new, anew=self.is_ordered and len(came) > 0)
-        self.open_count = len(live)
+        live = self._without_records(sessions, self._purged).take(~closes)
+        self._put(by_start(self.new.take(~closes[parts])), by_start(live))
+        self.open_count = int(np.count_nonzero(~closes))
         self.note_early()
         super().save()
 
+    def _put(self, came: Block, live: Block) -> None:
+        """Store the new rows of open sessions; `live` are these sessions."""
+        self.rows.put(came, live, self.new, anew=self._is_anew(came))
+
+    def _is_anew(self, came: Block) -> bool:
+        """Whether rows are written anew: they are in order, or some have lost their records."""
+        return bool(self._purged.any()) or (self.is_ordered and len(came) > 0)
+
     def keep(self) -> str:
         """Keep the rows of sessions and of what has fired."""
-        kept = {SESSIONS: self.rows.ledger.kept, EMITTED: self.emitted_rows.ledger.kept}
+        kept = {name: rows.ledger.kept for name, rows in self._lists.items()}
         return self.recent.keep(0, {name: block for name, block in kept.items() if block} | self.kept_early())
 
-    def _without_records(self, gone: Block) -> Block:
+    def _without_records(self, rows: Block, purged: Array) -> Block:
+        """The same rows, some of them without their records."""
+        if not purged.any():
+            return rows
+        partials = [kernel.spread(len(rows)) for kernel in self.plain.kernels]
+        for columns, stored in zip(partials, rows.partials, strict=False):
+            for column, values in zip(columns, stored, strict=True):
+                column[~purged] = values[~purged]
+        return replace(rows, records=np.where(purged, 0, rows.records), partials=[*partials, rows.partials[-1]])
+
+    def _retracted(self, gone: Block) -> Block:
         """Rows of extents that have fired and are no sessions any more, without records."""
         partials = [kernel.spread(len(gone)) for kernel in self.plain.kernels]
         nothing = replace(gone, records=np.zeros(len(gone), dtype=np.int64), partials=partials)
@@ -364,13 +437,9 @@ class SessionBucket(Bucket):
     def check(self) -> None:
         """Assert that every page is there, that rows do not pile up, and that sessions have records."""
         super().check()
-        held = self.rows.load(lambda known: ends_of(known) > self.head.taking)
+        held = self.rows.load(self._is_open)
         assert self.rows.count <= 2 * len(held)
-        assert np.all(held.records > 0)
-
-
-def _all(rows: Block) -> Array:
-    return np.ones(len(rows), dtype=bool)
+        assert np.all(held.records >= 0)
 
 
 class WaitingSessions:

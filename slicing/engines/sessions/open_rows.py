@@ -33,10 +33,11 @@ class OpenRows:
         self._void = extents(known.take(~opened))
         return known.take(opened)
 
-    def put(self, rows: Block, live: Block, came: Block, anew: bool = False) -> None:
+    def put(self, rows: Block, live: Block, came: Block, anew: bool = False) -> bool:
         """Append rows, sorted by start, after `load`; `live` is what is open now, written in their place if `anew`.
 
-        It is too where what came, of sessions, meets void rows: they would be taken for a part of it from now on.
+        Returns whether it has been written. It is too where what came, of sessions, meets void rows: they would be
+        taken for a part of it from now on.
         """
         assert self._void is not None, "what is void is known once rows are loaded"
         if anew or self.meet(self._void, came):
@@ -44,6 +45,7 @@ class OpenRows:
             self.ledger.kept = live
         else:
             self.ledger.put(rows, live)
+        return self.ledger.kept is live
 
     @property
     def count(self) -> int:

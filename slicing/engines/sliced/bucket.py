@@ -272,6 +272,7 @@ class SlicedBucket(Bucket):
             [pairs_of(self.pages, each, self._panes_of(each), held, remembers) for each in self.leading],
             KeyCounts(self.pages, self.shape, held, live) if counts_keys else None,
             (self.trigger.signals, self.heard),
+            self.numbers,
         )
 
     def _panes_of(self, each: FamilyWindows) -> Callable[[Block], Panes]:

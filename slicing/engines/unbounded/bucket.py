@@ -11,16 +11,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
+import pyarrow as pa
 
 from slicing.aggregates.arrays import Array
 from slicing.assembly.results import Windows
-from slicing.content.block import Block, Shape, concat, empty
+from slicing.content.block import Block, Shape, concat, empty, encode_keys
 from slicing.content.folding import fold, regroup
-from slicing.content.marks import of_keys, under
+from slicing.content.marks import of_keys, under, without_keys
 from slicing.content.memory import Remembered
+from slicing.content.records import Records, joined
 from slicing.content.signals import least_of, together
 from slicing.engines.bucket import Bucket, known_rows
 from slicing.engines.dirty_set import DirtySet, WaitingSlices
@@ -41,6 +43,20 @@ from slicing.triggers.trigger import Trigger
 from slicing.windows.time.slices import FOREVER
 
 
+def numbers_of_keys(numbers: Sequence[Records], totals: Block) -> tuple[Array, Array]:
+    """The values of records of keys, by their row: the row of each, and the value, by row, in order of arrival."""
+    came = [each for each in numbers if len(each.index)]
+    if not came or not len(totals):
+        return np.zeros(0, np.int64), np.zeros(0)
+    records = joined(came)
+    codes, every = encode_keys(pa.concat_tables([totals.names, records.names]))
+    row = np.full(len(every), -1)
+    row[totals.keys] = np.arange(len(totals))
+    rows, values = row[codes[len(totals.names) :]], np.asarray(records.values[0], dtype=np.float64)
+    order = np.argsort(rows, kind="stable")[np.count_nonzero(rows < 0) :]
+    return rows[order], values[order]
+
+
 class UnboundedBucket(Bucket):
     """One bucket of a window that never closes; `ttl` in microseconds."""
 
@@ -52,6 +68,7 @@ class UnboundedBucket(Bucket):
         self.ledger = Ledger(nodes, TOTALS, known_rows(nodes, TOTALS, self.recent.beside))
         self.new = empty(shape)
         self._clock_before = self.head.clock // 1000
+        self._gone: list[Block] = []  # totals whose records are dropped when the micro-batch ends
 
     @of_stage(ASSEMBLE)
     def accept(self, shipped: Sequence[Block]) -> Late[Block]:
@@ -80,6 +97,7 @@ class UnboundedBucket(Bucket):
         stored, new = self.ledger.rows(), replace(self.new, index=np.full(len(self.new), now))
         both = concat(self.shape, [stored, new])
         rows = live(both, now, self.ttl)
+        self._had_records = rows.take(np.flatnonzero(rows.records == 0))
         newest = np.full(len(rows.names), -FOREVER)
         np.maximum.at(newest, rows.keys, rows.index)
         totals = regroup(self.shape, replace(rows, index=newest[rows.keys]))
@@ -119,7 +137,12 @@ class UnboundedBucket(Bucket):
 
     def _was_there(self, rows: Block) -> Array:
         """Which rows are of keys that had records before this micro-batch, and have not been idle since."""
-        return has_key(self._totals.take(self._before(self._totals) > 0))(rows)
+        totals = self._totals
+        return has_key(totals.take((self._before(totals) > 0) | self._had(totals)))(rows)
+
+    def _had(self, totals: Block) -> Array:
+        """Which keys had records that have been dropped."""
+        return has_key(self._had_records)(totals)
 
     def _before(self, totals: Block) -> Array:
         came, new = np.zeros(len(totals.names), dtype=np.int64), under(self.new, totals.names)
@@ -136,7 +159,21 @@ class UnboundedBucket(Bucket):
 
         came, ever = under(self.new, totals.names), np.full(len(totals), FOREVER)
         bounds = lambda: (-ever, ever)  # noqa: E731
-        return Listed(*place, totals.records, self._before(totals), panes, came, bounds, self._signals(totals))
+        purge = lambda chosen: self._gone.append(totals.take(np.flatnonzero(chosen)))  # noqa: E731
+        numbers, signals = partial(numbers_of_keys, self.numbers, totals), self._signals(totals)
+        held, before, purged = totals.records, self._before(totals), self._had(totals)
+        return Listed(*place, held, before, panes, came, bounds, signals, purge, numbers, purged)
+
+    def _drop_purged(self) -> None:
+        """Write the totals anew; keys whose records are dropped have a row without any, so that they stay known."""
+        gone = concat(self.shape, self._gone)
+        if not len(gone):
+            return
+        partials = [kernel.spread(len(gone)) for kernel in self.shape.kernels]
+        dictionaries = [kernel.no_dictionary for kernel in self.shape.kernels]
+        none = replace(gone, records=np.zeros_like(gone.records), partials=partials, dictionaries=dictionaries)
+        rest = without_keys(self._totals, gone)
+        self.ledger.rewrite(regroup(self.shape, concat(self.shape, [rest, none])))
 
     def _signals(self, totals: Block) -> dict[str, Array]:
         """The signals of the new records of each key."""
@@ -162,6 +199,7 @@ class UnboundedBucket(Bucket):
         return Panes(lambda: self._windows(of_keys(self._totals, marks)) if len(marks) else iter(()))
 
     def _windows(self, totals: Block) -> Iterator[Windows]:
+        totals = totals.take(np.flatnonzero(totals.records > 0))
         if len(totals):
             window = np.zeros(len(totals), dtype=np.int64)
             yield Windows(window, totals.keys, totals.names, totals.records, totals.partials, totals.dictionaries)
@@ -174,6 +212,7 @@ class UnboundedBucket(Bucket):
 
     def save(self) -> None:
         """Write the header."""
+        self._drop_purged()
         self.note_early()
         super().save()
 

@@ -11,7 +11,8 @@ those it is::
 
 Pages of `TREES`, `WINDOW`, `TOTALS`, `COUNTED`, `INSTANTS` and `SESSIONS` hold partials, those of `TREES` are caches.
 All others are marks: rows of keys without partials. Rows of `MEMORY` and `KEYS` have three numbers behind those, rows
-of `STATE` the fields that the header names, and those of `STATES` the fields that the layout names.
+of `VALUES` two more, of `STATE` the fields that the header names, and those of `STATES` the fields that the layout
+names.
 """
 
 from __future__ import annotations
@@ -24,9 +25,9 @@ TREES = (TWO_LAYER, THREE_LAYER, RUNNING, TAILED)
 """The nodes of trees, which name them themselves."""
 LATE, ROWS = "late", "rows"
 """What the nodes of a family do not hold yet of slices that have entered."""
-EARLY, PENDING, COUNTS, MEMORY, KEYS, STATE = "early", "pending", "counts", "memory", "keys", "state"
+EARLY, PENDING, COUNTS, MEMORY, KEYS, STATE, VALUES = "early", "pending", "counts", "memory", "keys", "state", "values"
 """Which slices of which keys have records that have not been emitted; how many records open slices have; what triggers
-remember of open pairs, and of keys; the state of a trigger of a user's own."""
+remember of open pairs, and of keys; the state of a trigger of a user's own; what is remembered with values."""
 WINDOW = "window"
 """The windows of eager results, by their numbers."""
 LATEST, SLICE = "newest", "slice"
@@ -35,8 +36,9 @@ LATER, MARKED = "later", "marked "
 """The later slices of eager windows, by the number of the window; and, as a list without pages, from which one on."""
 TOTALS, COUNTED, INSTANTS = "totals", "counted", "instants"
 """All rows of a window that never closes, of counted windows and of sliding ones, in one list each."""
-SESSIONS, EMITTED = "sessions", "shown"
-"""The rows of open sessions, and the extents of those that have been emitted, in one list each."""
+SESSIONS, EMITTED, ENDED = "sessions", "shown", "ended"
+"""The rows of open sessions, the extents of those that have been emitted, and the records that end theirs: a list
+each."""
 
 STATES, OF_KEY, OF_WINDOW = "states", "key", "window"
 """What functions remember of keys, and of windows."""
@@ -45,13 +47,13 @@ _NODE = r"total|whole|late wholes|run|start|between|(suffix|stripe|rest) -?\d+|l
 _WHICH = {
     **dict.fromkeys(TREES, _NODE),
     LATE: ROWS,
-    EARLY: rf"{PENDING}|{COUNTS}|{MEMORY}|{KEYS}|{STATE}",
+    EARLY: rf"{PENDING}|{COUNTS}|{MEMORY}|{KEYS}|{STATE}|{VALUES}",
     WINDOW: r"-?\d+",
     LATEST: SLICE,
     LATER: r"-?\d+",
     MARKED.strip(): r"-?\d+",
     STATES: rf"{OF_KEY}|{OF_WINDOW}",
-    **{name: name for name in (TOTALS, COUNTED, INSTANTS, SESSIONS, EMITTED)},
+    **{name: name for name in (TOTALS, COUNTED, INSTANTS, SESSIONS, EMITTED, ENDED)},
 }
 """What follows the name of each kind of list."""
 _NAME = re.compile(r"(?:(\d+) )?(\w+) (.+)")

@@ -1,0 +1,220 @@
+"""Sessions that records end: `early(when=..., ends=True)`.
+
+::
+
+    times of a key    0    6    9*    11    17        gap 10; the condition is true of the record at 9
+    sessions         [0               19)             holds 0, 6 and 9
+                                     [11         27)  holds 11 and 17
+
+Event time decides, so that the order in which records come does not matter: a record at the time of an end, or before
+it, is in the session that ends, and one after it is in another. Rows of the state have one time each, as an end that
+comes later may part any two of them. The windows of sessions last until the gap is over, as those of all sessions do:
+so ends do not change which records are late.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from slicing.aggregates.arrays import Array
+from slicing.assembly.ranges.merging import by_start, chains, numbered, sorted_rows
+from slicing.assembly.results import Windows
+from slicing.content.block import Block, Shape, concat
+from slicing.content.folding import reduced, regroup
+from slicing.content.intervals import Ending, ends_of, extents, with_ends
+from slicing.content.marks import under
+from slicing.content.pairs import Pairs
+from slicing.content.signals import ABSENT, WHEN, with_signals
+from slicing.engines.bucket import known_rows
+from slicing.engines.sessions.bucket import SessionBucket, frames, intervals
+from slicing.engines.sessions.open_rows import OpenRows
+from slicing.state.format.list_names import ENDED
+from slicing.state.ledger import Ledger
+from slicing.state.lists import PageLists
+from slicing.triggers.lateness import Late
+from slicing.windows.session import SESSION, Session
+
+
+def chains_between(rows: Block, ends: Block) -> tuple[Array, Array]:
+    """The rows by key and start, and where in that order each session begins: also after an end of its key.
+
+    `ends` are rows at the times of ends, in any order.
+    """
+    known = under(ends, rows.names)
+    known = known.take(np.flatnonzero(known.keys < len(rows.names)))
+    pairs = Pairs.over(np.concatenate([rows.index, known.index]), len(rows.names))
+    at = np.sort(pairs.pack(known.keys, known.index))
+    # Keys and the ends before a row both grow with the order of the rows: so a sum is of one key and one part of it.
+    parts = rows.keys + np.searchsorted(at, pairs.pack(rows.keys, rows.index))
+    return chains(parts, rows.index, ends_of(rows))
+
+
+def ends_heard(shape: Shape, session: Session, names: Sequence[str], heard: Sequence[Block]) -> Block:
+    """The new records that end their sessions, as rows of times with ends, from the signals of these names."""
+    plain = with_signals(shape, len(names))
+    rows = concat(with_ends(plain), [intervals(plain, session, block) for block in heard])
+    return extents(rows.take(np.flatnonzero(rows.partials[list(names).index(WHEN)][0] != ABSENT)))
+
+
+def all_ended_sessions(
+    shape: Shape, session: Session, blocks: Sequence[Block], names: Sequence[str], heard: Sequence[Block]
+) -> Iterator[Windows]:
+    """All sessions of a bucket of bounded input."""
+    stored = with_ends(shape)
+    rows = concat(stored, [intervals(shape, session, block) for block in blocks])
+    ends = ends_heard(shape, session, names, heard)
+    return frames(reduced(stored, rows, *chains_between(rows, ends)), session.unit)
+
+
+class EndedSessionBucket(SessionBucket):
+    """One bucket of sessions that records may end.
+
+    State in addition to that of sessions: a row for each record that ends one, for as long as its session is open.
+    """
+
+    def __init__(self, *args: Any):
+        super().__init__(*args)
+        nodes = PageLists(self.pages, ENDED, self.marks)
+        self.ends = Ledger(nodes, ENDED, known_rows(nodes, ENDED, self.recent.beside))
+        self._came: Block = self.ends.rows().take(slice(0))  # the accepted ends of this micro-batch
+
+    def _check_ended(self) -> None:
+        """Sessions may have been ended."""
+
+    def _merging(self, shape: Shape) -> Callable[[Block], Block]:
+        """Rows of one key and time are one; they become sessions together with the ends."""
+        return lambda rows: regroup(shape, rows)
+
+    def _is_open(self, known: Block) -> Array:
+        """Which stored rows are of sessions that accept records: those of closed ones are told by all stored ends."""
+        rows = extents(known)
+        order, heads = chains_between(rows, self.ends.rows())
+        ends = ends_of(reduced(self.marks, rows, order, heads))[numbered(order, heads)]
+        is_open: Array = ends > self.progress.marks.taking
+        return is_open
+
+    @cached_property
+    def _known_ends(self) -> Block:
+        """The stored ends of open sessions."""
+        stored = self.ends.rows()
+        return stored.take(np.flatnonzero(_among(stored, self._open)))
+
+    @property
+    def _all_ends(self) -> Block:
+        return concat(self.marks, [self._known_ends, self._came])
+
+    @property
+    def _open_sessions(self) -> Block:
+        """The sessions that accept records, by key and start."""
+        return reduced(self.shape, self._open, *chains_between(self._open, self._known_ends))
+
+    def accept(self, shipped: Sequence[Block]) -> Late[Ending]:
+        """Take the rows of a micro-batch; an end that is late ends nothing."""
+        came = ends_heard(self.plain, self.session, self.trigger.signals, self.heard) if self.heard else self._came
+        self._came = came
+        if self.session.late_by == SESSION:
+            rows = concat(self.marks, [intervals_of(self, shipped), came])
+            judged = self._ends_to_judge(rows)[len(rows) - len(came) :]
+        else:
+            judged = ends_of(came)
+        late = super().accept(shipped)
+        self._came = came.take(np.flatnonzero(judged > self._accepting))
+        return late
+
+    def _chains(self, rows: Block) -> tuple[Array, Array]:
+        """The rows by key and start, and where each session begins."""
+        return chains_between(rows, self._all_ends)
+
+    def _accepted(self, rows: Block) -> Array:
+        """Which rows of signals are of records that have been accepted; without a late end its session is whole."""
+        return _among(rows, self.new) if self.session.late_by == SESSION else super()._accepted(rows)
+
+    def _was_open(self, rows: Block) -> Array:
+        """Which rows are of records that were stored."""
+        return _among(rows, self._open)
+
+    @cached_property
+    def _emitted(self) -> EmittedExtents:  # type: ignore[override]
+        return EmittedExtents(self.emitted_rows, self._was_open, self._merged[0])
+
+    def _put(self, came: Block, live: Block) -> None:
+        """Store the new rows of open sessions, and the new ends; what is closed is forgotten by both together."""
+        both = regroup(self.shape, concat(self.shape, [self._open, self.new]))
+        both = self._without_records(both, self._purged[_holding(both, self._merged[0])])
+        rows = both.take(np.flatnonzero(self._ends_of_sessions(extents(both)) > self.progress.marks.taking))
+        if self.rows.put(came, by_start(rows), self.new, anew=self._is_anew(came)):
+            ends = self._all_ends
+            self.ends.rewrite(by_start(ends.take(np.flatnonzero(_among(ends, rows)))))
+        elif len(self._came):
+            # Also those of sessions that close now: they part rows of before from those of open sessions.
+            ends = by_start(self._came)
+            self.ends.nodes.append(ENDED, ends)
+            self.ends.kept = concat(self.marks, [self.ends.rows(), ends])
+
+    def keep(self) -> str:
+        """Keep the rows of sessions, of what has fired, and the ends."""
+        kept = {name: rows.ledger.kept for name, rows in self._lists.items()} | {ENDED: self.ends.kept}
+        return self.recent.keep(0, {name: block for name, block in kept.items() if block} | self.kept_early())
+
+
+def intervals_of(bucket: SessionBucket, shipped: Sequence[Block]) -> Block:
+    """The extents of shipped rows."""
+    rows = [intervals(bucket.plain, bucket.session, block) for block in shipped]
+    return concat(bucket.marks, [extents(each) for each in rows])
+
+
+def _among(rows: Block, others: Block) -> Array:
+    """Which rows are of a key and time that others have: `bool[n]`."""
+    known = under(rows, others.names)
+    pairs = Pairs.over(np.concatenate([known.index, others.index]), max(len(known.names), len(others.names)) + 1)
+    return np.isin(pairs.pack(known.keys, known.index), pairs.pack(others.keys, others.index))
+
+
+class EmittedExtents:
+    """The retraction log of sessions that may be parted again: the extents that have been emitted and still hold.
+
+    ::
+
+        emitted      [0               40)
+        sessions     [0    30) [21    40)     a record that ends its session, at 20, has come
+        fires        [0    40) merged, [0    30) early
+
+    An extent is of the session that holds its first record, and is retracted when this one fires with another extent.
+    """
+
+    def __init__(self, stored: OpenRows, was_open: Callable[[Block], Array], sessions: Block):
+        self.stored, self.sessions = stored, sessions
+        self.rows = stored.load(was_open)
+        self._session = _holding(self.rows, sessions)
+        self._is_other = (self.rows.index != sessions.index[self._session]) | (
+            ends_of(self.rows) != ends_of(sessions)[self._session]
+        )
+        self._fired = np.zeros(len(sessions), dtype=bool)
+        self.same = np.zeros(len(sessions), dtype=bool)  # sessions that have fired with this extent
+        self.same[self._session[~self._is_other]] = True
+
+    def retracted(self, firing: Array) -> Block:
+        """The extents that sessions replace which fire now, and note that these do."""
+        self._fired |= firing
+        return self.rows.take(firing[self._session] & self._is_other)
+
+    def save(self, closing: Array, came: Block) -> None:
+        """Store what holds of sessions that stay open; `came` has become a part of them since."""
+        gone = self._fired[self._session] & self._is_other
+        more = extents(self.sessions.take(self._fired & ~closing & ~self.same))
+        live = concat(self.stored.ledger.nodes.shape, [self.rows.take(~closing[self._session] & ~gone), more])
+        self.stored.put(by_start(more), by_start(live), came, anew=bool(gone.any()))
+
+
+def _holding(rows: Block, sessions: Block) -> Array:
+    """The session that each row begins in, of sessions by key and start."""
+    known = under(rows, sessions.names)
+    order = sorted_rows(sessions.keys, sessions.index)
+    pairs = Pairs.over(np.concatenate([known.index, sessions.index]), len(sessions.names))
+    at = pairs.pack(sessions.keys, sessions.index)[order]
+    found: Array = order[np.searchsorted(at, pairs.pack(known.keys, known.index), "right") - 1]
+    return found

@@ -1,0 +1,265 @@
+"""`early(when=, ends=True)`: records end their sessions, against brute force over raw records.
+
+The model knows nothing of rows and marks: it puts the records of a key in the order of their time, and begins a session
+where the gap is over or where a record before has ended the last one.
+"""
+
+import copy
+import random
+from functools import partial
+
+import pyarrow as pa
+import pytest
+from oracle import columns_of, moment, seeds
+from sessions import World, stream
+from test_early import CHOSEN, Firings, hearing, marked, truth
+
+from slicing import InvalidValue, counting, hopping, session, sliding, tumbling, unbounded
+from slicing.errors import StateMismatch
+from slicing.stages.execution_plan import Aggregation
+from slicing.stages.support_of import support_of
+from slicing.state import bucket_cache
+from slicing.triggers.emission import early, on_close
+from slicing.windows.session import SESSION
+
+GAPS = (4_000, 10_000, 25_000)
+WINDOWS = {
+    "a gap": session("10 milliseconds"),
+    "gaps": session(gap_column="gap"),
+    "late by session": session("10 milliseconds", late_by="session"),
+    "a unit": session("10 milliseconds", late_by="session", unit="1 millisecond"),
+}
+WITH = {
+    "when": ({}, {}),
+    "count": ({"records": 3}, {"count": 3}),
+    "delay": ({"after": "3 milliseconds"}, {"after": 3}),
+    "count, clock": ({"records": 4, "every": "5 milliseconds"}, {"count": 4, "every": 5}),
+}
+
+
+class Ended(World):
+    """A bucket of sessions that records end."""
+
+    def __init__(self, window, trigger):
+        super().__init__(window, emission=trigger)
+        arguments = tuple((at,) for at in range(len(self.cases)))
+        asked = Aggregation(self.shape, ("merging",) * len(self.cases), arguments, ends=True)
+        self.strategy = support_of(window).strategy(asked)
+        self.bucket = partial(self.strategy.bucket, 0, self.fingerprint, self.store, trigger)
+
+    def rows(self, frames):
+        """As of others; with gaps of records a window may lie in that of a session before it."""
+        found = {}
+        for frame in frames:
+            keys = frame.names["k0"].take(pa.array(frame.keys)).to_pylist()
+            columns = [frame.records.tolist(), *(() if frame.kind == "merged" else columns_of(self.shape, frame))]
+            for place, *row in zip(
+                zip(keys, frame.windows.tolist(), frame.ends.tolist(), strict=True), *columns, strict=True
+            ):
+                assert (frame.kind, *place) not in found, "a row is emitted once"
+                found[frame.kind, *place] = None if frame.kind == "merged" else row
+        return found
+
+
+def parted(window, records):
+    """The sessions of (number, record): (key, start, end): the numbers of its records, in order of time."""
+    found = {}
+    for key in {record[1] for _, record in records}:
+        held, last, reached = [], None, 0
+        for number, record in sorted(records, key=lambda each: (each[1][0], each[0])):
+            if record[1] != key:
+                continue
+            time, end = record[0], record[0] + record[3]
+            if held and (time > reached or (last is not None and time > last)):
+                found[key, held[0][1][0], reached + window.unit] = [n for n, _ in held]
+                held, last = [], None
+            reached = max(reached, end) if held else end
+            held.append((number, record))
+            last = time if marked(record) else last
+        if held:
+            found[key, held[0][1][0], reached + window.unit] = [n for n, _ in held]
+    return found
+
+
+class Model:
+    """Open sessions and the rows of each micro-batch, from raw records."""
+
+    def __init__(self, window, firings):
+        self.window, self.firings, self.watermark = window, firings, 0
+        self.records, self.old, self.number, self.late, self.shown = {}, {}, 0, 0, {}
+
+    def step(self, records, watermark, now):
+        """(kind, key, start, end): the values of the records."""
+        came = {}
+        for time, key, value, gap in records:
+            came[self.number] = (time, key, value, gap if self.window.gap is None else self.window.gap)
+            self.number += 1
+        came = self.accepted(came)
+        held = set(self.records)
+        self.records |= came
+        self.watermark = max(self.watermark, watermark * 1000)
+        pairs = parted(self.window, list(self.records.items()))
+        is_open = {pair: numbers for pair, numbers in pairs.items() if pair[2] > self.watermark}
+        for numbers in pairs.values():
+            for number in numbers:
+                if number in held and self.old[number] not in numbers:
+                    self.firings.seen[None, number] = [now, False, False, None]  # a new session holds it
+            self.old |= dict.fromkeys(numbers, numbers[0])
+        there = {self.records[number][1] for number in held}
+        due = self.firings.due(
+            is_open, now, self.watermark, [r[1] for r in came.values()], there, self.records, set(came)
+        )
+        rows = {("final", *pair): numbers for pair, numbers in pairs.items() if pair not in is_open}
+        rows |= {("early", *pair): is_open[pair] for pair in due}
+        found = {place: [self.records[n][2] for n in sorted(numbers)] for place, numbers in rows.items()}
+        found |= dict.fromkeys(self.retracted(rows))
+        for (kind, *pair), numbers in rows.items():
+            if kind == "early":
+                self.shown[pair[0], numbers[0]] = tuple(pair)
+        kept = {number for numbers in is_open.values() for number in numbers}
+        self.records = {number: record for number, record in self.records.items() if number in kept}
+        self.shown = {at: pair for at, pair in self.shown.items() if at[1] in kept}
+        return found
+
+    def accepted(self, came):
+        if self.window.late_by != SESSION:
+            found = {n: r for n, r in came.items() if r[0] + r[3] + self.window.unit > self.watermark}
+        else:
+            pairs = parted(self.window, [*self.records.items(), *came.items()])
+            late = {n for pair, numbers in pairs.items() for n in numbers if pair[2] <= self.watermark}
+            found = {n: r for n, r in came.items() if n not in late}
+        self.late += len(came) - len(found)
+        return found
+
+    def retracted(self, rows):
+        """What has been emitted of the sessions that fire, by their first records, and has another extent now."""
+        for (_, *pair), numbers in rows.items():
+            firsts = {number: self.shown.get((pair[0], number)) for number in numbers}
+            for number, shown in firsts.items():
+                if shown is not None and shown != tuple(pair):
+                    del self.shown[pair[0], number]
+                    yield ("merged", *shown)
+
+
+def world(window, conditions="when", final=True):
+    arguments, options = WITH[conditions]
+    one = Ended(window, early(when="marked", ends=True, final=final, **arguments))
+    tell = hearing(one, one.strategy.first_stage((0,)), one.emission)
+    return one, tell, Model(window, Firings(**options, when=True, disjoint=True))
+
+
+def stepped(one, tell, records, watermark, now):
+    tell(records)
+    bucket = one.bucket()
+    late = bucket.accept([block for part in (records[::2], records[1::2]) if part for block in one.shipped(part)])
+    found = one.rows(bucket.close(moment(watermark, now)))
+    bucket.check()
+    return late.all, found
+
+
+def results(found):
+    return {place: None if row is None else list(row)[-len(CHOSEN) :] for place, row in found.items()}
+
+
+def batches_of(seed, count=50):
+    return stream(random.Random(seed), count, spread=3, keys=3, gaps=GAPS)
+
+
+@pytest.mark.parametrize("seed", seeds(2, 12))
+@pytest.mark.parametrize("conditions", WITH)
+@pytest.mark.parametrize("kind", WINDOWS)
+def test_rows_are_those_of_raw_records(kind, conditions, seed):
+    one, tell, model = world(WINDOWS[kind], conditions)
+    rng, now, late, seen = random.Random(seed), 0, 0, set()
+    for records, watermark in batches_of(seed):
+        if rng.random() < 0.5:
+            bucket_cache._kept.clear()  # another process goes on
+        now += rng.choice([0, 1, 2, 6])
+        refused, found = stepped(one, tell, records, watermark, now)
+        late += refused
+        wanted = model.step(records, watermark, now)
+        assert results(found) == {p: None if v is None else truth(v)[1:] for p, v in wanted.items()}
+        assert late == model.late
+        seen |= {place[0] for place in found}
+    assert seen == {"early", "final", "merged"}
+    assert late or WINDOWS[kind].late_by == SESSION  # few sessions are late as a whole
+    stepped(one, tell, [], 1 << 43, now)
+    assert not one.store.pages
+
+
+def test_a_session_that_has_fired_is_parted_by_an_end_that_comes_later():
+    one, tell, _ = world(WINDOWS["a gap"], "count")
+    step = partial(stepped, one, tell)
+    first = [(0, 1, 1, 0), (5_000, 1, 2, 0), (9_000, 1, 3, 0)]
+    assert set(step(first, 0, 0)[1]) == {("early", 1, 0, 19_000)}
+    assert results(step([(6_000, 1, 5, 0)], 0, 1)[1]) == {
+        ("merged", 1, 0, 19_000): None,
+        ("early", 1, 0, 16_000): truth([1, 2, 5])[1:],
+    }
+    # The later part is another session, which has not fired.
+    assert results(step([], 30, 2)[1]) == {
+        ("final", 1, 0, 16_000): truth([1, 2, 5])[1:],
+        ("final", 1, 9_000, 19_000): truth([3])[1:],
+    }
+
+
+def test_records_at_the_time_of_an_end_are_in_the_session_that_ends():
+    one, tell, _ = world(WINDOWS["a gap"])
+    records = [(0, 1, 5, 0), (0, 1, 1, 0), (1, 1, 2, 0)]
+    assert results(stepped(one, tell, records, 20, 0)[1]) == {
+        ("final", 1, 0, 10_000): truth([5, 1])[1:],
+        ("final", 1, 1, 10_001): truth([2])[1:],
+    }
+
+
+@pytest.mark.parametrize("kind", ["a gap", "gaps"])
+def test_bounded_input_has_the_same_sessions(kind):
+    one, _, model = world(WINDOWS[kind])
+    records = [record for records, _ in batches_of(7) for record in records]
+    heard = []
+    one.bucket = lambda: type("Hears", (), {"hear": lambda self, blocks, _: heard.extend(blocks)})()
+    hearing(one, one.strategy.first_stage((0,)), one.emission)(records)
+    one.bucket()
+    shipped = [block for part in (records[::2], records[1::2]) for block in one.shipped(part)]
+    found = one.rows(one.strategy.all_ended(shipped, one.emission.signals, heard))
+    model.watermark = -(1 << 50)
+    wanted = model.step(records, 1 << 43, 0)
+    assert results(found) == {place: truth(values)[1:] for place, values in wanted.items()}
+    assert len(found) > 80
+
+
+def test_a_micro_batch_that_runs_again_has_the_same_rows():
+    one, tell, _ = world(WINDOWS["a gap"], "count")
+    rng = random.Random(3)
+    for now, (records, watermark) in enumerate(batches_of(3)):
+        before = copy.deepcopy(vars(one.store))
+        first = stepped(one, tell, records, watermark, now)
+        vars(one.store).update(before)
+        if rng.random() < 0.5:
+            bucket_cache._kept.clear()
+        assert stepped(one, tell, records, watermark, now) == first
+
+
+def test_a_checkpoint_with_ended_sessions_refuses_a_trigger_that_does_not_end_them():
+    one, tell, _ = world(WINDOWS["a gap"])
+    stepped(one, tell, [(0, 1, 5, 0)], 0, 0)
+    plain = World(WINDOWS["a gap"])
+    with pytest.raises(StateMismatch, match=r"on_close\(\) does not keep them apart. Go on with early\(when"):
+        plain.strategy.bucket(0, one.fingerprint, one.store, on_close())
+
+
+@pytest.mark.parametrize(
+    "window",
+    [tumbling("1 hour"), hopping("1 hour", "1 minute"), sliding("1 minute"), unbounded(), counting(3)],
+    ids=str,
+)
+@pytest.mark.parametrize("streaming", [True, False])
+def test_other_windows_refuse_it(window, streaming):
+    with pytest.raises(InvalidValue, match=r"ends=True.* (lets records end sessions|a window of .* fires once)"):
+        support_of(window).check("auto", False, early(when="logout", ends=True), streaming)
+
+
+def test_it_needs_a_condition():
+    with pytest.raises(InvalidValue, match="there is no `when`"):
+        early(records=3, ends=True)
+    assert str(early(when="logout", ends=True)) == "early(when='logout', ends=True)"
