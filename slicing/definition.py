@@ -181,8 +181,8 @@ class Definition:
         assert start.history is not None, "it was just given"
         check_frame(stream_sample, "check_warm", "definition.check_warm(history, df, until=...)")
         self._check_remembers_nothing("check_warm")
-        labels, partitions = spread(self.query(), self.windowed.bucket_count)
-        return check(self.query(), self._call(), start.history, stream_sample, labels, partitions)
+        labels, buckets = spread(self.query(), self.windowed.spread)
+        return check(self.query(), self._call(), start.history, stream_sample, labels, buckets)
 
     def partials(self) -> DataFrame:
         """Return a DataFrame of the partials of slices: the keys, `slice`, `records`, and a column for each result.
@@ -197,7 +197,7 @@ class Definition:
 
         if self.windowed.df is None:
             raise InvalidType(_NO_FRAME)
-        return of_slices(build(query_of(self._call()), self.windowed.bucket_count))
+        return of_slices(build(query_of(self._call()), self.windowed.spread))
 
     def from_partials(self, table: DataFrame) -> DataFrame:
         """Return the windows of a bounded table of partials that `partials()` made, with the same keys and results.
@@ -212,7 +212,7 @@ class Definition:
         query, found = self.query(), partials.PartialsTable(table, self._paths())
         found.check(query)
         bounded = replace(query, frame=table, streaming=False)
-        return build(bounded, self.windowed.bucket_count, of_bounded=partial(partials.build, found))
+        return build(bounded, self.windowed.spread, of_bounded=partial(partials.build, found))
 
     def _paths(self) -> tuple[str, ...]:
         from slicing.spark.resolution import flat_results
@@ -229,10 +229,10 @@ class Definition:
         if self.windowed.df is None:
             raise InvalidType(_NO_FRAME)
         if self.history is None:
-            return build(self.query(), self.windowed.bucket_count)
+            return build(self.query(), self.windowed.spread)
         from slicing.spark import warm
 
-        return build(self.query(), self.windowed.bucket_count, partial(warm.build, self._call(), self.history))
+        return build(self.query(), self.windowed.spread, partial(warm.build, self._call(), self.history))
 
     def lookup(
         self,
@@ -276,7 +276,7 @@ class Definition:
             query,
             other,
             checkpoint,
-            self.windowed.bucket_count,
+            self.windowed.spread,
             keys=keys,
             starts=starts,
             batch=batch,
@@ -351,7 +351,7 @@ class Definition:
         """
         from slicing.spark.build import plan
 
-        return plan(self.query(), self.windowed.bucket_count)
+        return plan(self.query(), self.windowed.spread)
 
     def changes(self, checkpoint: str) -> Changes:
         """List what differs between a checkpoint and this definition of a stream, before it is started on it.
@@ -364,7 +364,7 @@ class Definition:
 
         if self.windowed.df is None:
             raise InvalidType(_NO_FRAME)
-        return changes(self.query(), self.windowed.bucket_count, checkpoint)
+        return changes(self.query(), self.windowed.spread, checkpoint)
 
     def explain(self) -> None:
         """Print the plan of `dataframe`. Nothing is run. Raises InvalidType without a DataFrame or its schema."""

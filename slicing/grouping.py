@@ -11,6 +11,7 @@ from slicing.aggregates.migration_hints import OF_GROUPED, OF_WINDOWED, is_colum
 from slicing.assembly.choice import EAGER, TREES
 from slicing.definition import Definition, check_frame, is_frame, no_method
 from slicing.errors import InvalidType, InvalidValue, check_flag, excerpt
+from slicing.state.format.buckets import Buckets
 from slicing.state.format.fingerprint import ADAPTS, REFUSE
 from slicing.triggers.emission import ON_CLOSE, Emission
 from slicing.triggers.lateness import COUNTS, LATE_OUTPUTS
@@ -176,7 +177,7 @@ class Windowed:
     windows: Window
     time: Time
     grace_us: int = 0
-    bucket_count: int | None = None
+    spread: Buckets | None = None
     tree: str = "auto"
     late_output: str = COUNTS
     emission: Emission = ON_CLOSE
@@ -191,7 +192,7 @@ class Windowed:
         time = "" if self.time is None else f", time={written(self.time)}"
         options = [
             f".grace({show(self.grace_us)!r})" if self.grace_us else "",
-            f".buckets({self.bucket_count})" if self.bucket_count else "",
+            str(self.spread) if self.spread else "",
             f".assemble({self.tree!r})" if self.tree != "auto" else "",
             f".late({self.late_output!r})" if self.late_output != COUNTS else "",
             f".emit({self.emission})" if self.emission != ON_CLOSE else "",
@@ -240,7 +241,10 @@ class Windowed:
         """
         length = microseconds(duration, "grace")
         if length < 0:
-            raise InvalidValue(f"`grace` must not be negative; got {excerpt(duration)}.")
+            raise InvalidValue(
+                f"`grace` must not be negative; got {excerpt(duration)}. Say for how long records may be later than "
+                'the watermark allows, for example `.grace("1 hour")`, or leave it out.'
+            )
         return replace(self, grace_us=length)
 
     def retain(self, duration: Duration) -> Windowed:
@@ -257,7 +261,10 @@ class Windowed:
         """
         length = microseconds(duration, "retain")
         if length < 0:
-            raise InvalidValue(f"`retain` must not be negative; got {excerpt(duration)}.")
+            raise InvalidValue(
+                f"`retain` must not be negative; got {excerpt(duration)}. Say for how long slices are to stay after "
+                'the watermark has passed them, for example `.retain("1 day")`, or leave it out.'
+            )
         return replace(self, retain_us=length)
 
     def idle(self, after: Duration) -> Windowed:
@@ -279,17 +286,23 @@ class Windowed:
             raise InvalidValue(f"`after` must be at least 1 second, in whole milliseconds; got {excerpt(after)}.")
         return replace(self, idle_us=length)
 
-    def buckets(self, count: int) -> Windowed:
+    def buckets(self, count: int, *, over: int | None = None) -> Windowed:
         """Split keys by hash into `count` buckets of state, instead of one for each shuffle partition.
 
-        A checkpoint keeps its number of buckets. Cost: a header and its pages are read and written for each bucket
-        and micro-batch; all keys of a bucket are processed together. Raises InvalidValue unless it is a positive int.
+        A checkpoint keeps its number of buckets, and may move to any number of shuffle partitions. Each gets as many
+        buckets if their number divides `count`. Cost: a header and its pages are read and written for each bucket and
+        micro-batch; all keys of a bucket are processed together. `over` is for checkpoints of version 0.2 and older
+        with another number of buckets than of shuffle partitions: these partitions. Raises InvalidValue unless the
+        numbers are positive ints.
 
         >>> from slicing import tumbling
         >>> group_by("user").window(tumbling("1 day"), time="ts").buckets(16)
         group_by('user').window(tumbling('1 day'), time='ts').buckets(16)
         """
-        return replace(self, bucket_count=_positive(count))
+        _check_positive("buckets", count)
+        if over is not None:
+            _check_positive("over", over)
+        return replace(self, spread=Buckets(count, over))
 
     def assemble(self, tree: Tree) -> Windowed:
         """Choose how windows are combined from slices: "auto", "two_layer", "three_layer" or "recompute".
@@ -516,14 +529,15 @@ class FeaturesAt:
     lookbacks: Lookbacks
     time: Input
     spine_time: Input
-    bucket_count: int | None = None
+    spread: Buckets | None = None
 
     def buckets(self, count: int) -> FeaturesAt:
         """Split keys by hash into `count` buckets, instead of one for each shuffle partition.
 
         Each bucket is in memory as a whole, one after another. Raises InvalidValue unless it is a positive int.
         """
-        return replace(self, bucket_count=_positive(count))
+        _check_positive("buckets", count)
+        return replace(self, spread=Buckets(count))
 
     def aggregate(self, *functions: Callable[..., Any], **arguments: Any) -> DataFrame:
         """Return the rows of the spine, each with its results; the arguments are those of `Windowed.aggregate`.
@@ -534,13 +548,13 @@ class FeaturesAt:
         """
         from slicing.spark.build import build_features
 
-        return build_features(self._asked(functions, arguments), self.bucket_count)
+        return build_features(self._asked(functions, arguments), self.spread)
 
     def plan(self, *functions: Callable[..., Any], **arguments: Any) -> FeaturesPlan:
         """Return the plan of `aggregate` with these arguments as a value. Nothing is run. Raises what it raises."""
         from slicing.spark.build import plan_features
 
-        return plan_features(self._asked(functions, arguments), self.bucket_count)
+        return plan_features(self._asked(functions, arguments), self.spread)
 
     def explain(self, *functions: Callable[..., Any], **arguments: Any) -> None:
         """Print the plan of `aggregate` with these arguments. Nothing is run. Raises what `aggregate` raises."""
@@ -553,10 +567,11 @@ class FeaturesAt:
         return resolve_features(self.df, self.keys, self.spine, self.lookbacks, self.time, self.spine_time, results)
 
 
-def _positive(count: int) -> int:
+def _check_positive(name: str, count: int) -> None:
     if not isinstance(count, int) or isinstance(count, bool) or count < 1:
-        raise InvalidValue(f"`buckets` must be a positive integer; got {excerpt(count)}.")
-    return count
+        raise InvalidValue(
+            f"`{name}` must be a positive integer; got {excerpt(count)}. Say for example `.buckets(16)`."
+        )
 
 
 def named(functions: tuple[Any, ...], arguments: dict[str, Any], call: str = "aggregate") -> dict[str, Bound | Struct]:

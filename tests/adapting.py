@@ -1,7 +1,7 @@
 """Queries that change on one bucket, and what they must emit by the raw records alone."""
 
 import random
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 
@@ -106,7 +106,7 @@ POOL = [
 class Query:
     """Windows and results by name."""
 
-    def __init__(self, windows, results, emission=None, grace=0, adapt="allow"):
+    def __init__(self, windows, results, emission=None, grace=0, adapt="allow", retain=0):
         named = {f"w{at}": each for at, each in enumerate(windows)}
         self.windows = windows_of_call((), named, long=True) if len(named) > 1 else windows[0]
         self.members, self.names, self.grace = list(windows), list(results), grace
@@ -126,9 +126,10 @@ class Query:
         self.stage = self.strategy.first_stage((0,))
         contents = [WINDOWS if tree == EAGER else PARTIALS for tree in trees[: len(kernels)]]
         bound = [[None if at < 0 else columns[at] for at in places] for places in arguments]
-        self.fingerprint = fingerprint_of(
+        made = fingerprint_of(
             self.shape, contents, bound, "1 over 1 shuffle partitions", adapt=adapt, fixed=support.fixed(self.emission)
         )
+        self.fingerprint = replace(made, retain=retain)
 
     def bucket(self, store):
         """The bucket over a store."""

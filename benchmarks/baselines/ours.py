@@ -26,16 +26,21 @@ from slicing.triggers.emission import ON_CLOSE
 
 @dataclass(frozen=True)
 class Ours:
-    """Count and sum of a column with the framework; `tree` as `.assemble` takes it; `more` is a name in MORE."""
+    """Count and sum of a column with the framework; `tree` as `.assemble` takes it; `more` is a name in MORE.
+
+    Slices are retained for so long after the watermark.
+    """
 
     column: str = "v"
     tree: str = "auto"
     more: str = ""
     emission: Emission = ON_CLOSE
+    retain: str = "0 seconds"
 
     def __call__(self, frame: DataFrame, size: str, advance: str) -> DataFrame:
         """Windows with columns `records` and `total`, or those of `more`."""
         windowed = group_by(frame, *keys_of(frame)).window(hopping(size, advance), time="ts").assemble(self.tree)
+        windowed = windowed.retain(self.retain)
         if self.more:
             return windowed.aggregate(**MORE[self.more])
         out = windowed.emit(self.emission).aggregate(records=C.count(), total=C.sum(self.column))

@@ -19,6 +19,7 @@ SLIDING_MANY = Workload("an hour of ten million", 1_000_000, 10_000, 360, 10)
 SMALL = Workload(
     "dense by 1,000", 1_000, 1_000, 1.8, 40, parts=1, history=Workload("dense", 500_000, 1_000, 1_800, 2, parts=1)
 )
+AFTER_A_DAY = replace(DENSE, name="dense after a day", history=Workload("a day", 2_000_000, 1_000, 45_000, 2))
 SPARSE = Workload("sparse", 100_000, 1_000_000, 720, 4, history=Workload("sparse before", 100_000, 1_000_000, 720, 6))
 KEYS = Workload("keys", 200_000, 100_000, 360, 10)
 

@@ -136,7 +136,7 @@ def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
 
 
 def facts_of(head: Header) -> dict[str, object]:
-    """Return what the header of a bucket says of all: keys, results, windows, slices, and how keys are spread."""
+    """Return what the header of a bucket says of all: keys, results, windows and slices."""
     results = []
     for result in head.current:
         version = f", version {result.version}" if result.version else ""
@@ -147,7 +147,6 @@ def facts_of(head: Header) -> dict[str, object]:
         "results": tuple(results),
         "windows": tuple(_windows(family.spec) for family in head.families if family.spec),
         "cut": "; ".join(map(_edges, head.layout["cut"][1])) if "cut" in head.layout else "",
-        "spread": head.buckets,
     }
 
 

@@ -17,6 +17,7 @@ from slicing.spark.profiling import TimedBuckets, TimedStage
 from slicing.spark.query import Query
 from slicing.spark.requirements import check_stream, check_workers
 from slicing.spark.settings import PARTITIONS
+from slicing.state.format.buckets import Buckets
 from slicing.state.format.changes import Changes, changes_of
 
 BUCKETS_PER_PARTITION = 1
@@ -24,7 +25,7 @@ BUCKETS_PER_PARTITION = 1
 
 def build(
     query: Query,
-    buckets: int | None,
+    buckets: Buckets | None,
     of_stream: Callable[..., DataFrame] = stream.build,
     of_bounded: Callable[..., DataFrame] = bounded.build,
 ) -> DataFrame:
@@ -36,26 +37,30 @@ def build(
     check_workers(spark)
     if query.streaming:
         check_stream(spark, asks=query.declared is None)
-    chosen, partitions = spread(query, buckets)
+    chosen, over = spread(query, buckets)
     if not query.streaming:
         return of_bounded(query, chosen)
     timed = (TimedBuckets, TimedStage) if query.timed else ()
-    return of_stream(query, chosen, partitions, *timed)
+    return of_stream(query, chosen, over, *timed)
 
 
-def spread(query: Query, buckets: int | None) -> tuple[tuple[int, ...], int]:
-    """The labels of a query's buckets, and the number of partitions that they are spread over."""
+def spread(query: Query, buckets: Buckets | None) -> tuple[tuple[int, ...], Buckets]:
+    """The labels of a query's buckets, and how many there are.
+
+    State may move to another number of partitions, so on streams labels do not depend on that of now.
+    """
     partitions = _partitions(query)
-    return labels(_buckets(buckets, query, partitions), partitions), partitions
+    found = buckets or Buckets(_count(buckets, query, partitions))
+    return labels(found.count, found.even_over if query.streaming else partitions), found
 
 
-def build_features(asked: features.Asked, buckets: int | None) -> DataFrame:
+def build_features(asked: features.Asked, buckets: Buckets | None) -> DataFrame:
     """A spine with its features as a DataFrame."""
     partitions = _partitions(asked.query)
-    return features.build(asked, labels(_buckets(buckets, asked.query, partitions), partitions))
+    return features.build(asked, labels(_count(buckets, asked.query, partitions), partitions))
 
 
-def plan_features(asked: features.Asked, buckets: int | None) -> FeaturesPlan:
+def plan_features(asked: features.Asked, buckets: Buckets | None) -> FeaturesPlan:
     """What `build_features` would make."""
     query, partitions = asked.query, _partitions(asked.query)
     return FeaturesPlan(
@@ -63,7 +68,7 @@ def plan_features(asked: features.Asked, buckets: int | None) -> FeaturesPlan:
         shape=query.shape,
         trees=query.trees,
         streaming=False,
-        buckets=_buckets(buckets, query, partitions),
+        buckets=_count(buckets, query, partitions),
         partitions=partitions,
         trigger=query.trigger,
         late=query.late,
@@ -72,7 +77,7 @@ def plan_features(asked: features.Asked, buckets: int | None) -> FeaturesPlan:
     )
 
 
-def plan(query: Query, buckets: int | None) -> Plan:
+def plan(query: Query, buckets: Buckets | None) -> Plan:
     """What `build` would make."""
     partitions = _partitions(query)
     return plan_type_of(query.window, query.streaming)(
@@ -80,7 +85,7 @@ def plan(query: Query, buckets: int | None) -> Plan:
         shape=query.shape,
         trees=query.trees,
         streaming=query.streaming,
-        buckets=_buckets(buckets, query, partitions),
+        buckets=_count(buckets, query, partitions),
         partitions=partitions,
         trigger=query.trigger,
         late=query.late,
@@ -91,14 +96,13 @@ def plan(query: Query, buckets: int | None) -> Plan:
     )
 
 
-def changes(query: Query, buckets: int | None, checkpoint: str) -> Changes:
+def changes(query: Query, buckets: Buckets | None, checkpoint: str) -> Changes:
     """What differs between a checkpoint and the query that `build` would make."""
     if not query.streaming:
         raise InvalidType(
             "`changes` compares a checkpoint with a stream, and this DataFrame is bounded. Give a stream."
         )
-    partitions = _partitions(query)
-    wanted = stream.fingerprint(query, labels(_buckets(buckets, query, partitions), partitions), partitions)
+    wanted = stream.fingerprint(query, spread(query, buckets)[1])
     return changes_of(headers(query.source.sparkSession, checkpoint).values(), wanted)
 
 
@@ -114,7 +118,7 @@ def _partitions(query: Query) -> int:
     return int(found)
 
 
-def _buckets(wanted: int | None, query: Query, partitions: int) -> int:
+def _count(wanted: Buckets | None, query: Query, partitions: int) -> int:
     if wanted is not None:
-        return wanted
+        return wanted.count
     return BUCKETS_PER_PARTITION * partitions if query.keys else 1

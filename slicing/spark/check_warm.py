@@ -29,6 +29,7 @@ from slicing.stages.execution_plan import Strategy
 from slicing.stages.flat import Flat
 from slicing.stages.not_before import NotBefore
 from slicing.stages.output import flat_windows, framed
+from slicing.state.format.buckets import Buckets
 from slicing.state.format.fingerprint import Fingerprint
 from slicing.state.store import MemoryStore
 from slicing.triggers.emission import ON_CLOSE, on_update
@@ -90,14 +91,14 @@ def _shipped(strategy: Strategy, rows: list[dict[str, Any]]) -> list[Any]:
 
 
 def check(
-    query: Query, call: Call, history: History, sample: DataFrame, labels: tuple[int, ...], partitions: int
+    query: Query, call: Call, history: History, sample: DataFrame, labels: tuple[int, ...], buckets: Buckets
 ) -> int:
     """Return how many rows a warm start and a cold replay have in common. Raises InvalidValue if any row differs."""
     of_sample, cold_past = (resolve_history(replace(call, frame=frame)) for frame in (sample, history.frame))
     past = past_of(call, history)
     trigger = ON_CLOSE if query.window.closes else on_update()
     bounded, by_time = replace(query, streaming=False, trigger=trigger, then=None), query.window.by_time
-    identity = stream.fingerprint(query, labels, partitions)
+    identity = stream.fingerprint(query, buckets)
 
     def replayed(history_rows: DataFrame, read: Query, warm: bool) -> Counter[str]:
         stage = query.strategy.first_stage(labels)

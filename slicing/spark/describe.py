@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from pyspark.sql import SparkSession
 
 from slicing.errors import InvalidType, excerpt, raised
 from slicing.explain.state_table import BucketState, KeyState, StateTable, facts_of, largest_of, slices_of
 from slicing.spark.checkpoint import State, of_one_batch, state
 from slicing.spark.ddl import struct_of
+from slicing.spark.labels import hash_of
 from slicing.stages.measuring import SCHEMA, Measure
 from slicing.state.format.header import Header
 
@@ -28,6 +31,15 @@ def describe(
     return of_one_batch(lambda: state(spark, checkpoint, batch, operator), _described)
 
 
+def _spread(buckets: Sequence[BucketState], partitions: int) -> str:
+    """How many buckets there are, and how evenly they lie in the shuffle partitions of now."""
+    sizes = [0] * partitions
+    for bucket in buckets:
+        sizes[int(hash_of(bucket.label)) % partitions] += bucket.bytes
+    most = f", {max(sizes) * partitions / sum(sizes):.2f} of the average in the largest" if sum(sizes) else ""
+    return f"{len(buckets)} over {partitions} shuffle partitions{most}"
+
+
 def _described(found: State) -> StateTable:
     heads: dict[int, Header] = {}
     damage: list[str] = []
@@ -46,6 +58,7 @@ def _described(found: State) -> StateTable:
         buckets.append(BucketState(label, *counts))
     watermark = max((head.watermark for head in heads.values()), default=0)
     facts = facts_of(next(iter(heads.values()))) if heads else {}
+    facts["spread"] = _spread(buckets, found.partitions)
     return StateTable(
         found.path,
         found.batch,

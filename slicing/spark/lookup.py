@@ -36,12 +36,13 @@ from slicing.spark.columns import Key
 from slicing.spark.ddl import struct_of
 from slicing.spark.labels import hash_of, labels
 from slicing.spark.query import Query
-from slicing.spark.stream import fingerprint, spread_over
+from slicing.spark.stream import fingerprint
 from slicing.stages import flat
 from slicing.stages.labels import labels_of
 from slicing.stages.looking import ANSWERED, CLOSED, KNOWN, LookUp, LookupFlat, header_of, pages_looked_up
 from slicing.stages.preaggregate import key_table
 from slicing.stages.support import INCOMPLETE, KEYS, LATEST, STARTS, WINDOWS
+from slicing.state.format.buckets import Buckets
 from slicing.state.format.header import RESTORE
 from slicing.triggers.emission import ON_CLOSE
 from slicing.triggers.lateness import COUNTS
@@ -69,7 +70,7 @@ class Asked:
     query: Query
     shown: Query
     look: Look
-    buckets: int | None
+    buckets: Buckets | None
 
     def answered(self, state: State) -> DataFrame:
         """Return the rows that the state of a micro-batch gives. Raises StateMismatch, InvalidValue."""
@@ -91,7 +92,7 @@ class Asked:
         query = self.query
         return LookUp(
             strategy=query.strategy,
-            fingerprint=fingerprint(query, (0,), 1),
+            fingerprint=fingerprint(query, Buckets(1)),
             trigger=query.trigger,
             grace=query.grace,
             shape=self.shown.shape,
@@ -140,20 +141,21 @@ class Asked:
         None if the partitions are not few, or one has no snapshot from which it can be read.
         """
         assert self.look.keys is not None, "of keys that are known"
-        known = labels(self.buckets or state.partitions, state.partitions)
+        wanted = self.buckets or Buckets(state.partitions)
+        known = labels(wanted.count, wanted.even_over)
         places = dict(zip(known, (hash_of(known) % state.partitions).tolist(), strict=True))
         chosen = sorted(set(labels_of(self.look.keys, known).tolist()))
-        wanted = sorted({places[label] for label in chosen})
-        if not 0 < len(wanted) <= min(MOST_APART, state.partitions // 2):
+        asked = sorted({places[label] for label in chosen})
+        if not 0 < len(asked) <= min(MOST_APART, state.partitions // 2):
             return None
-        there = [only for only in map(state.newest_snapshot, wanted) if only]
-        if len(there) < len(wanted):
+        there = [only for only in map(state.newest_snapshot, asked) if only]
+        if len(there) < len(asked):
             return None
         found = _union([state.buckets(chosen, only) for only in there]).toArrow()
         heads = found.filter(pc.is_null(found["page"]))
         texts = dict(zip(heads["bucket"].to_pylist(), heads["text"].to_pylist(), strict=True))
-        spread = {header_of(label, text).buckets for label, text in texts.items()}
-        if sorted(texts) != chosen or spread != {spread_over(len(known), state.partitions)}:
+        spread = {Buckets.of(header_of(label, text).buckets).text for label, text in texts.items()}
+        if sorted(texts) != chosen or spread != {wanted.text}:
             return None  # the query has other buckets
         return found.filter(pc.is_valid(found["page"])), texts
 
@@ -191,7 +193,7 @@ def lookup(
     query: Query,
     other: Query | None,
     path: str,
-    buckets: int | None,
+    buckets: Buckets | None,
     *,
     keys: Any,
     starts: Any,

@@ -41,6 +41,7 @@ from slicing.stages.output import (
 from slicing.stages.processed import Calling
 from slicing.stages.signalled import Signalled, first_stage
 from slicing.stages.stored_states import StoredStates
+from slicing.state.format.buckets import Buckets
 from slicing.state.format.fingerprint import PARTIALS, WINDOWS, Fingerprint, fingerprint_of
 from slicing.state.format.header import RESTORE, Header
 from slicing.triggers.lateness import RECORDS, Late, Refused
@@ -251,23 +252,17 @@ class WindowOperator(StatefulProcessor):
         return frame
 
 
-def fingerprint(query: Query, labels: tuple[int, ...], partitions: int) -> Fingerprint:
+def fingerprint(query: Query, buckets: Buckets) -> Fingerprint:
     """What the state of a query depends on."""
     contents = [WINDOWS if tree == EAGER else PARTIALS for tree in query.trees[: len(query.shape.kernels)]]
     columns = [[None if at < 0 else query.columns[at] for at in places] for places in query.arguments]
-    buckets = spread_over(len(labels), partitions)
     time, fixed = query.time or None, query.support.fixed(query.trigger)
     states = query.remembers.states.text if query.remembers else ""
     found = fingerprint_of(
-        query.shape, contents, columns, buckets, _TIMES[query.clock], time, query.adapt, fixed, states
+        query.shape, contents, columns, buckets.text, _TIMES[query.clock], time, query.adapt, fixed, states
     )
     codes = tuple(code_digest(kernel.aggregate) for kernel in query.shape.kernels)
     return replace(found, codes=codes, retain=query.retain)
-
-
-def spread_over(buckets: int, partitions: int) -> str:
-    """Return how keys are spread, as a fingerprint says it."""
-    return f"{buckets} over {partitions} shuffle partitions"
 
 
 def _pandas_type(type_: pa.DataType) -> pd.ArrowDtype | None:
@@ -278,7 +273,7 @@ def _pandas_type(type_: pa.DataType) -> pd.ArrowDtype | None:
 def build(
     query: Query,
     labels: tuple[int, ...],
-    partitions: int,
+    spread: Buckets,
     buckets: Callable[[Strategy, Query, Fingerprint], WindowOperator] = WindowOperator,
     wrapped: Callable[[Any], Any] = lambda stage: stage,
     initial: GroupedData | None = None,
@@ -292,7 +287,7 @@ def build(
     stage = chosen.first_stage(labels, beside=query.late == RECORDS)
     stage = wrapped(first_stage(stage, query.trigger.signals, query.trigger.number is not None))
     blocks = query.records(signals=True).mapInArrow(InTask(stage), struct_of(stage.schema))
-    processor = buckets(chosen, query, fingerprint(query, labels, partitions))
+    processor = buckets(chosen, query, fingerprint(query, spread))
     flat = blocks.groupBy("bucket").transformWithStateInPandas(
         # Always Append, also for rows that replace others: Spark refuses a checkpoint of another mode.
         processor,

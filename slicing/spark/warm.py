@@ -37,6 +37,7 @@ from slicing.stages import flat
 from slicing.stages.execution_plan import Strategy
 from slicing.stages.metrics import BEFORE_WARM, LOADED
 from slicing.stages.not_before import NotBefore
+from slicing.state.format.buckets import Buckets
 from slicing.triggers.trigger import MicroBatchTime
 from slicing.windows.time.durations import microseconds_of, show_instant
 
@@ -231,7 +232,7 @@ def build(
     history: History,
     query: Query,
     labels: tuple[int, ...],
-    partitions: int,
+    spread: Buckets,
     buckets: type[stream.WindowOperator] = stream.WindowOperator,
     wrapped: Callable[[Any], Any] = lambda stage: stage,
 ) -> DataFrame:
@@ -254,7 +255,7 @@ def build(
     def of_stream(stage: Any) -> Any:
         return wrapped(NotBefore(stage, history.until) if history.overlap == DROP else stage)
 
-    return stream.build(replace(query, warm=True), labels, partitions, operator, of_stream, initial)
+    return stream.build(replace(query, warm=True), labels, spread, operator, of_stream, initial)
 
 
 def _blocks(rows: DataFrame, stage: Any) -> GroupedData:

@@ -16,6 +16,7 @@ from slicing import Aggregate, FunctionFailed, InvalidValue, StateMismatch, grou
 from slicing import hopping as hopping_of
 from slicing.explain.costs import Cost
 from slicing.spark.stream import fingerprint
+from slicing.state.format.buckets import Buckets
 
 BALANCE = Aggregate(lambda: 0, lambda acc, v: max(0, acc + v - 10))
 """What a record does depends on all records before it, in the order in which they arrive."""
@@ -82,7 +83,7 @@ def test_eager_without_bound_has_to_be_asked_for(spark):
 def test_a_checkpoint_that_was_all_eager_is_refused_by_name_and_goes_on_as_eager(spark):
     windowed = group_by(stream_of(spark)).window(hopping_of("10 minutes", "1 minute"), time="ts")
     results = {"n": C.count(), "balance": Aggregate(BALANCE.init, BALANCE.agg).on("value")}
-    now, asked = (fingerprint(each._query((), results), (0,), 1) for each in (windowed, windowed.assemble("eager")))
+    now, asked = (fingerprint(each._query((), results), Buckets(1)) for each in (windowed, windowed.assemble("eager")))
     with pytest.raises(StateMismatch, match="content: checkpoint `windows`, query `partials, windows`"):
         now.header_of(asked.header([0]))
 

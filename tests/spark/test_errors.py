@@ -232,6 +232,8 @@ def test_options_are_refused_where_they_are_written(bounded):
     windowed = group_by(bounded).window(WINDOW, time="ts")
     with refused(InvalidValue, "`grace` must not be negative", "-1 second"):
         windowed.grace("-1 second")
+    with refused(InvalidValue, "`retain` must not be negative", "-1 second", '.retain("1 day")'):
+        windowed.retain("-1 second")
     with refused(InvalidType, "`grace`", "needs a unit", "5"):
         windowed.grace(5)
     for number in (0, -1, 2.0, True, "4"):

@@ -428,48 +428,6 @@ def test_a_checkpoint_of_another_shape_is_refused_and_the_difference_named(spark
     assert "new checkpoint" in message
 
 
-def test_a_checkpoint_of_other_partitions_is_refused_and_the_difference_named(spark, small, tmp_path):
-    """Spark keeps the number of shuffle partitions of a checkpoint, so the query built for another one differs."""
-    spark.conf.set("spark.sql.shuffle.partitions", "3")
-    try:
-        frame = small_frame(spark, small / "files").aggregate(n=C.count(), total=C.sum("n"))
-        with pytest.raises(StreamingQueryException, match="buckets: checkpoint `2 over 2"):
-            run(frame, checkpoint=copy(small, tmp_path / "checkpoint"))
-    finally:
-        spark.conf.set("spark.sql.shuffle.partitions", "2")
-
-
-@pytest.mark.long
-def test_a_checkpoint_that_spark_has_repartitioned_goes_on_under_the_setting_that_it_was_built_with(spark, tmp_path):
-    """Three partitions for the two that buckets were placed for: they move whole, and one partition has none."""
-    tables = worlds("repartitioned", files=8, count=12)
-    write(tables[:4], tmp_path / "files")
-    frame = small_frame(spark, tmp_path / "files", WINDOW).aggregate(n=C.count(), total=C.sum("n"))
-    run(frame, checkpoint=tmp_path / "checkpoint")
-    moved, another = copy(tmp_path, tmp_path / "moved"), copy(tmp_path, tmp_path / "another")
-    for each in (moved, another):
-        spark._streamingCheckpointManager.repartition(str(each), 3)
-    write(tables[4:], tmp_path / "files", first=4)
-    (whole,) = run(frame, checkpoint=tmp_path / "checkpoint")
-    (found,) = run(frame, checkpoint=moved)
-    used = {each["stateOperators"][0]["numShufflePartitions"] for each in found.progress.values()}
-    assert used == {3}
-
-    # Repartitioning is a micro-batch too, so that later ones have other numbers.
-    ours, theirs = (
-        sorted(repr((place[1:], row)) for place, row in each.rows("world").items()) for each in (found, whole)
-    )
-    assert ours == theirs
-    assert len(ours) > 50
-    spark.conf.set("spark.sql.shuffle.partitions", "3")
-    try:
-        built = small_frame(spark, tmp_path / "files", WINDOW).aggregate(n=C.count(), total=C.sum("n"))
-        with pytest.raises(StreamingQueryException, match="buckets: checkpoint `2 over 2"):
-            run(built, checkpoint=another)
-    finally:
-        spark.conf.set("spark.sql.shuffle.partitions", "2")
-
-
 def test_what_state_does_not_depend_on_may_change_on_a_live_checkpoint(spark, small, tmp_path):
     """Names of results, `lower` (the mean of a sum's partials) and grace."""
     frame = small_frame(spark, small / "files").grace("20 seconds").aggregate(records=C.count(), mean=C.mean("n"))

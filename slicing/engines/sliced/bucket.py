@@ -102,6 +102,7 @@ class SlicedBucket(Bucket):
         ]
         self.merged = MergedSlices(self.slices, self.families)
         self.wide, self.leading = wide, led(self.families) if wide else self.families
+        self.head.refused = self._refused_until
         self.new = self.slices.incoming  # the new rows of open windows
         self._fresh: InOrder | None = None  # what enters, while windows close
         self._latest: Latest | None = None
@@ -117,6 +118,7 @@ class SlicedBucket(Bucket):
         accepted = np.logical_or.reduce([takes for takes, _ in judged])
         refused = np.logical_or.reduce([refuses for _, refuses in judged])
         late_for_all, late_for_some = (int(block.records[rows].sum()) for rows in (~accepted, accepted & refused))
+        self._note_refused(block.index[~accepted])
         late = tuple(
             Refused(block.take(np.flatnonzero(refuses)), each.marks.taking, self.head.watermark)
             for each, (_, refuses) in zip(self.families, judged, strict=True)
@@ -124,6 +126,23 @@ class SlicedBucket(Bucket):
         open_rows = block if accepted.all() else block.take(np.flatnonzero(accepted))
         self.slices.take(self.merged.redirected(open_rows))
         return Late(late_for_all, late_for_some, late, first_ends(self.families, block.index, block.records))
+
+    @property
+    def _refused_until(self) -> int | None:
+        """The instant before which records may be in no slice, which matters where slices are retained.
+
+        Until they are, what is before the oldest window that accepts records may have been refused.
+        """
+        if not self.fingerprint.retain or self.head.refused is not None:
+            return self.head.refused if self.fingerprint.retain else None
+        return min(int(each.family.window_start(each.marks.taking)) for each in self.families)
+
+    def _note_refused(self, slices: Array) -> None:
+        """Keep the end of the newest slice of which a record is not stored; that is as the query cuts it."""
+        if self.head.refused is not None and len(slices):
+            at = int(self.shape.family.slice_start(int(slices.max())))
+            cut = self.fingerprint.cut_of if self.head.shipped else self.shape.family
+            self.head.refused = max(self.head.refused, int(cut.slice_start(cut.slice_at(at) + 1)))
 
     def take_history(self, shipped: Sequence[Block], until: int) -> None:
         """Store the slices that open windows hold, those that have entered in their stripes."""
@@ -316,7 +335,7 @@ class SlicedBucket(Bucket):
             each.passed(self._fresh, is_left, each.retained(since))
         if is_left:
             came = self._entered - self.slices.entered
-            self.slices.enter(self._fresh, self._entered, self._first_retained(since))
+            self.slices.enter(self._fresh, self._entered, self._whole_from)
             self._settle(self._left)
             self.merged.step(came)
             # In pages of their own, or the next close would read and write them all again.
@@ -327,10 +346,6 @@ class SlicedBucket(Bucket):
         self._fresh.close()
         self._fresh = None
 
-    def _first_retained(self, since: int | None) -> int:
-        """The first slice that is not removed."""
-        return min(each.family.first_slice(each.retained(since)) for each in self.families)
-
     def _oldest(self) -> int:
         return min(each.oldest for each in self.families)
 
@@ -339,7 +354,7 @@ class SlicedBucket(Bucket):
         subtracts = any("two_layer" in each.trees for each in self.families)
         if subtracts and self.slices.needs.settles:
             oldest, since = self._oldest(), self._retained_from
-            self.slices.settle(left, oldest, oldest if since is None else min(oldest, self._first_retained(since)))
+            self.slices.settle(left, oldest, oldest if since is None else min(oldest, self._whole_from))
 
     def save(self) -> None:
         """Write the header; caches of other triggers are removed, as nothing moves them forward."""

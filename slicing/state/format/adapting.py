@@ -3,7 +3,8 @@
 ::
 
     slices       | 0 | 1 | 2 | 3 | 4 | 5 |              5 is the newest slice when the query changes
-                         ^ the first slice that the oldest open window has: before it records may be missing
+                         ^ the first slice that the oldest open window has: before it records may be missing, if slices
+                           are not retained
     other windows        [ the first that are emitted, unless they had ended
     other results                         [ the first windows in which they are not null
 """
@@ -146,10 +147,13 @@ def _recut(stored: Header, wanted: Fingerprint, frontier: int | None) -> None:
 def _whole_from(stored: Header, held: Sequence[Family], frontier: int | None) -> int:
     """The instant from which on windows that begin hold all their records.
 
-    That of the oldest window that accepts records: what is before it may have been refused, or removed. Of eager
-    results there are no slices, so theirs begin after all records.
+    That of the oldest window that accepts records: what is before it may have been refused, or removed. Where slices
+    are retained, that of the oldest one which is there, behind all records that have been refused. Of eager results
+    there are no slices, so theirs begin after all records.
     """
-    found = [min(int(own.window_start(walk.taking)) for walk, own in zip(stored.families, held, strict=True))]
+    firsts = [walk.taking if stored.refused is None else walk.kept for walk in stored.families]
+    found = [min(int(own.window_start(first)) for first, own in zip(firsts, held, strict=True))]
+    found += [] if stored.refused is None else [stored.refused]
     found += [] if stored.cut_since is None else [stored.cut_since]
     is_eager = any(result.content != PARTIALS for result in stored.current)
     return max([*found, *([frontier] if is_eager and frontier is not None else [])])

@@ -14,6 +14,7 @@ from typing import Any
 
 from slicing.aggregates.code_digest import are_different
 from slicing.errors import StateMismatch
+from slicing.state.format.buckets import Buckets
 from slicing.state.format.fingerprint import CUT, PARTIALS, Fingerprint, families_of, flat, shown, shown_family, texts
 from slicing.state.format.header import Header, Result
 from slicing.windows.families.family import Family
@@ -29,7 +30,7 @@ NEW = "Start with a new checkpoint"
 
 _GOES_ON = {
     "keys": f"refused: state is by key. {NEW}.",
-    "buckets": "refused: keys are spread over them. Say `.buckets(n)` and `spark.sql.shuffle.partitions` as then.",
+    "buckets": "refused: keys are spread over them. Say `{buckets}`, with any number of shuffle partitions.",
     "time": f"refused: slices are cut by it. {NEW}.",
     "states": f"refused: what functions remember has these fields. {NEW}, or change them back.",
     "time column": f"refused: slices are cut by it. {NEW}, or change the column back.",
@@ -163,10 +164,15 @@ def code_changes(stored: Header, wanted: Fingerprint) -> list[Change]:
 def _of_identity(stored: Header, wanted: Fingerprint) -> list[Change]:
     held, query = flat(stored, wanted)
     return [
-        Change(name, str(held.get(name)), str(query.get(name)), effect, False)
+        Change(name, str(held.get(name)), str(query.get(name)), effect.format(buckets=_as_option(stored)), False)
         for name, effect in _GOES_ON.items()
         if held.get(name) != query.get(name)
     ]
+
+
+def _as_option(stored: Header) -> str:
+    """How to say the buckets of a checkpoint."""
+    return str(Buckets.of(stored.buckets)) if Buckets.is_one(stored.buckets) else ".buckets(n)"
 
 
 def _of_content(stored: Header, wanted: Fingerprint) -> list[Change]:

@@ -18,6 +18,7 @@ from typing import Any
 from slicing.aggregates.aggregate import Aggregate
 from slicing.content.block import Shape
 from slicing.errors import StateMismatch
+from slicing.state.format.buckets import canonical
 from slicing.state.format.column_texts import renumbered
 from slicing.state.format.format7 import contents_of
 from slicing.state.format.header import Header, Result, Walk
@@ -40,6 +41,7 @@ REFUSE, ALLOW = ADAPTS = ("refuse", "allow")
 
 _TIME_COLUMN = "time column"
 _STATES = "states"
+_BUCKETS = "buckets"
 _WAY_OUT = "Go on with the data from then, for example by the version of the package tzdata from then,"
 _LOG = logging.getLogger("slicing")
 
@@ -66,6 +68,11 @@ class Fingerprint:
     shares: tuple[bool, ...] = field(default=(), compare=False)
     codes: tuple[str, ...] = field(default=(), compare=False)
     retain: int = field(default=0, compare=False)
+
+    def __post_init__(self) -> None:
+        if _BUCKETS in self.identity:
+            buckets = canonical(self.identity[_BUCKETS])
+            object.__setattr__(self, "identity", {**self.identity, _BUCKETS: buckets})
 
     @property
     def members(self) -> tuple[Family, ...]:

@@ -18,6 +18,7 @@ from slicing.content.packing import is_sealed, sealed, unsealed
 from slicing.errors import StateMismatch
 from slicing.profiling import ENCODE, of_stage
 from slicing.state.format import format7
+from slicing.state.format.buckets import canonical
 from slicing.state.format.names import check_names
 from slicing.state.format.zone_tables import Part
 
@@ -212,6 +213,7 @@ class Header:
     entered: int | None = None  # the end of the slices that have entered, where the families do not tell it
     merged: int | None = None  # the slice before which slices may hold ends of windows inside, None for none
     alike: list[Any] = field(default_factory=list)  # in the text only: stripes with the same cuts
+    refused: int | None = None  # microseconds, before which records may be in no slice, while slices are retained
 
     @of_stage(ENCODE)
     def to_text(self) -> str:
@@ -273,7 +275,7 @@ class Header:
             {"columns": r.columns, "version": r.version, "partial": [_renamed(each, places) for each in r.partial]}
             for r in self.current
         ]
-        found = {"keys": self.keys, "results": results, "buckets": self.buckets}
+        found = {"keys": self.keys, "results": results, "buckets": canonical(self.buckets)}
         return {name: value for name, value in found.items() if value}
 
     @property
@@ -391,6 +393,7 @@ _OPTIONAL = {
     "entered": None,
     "merged": None,
     "alike": [],
+    "refused": None,
 }
 """Fields that are stored only where they say something else than this."""
 _OPTIONAL_WITHIN = {"since": [], "origin": [], "code": "", "added": False, "merged": None}
