@@ -226,7 +226,7 @@ def test_functions_and_names_may_change(other):
         (of(SUM, ("y",)), "columns of result 1: checkpoint `x`, query `y`"),
         (of(SUM, ("x", None)), "columns of result 1: checkpoint `x`, query `x, event time`"),
         (of(SUM, keys=("string",)), "keys: checkpoint `key0 bigint`, query `key0 string`"),
-        (of(SUM, buckets="2 over 2"), "buckets: checkpoint `1 over 1`, query `2 over 2`"),
+        (of(SUM, buckets="2 over 2"), "buckets: checkpoint `1`, query `2`"),
         (
             of(Aggregate(float, SUM.agg, SUM.combine)),
             "partial of result 1: checkpoint `value bigint`, query `value double`",
