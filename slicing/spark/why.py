@@ -79,7 +79,7 @@ def why(
     query: Query,
     other: Query | None,
     path: str,
-    buckets: int | None,
+    buckets: Buckets | None,
     *,
     key: Any,
     start: Any,
