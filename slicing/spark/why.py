@@ -18,6 +18,7 @@ from slicing.spark.lookup import Asked, check, keys_of, session_of, shown_by
 from slicing.spark.query import Query
 from slicing.stages.looking import header_of
 from slicing.stages.support import STARTS
+from slicing.state.format.buckets import Buckets
 from slicing.windows.time.durations import microseconds_of, show_instant
 
 MOST_NAMED = 5
