@@ -317,7 +317,7 @@ class Definition:
             query,
             other,
             checkpoint,
-            self.windowed.bucket_count,
+            self.windowed.spread,
             key=key,
             start=start,
             end=end,

@@ -129,3 +129,17 @@ def test_nothing_is_said_of_it_once_slices_are_no_longer_retained():
     assert Header.from_text(store.text).refused is not None
     Query([FIVE], ["rows"]).step(store, [], 68 * SECOND)
     assert Header.from_text(store.text).refused is None
+
+
+def test_slices_of_a_whole_window_that_begins_before_what_is_retained_stay_in_a_bucket_without_open_windows():
+    """Of [960, 1020) all slices stay, as 1000 - 80 lies before its end: a bucket that forgot 980 would miss it later."""
+    old, new = (
+        Query(windows, ["rows"], retain=80 * SECOND)
+        for windows in ([tumbling("1 second"), MINUTE], [tumbling("1 second"), MINUTE, tumbling("4 minutes")])
+    )
+    store = MemoryStore()
+    old.step(store, [at(980)], 970 * SECOND)
+    old.step(store, [], 1080 * SECOND)  # retained since 1000
+    new.step(store, [at(1140)], 1080 * SECOND)
+    rows = new.step(store, [], 1300 * SECOND)[0]
+    assert [row[3]["rows"] for row in rows if row[:2] == (960 * SECOND, 1200 * SECOND)] in ([], [2])

@@ -330,7 +330,7 @@ class SlicedBucket(Bucket):
         assert self.head.newest is not None, "windows close"
         since = self._retained_from
         is_left = any(each.last + 1 >= each.keep for each in self.families)
-        is_left |= since is not None and self.head.newest >= since
+        is_left |= since is not None and self.head.newest >= self._first_retained(since)
         for each in self.families:
             each.passed(self._fresh, is_left, each.retained(since))
         if is_left:
@@ -345,6 +345,10 @@ class SlicedBucket(Bucket):
             self.slices.clear()
         self._fresh.close()
         self._fresh = None
+
+    def _first_retained(self, since: int) -> int:
+        """The first slice that is not removed: whole windows stay, so it may be before `since`."""
+        return min(each.family.first_slice(each.retained(since)) for each in self.families)
 
     def _oldest(self) -> int:
         return min(each.oldest for each in self.families)
