@@ -12,6 +12,8 @@ import combinators as C
 from combinators.catalogue import CATALOGUE
 from slicing import early, group_by, hopping, on_update, processing_time, tumbling, unbounded
 
+pytestmark = pytest.mark.slow
+
 SHORT, LONG = hopping("12 seconds", "6 seconds"), hopping("30 seconds", "6 seconds")
 # Spark counts no different values on a stream, but collects them; 0.0 and -0.0 are one.
 COUNTED = {"distinct": "cast(size(collect_set(x + 0.0)) as bigint)", "words": "cast(size(collect_set(s)) as bigint)"}

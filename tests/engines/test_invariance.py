@@ -30,6 +30,8 @@ from slicing import Aggregate, group_by, hopping
 from slicing.spark.labels import hash_of, labels
 from slicing.stages.labels import labels_of
 
+pytestmark = pytest.mark.slow
+
 WINDOW = hopping("30 minutes", "2 minutes", "-30 seconds")
 PARTITIONS = "spark.sql.shuffle.partitions"
 FILES = 6

@@ -132,7 +132,7 @@ def test_nothing_is_said_of_it_once_slices_are_no_longer_retained():
 
 
 def test_slices_of_a_whole_window_that_begins_before_what_is_retained_stay_in_a_bucket_without_open_windows():
-    """Of [960, 1020) all slices stay, as 1000 - 80 lies before its end: a bucket that forgot 980 would miss it later."""
+    """Of [960, 1020) all slices stay, as 1000 lies in it: a bucket that forgot 980 would miss it later."""
     old, new = (
         Query(windows, ["rows"], retain=80 * SECOND)
         for windows in ([tumbling("1 second"), MINUTE], [tumbling("1 second"), MINUTE, tumbling("4 minutes")])

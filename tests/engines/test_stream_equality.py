@@ -93,7 +93,9 @@ def check(run_, at_least=300):
 
 @pytest.fixture(
     scope="module",
-    params=[pytest.param(name, marks=pytest.mark.versions) if name in VERSIONS else name for name in SHAPES],
+    params=[
+        pytest.param(name, marks=pytest.mark.versions if name in VERSIONS else pytest.mark.slow) for name in SHAPES
+    ],
     ids=lambda name: name.replace(", ", "-").replace(" ", "_"),
 )
 def case(request, spark, tmp_path_factory):

@@ -278,11 +278,7 @@ def test_what_is_not_there_yet_is_not_there(page):
         assert not [name for name in names if hasattr(slicing, name)]
 
 
-def test_denials_are_found_in_readme_and_quickstart():
-    wanted = {"purge", "buffer"}
-    for page in ("README.md", "docs/quickstart.md"):
-        found = [set(NAMED.findall(denial)) for denial in denials(PAGES[page].read_text(encoding="utf-8"))]
-        assert [names & wanted for names in found] == [wanted], page
+def test_denials_are_found():
     page = "# A\n\n`a`\n\n## Not there yet\n\n- `.emit(...)`\n\n- `zone=`\n\n## B\n\nIt does not\ndo yet: `c`.\n\n`d`\n"
     assert [NAMED.findall(denial) for denial in denials(page)] == [["emit", "zone"], ["c"]]
     assert {"emit", "hopping", "advance", "gaps", "sum"} <= public_names()

@@ -15,6 +15,8 @@ from streams import SECOND, START, record, run, source, table, write
 import combinators as C
 from slicing import Aggregate, group_by, hopping, session, tumbling
 
+pytestmark = pytest.mark.slow
+
 HALF, THIRD, MINUTE = hopping("30 seconds", "10 seconds"), tumbling("20 seconds"), tumbling("1 minute")
 RECORDS = [record(i % 3, START + i * SECOND, n=i) for i in range(200)]
 """One a second; the file of the first 60 is there before the change."""

@@ -28,6 +28,8 @@ from slicing import (
     unbounded,
 )
 
+pytestmark = pytest.mark.slow
+
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "windows.md").read_text(encoding="utf-8")
 HOUR, DAY = hopping("1 hour", "1 minute"), hopping("1 day", "1 minute")
 MONTH = cumulating("1 month", step="1 day", zone="Europe/Berlin")

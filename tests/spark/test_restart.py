@@ -62,6 +62,8 @@ from slicing import (
 )
 from slicing.triggers.emission import ON_CLOSE
 
+pytestmark = pytest.mark.slow
+
 FILES = 10
 TIME = "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX"
 WINDOW, DELAY = hopping("10 minutes", "1 minute"), 30 * SECOND

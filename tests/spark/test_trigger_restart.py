@@ -13,6 +13,9 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
+
+pytestmark = pytest.mark.slow
 
 FILES, KEYS, EACH, NTH = 10, 240, 2, 4
 START = 1_700_006_400

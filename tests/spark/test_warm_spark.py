@@ -42,6 +42,8 @@ from slicing import InvalidType, InvalidValue, group_by, hopping, on_update, pro
 from slicing.windows.counting import counting
 from slicing.windows.unbounded import unbounded
 
+pytestmark = pytest.mark.slow
+
 UNTIL = START + 11 * MINUTE + 13 * SECOND
 AT = EPOCH + timedelta(microseconds=UNTIL)
 HOPPING = hopping("20 minutes", "1 minute")

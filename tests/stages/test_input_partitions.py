@@ -42,6 +42,8 @@ from test_counting_spark import placed
 import combinators as C
 from slicing import counting, cumulating, group_by, hopping, on_close, on_update, session, sliding, unbounded
 
+pytestmark = pytest.mark.slow
+
 PARTS = 5
 DELAY = 90 * SECOND
 HOPPING = hopping("10 minutes", "3 minutes", "-50 seconds")

@@ -301,6 +301,7 @@ def is_through(running, files, watermark):
     return any((read, 1000 * mark) == (files, watermark) for _, read, mark, _ in running.micro_batches())
 
 
+@pytest.mark.slow
 @pytest.mark.versions
 def test_emission_may_change_on_a_live_checkpoint(spark, tmp_path):
     """A query is started with one emission after another, beside one that is started as often and stays on_close."""
