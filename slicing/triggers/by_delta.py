@@ -11,6 +11,7 @@ The first record of a window is what the next ones are compared with, then the r
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -48,6 +49,8 @@ WITH_VALUES = Remembered(
     "values", kernel_of([Field(*field.split()) for field in _FIELDS], _NOTHING), _NOTHING, DeltaMemory, _apart
 )
 """What the conditions of `early` remember together with a condition of values."""
+LEFT = 7 / 8
+"""Another pass over the values is worth its time if the one before left less than this of them."""
 
 
 @dataclass(frozen=True)
@@ -85,8 +88,13 @@ class ByDelta(Condition):
         return replace(memory, reference=np.where(others, newest, reference), newest=newest)
 
     def _walked(self, pairs: Candidates, memory: Memory) -> tuple[Array, Array, Array]:
+        """What `walked` returns of the pairs, found once: firings change no values of `memory`."""
         assert isinstance(memory, DeltaMemory), "it has been asked for"
-        return walked(*pairs.numbers(), memory.reference, memory.newest, self.threshold)
+        reference, newest = memory.reference, memory.newest
+        found: tuple[Array, Array, Array] = pairs.once(
+            self, lambda: walked(*pairs.numbers(), reference, newest, self.threshold)
+        )
+        return found
 
     def __repr__(self) -> str:
         return f"delta=({written(self.column)}, {self.threshold!r})"
@@ -98,18 +106,41 @@ def walked(
     """Return which pairs have a value that is further from their reference, their references then, and newest values.
 
     `pairs` says of which pair each value is, in the order of pairs, and of arrival in each. A reference of NaN is
-    replaced by the first value. Costs a pass over the values that are left for each firing of a pair.
+    replaced by the first value. Costs time in proportion to the number of values, whatever the number of firings.
     """
     reference, newest, fired = reference.copy(), newest.copy(), np.zeros(len(reference), dtype=bool)
     heads = np.flatnonzero(np.diff(pairs, prepend=-1))
     newest[pairs[heads]] = values[np.append(heads[1:], len(pairs))[: len(heads)] - 1]
     begins = heads[np.isnan(reference[pairs[heads]])]
     reference[pairs[begins]] = values[begins]
-    left = np.arange(len(pairs))
-    while len(far := left[np.abs(values[left] - reference[pairs[left]]) > threshold]):
-        first = far[np.flatnonzero(np.diff(pairs[far], prepend=-1))]
+    left, before = np.arange(len(pairs)), math.inf
+    # Each pass over the values finds one firing of each pair. Values are walked one by one once passes settle few.
+    while len(left) < LEFT * before:
+        first, before = _first_far(pairs, values, reference, threshold, left), len(left)
         reference[pairs[first]], fired[pairs[first]] = values[first], True
         last = np.full(len(reference), len(pairs))
         last[pairs[first]] = first
         left = left[left > last[pairs[left]]]
+    firing = left[_far(pairs[left], values[left], reference, threshold)]
+    reference[pairs[firing]], fired[pairs[firing]] = values[firing], True  # of several the last one
     return fired, reference, newest
+
+
+def _first_far(pairs: Array, values: Array, reference: Array, threshold: float, left: Array) -> Array:
+    """The first one of the values `left` of each pair that is further from its reference."""
+    with np.errstate(invalid="ignore", over="ignore"):  # of infinite values
+        far: Array = left[np.abs(values[left] - reference[pairs[left]]) > threshold]
+    first: Array = far[np.flatnonzero(np.diff(pairs[far], prepend=-1))]
+    return first
+
+
+def _far(pairs: Array, values: Array, reference: Array, threshold: float) -> list[int]:
+    """The places of all values that are further from the reference, or from the last one before that was."""
+    found, pair, compared = [], -1, math.nan
+    for place, (own, value) in enumerate(zip(pairs.tolist(), values.tolist(), strict=True)):
+        if own != pair:
+            pair, compared = own, float(reference[own])
+        if abs(value - compared) > threshold:
+            compared = value
+            found.append(place)
+    return found

@@ -88,6 +88,13 @@ class Candidates:
     signals: Mapping[str, Array] = field(default_factory=dict)
     purge: Callable[[Array], Array] = _cannot_purge
     numbers: Callable[[], tuple[Array, Array]] = _no_numbers
+    found: dict[Any, Any] = field(default_factory=dict)  # what conditions have found out about the pairs
+
+    def once(self, condition: Any, find: Callable[[], Any]) -> Any:
+        """Return what a condition finds out about the pairs, which is computed when it is first asked for."""
+        if condition not in self.found:
+            self.found[condition] = find()
+        return self.found[condition]
 
     def __len__(self) -> int:
         return len(self.held)
