@@ -29,10 +29,11 @@ from slicing.content.folding import by_key, fold
 from slicing.content.marks import of_keys, under
 from slicing.content.memory import Remembered
 from slicing.content.pairs import Pairs
-from slicing.content.records import Records, joined
+from slicing.content.records import Records
 from slicing.content.signals import least_between, together
 from slicing.engines.key_counts import Counting, KeyCounts, of_pairs
 from slicing.engines.pair_memory import PairMemory, memory_of
+from slicing.engines.values_of_pairs import ValuesOfPairs
 from slicing.state.format.header import Walk
 from slicing.state.format.list_names import COUNTS, EARLY, KEYS, of_family
 from slicing.state.instants import Instants
@@ -109,7 +110,7 @@ class SlicePairs:
         numbers: Sequence[Records] = (),
     ):
         self._counts, self._first, self._families = counts, first, families
-        self._new, self._keys, self._signals, self._numbers = new, keys, signals, numbers
+        self._new, self._keys, self._signals, self._values = new, keys, signals, ValuesOfPairs(numbers)
         self._counted: tuple[Block, Counting] | None = None  # what counts of keys when all pairs have been asked about
         self.names = {each.memory.name for each in families if each.memory} | {KEYS for _ in [keys] if keys}
         self._shape = counts.nodes.shape
@@ -154,7 +155,7 @@ class SlicePairs:
             *of_pairs(counting, keys),
             self._least(each.family, names, windows, keys),
             partial(_purge, each.purge, windows, keys, names, now),
-            partial(numbers_of, each.family, self._numbers, windows, keys, names),
+            partial(self._values.of, each.family, windows, keys, names),
         )
 
     def _least(self, family: Family, names: pa.Table, windows: Array, keys: Array) -> dict[str, Array]:
@@ -194,32 +195,6 @@ def _remember(memory: PairMemory | None, windows: Array, keys: Array, names: pa.
     assert memory is not None, "the trigger has asked for it"
     assert old is not None, "so it has been read"
     memory.put(windows, keys, names, old, new)
-
-
-def numbers_of(
-    family: Family, numbers: Sequence[Records], windows: Array, keys: Array, names: pa.Table
-) -> tuple[Array, Array]:
-    """The values of records of some pairs, which may overlap: the pair of each, and the value, by pair, in order."""
-    came = [each for each in numbers if len(each.index)]
-    if not came or not len(windows):
-        return np.zeros(0, np.int64), np.zeros(0)
-    records = joined(came)
-    codes, every = encode_keys(pa.concat_tables([names, records.names]))
-    low, high = family.first_window(records.index), family.last_window(records.index)
-    counts = np.maximum(high - low + 1, 0)
-    rows = np.repeat(np.arange(len(counts)), counts)
-    of = low[rows] + np.arange(len(rows)) - np.repeat(np.cumsum(counts) - counts, counts)
-    inside = (family.first_slice(of) <= records.index[rows]) & (records.index[rows] < family.end_slice(of))
-    rows, of = rows[inside], of[inside]
-    pairs = Pairs.over(np.concatenate([windows, of]), len(every))
-    at = pairs.pack(keys, windows)
-    by_pair = np.argsort(at)
-    wanted = pairs.pack(codes[len(names) :][rows], of)
-    place = np.minimum(np.searchsorted(at[by_pair], wanted), len(at) - 1)
-    found = at[by_pair][place] == wanted
-    pair, values = by_pair[place][found], np.asarray(records.values[0], dtype=np.float64)[rows][found]
-    order = np.argsort(pair, kind="stable")
-    return pair[order], values[order]
 
 
 def _purge(
