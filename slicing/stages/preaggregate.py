@@ -33,6 +33,8 @@ RECORDS_SCHEMA = f"{SCHEMA}, records binary"
 
 Page = tuple[int, bytes | None]
 """The bucket that a row is for, and its block, if there is one."""
+Between = Callable[[], Iterable[pa.RecordBatch]]
+"""Gives rows that are shipped between those of two chunks."""
 
 
 @dataclass
@@ -80,14 +82,17 @@ class PreAggregate:
         """The shape of the blocks that it ships; `shape` is that of the records."""
         return self.shape
 
-    def __call__(self, batches: Iterable[pa.RecordBatch], partition: int = 0) -> Iterator[pa.RecordBatch]:
+    def __call__(
+        self, batches: Iterable[pa.RecordBatch], partition: int = 0, between: Between = lambda: ()
+    ) -> Iterator[pa.RecordBatch]:
         """Yield rows for the shuffle at the end, or as soon as folding does not shrink the input.
 
-        `partition` is the number of the input partition, counted from 0.
+        `partition` is the number of the input partition, counted from 0; `between` gives more rows after each chunk.
         """
         refused, part, none = Dropped(), Numbers(partition), empty(self.packed)
         held: dict[int, Block] = {}
         for chunk in _chunks(batches):
+            yield from between()
             records = self._read(chunk, refused)
             if not len(records.index):
                 continue
@@ -160,10 +165,13 @@ class Ship:
     labels: tuple[int, ...]
     schema = SCHEMA
 
-    def __call__(self, batches: Iterable[pa.RecordBatch], partition: int = 0) -> Iterator[pa.RecordBatch]:
-        """Yield rows for the shuffle, chunk by chunk; `partition` is the number of the input partition."""
+    def __call__(
+        self, batches: Iterable[pa.RecordBatch], partition: int = 0, between: Between = lambda: ()
+    ) -> Iterator[pa.RecordBatch]:
+        """Yield rows for the shuffle, chunk by chunk; arguments as those of `PreAggregate`."""
         refused, part = Dropped(), Numbers(partition)
         for chunk in _chunks(batches):
+            yield from between()
             records = self._read(chunk, refused)
             if len(records.index):
                 encoded = _encoded(self.shape, records, lambda names: labels_of(names, self.labels))

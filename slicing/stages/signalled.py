@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import pyarrow as pa
@@ -54,17 +54,24 @@ class Signalled:
         return PreAggregate(shape, arguments, self.of.labels)
 
     def __call__(self, batches: Iterable[pa.RecordBatch], partition: int = 0) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of the stage inside, then those of signals."""
+        """Yield the rows of the stage inside, after each of its chunks those of values, and at the end of signals."""
         folding, values = _Folding(self.stage, FIRST in self.names, WHEN in self.names), _Values(self.of)
         noted = map(values.note, batches) if self.has_numbers else batches
-        for rows in self.of(map(folding.note, noted) if self.names else noted, partition):
-            for name in self._columns:
-                rows = rows.append_column(name, pa.nulls(len(rows), pa.binary()))
+        between, part = partial(self._of_values, values, Numbers(partition)), Numbers(partition)
+        for rows in self.of(map(folding.note, noted) if self.names else noted, partition, between):
+            if self._columns[-1] not in rows.schema.names:
+                for name in self._columns:
+                    rows = rows.append_column(name, pa.nulls(len(rows), pa.binary()))
             yield rows
-        # Behind all other rows; only rows of one column are put in order.
-        for name, pages in ((COLUMN, folding.pages()), (NUMBERS, values.pages())):
-            for rows in _shipped(pages, Numbers(partition), Dropped()) if pages else ():
-                yield self._moved(rows, name)
+        # After all other rows; only rows of one column are put in order.
+        yield from self._of_pages(folding.pages(), part, COLUMN)
+
+    def _of_values(self, values: _Values, part: Numbers) -> Iterator[pa.RecordBatch]:
+        return self._of_pages(values.pages(), part, NUMBERS)
+
+    def _of_pages(self, pages: list[Page], part: Numbers, name: str) -> Iterator[pa.RecordBatch]:
+        """Rows with their blocks in the column of that name; none of no pages."""
+        return (self._moved(rows, name) for rows in (_shipped(pages, part, Dropped()) if pages else ()))
 
     @property
     def _columns(self) -> tuple[str, ...]:
@@ -136,24 +143,29 @@ class _Folding:
 
 @dataclass
 class _Values:
-    """The values of records of one input partition, for conditions that compare them one by one."""
+    """The values of records that have not been shipped yet, for conditions that compare them one by one."""
 
     of: PreAggregate | Ship
-    found: list[Page] = field(default_factory=list)
+    waiting: list[pa.RecordBatch] = field(default_factory=list)
 
     def note(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Take the values of a batch, its last column, but for null and NaN; return it without them."""
         last = batch.num_columns - 1
         counts = pc.fill_null(pc.invert(pc.is_nan(batch.column(last))), False)
         columns = batch.select([*range(1 + len(self.of.shape.keys)), last]).filter(counts)
-        records = self.of._read(pa.Table.from_batches([columns]), Dropped())
-        if len(records.index):
-            self.found += _encoded(self.of.shape, records, lambda names: labels_of(names, self.of.labels))
+        if len(columns):
+            self.waiting.append(columns)
         return batch.select(range(last))
 
     def pages(self) -> list[Page]:
-        """What is shipped."""
-        return self.found
+        """What is shipped of the values so far."""
+        if not self.waiting:
+            return []
+        records = self.of._read(pa.Table.from_batches(self.waiting), Dropped())
+        self.waiting = []
+        if not len(records.index):
+            return []
+        return list(_encoded(self.of.shape, records, lambda names: labels_of(names, self.of.labels)))
 
 
 def first_stage(of: PreAggregate | Ship, names: tuple[str, ...], has_numbers: bool = False) -> Any:

@@ -1,0 +1,55 @@
+"""The rows that a first stage ships for `delta`: the values of all records, in their order, in bounded chunks."""
+
+import math
+
+import pyarrow as pa
+import pytest
+from oracle import CASES
+from test_several import Together
+
+from slicing.stages import preaggregate
+from slicing.stages.preaggregate import PreAggregate, Ship
+from slicing.stages.signalled import Signalled
+from slicing.triggers.emission import early
+from slicing.windows.families.even import Even
+
+STAGES = {
+    "partials": lambda shape: PreAggregate(shape, ((0,),), (0, 1)),
+    "records": lambda shape: Ship(shape, (0, 1)),
+    "both": lambda shape: PreAggregate(shape, ((0,),), (0, 1), beside=True),
+}
+
+
+def batches(count, rows, noted):
+    for number in range(count):
+        noted.append(number)
+        at = [number * rows + row for row in range(rows)]
+        columns = {
+            "time": pa.array(at, pa.timestamp("us", "UTC")),
+            "k0": pa.array([each % 3 for each in at]),
+            "v0": pa.array(at),
+            "s0": pa.array([(None, math.nan, float(each))[min(each % 5, 2)] for each in at]),
+        }
+        yield pa.RecordBatch.from_pydict(columns)
+
+
+@pytest.mark.parametrize("name", STAGES)
+def test_values_are_shipped_in_order_after_each_chunk(monkeypatch, name):
+    monkeypatch.setattr(preaggregate, "CHUNK_ROWS", 20)
+    shape = Together([Even(7, 7)], [CASES["sum"]], 0, early(delta=("v", 1.0))).shape
+    stage, noted, rows, first = Signalled(STAGES[name](shape), (), has_numbers=True), [], [], None
+    for some in stage(batches(12, 10, noted), 1):
+        assert some.schema.names == [column.split()[0] for column in stage.schema.split(", ")]
+        if first is None and some["numbers"].null_count < len(some):
+            first = len(noted)
+        rows += some.to_pylist()
+    assert first == 2, "batches of the first chunk"
+    shipped = sorted((row for row in rows if row["numbers"] is not None), key=lambda row: row["part"])
+    assert len({row["part"] for row in shipped}) == len(shipped) >= 6
+    found = {}
+    for each in stage.numbers({"numbers": [row["numbers"] for row in shipped]}):
+        for key, value in zip(each.names.column(0).to_pylist(), each.values[0].to_pylist(), strict=True):
+            found.setdefault(key, []).append(value)
+    wanted = [at for at in range(120) if at % 5 >= 2]
+    assert found == {key: [float(at) for at in wanted if at % 3 == key] for key in range(3)}
+    assert sum(row["block"] is not None or row.get("records") is not None for row in rows) > 0
