@@ -69,6 +69,16 @@ class Shape:
         """Whether partials are the records themselves."""
         return any(kernel.aggregate.keeps_records for kernel in self.kernels)
 
+    @property
+    def pair_bytes(self) -> int:
+        """About how many bytes a row takes: fields of results as arrays have them, and 8 for each field of its key.
+
+        Records that partials keep are not among them.
+        """
+        results = self.kernels[: len(self.kernels) - self.marks]
+        fields = sum(column.nbytes for kernel in results for column in kernel.spread(1))
+        return int(fields) + 8 * len(self.keys) + 2 * 8  # the window, and its records
+
     def with_marks(self, kernel: Kernel) -> Shape:
         """The shape of rows that have fields of a kernel behind those of results."""
         return replace(self, kernels=(*self.kernels, kernel), marks=self.marks + 1)

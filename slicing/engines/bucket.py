@@ -294,9 +294,8 @@ class Bucket:
 
     @property
     def pair_bytes(self) -> int:
-        """About how many bytes a pair takes: fields of results as arrays have them, and 8 for each field of its key."""
-        fields = sum(column.nbytes for kernel in self.shape.kernels for column in kernel.spread(1))
-        return int(fields) + 8 * len(self.shape.keys) + 2 * 8  # the window, and its records
+        """About how many bytes a pair takes: its results and its key."""
+        return self.shape.pair_bytes
 
     # What triggers ask. A kind of windows that cannot answer has refused the trigger when the query was built.
 

@@ -361,6 +361,12 @@ def emptied_windows_have_results(asked: Resolution) -> None:
             ) from error
 
 
+def buffers_have_room(asked: Resolution) -> None:
+    """The buffer of a trigger has room for a pair of key and window, as it is stored."""
+    if asked.streaming:
+        asked.trigger.check_room(asked.query().strategy.shipping.pair_bytes, asked.shape.keeps_records)
+
+
 RULES: tuple[Callable[[Resolution], None], ...] = (
     input_is_final,
     time_is_a_timestamp,
@@ -393,6 +399,7 @@ RULES: tuple[Callable[[Resolution], None], ...] = (
     windows_that_overlap_bound_their_results,
     late_firings_have_grace,
     emptied_windows_have_results,
+    buffers_have_room,
 )
 """The rules of a call. The first one that is broken raises InvalidValue or InvalidType."""
 RULES_OF_DRAFTS: tuple[Callable[[Draft], None], ...] = (

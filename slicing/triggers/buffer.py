@@ -66,6 +66,22 @@ class Buffer:
         pushed[order[waiting[order]][: held - limit]] = True
         return np.split(pushed, np.cumsum([len(each) for each in some])[:-1])
 
+    def check_room(self, size: int, keeps_records: bool) -> None:
+        """Raise InvalidValue if `bytes` has no room for one pair of `size` bytes, or records are kept with pairs."""
+        if self.bytes is None:
+            return
+        if keeps_records:
+            raise InvalidValue(
+                "`bytes` bounds the results that wait, by an estimate of their size, and `process` and `evict` keep "
+                f"records instead, whose size it does not know; got {self}. Bound the number of windows: "
+                "buffer(records=100_000)."
+            )
+        if self.bytes < size:
+            raise InvalidValue(
+                f"`bytes` must have room for one window of a key, whose results and key take about {size:,} bytes; "
+                f"got {self}. Allow more, or bound their number: buffer(records=100_000)."
+            )
+
     def _limit(self, size: int) -> int:
         limits = [self.records] if self.records is not None else []
         limits += [self.bytes // size] if self.bytes is not None else []

@@ -69,6 +69,11 @@ class Early(Trigger):
         named = (replace(each, column=column) if isinstance(each, BySignal) else each for each in self.conditions)
         return replace(self, conditions=tuple(named))
 
+    def check_room(self, size: int, keeps_records: bool) -> None:
+        """Raise InvalidValue if its buffer has no room for a pair."""
+        if self.buffer is not None:
+            self.buffer.check_room(size, keeps_records)
+
     @property
     def by_clock(self) -> bool:  # type: ignore[override]
         """Whether a condition goes by the clock."""

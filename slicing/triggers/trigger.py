@@ -259,6 +259,12 @@ class Trigger:
             if question in cannot:
                 raise InvalidValue(f"{self} {cannot[question]}")
 
+    def check_room(self, size: int, keeps_records: bool) -> None:
+        """Raise InvalidValue if what waits has no room, where a pair of key and window takes `size` bytes.
+
+        `keeps_records` says that it also keeps its records, which `size` is without.
+        """
+
     def clock(self, last: int, now: int) -> int:
         """The clock to go by, in microseconds, after the one of the micro-batch before: it does not step back."""
         return max(last, now)

@@ -5,7 +5,18 @@ from pyspark.sql import functions as F
 from streams import MINUTE, START, record, run, source, table, write
 
 import combinators as C
-from slicing import InvalidType, InvalidValue, early, group_by, hopping, session, tumbling, unbounded
+from slicing import (
+    InvalidType,
+    InvalidValue,
+    buffer,
+    early,
+    group_by,
+    hopping,
+    keep_last,
+    session,
+    tumbling,
+    unbounded,
+)
 
 WINDOW = tumbling("10 minutes")
 
@@ -128,6 +139,18 @@ def test_a_condition_that_is_no_boolean_is_refused(spark):
         windowed.emit(early(delta=("timestamp", 5))).aggregate(n=C.count())
     with pytest.raises(InvalidValue, match="lets records end sessions, and other windows end when they are over"):
         windowed.emit(early(when="value", ends=True)).aggregate(n=C.count())
+
+
+def test_a_buffer_without_room_is_refused_when_the_query_is_built(spark):
+    stream = spark.readStream.format("rate").load().withWatermark("timestamp", "1 second")
+    windowed = group_by(stream, "value").window(WINDOW, time="timestamp")
+    # The number of records, the key, and the window with its number of records take 8 bytes each.
+    windowed.emit(early(after="1 hour", buffer=buffer(bytes=32))).aggregate(n=C.count())
+    with pytest.raises(InvalidValue, match=r"take about 32 bytes; got buffer\(bytes=31\)"):
+        windowed.emit(early(after="1 hour", buffer=buffer(bytes=31))).aggregate(n=C.count())
+    kept = windowed.emit(early(after="1 hour", buffer=buffer(bytes=1 << 20))).evict(keep_last(2))
+    with pytest.raises(InvalidValue, match=r"keep records instead.*buffer\(records=100_000\)"):
+        kept.aggregate(n=C.sum("value"))
 
 
 def test_what_has_no_meaning_is_refused_when_the_query_is_built(spark):

@@ -16,7 +16,9 @@ from scenarios.scenario import Scenario
 from test_early import hearing
 from test_several import Together
 
+from slicing import hopping, sliding, tumbling
 from slicing.errors import InvalidType, InvalidValue, TooLarge
+from slicing.stages import local_runner
 from slicing.stages.preaggregate import PreAggregate
 from slicing.state import bucket_cache
 from slicing.triggers.buffer import buffer
@@ -169,6 +171,34 @@ def test_a_buffer_says_what_is_wrong_with_it():
     assert str(early(records=3, buffer=buffer(records=9, full="fail"))) == (
         "early(records=3, per='window', buffer=buffer(records=9, full='fail'))"
     )
+
+
+def test_a_buffer_has_room_for_a_window_as_it_is_stored():
+    for error, few in [(True, buffer(bytes=99)), (False, buffer(bytes=100)), (False, buffer(records=1))]:
+        trigger = early(records=3, buffer=few)
+        trigger.check_room(10, keeps_records=False)
+        if error:
+            with pytest.raises(InvalidValue, match=r"take about 100 bytes; got buffer\(bytes=99\)\. Allow more"):
+                trigger.check_room(100, keeps_records=False)
+        else:
+            trigger.check_room(100, keeps_records=False)
+    with pytest.raises(
+        InvalidValue, match=r"keep records instead.*got buffer\(records=9, bytes=999\).*records=100_000"
+    ):
+        early(records=3, buffer=buffer(records=9, bytes=999)).check_room(10, keeps_records=True)
+    early(records=3, buffer=buffer(records=9)).check_room(10, keeps_records=True)
+    early(records=3).check_room(10, keeps_records=True)
+
+
+@pytest.mark.parametrize(
+    "window",
+    [tumbling("1 second"), hopping("3 seconds", "1 second"), session("1 second"), sliding("1 second")],
+    ids=str,
+)
+def test_the_size_of_a_window_is_that_of_what_is_shipped_for_it(window):
+    trigger = early(after="1 second")
+    run = local_runner._Run(window, trigger, 0)
+    assert run.bucket(trigger).pair_bytes == run.strategy.shipping.pair_bytes > 8
 
 
 PURGED = "purging(count(4))"
