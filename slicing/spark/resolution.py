@@ -15,7 +15,6 @@ from slicing.aggregates.fields import Field
 from slicing.aggregates.kernel import Kernel
 from slicing.aggregates.kernels import kernel
 from slicing.aggregates.results import Nesting
-from slicing.assembly.choice import EAGER, choose
 from slicing.content.block import Shape
 from slicing.errors import InvalidType, InvalidValue
 from slicing.process.function import Then
@@ -229,9 +228,7 @@ class Resolution:
         return self.support.trees(tuple(self._tree(each, shape) for shape in shapes for each in self.kernels))
 
     def _tree(self, each: Kernel, shape: Shape) -> str:
-        wanted = EAGER if self.trigger.purges and self.support.from_slices else self.call.tree
-        best = EAGER if wanted == EAGER or each.aggregate.eager else choose(each, shape.family)
-        return best if wanted == "auto" or best in (EAGER, "recompute") else wanted
+        return self.support.tree_of(each, shape.family, self.trigger, self.call.tree)
 
     def _is_timed(self) -> bool:
         if not self.streaming or self.call.declared is not None:

@@ -17,7 +17,6 @@ import pyarrow as pa
 from slicing.aggregates.fields import Field
 from slicing.aggregates.kernels import kernel
 from slicing.aggregates.record_count import RECORD_COUNT
-from slicing.assembly.choice import choose
 from slicing.assembly.results import Windows
 from slicing.content.block import Shape
 from slicing.errors import InvalidValue
@@ -129,7 +128,7 @@ class _Run:
         kernels, arguments = support.kernels((kernel("records", RECORD_COUNT),), ((),), has_time=True)
         self.shape, self.counts = Shape(window.family, (_KEY,), kernels), window.counts
         self.families = window.family.families
-        trees = tuple(choose(self.shape.kernels[0], family) for family in self.families)
+        trees = tuple(support.tree_of(self.shape.kernels[0], family, trigger) for family in self.families)
         self.strategy: Any = support.strategy(Aggregation(self.shape, trees * len(kernels), arguments, judges))
         self.stage: Any = first_stage(self.strategy.first_stage((0,), beside=True), trigger.signals)
         self.heard: list[Any] = []  # the signals of what has been shipped last

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from slicing.aggregates.kernel import Kernel
-from slicing.assembly.choice import EAGER
+from slicing.assembly.choice import EAGER, choose
 from slicing.errors import InvalidValue
 from slicing.stages.execution_plan import Aggregation, Arguments, Eager, Mixed, Sliced, Strategy, with_shared_fields
 from slicing.state.format import changes
@@ -204,6 +204,15 @@ class WindowSupport:
     ) -> tuple[tuple[Kernel, ...], Arguments]:
         """Return the kernels and the columns of each, with those that rows need in addition to results."""
         return kernels, arguments
+
+    def tree_of(self, kernel: Kernel, family: Family, trigger: Trigger, asked: str = "auto") -> str:
+        """Return the tree of a kernel and a family: the one that is asked for, or the best one.
+
+        A trigger that drops the records of a window needs one that stores windows separately.
+        """
+        wanted = EAGER if trigger.purges and self.from_slices else asked
+        best = EAGER if wanted == EAGER or kernel.aggregate.eager else choose(kernel, family)
+        return best if wanted == "auto" or best in (EAGER, "recompute") else wanted
 
     def trees(self, trees: tuple[str, ...]) -> tuple[str, ...]:
         """The trees that go together, where each kernel has its best one."""

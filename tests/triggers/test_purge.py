@@ -20,6 +20,7 @@ from test_unbounded import Forever
 from test_unbounded import records as unbounded_records
 
 from slicing import InvalidValue, Trigger, counting, cumulating, hopping, session, sliding, tumbling, unbounded
+from slicing.stages import local_runner
 from slicing.stages.preaggregate import Ship
 from slicing.stages.support_of import support_of
 from slicing.state import bucket_cache
@@ -247,3 +248,22 @@ def test_a_trigger_says_that_it_purges():
     with pytest.raises(InvalidValue, match="Leave out one of them"):
         early(every="1 second", repeat=True, purge=True)
     assert str(early(records=3, purge=True)) == "early(records=3, per='window', purge=True)"
+
+
+@pytest.mark.parametrize("window", [tumbling("1 second"), session("1 second"), unbounded()], ids=str)
+def test_a_timeline_shows_firings_that_drop_their_records(window):
+    trigger = early(records=2, per="window", final=window.closes, purge=True)
+    support_of(window).check("auto", False, trigger, streaming=True)
+    replay = local_runner.stream(window, [[100_000], [200_000], [300_000], [5_000_000]], 0, trigger)
+    found = [(row.emission, row.batch, row.records) for row in replay.rows]
+    assert found == [("early", 1, 2), *([("final", 4, 1)] if window.closes else [("early", 3, 2)])]
+
+
+@pytest.mark.parametrize("clock", [None, [0, 100_000, 300_000, 5_000_000]])
+def test_a_timeline_counts_late_records_of_windows_that_drop_theirs(clock):
+    trigger = early(records=2, per="window", purge=True)
+    times = [[100_000, 200_000], [5_000_000], [300_000], [5_100_000, 300_000]]
+    replay = local_runner.stream(tumbling("1 second"), times, 0, trigger, clock=clock, by_clock=clock is not None)
+    if clock is None:
+        assert [each.fates for each in replay.batches][2:4] == [("taken",), ("taken", "late")]
+    assert replay.rows[0].records == 2
