@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Any, ClassVar, Literal, TypeAlias
 
@@ -305,6 +305,14 @@ class Bound:
         """The aggregate for columns of these kinds. Raises InvalidType when it has no meaning for them."""
         aggregate = self.source if isinstance(self.source, Aggregate) else self.source(*kinds)
         return aggregate if self.condition is None else replace(aggregate, filtered=True)
+
+    def tried(self, kernel: Any, kinds: Sequence[str]) -> Iterator[tuple[Any, Sequence[str]]]:
+        """Yield the kernels whose functions are tried when a query is built, with the kinds of their columns.
+
+        `kernel` is that of this result, for `columns` of these kinds. Users wrote some of its functions, or it is not tried.
+        """
+        if isinstance(self.source, Aggregate) or self.own:
+            yield kernel, kinds
 
 
 @dataclass(frozen=True)

@@ -136,6 +136,13 @@ class EvictedResults(Bound):
         """The columns of the output that it makes."""
         return tuple(self.results)
 
+    def tried(self, kernel: Kernel, kinds: Sequence[str]) -> Iterator[tuple[Kernel, Sequence[str]]]:
+        """Yield those of its results, which `kernel` folds from the records that it keeps."""
+        call = kernel.aggregate.call  # type: ignore[attr-defined]  # an aggregate that keeps records has it
+        for (_, bound), own, places in zip(leaves(self.results), call.kernels, call.places, strict=True):
+            columns = places[: len(bound.columns)]  # what follows is the condition
+            yield from bound.tried(own, ["bigint" if at < 0 else kinds[at] for at in columns])
+
     def __repr__(self) -> str:
         return ", ".join(f"{name}={result!r}" for name, result in self.results.items())
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from contextlib import suppress
 
-from slicing.aggregates.aggregate import EVENT_TIME, Aggregate, Bound
+from slicing.aggregates.aggregate import EVENT_TIME, Bound
 from slicing.aggregates.dry_run import trial
 from slicing.aggregates.kernel import Kernel
 from slicing.aggregates.records import KeptRecords
@@ -295,8 +295,8 @@ def two_layers_have_invert(each: Kernel, family: Family, wanted: str) -> None:
 def functions_run(asked: Resolution) -> None:
     """Functions of users run on a record of these types."""
     for bound, each in zip(asked.results.values(), asked.result_kernels, strict=True):
-        if isinstance(bound.source, Aggregate) or bound.own:
-            trial(each, [asked.kinds.get(column, "bigint") for column in bound.columns])
+        for own, kinds in bound.tried(each, [asked.kinds.get(column, "bigint") for column in bound.columns]):
+            trial(own, kinds)
 
 
 # --- streams --------------------------------------------------------------------------------------------------------

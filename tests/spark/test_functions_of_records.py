@@ -9,7 +9,8 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import functions as F
 from streams import MINUTE, SECOND, START, Running, micros, record, table, write
 
-from slicing import group_by, hopping, keep_last, late_records, results, tumbling
+import combinators as C
+from slicing import Aggregate, group_by, hopping, keep_last, late_records, results, tumbling
 from slicing.errors import FunctionFailed, InvalidType, InvalidValue, reason
 
 RECORDS = [
@@ -151,3 +152,17 @@ def test_calls_that_are_refused(spark, call, error, message):
     frame = frame.withColumn("pairs", F.create_map("n", "n"))
     with pytest.raises(error, match=message):
         call(group_by(frame, "world").window(tumbling("1 minute"), time="ts"))
+
+
+def test_functions_of_what_evictors_leave_are_tried_as_others(spark):
+    frame = spark.createDataFrame([(1, 2)], "world long, n long").withColumn("ts", F.timestamp_seconds("n"))
+    windowed = group_by(frame, "world").window(tumbling("1 minute"), time="ts")
+    wrong = Aggregate(lambda: 0, lambda total, n: (total, n)).on("n")
+    for result in (wrong, wrong.where(F.col("n") > 0), C.struct(x=wrong, n=C.count())):
+        messages = []
+        for each in (windowed, windowed.evict(keep_last(3))):
+            with pytest.raises(InvalidType) as raised:
+                each.aggregate(x=result)
+            messages.append(str(raised.value))
+        assert messages[0] == messages[1]
+    windowed.evict(keep_last(3)).aggregate(x=Aggregate(lambda: 0, lambda total, n: total + n).on("n"))

@@ -20,6 +20,7 @@ from slicing import (
     within_delta,
 )
 from slicing.aggregates.aggregate import EVENT_TIME, Aggregate
+from slicing.aggregates.kernels import kernel
 from slicing.errors import FunctionFailed, InvalidValue, TooLarge
 from slicing.process import evicted
 
@@ -165,3 +166,15 @@ def test_calls():
         group_by("user").window(unbounded()).emit(on_update()).evict(keep_last(2)).define(n=C.count())
     with pytest.raises(InvalidValue, match="removes records from later firings"):
         days.evict(keep_last(2), after=True).define(total=C.sum("v"))
+
+
+def test_functions_of_users_are_those_that_are_tried():
+    own = FOLD.on("v").where("is_odd")
+    results = {"n": C.count(), "own": own, "both": C.struct(newest=FOLD.on(EVENT_TIME), last=C.last("v"))}
+    bound = evicted.evicted(results, "ts", tumbling("1 minute"), (keep_last(2),), ())
+    kinds = {"ts": "timestamp", "v": "bigint", "is_odd": "boolean"}
+    kinds = [kinds[column] for column in bound.columns]
+    found = bound.tried(kernel("kept", bound.resolve(tuple(kinds))), kinds)
+    found = {each.label: list(of) for each, of in found}
+    assert (found["own"], found["both.newest"]) == (["bigint"], ["bigint"])
+    assert "both.last" not in found, "its functions are ours"
