@@ -309,7 +309,7 @@ class Bound:
     def tried(self, kernel: Any, kinds: Sequence[str]) -> Iterator[tuple[Any, Sequence[str]]]:
         """Yield the kernels whose functions are tried when a query is built, with the kinds of their columns.
 
-        `kernel` is that of this result, for `columns` of these kinds. Users wrote some of its functions, or it is not tried.
+        `kernel` is that of this result, for `columns` of these kinds. It is tried if a user wrote functions of it.
         """
         if isinstance(self.source, Aggregate) or self.own:
             yield kernel, kinds
