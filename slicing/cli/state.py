@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import argparse
+import os
 import re
-from collections.abc import Iterator, Sequence
+import sys
+import time
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from decimal import Decimal
 from importlib import import_module
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from slicing.cli.command import REFUSED
+from slicing.cli.command import FAILED, REFUSED
 from slicing.cli.console import complain, visible
+from slicing.cli.messages import failure
 from slicing.definition import Definition
 from slicing.errors import InvalidType, InvalidValue, excerpt, raised
 from slicing.windows.sets import windows_of_call
@@ -23,8 +28,12 @@ from slicing.windows.window import Window, hopping
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+    from slicing.spark.columns import Key
+
 COMMAND = "state"
 _WINDOWS = re.compile(r"\s*(?P<size>.+?)(?:\s+every\s+(?P<advance>.+?))?\s*")
+_IS_NULL = re.compile(r"(.*\S)\s+is\s+null\s*", re.IGNORECASE)
+_FORM = "`--keys` are columns with values, as user=bob,card=7, or `user is null`"
 _EPILOG = """lookups need the definition of the query, which a checkpoint does not have: a name in a module or file,
 of a definition or of a function that takes the session and returns one.
 
@@ -38,7 +47,7 @@ of a definition or of a function that takes the session and returns one.
 class Asked:
     """The arguments: a checkpoint, a micro-batch and an operator of it, None for the last one and for the only one.
 
-    `keys` has the columns and values of each key that is looked up, `windows` others than those of the definition.
+    `keys` are texts of keys with columns and values, `windows` others than those of the definition.
     `starts` are in microseconds, None where they are open; `why` is the start of the window that is explained.
     """
 
@@ -46,7 +55,7 @@ class Asked:
     batch: int | None = None
     operator: int | None = None
     define: str | None = None
-    keys: tuple[tuple[tuple[str, str], ...], ...] = ()
+    keys: tuple[str, ...] = ()
     windows: tuple[Window, ...] = ()
     starts: tuple[int | None, int | None] | None = None
     latest: bool = False
@@ -79,7 +88,7 @@ def parser() -> argparse.ArgumentParser:
         metavar="MODULE:NAME",
         help="the definition of the query, in a module or a .py file: look windows up",
     )
-    keys = "look up this key, as user=bob or user=bob,card=7; may be repeated (default: all keys)"
+    keys = 'look up this key, as user=bob, user=bob,card=7 or "user is null"; may be repeated (default: all keys)'
     add("--keys", action="append", default=[], metavar="COLUMN=VALUE[,...]", help=keys)
     windows = 'other windows than those of the definition, as "7 minutes every 1 minute"; may be repeated'
     add("--windows", action="append", default=[], metavar="SIZE[ every ADVANCE]", help=windows)
@@ -101,7 +110,7 @@ def parse(arguments: Sequence[str]) -> Asked:
         given.batch,
         given.operator,
         given.define,
-        tuple(map(_key, given.keys)),
+        tuple(given.keys),
         tuple(map(_window, given.windows)),
         None if given.starts is None else _starts(given.starts),
         given.latest,
@@ -126,20 +135,39 @@ def _check(asked: Asked) -> None:
         raise InvalidValue(f"`--define` is a module or a .py file, a colon and a name; got `{asked.define}`.")
     if asked.why is not None and (len(asked.keys) > 1 or asked.starts or asked.latest or asked.incomplete):
         raise InvalidValue("`--why` is of one window of one key. Give one `--keys`, and no other choice of windows.")
+    for text in asked.keys:
+        if not text.partition("=")[0].strip() or not ("=" in text or _IS_NULL.fullmatch(text)):
+            raise InvalidValue(f"{_FORM}; got `{text}`.")
     if asked.limit < 1:
         raise InvalidValue(f"`--limit` must be positive; got {asked.limit}.")
     if len(asked.windows) > 1:
         windows_of_call(list(asked.windows), {}, long=False)  # refuses windows that could not be told apart
 
 
-def _key(text: str) -> tuple[tuple[str, str], ...]:
-    found = []
-    for part in text.split(","):
+def _values(text: str, names: Sequence[str]) -> dict[str, str | None]:
+    """Return the value of each key column, None for null. Commas that no name of a column follows are of values.
+
+    >>> _values("user=Bob, Jr.,card is null", ["user", "card"])
+    {'user': 'Bob, Jr.', 'card': None}
+    """
+    found = {}
+    for part in _parts(text, names):
         name, equals, value = part.partition("=")
-        if not equals or not name.strip():
-            raise InvalidValue(f"`--keys` are columns with values, as user=bob,card=7; got `{text}`.")
-        found.append((name.strip(), value))
-    return tuple(found)
+        null = None if equals else _IS_NULL.fullmatch(name)
+        found[(null[1] if null else name).strip()] = value if equals else None
+    if sorted(found) != sorted(names):
+        raise InvalidValue(
+            f"`--keys` has a value for each key column of the definition, {', '.join(names) or 'none'}; "
+            f"got {', '.join(found)}."
+        )
+    return found
+
+
+def _parts(text: str, names: Sequence[str]) -> list[str]:
+    if len(names) < 2:
+        return [text]
+    known = "|".join(map(re.escape, names))
+    return re.split(rf",(?=\s*(?:{known})(?:\s*=|\s+(?i:is\s+null)\s*(?:,|$)))", text)
 
 
 def _window(text: str) -> Window:
@@ -166,16 +194,31 @@ def _instant(name: str, text: str) -> int:
 
 def run(asked: Asked, scratch: Path) -> int:
     """Start Spark, print the description or what is looked up, stop Spark. Raises InvalidValue, InvalidType."""
+    from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+    from pyspark.errors import PySparkException
+
+    from slicing.cli.job import keep_log
     from slicing.cli.session import session
 
+    _use_utc()
     spark = session(scratch)
+    spark.conf.set("spark.sql.session.timeZone", "UTC")
     try:
         for text in answers(spark, asked):
             for line in text.splitlines():
                 print(visible(line))
         return 0
+    except (PySparkException, Py4JError) as error:
+        return complain(f"{failure(error)} (Spark's log: {keep_log(scratch)})", FAILED)
     finally:
         spark.stop()
+
+
+def _use_utc() -> None:
+    """Let `collect` give times in UTC: it takes the zone of the process, whatever the zone of the session."""
+    os.environ["TZ"] = "UTC"
+    if hasattr(time, "tzset"):  # not on Windows
+        time.tzset()
 
 
 def answers(spark: SparkSession, asked: Asked) -> Iterator[str]:
@@ -187,11 +230,10 @@ def answers(spark: SparkSession, asked: Asked) -> Iterator[str]:
         return
     made = definition(spark, asked.define)
     names = [key.name for key in made.query().keys]
-    for key in asked.keys:
-        _check_columns(names, [name for name, _ in key])
+    given = [_values(text, names) for text in asked.keys]
     common: dict[str, Any] = {"batch": asked.batch, "operator": asked.operator}
     common |= {"windows": list(asked.windows) or None}
-    keys = _frame(spark, made, asked.keys) if asked.keys else None
+    keys = _frame(spark, made, given) if given else None
     if asked.why is not None:
         yield str(made.why(asked.checkpoint, _one_key(names, keys), asked.why, **common))
         return
@@ -201,28 +243,43 @@ def answers(spark: SparkSession, asked: Asked) -> Iterator[str]:
     yield _table(found, asked.limit)
 
 
-def _check_columns(names: Sequence[str], given: Sequence[str]) -> None:
-    if sorted(given) != sorted(names):
-        keys = ", ".join(names) or "none"
-        raise InvalidValue(
-            f"`--keys` has a value for each key column of the definition, {keys}; got {', '.join(given)}."
-        )
-
-
-def _frame(spark: SparkSession, made: Definition, keys: Sequence[Sequence[tuple[str, str]]]) -> DataFrame:
+def _frame(spark: SparkSession, made: Definition, keys: Sequence[dict[str, str | None]]) -> DataFrame:
     """The keys as a DataFrame, cast from text. Raises InvalidValue for text that is no value of the type."""
     columns = made.query().keys
-    rows = [tuple(dict(key)[column.name] for column in columns) for key in keys]
-    for column, values in zip(columns, zip(*rows, strict=True), strict=True):
-        for value in values:
-            kind = column.type.simpleString()
-            if (
-                spark.createDataFrame([(value,)], "v string").selectExpr(f"try_cast(v AS {kind})").collect()[0][0]
-                is None
-            ):
-                raise InvalidValue(f"`--keys`: column `{column.name}` is {kind}; got {excerpt(value)}.")
-    texts = spark.createDataFrame(rows, ", ".join(f"`{column.name}` string" for column in columns))
-    return texts.selectExpr(*[f"CAST(`{c.name}` AS {c.type.simpleString()}) AS `{c.name}`" for c in columns])
+    _check_types(columns)
+    names = [f"`{column.name.replace('`', '``')}`" for column in columns]
+    texts = spark.createDataFrame(
+        [tuple(key[column.name] for column in columns) for key in keys],
+        ", ".join(f"{name} string" for name in names),
+    )
+    kinds = [column.type.simpleString() for column in columns]
+    frame = texts.selectExpr(
+        *[f"try_cast({name} AS {kind}) AS {name}" for name, kind in zip(names, kinds, strict=True)]
+    )
+    for key, row in zip(keys, frame.collect(), strict=True):
+        for column, value in zip(columns, row, strict=True):
+            _check_value(column, key[column.name], value)
+    return frame
+
+
+def _check_types(columns: Sequence[Key]) -> None:
+    from pyspark.sql import types as T
+
+    for column in columns:
+        if isinstance(column.type, T.StructType | T.ArrayType | T.MapType):
+            raise InvalidValue(
+                f"`--keys` are texts, and column `{column.name}` is {column.type.simpleString()}. Leave `--keys` out, "
+                "or look up in Python with `definition.lookup(checkpoint, keys=...)`."
+            )
+
+
+def _check_value(column: Key, text: str | None, value: Any) -> None:
+    """Raise InvalidValue for a text that is no value of the type of a column, or that is rounded to one."""
+    if text is None:
+        return
+    if value is None or (isinstance(value, Decimal) and Decimal(text.strip()) != value):
+        kind = column.type.simpleString()
+        raise InvalidValue(f"`--keys`: column `{column.name}` is {kind}; got {excerpt(text)}.")
 
 
 def _one_key(names: Sequence[str], keys: DataFrame | None) -> Any:
@@ -270,12 +327,26 @@ def definition(spark: SparkSession, place: str) -> Definition:
 def _module(name: str) -> Any:
     if not name.endswith(".py"):
         return import_module(name)
-    path = Path(name)
+    path = Path(name).absolute()
     if not path.is_file():
         raise InvalidValue(f"`--define`: `{name}` is no file.")
-    spec = spec_from_file_location(path.stem, path)
+    sys.path.insert(0, str(path.parent))  # as `python jobs/payments.py` does
+    before = set(sys.modules)
+    spec = spec_from_file_location(f"_slicing_define_{path.stem}", path)
     assert spec, "of a .py file"
     module = module_from_spec(spec)
     assert spec.loader, "of a .py file"
+    sys.modules[spec.name] = module  # where dataclasses look annotations up
     spec.loader.exec_module(module)
+    _pickle_by_value(path.parent, sys.modules.keys() - before)
     return module
+
+
+def _pickle_by_value(folder: Path, names: Iterable[str]) -> None:
+    """Send the modules of a folder with the functions that use them: workers do not find them."""
+    from pyspark.cloudpickle import register_pickle_by_value
+
+    for name in names:
+        module = sys.modules[name]
+        if folder in Path(getattr(module, "__file__", None) or "/").parents:
+            register_pickle_by_value(module)  # type: ignore[no-untyped-call]

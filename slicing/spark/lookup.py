@@ -42,7 +42,7 @@ from slicing.stages.labels import labels_of
 from slicing.stages.looking import ANSWERED, CLOSED, KNOWN, LookUp, LookupFlat, header_of, pages_looked_up
 from slicing.stages.preaggregate import key_table
 from slicing.stages.support import INCOMPLETE, KEYS, LATEST, STARTS, WINDOWS
-from slicing.state.format.buckets import Buckets
+from slicing.state.format.buckets import Buckets, canonical
 from slicing.state.format.header import RESTORE
 from slicing.triggers.emission import ON_CLOSE
 from slicing.triggers.lateness import COUNTS
@@ -154,7 +154,7 @@ class Asked:
         found = _union([state.buckets(chosen, only) for only in there]).toArrow()
         heads = found.filter(pc.is_null(found["page"]))
         texts = dict(zip(heads["bucket"].to_pylist(), heads["text"].to_pylist(), strict=True))
-        spread = {Buckets.of(header_of(label, text).buckets).text for label, text in texts.items()}
+        spread = {canonical(header_of(label, text).buckets) for label, text in texts.items()}
         if sorted(texts) != chosen or spread != {wanted.text}:
             return None  # the query has other buckets
         return found.filter(pc.is_valid(found["page"])), texts

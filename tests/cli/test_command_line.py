@@ -146,7 +146,8 @@ def test_several_sizes_without_an_advance_tumble(source):
         (["--keys", "user=bob"], "Add `--define MODULE:NAME`"),
         (["--latest", "--windows", "1 hour"], "--windows, --latest look up windows"),
         (["--define", "jobs.py"], "a colon and a name; got `jobs.py`"),
-        (["--define", "jobs:made", "--keys", "bob"], "as user=bob,card=7; got `bob`"),
+        (["--define", "jobs:made", "--keys", "bob"], "as user=bob,card=7, or `user is null`; got `bob`"),
+        (["--define", "jobs:made", "--keys", "=bob"], "got `=bob`"),
         (["--define", "jobs:made", "--windows", "seven every day"], "seven"),
         (["--define", "jobs:made", "--windows", "1 hour every 2 hours"], "advance"),
         (["--define", "jobs:made", "--starts", "2024-05-01"], "two instants with a comma between"),
@@ -166,11 +167,28 @@ def test_what_state_cannot_be_asked_is_refused_before_spark_starts(arguments, me
             state.definition(None, arguments[1])
 
 
+@pytest.mark.parametrize(
+    ("text", "values"),
+    [
+        ("a=1,b=x=y", {"a": "1", "b": "x=y"}),
+        ("b=, a = 2", {"a": " 2", "b": ""}),
+        ("a=1,2,b=x,y", {"a": "1,2", "b": "x,y"}),
+        ("a is null,b=is null", {"a": None, "b": "is null"}),
+        ("a=a is null,b IS NULL", {"a": "a is null", "b": None}),
+        ("a=x,y=z", {"a": "x,y=z"}),
+        ("a=x,a=y", {"a": "x,a=y"}),
+        ("a is null", {"a": None}),
+    ],
+)
+def test_keys_in_text(text, values):
+    assert state._values(text, sorted(values)) == values
+
+
 def test_what_state_is_asked():
     asked = state.parse(
         ["here", "--define", "m:d", "--keys", "a=1,b=x=y", "--keys", "a=2,b=", "--starts", ",2024-05-01T01:00"]
     )
-    assert asked.keys == ((("a", "1"), ("b", "x=y")), (("a", "2"), ("b", "")))
+    assert asked.keys == ("a=1,b=x=y", "a=2,b=")
     assert asked.starts == (None, 1_714_525_200_000_000)
     windows = state.parse(["here", "--define", "m:d", "--windows", "7 minutes every 1 minute", "--windows", "1 hour"])
     assert windows.windows == (hopping("7 minutes", "1 minute"), hopping("1 hour", "1 hour"))

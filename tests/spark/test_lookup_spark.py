@@ -1,17 +1,30 @@
 """Lookups in checkpoints of real queries, against the records that they have read."""
 
 import json
+import re
+import sys
 import tarfile
+import time
 from collections import defaultdict
 from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from types import SimpleNamespace
 
+import pyarrow as pa
 import pytest
 from golden.checkpoint import ADVANCE, HERE, SCHEMA, SEEN, SIZE, START, moved, records, write
+from golden.make import load
 
 import combinators as C
 from slicing import InvalidType, InvalidValue, StateMismatch, describe, group_by, hopping, session, tumbling
-from slicing.cli.command import REFUSED
+from slicing.cli.command import FAILED, REFUSED
 from slicing.cli.main import main
+from slicing.engines.looking import Look
+from slicing.spark.checkpoint import Only
+from slicing.spark.lookup import Asked
+from slicing.state.format.buckets import Buckets
+from slicing.state.format.header import Header
 
 
 def definition(spark, directory, window=None, per_batch=1):
@@ -202,17 +215,122 @@ def broken(spark):
     raise KeyError("gone")
 
 number = 7
+
+def nested(spark):
+    stream = spark.readStream.schema("world struct<at: bigint>, ts timestamp").json({files!r})
+    return (group_by(stream.withWatermark("ts", "20 seconds"), "world")
+            .window(hopping("{size} seconds", "{advance} seconds"), time="ts").define(records=C.count()))
+
+def priced(spark):
+    stream = spark.readStream.schema("price decimal(10, 2), ts timestamp").json({files!r})
+    return (group_by(stream.withWatermark("ts", "20 seconds"), "price")
+            .window(hopping("{size} seconds", "{advance} seconds"), time="ts").define(records=C.count()))
 """
 
 
-def test_the_command_line_looks_windows_up(spark, stopped, tmp_path, monkeypatch, capsys):
+OWN_JOB = """
+from __future__ import annotations
+from dataclasses import dataclass
+import beside_own
+from beside_own import SIZE
+import combinators as C
+from slicing import Aggregate, group_by, hopping
+
+@dataclass
+class Settings:
+    advance: str
+
+def squares(acc, n):
+    return (beside_own.added(acc[0], n), acc[1] + 1)
+
+def made(spark):
+    own = Aggregate(lambda: (0, 0), squares, lambda a, b: (a[0] + b[0], a[1] + b[1]),
+                    lambda ab, a: (ab[0] - a[0], ab[1] - a[1]), lower=lambda acc: acc[0], returns="bigint")
+    stream = spark.readStream.schema("world bigint, ts timestamp, n bigint, s string").json({files!r})
+    return (group_by(stream.withWatermark("ts", "20 seconds"), "world")
+            .window(hopping(SIZE, Settings("{advance} seconds").advance), time="ts")
+            .define(records=C.count(), total=C.sum("n"), most=C.max("s"), squares=own.on("n")))
+"""
+"""A function of the user's own in a file, with a dataclass whose annotations are text, and a module beside it."""
+
+
+@pytest.fixture
+def typed(spark, monkeypatch):
+    """The command line in this process, with its session."""
+    monkeypatch.setattr("slicing.cli.session.session", lambda scratch: spark)
+    monkeypatch.setattr(type(spark), "stop", lambda self: None)
+
+
+@pytest.fixture
+def elsewhere():
+    """This process is in another zone."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TZ", "America/New_York")
+        time.tzset()
+        yield
+    time.tzset()
+
+
+def test_the_command_line_prints_times_in_utc(stopped, typed, elsewhere, tmp_path, capsys):
+    job = tmp_path / "job.py"
+    job.write_text(JOB.format(files=str(tmp_path), size=SIZE, advance=ADVANCE))
+    assert main(["state", stopped[1], "--define", f"{job}:hourly", "--keys", "world=1", "--limit", "99"]) == 0
+    starts = {
+        int(datetime.fromisoformat(line.split()[1]).replace(tzinfo=UTC).timestamp())
+        for line in capsys.readouterr().out.splitlines()[1:]
+    }
+    assert starts <= {start for world, start in truth(records()[:SEEN]) if world == 1}
+    assert starts
+
+
+def test_the_command_line_takes_a_file_with_its_neighbours(typed, tmp_path, monkeypatch, capsys):
+    with tarfile.open(HERE / "checkpoint7.tar.xz") as archive:
+        archive.extractall(tmp_path, filter="data")
+    moved(tmp_path / "checkpoint")
+    folder = tmp_path / "jobs"
+    folder.mkdir()
+    (tmp_path / "files").mkdir()
+    (folder / "own_job.py").write_text(OWN_JOB.format(files=str(tmp_path / "files"), advance=ADVANCE))
+    (folder / "beside_own.py").write_text(f"SIZE = '{SIZE} seconds'\ndef added(sum, n):\n    return sum + n * n\n")
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    code = main(["state", str(tmp_path / "checkpoint"), "--define", f"{folder}/own_job.py:made", "--limit", "999"])
+    printed = capsys.readouterr()
+    assert code == 0, printed.err
+    wanted = defaultdict(int)
+    for rows in records()[:SEEN]:
+        for world, at, n, _ in rows:
+            for start in range(at // ADVANCE * ADVANCE, at // ADVANCE * ADVANCE - SIZE, -ADVANCE):
+                wanted[str(world), start] += n * n
+    lines = [line.split() for line in printed.out.splitlines()]
+    assert lines[0][-3:] == ["squares", "as_of", "closed"]
+    assert len(lines) > 10
+    for line in lines[1:]:
+        start = int(datetime.fromisoformat(line[1]).replace(tzinfo=UTC).timestamp())
+        assert int(line[-4]) == wanted[line[0].replace("null", "None"), start]
+
+
+def test_the_command_line_says_in_one_line_why_spark_failed(spark, stopped, typed, tmp_path, monkeypatch, capsys):
+    def session(scratch):
+        (scratch / "spark.log").write_text("")
+        return spark
+
+    def failing(*_, **__):
+        return spark.sql("SELECT raise_error('a disk is gone')").collect()
+
+    monkeypatch.setattr("slicing.cli.session.session", session)
+    monkeypatch.setattr("slicing.spark.describe.describe", failing)
+    assert main(["state", stopped[1]]) == FAILED
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "a disk is gone" in line
+    Path(re.search(r"Spark's log: (.*)\)", line)[1]).unlink()
+
+
+def test_the_command_line_looks_windows_up(stopped, typed, tmp_path, capsys):
     """Its rows are those of the same lookup in Python."""
     made, checkpoint = stopped
     (tmp_path / "files").mkdir()
     job = tmp_path / "job.py"
     job.write_text(JOB.format(files=str(tmp_path / "files"), size=SIZE, advance=ADVANCE))
-    monkeypatch.setattr("slicing.cli.session.session", lambda scratch: spark)
-    monkeypatch.setattr(type(spark), "stop", lambda self: None)
     common = ["state", checkpoint, "--define", f"{job}:hourly"]
 
     def printed(*more):
@@ -234,6 +352,13 @@ def test_the_command_line_looks_windows_up(spark, stopped, tmp_path, monkeypatch
     assert any("total, so far" in each for each in printed("--keys", "world=1", "--why", start))
     assert "`--keys` has a value for each key column of the definition, world; got user" in refused("--keys", "user=1")
     assert "column `world` is bigint; got 'bob'" in refused("--keys", "world=bob")
+    assert "column `price` is decimal(10,2); got '1.005'" in refused("--keys", "price=1.005", define="priced")
+    assert "`--keys` are texts, and column `world` is struct<at:bigint>" in refused(
+        "--keys", "world=1", define="nested"
+    )
+    null = made.lookup(checkpoint, keys=[None]).count()
+    assert null
+    assert len(printed("--keys", "world is null", "--limit", "99")) == 1 + null
     assert "cut at every 10 seconds" in refused("--windows", "15 seconds")
     assert "cannot be read: KeyError" in refused(define="broken")
     assert "must be what `.define(...)` returns" in refused(define="number")
@@ -290,6 +415,28 @@ def test_a_checkpoint_of_format_7_can_be_asked_and_described(spark, tmp_path):
     assert not rows.keys() & {(world, start) for world, start, *_ in emitted}
     assert len(rows) > 10
     assert describe(spark, str(tmp_path / "checkpoint")).keys == ("world bigint",)
+
+
+@pytest.mark.parametrize("buckets", ["7", "renewed"])
+def test_few_keys_of_a_checkpoint_of_format_7_are_read_from_all_partitions(buckets):
+    """Its headers name no buckets; those that do, and the right ones, are read from few partitions."""
+    text = load("every7")["scenarios"]["hopping, combined, on close"]["header"]
+    if buckets == "renewed":
+        head = Header.from_text(text)
+        head.buckets = "8"
+        text = head.to_text()
+    keys = pa.table({"k0": pa.array([1], pa.int64())})
+
+    def stored(labels, only):
+        return pa.table({"bucket": labels, "page": pa.nulls(len(labels), pa.string()), "text": [text] * len(labels)})
+
+    state = SimpleNamespace(
+        partitions=8,
+        newest_snapshot=lambda partition: Only(partition, 1),
+        buckets=lambda labels, only: SimpleNamespace(toArrow=partial(stored, labels, only)),
+    )
+    found = Asked(None, None, Look(keys=keys), Buckets(8))._of_few_partitions(state)
+    assert (found is None) == (buckets == "7")
 
 
 @pytest.fixture
