@@ -42,6 +42,10 @@ class _Tally:
     found: list[tuple[Array, Array]] = field(default_factory=list)
     names: list[pa.Table] = field(default_factory=list)
 
+    def note(self, damage: str | None) -> None:
+        """Note the first damage."""
+        self.damage = self.damage or damage
+
     def add(self, name: str, text: str, schema: pa.Schema, columns: int | None) -> None:
         """Add a page. One that cannot be read counts too, and is named; of one without `columns` keys are counted."""
         self.pages, self.bytes = self.pages + 1, self.bytes + len(text)
@@ -54,7 +58,7 @@ class _Tally:
                 names, rows, records = counts_in_text(schema, inside, columns)
                 sizes = np.stack([rows, records, rows * (len(text) / max(1, int(rows.sum())))])
         except Exception as error:  # whatever damaged bytes are taken for
-            self.damage = self.damage or f"page `{name}`: {raised(error)}"
+            self.note(f"page `{name}`: {raised(error)}")
         else:
             self.found.append((hashes(names), sizes))
             self.names.append(names)
@@ -107,14 +111,16 @@ class Measure:
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield a row for each bucket."""
         found: dict[int, _Tally] = {}
-        known: dict[int, tuple[pa.Schema, Mapping[str, int]]] = {}
+        known: dict[int, tuple[pa.Schema, Mapping[str, int], str | None]] = {}
         for batch in batches:
             texts = (batch[name].to_pylist() for name in ("bucket", "page", "text"))
             for label, name, text in zip(*texts, strict=True):
                 if label not in known:
                     known[label] = self._known(label)
-                schema, columns = known[label]
-                found.setdefault(label, _Tally()).add(name, text, schema, columns.get(name))
+                schema, columns, damage = known[label]
+                tally = found.setdefault(label, _Tally())
+                tally.note(damage)
+                tally.add(name, text, schema, columns.get(name))
         rows = []
         for label, each in found.items():
             pages, size, keys, damage, largest = each.row()
@@ -124,10 +130,14 @@ class Measure:
             [pa.array(c, t) for c, t in zip(arrays, _ARROW.types, strict=True)], _ARROW.names
         )
 
-    def _known(self, label: int) -> tuple[pa.Schema, Mapping[str, int]]:
-        """The schema of the keys of a bucket, and how many columns its pages have."""
+    def _known(self, label: int) -> tuple[pa.Schema, Mapping[str, int], str | None]:
+        """The schema of the keys of a bucket, how many columns its pages have, and why that cannot be told."""
         if label not in self.headers:
-            return pa.schema([]), {}
+            return pa.schema([]), {}, None
         head = Header.from_text(self.headers[label])
         kinds = [key.rpartition(" ")[2] for key in head.keys]
-        return pa.schema([(f"k{at}", arrow_type(kind)) for at, kind in enumerate(kinds)]), columns_of(head)
+        schema = pa.schema([(f"k{at}", arrow_type(kind)) for at, kind in enumerate(kinds)])
+        try:
+            return schema, columns_of(head), None
+        except Exception as error:  # lists and generations that a damaged header names
+            return schema, {}, f"header: {raised(error)}"

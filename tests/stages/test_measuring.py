@@ -85,6 +85,26 @@ def test_damaged_pages_are_named_and_the_others_counted():
     assert (row["pages"], row["keys"]) == (len(pages), 3)
 
 
+def listed(head):
+    head.lists["a list of tomorrow"] = head.lists.pop(next(iter(head.lists)), [[0, 0, 0, 0, 0]])
+
+
+def generation(head):
+    head.generations = {}
+
+
+@pytest.mark.parametrize("damage", [listed, generation])
+def test_a_damaged_header_is_named_and_pages_are_counted(damage):
+    line = Line("hopping, combined, on close")
+    for each in micro_batches("hopping")[:20]:
+        line.step(*each)
+    head = Header.from_text(line.store.text)
+    damage(head)
+    (row,) = measured(line.store.pages, {7: head.to_text()})
+    assert row["damage"].startswith("header: ")
+    assert (row["pages"], row["keys"], row["largest"]) == (len(line.store.pages), 3, [])
+
+
 def test_a_partition_without_pages_has_no_rows():
     assert measured({}, {}) == []
 
