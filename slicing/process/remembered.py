@@ -44,12 +44,15 @@ class Remembered:
         self.windows: dict[OfWindow, WindowRow] = {}
         self.set_keys: set[OfKey] = set()  # since then
         self.set_windows: set[OfWindow] = set()
+        self.gone: set[OfKey | OfWindow] = set()  # whose stored rows say what holds no more
+        self._stored: set[OfKey | OfWindow] = set()
 
     def fill(self) -> None:
         """Read what was remembered before, once."""
         if not self.is_read:
             self.is_read = True
             self.read(self)
+            self._stored = {*self.keys, *self.windows}
 
     def context(self, firing: Firing, context: Context) -> Context:
         """The context of a firing with its states."""
@@ -100,6 +103,7 @@ class Remembered:
             if place in self.windows:
                 self._clear(place, context)
                 del self.windows[place]
+                self.gone |= {place} & self._stored
 
     def _clear(self, place: OfWindow, context: Context) -> None:
         function, row = self.states.clear, self.windows[place]
@@ -123,7 +127,8 @@ class Remembered:
         """Forget the states of keys that no window will see, and those of which nothing is set."""
         gone = [place for place, row in self.keys.items() if before(row) or _is_nothing(row.values)]
         for place in gone:
-            del self.keys[place]
+            if _is_nothing(self.keys.pop(place).values):
+                self.gone |= {place} & self._stored
 
     def of_family(self, family: int) -> tuple[Iterator[OfKey], Iterator[OfWindow]]:
         """The places of the rows of a family."""

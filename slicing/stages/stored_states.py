@@ -8,7 +8,8 @@
     1 states key         the same of the windows of another family
 
 Rows are appended, the newest one of a place counts, and rows that the rule forgets are left out when they are read.
-They are written anew when they are more than twice as many as are left.
+They are written anew when they are more than twice as many as are left, and when a state has been cleared that no rule
+forgets: of a window whose records have been dropped, or of a key of which nothing is set any more.
 """
 
 from __future__ import annotations
@@ -117,7 +118,11 @@ class StoredStates:
         is_new = [(at[:2] if side == OF_KEY else at) in came for at in places]
         live = self._block(side, places)
         new = self._block(side, [at for at, new in zip(places, is_new, strict=True) if new])
-        ledger.put(new, live)
+        length = 2 if side == OF_KEY else 3
+        if any(at[0] == number and len(at) == length for at in self.remembered.gone):
+            ledger.rewrite(live)
+        else:
+            ledger.put(new, live)
 
     def _block(self, side: str, places: Sequence[OfWindow]) -> Block:
         shape = self.shapes[side]

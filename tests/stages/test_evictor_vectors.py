@@ -96,5 +96,14 @@ def test_evicted_records_are_gone_for_good(when):
         held[key] = given[-4:] if when != "before" else given
 
 
+def test_what_was_evicted_of_purged_records_is_forgotten():
+    """Else the next records would be taken for those that are gone."""
+    play = Play(unbounded(), listed, "values array<long>", trigger=early(records=2), after=[keep_last(1)])
+    play.step([(at, key, value) for value, key in enumerate("abc") for at in (1, 2)], 0)
+    play.trigger = early(records=2, purge=True)
+    assert [row[3] for row in play.step([(3, "a", 8), (4, "a", 9)], 0)] == [[0, 8, 9]]
+    assert [row[3] for row in play.step([(5, "a", 10), (6, "a", 11)], 0)] == [[10, 11]]
+
+
 def listed(key, window, records, context):
     return [(records["v"].to_pylist(),)]

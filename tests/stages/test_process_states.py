@@ -110,6 +110,7 @@ def seen(key, window, records, context):
 
 
 FIRED = "firings long, new long"
+FIRED_STATE = "firings long, records long"
 
 
 @pytest.mark.parametrize("name", ["tumbling", "hopping", "cumulating", "several", "sliding"])
@@ -215,6 +216,34 @@ def test_states_of_unbounded_and_count_windows():
     play = Play(window, count, "n long, m long", states=declared("n long", "n long", None, None, window))
     rows = [row for _ in range(3) for row in play.step([(number, "a", 0) for number in range(3)], 0)]
     assert [row[3] for row in rows] == [1, 2, 3, 4]
+
+
+def test_the_state_of_a_purged_window_is_gone():
+    """Its row was stored by a trigger that does not purge, beside those of keys that stay."""
+    window = unbounded()
+    play = Play(window, seen, FIRED, trigger=on_update(), states=declared(None, FIRED_STATE, None, None, window))
+    assert [row[3] for row in play.step([(1, key, 0) for key in "abc"], 0)] == [1, 1, 1]
+    play.trigger = early(records=2, purge=True)
+    assert [row[3:5] for row in play.step([(2, "a", 0), (3, "a", 0)], 0)] == [(2, 2)]
+    assert [row[3:5] for row in play.step([(4, "a", 0), (5, "a", 0)], 0)] == [(1, 2)]
+    assert [row[3] for row in play.step([(6, "b", 0), (7, "b", 0)], 0)] == [2]
+
+
+def test_the_state_of_a_key_that_is_set_to_nothing_is_gone():
+    """Its row was stored beside those of keys that stay."""
+    window = tumbling("1 minute")
+
+    def until_two(key, window, records, context):
+        state = context.key_state
+        before, state.n = state.n, None if state.n == 2 else (state.n or 0) + 1
+        return [(before,)]
+
+    play = Play(window, until_two, "n long", states=declared("n long", None, None, "1 day", window))
+    found = []
+    for number in range(6):
+        play.step([(number * MINUTE, key, 0) for key in ("a" if number else "abcdefg")], number * MINUTE)
+        found.append(play.step([], (number + 1) * MINUTE)[0][3])
+    assert found == [None, 1, 2, None, 1, 2]
 
 
 def test_a_micro_batch_that_is_repeated_gives_the_same():
