@@ -13,6 +13,8 @@ import numpy as np
 import pytest
 from eager import Eager
 from oracle import seeds
+from scenarios.kinds.sessions import Sessions
+from scenarios.scenario import Scenario
 from test_early import CHOSEN, WITH, Firings, OfFamilies, OfKeys, hearing, of_sessions, result, truth
 from test_several import sets
 from test_several import stream as several_stream
@@ -20,6 +22,7 @@ from test_unbounded import Forever
 from test_unbounded import records as unbounded_records
 
 from slicing import InvalidValue, Trigger, counting, cumulating, hopping, session, sliding, tumbling, unbounded
+from slicing.engines.looking import Look
 from slicing.stages import local_runner
 from slicing.stages.preaggregate import Ship
 from slicing.stages.support_of import support_of
@@ -197,6 +200,16 @@ def test_a_trigger_of_ones_own_drops_what_it_says(kind, seed):
         assert found == {at: truth(values)[1:] for at, values in wanted.items()}
         seen += [kind for kind, _ in found]
     assert seen.count("early") > 5
+
+
+def test_a_lookup_leaves_out_sessions_whose_records_have_been_dropped():
+    window = session("10 milliseconds")
+    one = Scenario(Sessions(window), early(records=2, purge=True), results=("sum",))
+    one.emit([(0, 1, 5, 0), (1000, 1, 6, 0), (0, 2, 7, 0)], 0)
+    found = [row for windows in one.bucket().look(Look()) for row in zip(windows.keys, windows.records, strict=True)]
+    assert [records for _, records in found] == [1]
+    one.emit([(2000, 1, 8, 0)], 0)
+    assert [int(n) for windows in one.bucket().look(Look()) for n in windows.records] == [1, 1]
 
 
 def test_a_micro_batch_that_runs_again_drops_the_same_records():

@@ -246,8 +246,9 @@ class SessionBucket(Bucket):
         return closes
 
     def look(self, asked: Look) -> Iterator[Windows]:
-        """The sessions that accept records."""
+        """The sessions that accept records; those whose records have all been dropped are left out."""
         rows = asked.of_keys(self._open_sessions)
+        rows = rows.take(np.flatnonzero(rows.records > 0))
         chosen = asked.starting(rows.index)
         if asked.latest:
             chosen[:-1] &= rows.keys[1:] != rows.keys[:-1]
