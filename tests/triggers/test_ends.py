@@ -228,6 +228,23 @@ def test_bounded_input_has_the_same_sessions(kind):
     assert len(found) > 80
 
 
+@pytest.mark.parametrize("others", [0, 5])
+@pytest.mark.parametrize("kind", ["a gap", "gaps"])
+def test_ends_of_sessions_that_close_at_once_do_not_pile_up(kind, others):
+    """Also where a key has a row of a closed session, which stays beside those of sessions of other keys."""
+    one, tell, model = world(WINDOWS[kind])
+    value = next(value for value in range(100) if marked((0, 1, value, 0)))
+    records = [(1 << 50, key, 1, 4_000) for key in range(2, 2 + others)]
+    records += [(0, 1, value, 4_000)] if others else []
+    for number in range(1, 60):
+        tell_of = partial(stepped, one, tell, records)
+        _, found = tell_of(number * 100 - 50 if number > 1 else 0, number)
+        wanted = model.step(records, number * 100 - 50 if number > 1 else 0, number)
+        assert results(found) == {place: truth(values)[1:] for place, values in wanted.items()}
+        assert len(one.bucket().ends.rows()) <= 2 * (1 + others)
+        records = [(number * 100_000 + at, 1, value, 4_000) for at in (0, 1_000, 2_000)]
+
+
 def test_a_micro_batch_that_runs_again_has_the_same_rows():
     one, tell, _ = world(WINDOWS["a gap"], "count")
     rng = random.Random(3)

@@ -147,13 +147,25 @@ class EndedSessionBucket(SessionBucket):
         both = self._without_records(both, self._purged[_holding(both, self._merged[0])])
         rows = both.take(np.flatnonzero(self._ends_of_sessions(extents(both)) > self.progress.marks.taking))
         if self.rows.put(came, by_start(rows), self.new, anew=self._is_anew(came)):
-            ends = self._all_ends
+            ends = regroup(self.marks, self._all_ends)
             self.ends.rewrite(by_start(ends.take(np.flatnonzero(_among(ends, rows)))))
-        elif len(self._came):
-            # Also those of sessions that close now: they part rows of before from those of open sessions.
-            ends = by_start(self._came)
-            self.ends.nodes.append(ENDED, ends)
-            self.ends.kept = concat(self.marks, [self.ends.rows(), ends])
+        else:
+            self._put_ends(rows)
+
+    def _put_ends(self, live: Block) -> None:
+        """Store the new ends, or anew the needed ones, of open sessions and between stored rows.
+
+        Also those of sessions that have closed are needed: they part rows of before from those of open sessions.
+        """
+        ends = regroup(self.marks, concat(self.marks, [self.ends.rows(), self._came]))
+        if len(ends):
+            needed = _among(ends, live) | _parting(ends, self.rows.ledger.rows())
+            self.ends.put(by_start(self._came), by_start(ends.take(np.flatnonzero(needed))))
+
+    def check(self) -> None:
+        """Assert in addition that ends do not pile up: twice those at open rows and between stored rows."""
+        super().check()
+        assert len(self.ends.rows()) <= 2 * (self.rows.count + len(self.rows.load(self._is_open)))
 
     def keep(self) -> str:
         """Keep the rows of sessions, of what has fired, and the ends."""
@@ -172,6 +184,21 @@ def _among(rows: Block, others: Block) -> Array:
     known = under(rows, others.names)
     pairs = Pairs.over(np.concatenate([known.index, others.index]), max(len(known.names), len(others.names)) + 1)
     return np.isin(pairs.pack(known.keys, known.index), pairs.pack(others.keys, others.index))
+
+
+def _parting(ends: Block, rows: Block) -> Array:
+    """Which ends lie between two rows of their key; of several between the same rows the first one: `bool[n]`."""
+    known, parting = under(ends, rows.names), np.zeros(len(ends), dtype=bool)
+    at = np.flatnonzero(known.keys < len(rows.names))
+    pairs = Pairs.over(np.concatenate([rows.index, known.index]), len(rows.names))
+    places = np.searchsorted(
+        np.sort(pairs.pack(rows.keys, rows.index)), pairs.pack(known.keys[at], known.index[at]), "right"
+    )
+    every = np.sort(rows.keys)
+    first, last = (np.searchsorted(every, known.keys[at], side) for side in ("left", "right"))
+    between = np.flatnonzero((first < places) & (places < last))
+    parting[at[between[np.unique(places[between], return_index=True)[1]]]] = True
+    return parting
 
 
 class EmittedExtents:
