@@ -140,7 +140,8 @@ def early(
       by micro-batch, input partition, position. Not for windows that merge, nor for sliding ones.
 
     With `purge` a firing drops the records of its window: the next one is of the records after it, and a window without
-    any does not fire when it closes. Windows that overlap then need `.assemble("eager")`.
+    any does not fire when it closes. Windows that overlap then need `.assemble("eager")`. Cost with `unbounded()` and
+    sessions: a micro-batch with a firing writes anew all keys, or all open sessions, of its bucket.
 
     `buffer` bounds how many (key, window) pairs with new records wait in a bucket, see `buffer(...)`.
 
