@@ -14,6 +14,7 @@ from decimal import Decimal
 from importlib import import_module
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from slicing.cli.command import FAILED, REFUSED
@@ -330,23 +331,32 @@ def _module(name: str) -> Any:
     path = Path(name).absolute()
     if not path.is_file():
         raise InvalidValue(f"`--define`: `{name}` is no file.")
-    sys.path.insert(0, str(path.parent))  # as `python jobs/payments.py` does
-    before = set(sys.modules)
+    known = str(path.parent) in sys.path
+    if not known:
+        sys.path.insert(0, str(path.parent))  # as `python jobs/payments.py` does
     spec = spec_from_file_location(f"_slicing_define_{path.stem}", path)
     assert spec, "of a .py file"
     module = module_from_spec(spec)
     assert spec.loader, "of a .py file"
     sys.modules[spec.name] = module  # where dataclasses look annotations up
+    before = set(sys.modules)
     spec.loader.exec_module(module)
-    _pickle_by_value(path.parent, sys.modules.keys() - before)
+    _pickle_by_value([module] if known else [module, *_within(path.parent, sys.modules.keys() - before)])
     return module
 
 
-def _pickle_by_value(folder: Path, names: Iterable[str]) -> None:
-    """Send the modules of a folder with the functions that use them: workers do not find them."""
+def _within(folder: Path, names: Iterable[str]) -> Iterator[ModuleType]:
+    """The modules and packages directly in a folder, not those of an environment below it."""
+    for name in {name.partition(".")[0] for name in names}:
+        module = sys.modules.get(name)
+        path = Path(getattr(module, "__file__", None) or "/")
+        if module and folder == (path.parent.parent if path.name == "__init__.py" else path.parent):
+            yield module
+
+
+def _pickle_by_value(modules: Iterable[ModuleType]) -> None:
+    """Send modules with the functions that use them: workers do not find them."""
     from pyspark.cloudpickle import register_pickle_by_value
 
-    for name in names:
-        module = sys.modules[name]
-        if folder in Path(getattr(module, "__file__", None) or "/").parents:
-            register_pickle_by_value(module)  # type: ignore[no-untyped-call]
+    for module in modules:
+        register_pickle_by_value(module)  # type: ignore[no-untyped-call]

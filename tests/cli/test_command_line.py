@@ -184,6 +184,23 @@ def test_keys_in_text(text, values):
     assert state._values(text, sorted(values)) == values
 
 
+def test_modules_beside_a_definition_are_those_of_its_folder(tmp_path, monkeypatch):
+    """Workers do not find them; those of an environment below the folder are found, and not sent."""
+    environment, sent = tmp_path / "venv", []
+    (tmp_path / "beside_package").mkdir()
+    environment.mkdir()
+    (environment / "installed_below.py").write_text("")
+    for name in ("beside_package/__init__", "beside_package/part", "beside_module"):
+        (tmp_path / f"{name}.py").write_text("")
+    text = "import beside_module, beside_package.part, installed_below, uuid\nfrom slicing import InvalidType as made\n"
+    (tmp_path / "asked.py").write_text(text)
+    monkeypatch.setattr(sys, "path", [*sys.path, str(environment)])
+    monkeypatch.setattr("pyspark.cloudpickle.register_pickle_by_value", lambda module: sent.append(module.__name__))
+    with pytest.raises(InvalidType, match="must be what"):
+        state.definition(None, f"{tmp_path}/asked.py:__name__")
+    assert sorted(sent) == ["_slicing_define_asked", "beside_module", "beside_package"]
+
+
 def test_what_state_is_asked():
     asked = state.parse(
         ["here", "--define", "m:d", "--keys", "a=1,b=x=y", "--keys", "a=2,b=", "--starts", ",2024-05-01T01:00"]

@@ -257,6 +257,7 @@ def made(spark):
 @pytest.fixture
 def typed(spark, monkeypatch):
     """The command line in this process, with its session."""
+    monkeypatch.setattr(sys, "path", [*sys.path])
     monkeypatch.setattr("slicing.cli.session.session", lambda scratch: spark)
     monkeypatch.setattr(type(spark), "stop", lambda self: None)
 
@@ -283,7 +284,7 @@ def test_the_command_line_prints_times_in_utc(stopped, typed, elsewhere, tmp_pat
     assert starts
 
 
-def test_the_command_line_takes_a_file_with_its_neighbours(typed, tmp_path, monkeypatch, capsys):
+def test_the_command_line_takes_a_file_with_its_neighbours(typed, tmp_path, capsys):
     with tarfile.open(HERE / "checkpoint7.tar.xz") as archive:
         archive.extractall(tmp_path, filter="data")
     moved(tmp_path / "checkpoint")
@@ -292,7 +293,6 @@ def test_the_command_line_takes_a_file_with_its_neighbours(typed, tmp_path, monk
     (tmp_path / "files").mkdir()
     (folder / "own_job.py").write_text(OWN_JOB.format(files=str(tmp_path / "files"), advance=ADVANCE))
     (folder / "beside_own.py").write_text(f"SIZE = '{SIZE} seconds'\ndef added(sum, n):\n    return sum + n * n\n")
-    monkeypatch.setattr(sys, "path", [*sys.path])
     code = main(["state", str(tmp_path / "checkpoint"), "--define", f"{folder}/own_job.py:made", "--limit", "999"])
     printed = capsys.readouterr()
     assert code == 0, printed.err
