@@ -101,10 +101,10 @@ INSIDE = {
     ),
     "slicing.spark": (
         {"slicing.spark.bytecode", "slicing.spark.task", "slicing.spark.ddl", "slicing.spark.versions"},
-        {"slicing.spark.settings", "slicing.spark.checkpoint"},
+        {"slicing.spark.settings", "slicing.spark.checkpoint", "slicing.spark.labels"},
         {"slicing.spark.requirements", "slicing.spark.describe"},
         {"slicing.spark.advice"},
-        {"slicing.spark.columns", "slicing.spark.labels"},
+        {"slicing.spark.columns"},
         {"slicing.spark.late"},
         {"slicing.spark.declared"},
         {"slicing.spark.names"},
