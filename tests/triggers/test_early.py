@@ -15,6 +15,7 @@ from oracle import CASES, moment, seeds
 from scenarios.expected import Call
 from scenarios.kind import Place
 from scenarios.kinds import KINDS as WINDOWS
+from scenarios.kinds.sliding import Sliding
 from scenarios.scenario import Scenario, records_of
 from scenarios.streams import stream
 from test_several import Together, sets
@@ -22,7 +23,7 @@ from test_several import stream as several_stream
 from test_unbounded import Forever
 from test_unbounded import records as unbounded_records
 
-from slicing.content.signals import ABSENT, FIRST, TRUE
+from slicing.content.signals import ABSENT, TRUE
 from slicing.stages.preaggregate import PreAggregate
 from slicing.stages.signalled import Signalled
 from slicing.state import bucket_cache
@@ -30,6 +31,7 @@ from slicing.state.store import MemoryStore
 from slicing.triggers.buffer import buffer
 from slicing.triggers.emission import ON_CLOSE, early
 from slicing.windows.families.even import Even
+from slicing.windows.sliding import sliding
 from slicing.windows.time.slices import FOREVER
 
 CHOSEN = [CASES["sum"], CASES["highest"]]
@@ -367,8 +369,8 @@ def families(made, name, seed, trigger, wide=False):
     return run, model, list(several_stream(random.Random(seed), begin, step))
 
 
-def world(kind, seed, trigger, unit=1):
-    """A bucket that hears, and micro-batches of whole records at multiples of a unit."""
+def world(kind, seed, trigger):
+    """A bucket that hears, and micro-batches of whole records."""
     one = Scenario(kind, trigger, results=("sum", "highest"))
     tell = hearing(one, one.strategy.first_stage((0,)), trigger)
 
@@ -384,7 +386,7 @@ def world(kind, seed, trigger, unit=1):
     batches = []
     for records, watermark, _ in stream(random.Random(seed), kind, batches=40):
         gap = getattr(kind.window, "gap", 0)
-        whole = [(record[0] // unit * unit, *record[1:3], gap) for record in records if None not in record[:3]]
+        whole = [(*record[:3], gap) for record in records if None not in record[:3]]
         batches.append(((whole, watermark), whole, watermark))
     return run, batches
 
@@ -419,8 +421,8 @@ WITH = {
         {"key_count": 9, "after": 9, "room": 4},
     ),
     "event delay, buffer": (
-        {"after": "40 milliseconds", "by": "event", "buffer": buffer(records=6)},
-        {"event_delay": 40_000, "room": 6},
+        {"after": "40 milliseconds", "by": "event", "buffer": buffer(records=4)},
+        {"event_delay": 40_000, "room": 4},
     ),
     "repeating": (
         {"records": 5, "every": "4 milliseconds", "repeat": True},
@@ -445,9 +447,7 @@ def of_sessions(seed, trigger):
 
 def of_sliding(seed, trigger):
     kind = WINDOWS["sliding"](random.Random(seed))
-    # A window waits since the time of its first record, or since the unit of that one: here they are the same.
-    unit = kind.window.unit if FIRST in trigger.signals else 1
-    run, batches = world(kind, seed, trigger, unit)
+    run, batches = world(kind, seed, trigger)
     return run, OfSliding(kind), batches, False
 
 
@@ -536,6 +536,22 @@ def test_a_micro_batch_that_runs_again_fires_the_same_pairs(name, conditions):
         assert one.step(records, watermark, 2 * now)[0] == first
         fired += sum(place[1] == "early" for place in first)
     assert fired > 5
+
+
+def test_sliding_windows_wait_since_the_unit_of_a_record_whether_they_are_new_or_not():
+    """In units of 2 ms a record of 11 ms is at 10: [6 .. 12) begins with it, [8 .. 14) was there before."""
+    window, grace = sliding("4 milliseconds", unit="2 milliseconds", right=False), 100_000
+    trigger = early(records=2, per="window", after="20 milliseconds", by="event")
+    one = Scenario(Sliding(window), trigger, grace, results=("sum",))
+    tell = hearing(one, one.strategy.first_stage((0,)), trigger)
+    fired = []
+    for records, watermark in [([(12_000, 1, 1)] * 2, 0), ([(11_000, 1, 5)], 0), ([], 29), ([], 30), ([], 31)]:
+        made = [(*record, 0) for record in records]
+        tell(made)
+        bucket = one.bucket()
+        bucket.accept(one.arriving(records_of(made), 2)[0] if made else [])
+        fired.append(sorted(place[-2:] for place in one.rows(bucket.close(moment(watermark, 0)))))
+    assert fired == [[(8000, 14_000)], [], [], [(6000, 12_000), (8000, 14_000)], []]
 
 
 def test_without_a_final_firing_nothing_is_emitted_at_the_close():

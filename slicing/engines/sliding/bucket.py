@@ -266,10 +266,12 @@ class SlidingBucket(Bucket):
         at = np.searchsorted(here, there[accepted])
         found = {}
         for i, name in enumerate(asked):
-            least = least_of(signals.partials[i][0][accepted], at, len(rows))
+            # The time of a record is that of its unit, as it is of those that are stored.
+            sent = self.family.slice_start(signals.index) if name == FIRST else signals.partials[i][0]
+            least = least_of(sent[accepted], at, len(rows))
             found[name] = least_between(least, around.at.low, around.at.high)
         if FIRST in found and len(rows):
-            # Of a window that is there because of a new record all records are new.
+            # To a window that is there because of a new record all records are new.
             first = self.family.slice_start(rows.index[np.minimum(around.at.low, len(rows) - 1)])
             found[FIRST] = np.where(around.existed, found[FIRST], first)
         return found
