@@ -31,7 +31,7 @@ from slicing.state.format.zone_tables import parts
 from slicing.state.lists import PageLists
 from slicing.state.pages import Pages, page_name
 from slicing.state.store import Store
-from slicing.triggers.candidates import OpenPairs
+from slicing.triggers.candidates import Candidates, OpenPairs
 from slicing.triggers.lateness import Late
 from slicing.triggers.panes import Panes
 from slicing.triggers.trigger import MicroBatchTime, Trigger, Waiting
@@ -330,8 +330,13 @@ class Bucket:
         self.open_pairs = self.all_pairs(remembers, counts_keys)
         return self.open_pairs
 
-    def all_pairs(self, remembers: Remembered | None, counts_keys: bool) -> StoredPairs:
-        """Open pairs as this engine has them."""
+    def closing_pairs(self, remembers: Remembered | None) -> Iterator[Candidates]:
+        """Pairs that are about to close; what is to be remembered of them is not stored."""
+        renew_state(self.pages, self.shape, self.trigger)
+        return self.all_pairs(remembers, False, closing=True).candidates(everything=True)
+
+    def all_pairs(self, remembers: Remembered | None, counts_keys: bool, closing: bool = False) -> StoredPairs:
+        """Open pairs as this engine has them; if `closing`, those that are about to close, all of them at once."""
         self._unanswered("pairs")
 
     def _unanswered(self, question: str) -> NoReturn:

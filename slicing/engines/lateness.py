@@ -49,10 +49,14 @@ class Progress:
     def advance(self, watermark: int) -> bool:
         """Find the windows that a watermark, in microseconds, closes; return whether there are any."""
         marks = self.marks
-        self.first, self.end = marks.done, max(marks.done, self.first_open(watermark, self.waits))
+        self.first, self.end = marks.done, self.closes(watermark)
         accepting = self.first_open(watermark, self.grace)
         marks.taking = max(marks.taking, accepting) if self.fires_late else self.end
         return self.end > self.first
+
+    def closes(self, watermark: int) -> int:
+        """The end of the windows that a watermark, in microseconds, closes; the first one is the next to fire."""
+        return max(self.marks.done, self.first_open(watermark, self.waits))
 
     def pass_closed(self) -> None:
         """The windows that close have fired."""

@@ -42,6 +42,7 @@ from slicing.state.pages import Pages
 from slicing.triggers.candidates import Candidates, Extents
 from slicing.triggers.panes import Panes
 from slicing.windows.families.family import Family
+from slicing.windows.time.slices import FOREVER
 
 Signals: TypeAlias = tuple[Sequence[str], Sequence[Block]]
 """The names of the signals that a trigger asks for, and what has been shipped of them."""
@@ -60,17 +61,27 @@ class Progressing(Protocol):
     def inside(self, block: Block) -> Block:
         """The rows that lie in windows."""
 
+    def closes(self, watermark: int) -> int:
+        """The end of the windows that a watermark closes."""
+
 
 @dataclass(frozen=True)
 class PairsOfFamily:
-    """One family: `first` is its first open window, `panes` gives the open windows that hold a row of some marks."""
+    """One family: its windows from `first` up to `end`; `panes` gives the open windows that hold rows of some marks."""
 
     family: Family
     first: int
+    end: int
     memory: PairMemory | None
     inside: Callable[[Block], Block]
     panes: Callable[[Block], Panes]
     purge: Callable[[Block], None] | None = None  # drops the records of windows, which rows have in place of slices
+
+    def reached(self, shape: Shape, marks: Block) -> Reached:
+        """Its windows that marks, sorted by slice, reach."""
+        if self.end < FOREVER:
+            marks = marks.between(-FOREVER, int(self.family.end_slice(self.end - 1)))
+        return Reached.by(self.family, by_key(shape, self.inside(marks)), self.first, self.end)
 
 
 def counts_of(pages: Pages, shape: Shape, held: Mapping[str, Block]) -> Instants:
@@ -85,12 +96,14 @@ def pairs_of(
     panes: Callable[[Block], Panes],
     held: Mapping[str, Block],
     remembers: Remembered | None,
+    closed_by: int | None = None,
     purge: Callable[[Block], None] | None = None,
 ) -> PairsOfFamily:
-    """One family of a bucket, as far as it is."""
+    """One family of a bucket, as far as it is: all open windows, or those that a watermark closes."""
     first, of = progress.marks.done, of_family(progress.marks.id)
+    end = FOREVER if closed_by is None else progress.closes(closed_by)
     memory = memory_of(pages, progress.shape, held, lambda rows: rows.index >= first, remembers, of)
-    return PairsOfFamily(progress.family, first, memory, progress.inside, panes, purge)
+    return PairsOfFamily(progress.family, first, end, memory, progress.inside, panes, purge)
 
 
 class SlicePairs:
@@ -123,16 +136,17 @@ class SlicePairs:
 
     def candidates(self, everything: bool) -> Iterator[Candidates]:
         """The pairs with new records, or, if keys are counted, of keys with new records; or all of them."""
+        families = [each for each in self._families if each.first < each.end]
         marks = self._now if everything else self._new
-        if not len(marks):
+        if not len(marks) or not families:
             return
         if self._keys and not everything:
             marks = of_keys(self._now, self._new)
         came = by_key(self._shape, under(self._new, marks.names))
         counting = self._keys.begin(came) if self._keys else None
         held = by_key(self._shape, marks if everything or self._keys else of_keys(self._now, marks))
-        for each in self._families:
-            for some in Reached.by(each.family, by_key(self._shape, each.inside(marks)), each.first).some_keys():
+        for each in families:
+            for some in each.reached(self._shape, marks).some_keys():
                 yield self._of(each, some, held, came, counting)
         if counting:
             self._counted = came, counting
@@ -220,9 +234,10 @@ class Reached:
     end: Array
 
     @classmethod
-    def by(cls, family: Family, marks: Block, first: int) -> Reached:
-        """The windows from `first` on that marks reach."""
+    def by(cls, family: Family, marks: Block, first: int, until: int = FOREVER) -> Reached:
+        """The windows from `first` up to `until` that marks reach."""
         low, end = np.maximum(family.first_window(marks.index), first), family.last_window(marks.index) + 1
+        end = np.minimum(end, until)
         follows = marks.keys[1:] == marks.keys[:-1]
         low[1:] = np.where(follows, np.maximum(low[1:], end[:-1]), low[1:])
         return cls(marks, low, np.maximum(low, end))

@@ -32,6 +32,7 @@ class ByEventDelay(Condition):
     microseconds: int
 
     signal = FIRST
+    outlasts = True
 
     @property
     def asks(self) -> frozenset[str]:

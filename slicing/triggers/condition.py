@@ -21,6 +21,8 @@ class Condition:
 
     counts_keys: ClassVar[bool] = False  # whether it asks for the records of keys
 
+    outlasts: ClassVar[bool] = False  # whether what waits for it when a window closes is emitted then
+
     memory: ClassVar[Remembered] = OF_CONDITIONS  # what is remembered of pairs
 
     signal: ClassVar[str] = ""  # the signal of new records that it asks for

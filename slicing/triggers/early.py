@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from slicing.aggregates.arrays import Array
-from slicing.content.memory import NEVER
+from slicing.content.memory import NEVER, Remembered
 from slicing.triggers.buffer import Buffer
 from slicing.triggers.by_delta import ByDelta
 from slicing.triggers.by_signal import BySignal
@@ -85,6 +85,7 @@ class Early(Trigger):
         news = "" if self.repeat else " that got a record"
         more = ", and drops their records" if self.purge else ""
         more += ", then each when it closes" if self.final else ""
+        more += ", or when they close" if self._reports_all else ""
         more += f"; {self.buffer.meaning}" if self.buffer is not None else ""
         return f"the open windows{news} when {' or '.join(each.meaning for each in self.conditions)}{more}"
 
@@ -98,6 +99,22 @@ class Early(Trigger):
         """As `EarlyByClock` has it, by the longest interval."""
         longest = max(each.interval for each in self.conditions)
         return now if longest and now + longest < last else max(last, now)
+
+    @property
+    def _reports_all(self) -> bool:
+        """Whether windows that close with records which no firing has had fire for these, though not as final."""
+        return not self.final and any(each.outlasts for each in self.conditions)
+
+    @property
+    def _remembered(self) -> Remembered | None:
+        """What is remembered of pairs, None if nothing is."""
+        of = next((each.memory for each in self.conditions if each.memory is not OF_CONDITIONS), OF_CONDITIONS)
+        return of if self.remembers else None
+
+    def on_records(self, engine: Engine) -> Iterator[Firing]:
+        """The windows that are about to close, and wait for a condition that outlasts them."""
+        for some in engine.closing_pairs(self._remembered) if self._reports_all else ():
+            yield "early", some.panes(some.held > self._of_what_is_left(some).fired).results()
 
     def on_close(self, engine: Engine) -> Iterator[Firing]:
         """The windows that close."""
@@ -134,8 +151,7 @@ class Early(Trigger):
             yield "early", self._settled(each.with_others(pushed)).results()
 
     def _pairs(self, engine: Engine) -> OpenPairs:
-        of = next((each.memory for each in self.conditions if each.memory is not OF_CONDITIONS), OF_CONDITIONS)
-        return engine.pairs(of if self.remembers else None, any(each.counts_keys for each in self.conditions))
+        return engine.pairs(self._remembered, any(each.counts_keys for each in self.conditions))
 
     def _judged(self, some: Candidates, passed: Sequence[bool], at: MicroBatchTime) -> _Judged:
         memory = self._begun(some, at)

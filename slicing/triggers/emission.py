@@ -130,7 +130,7 @@ def early(
       conditions or options; else by key, and each firing restarts it at zero.
     - `every`: a multiple of it has passed, by the clock of the trigger or, with `by="event"`, by the watermark.
     - `after`: so long ago, by the clock, the first record after the last firing came; with `by="event"` the watermark
-      is so long past the event time of that record.
+      is so long past the event time of that record. With `final=False` a window that closes before is emitted then.
     - `when`: a record has come of which this column, or expression, is true; null is false. With `ends` such a record
       also ends its session: the records after it, by event time, are in another, even within the gap; a record at the
       same time is in the session that ends. Only for sessions, where it holds on bounded input, too.

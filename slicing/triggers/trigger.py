@@ -21,7 +21,7 @@ from slicing.triggers.accumulation import ACCUMULATING, Accumulation
 
 if TYPE_CHECKING:
     from slicing.content.memory import Remembered
-    from slicing.triggers.candidates import OpenPairs
+    from slicing.triggers.candidates import Candidates, OpenPairs
     from slicing.triggers.panes import Panes
 
 CLOSING, TOUCHED, NEWEST, WAITING, PAIRS, LATE, CHANGED, WATERMARK, APART, ENDS, PURGED, NUMBERS = QUESTIONS = (
@@ -144,6 +144,13 @@ class Engine(Protocol):
 
     def pairs(self, remembers: Remembered | None, counts_keys: bool) -> OpenPairs:
         """Open pairs with the records that they hold; what is remembered of each, and the records of keys, if asked."""
+
+    def closing_pairs(self, remembers: Remembered | None) -> Iterator[Candidates]:
+        """Pairs that the watermark of this micro-batch closes, with the records that they hold, and what is remembered.
+
+        Asked by `on_records`, or by `on_close` if no results are. Keys of a window that never closes are those that are
+        forgotten.
+        """
 
 
 W = TypeVar("W", bound=Waiting, covariant=True)

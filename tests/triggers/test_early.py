@@ -7,6 +7,7 @@ whether it has been emitted, and whether it has been counted, and tries all wind
 import copy
 import random
 from collections import Counter, defaultdict
+from types import MethodType
 
 import pyarrow as pa
 import pytest
@@ -536,6 +537,68 @@ def test_a_micro_batch_that_runs_again_fires_the_same_pairs(name, conditions):
         assert one.step(records, watermark, 2 * now)[0] == first
         fired += sum(place[1] == "early" for place in first)
     assert fired > 5
+
+
+def reporting(model, disjoint):
+    """Let windows of a model that close be emitted, as early, if one of their records has not been."""
+
+    def rows(self, firings, now):
+        pairs = self.pairs()
+        closing = {pair: numbers for pair, numbers in pairs.items() if not self.is_open(pair)}
+
+        def has_news(pair, numbers):
+            seen = [firings.seen.get((None if disjoint else pair, n)) for n in numbers]
+            return not all(each and each[1] for each in seen)
+
+        wanted = {pair: numbers for pair, numbers in closing.items() if has_news(pair, numbers)}
+        values = {("early", pair): [self.records[n][2] for n in numbers] for pair, numbers in wanted.items()}
+        self.pairs = lambda: pairs  # asked once in a micro-batch, as it notes what has closed
+        found = Accepted.rows(self, firings, now)
+        del self.pairs
+        return values | {place: row for place, row in found.items() if place[0] == "early"}
+
+    model.rows = MethodType(rows, model)
+    return model
+
+
+OUTLASTING = [
+    (kind, conditions, least)
+    for kind in KINDS
+    for conditions, least in [("event delay", 6), ("event delay, count", 1), ("event delay, buffer", 0)]
+    if conditions == "event delay" or kind in EVERY_CONDITION
+]
+
+
+@pytest.mark.parametrize("seed", seeds(1, 4))
+@pytest.mark.parametrize(("kind", "conditions", "least"), OUTLASTING)
+def test_the_last_state_of_a_window_is_emitted_without_a_final_firing(kind, conditions, least, seed):
+    arguments, options = WITH[conditions]
+    run, model, batches, disjoint = KINDS[kind](seed, early(**arguments, final=False))
+    firings, rng, now, last = Firings(**options, disjoint=disjoint), random.Random(seed), 0, {}
+    reporting(model, disjoint)
+    rows, held, closed = model.rows, {}, 0
+
+    def noted(self, firings, now):
+        pairs = self.pairs()
+        held.clear()
+        held.update({pair: [self.records[n][2] for n in numbers] for pair, numbers in pairs.items()})
+        self.pairs = lambda: pairs
+        return rows(firings, now)
+
+    model.rows = MethodType(noted, model)
+    for batch, records, watermark in batches:
+        if rng.random() < 0.5:
+            bucket_cache._kept.clear()  # another process goes on
+        now += rng.choice([0, 1, 2, 6])
+        found = {place: result(row) for place, row in run(batch, now).items()}
+        wanted = model.step(records, watermark, firings, now)
+        assert found == {place: truth(values)[1:] for place, values in wanted.items()}
+        last |= {pair: row for (_, pair), row in found.items()}
+        for pair, values in held.items():
+            if not model.is_open(pair):
+                assert last[pair] == truth(values)[1:]
+                closed += ("early", pair) in found
+    assert closed >= least
 
 
 def test_sliding_windows_wait_since_the_unit_of_a_record_whether_they_are_new_or_not():

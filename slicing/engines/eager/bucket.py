@@ -170,16 +170,19 @@ class EagerBucket(Bucket):
             lambda marks: self._touched(marks, lambda each: each.marks.done),
         )
 
-    def all_pairs(self, remembers: Remembered | None, counts_keys: bool) -> SlicePairs:
-        """Open pairs of the families that have rows of their own."""
-        first = min(each.oldest for each in self.families)
+    def all_pairs(self, remembers: Remembered | None, counts_keys: bool, closing: bool = False) -> SlicePairs:
+        """Open pairs, or those that close, of the families that have rows of their own."""
+        first, closed_by = min(each.oldest for each in self.families), self.head.watermark if closing else None
         counts = counts_of(self.pages, self.shape, {})
         live = has_key(counts.rows(min(each.family.first_slice(each.first) for each in self.families)))
         return SlicePairs(
             counts,
             self.new.between(first, FOREVER),
             first,
-            [pairs_of(self.pages, each, self._panes_of(each), {}, remembers, each.purge) for each in self.leading],
+            [
+                pairs_of(self.pages, each, self._panes_of(each), {}, remembers, closed_by, each.purge)
+                for each in self.leading
+            ],
             KeyCounts(self.pages, self.shape, {}, live) if counts_keys else None,
             (self.trigger.signals, self.heard),
             self.numbers,

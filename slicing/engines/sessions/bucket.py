@@ -285,22 +285,27 @@ class SessionBucket(Bucket):
         """Open sessions with records that have not fired."""
         return WaitingSessions(self._merged[0], self._emitted.new, ~self._closes(), self._panes)
 
-    def all_pairs(self, remembers: Remembered | None, counts_keys: bool) -> ListedPairs:
-        """Open sessions; of these something is always remembered, as they may merge."""
-        sessions, is_open = self._merged[0], ~self._closes()
+    def all_pairs(self, remembers: Remembered | None, counts_keys: bool, closing: bool = False) -> ListedPairs:
+        """Open sessions, or those that close; of these something is always remembered, as they may merge."""
+        sessions, is_open = self._merged[0], self._is_about_to_close() if closing else ~self._closes()
         held, live = self.recent.beside, has_key(self._open)
         made = partial(SessionMemory, sessions, is_open)
         memory = memory_of(self.pages, self.marks, held, self._was_open, remembers or OF_CONDITIONS, made=made)
         keys = KeyCounts(self.pages, self.marks, held, live) if counts_keys else None
-        return ListedPairs(self._listed, memory, keys)
+        return ListedPairs(partial(self._listed, is_open), memory, keys)
 
     def _was_open(self, rows: Block) -> Array:
         """Which rows of memory, at the starts of sessions, may be of open ones; sessions of now tell more."""
         return np.ones(len(rows), dtype=bool)
 
-    def _listed(self, everything: bool) -> Listed:
+    def _is_about_to_close(self) -> Array:
+        """Which sessions the watermark of this micro-batch closes."""
+        closes: Array = ends_of(self._merged[0]) <= self.progress.closes(max(self.head.watermark, self.head.warm))
+        return closes
+
+    def _listed(self, among: Array, everything: bool) -> Listed:
         sessions, parts = self._merged
-        came, at = np.zeros(len(sessions), dtype=np.int64), np.flatnonzero(~self._closes())
+        came, at = np.zeros(len(sessions), dtype=np.int64), np.flatnonzero(among)
         np.add.at(came, parts, self.new.records)
         some = sessions.take(at)
 

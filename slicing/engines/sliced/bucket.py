@@ -279,16 +279,17 @@ class SlicedBucket(Bucket):
     def _waiting(self, marks: Block) -> Panes:
         return self._touched(marks, lambda each: each.marks.done)
 
-    def all_pairs(self, remembers: Remembered | None, counts_keys: bool) -> SlicePairs:
-        """Open pairs of the families that have rows of their own."""
+    def all_pairs(self, remembers: Remembered | None, counts_keys: bool, closing: bool = False) -> SlicePairs:
+        """Open pairs, or those that close, of the families that have rows of their own."""
         first, held = self._oldest(), self.slices.recent.beside
+        closed_by = self.head.watermark if closing else None
         counts = counts_of(self.pages, self.shape, held)
         live = has_key(counts.rows(min(each.family.first_slice(each.first) for each in self.families)))
         return SlicePairs(
             counts,
             without_partials(self.new.between(first, FOREVER)),
             first,
-            [pairs_of(self.pages, each, self._panes_of(each), held, remembers) for each in self.leading],
+            [pairs_of(self.pages, each, self._panes_of(each), held, remembers, closed_by) for each in self.leading],
             KeyCounts(self.pages, self.shape, held, live) if counts_keys else None,
             (self.trigger.signals, self.heard),
             self.numbers,

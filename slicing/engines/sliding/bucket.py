@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 import pyarrow as pa
@@ -218,27 +218,28 @@ class SlidingBucket(Bucket):
         around = self._around_marks(marks)
         return self._panes(around, around.changed)
 
-    def all_pairs(self, remembers: Remembered | None, counts_keys: bool) -> ListedPairs:
-        """Open windows with the records that they hold."""
+    def all_pairs(self, remembers: Remembered | None, counts_keys: bool, closing: bool = False) -> ListedPairs:
+        """Open windows, or those that close, with the records that they hold."""
+        until = self.progress.closes(self.head.watermark) if closing else FOREVER
         held = self.recent.beside
         memory = memory_of(self.pages, self.shape, held, lambda rows: rows.index >= self._first, remembers)
         live = has_key(self._known)
         keys = KeyCounts(self.pages, self.shape, self.recent.beside, live) if counts_keys else None
-        return ListedPairs(self._listed, memory, keys)
+        return ListedPairs(partial(self._listed, until=until), memory, keys)
 
     @property
     def _first(self) -> int:
         return self.progress.marks.done
 
-    def _around_all(self) -> _Around:
-        """All open windows; which ones the new records have touched is not asked."""
+    def _around_all(self, end: int) -> _Around:
+        """All open windows before window `end`; which ones the new records have touched is not asked."""
         rows = by_key(self.shape, self._rows)
         old = by_key(self.shape, under(self._known, rows.names))
-        return self._between(rows, old, np.zeros(len(rows), dtype=bool), self._first, FOREVER)
+        return self._between(rows, old, np.zeros(len(rows), dtype=bool), self._first, end)
 
-    def _listed(self, everything: bool) -> Listed:
+    def _listed(self, everything: bool, until: int) -> Listed:
         """A window that is there because of a new record held nothing before it was."""
-        around = self._around_all() if everything else self._around(self._known, self.new, self._first, FOREVER)
+        around = self._around_all(until) if everything else self._around(self._known, self.new, self._first, until)
         total = before(around.rows.records)
         held = total[around.at.high] - total[around.at.low]
         was = located(self.family, around.old, around.at.windows, around.at.keys)

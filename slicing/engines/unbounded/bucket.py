@@ -129,7 +129,7 @@ class UnboundedBucket(Bucket):
         dirty = DirtySet(self._early, self.recent.beside.get(PENDING), self._live_marks)
         return WaitingSlices(dirty, self._marks, lambda: -FOREVER, self._of_keys)
 
-    def all_pairs(self, remembers: Remembered | None, counts_keys: bool) -> ListedPairs:
+    def all_pairs(self, remembers: Remembered | None, counts_keys: bool, closing: bool = False) -> ListedPairs:
         """A pair for each key."""
         memory = memory_of(self.pages, self.shape, self.recent.beside, has_key(self._totals), remembers)
         keys = KeyCounts(self.pages, self.shape, self.recent.beside, self._was_there) if counts_keys else None
