@@ -67,7 +67,7 @@ class PairMemory:
         return since
 
     def of(self, windows: Array, keys: Array, names: pa.Table, is_new: Array) -> Any:
-        """What is remembered of some pairs; nothing of those that are new."""
+        """What is remembered of some pairs; nothing of those that are new, whose older rows are void from now on."""
         rows = under(self.rows, names)
         known = rows.take(np.flatnonzero(rows.keys < len(names)))
         nothing = self.remembered.of_none(len(windows))
@@ -78,7 +78,10 @@ class PairMemory:
         by_pair = np.argsort(at)
         wanted = pairs.pack(keys, windows)
         place = np.minimum(np.searchsorted(at[by_pair], wanted), len(at) - 1)
-        found = (at[by_pair][place] == wanted) & ~is_new
+        is_stored = at[by_pair][place] == wanted
+        void, found = np.flatnonzero(is_stored & is_new), is_stored & ~is_new
+        if len(void):
+            self._came.append(memory_rows(windows[void], keys[void], names, self.remembered.of_none(len(void))))
         there = by_pair[place]
         fields = zip(known.partials[0], nothing, strict=True)
         return self.remembered.made(*(np.where(found, stored[there], default) for stored, default in fields))

@@ -346,3 +346,27 @@ def test_a_trigger_by_event_time_that_follows_another_one_fires_at_its_first_mul
     one.bucket = partial(one.bucket.func, *one.bucket.args[:5], triggers[1], *one.bucket.args[6:])
     assert [place[1] for place in one.step([(2_000_000, 1, 6)], 40_600)[0]] == ([] if before == "own" else ["early"])
     assert [place[1] for place in one.step([], 41_100)[0]] == (["early"] if before == "own" else [])
+
+
+@dataclass(frozen=True)
+class Once(Trigger):
+    """At the second record of a key, and not again."""
+
+    state = "fired boolean"
+    final = False
+
+    def on_records(self, windows, at):
+        fires = (windows.records >= 2) & ~windows["fired"]
+        windows["fired"] |= fires
+        return fires * self.FIRE
+
+
+@pytest.mark.parametrize("held", [True, False])
+def test_a_key_that_is_forgotten_begins_with_no_state(held):
+    """Others keep the list of states long, so that what is void in it is not written anew."""
+    one, fired = Forever(own(Once()), ttl=7, held=held), []
+    others = [(0, key, 1) for key in range(10, 30)]
+    for now in range(100, 130, 3):
+        comes = [(0, 1, 1)] * (now in (100, 103, 118, 121))
+        fired.append((now, 1 in one.step([*others, *comes], now)))
+    assert [now for now, is_fired in fired if is_fired] == [103, 121]
