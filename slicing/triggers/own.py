@@ -39,6 +39,7 @@ from slicing.windows.time.slices import FOREVER
 _PURGED = Field("_purged", "bigint")
 _KINDS = (*INTEGERS, *FLOATS, "boolean")
 _HOOKS = ("on_records", "on_time", "on_clock")
+_CLEAR = "clear"
 _TRIED = 3
 """A trigger is tried with so many windows when the query is built."""
 
@@ -111,12 +112,30 @@ class Own(Trigger):
         }
         which = ", ".join(of for hook, of in asked.items() if self.has(hook))
         state = f"; a row of {', '.join(map(str, self.fields))} per (window, key)" if self.fields else ""
-        return f"the open windows that it chooses of {which}{state}" + ("; then each at its close" * self.of.final)
+        then = "; then each at its close" * self.of.final + "; looks at what closes" * self.has(_CLEAR)
+        return f"the open windows that it chooses of {which}{state}{then}"
 
     def on_close(self, engine: Engine) -> Iterator[Firing]:
-        """The windows that close."""
+        """The windows that close, then what the trigger does when they are forgotten."""
         if self.of.final:
             yield FINAL, engine.closing().results()
+        if self.has(_CLEAR):
+            at = MicroBatchTime(engine.head.watermark, engine.head.clock)
+            for some in engine.closing_pairs(self.remembered):
+                if len(some):
+                    self._cleared(some, at)
+
+    def _cleared(self, some: Candidates, at: MicroBatchTime) -> None:
+        """Tell the trigger about pairs that are forgotten."""
+        state, purged = self._state_of(some)
+        extents, rows = some.extents(), np.arange(len(some))
+        windows = self._windows(extents, some.held - purged, some.held - some.before, state, rows)
+        self._asked(_CLEAR, windows, at, lambda pair: _shown(extents, pair))
+
+    def _state_of(self, some: Candidates) -> tuple[list[Array], Array]:
+        """The fields of the state of some pairs, which may be set, and how many records these have lost."""
+        state = [field.copy() for field in some.memory.fields] if self.stored_fields else []
+        return state, state.pop() if self.of.purges else np.zeros_like(some.held)
 
     def on_history(self, engine: Engine, at: MicroBatchTime) -> None:
         """Count the records of a history; it is not asked about them."""
@@ -135,13 +154,12 @@ class Own(Trigger):
     def _chosen(self, some: Candidates, hooks: set[str], at: MicroBatchTime) -> Array:
         """Which pairs fire: `bool[n]`; what is to be remembered of them is noted."""
         came, extents = some.held - some.before, some.extents()
-        state = [field.copy() for field in some.memory.fields] if self.stored_fields else []
-        purged = state.pop() if self.of.purges else np.zeros_like(some.held)
+        state, purged = self._state_of(some)
         held = some.held - purged
         actions = np.zeros(len(some), dtype=np.int64)
-        for hook in _HOOKS:
-            rows = np.flatnonzero(came > 0) if hook == "on_records" else np.arange(len(some))
-            if not (self.has(hook) and hook in hooks and len(rows)):
+        for hook in (*_HOOKS, _CLEAR):
+            rows = self._rows_of(hook, came, actions)
+            if not (self.has(hook) and (hook in hooks or hook == _CLEAR) and len(rows)):
                 continue
             windows = self._windows(extents, held, came, state, rows)
             actions[rows] |= self._asked(hook, windows, at, lambda at_: _shown(extents, rows[at_]))  # noqa: B023
@@ -153,6 +171,13 @@ class Own(Trigger):
         if some.memory is not None:
             some.remember(StateColumns(state) if self.stored_fields else some.memory)
         return ((actions & FIRE) > 0) & (held > 0)
+
+    @staticmethod
+    def _rows_of(hook: str, came: Array, actions: Array) -> Array:
+        """The pairs that a hook is asked about, by the actions of those before it: `int64[n]`."""
+        if hook == _CLEAR:
+            return np.flatnonzero(actions & PURGE)
+        return np.flatnonzero(came > 0) if hook == "on_records" else np.arange(len(came))
 
     def _windows(self, extents: Extents, held: Array, came: Array, state: Sequence[Array], rows: Array) -> OpenWindows:
         fields = {field.name: values[rows] for field, values in zip(self.fields, state, strict=True)}
@@ -181,8 +206,8 @@ class Own(Trigger):
         return None
 
     def _checked(self, hook: str, windows: OpenWindows, found: Any) -> Array:
-        """What a hook has returned, as an action for each pair."""
-        actions, count = np.asarray(found), len(windows)
+        """What a hook has returned, as an action for each pair; `clear` decides nothing."""
+        actions, count = np.zeros(len(windows), np.int64) if hook == _CLEAR else np.asarray(found), len(windows)
         if actions.dtype == np.object_ or not np.issubdtype(actions.dtype, np.integer):
             raise InvalidType(
                 f"`{self.name}.{hook}` returns CONTINUE, FIRE, PURGE or FIRE_AND_PURGE for each window, as integers; "
@@ -252,7 +277,7 @@ class Own(Trigger):
         none = self.remembered.of_none(_TRIED)[: len(self.fields)] if self.remembered else []
         ones, times = np.ones(_TRIED, np.int64), np.arange(_TRIED) * 60_000_000
         names = Extents(times, times + 60_000_000, ones, None)
-        for hook in filter(self.has, _HOOKS):
+        for hook in filter(self.has, (*_HOOKS, _CLEAR)):
             windows = self._windows(names, ones, ones, none, np.arange(_TRIED))
             self._tried(hook, lambda: self._checked(hook, windows, getattr(self.of, hook)(windows, _NOW)))  # noqa: B023
         check_flag(self.of.purges, "`purges` says whether the trigger may drop the records of windows")

@@ -105,6 +105,16 @@ class Trigger:
         """Return what to do with all open pairs, asked in every micro-batch; the query then runs some without data."""
         raise NotImplementedError
 
+    def clear(self, windows: OpenWindows, at: MicroBatchTime) -> None:
+        """Look at pairs that are forgotten, or whose records are dropped, for example to count or to log them.
+
+        Called once in a micro-batch about all pairs whose windows close, after these have fired, and about the keys of
+        `unbounded(ttl=)` that are forgotten; and about all pairs that another hook purges, with the records and the
+        state that it has left. What it sets of the state of the latter is kept. A repeated micro-batch calls it again.
+        Parts of sessions that merge are not forgotten: `on_merge` takes them over.
+        """
+        raise NotImplementedError
+
     def on_merge(self, parts: Mapping[str, Array], starts: Array) -> Mapping[str, Any]:
         """Return the state of sessions that have merged, an item for each.
 

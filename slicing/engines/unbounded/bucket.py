@@ -91,7 +91,7 @@ class UnboundedBucket(Bucket):
 
         Rows have the clock in milliseconds, in place of a slice.
         """
-        now = self._now
+        now, _ = self._now, self._known
         if now < self._clock_before:
             self.ledger.rewrite(corrected(self.ledger.rows(), self._clock_before, now, self.ttl))
         stored, new = self.ledger.rows(), replace(self.new, index=np.full(len(self.new), now))
@@ -103,6 +103,18 @@ class UnboundedBucket(Bucket):
         totals = regroup(self.shape, replace(rows, index=newest[rows.keys]))
         self.ledger.put(both.take(slice(len(stored), None)), totals)
         return totals
+
+    @cached_property
+    def _known(self) -> Block:
+        """The rows that were stored when the micro-batch began."""
+        return self.ledger.rows()
+
+    @property
+    def _forgotten(self) -> Block:
+        """The totals of keys that have become idle since the micro-batch before; new records begin them anew."""
+        known = live(self._known, self._clock_before, self.ttl)
+        gone = without_keys(known, live(known, max(self._now, self._clock_before), self.ttl))
+        return regroup(self.shape, replace(gone, index=np.zeros_like(gone.index)))
 
     def look(self, asked: Look) -> Iterator[Windows]:
         """The totals of keys that are not idle."""
@@ -130,7 +142,12 @@ class UnboundedBucket(Bucket):
         return WaitingSlices(dirty, self._marks, lambda: -FOREVER, self._of_keys)
 
     def all_pairs(self, remembers: Remembered | None, counts_keys: bool, closing: bool = False) -> ListedPairs:
-        """A pair for each key."""
+        """A pair for each key, or for each that is forgotten, as it has become idle."""
+        if closing:
+            gone = self._forgotten
+            memory = memory_of(self.pages, self.shape, self.recent.beside, has_key(gone), remembers)
+            was_there = np.ones(len(gone), dtype=bool)
+            return ListedPairs(lambda everything: self._of_totals(gone, gone.records, was_there), memory, None)
         memory = memory_of(self.pages, self.shape, self.recent.beside, has_key(self._totals), remembers)
         keys = KeyCounts(self.pages, self.shape, self.recent.beside, self._was_there) if counts_keys else None
         return ListedPairs(self._listed, memory, keys)
@@ -152,6 +169,10 @@ class UnboundedBucket(Bucket):
 
     def _listed(self, everything: bool) -> Listed:
         totals = self._totals if everything else of_keys(self._totals, self.new)
+        return self._of_totals(totals, self._before(totals), self._had(totals))
+
+    def _of_totals(self, totals: Block, before: Array, purged: Array) -> Listed:
+        """The pairs of some keys, which had `before` records when the micro-batch began, or `purged` ones."""
         place = np.zeros(len(totals), dtype=np.int64), totals.keys, totals.names
 
         def panes(chosen: Array) -> Panes:
@@ -161,8 +182,7 @@ class UnboundedBucket(Bucket):
         bounds = lambda: (-ever, ever)  # noqa: E731
         purge = lambda chosen: self._gone.append(totals.take(np.flatnonzero(chosen)))  # noqa: E731
         numbers, signals = partial(numbers_of_keys, self.numbers, totals), self._signals(totals)
-        held, before, purged = totals.records, self._before(totals), self._had(totals)
-        return Listed(*place, held, before, panes, came, bounds, signals, purge, numbers, purged)
+        return Listed(*place, totals.records, before, panes, came, bounds, signals, purge, numbers, purged)
 
     def _drop_purged(self) -> None:
         """Write the totals anew; keys whose records are dropped have a row without any, so that they stay known."""
