@@ -11,6 +11,7 @@ from slicing import (
     cumulating,
     early,
     hopping,
+    keep_last,
     on_close,
     on_update,
     session,
@@ -384,3 +385,45 @@ def test_states_of_another_type_are_refused():
         declared({"n": "long"}, None, None, None, tumbling("1 minute"))
     with pytest.raises(InvalidType, match="`clear` takes a function"):
         declared(None, "n long", "clear", None, tumbling("1 minute"))
+
+
+# --- windows whose records are dropped --------------------------------------------------------------------------------
+
+
+def test_the_state_of_a_window_is_cleared_when_its_records_are_dropped():
+    """`clear` is told, and the next firing finds no state, as it finds no record; that of the key goes on."""
+    window, told = unbounded(), []
+    states = declared(
+        "n long", "firings long, records long", lambda key, window, own: told.append((*key, own.window_state.firings)),
+        None, window
+    )  # fmt: skip
+
+    def counted(key, window, records, context):
+        context.key_state.n = (context.key_state.n or 0) + 1
+        return [(context.key_state.n, *row) for row in seen(key, window, records, context)]
+
+    batches = [[(1, "a", 0)], [(2, "a", 0), (3, "b", 0)], [(4, "a", 0)], [(5, "a", 0)], [(6, "b", 0)] * 2]
+    found = {}
+    for purge in (True, False):
+        trigger = early(records=2, per="window", final=False, purge=purge)
+        play = Play(window, counted, "n long, " + FIRED, trigger=trigger, states=states)
+        found[purge] = [(row[0], *row[3:6]) for batch in batches for row in play.step(batch, 0)]
+        told, now = [], told
+        assert now == ([("a", 1), ("a", 1), ("b", 1)] if purge else [])
+    assert found[True] == [("a", 1, 1, 2), ("a", 2, 1, 2), ("b", 1, 1, 3)]
+    assert found[False] == [("a", 1, 1, 2), ("a", 2, 2, 2), ("b", 1, 1, 3)]
+
+
+def test_what_an_evictor_has_removed_is_forgotten_when_the_records_are_dropped():
+    """Evicted are the first records of a window by their places: the records after a firing have those places anew."""
+    window, batches = unbounded(), [[(1, "a", 1), (2, "a", 2)], [(3, "a", 3)], [(4, "a", 4), (5, "a", 5), (6, "a", 6)]]
+    given = {}
+    for purge in (True, False):
+        trigger = early(records=2, per="window", final=False, purge=purge)
+        play = Play(window, listed, "values string", trigger=trigger, after=[keep_last(1)])
+        given[purge] = [row[3] for batch in batches for row in play.step(batch, 0)]
+    assert given == {True: ["1 2", "3 4 5 6"], False: ["1 2", "2 3 4 5 6"]}
+
+
+def listed(key, window, records, context):
+    return [(" ".join(map(str, records["v"].to_pylist())),)]
