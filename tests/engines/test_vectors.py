@@ -62,7 +62,7 @@ STREAMING = {name: case for name, case in VECTORS.items() if case["emit"] not in
 UNIT = {name: case for name, case in VECTORS.items() if case["emit"] in UNITS}
 
 NULL_KEY = "null keys are a group on Spark"
-TRIGGER = "custom or purging trigger"
+TRIGGER = "an early trigger, or one of a user's own: replayed in tests/triggers/test_early_vectors.py"
 OPTIONAL = "optional upstream feature"
 
 EXCEPTIONS = {

@@ -6,8 +6,10 @@ count, so none depends on what a purging trigger purges.
 """
 
 import json
+from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 import pytest
 from eager import Eager
 from oracle import CASES
@@ -16,13 +18,14 @@ from scenarios.scenario import Scenario
 from test_early import hearing
 from test_several import Together
 
-from slicing import hopping, sliding, tumbling
+from slicing import Trigger, hopping, sliding, tumbling
 from slicing.errors import InvalidType, InvalidValue, TooLarge
 from slicing.stages import local_runner
 from slicing.stages.preaggregate import PreAggregate
 from slicing.state import bucket_cache
 from slicing.triggers.buffer import buffer
 from slicing.triggers.emission import early
+from slicing.triggers.own import own
 from slicing.windows.families.even import Even
 from slicing.windows.session import session
 
@@ -36,14 +39,14 @@ VECTORS = {
 DAY = 86_400_000
 
 
-def sessions_fired(window, trigger, batches):
-    """Early rows of each micro-batch: (number, key, start, end, sum), in milliseconds."""
-    one = Scenario(Sessions(window), trigger, results=("sum",), key="string")
+def sessions_fired(window, trigger, batches, grace=0, kinds=("early",)):
+    """Rows of some kinds of each micro-batch: (number, key, start, end, sum), in milliseconds, as `grace` is."""
+    one = Scenario(Sessions(window), trigger, 1000 * grace, results=("sum",), key="string")
     for number, records, watermark in batches:
         bucket_cache._kept.clear()
         made = [(1000 * r["time"], r["key"], r["value"], 1000 * r.get("gap", 0)) for r in records]
         for (kind, key, _, start, end), (row, _) in one.emit(made, watermark).items():
-            if kind == "early":
+            if kind in kinds:
                 yield number, key, start // 1000, end // 1000, row[1]
 
 
@@ -228,3 +231,38 @@ def fired_eagerly(trigger, batches):
         for (_, kind, key, start, _), (row, _) in one.step(made, watermark)[0].items():
             if kind == "early":
                 yield number, key, start // 1000, row[0]
+
+
+@dataclass(frozen=True)
+class AtEnd(Trigger):
+    """Flink's event time trigger, purging: at the end of a window, then at each late record; grace is its lateness."""
+
+    purges = True
+
+    def on_time(self, windows, at):
+        return np.where(at.watermark >= windows.end, self.FIRE_AND_PURGE, self.CONTINUE)
+
+    on_records = on_time
+
+
+@pytest.mark.parametrize("name", ["flink_session_small_lateness_purging", "flink_session_huge_lateness_purging"])
+def test_late_records_fire_sessions_that_have_been_purged(name):
+    case, watermark, batches = VECTORS[name], 0, []
+    for number, event in enumerate(case["events"]):
+        watermark = event.get("watermark", watermark - 1) + 1
+        batches.append((number, [event] if "time" in event else [], watermark))
+    window, lateness = session("3 seconds", late_by="session"), case["window"]["lateness"]
+    found = sessions_fired(window, own(AtEnd()), batches, lateness, ("early", "final"))
+    assert sorted(found) == wanted(name)
+
+
+def test_a_window_that_has_been_purged_does_not_fire_when_it_is_forgotten():
+    file = json.loads((FOLDER / "flink.WindowOperatorTest.json").read_text(encoding="utf-8"))
+    (case,) = (each for each in file["cases"] if each["name"] == "flink_cleanup_tumbling_custom_purging")
+    size, lateness = case["window"]["size"], case["window"]["lateness"]
+    one = Eager([Even(1000 * size, 1000 * size)], [CASES["sum"]], 1000 * lateness, own(AtEnd()))
+    found = []
+    for number, records, watermark in by_watermark(case["events"]):
+        rows = one.step([(1000 * each["time"], 2, each["value"]) for each in records], watermark)[0]
+        found += [(number, start // 1000, row[0]) for (_, _, _, start, _), (row, _) in rows.items()]
+    assert found == [(row["event"], row["start"], row["value"]) for row in case["rows"]] == [(2, 0, 1)]
