@@ -128,13 +128,6 @@ def test_a_window_fires_again_without_news_if_it_repeats():
         assert found == sorted([*theirs, (10, 2, 5)] if repeat else [(10, 1, 3), (10, 2, 5)])
 
 
-def test_a_time_limit_is_over_when_stream_time_is_at_the_first_record_and_the_limit():
-    """Kafka's `intermediateSuppressionShouldBufferAndEmitLater`: of "hey" at 0, a tick at 1, and a limit of 1 ms."""
-    batches = [(0, [{"key": 1, "time": 0, "value": 7}], 0), (1, [{"key": 2, "time": 1, "value": 0}], 1)]
-    trigger = early(after="1 millisecond", by="event", final=False)
-    assert list(suppressed(Even(100_000, 100_000), trigger, batches)) == [(1, 1, 7)]
-
-
 def suppressed(family, trigger, batches):
     one = Together([family], [CASES["sum"]], 0, trigger)
     tell = hearing(one, PreAggregate(one.shape, ((0,),), (0,)), trigger)
