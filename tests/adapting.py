@@ -106,9 +106,9 @@ POOL = [
 class Query:
     """Windows and results by name."""
 
-    def __init__(self, windows, results, emission=None, grace=0, adapt="allow", retain=0):
+    def __init__(self, windows, results, emission=None, grace=0, adapt="allow", retain=0, wide=False):
         named = {f"w{at}": each for at, each in enumerate(windows)}
-        self.windows = windows_of_call((), named, long=True) if len(named) > 1 else windows[0]
+        self.windows = windows_of_call((), named, long=not wide) if len(named) > 1 else windows[0]
         self.members, self.names, self.grace = list(windows), list(results), grace
         self.emission = emission or on_close()
         columns, bounds = list(KINDS), [RESULTS[name][0] for name in results]
@@ -141,6 +141,19 @@ class Query:
         arrays = [pa.array([r[at] for r in records], pa.string() if at == 3 else pa.int64()) for at in range(4)]
         batch = pa.RecordBatch.from_arrays(arrays, names)
         return self.strategy.shipped(pa.Table.from_batches(self.stage([batch])).to_pydict())
+
+    def wide_step(self, store, records, watermark):
+        """The rows of a micro-batch where windows are side by side: (end, key, results by window and name)."""
+        bucket, found = self.bucket(store), []
+        bucket.accept(self.shipped(records))
+        for frame in bucket.close(MicroBatchTime(watermark)):
+            shape = replace(self.shape, since=bucket.since)
+            table = flat_windows(shape, frame, self.emission, bucket.head.revision, True)
+            places = [(repr(each), name) for each in self.members for name in self.names]
+            for row in table.to_pylist():
+                found.append((row["start"], row["k0"], {at: row[f"r{i}"] for i, at in enumerate(places)}))
+        self.bucket(store).check()
+        return found
 
     def step(self, store, records, watermark):
         """The rows of a micro-batch, (start, end, key, results by name), and how many records all windows refuse."""

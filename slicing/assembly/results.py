@@ -22,7 +22,8 @@ class Windows:
 
     `kind` says why they fire, one of `trigger.KINDS`; `old` has the same windows with the replaced results. `family`
     is the number of the family they are of. `beside` has, row by row, windows of other families that end with them, of
-    no records where there is none. `ends` says where windows end of whose ends the family does not know.
+    no records where there is none. `ends` says where windows end of whose ends the family does not know, and `known`
+    which windows of wide rows hold all their records, None if all do.
     """
 
     windows: Array
@@ -36,6 +37,7 @@ class Windows:
     family: int = 0
     beside: tuple[Windows, ...] = ()
     ends: Array | None = None
+    known: Array | None = None
 
     def __len__(self) -> int:
         return len(self.windows)
@@ -51,6 +53,7 @@ class Windows:
             old=self.old and self.old.take(rows),
             beside=tuple(each.take(rows) for each in self.beside),
             ends=None if self.ends is None else self.ends[rows],
+            known=None if self.known is None else self.known[rows],
         )
 
     def ends_by(self, family: Family) -> Array:
@@ -76,8 +79,10 @@ def of_known(
 ) -> list[pa.Array]:
     """Return the results of a kernel by `results`; null in windows that began before it had all their records."""
     since = shape.since[number] if shape.since else None
-    if since is None:
+    if since is None and windows.known is None:
         return results(windows)
-    known = np.asarray(shape.family.window_start(windows.windows) >= since)
+    known = np.ones(len(windows), dtype=bool) if windows.known is None else windows.known
+    if since is not None:
+        known = known & np.asarray(shape.family.window_start(windows.windows) >= since)
     rows = pa.array(np.where(known, np.cumsum(known) - 1, 0), mask=~known)
     return [array.take(rows) for array in results(windows.take(np.flatnonzero(known)))]

@@ -21,6 +21,7 @@ from slicing.content.records import Records
 from slicing.engines.lifecycle import micro_batch
 from slicing.engines.looking import Look, Pieces
 from slicing.engines.trigger_state import check_state, renew_state
+from slicing.engines.wide_rows import step_apart, step_together
 from slicing.profiling import ASSEMBLE, of_stage
 from slicing.state.bucket_cache import Recent
 from slicing.state.format.adapting import over_stored
@@ -168,14 +169,19 @@ class Bucket:
         """For each result the microsecond from which on windows must begin to have it, None where all do."""
         return tuple(map(known_since, self.head.current))
 
-    def over_stored(self, shape: Shape, wait: int) -> Shape:
+    def over_stored(self, shape: Shape, wait: int, wide: bool) -> Shape:
         """Return the shape over the cut of the checkpoint; windows that are new there begin where none has ended."""
         family = over_stored(self.head, self.fingerprint, shape.family)
+        if not wide:
+            step_apart(self.head.families)
         for walk, own in zip(self.head.families, family.families, strict=True):
             if walk.added:
                 passed = max(own.first_open(self.head.watermark, wait), self._first_after_history(own))
-                walk.done = walk.taking = walk.kept = max(walk.done, passed)
+                if walk.done < passed:
+                    walk.done = walk.taking = walk.kept = passed
                 walk.added = walk.done > own.first_open(self.head.passed, 0)
+        if wide:
+            step_together(self.head.families, family.families)
         return self.known(shape).over(family)
 
     def _first_after_history(self, family: Family) -> int:

@@ -139,14 +139,9 @@ class WindowSupport:
 
     def fixed(self, trigger: Trigger) -> Mapping[str, str]:
         """The changes of a live checkpoint that these windows do not allow under a trigger, and why."""
-        if trigger.compares:
-            why = f"{trigger} compares each window with the one before, which new windows do not have"
+        if self.window.wide and trigger.compares:
+            why = f"{trigger} compares each wide row with the one before, of which it does not have all windows"
             return {changes.WINDOWS: f"refused: {why}. Change them with on_close()."}
-        if self.window.wide:
-            why = "windows side by side are in one row, which would be emitted with some of them missing"
-            return {
-                changes.WINDOWS: f"refused: {why}. Give them rows of their own with long=True, on a new checkpoint."
-            }
         return {}
 
     @property

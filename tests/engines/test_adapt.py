@@ -16,12 +16,10 @@ from slicing.engines.looking import Look, Other
 from slicing.errors import StateMismatch
 from slicing.stages import flat
 from slicing.stages.looking import LookUp
-from slicing.stages.support_of import support_of
 from slicing.state.format.changes import changes_of
 from slicing.state.format.header import Header
 from slicing.state.store import MemoryStore
 from slicing.triggers.trigger import MicroBatchTime
-from slicing.windows.sets import windows_of_call
 
 FIVE, TWENTY = hopping("5 seconds", "1 second"), hopping("20 seconds", "1 second")
 
@@ -337,16 +335,6 @@ def test_results_that_cannot_be_told_apart_are_refused(monkeypatch):
     ((what, effect),) = refusal(Query([FIVE], ["squares", "twin"]), Query([FIVE], ["twin"]))
     assert what == "result removed"
     assert "cannot be told which" in effect
-
-
-def test_windows_side_by_side_are_refused():
-    fixed = support_of(windows_of_call((), {"a": FIVE, "b": TWENTY}, long=False)).fixed(on_close())
-    assert "side by side are in one row" in fixed["windows"]
-
-
-def test_windows_are_compared_with_the_one_before_so_new_ones_are_refused():
-    found = refusal(Query([FIVE], ["rows"], on_change()), Query([TWENTY], ["rows"], on_change()))
-    assert all("compares each window with the one before" in effect for _, effect in found)
 
 
 @pytest.mark.parametrize(

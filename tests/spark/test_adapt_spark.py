@@ -49,6 +49,17 @@ def sessions(spark, files, more):
     return windowed.define(n=C.count(), **({"total": C.sum("n")} if more else {"least": C.min("n")}))
 
 
+LENGTHS = {"half": 30, "minute": 60, "two": 120}
+
+
+def beside(spark, files, more):
+    """Windows side by side, that gain the longest of them."""
+    named = {
+        name: hopping(f"{length} seconds", "10 seconds") for name, length in LENGTHS.items() if more or length < 90
+    }
+    return group_by(source(spark, files), "world").window(**named, time="ts").adapt("allow").define(n=C.count())
+
+
 @pytest.fixture(scope="module")
 def begun(spark, tmp_path_factory):
     """Checkpoints of the old queries over the first file, and a second file that nobody has read."""
@@ -56,6 +67,7 @@ def begun(spark, tmp_path_factory):
     write([table(RECORDS[:60])], root / "files")
     run(old(spark, root / "files").dataframe(), checkpoint=root / "checkpoint")
     run(sessions(spark, root / "files", more=False).dataframe(), checkpoint=root / "sessions")
+    run(beside(spark, root / "files", more=False).dataframe(), checkpoint=root / "beside")
     write([table(RECORDS[60:])], root / "files", first=1)
     return root
 
@@ -110,6 +122,30 @@ def wanted_sessions(more):
     return sorted(rows, key=repr)
 
 
+def found_beside(output):
+    """Rows as end of the windows in seconds since the start, key, and results."""
+    rows = [row for each in output.tables.values() for row in each.to_pylist()]
+    place = [(int(row.pop("window_end").timestamp()) - START // SECOND, row.pop("world")) for row in rows]
+    return sorted((*at, row) for at, row in zip(place, rows, strict=True))
+
+
+def wanted_beside(more):
+    """Windows of two minutes that began before the stream have lost what may have been there."""
+    names = [name for name in LENGTHS if more or LENGTHS[name] < 90]
+    return [
+        (end, key, {f"n_{each}": _held(end, key, LENGTHS[each]) for each in names})
+        for end in range(60, 200, 10)
+        for key in range(3)
+    ]
+
+
+def _held(end, key, length):
+    """How many records of a key are in a window; null where it was added and is not whole."""
+    if length == LENGTHS["two"] and end < length:
+        return None
+    return sum(i % 3 == key for i in range(max(0, end - length), end))
+
+
 def test_a_live_change_goes_on_as_the_records_tell(spark, begun, tmp_path):
     place = copy(begun, tmp_path / "checkpoint")
     changes = new(spark, begun / "files").changes(str(place))
@@ -126,6 +162,7 @@ def test_a_live_change_goes_on_as_the_records_tell(spark, begun, tmp_path):
 def test_a_kill_in_the_first_micro_batch_after_a_change_leaves_the_old_state(spark, begun, tmp_path):
     """Its tasks have stored what they had to when the process dies, and Spark has not committed the micro-batch."""
     place, other = copy(begun, tmp_path / "checkpoint"), copy(begun, tmp_path / "sessions", "sessions")
+    third = copy(begun, tmp_path / "beside", "beside")
     environment = {
         **os.environ,
         "PYSPARK_PYTHON": sys.executable,
@@ -135,39 +172,49 @@ def test_a_kill_in_the_first_micro_batch_after_a_change_leaves_the_old_state(spa
     }
     log = tmp_path / "log"
     with log.open("w") as lines:
-        command = [sys.executable, __file__, *map(str, (begun / "files", place, other, tmp_path / "session"))]
+        command = [sys.executable, __file__, *map(str, (begun / "files", place, other, third, tmp_path / "session"))]
         job = subprocess.run(
             command, env=environment, stdout=lines, stderr=lines, start_new_session=True, timeout=240, check=False
         )
     assert job.returncode == -signal.SIGKILL, log.read_text()[-3000:]
-    assert log.read_text().count("rows of micro-batch") == 2
+    assert log.read_text().count("rows of micro-batch") == 3
     assert [change.what for change in new(spark, begun / "files").changes(str(place))] == CHANGED
     again, more = copy(tmp_path, tmp_path / "again"), copy(tmp_path, tmp_path / "more", "sessions")
-    before, after, sessions_before, sessions_after = (
+    longer = copy(tmp_path, tmp_path / "longer", "beside")
+    before, after, sessions_before, sessions_after, beside_before, beside_after = (
         run(old(spark, begun / "files").dataframe(), checkpoint=place)
         + run(new(spark, begun / "files").dataframe(), checkpoint=again)
         + run(sessions(spark, begun / "files", more=False).dataframe(), checkpoint=other)
         + run(sessions(spark, begun / "files", more=True).dataframe(), checkpoint=more)
+        + run(beside(spark, begun / "files", more=False).dataframe(), checkpoint=third)
+        + run(beside(spark, begun / "files", more=True).dataframe(), checkpoint=longer)
     )
     assert found(before) == wanted_old()
     assert found(after) == wanted_new()
     assert found(sessions_before) == wanted_sessions(more=False)
     assert found(sessions_after) == wanted_sessions(more=True)
+    assert found_beside(beside_before) == wanted_beside(more=False)
+    assert found_beside(beside_after) == wanted_beside(more=True)
 
 
-def main(files, place, other, home):
-    """Go on with the new queries, and die when both have computed their first micro-batch."""
+def main(files, place, other, third, home):
+    """Go on with the new queries, and die when all have computed their first micro-batch."""
     from conftest import _start
 
     (home / "tmp").mkdir(parents=True)
-    spark, both = _start(home), Barrier(2)
+    spark, all_of_them = _start(home), Barrier(3)
 
     def sink(batch, number):
         print(f"{len(batch.collect())} rows of micro-batch {number}", flush=True)
-        both.wait()
+        all_of_them.wait()
         os.killpg(0, signal.SIGKILL)
 
-    for definition, checkpoint in ((new(spark, files), place), (sessions(spark, files, more=True), other)):
+    going_on = (
+        (new(spark, files), place),
+        (sessions(spark, files, more=True), other),
+        (beside(spark, files, True), third),
+    )
+    for definition, checkpoint in going_on:
         writer = definition.dataframe().writeStream.foreachBatch(sink).option("checkpointLocation", str(checkpoint))
         writer.trigger(availableNow=True).start()
     spark.streams.awaitAnyTermination()

@@ -43,7 +43,7 @@ from slicing.engines.sliced.latest import Latest
 from slicing.engines.sliced.lookups import Places
 from slicing.engines.sliced.merging import MergedSlices
 from slicing.engines.sliced.slices import Slices
-from slicing.errors import StateMismatch
+from slicing.engines.wide_rows import forget_whole
 from slicing.profiling import ASSEMBLE, of_stage
 from slicing.state.format.fingerprint import Fingerprint
 from slicing.state.format.list_names import EARLY, PENDING, RUNNING, STATES, THREE_LAYER, TWO_LAYER, parse
@@ -81,7 +81,7 @@ class SlicedBucket(Bucket):
     ):
         families, wait = shape.family.families, trigger.wait(grace)
         super().__init__(fingerprint, store, trigger, [family.first_open(0, wait) for family in families])
-        shape = self.over_stored(shape, wait)
+        shape = self.over_stored(shape, wait, wide)
         families = shape.family.families
         self.shape, self.family = shape, shape.family
         entered = [family.entered(marks.done) for family, marks in zip(families, self.head.families, strict=True)]
@@ -89,12 +89,6 @@ class SlicedBucket(Bucket):
             trees = [choose(kernel, family) for family in families for kernel in shape.kernels]
         known = [] if self.head.entered is None else [self.head.entered]
         self.slices = Slices(shape, self.pages, trigger, max([*entered, *known]))
-        waits = any(marks.added for marks in self.head.families) or any(end > max(entered) for end in known)
-        if self.slices.needs.compares and waits:
-            raise StateMismatch(
-                f"{trigger} compares windows that close together, and some that were added do not yet. "
-                "Go on with on_close() until all of them are emitted."
-            )
         count = len(shape.kernels)
         self.families = [
             FamilyWindows(i, shape.over(family), trees[i * count : (i + 1) * count], self.slices, wait, grace)
@@ -366,6 +360,7 @@ class SlicedBucket(Bucket):
         self.note_early()
         self._forget_other_triggers()
         self._forget_entered()
+        forget_whole(self.families)
         super().save()
 
     def _forget_entered(self) -> None:

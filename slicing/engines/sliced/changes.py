@@ -28,18 +28,25 @@ STEP_BYTES = 8 << 20
 
 
 class Changes:
-    """Closed windows whose result differs from the one before, of families that close together."""
+    """Closed windows whose result differs from the one before, of families that close together.
+
+    A family that was added to a checkpoint closes with the others once it has whole windows.
+    """
 
     def __init__(self, families: Sequence[FamilyWindows], slices: Slices, tombstones: bool):
-        self.families, self.slices, self.tombstones = families, slices, tombstones
+        self.slices, self.tombstones = slices, tombstones
+        self.families = [progress for progress in families if progress.end > progress.first]
+        marks = {progress.family.entered(progress.first) for progress in families}
+        self._together = marks == {slices.entered}
 
     def closed(self, progress: FamilyWindows, fresh: InOrder) -> Iterator[Windows]:
         """The changes among windows that close; what entered with them is kept to be compared with."""
         with closing(progress.news(fresh)) as news:
             first, until = progress.first, self._until(progress)
-            known, oldest = progress.marks.kept < first, self._oldest(progress)
+            known, oldest = progress.knows_before(first), self._oldest(progress)
             entering = oldest, progress.family.entered(until)
-            sources = [self.slices.recent.slices([(oldest, FOREVER)], keep=oldest), news.parts(*entering)]
+            entered = FOREVER if self._together else progress.family.entered(first)
+            sources = [self.slices.recent.slices([(oldest, entered)], keep=oldest), news.parts(*entering)]
             before = _distance(progress, first, until)
             for portion in portions(progress.shape, sources, first, until, before):
                 (kept, came), inside = portion.blocks, portion.first > first
@@ -59,8 +66,8 @@ class Changes:
         return progress.family.first_slice(emitted_before(progress.family, progress.first, progress.by_end))
 
     def _remember(self, news: InOrder) -> None:
-        if news.block is None:
-            self.slices.recent.drop()
+        if news.block is None or not self._together:
+            self.slices.recent.drop()  # what some families have as news is in stripes already
             return
         oldest = min(map(self._oldest, self.families))
         entered = max(progress.family.entered(self._until(progress)) for progress in self.families)

@@ -33,6 +33,7 @@ from slicing.engines.sliced.closing import Due
 from slicing.engines.sliced.closings import close_of
 from slicing.engines.sliced.slices import Slices
 from slicing.engines.sliced.touching import as_marks, touched
+from slicing.engines.wide_rows import hidden, of_something
 from slicing.state.bucket_cache import around
 from slicing.state.format.list_names import LATE, ROWS, TREES, of_family
 from slicing.state.lists import PageLists
@@ -162,6 +163,11 @@ class FamilyWindows(FamilyProgress):
         yield from close.windows()
         self.marks.nodes = end if close.leaves_nodes else None
 
+    def knows_before(self, window: int) -> bool:
+        """Whether the window before is there to be compared with; one that lacks records is shown as null."""
+        whole = self.marks.whole
+        return self.marks.kept < window or (whole is not None and window <= whole)
+
     def take_late(self) -> InOrder:
         """What the nodes do not hold yet of slices that had entered before this micro-batch."""
         entries = self._late.entries(ROWS)
@@ -199,7 +205,10 @@ class FamilyWindows(FamilyProgress):
             return frame
         rows = under(rows, frame.names)
         found = (pick(each.shape, rows, frame.keys, each.aligned(frame.windows)) for each in self.beside)
-        return replace(frame, beside=tuple(found))
+        return self._hidden(replace(frame, beside=tuple(found)))
+
+    def _hidden(self, frame: Windows) -> Windows:
+        return hidden(frame, self.marks, [each.marks for each in self.beside])
 
     def look(self, marks: Block, first: int) -> Iterator[Block]:
         """All rows of the keys of `marks` from slice `first` on, some keys in each block."""
@@ -227,7 +236,7 @@ class FamilyWindows(FamilyProgress):
 
     def shown(self, frames: Iterator[Windows]) -> Iterator[Windows]:
         """The frames of this family as they leave the bucket."""
-        for frame in without_repeats(self.family, frames, by_end=self.by_end):
+        for frame in of_something(map(self._hidden, without_repeats(self.family, frames, by_end=self.by_end))):
             yield self._numbered(frame) if self.number else frame
 
     def _numbered(self, frame: Windows) -> Windows:

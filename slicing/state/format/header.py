@@ -147,6 +147,7 @@ class Walk:
     spec: list[Any] = field(default_factory=list)
     added: bool = False  # whether the family is new here, and its first window is not among the open ones yet
     merged: int | None = None  # the slice before which slices may hold starts of these windows inside, None for none
+    whole: int | None = None  # in wide rows: the window before which windows may lack records, None if none do
 
 
 @dataclass
@@ -396,7 +397,7 @@ _OPTIONAL = {
     "refused": None,
 }
 """Fields that are stored only where they say something else than this."""
-_OPTIONAL_WITHIN = {"since": [], "origin": [], "code": "", "added": False, "merged": None}
+_OPTIONAL_WITHIN = {"since": [], "origin": [], "code": "", "added": False, "merged": None, "whole": None}
 _SAID = object()
 """What no field says, as the default of those that are always stored."""
 _NAMES = frozenset(each.name for each in fields(Header))

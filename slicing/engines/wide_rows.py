@@ -1,0 +1,76 @@
+"""Windows that join wide rows on a live checkpoint: null until they hold all their records.
+
+The rows go on as the windows end that are there; the columns of those that are not whole yet are null::
+
+    ends              | 10 | 11 | 12 | 13 | 14 |
+    of 5 minutes        5    5    5    5    5
+    of 20 minutes       -    -    -    20   20        the first whole one ends at 13
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from slicing.assembly.results import Windows
+from slicing.engines.lateness import FamilyProgress
+from slicing.state.format.header import Walk
+from slicing.windows.families.family import Family
+
+
+def step_together(walks: Sequence[Walk], families: Sequence[Family]) -> None:
+    """Let families that were added fire with the others, and note from which window on they are whole."""
+    ends = [int(own.window_end(walk.done)) for walk, own in zip(walks, families, strict=True)]
+    there = [end for walk, end in zip(walks, ends, strict=True) if not walk.added]
+    least = min(there or ends)
+    for walk, own, end in zip(walks, families, ends, strict=True):
+        if walk.added and end > least:
+            walk.whole, walk.done = walk.done, int(own.first_open(least - 1))
+        walk.added = False
+
+
+def step_apart(walks: Sequence[Walk]) -> None:
+    """Let families that were in wide rows fire from their first whole window on, in rows of their own."""
+    for walk in walks:
+        if walk.whole is not None:
+            walk.added = walk.whole > walk.done
+            walk.done = walk.taking = walk.kept = max(walk.done, walk.whole)
+            walk.whole = None
+
+
+def forget_whole(families: Sequence[FamilyProgress]) -> None:
+    """Note no longer which windows lack records, once none of them is looked at."""
+    for each in families:
+        if each.marks.whole is not None and each.keep >= each.marks.whole:
+            each.marks.whole = None
+
+
+def hidden(frame: Windows, marks: Walk, beside: Sequence[Walk]) -> Windows:
+    """Return a frame that says of its windows, and of those beside, which hold all their records."""
+    if marks.whole is None and all(each.whole is None for each in beside):
+        return frame
+    return replace(
+        _known(frame, marks),
+        old=frame.old and hidden(frame.old, marks, beside),
+        beside=tuple(_known(side, walk) for side, walk in zip(frame.beside, beside, strict=True)),
+    )
+
+
+def _known(frame: Windows, marks: Walk) -> Windows:
+    return frame if marks.whole is None else replace(frame, known=np.asarray(frame.windows >= marks.whole))
+
+
+def of_something(frames: Iterator[Windows]) -> Iterator[Windows]:
+    """Yield the frames without rows of which nothing is known; those that say that nothing is there stay."""
+    for frame in frames:
+        sides = (frame, *frame.beside)
+        if all(side.known is None for side in sides):
+            yield frame
+            continue
+        held = np.logical_or.reduce([side.records > 0 for side in sides])
+        known = [side.records > 0 if side.known is None else (side.records > 0) & side.known for side in sides]
+        rows = np.flatnonzero(~held | np.logical_or.reduce(known))
+        if len(rows):
+            yield frame.take(rows)
