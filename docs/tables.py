@@ -129,7 +129,7 @@ def written_state(page: str) -> str:
 def _of_state(window: Window, trees: tuple[str, ...]) -> dict[str, str]:
     """What can be asked of the state of a kind of windows, each with the reason why not, empty if it can."""
     support = support_of(window)
-    lookups, fixed = support.cannot_look_up(trees), support.fixed(ON_CLOSE)
+    lookups, fixed = support.cannot_look_up(trees), support.fixed(ON_CLOSE, trees)
     partials = (
         f"a window shares no slices, {window.alone}"
         if window.alone

@@ -126,9 +126,8 @@ class Query:
         self.stage = self.strategy.first_stage((0,))
         contents = [WINDOWS if tree == EAGER else PARTIALS for tree in trees[: len(kernels)]]
         bound = [[None if at < 0 else columns[at] for at in places] for places in arguments]
-        made = fingerprint_of(
-            self.shape, contents, bound, "1 over 1 shuffle partitions", adapt=adapt, fixed=support.fixed(self.emission)
-        )
+        fixed = support.fixed(self.emission, trees)
+        made = fingerprint_of(self.shape, contents, bound, "1 over 1 shuffle partitions", adapt=adapt, fixed=fixed)
         self.fingerprint = replace(made, retain=retain)
 
     def bucket(self, store):

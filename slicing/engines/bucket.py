@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
-from typing import Any, NoReturn, Protocol
+from typing import Any, ClassVar, NoReturn, Protocol
 
 import numpy as np
 
@@ -21,7 +21,7 @@ from slicing.content.records import Records
 from slicing.engines.lifecycle import micro_batch
 from slicing.engines.looking import Look, Pieces
 from slicing.engines.trigger_state import check_state, renew_state
-from slicing.engines.wide_rows import step_apart, step_together
+from slicing.engines.wide_rows import NOT_KEPT, check_lacking, step_apart, step_together
 from slicing.profiling import ASSEMBLE, of_stage
 from slicing.state.bucket_cache import Recent
 from slicing.state.format.adapting import over_stored
@@ -153,6 +153,8 @@ class Bucket:
     """
 
     shape: Shape
+    cannot_lack: ClassVar[str] = NOT_KEPT
+    """Why wide rows of this engine cannot go on while some of their windows lack records, empty if they can."""
 
     def __init__(self, fingerprint: Fingerprint, store: Store, trigger: Trigger, first: Sequence[int]):
         self.trigger, self.zones, self.fingerprint = trigger, fingerprint.zones, fingerprint
@@ -170,7 +172,10 @@ class Bucket:
         return tuple(map(known_since, self.head.current))
 
     def over_stored(self, shape: Shape, wait: int, wide: bool) -> Shape:
-        """Return the shape over the cut of the checkpoint; windows that are new there begin where none has ended."""
+        """Return the shape over the cut of the checkpoint; windows that are new there begin where none has ended.
+
+        Raises StateMismatch where wide rows had windows that lack records, and cannot go on with them.
+        """
         family = over_stored(self.head, self.fingerprint, shape.family)
         if not wide:
             step_apart(self.head.families)
@@ -181,6 +186,7 @@ class Bucket:
                     walk.done = walk.taking = walk.kept = passed
                 walk.added = walk.done > own.first_open(self.head.passed, 0)
         if wide:
+            check_lacking(self.head.families, self.cannot_lack or self.trigger.cannot_lack())
             step_together(self.head.families, family.families)
         return self.known(shape).over(family)
 

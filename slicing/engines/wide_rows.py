@@ -15,9 +15,21 @@ from dataclasses import replace
 import numpy as np
 
 from slicing.assembly.results import Windows
-from slicing.engines.lateness import FamilyProgress
+from slicing.errors import StateMismatch
 from slicing.state.format.header import Walk
 from slicing.windows.families.family import Family
+
+NOT_KEPT = "wide rows of results that do not combine are kept by window, and windows that are added were not kept"
+"""Why such rows cannot go on while windows lack records."""
+
+
+def check_lacking(walks: Sequence[Walk], why: str) -> None:
+    """Refuse wide rows of windows that lack records where `why` says that these cannot be. Raises StateMismatch."""
+    if why and any(walk.added or walk.whole is not None for walk in walks):
+        raise StateMismatch(
+            f"Windows of wide rows were added that do not hold all their records yet, and {why}. "
+            "Go on with on_close() and the results as they were until the columns of all windows have values."
+        )
 
 
 def step_together(walks: Sequence[Walk], families: Sequence[Family]) -> None:
@@ -40,11 +52,11 @@ def step_apart(walks: Sequence[Walk]) -> None:
             walk.whole = None
 
 
-def forget_whole(families: Sequence[FamilyProgress]) -> None:
-    """Note no longer which windows lack records, once none of them is looked at."""
-    for each in families:
-        if each.marks.whole is not None and each.keep >= each.marks.whole:
-            each.marks.whole = None
+def forget_whole(walks: Sequence[Walk]) -> None:
+    """Note no longer which windows lack records, once all of them have fired."""
+    for walk in walks:
+        if walk.whole is not None and walk.done >= walk.whole:
+            walk.whole = None
 
 
 def hidden(frame: Windows, marks: Walk, beside: Sequence[Walk]) -> Windows:
@@ -53,7 +65,6 @@ def hidden(frame: Windows, marks: Walk, beside: Sequence[Walk]) -> Windows:
         return frame
     return replace(
         _known(frame, marks),
-        old=frame.old and hidden(frame.old, marks, beside),
         beside=tuple(_known(side, walk) for side, walk in zip(frame.beside, beside, strict=True)),
     )
 

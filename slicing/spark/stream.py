@@ -256,7 +256,7 @@ def fingerprint(query: Query, buckets: Buckets) -> Fingerprint:
     """What the state of a query depends on."""
     contents = [WINDOWS if tree == EAGER else PARTIALS for tree in query.trees[: len(query.shape.kernels)]]
     columns = [[None if at < 0 else query.columns[at] for at in places] for places in query.arguments]
-    time, fixed = query.time or None, query.support.fixed(query.trigger)
+    time, fixed = query.time or None, query.support.fixed(query.trigger, query.trees)
     states = query.remembers.states.text if query.remembers else ""
     found = fingerprint_of(
         query.shape, contents, columns, buckets.text, _TIMES[query.clock], time, query.adapt, fixed, states

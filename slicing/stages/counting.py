@@ -81,7 +81,7 @@ class CountingSupport(WindowSupport):
         why = "is counted by records of a key, whatever their times. Ask for its open windows, or with `latest=True`."
         return {STARTS: why, WINDOWS: why}
 
-    def fixed(self, trigger: Trigger) -> Mapping[str, str]:
+    def fixed(self, trigger: Trigger, trees: Sequence[str]) -> Mapping[str, str]:
         """The changes of a live checkpoint that these windows do not allow, and why."""
         windows = "refused: of counted records only those are kept that open windows hold. Start with a new checkpoint."
         results = (

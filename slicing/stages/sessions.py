@@ -66,7 +66,7 @@ class SessionSupport(WindowSupport):
         """Records of a session have been merged."""
         return {WINDOWS: "keeps sessions that have been merged, and no slices. Ask for its sessions."}
 
-    def fixed(self, trigger: Trigger) -> Mapping[str, str]:
+    def fixed(self, trigger: Trigger, trees: Sequence[str]) -> Mapping[str, str]:
         """The changes of a live checkpoint that these windows do not allow, and why."""
         windows = "refused: which records are one session is decided when they come. Start with a new checkpoint."
         return {changes.WINDOWS: windows}

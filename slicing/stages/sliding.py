@@ -45,7 +45,7 @@ class SlidingSupport(WindowSupport):
         """Times are kept only as long as a window needs them."""
         return {WINDOWS: "keeps the times of records only as long as its own windows. Ask for these."}
 
-    def fixed(self, trigger: Trigger) -> Mapping[str, str]:
+    def fixed(self, trigger: Trigger, trees: Sequence[str]) -> Mapping[str, str]:
         """The changes of a live checkpoint that these windows do not allow, and why."""
         why = "refused: which records are late is decided by the windows that there are. Start with a new checkpoint."
         return {changes.WINDOWS: why}

@@ -9,6 +9,7 @@ from typing import ClassVar
 
 from slicing.aggregates.kernel import Kernel
 from slicing.assembly.choice import EAGER, choose
+from slicing.engines.wide_rows import NOT_KEPT
 from slicing.errors import InvalidValue
 from slicing.stages.execution_plan import Aggregation, Arguments, Eager, Mixed, Sliced, Strategy, with_shared_fields
 from slicing.state.format import changes
@@ -137,10 +138,16 @@ class WindowSupport:
             if name in cannot:
                 raise InvalidValue(f"`{name}` cannot be looked up: the state of {self.window} {cannot[name]}")
 
-    def fixed(self, trigger: Trigger) -> Mapping[str, str]:
-        """The changes of a live checkpoint that these windows do not allow under a trigger, and why."""
-        if self.window.wide and trigger.compares:
-            why = f"{trigger} compares each wide row with the one before, of which it does not have all windows"
+    def fixed(self, trigger: Trigger, trees: Sequence[str]) -> Mapping[str, str]:
+        """The changes of a live checkpoint that these windows do not allow under a trigger with these trees, and why.
+
+        Wide rows go on while a window of theirs lacks records only where slices tell what the others hold.
+        """
+        if not self.window.wide:
+            return {}
+        if EAGER in trees:
+            return {changes.WINDOWS: f"refused: {NOT_KEPT}. Start with a new checkpoint."}
+        if why := trigger.cannot_lack():
             return {changes.WINDOWS: f"refused: {why}. Change them with on_close()."}
         return {}
 

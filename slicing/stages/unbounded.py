@@ -39,7 +39,7 @@ class UnboundedSupport(WindowSupport):
         why = "keeps one total for each key, of all time. Ask for that, without it."
         return {STARTS: why, WINDOWS: why}
 
-    def fixed(self, trigger: Trigger) -> Mapping[str, str]:
+    def fixed(self, trigger: Trigger, trees: Sequence[str]) -> Mapping[str, str]:
         """The changes of a live checkpoint that these windows do not allow, and why."""
         windows = "refused: its only window has begun, and others would miss records. Start with a new checkpoint."
         return {

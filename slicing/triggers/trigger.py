@@ -246,6 +246,16 @@ class Trigger:
         """Whether the result of a window is compared with that of the window before it."""
         return CHANGED in self.asks
 
+    def cannot_lack(self) -> str:
+        """Why wide rows cannot go on while some of their windows lack records, empty if they can.
+
+        Rows that are fired once, as they close, have nulls there. Others would be replaced by, or compared with, rows
+        of other windows.
+        """
+        if self.asks == {CLOSING}:
+            return ""
+        return f"{self} fires wide rows early, again or compared, and windows that are added lack records meanwhile"
+
     @property
     def columns(self) -> tuple[str, ...]:
         """The columns of rows that say which firing of their window they are."""

@@ -5,21 +5,21 @@ is not whole. In wide rows the columns of windows that are not whole are null.
 """
 
 import random
+from copy import deepcopy
 
 import pytest
 from adapting import SECOND, Model, Query, close_to, order, stream
 from oracle import seeds
 
-from slicing import hopping, on_change, on_close, tumbling
+from slicing import early, hopping, on_change, on_close, on_update, tumbling
+from slicing.errors import StateMismatch
 from slicing.state import bucket_cache
+from slicing.state.format.changes import changes_of
+from slicing.state.format.header import Header
 from slicing.state.store import MemoryStore
 
-POOL = [
-    hopping("5 seconds", "1 second"),
-    hopping("3 seconds", "1 second"),
-    hopping("20 seconds", "1 second"),
-    tumbling("1 second"),
-]
+FIVE, THREE, TWENTY = (hopping(f"{length} seconds", "1 second") for length in (5, 3, 20))
+POOL = [FIVE, THREE, TWENTY, tumbling("1 second")]
 """Windows of which one ends at each second."""
 NAMES = ["rows", "total", "most", "mean", "least"]
 
@@ -39,11 +39,14 @@ class Compared(Model):
 
     def wide(self, watermark):
         """The wide rows of windows that a watermark closes, and of the windows before these."""
-        rows = {}
-        for start, end, key, results in self.close(watermark):
-            self.held[end - start, end, key] = start, results
-            rows[end, key] = None
+        rows = {(end, key): None for _, end, key, _ in self.closed(watermark)}
         return [(end, key, self._row(end, key), self._row(end - SECOND, key)) for end, key in rows]
+
+    def closed(self, watermark):
+        """The rows of windows that a watermark closes."""
+        rows = self.close(watermark)
+        self.held |= {(end - start, end, key): (start, results) for start, end, key, results in rows}
+        return rows
 
     def _row(self, end, key):
         nothing = None, dict.fromkeys(self.query.names)
@@ -55,8 +58,7 @@ class Compared(Model):
 
     def changed(self, watermark):
         """The rows of windows that a watermark closes and that are not as the ones before."""
-        closed = sorted(self.close(watermark), key=order)
-        self.held |= {(end - start, end, key): (start, results) for start, end, key, results in closed}
+        closed = sorted(self.closed(watermark), key=order)
         return [
             (start, end, key, results)
             for start, end, key, results in closed
@@ -95,23 +97,36 @@ def test_chains_of_windows_that_are_compared_equal_the_records(seed):
     assert compare(seed)[0] > 20
 
 
-def wide_rows(seed, emission, changes=3, batches=40):
-    """A chain of three changes of windows side by side; how many columns were null that later had values."""
+def by_row(rows):
+    return sorted(rows, key=lambda row: (row[0], repr(row[1])))
+
+
+def wide_rows(seed, changes=3, batches=40):
+    """A chain of three changes of windows side by side; how many columns were null that later had values.
+
+    Meanwhile windows may have rows of their own.
+    """
     rng = random.Random(seed)
     store, model = MemoryStore(), Compared()
-    names = rng.sample(NAMES, 2)
-    query = Query(rng.sample(POOL, 2), names, emission, wide=True)
+    names, grace = rng.sample(NAMES, 2), rng.choice([0, 0, 4 * SECOND])
+    query, is_wide = Query(rng.sample(POOL, 2), names, grace=grace, wide=True), True
     model.change(query)
     at, rows, nulls = set(rng.sample(range(5, batches), changes)), 0, 0
     for number, (records, watermark) in enumerate(stream(rng, batches)):
         if number in at:
-            query = Query(rng.sample(POOL, rng.choice([2, 3])), names, emission, wide=True)
+            is_wide = rng.random() < 0.7
+            query = Query(rng.sample(POOL, rng.choice([2, 3])), names, grace=grace, wide=is_wide)
             model.change(query)
             if rng.random() < 0.5:
                 bucket_cache._kept.clear()
         model.add(records)
-        found, wanted = query.wide_step(store, records, watermark), model.wide(watermark)
-        found, wanted = (sorted(each, key=lambda row: (row[0], repr(row[1]))) for each in (found, wanted))
+        if not is_wide:
+            found, wanted = query.step(store, records, watermark)[0], model.closed(watermark)
+            found, wanted = sorted(found, key=order), sorted(wanted, key=order)
+            assert len(found) == len(wanted), (seed, number, found, wanted)
+            assert all(map(close_to, found, wanted)), (seed, number, found, wanted)
+            continue
+        found, wanted = by_row(query.wide_step(store, records, watermark)), by_row(model.wide(watermark))
         assert [row[:2] for row in found] == [row[:2] for row in wanted], (seed, number)
         for ours, theirs in zip(found, wanted, strict=True):
             assert ours[2] == pytest.approx(theirs[2]), (seed, number, ours, theirs)
@@ -122,6 +137,108 @@ def wide_rows(seed, emission, changes=3, batches=40):
 
 @pytest.mark.parametrize("seed", seeds(6, 120))
 def test_chains_of_windows_side_by_side_equal_the_records(seed):
-    rows, nulls = wide_rows(seed, on_close())
+    rows, nulls = wide_rows(seed)
     assert rows > 10
     assert nulls
+
+
+def of_always(seed, retain, batches=40):
+    """Add windows where slices are retained, against a stream that always had them; how many columns had values."""
+    rng = random.Random(seed)
+    store, always, values = MemoryStore(), Compared(), 0
+    names, windows = rng.sample(NAMES, 2), rng.sample(POOL, 3)
+    always.change(Query(POOL, names))
+    change = rng.randrange(12, 34)
+    for number, (records, watermark) in enumerate(stream(rng, batches)):
+        always.add(records)
+        wanted = {row[:2]: row[2] for row in always.wide(watermark)}
+        query = Query(windows[: 2 if number < change else 3], names, retain=retain, wide=True)
+        for end, key, found in query.wide_step(store, records, watermark):
+            known = {place: value for place, value in found.items() if value is not None}
+            assert known == pytest.approx({place: wanted[end, key][place] for place in known}), (seed, number)
+            values += sum(window == repr(windows[2]) for window, _ in known)
+    return values
+
+
+@pytest.mark.parametrize("seed", seeds(4, 120))
+def test_what_wide_rows_show_of_added_windows_is_of_all_records(seed):
+    assert of_always(seed, retain=30 * SECOND)
+
+
+FIVE_MINUTES, HOUR = tumbling("5 minutes"), hopping("1 hour", "5 minutes")
+
+
+def test_windows_that_lack_records_leave_no_nodes_behind():
+    """A record of slice 11:50 is refused, so that windows are whole from 11:55 on, and the slice leaves before them."""
+    minute, noon = 60 * SECOND, 720
+    old, new = (
+        Query(windows, ["rows"], retain=15 * minute, wide=True) for windows in ([FIVE_MINUTES], [FIVE_MINUTES, HOUR])
+    )
+    store, times = MemoryStore(), [noon - 10, noon - 4]
+    old.step(store, [(each * minute, 1, 1, "a") for each in times], 0)
+    old.step(store, [], (noon + 6) * minute)
+    old.step(store, [((noon - 9) * minute, 1, 1, "a")], (noon + 6) * minute)
+    found = {}
+    for at in range(noon + 8, noon + 90, 5):
+        times.append(at)
+        for end, _, results in new.wide_step(store, [(at * minute, 1, 1, "a")], (at - 1) * minute):
+            found[end // minute] = results[repr(HOUR), "rows"]
+    assert Header.from_text(store.text).families[1].whole is None
+    assert found == {
+        end: sum(end - 60 <= each < end for each in times) if end >= noon + 55 else None
+        for end in range(noon + 10, noon + 90, 5)
+    }
+
+
+OTHERS = [
+    on_update(),
+    on_update(latest_only=True),
+    on_change(),
+    on_close(corrections=True),
+    on_close(corrections=True, old=True),
+    early(every="1 minute"),
+]
+
+
+@pytest.mark.parametrize("emission", OTHERS, ids=str)
+def test_other_windows_of_wide_rows_are_refused_where_rows_are_not_fired_once(emission):
+    store = MemoryStore()
+    Query([FIVE, TWENTY], ["rows"], emission, wide=True).step(store, [(9 * SECOND, 1, 1, "a")], 0)
+    for windows in ([FIVE, TWENTY, THREE], [FIVE, THREE]):
+        query = Query(windows, ["rows"], emission, wide=True)
+        found = changes_of([Header.from_text(store.text)], query.fingerprint)
+        assert any("windows that are added lack records" in change.effect for change in found)
+        assert not found.allowed
+        with pytest.raises(StateMismatch, match=r"Change them with on_close\(\)"):
+            query.bucket(store)
+
+
+@pytest.mark.parametrize("names", [["last"], ["rows", "last"]])
+def test_other_windows_of_wide_rows_are_refused_where_results_do_not_combine(names):
+    store = MemoryStore()
+    Query([FIVE, TWENTY], names, wide=True).step(store, [(9 * SECOND, 1, 1, "a")], 0)
+    with pytest.raises(StateMismatch, match="wide rows of results that do not combine are kept by window"):
+        Query([FIVE, TWENTY, THREE], names, wide=True).bucket(store)
+
+
+@pytest.mark.parametrize(
+    ("names", "emission"),
+    [*((["rows"], each) for each in OTHERS), (["rows", "last"], on_close())],
+    ids=lambda each: str(each),
+)
+def test_wide_rows_stay_as_they_are_until_their_windows_are_whole(names, emission):
+    """Another trigger, or a result that does not combine, has to wait."""
+    store = MemoryStore()
+    for second in range(10, 15):
+        Query([FIVE, THREE], ["rows"], wide=True).step(store, [(second * SECOND, 1, 1, "a")], (second - 2) * SECOND)
+    for second in range(15, 40):
+        query = Query([FIVE, THREE, TWENTY], ["rows"], wide=True)
+        query.wide_step(store, [(second * SECOND, 1, 1, "a")], (second - 2) * SECOND)
+        is_whole = Header.from_text(store.text).families[2].whole is None
+        other = Query([FIVE, THREE, TWENTY], names, emission, wide=True)
+        if is_whole:
+            other.bucket(deepcopy(store))
+        else:
+            with pytest.raises(StateMismatch, match="added that do not hold all their records yet"):
+                other.bucket(deepcopy(store))
+    assert is_whole

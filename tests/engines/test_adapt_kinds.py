@@ -33,7 +33,7 @@ CHANGING = [
     if results in (COMBINED, SHARED)
     and emission != "on change"
     and not WINDOWS[windows][0].wide
-    and not {ADDED, REMOVED} & set(support_of(WINDOWS[windows][0]).fixed(every_kind.EMISSIONS[emission]))
+    and not {ADDED, REMOVED} & set(support_of(WINDOWS[windows][0]).fixed(every_kind.EMISSIONS[emission], ()))
 ]
 
 
@@ -48,7 +48,7 @@ class Query(Line):
         finally:
             every_kind.results_of = whole
         self.chosen, self.store = chosen, store or self.store
-        fixed = support_of(self.window).fixed(self.emission)
+        fixed = support_of(self.window).fixed(self.emission, ())
         self.fingerprint = replace(self.fingerprint, adapt="allow", fixed=fixed)
 
     def rows(self, records, watermark, clock):
@@ -132,7 +132,7 @@ def test_other_windows_that_records_decide_are_refused(name):
     query = Query(name, ["total"])
     query.rows([[BEGIN, 1, 1, "a", SECOND]], 0, 0)
     other = Query("hopping, combined, on close", ["total"])
-    fixed = support_of(query.window).fixed(query.emission)
+    fixed = support_of(query.window).fixed(query.emission, ())
     found = changes_of([Header.from_text(query.store.text)], replace(other.fingerprint, fixed=fixed))
     assert not found.allowed
     assert any("decided" in change.effect for change in found)

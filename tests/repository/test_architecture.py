@@ -64,7 +64,12 @@ INSIDE = {
             "slicing.engines.features",
             "slicing.engines.looking",
         },
-        {"slicing.engines.pair_memory", "slicing.engines.trigger_state", "slicing.engines.values_of_pairs"},
+        {
+            "slicing.engines.pair_memory",
+            "slicing.engines.trigger_state",
+            "slicing.engines.values_of_pairs",
+            "slicing.engines.wide_rows",
+        },
         {"slicing.engines.key_counts"},
         {"slicing.engines.listed_pairs", "slicing.engines.slice_pairs"},
         {"slicing.engines.bucket", "slicing.engines.lateness", "slicing.engines.dirty_set"},

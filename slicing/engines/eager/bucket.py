@@ -26,7 +26,6 @@ from slicing.engines.key_counts import KeyCounts, has_key
 from slicing.engines.lateness import first_ends, led
 from slicing.engines.looking import Look
 from slicing.engines.slice_pairs import SlicePairs, counts_of, pairs_of
-from slicing.engines.wide_rows import forget_whole
 from slicing.profiling import ASSEMBLE, of_stage
 from slicing.state.format.fingerprint import Fingerprint
 from slicing.state.format.list_names import EARLY, parse
@@ -231,7 +230,6 @@ class EagerBucket(Bucket):
         if not held:
             self._early.clear()
             self.head.newest = None
-        forget_whole(self.families)
         super().save()
 
     def _forget_removed(self) -> None:

@@ -19,7 +19,6 @@ from slicing.engines.eager.newest import NewestSlices
 from slicing.engines.eager.window_pages import PAGE, PageOf, WindowPages
 from slicing.engines.lateness import FamilyProgress
 from slicing.engines.looking import Look
-from slicing.engines.wide_rows import hidden, of_something
 from slicing.state.format.list_names import of_family
 from slicing.state.pages import Pages
 from slicing.triggers.accumulation import Accumulation
@@ -133,10 +132,7 @@ class FamilyPages(FamilyProgress):
         """Return a frame with its aligned windows."""
         if not self.beside:
             return frame
-        return self._hidden(replace(frame, beside=tuple(each.filled(frame, page_of) for each in self.beside)))
-
-    def _hidden(self, frame: Windows) -> Windows:
-        return hidden(frame, self.marks, [each.marks for each in self.beside])
+        return replace(frame, beside=tuple(each.filled(frame, page_of) for each in self.beside))
 
     def filled(self, frame: Windows, page_of: PageOf) -> Windows:
         """The windows of this family that end as those of a frame do, of the same keys."""
@@ -146,7 +142,7 @@ class FamilyPages(FamilyProgress):
 
     def shown(self, frames: Iterator[Windows]) -> Iterator[Windows]:
         """The frames of this family as they leave the bucket."""
-        for frame in of_something(map(self._hidden, without_repeats(self.family, frames, by_end=self.by_end))):
+        for frame in without_repeats(self.family, frames, by_end=self.by_end):
             yield self._numbered(frame) if self.number else frame
 
     def _numbered(self, frame: Windows) -> Windows:

@@ -68,6 +68,7 @@ class SlicedBucket(Bucket):
 
     others: tuple[str, ...] = ()
     """How the names of lists of pages begin that are no caches, and not of this class."""
+    cannot_lack = ""
 
     def __init__(
         self,
@@ -360,7 +361,7 @@ class SlicedBucket(Bucket):
         self.note_early()
         self._forget_other_triggers()
         self._forget_entered()
-        forget_whole(self.families)
+        forget_whole(self.head.families)
         super().save()
 
     def _forget_entered(self) -> None:

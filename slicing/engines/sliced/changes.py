@@ -43,7 +43,7 @@ class Changes:
         """The changes among windows that close; what entered with them is kept to be compared with."""
         with closing(progress.news(fresh)) as news:
             first, until = progress.first, self._until(progress)
-            known, oldest = progress.knows_before(first), self._oldest(progress)
+            known, oldest = progress.marks.kept < first, self._oldest(progress)
             entering = oldest, progress.family.entered(until)
             entered = FOREVER if self._together else progress.family.entered(first)
             sources = [self.slices.recent.slices([(oldest, entered)], keep=oldest), news.parts(*entering)]

@@ -161,12 +161,11 @@ class FamilyWindows(FamilyProgress):
         of_close = Due(self.shape, self.trees, stripes, news, late, self.cache, cached, first, until, end, entered)
         close = close_of(of_close)
         yield from close.windows()
-        self.marks.nodes = end if close.leaves_nodes else None
+        self.marks.nodes = end if close.leaves_nodes and self._is_whole(end) else None
 
-    def knows_before(self, window: int) -> bool:
-        """Whether the window before is there to be compared with; one that lacks records is shown as null."""
-        whole = self.marks.whole
-        return self.marks.kept < window or (whole is not None and window <= whole)
+    def _is_whole(self, window: int) -> bool:
+        """Whether all slices of a window stay until it has closed, so that nodes can subtract them."""
+        return self.marks.whole is None or window >= self.marks.whole
 
     def take_late(self) -> InOrder:
         """What the nodes do not hold yet of slices that had entered before this micro-batch."""
@@ -205,10 +204,7 @@ class FamilyWindows(FamilyProgress):
             return frame
         rows = under(rows, frame.names)
         found = (pick(each.shape, rows, frame.keys, each.aligned(frame.windows)) for each in self.beside)
-        return self._hidden(replace(frame, beside=tuple(found)))
-
-    def _hidden(self, frame: Windows) -> Windows:
-        return hidden(frame, self.marks, [each.marks for each in self.beside])
+        return replace(frame, beside=tuple(found))
 
     def look(self, marks: Block, first: int) -> Iterator[Block]:
         """All rows of the keys of `marks` from slice `first` on, some keys in each block."""
@@ -236,7 +232,8 @@ class FamilyWindows(FamilyProgress):
 
     def shown(self, frames: Iterator[Windows]) -> Iterator[Windows]:
         """The frames of this family as they leave the bucket."""
-        for frame in of_something(map(self._hidden, without_repeats(self.family, frames, by_end=self.by_end))):
+        frames, beside = without_repeats(self.family, frames, by_end=self.by_end), [each.marks for each in self.beside]
+        for frame in of_something(hidden(frame, self.marks, beside) for frame in frames):
             yield self._numbered(frame) if self.number else frame
 
     def _numbered(self, frame: Windows) -> Windows:
