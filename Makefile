@@ -28,6 +28,8 @@ export PYSPARK_DRIVER_PYTHON := $(PYSPARK_PYTHON)
 .DEFAULT_GOAL := help
 .PHONY: help requirements venv test test-slow test-long test-site test-notebooks test-kafka test-postgres \
 	test-connect test-pipelines test-fraud test-delta test-iceberg test-servers test-versions lint format wheel release-check demo bench-quick bench docs docs-written docs-test docs-release clean
+.PHONY: help requirements venv test test-long test-site test-notebooks test-kafka test-postgres \
+	test-connect test-pipelines test-fraud test-delta test-iceberg test-servers test-versions lint format wheel release-check demo bench-quick bench soak docs docs-written docs-test docs-release clean
 
 help: ## list the tasks
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1  \2/p' Makefile | awk '{t = $$1; sub(/^[^ ]+ +/, ""); printf "make %-14s %s\n", t, $$0}'
@@ -133,6 +135,9 @@ bench-quick: $(BENCH) ## a few benchmarks
 
 bench: $(BENCH) ## all benchmarks, for hours, going on where it was stopped; writes docs/performance.md
 	$(BIN)/python -m benchmarks.run --all --resume --write $(ARGS)
+
+soak: $(BENCH) ## an hour of a stream that is killed every two minutes, compared with brute force
+	$(BIN)/python -m benchmarks.soak $(ARGS)
 
 docs: $(DOCS) docs-written ## write tables and pictures, build the site in build/site, strict about links
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet --clean

@@ -14,6 +14,10 @@ class LedgerPlan(Plan):
     """Figures are of rows of the state."""
 
     @property
+    def _is_timed(self) -> bool:
+        return False
+
+    @property
     def marks(self) -> bool:
         """Whether small rows of the dirty set or the retraction log are kept together with those of results."""
         raise NotImplementedError

@@ -14,15 +14,18 @@ from slicing.aggregates.tracing.showing import by_rows, mode
 from slicing.assembly.choice import EAGER, choose, few_slices
 from slicing.content.block import Shape
 from slicing.drawing.html import pictured
+from slicing.errors import InvalidValue
+from slicing.explain.coefficients import Coefficients
 from slicing.explain.costs import MERGING, Cost, Costs, counted, number
 from slicing.explain.merged import Merged
+from slicing.explain.scale import Scale, scale_of
 from slicing.triggers.emission import ON_CLOSE
 from slicing.triggers.lateness import COUNTS, PARTIALS
 from slicing.triggers.trigger import NEWEST, Trigger
 from slicing.windows.families.family import RUNNING, RUNS, TAILED, Family
 from slicing.windows.families.tailed import tailed
 from slicing.windows.session import MERGING as MERGED
-from slicing.windows.time.durations import show
+from slicing.windows.time.durations import Duration, show
 from slicing.windows.window import Window
 
 _BYTES = {"boolean": 1, "date": 4, "timestamp": 8, "timestamp_ntz": 8, "string": 16, "binary": 16}
@@ -264,6 +267,50 @@ class Plan:
         kept = sum(rows.values()) * _ROW_BYTES + sum(partials.values()) + nodes - self._once
         return int(kept) + self.retained_bytes_per_key
 
+    def at(
+        self,
+        *,
+        keys: int,
+        records_per_second: float,
+        cores: int,
+        trigger: Duration,
+        coefficients: Coefficients | None = None,
+    ) -> Scale:
+        """Return the prediction for so many keys and records on so many cores, with a micro-batch every `trigger`.
+
+        Seconds of a micro-batch, bytes of state, checkpoint and workers, and what breaks first; also for a billion keys
+        on a thousand cores. Coefficients are those that `python -m slicing.calibrate` has measured on this machine, the
+        shipped ones if it was not run, or those given. Raises InvalidType and InvalidValue for what is no size, and for
+        plans that are not predicted: bounded input, other triggers than `on_close()`, and windows that records decide.
+        """
+        if not self.streaming or self.trigger != ON_CLOSE or self.costs.eager or not self._is_timed:
+            raise InvalidValue(
+                "a plan is predicted for a stream of windows that time decides, assembled from slices, that fire by "
+                f"`on_close()`; got {self.windows} on {'a stream' if self.streaming else 'bounded input'}, "
+                f"{self.trigger}. Ask the plan of such a query."
+            )
+        return scale_of(self, keys, records_per_second, cores, trigger, coefficients)
+
+    @property
+    def _is_timed(self) -> bool:
+        """Whether time decides which windows there are."""
+        return True
+
+    @property
+    def row_bytes(self) -> int:
+        """Bytes of a partial of all results, with its slice, its key and its records."""
+        return _ROW_BYTES + sum({each.kernel.label: each.partial_bytes for each in self.stored}.values())
+
+    @property
+    def slices_stored(self) -> list[tuple[int, int]]:
+        """Lengths of slices in microseconds, and how many of each are kept of a key at most."""
+        if self._merges:
+            return self._merged.levels
+        family = self.shape.family
+        first = family.slice_at(_TYPICAL)
+        length = int(family.slice_start(first + self.slices_per_window) - family.slice_start(first))
+        return [(length // self.slices_per_window, self.slices_per_window)]
+
     @property
     def slices_retained(self) -> int:
         """Slices of a stream that stay though no window needs them: those of `retain`, less those of a window."""
@@ -377,7 +424,7 @@ class Plan:
 
     def _tails(self) -> str:
         """What is kept of slices of windows with a coarse start, and what would be kept without tails."""
-        row = _ROW_BYTES + sum({each.kernel.label: each.partial_bytes for each in self.stored}.values())
+        row = self.row_bytes
         without = f"{self.without_tail:,} without tails, {size_of(self.without_tail * row)}"
         if not self._merges:
             names = ", ".join(each.name for each in self.stored if not each.merges)

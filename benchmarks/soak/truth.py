@@ -1,0 +1,187 @@
+"""The rows that the soak must have emitted, from the records of its files and the watermarks of its micro-batches.
+
+Nothing of the framework is used: a record counts in the windows from the first one that ends after its time and after
+the watermark by which it was judged, less the grace, to the last one that begins by its time. So a window of a key has
+the records whose first window is not later than it, less those whose last window is earlier.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from benchmarks.soak.feed import START, STEP
+from benchmarks.soak.windows import GRACE, LENGTHS
+
+Array = npt.NDArray[np.int64]
+_MINUTE = 60 * 10**6
+_BEFORE = 200
+"""Windows before the first record that are looked at."""
+
+
+@dataclass(frozen=True)
+class Records:
+    """Keys, times, values, and the watermarks by which records were judged; in microseconds."""
+
+    keys: Array
+    times: Array
+    values: Array
+    judged: Array
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Emitted rows of one length: keys, numbers of windows, records, totals, and the micro-batch of each."""
+
+    keys: Array
+    windows: Array
+    records: Array
+    totals: Array
+    batches: Array
+
+
+def keep(checkpoint: Path, kept: Path) -> None:
+    """Copy what a checkpoint says of micro-batches that are done, which Spark removes after a hundred more."""
+    for name in ("offsets", "commits"):
+        (kept / name).mkdir(parents=True, exist_ok=True)
+    for done in (checkpoint / "commits").glob("[0-9]*"):
+        if not (kept / "commits" / done.name).exists():
+            shutil.copy(checkpoint / "offsets" / done.name, kept / "offsets")
+            shutil.copy(done, kept / "commits")
+
+
+def micro_batches(checkpoint: Path) -> list[tuple[int, int, int]]:
+    """Of each micro-batch that is done: its number, how many files were read by its end, its watermark in us.
+
+    `checkpoint` may be what `keep` has copied of one.
+    """
+    found = []
+    for number in sorted(int(path.name) for path in (checkpoint / "commits").glob("[0-9]*")):
+        _, times, source = (checkpoint / "offsets" / str(number)).read_text().splitlines()
+        mark, read = json.loads(times)["batchWatermarkMs"], json.loads(source)["logOffset"] + 1
+        found.append((number, read, mark * 1000))
+    return found
+
+
+def records_of(files: Path, done: list[tuple[int, int, int]]) -> Records:
+    """All records that were read; those of a micro-batch are judged by the watermark of the one before it."""
+    parts, read, judged = [], 0, 0
+    for _, until, watermark in done:
+        for number in range(read, until):
+            table = pq.read_table(files / f"{number:06d}.parquet")
+            times = table["ts"].cast("int64").to_numpy()
+            parts.append((table["key"].to_numpy(), times, table["v"].to_numpy(), np.full(len(times), judged)))
+        read, judged = until, watermark
+    return Records(*(np.concatenate(column) for column in zip(*parts, strict=True)))
+
+
+def starts_and_ends(size: int, tail: int, count: int) -> tuple[Array, Array]:
+    """Edges of windows 0 up to `count`; `size` and `tail` in minutes."""
+    ends = START + (np.arange(count) - _BEFORE + 1) * STEP
+    starts = ends - size * _MINUTE
+    return (starts // (tail * _MINUTE) * (tail * _MINUTE) if tail else starts), ends
+
+
+class Truth:
+    """Records and totals of the windows of one length."""
+
+    def __init__(self, records: Records, size: int, tail: int, count: int):
+        self.starts, self.ends = starts_and_ends(size, tail, count)
+        first = np.searchsorted(self.ends, np.maximum(records.times, records.judged - GRACE), "right")
+        last = np.searchsorted(self.starts, records.times, "right") - 1
+        there = first <= last
+        self.count, self.keys = count, int(records.keys.max()) + 1
+        keys, values = records.keys[there], records.values[there]
+        self.begun = _sums(keys * count + first[there], values)
+        self.ended = _sums(keys * count + np.minimum(last[there] + 1, count - 1), values)
+
+    def of(self, keys: Array, windows: Array) -> tuple[Array, Array]:
+        """Records and totals of some windows."""
+        low, at = keys * self.count, keys * self.count + windows
+        found = []
+        for held in (0, 1):
+            begun, ended = (_until(of, at, held) - _until(of, low - 1, held) for of in (self.begun, self.ended))
+            found.append(begun - ended)
+        return found[0], found[1]
+
+
+def _sums(places: Array, values: Array) -> tuple[Array, Array, Array]:
+    order = np.argsort(places, kind="stable")
+    return places[order], np.arange(len(places) + 1), np.append(0, np.cumsum(values[order]))
+
+
+def _until(of: tuple[Array, Array, Array], places: Array, held: int) -> Array:
+    """How many records lie at or before some places, or their total."""
+    return np.asarray(of[1 + held][np.searchsorted(of[0], places, "right")])
+
+
+def rows_of(sink: Path, done: list[tuple[int, int, int]], starts: Mapping[str, tuple[Array, Array]]) -> dict[str, Rows]:
+    """What the sink holds of the micro-batches that are done, by length. Raises AssertionError for other edges."""
+    found: dict[str, list[tuple[Array, ...]]] = {name: [] for name in starts}
+    for number, *_ in done:
+        folder = sink / f"{number:06d}"
+        table = pq.read_table(folder) if list(folder.glob("*.parquet")) else None
+        for name, (begin, ends) in starts.items() if table is not None and len(table) else ():
+            some = table.filter(np.asarray(table["windows"]) == name)
+            edges = [_microseconds(some["window"].combine_chunks().field(edge)) for edge in ("start", "end")]
+            windows = np.searchsorted(ends, edges[1])
+            assert np.array_equal(begin[windows], edges[0]), f"{name}: windows of other edges"
+            assert np.array_equal(ends[windows], edges[1]), f"{name}: windows of other edges"
+            columns = (some[column].to_numpy() for column in ("records", "total"))
+            found[name].append((some["key"].to_numpy(), windows, *columns, np.full(len(some), number)))
+    return {name: Rows(*(np.concatenate(column) for column in zip(*of, strict=True))) for name, of in found.items()}
+
+
+def _microseconds(times: pa.Array) -> Array:
+    """Spark's files have nanoseconds, unless it is told otherwise."""
+    return np.asarray(times.cast(pa.timestamp("us")).cast("int64").to_numpy())
+
+
+def differences(files: Path, sink: Path, checkpoint: Path, changed: int) -> list[str]:
+    """What the sink holds that is wrong or lacks, a line each, none if all is right.
+
+    From micro-batch `changed` on windows fire by `on_change()`: those that have the result of the window before may be
+    left out; before it all that hold a record fire.
+    """
+    done = micro_batches(checkpoint)
+    records, closed = records_of(files, done), done[-1][2]
+    count = _BEFORE + done[-1][1] + 300
+    edges = {name: starts_and_ends(*minutes, count) for name, minutes in LENGTHS.items()}
+    emitted, found = rows_of(sink, done, edges), []
+    changes = next((mark for number, _, mark in done if 0 < changed <= number + 1), closed)
+    for name, minutes in LENGTHS.items():
+        rows, truth = emitted[name], Truth(records, *minutes, count)
+        last = int(np.searchsorted(truth.ends + GRACE, closed, "right"))
+        places = rows.keys * count + rows.windows
+        if len(np.unique(places)) < len(places):
+            found.append(f"{name}: {len(places) - len(np.unique(places)):,} windows were emitted twice")
+        right = [a == b for a, b in zip(truth.of(rows.keys, rows.windows), (rows.records, rows.totals), strict=True)]
+        if wrong := int((~(right[0] & right[1])).sum()):
+            found.append(f"{name}: {wrong:,} of {len(places):,} rows are wrong")
+        if missing := _missing(truth, places, last, int(np.searchsorted(truth.ends + GRACE, changes, "right"))):
+            found.append(f"{name}: {missing:,} windows were not emitted")
+    return found
+
+
+def _missing(truth: Truth, places: Array, last: int, changes: int) -> int:
+    """How many windows before window `last` hold records and were not emitted; from `changes` on if they differ."""
+    missing, known = 0, np.sort(places)
+    windows = np.arange(last)
+    for key in range(truth.keys):
+        at = np.full(last, key)
+        counts, totals = truth.of(at, windows)
+        must = counts > 0
+        same = np.append(False, (counts[1:] == counts[:-1]) & (totals[1:] == totals[:-1]))
+        must &= ~(same & (windows >= changes))
+        wanted = key * truth.count + windows[must]
+        there = known[np.minimum(np.searchsorted(known, wanted), max(0, len(known) - 1))] if len(known) else wanted - 1
+        missing += int((there != wanted).sum())
+    return missing

@@ -1,0 +1,106 @@
+"""Seconds and bytes that were measured on one machine: what a prediction multiplies counts by."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, fields, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from slicing.aggregates.arrays import Array
+from slicing.errors import InvalidValue
+
+COUNTED = ("trigger", "bucket", "record", "partial", "node", "emitted")
+"""The coefficients in seconds that are fitted to micro-batches of a stream, in the order of what they count."""
+
+
+@dataclass(frozen=True)
+class Coefficients:
+    """Seconds on one core: of a micro-batch without records, a bucket in which windows close, a record, and so on.
+
+    `partial` is one that comes or enters state, `node` a node of a tree that is read or written, `emitted` a row.
+    `stored` has the bytes of a stored partial by its bytes before compression, `worker` the bytes of a Python worker
+    without records. `machine` says where they are from.
+    """
+
+    trigger: float
+    bucket: float
+    record: float
+    partial: float
+    node: float
+    emitted: float
+    stored: float
+    worker: float
+    machine: str
+
+    def save(self, path: Path) -> None:
+        """Write them as JSON."""
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(asdict(self), indent=1) + "\n")
+
+    @classmethod
+    def load(cls, path: Path) -> Coefficients:
+        """The inverse of `save`. Raises InvalidValue for a file of other content."""
+        try:
+            found = json.loads(path.read_text())
+            return cls(**{each.name: found[each.name] for each in fields(cls)})
+        except (ValueError, KeyError, TypeError) as error:
+            raise InvalidValue(
+                f"`{path}` must hold the coefficients of this machine; it cannot be read: {type(error).__name__}. "
+                "Measure again with `python -m slicing.calibrate`, or remove it."
+            ) from None
+
+    def fitted(self, counts: Sequence[Mapping[str, float]], seconds: Sequence[float]) -> Coefficients:
+        """Return them with those of `COUNTED` that fit micro-batches best, each weighed by its seconds.
+
+        `counts` has what each coefficient is multiplied by, on one core. None is negative. Raises InvalidValue for
+        fewer micro-batches than coefficients.
+        """
+        if len(counts) < len(COUNTED):
+            raise InvalidValue(f"{len(COUNTED)} coefficients need as many micro-batches; got {len(counts)}.")
+        table = np.array([[each[name] for name in COUNTED] for each in counts]) / np.array(seconds)[:, None]
+        found: dict[str, Any] = dict(zip(COUNTED, map(float, _not_negative(table)), strict=True))
+        return replace(self, **found)
+
+
+def _not_negative(table: Array) -> Array:
+    """The factors that bring each row nearest to 1, none below 0: the best ones of all choices of columns."""
+    count = table.shape[1]
+    best, least = np.zeros(count), np.inf
+    for chosen in range(1, 1 << count):
+        columns = [i for i in range(count) if chosen >> i & 1]
+        found = np.zeros(count)
+        found[columns] = np.linalg.lstsq(table[:, columns], np.ones(len(table)), rcond=None)[0]
+        rest = float(((table @ found - 1) ** 2).sum())
+        if (found >= 0).all() and rest < least:
+            best, least = found, rest
+    return best
+
+
+def place() -> Path:
+    """The file in which this machine keeps its coefficients."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "slicing" / "coefficients.json"
+
+
+def known() -> Coefficients:
+    """Those of this machine, if it was calibrated; else the shipped ones."""
+    path = place()
+    return Coefficients.load(path) if path.exists() else SHIPPED
+
+
+SHIPPED = Coefficients(
+    trigger=0.156,
+    bucket=0.1,
+    record=5.8e-07,
+    partial=8e-07,
+    node=2.5e-06,
+    emitted=5e-07,
+    stored=0.07,
+    worker=150 * 2**20,
+    machine="shipped, of 2 cores",
+)
+"""Fitted to eight workloads of docs/performance.md, which they predict within an eighth of their seconds."""

@@ -1,0 +1,241 @@
+"""A prediction: the cost of a micro-batch for so many keys and records on so many cores, and what breaks first.
+
+Counts are those of `load`, seconds and bytes those of `coefficients`. They are averages of a steady stream.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from html import escape
+from typing import Protocol
+
+from slicing.content.block import Shape
+from slicing.content.sizes import PORTION_BYTES
+from slicing.drawing.amounts import duration, size
+from slicing.drawing.html import table
+from slicing.errors import InvalidType, InvalidValue, excerpt
+from slicing.explain.coefficients import Coefficients, known
+from slicing.explain.costs import Cost
+from slicing.explain.load import Load, load_of, windows_of
+from slicing.windows.time.durations import Duration, microseconds
+
+LARGE_KEYS, LARGE_CORES = 10**9, 1000
+"""The size that is printed beside what was asked."""
+CORE_MEMORY, CORE_DISK, CORE_BYTES_PER_SECOND, BUCKET_KEYS = 2 << 30, 100 << 30, 50 << 20, 1_000_000
+"""What a core has: memory for its Python worker, disk for its state, bytes a second for its changelog. And the keys of
+a bucket, of which a close reads all."""
+BUCKETS_PER_CORE = 4
+
+
+class Planned(Protocol):
+    """What a prediction asks of a plan."""
+
+    @property
+    def shape(self) -> Shape:
+        """Keys, windows and results."""
+
+    @property
+    def per_window(self) -> Cost:
+        """Partials read and written per window and key."""
+
+    @property
+    def row_bytes(self) -> int:
+        """Bytes of a partial of all results, with its slice and key."""
+
+    @property
+    def state_bytes_per_key(self) -> int:
+        """Bytes of the state of a key with records in every slice."""
+
+    @property
+    def slices_stored(self) -> list[tuple[int, int]]:
+        """Lengths of slices in microseconds, and how many are kept of each."""
+
+    @property
+    def buckets(self) -> int:
+        """Buckets of the state."""
+
+
+@dataclass(frozen=True)
+class Limit:
+    """Something that a query may run out of: the share of it that is used, and what to do."""
+
+    name: str
+    share: float
+    remedy: str
+
+
+@dataclass(frozen=True)
+class Scale:
+    """The prediction for one size. `seconds` of event time come in a micro-batch, `rate` records in each of them.
+
+    It prints as a table, together with the same query for a billion keys on a thousand cores, with as many records for
+    each key.
+    """
+
+    plan: Planned
+    keys: int
+    rate: float
+    cores: int
+    seconds: float
+    buckets: int
+    coefficients: Coefficients
+
+    @property
+    def load(self) -> Load:
+        """The counts of an average micro-batch."""
+        return self._load(closing=False)
+
+    def _load(self, closing: bool) -> Load:
+        plan = self.plan
+        return load_of(plan.shape.family, plan.per_window, self.keys, self.rate, self.cores, self.seconds, closing)
+
+    @property
+    def busy(self) -> int:
+        """Cores that have a bucket."""
+        return min(self.cores, self.buckets)
+
+    @property
+    def seconds_per_micro_batch(self) -> float:
+        """Seconds of an average micro-batch."""
+        return self._seconds(self.load)
+
+    @property
+    def longest_micro_batch(self) -> float:
+        """Seconds of a micro-batch in which windows close, if not in each."""
+        return self._seconds(self._load(closing=True))
+
+    @property
+    def counts(self) -> dict[str, float]:
+        """What each coefficient of seconds is multiplied by, in an average micro-batch."""
+        return self._counts(self.load)
+
+    def _counts(self, load: Load) -> dict[str, float]:
+        return {
+            "trigger": 1.0,
+            "bucket": min(1.0, load.closes) * math.ceil(self.buckets / self.cores),
+            "record": load.records / self.cores,
+            "partial": load.partials / self.busy,
+            "node": load.nodes / self.busy,
+            "emitted": load.emitted / self.busy,
+        }
+
+    def _seconds(self, load: Load) -> float:
+        return float(sum(getattr(self.coefficients, name) * count for name, count in self._counts(load).items()))
+
+    @property
+    def state_bytes(self) -> float:
+        """Bytes of the state of all keys, compressed."""
+        each, plan = self.rate / self.keys, self.plan
+        slices = plan.slices_stored
+        held = sum(count * -math.expm1(-each * length / 1e6) for length, count in slices)
+        nodes = max(0.0, plan.state_bytes_per_key - sum(count for _, count in slices) * plan.row_bytes)
+        longest = max(windows_of(family).seconds for family in plan.shape.family.families)
+        live = -math.expm1(-each * longest)
+        return self.keys * (held * plan.row_bytes + live * nodes) * self.coefficients.stored
+
+    @property
+    def checkpoint_bytes(self) -> float:
+        """Bytes that an average micro-batch adds to the checkpoint. Spark keeps those of the last 100."""
+        return self.load.written * self.plan.row_bytes * self.coefficients.stored
+
+    @property
+    def worker_bytes(self) -> float:
+        """Bytes of the largest Python worker: of a bucket at a time, whose windows are emitted in portions."""
+        load = self._load(closing=True)
+        rows = (3 * load.entered + load.nodes + load.emitted) / self.buckets
+        return self.coefficients.worker + min(3.0 * PORTION_BYTES, rows * self.plan.row_bytes)
+
+    @property
+    def limits(self) -> list[Limit]:
+        """What the query may run out of, the scarcest first."""
+        found = [
+            Limit("time", self.longest_micro_batch / self.seconds, "Add cores, or lengthen the trigger."),
+            Limit("memory", self.worker_bytes / CORE_MEMORY, "Ask for more buckets."),
+            Limit("disk", self.state_bytes / self.cores / CORE_DISK, "Add cores with disks, or coarsen `tail`."),
+            Limit(
+                "upload",
+                self.checkpoint_bytes / self.cores / self.seconds / CORE_BYTES_PER_SECOND,
+                "Add cores, or lengthen the trigger.",
+            ),
+            Limit("keys of a bucket", self.keys / self.buckets / BUCKET_KEYS, "Ask for more buckets."),
+        ]
+        return sorted(found, key=lambda limit: -limit.share)
+
+    @property
+    def breaks_first(self) -> Limit:
+        """The scarcest."""
+        return self.limits[0]
+
+    @property
+    def large(self) -> Scale:
+        """The same query for a billion keys on a thousand cores, with as many records for each key."""
+        rate, buckets = self.rate / self.keys * LARGE_KEYS, max(self.buckets, LARGE_CORES * BUCKETS_PER_CORE)
+        return replace(self, keys=LARGE_KEYS, cores=LARGE_CORES, rate=rate, buckets=buckets)
+
+    @property
+    def rows(self) -> list[tuple[str, str]]:
+        """What is printed, by name."""
+        first = self.breaks_first
+        return [
+            ("keys", f"{self.keys:,}"),
+            ("records a second", f"{self.rate:,.0f}"),
+            ("cores", f"{self.cores:,}"),
+            ("buckets", f"{self.buckets:,}"),
+            ("micro-batch", f"{_seconds(self.seconds_per_micro_batch)} of {_seconds(self.seconds)}"),
+            ("longest micro-batch", _seconds(self.longest_micro_batch)),
+            ("rows a micro-batch", f"{self.load.emitted:,.0f}"),
+            ("state", size(self.state_bytes)),
+            ("checkpoint", f"{size(self.checkpoint_bytes)} a micro-batch"),
+            ("worker memory", size(self.worker_bytes)),
+            ("breaks first", f"{first.name}, {first.share:.1%} of what there is"),
+        ]
+
+    @property
+    def _table(self) -> list[tuple[str, str, str]]:
+        pairs = zip(self.rows, self.large.rows, strict=True)
+        return [(name, here, there) for (name, here), (_, there) in pairs]
+
+    @property
+    def _notes(self) -> list[str]:
+        found = [f"coefficients: {self.coefficients.machine}"]
+        for scale in (self, self.large):
+            if (limit := scale.breaks_first).share > 1:
+                found.append(f"too large for {scale.cores:,} cores: {limit.name}. {limit.remedy}")
+        return found
+
+    def __str__(self) -> str:
+        widths = [max(len(row[i]) for row in self._table) for i in range(3)]
+        lines = ("  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)).rstrip() for row in self._table)
+        return "\n".join([*lines, *self._notes])
+
+    def _repr_html_(self) -> str:
+        """The same as a table, for notebooks."""
+        head, *rows = self._table
+        return table(head, rows) + "".join(f"<div>{escape(note)}</div>" for note in self._notes)
+
+
+def _seconds(seconds: float) -> str:
+    return f"{seconds:.2f} s" if seconds < 10 else duration(seconds)
+
+
+def scale_of(
+    plan: Planned,
+    keys: int,
+    records_per_second: float,
+    cores: int,
+    trigger: Duration,
+    coefficients: Coefficients | None = None,
+) -> Scale:
+    """The prediction for a plan. Raises InvalidType and InvalidValue for what is no size, or no trigger."""
+    for name, count in (("keys", keys), ("cores", cores)):
+        if not isinstance(count, int) or isinstance(count, bool) or count < 1:
+            raise InvalidValue(f"`{name}` must be a positive integer; got {excerpt(count)}.")
+    if isinstance(records_per_second, bool) or not isinstance(records_per_second, (int, float)):
+        raise InvalidType(f"`records_per_second` must be a number; got {excerpt(records_per_second)}.")
+    if not 0 < records_per_second < math.inf:
+        raise InvalidValue(f"`records_per_second` must be positive and finite; got {records_per_second!r}.")
+    seconds = microseconds(trigger, "trigger") / 1e6
+    if seconds <= 0:
+        raise InvalidValue(f"`trigger` must be positive; got {excerpt(trigger)}. It is the time between micro-batches.")
+    return Scale(plan, keys, float(records_per_second), cores, seconds, plan.buckets, coefficients or known())
