@@ -87,6 +87,10 @@ class AssignedColumns(WindowColumns):
         """Return the sessions that the rows make."""
         return session(gap_column=GAP)
 
+    def spelled(self, names: Names) -> AssignedColumns:
+        """Return these: the columns that are assigned are named by `prepared`."""
+        return self
+
     def leaves(self, query: Query) -> list[Column]:
         """Return how long the window of a row is."""
         return [quoted(GAP)]

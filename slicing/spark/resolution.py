@@ -243,7 +243,7 @@ class Resolution:
             schema=self.schema,
             keys=self.keys,
             support=self.support,
-            window_columns=replace(self.window_columns, window=self.window),
+            window_columns=self.window_columns.spelled(self._names),
             time="" if self.time is None else self.time.name,
             clock=self.clock,
             ntz=self.ntz,

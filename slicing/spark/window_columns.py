@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from pyspark.sql import Column
@@ -53,6 +53,10 @@ class WindowColumns:
         Raises InvalidValue and InvalidType.
         """
         return self.window
+
+    def spelled(self, names: Names) -> WindowColumns:
+        """Return these with the columns that the window names as the schema spells them."""
+        return replace(self, window=self.resolved(names))
 
     def leaves(self, query: Query) -> list[Column]:
         """Return what each record carries after the leaves of its key."""
