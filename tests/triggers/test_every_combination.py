@@ -63,7 +63,8 @@ class ByClock(Trigger):
 
 
 TRIGGERS = {
-    **{name: each for name, each in EARLY.items() if not each.signals},  # these are heard in test_early
+    # Signals and numbers are heard in test_early.
+    **{name: each for name, each in EARLY.items() if not each.signals and each.number is None},
     **{
         repr(each): each
         for each in (
@@ -121,11 +122,29 @@ def by_process(window, trigger):
             yield number, start, stop, n, kind
 
 
+def judge_purged(window, rows):
+    """The rows of a window have each of its records once, and no row has none; sessions add up to all records."""
+    assert all(n for _, _, _, n, _ in rows)
+    known = [time for times, _, _ in batches() for time in times]
+    if window == WINDOWS["unbounded"]:
+        assert sum(row[3] for row in rows) <= len(known)
+        return
+    found = Counter()
+    for _, start, end, n, _ in rows:
+        found[start, end] += n
+    if support_of(window).from_slices:
+        assert found == {span: sum(span[0] <= time < span[1] for time in known) for span in found}
+    assert sum(found.values()) >= sum(any(a <= time < b for a, b in found) for time in known)
+
+
 def judge(window, trigger, rows):
     """Each row has the records that have come between its bounds.
 
     A correction that discards has those of now alone; of sliding windows, and beside others, one that is new is whole.
     """
+    rows = list(rows)
+    if trigger.purges:
+        return judge_purged(window, rows)
     known = [times for times, _, _ in batches()]
     for number, start, end, n, kind in rows:
         if kind in ("merged", "drained"):
@@ -144,7 +163,7 @@ def judge(window, trigger, rows):
 def test_it_works_or_is_refused_when_it_is_built(kind, trigger):
     window, trigger = WINDOWS[kind], TRIGGERS[trigger]
     support = support_of(window)
-    declared = [*support.cannot.values(), *support.cannot_process.values()]
+    declared = [*support.cannot.values(), *support.cannot_process.values(), *support.cannot_purge("auto").values()]
     if refused := refusal(lambda: support.check("auto", False, trigger, True)):
         assert any(f"{trigger} {reason}" == refused for reason in declared)
         return
@@ -152,7 +171,7 @@ def test_it_works_or_is_refused_when_it_is_built(kind, trigger):
     judge(window, trigger, rows)
     assert rows
     if refused := refusal(lambda: support.check_process("auto", trigger, True)):
-        assert window.wide or trigger.accumulation.retracts or any(reason in refused for reason in declared)
+        assert window.wide or trigger.purges or trigger.accumulation.retracts or any(reason in refused for reason in declared)
         return
     processed = list(by_process(window, trigger))
     judge(window, trigger, processed)
