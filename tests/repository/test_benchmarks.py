@@ -23,7 +23,7 @@ from benchmarks.baselines.floor import Floor
 from benchmarks.baselines.functions import FourFunctions, Untraceable, Welford
 from benchmarks.baselines.ours import Ours
 from benchmarks.baselines.spark import SparkWindow
-from benchmarks.comparisons import accounting, batch_bytes, comparison, growth, lookup, registry, since
+from benchmarks.comparisons import accounting, batch_bytes, comparison, growth, lookup, lookup_beside, registry, since
 from benchmarks.comparisons.comparison import PROCESSOR, TIME, Check, Comparison
 from benchmarks.comparisons.features import DuckDBCheck
 from benchmarks.comparisons.old_commit import LINES, Counted, Timed, lines
@@ -178,6 +178,7 @@ def without_spark(monkeypatch):
     monkeypatch.setattr(duckdb, "run", lambda *window: run("duckdb", *window, ""))
     monkeypatch.setattr(DuckDBCheck, "difference", lambda check: ran.append(check))
     monkeypatch.setattr(lookup, "timed", lambda keys, *_: (MIXED, MIXED))
+    monkeypatch.setattr(lookup_beside, "timed", lambda keys, pause: (MIXED, MIXED))
     monkeypatch.setattr(lookup.OneKey, "difference", lambda check: ran.append(check))
     monkeypatch.setattr(polars_rolling, "run", lambda *window: run("polars", *window, ""))
     monkeypatch.setattr(warm, "start", lambda *window: run("warm", *window))

@@ -171,7 +171,7 @@ def test_it_works_or_is_refused_when_it_is_built(kind, trigger):
     judge(window, trigger, rows)
     assert rows
     if refused := refusal(lambda: support.check_process("auto", trigger, True)):
-        assert window.wide or trigger.purges or trigger.accumulation.retracts or any(reason in refused for reason in declared)
+        assert window.wide or trigger.purges or trigger.accumulation.retracts or any(why in refused for why in declared)
         return
     processed = list(by_process(window, trigger))
     judge(window, trigger, processed)
