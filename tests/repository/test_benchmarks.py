@@ -241,7 +241,8 @@ def test_no_ratio_of_any_comparison_whose_runs_were_stopped(compared, without_sp
     monkeypatch.setattr(turns, "run", lambda *sides: (stopped,) * len(sides))
     monkeypatch.setattr(changed, "run", lambda *_: (stopped, stopped))
     monkeypatch.setattr(since, "_runs", lambda _: ((stopped, stopped), ""))
-    monkeypatch.setattr(lookup, "timed", lambda *_: (stopped, stopped))
+    for module in (lookup, lookup_beside):
+        monkeypatch.setattr(module, "timed", lambda *_: (stopped, stopped))
     assert compared.measured().ratio is None
 
 
