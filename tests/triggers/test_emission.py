@@ -56,7 +56,7 @@ from slicing.state.store import MemoryStore
 from slicing.triggers.change import OnChange
 from slicing.triggers.early_by_count import EarlyByCount
 from slicing.triggers.emission import early, on_change, on_close, on_update
-from slicing.triggers.trigger import APART, QUESTIONS
+from slicing.triggers.trigger import ENDS, QUESTIONS
 from slicing.windows.time import slices as windows_slices
 from slicing.windows.time.slices import Slicing
 
@@ -136,9 +136,10 @@ def test_an_emission_prints_as_the_call_that_makes_it():
 
 def test_triggers_say_what_they_ask_and_mean():
     combined = [early(records=3, after="1 second"), early(every="1 second", by="event"), early(records=3, per="key")]
+    combined += [early(delta=("n", 1.0)), early(records=3, purge=True)]
     triggers = [on_close(), *MODES.values(), *combined]
     assert len({each.meaning for each in triggers}) == len(triggers)
-    assert set().union(*(each.asks for each in triggers)) == set(QUESTIONS) - {APART}, "sessions of users' triggers"
+    assert set().union(*(each.asks for each in triggers)) == set(QUESTIONS) - {ENDS}, "of sessions"
 
 
 @pytest.mark.parametrize(
