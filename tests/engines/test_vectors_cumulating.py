@@ -13,6 +13,7 @@ from test_families import CASES as SLICES
 from test_families import family_of
 from test_session_vectors import CASES as SESSIONS
 from test_sliding_vectors import CASES as SLIDING
+from test_suppress_vectors import VECTORS as SUPPRESSED
 from test_vectors import AGGREGATES, EMISSIONS, EXCEPTIONS, VECTORS, batches
 
 from slicing.assembly.choice import choose
@@ -63,7 +64,7 @@ def test_every_case_runs_somewhere_or_is_an_exception():
     stored = {
         case["name"] for file in HERE.rglob("*.json") for case in json.loads(file.read_text(encoding="utf-8"))["cases"]
     }
-    of_records = SESSIONS.keys() | SLIDING.keys() | COUNTING.keys()
+    of_records = SESSIONS.keys() | SLIDING.keys() | COUNTING.keys() | SUPPRESSED.keys()
     assert stored == VECTORS.keys() | SLICES.keys() | CASES.keys() | of_records
     assert not CASES.keys() & (VECTORS.keys() | SLICES.keys())
     assert {path.name for path in HERE.iterdir() if path.is_dir()} == {
@@ -73,6 +74,7 @@ def test_every_case_runs_somewhere_or_is_an_exception():
         "sliding",
         "counting",
         "evictors",
+        "suppress",
     }
     run = stored - EXCEPTIONS.keys()
     kinds = {"slices_cumulative", "slices_hopping", "slices_tumbling", "flink_slicing_cumulative", "flink_sliding"}
