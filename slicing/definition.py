@@ -266,12 +266,7 @@ class Definition:
 
         for name, given in (("latest", latest), ("incomplete", incomplete)):
             check_flag(given, f"`{name}` says what is looked up")
-        self._check_remembers_nothing("lookup")
-        query, other = self.query(), None
-        query.window_columns.check_call("lookup")
-        if windows is not None:
-            query.support.check_lookup(query.trees, ["windows"])
-            other = self._with(windows).query()
+        query, other = self._asked("lookup", windows)
         return lookup(
             query,
             other,
@@ -308,11 +303,7 @@ class Definition:
         """
         from slicing.spark.why import why
 
-        self._check_remembers_nothing("why")
-        query, other = self.query(), None
-        if windows is not None:
-            query.support.check_lookup(query.trees, ["windows"])
-            other = self._with(windows).query()
+        query, other = self._asked("why", windows)
         return why(
             query,
             other,
@@ -324,6 +315,18 @@ class Definition:
             batch=batch,
             operator=operator,
         )
+
+    def _asked(
+        self, call: str, windows: Window | Sequence[Window] | Mapping[str, Window] | None
+    ) -> tuple[Query, Query | None]:
+        """The query whose state a call asks, and that of other windows. Raises InvalidValue where it has no meaning."""
+        self._check_remembers_nothing(call)
+        query = self.query()
+        query.window_columns.check_call(call)
+        if windows is None:
+            return query, None
+        query.support.check_lookup(query.trees, ["windows"])
+        return query, self._with(windows).query()
 
     def _check_remembers_nothing(self, call: str) -> None:
         """Refuse calls that would change what a function of records remembers."""

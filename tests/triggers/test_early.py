@@ -484,12 +484,9 @@ TRIED = [
 ]
 
 
-@pytest.mark.parametrize("seed", seeds(1, 3))
-@pytest.mark.parametrize(("kind", "conditions"), TRIED)
-def test_firings_are_those_of_raw_records(kind, conditions, seed):
-    arguments, options = WITH[conditions]
-    run, model, batches, disjoint = KINDS[kind](seed, early(**arguments))
-    firings, rng, now, fired = Firings(**options, disjoint=disjoint), random.Random(seed), 0, 0
+def compared(rng, run, model, batches, firings):
+    """Yield the rows of each micro-batch, which are those of raw records; caches may be lost before it."""
+    now = 0
     for batch, records, watermark in batches:
         if rng.random() < 0.5:
             bucket_cache._kept.clear()  # another process goes on
@@ -497,6 +494,16 @@ def test_firings_are_those_of_raw_records(kind, conditions, seed):
         found = {place: result(row) for place, row in run(batch, now).items()}
         wanted = model.step(records, watermark, firings, now)
         assert found == {place: truth(values)[1:] for place, values in wanted.items()}
+        yield found
+
+
+@pytest.mark.parametrize("seed", seeds(1, 3))
+@pytest.mark.parametrize(("kind", "conditions"), TRIED)
+def test_firings_are_those_of_raw_records(kind, conditions, seed):
+    arguments, options = WITH[conditions]
+    run, model, batches, disjoint = KINDS[kind](seed, early(**arguments))
+    firings, rng, fired = Firings(**options, disjoint=disjoint), random.Random(seed), 0
+    for found in compared(rng, run, model, batches, firings):
         fired += sum(kind == "early" for kind, _ in found)
     assert fired > 5
 
@@ -574,7 +581,7 @@ OUTLASTING = [
 def test_the_last_state_of_a_window_is_emitted_without_a_final_firing(kind, conditions, least, seed):
     arguments, options = WITH[conditions]
     run, model, batches, disjoint = KINDS[kind](seed, early(**arguments, final=False))
-    firings, rng, now, last = Firings(**options, disjoint=disjoint), random.Random(seed), 0, {}
+    firings, rng, last = Firings(**options, disjoint=disjoint), random.Random(seed), {}
     reporting(model, disjoint)
     rows, held, closed = model.rows, {}, 0
 
@@ -586,13 +593,7 @@ def test_the_last_state_of_a_window_is_emitted_without_a_final_firing(kind, cond
         return rows(firings, now)
 
     model.rows = MethodType(noted, model)
-    for batch, records, watermark in batches:
-        if rng.random() < 0.5:
-            bucket_cache._kept.clear()  # another process goes on
-        now += rng.choice([0, 1, 2, 6])
-        found = {place: result(row) for place, row in run(batch, now).items()}
-        wanted = model.step(records, watermark, firings, now)
-        assert found == {place: truth(values)[1:] for place, values in wanted.items()}
+    for found in compared(rng, run, model, batches, firings):
         last |= {pair: row for (_, pair), row in found.items()}
         for pair, values in held.items():
             if not model.is_open(pair):

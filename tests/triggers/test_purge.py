@@ -15,7 +15,7 @@ from eager import Eager
 from oracle import seeds
 from scenarios.kinds.sessions import Sessions
 from scenarios.scenario import Scenario
-from test_early import CHOSEN, WITH, Firings, OfFamilies, OfKeys, hearing, of_sessions, result, truth
+from test_early import CHOSEN, WITH, Firings, OfFamilies, OfKeys, compared, hearing, of_sessions, result, truth
 from test_several import sets
 from test_several import stream as several_stream
 from test_unbounded import Forever
@@ -89,16 +89,10 @@ KINDS = {
 def test_a_firing_has_the_records_since_the_one_before(kind, conditions, seed):
     arguments, options = WITH[conditions]
     run, model, batches, disjoint = KINDS[kind](seed, early(**arguments, purge=True))
-    firings, rng, now, kinds = Firings(**options, disjoint=disjoint), random.Random(seed), 0, []
+    firings, rng, kinds = Firings(**options, disjoint=disjoint), random.Random(seed), []
     model.disjoint = disjoint
     purging(model)
-    for batch, records, watermark in batches:
-        if rng.random() < 0.5:
-            bucket_cache._kept.clear()  # another process goes on
-        now += rng.choice([0, 1, 2, 6])
-        found = {place: result(row) for place, row in run(batch, now).items()}
-        wanted = model.step(records, watermark, firings, now)
-        assert found == {place: truth(values)[1:] for place, values in wanted.items()}
+    for found in compared(rng, run, model, batches, firings):
         kinds += [kind for kind, _ in found]
     assert kinds.count("early") > 5
     assert "final" in kinds or conditions not in ("count", "when")
