@@ -27,8 +27,6 @@ export PYSPARK_DRIVER_PYTHON := $(PYSPARK_PYTHON)
 
 .DEFAULT_GOAL := help
 .PHONY: help requirements venv test test-slow test-long test-site test-notebooks test-kafka test-postgres \
-	test-connect test-pipelines test-fraud test-delta test-iceberg test-servers test-versions lint format wheel release-check demo bench-quick bench docs docs-written docs-test docs-release clean
-.PHONY: help requirements venv test test-long test-site test-notebooks test-kafka test-postgres \
 	test-connect test-pipelines test-fraud test-delta test-iceberg test-servers test-versions lint format wheel release-check demo bench-quick bench soak docs docs-written docs-test docs-release clean
 
 help: ## list the tasks
@@ -106,7 +104,7 @@ test-servers: test-kafka test-postgres test-connect test-pipelines test-fraud te
 	@touch $@
 
 test-spark-%: .venv-%/.stamp
-	$(call on,$*) -m "versions and not long" --numprocesses 2 --dist loadfile --no-loadscope-reorder \
+	$(call on,$*) -m "versions and not long" --numprocesses 3 --dist loadfile --no-loadscope-reorder \
 		$$(grep -rl "mark.versions" tests --include="test_*.py") $(ARGS)
 
 test-versions: $(VERSIONS:%=test-spark-%) ## the tests that may differ on other versions of Spark, on each
@@ -147,7 +145,7 @@ docs-written: $(DEV) ## write the tables and pictures of the docs
 	$(BIN)/python -m docs.pictures
 
 docs-test: docs-written ## write them, and run every code block of README and docs
-	$(BIN)/python -m pytest tests/repository/test_docs.py $(ARGS)
+	$(BIN)/python -m pytest -m "not long" tests/repository/test_docs.py $(ARGS)
 
 docs-release: $(DOCS) docs-written ## put the site of VERSION=0.2 on the branch gh-pages, beside those of other tags
 	NO_MKDOCS_2_WARNING=1 PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/mike deploy --update-aliases $(VERSION) latest

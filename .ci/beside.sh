@@ -18,10 +18,29 @@ beside() { # name, the file that stands for its packages, the task
     fi
 }
 
-beside site .venv/.stamp-docs test-site
-beside notebooks .venv/.stamp-notebooks test-notebooks
-for server in connect postgres kafka pipelines fraud; do
-    beside "$server" .venv/.stamp-servers "test-$server"
+servers() {
+    local server
+    for server in "$@"; do beside "$server" .venv/.stamp-servers "test-$server"; done
+}
+
+# Packages come first and one after the other, as what follows shares environments.
+for packages in .venv/.stamp-docs .venv/.stamp-notebooks .venv/.stamp-servers .venv-4.1/.stamp .venv-4.2/.stamp; do
+    make --no-print-directory "$packages" >/dev/null 2>&1 || true
 done
-beside delta .venv-4.2/.stamp test-delta
-beside iceberg .venv-4.1/.stamp test-iceberg
+beside site .venv/.stamp-docs test-site
+
+# Each of these waits for a server or a process half of its time, so two of them run at once. The two with a Kafka broker
+# are in one row, as they share its build, and those of tables come late in the other: Maven does not share its folder.
+(
+    servers kafka fraud pipelines connect
+) &
+beside_it=$!
+(
+    beside notebooks .venv/.stamp-notebooks test-notebooks
+    servers postgres
+    beside delta .venv-4.2/.stamp test-delta
+    beside iceberg .venv-4.1/.stamp test-iceberg
+)
+failed=$?
+wait "$beside_it" || failed=$?
+exit "$failed"

@@ -30,6 +30,7 @@ def test_the_coefficients_are_written_where_they_are_asked_for(tmp_path, monkeyp
     assert "written to" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_a_stream_takes_some_time_and_has_the_counts_of_its_case(spark, tmp_path):
     case = Case(400, 20, 60, hopping("3 minutes", "1 minute"))
     plan, seconds = run(case, spark, tmp_path)

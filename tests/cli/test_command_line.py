@@ -99,6 +99,7 @@ def test_bounded_csv_equals_pandas(tmp_path):
     np.testing.assert_allclose(made["mean_price"], wanted.sort_index()["mean"], rtol=1e-15)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("more", "windows"),
     [
@@ -211,6 +212,7 @@ def test_what_state_is_asked():
     assert windows.windows == (hopping("7 minutes", "1 minute"), hopping("1 hour", "1 hour"))
 
 
+@pytest.mark.slow
 @runs
 @pytest.mark.versions
 def test_follow_prints_progress_and_ends_on_ctrl_c(tmp_path):

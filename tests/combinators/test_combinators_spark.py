@@ -143,6 +143,7 @@ def test_means_of_decimals_are_rounded_as_by_spark(spark, kind):
     assert {row.n: row.mean for row in frame.collect()} == {n: mean for n, (_, mean) in found.items()}
 
 
+@pytest.mark.slow
 def test_every_name_of_spark_for_the_same_function_is_there(spark):
     """Spark says itself which class is behind a name; the names that need no argument more are ours too."""
     names = [row.function for row in spark.sql("show system functions").collect() if row.function.isidentifier()]

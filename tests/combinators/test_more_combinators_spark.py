@@ -148,6 +148,7 @@ def test_windows_are_those_of_spark(spark):
     frame.unpersist()
 
 
+@pytest.mark.slow
 def test_a_stream_goes_on_after_a_restart_and_puts_late_partials_out(spark, tmp_path):
     records = list(rows(200, 2))
     tables = [table(records[at : at + 40]) for at in range(0, 200, 40)]

@@ -149,6 +149,7 @@ def same(ours, theirs, names, *keys):
     assert len(ours) > 30
 
 
+@pytest.mark.slow
 @pytest.mark.versions
 def test_rows_of_a_stream_are_those_of_row_numbers_in_the_order_of_arrival(spark, runs, folder):
     """Each in the micro-batch in which its last record comes, over a restart and failures."""

@@ -73,6 +73,7 @@ def rows_of(output):
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.versions
 @pytest.mark.parametrize(
     "name", [name if name in SHORT else pytest.param(name, marks=pytest.mark.long) for name in KINDS]
@@ -108,6 +109,7 @@ def test_a_stream_that_is_stopped_and_started_again_has_the_rows_of_its_windows(
     assert len(found) >= 4
 
 
+@pytest.mark.slow
 def test_updates_of_cumulating_windows_end_at_what_bounded_input_says(spark, tmp_path):
     files = tables()
     write(files, tmp_path)
@@ -127,6 +129,7 @@ def test_updates_of_cumulating_windows_end_at_what_bounded_input_says(spark, tmp
     assert len(wanted) > 15
 
 
+@pytest.mark.slow
 def test_a_stream_of_windows_with_a_tail_has_the_rows_of_bounded_input(spark, tmp_path):
     """Slices are merged while the stream runs and after it is started again; records differ by less than the delay."""
     window, files = hopping("12 hours", advance="1 hour", tail="4 hours"), []

@@ -91,6 +91,7 @@ def test_a_checkpoint_that_was_all_eager_is_refused_by_name_and_goes_on_as_eager
 LONGEST = Aggregate(lambda: "", lambda acc, s: max(acc, s, key=lambda text: (len(text), text))).on("s")
 
 
+@pytest.mark.slow
 def test_a_stream_and_bounded_input_equal_spark_over_failures(spark, tmp_path):
     write(worlds("mixed", files=5, count=12), tmp_path / "files")
     window = hopping_of("10 minutes", "3 minutes")

@@ -82,6 +82,7 @@ def test_sessions_of_one_gap_are_those_of_spark(spark, files, delay, grace):
     assert found.ours.counters("no_time")
 
 
+@pytest.mark.slow
 def test_sessions_of_gaps_per_record_are_those_of_spark(spark, files):
     frame = with_gaps(source(spark, files, "1 minute"))
     ours = group_by(frame, "world").window(session(gap_column="gap"), time="ts").aggregate(**OURS)
@@ -170,6 +171,7 @@ def at(*seconds, world=1):
     return table([record(world, START + int(second * SECOND)) for second in seconds])
 
 
+@pytest.mark.slow
 @pytest.mark.versions
 def test_what_has_gone_out_and_is_no_session_any_more_is_taken_back_first(spark, tmp_path):
     """::
@@ -201,6 +203,7 @@ def test_what_has_gone_out_and_is_no_session_any_more_is_taken_back_first(spark,
     assert all(len(set(each)) <= 1 for each in revisions), "what is taken back has the revision of what takes its place"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("late_by", ["record", "session"])
 def test_late_records_come_out_with_the_interval_that_was_closed(spark, tmp_path, late_by):
     """The watermark is at 200 when the late ones come; 195 and 201 are one session, 100 and 105 another."""
@@ -231,6 +234,7 @@ def test_late_records_come_out_with_the_interval_that_was_closed(spark, tmp_path
     assert late_records(frame).columns[:2] == ["world", "ts"]
 
 
+@pytest.mark.slow
 def test_corrections_come_until_grace_is_over(spark, tmp_path):
     live = Live(spark, tmp_path, "0 seconds")
     windowed = group_by(live.source(), "world").window(session("10 seconds"), time="ts").grace("1 minute")

@@ -89,6 +89,7 @@ def rows_of(run, name=None):
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("count", CALLS)
 def test_each_of_several_windows_has_the_rows_of_spark(story, count):
     _, runs = story
@@ -149,6 +150,7 @@ def test_late_rows_name_the_windows_that_refused_them(story, count):
     assert any(name == "late_for_some" for _, name in counters), "and are taken by others"
 
 
+@pytest.mark.slow
 def test_late_rows_of_windows_without_names_have_the_calls_that_make_them(spark, tmp_path):
     files, names = worlds("calls", files=6, count=8), CALLS[2]
     write(files, tmp_path / "files")

@@ -99,6 +99,7 @@ def rows_of(output):
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.versions
 def test_streams_are_those_of_the_definition_over_restarts(spark, tmp_path):
     """On close over restarts and a micro-batch that is run again, on update, corrected, in other buckets."""

@@ -131,6 +131,7 @@ def test_the_same_rows_for_many_seeds(spark, tmp_path, shape, seed):
     check(compare(spark, tmp_path, shape, seed, count=200), at_least=800)
 
 
+@pytest.mark.slow
 def test_records_in_gaps_between_windows_are_counted_and_belong_to_no_row(spark, tmp_path):
     """Spark has no windows with gaps; brute force has::
 
@@ -235,6 +236,7 @@ def reference(frame):
     )
 
 
+@pytest.mark.slow
 def test_a_window_goes_out_when_the_watermark_is_exactly_on_its_end(story, keys):
     """The delay is 2 s::
 
@@ -330,6 +332,7 @@ def test_the_end_of_a_window_is_found_by_its_metadata_downstream(spark, tmp_path
 # --- the eager strategy ---------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_the_eager_strategy_equals_spark_and_needs_no_combine(spark, tmp_path):
     shape = Shape(hopping("10 minutes", "3 minutes"), delay=90 * SECOND, tree="eager")
     check(compare(spark, tmp_path / "worlds", shape, seed="eager", files=6, count=25), at_least=100)
@@ -344,6 +347,7 @@ def test_the_eager_strategy_equals_spark_and_needs_no_combine(spark, tmp_path):
     assert len(spark_rows.rows("world")) > 100
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("tree", "per_record"), [("eager", 12), ("auto", 1)])
 def test_the_engine_counts_partials_read_and_written_per_record_and_key(spark, tmp_path, tree, per_record):
     """Every micro-batch brings one record of each key for the same slice, R = 12: eager reads and writes 12 each."""

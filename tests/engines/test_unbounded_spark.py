@@ -85,6 +85,7 @@ def rows_of(run):
     return found
 
 
+@pytest.mark.slow
 def test_queries_that_go_by_the_clock_end_without_micro_batches_without_data(runs):
     assert not any(each.query.isActive for each in runs.values())
     assert all([until for *_, until, _, _ in each.micro_batches()][-1] == len(FILES) for each in runs.values())

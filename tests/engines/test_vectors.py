@@ -405,6 +405,7 @@ ON_SPARK = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(ON_SPARK))
 def test_on_spark(spark, tmp_path, name):
     replay_on_spark(spark, tmp_path, name)

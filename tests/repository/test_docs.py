@@ -23,6 +23,11 @@ from docs import chart, pictures, tables
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = sorted((ROOT / "docs").glob("*.md"))
 PAGES = {str(path.relative_to(ROOT)): path for path in (*ROOT.glob("*.md"), *DOCS)}
+STREAMS = {
+    *("concepts", "deploy", "emission", "features", "flink-windows", "how-it-works", "kafka-windows", "live-changes"),
+    *("state", "triggers", "warm-start", "windows"),
+}
+"""Pages whose code runs long, as it runs streams."""
 SOURCES = [
     path.relative_to(ROOT) for name in ("slicing", "combinators") for path in sorted((ROOT / name).rglob("*.py"))
 ]
@@ -89,7 +94,10 @@ def given(spark):
     return {name: namespace[name] for name in GIVEN}
 
 
-@pytest.mark.parametrize("page", PAGES)
+@pytest.mark.parametrize(
+    "page",
+    [pytest.param(page, marks=[pytest.mark.slow] if Path(page).stem in STREAMS.split() else []) for page in PAGES],
+)
 def test_code_runs(page, given):
     path = PAGES[page]
     content = path.read_text(encoding="utf-8")

@@ -42,6 +42,7 @@ def path(*more):
     return os.pathsep.join([str(ROOT), *map(str, more), *filter(None, [os.environ.get("PYTHONPATH")])])
 
 
+@pytest.mark.slow
 def test_its_own_tests_pass_in_a_copy(copy):
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
     done = subprocess.run(command, cwd=copy, env=environment(), capture_output=True, text=True, timeout=PATIENCE)

@@ -154,6 +154,7 @@ def test_functions_of_records_and_of_results(spark, tmp_path):
     assert frame.columns == ["world", "window", "start", "end", "twice", "world2"]
 
 
+@pytest.mark.slow
 def test_late_records_have_their_own_columns(spark, tmp_path):
     """A late record is there for each window that it is late for, with the time that it had."""
     first, last = record(1, START + SECOND, n=5), record(1, START + 10 * MINUTE, n=5)

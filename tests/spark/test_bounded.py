@@ -388,6 +388,7 @@ def shuffled(spark):
     return sum(stages.apply(i).shuffleWriteBytes() for i in range(stages.size()))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("column", [pytest.param("n", marks=pytest.mark.long), "x"], ids=["long", "double"])
 def test_shuffle_and_memory_do_not_grow_with_the_window(spark, fresh_workers, column):
     """A record per minute and key; windows of an hour and of a week then give as many rows, within a sixth."""

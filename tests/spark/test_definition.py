@@ -292,6 +292,7 @@ def test_what_others_would_ask_of_a_definition_has_an_answer():
 DECLARED = "world bigint, ts timestamp, n bigint, s string"
 
 
+@pytest.mark.slow
 def test_with_a_declared_schema_rows_are_the_same(spark, batch, folder):
     hourly = defined("world")
     history = hourly.declare(DECLARED)
@@ -340,6 +341,7 @@ def test_a_declared_schema_can_be_explained_without_a_dataframe(capsys):
     assert "declare(" in repr(live)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["int", "double", "string"])
 def test_a_column_of_another_type_than_declared_is_an_error(batch, kind):
     """Cast without a word, 1.5 would be 1."""

@@ -562,6 +562,7 @@ def test_on_a_stream_the_query_fails_with_the_same_message(spark, tmp_path):
         assert part in str(caught.value), part
 
 
+@pytest.mark.slow
 def test_a_query_that_overflows_goes_on_with_nulls_from_its_checkpoint(spark, tmp_path):
     huge = [record(1, START, n=2**63 - 1), record(1, START + SECOND, n=1), record(2, START, n=5)]
     later = [[record(2, START + 30 * SECOND, n=7)], [record(3, START + 60 * SECOND)]]

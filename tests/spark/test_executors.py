@@ -150,6 +150,7 @@ def _isolated(root):
     return {"PYSPARK_PYTHON": str(python), "PYSPARK_DRIVER_PYTHON": str(python), "PYTHONPATH": os.pathsep.join(places)}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shipped", ["py-files", pytest.param("addArtifacts", marks=pytest.mark.long)])
 def test_packages_are_shipped_to_two_executors_and_the_rows_are_those_of_spark(tmp_path, shipped):
     isolated = _isolated(tmp_path)

@@ -277,6 +277,7 @@ FEW = "local[2,2]", "on_update()", RAISED, 1 + len(RAISED)
 ALL = [pytest.param("local-cluster[2,1,1024]", name, RAISED + LOST, FILES, marks=pytest.mark.long) for name in KINDS]
 
 
+@pytest.mark.slow
 @pytest.mark.versions
 @pytest.mark.parametrize(("master", "name", "faults", "files"), [FEW, *ALL], ids=["few", *KINDS])
 def test_rows_and_counters_are_those_of_a_query_without_failures(tmp_path, undisturbed, master, name, faults, files):

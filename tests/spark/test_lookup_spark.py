@@ -142,6 +142,7 @@ def test_the_state_of_a_checkpoint_is_described(spark, stopped):
     assert not state.damage
 
 
+@pytest.mark.slow
 def test_why_a_result_is_what_it_is(stopped):
     """The slices of every window of a key hold its records, and end with the result that a lookup gives."""
     made, checkpoint = stopped
@@ -325,6 +326,7 @@ def test_the_command_line_says_in_one_line_why_spark_failed(spark, stopped, type
     Path(re.search(r"Spark's log: (.*)\)", line)[1]).unlink()
 
 
+@pytest.mark.slow
 def test_the_command_line_looks_windows_up(stopped, typed, tmp_path, capsys):
     """Its rows are those of the same lookup in Python."""
     made, checkpoint = stopped

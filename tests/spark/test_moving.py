@@ -91,6 +91,7 @@ def test_all_partitions_have_equal_shares_wherever_a_checkpoint_moves(spark, tmp
     assert all(max(each) <= 1.1 * min(each) for each in spread), [(min(each), max(each)) for each in spread]
 
 
+@pytest.mark.slow
 def test_without_a_number_of_buckets_a_restart_on_other_partitions_names_it(spark, tmp_path):
     def frame():
         windowed = group_by(source(spark, tmp_path / "files"), "world").window(WINDOW, time="ts")

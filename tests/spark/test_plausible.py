@@ -155,6 +155,7 @@ def results(frame):
     return group_by(frame, "world").window(WINDOW, time="ts").aggregate(n=C.count(), total=C.sum("n"))
 
 
+@pytest.mark.slow
 def test_a_record_from_the_future_neither_ends_a_stream_nor_is_taken_for_one_without_a_time(spark, tmp_path):
     ordinary = [[record(n % 3, START + (5 * batch + n % 5) * MINUTE, n=n) for n in range(9)] for batch in range(5)]
     write(map(table, ordinary), tmp_path / "without")

@@ -119,6 +119,7 @@ def ran(spark, folder, tree):
     return sorted(map(str, spark.table("timed").collect())), query.recentProgress
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tree", ["auto", pytest.param("eager", marks=pytest.mark.long)])
 def test_a_stream_is_timed_if_its_session_asks_for_it(spark, tmp_path, tree):
     files = [[record(key, START + (20 * batch + key) * SECOND) for key in range(20)] for batch in range(4)]

@@ -115,6 +115,7 @@ def tables(seed, files=6):
 EAGER = Aggregate(lambda: 0, lambda acc, n: acc + n)
 
 
+@pytest.mark.slow
 def test_few_keys_in_many_input_partitions_and_buckets(spark, tmp_path):
     made = tables(3)
     write(made, tmp_path)

@@ -13,6 +13,7 @@ WRITTEN = {"checkpoint7": (4, 3), "spark40": (4, 0), "spark41": (4, 1), "spark42
 """The version of Spark that wrote a checkpoint: that one and newer ones go on with it. All are of format 7."""
 
 
+@pytest.mark.slow
 @pytest.mark.versions
 @pytest.mark.parametrize("name", [name for name, written in WRITTEN.items() if written <= SPARK])
 def test_a_checkpoint_of_an_earlier_version_goes_on(spark, tmp_path, name):

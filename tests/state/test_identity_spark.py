@@ -29,6 +29,7 @@ def place(row):
     return row["world"], micros(row["window"]["start"]), row["total"]
 
 
+@pytest.mark.slow
 def test_a_column_computed_with_a_lambda_goes_on_in_the_same_process(spark, tmp_path):
     def query():
         return (
@@ -53,6 +54,7 @@ def test_a_column_computed_with_a_lambda_goes_on_in_the_same_process(spark, tmp_
     assert len(found) > 10
 
 
+@pytest.mark.slow
 def test_another_time_column_is_refused(spark, tmp_path):
     write(FILES[:3], tmp_path / "files")
     frame = stream(spark, tmp_path / "files")

@@ -51,6 +51,7 @@ def test_a_count_of_3_fires_as_that_of_flink_does_and_survives_a_restart(spark, 
     assert len(found) == 3
 
 
+@pytest.mark.slow
 def test_multiples_of_event_time_fire_as_the_watermark_passes_them(spark, tmp_path):
     """Before each file the watermark is at the newest time of the files before; no clock is asked for."""
     tables = [table([record(1, START + at * MINUTE)]) for at in (1, 3, 6, 7, 9, 12, 21, 22)]
@@ -67,6 +68,7 @@ def test_multiples_of_event_time_fire_as_the_watermark_passes_them(spark, tmp_pa
     ]
 
 
+@pytest.mark.slow
 def test_conditions_of_records_and_delays_of_event_time_fire(spark, tmp_path):
     """A file is a micro-batch; the watermark in it is at the newest time of the files before."""
     times = (1, 3, 4, 9, 12, 13)
@@ -84,6 +86,7 @@ def test_conditions_of_records_and_delays_of_event_time_fire(spark, tmp_path):
     assert found[1] == [(2, 3), (5, 6)]
 
 
+@pytest.mark.slow
 def test_a_record_ends_its_session_on_a_stream_and_on_bounded_input(spark, tmp_path):
     """The record at 3 ends its session, although it comes after that at 4; the gap is 5 minutes."""
     minutes = (0, 2, 4, 3, 6, 30)
@@ -116,6 +119,7 @@ def test_a_record_ends_its_session_on_a_stream_and_on_bounded_input(spark, tmp_p
     ]
 
 
+@pytest.mark.slow
 def test_a_change_of_a_value_fires_and_drops_what_has_fired(spark, tmp_path):
     """A file is a micro-batch; 1 is compared with 5, then 5 with 9 and 9 with 20."""
     tables = [table([record(1, START + at * MINUTE, n=n)]) for at, n in enumerate((1, 3, 5, 8, 9, 20))]

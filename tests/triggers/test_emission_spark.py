@@ -102,6 +102,7 @@ def story(request, spark, tmp_path_factory):
     return Story(tables, cut, closed, spark_output)
 
 
+@pytest.mark.slow
 def test_on_update_puts_out_what_the_update_mode_of_spark_does(story):
     ours, theirs = story.cut["on_update()"].output.rows("world"), story.spark.rows("world")
     assert exact_differences(ours, theirs)[:5] == []
@@ -328,6 +329,7 @@ def test_emission_may_change_on_a_live_checkpoint(spark, tmp_path):
 # --- what follows in the same query -----------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_windows_of_windows_with_ours_and_with_those_of_spark(spark, tmp_path):
     """Per user and 10 s, then over all users per 30 s: as the same two steps on bounded input."""
     made = [record(n % 3, START + n * SECOND, n=n) for n in range(120)]

@@ -88,6 +88,7 @@ def later(truth):
     return [each for each in truth.refused if each[0] >= BEFORE and each[1].startswith("late")]
 
 
+@pytest.mark.slow
 @pytest.mark.versions
 def test_results_are_written_once_and_are_those_of_a_query_that_only_counts(story):
     truth, (rows, _, _), _ = story
@@ -175,6 +176,7 @@ def collected(spark, frame, name):
     return spark.table(name)
 
 
+@pytest.mark.slow
 def test_columns_and_keys_of_all_kinds_come_back_as_they_were(zone, tmp_path):
     """In a session whose time zone is not UTC, which must not matter to any kind of time."""
     frame = small_stream(zone, tmp_path).withColumn("key", F.struct("world", F.col("s").alias("letter")))
@@ -211,6 +213,7 @@ def test_columns_and_keys_of_all_kinds_come_back_as_they_were(zone, tmp_path):
         assert {each.dataType for each in met.schema} == {frame.schema["ts"].dataType}
 
 
+@pytest.mark.slow
 def test_the_eager_strategy_without_keys(spark, tmp_path):
     frame = small_stream(spark, tmp_path)
     squares = Aggregate(lambda: 0, lambda acc, n: acc + n * n).on("n")
@@ -227,6 +230,7 @@ def test_the_eager_strategy_without_keys(spark, tmp_path):
     assert [r.squares for r in results(out).collect()] == [1, 1]
 
 
+@pytest.mark.slow
 def test_a_further_aggregation_may_follow_the_results(spark, tmp_path):
     windowed = group_by(small_stream(spark, tmp_path), "world").window(tumbling("5 seconds"), time="ts")
     tagged = windowed.late("partials").aggregate(total=C.sum("n"))
