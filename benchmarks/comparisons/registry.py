@@ -20,7 +20,7 @@ FIRST = (
         "floor",
         "batch_bytes",
         "memory",
-        "records_state",
+        "state_bytes",
         "accounting",
     ),
 )

@@ -1,0 +1,106 @@
+"""Bytes of state per record kept, and of windows that fire by counts: of one bucket in this process, as it is stored.
+
+A record is stored once, whatever R. A count of records is that of a window's slices, which the state holds anyway; what
+is added is at which count a window of a key has fired, and goes when the window closes.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from benchmarks.report import results
+from benchmarks.running.side import CORES
+from combinators import sum as sum_of
+from slicing import early, on_close
+from slicing.aggregates.fields import Field
+from slicing.aggregates.kernel import Kernel
+from slicing.aggregates.kernels import kernel
+from slicing.aggregates.records import kept_records
+from slicing.content.block import Shape
+from slicing.content.folding import from_records
+from slicing.engines.sliced.bucket import SlicedBucket
+from slicing.state.format.fingerprint import Fingerprint
+from slicing.state.store import MemoryStore
+from slicing.triggers.trigger import MicroBatchTime
+from slicing.windows.time.slices import Slicing
+
+MINUTE = 60_000_000
+KEYS = 1_000
+RECORD_BYTES = 24
+"""A record is a key, a time and a value of 8 bytes each."""
+
+
+def state_bytes(each: Kernel, columns: Callable[[Any, Any], list[Any]], trigger: Any, ratio: int, minutes: int) -> int:
+    """Bytes after as many micro-batches of a minute each, in each of which every key has a record.
+
+    `columns` of the kernel are made of times and of numbers.
+    """
+    family, store, random = Slicing(ratio * MINUTE, MINUTE), MemoryStore(), np.random.default_rng(0)
+    shape = Shape(family, (Field("key", "bigint"),), (each,))
+    names = pa.table({"k0": np.arange(KEYS)})
+    for minute in range(minutes):
+        times, numbers = minute * MINUTE + random.integers(0, MINUTE, KEYS), random.integers(0, 1000, KEYS)
+        block = from_records(shape, family.slice_at(times), np.arange(KEYS), names, [columns(times, numbers)])
+        bucket = SlicedBucket(shape, ("runs",), 0, Fingerprint(), store, trigger)
+        bucket.accept([block])
+        for _ in bucket.close(MicroBatchTime(0, (minute + 1) * MINUTE)):
+            pass
+    return len(store.header() or "") + sum(map(len, store.pages.values()))
+
+
+def record_bytes(ratio: int) -> float:
+    """Bytes of state for a record, after as many minutes as a window has."""
+    fields = (Field("v0", "timestamp"), Field("v1", "bigint"))
+    kept = kernel("records", kept_records(fields, 0))
+
+    def columns(times: Any, numbers: Any) -> list[Any]:
+        return [pa.array(times, pa.timestamp("us", "UTC")), pa.array(numbers)]
+
+    return state_bytes(kept, columns, on_close(), ratio, minutes=ratio) / (KEYS * ratio)
+
+
+@dataclass(frozen=True)
+class RecordBytes:
+    """Bytes of state of a kept record, as multiples of the record."""
+
+    ratio: int
+    name: str = "StateOfRecords"
+
+    def measured(self) -> results.Figure:
+        """The multiple, for which the goal is 1.5: a record is stored once, whatever R."""
+        title = f"state of a record kept for `process`, R = {self.ratio} / the record of {RECORD_BYTES} bytes"
+        value = record_bytes(self.ratio) / RECORD_BYTES
+        return results.Figure(self.name, title, value, "x its bytes", 1.5, results.machine(CORES))
+
+
+@dataclass(frozen=True)
+class CountState:
+    """State with a count trigger, as a multiple of that without one.
+
+    Counters by hand, of 8 bytes for each window and key, would more than double it, whatever they count.
+    """
+
+    name: str
+    ratio: int
+    records: int
+
+    def measured(self) -> results.Figure:
+        """The multiple, which does not depend on R."""
+        summed = kernel("spent", sum_of("spent").resolve(("bigint",)))
+        counting, plain = (
+            state_bytes(summed, lambda _, numbers: [pa.array(numbers)], trigger, self.ratio, minutes=2 * self.ratio)
+            for trigger in (early(records=self.records), on_close())
+        )
+        title = f"state of early(records={self.records:,}), R = {self.ratio} / on_close()"
+        return results.Figure(self.name, title, counting / plain, "x its bytes", 1.05, results.machine(CORES))
+
+
+BENCHMARKS = (
+    RecordBytes(60),
+    CountState("StateOfCounts", 60, 1_000),
+    CountState("StateOfCountsLong", 360, 1_000),
+    CountState("StateOfCountsFired", 60, 5),
+)
