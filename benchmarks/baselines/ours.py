@@ -22,6 +22,7 @@ from slicing import (
     tumbling,
 )
 from slicing.triggers.emission import ON_CLOSE
+from slicing.windows.window import Window
 
 
 @dataclass(frozen=True)
@@ -59,6 +60,18 @@ class OurSizes:
         windows = [hopping(each, advance) for each in self.sizes]
         windowed = group_by(frame, *keys_of(frame)).window(*windows, time="ts")
         return windowed.aggregate(records=C.count(), total=C.sum(self.column))
+
+
+@dataclass(frozen=True)
+class OurLengths:
+    """Count and sum of a long in windows that are given; neither length is asked."""
+
+    windows: tuple[Window, ...]
+
+    def __call__(self, frame: DataFrame, size: str, advance: str) -> DataFrame:
+        """Windows of each length with columns `records` and `total`."""
+        windowed = group_by(frame, *keys_of(frame)).window(*self.windows, time="ts")
+        return windowed.aggregate(records=C.count(), total=C.sum("v"))
 
 
 @dataclass(frozen=True)
