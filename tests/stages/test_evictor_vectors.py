@@ -83,7 +83,7 @@ def test_evicted_records_are_gone_for_good(when):
     )
     play = Play(unbounded(), listed, "values array<long>", trigger=early(records=3), evict=evict, after=after)
     random, held, came = np.random.default_rng(3), {}, {}
-    for number in range(120):
+    for number in range(50):
         key, value = f"k{random.integers(3)}", int(random.integers(100))
         held.setdefault(key, []).append(value)
         came[key] = came.get(key, 0) + 1

@@ -61,15 +61,13 @@ def run(window, batches, delay, grace=0, trigger=ON_CLOSE):
 @pytest.mark.parametrize("grace", [0, 90 * SECOND])
 @pytest.mark.parametrize("kind", WINDOWS)
 def test_one_run_tells_what_every_other_delay_refuses(kind, grace):
-    refusals = set()
-    for seed in range(2):
-        batches = stream(seed)
-        runs = {delay: run(WINDOWS[kind], batches, delay, grace) for delay in BOUNDS[::3]}
-        for delay, (found, _) in runs.items():
-            beyond = found.sum() - np.cumsum(found)
-            predicted = {other: int(beyond[BOUNDS.index(other)]) for other in runs}
-            assert predicted == {other: refused for other, (_, refused) in runs.items()}, (seed, delay)
-        refusals |= {refused for _, refused in runs.values()}
+    batches = stream(0)
+    runs = {delay: run(WINDOWS[kind], batches, delay, grace) for delay in BOUNDS[::3]}
+    for delay, (found, _) in runs.items():
+        beyond = found.sum() - np.cumsum(found)
+        predicted = {other: int(beyond[BOUNDS.index(other)]) for other in runs}
+        assert predicted == {other: refused for other, (_, refused) in runs.items()}, delay
+    refusals = {refused for _, refused in runs.values()}
     assert len(refusals) > 3 or kind == "days of a zone", "delays matter"
 
 

@@ -94,7 +94,7 @@ class Eager:
 @pytest.mark.parametrize("name", FAMILIES)
 def test_changes_pass_over_windows_without_length(name, drained):
     (family, begin, step), ended = FAMILIES[name], Counter()
-    for seed in range(40):
+    for seed in range(12):
         alone, got, taken = Alone(family, [PLACED], 0, on_change(drained)), {}, []
         for came, watermark in stream(random.Random(seed), begin, step):
             came = alone.inside(came)
@@ -106,8 +106,8 @@ def test_changes_pass_over_windows_without_length(name, drained):
                 ended[kind] += start >= begin + 3 * step
         if taken:
             assert got == walked(family, taken, drained, PLACED.truth), seed
-    assert ended["final"] > 40
-    assert (ended["drained"] > 20) == drained
+    assert ended["final"] > 30
+    assert (ended["drained"] > 10) == drained
 
 
 def test_a_key_ends_with_the_first_day_that_has_a_length():
@@ -127,7 +127,7 @@ def test_a_key_ends_with_the_first_day_that_has_a_length():
 def test_wide_rows_have_each_end_once(emission, drained):
     """Days beside three and seven days: several windows end with the day that was left out."""
     families = [Stepped(APIA, 1, 1), Stepped(APIA, 1, 3), Stepped(APIA, 1, 7)]
-    for seed in range(25):
+    for seed in range(8):
         given = on_close() if emission == "on_close" else on_change(drained)
         wide, seen = Together(families, [CASES["sum"]], 0, given, wide=True), Counter()
         for came, watermark in stream(random.Random(seed), CHRISTMAS, DAY):
@@ -175,7 +175,7 @@ def test_a_wide_row_that_shows_what_the_row_before_showed_is_not_emitted():
 @pytest.mark.parametrize("name", FAMILIES)
 def test_the_eager_strategy_passes_over_them_too(name, drained):
     family, begin, step = FAMILIES[name]
-    for seed in range(10):
+    for seed in range(5):
         eager, got, taken = Eager(family, [PLACED], on_change(drained)), {}, []
         for came, watermark in stream(random.Random(seed), begin, step):
             came = [each for each in came if not family.in_gap(family.slice_at(each[0]))]
