@@ -49,11 +49,14 @@ class Second(Due):
 def test_a_trigger_of_ones_own_fires_on_every_kind_of_windows(kind, content, _, monkeypatch):
     monkeypatch.setitem(DUE, EverySecond, Second)
     rng, fired = random.Random(f"own {kind} {content}"), 0
-    for _ in range(2):
+    for _ in range(5):  # streams, until one more would show little
         made = scenario(rng, kind, content, EverySecond())
-        run(rng, made)
+        run(rng, made, batches=12)
         fired += made.seen["early"]
-    assert fired > (10 if made.kind.is_endless else 0)
+        least = 10 if made.kind.is_endless else 0
+        if fired > least:
+            break
+    assert fired > least
     assert len(KINDS) > 20
 
 
