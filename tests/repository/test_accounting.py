@@ -46,7 +46,7 @@ def check(strategy, family):
 
 
 @pytest.mark.parametrize("strategy", [*STRATEGIES, BOTH], ids=lambda strategy: strategy.name)
-@pytest.mark.parametrize("ratio", [5, 7, 12, 26, 60, 101])
+@pytest.mark.parametrize("ratio", [5, 7, 12, 26, 60, pytest.param(101, marks=pytest.mark.long)])
 def test_the_prediction_is_the_count(strategy, ratio):
     counted = check(strategy, slicing_of(ratio))
     open_too = strategy.emission == on_update()

@@ -111,7 +111,7 @@ def test_slices_that_are_cut_before_they_enter(mode, kept, monkeypatch):
     emission = MODES.get(mode, on_close())
     grace = 5000 if emission.fires_late else 0
     stream, ahead = EmittingStream(hopping(12), cases("sum", "most"), emission, grace=grace), 0
-    for first in range(0, 80, 8):
+    for first in range(0, 64, 8):
         records = evenly(stream.family, [first - 3, *range(first, first + 8)], keys=2)
         stream.step(records, int(stream.family.slice_start(first)) // 1000, now=first)
         head = stream.bucket().head
@@ -296,11 +296,11 @@ def test_what_the_process_keeps_is_not_read_again_and_changes_nothing(mode, monk
         stream = EmittingStream(hopping(10), cases("sum", "joined"), MODES[mode])
         other = EmittingStream(hopping(10), cases("sum", "joined"), MODES[mode])
         rows, before = [], None
-        for index in range(50):
+        for index in range(24):
             came = evenly(stream.family, [index], 3, lambda index, key: index // 9 + key)
             rows.append(stream.step(came, index))
             other.step([(time, key, -value) for time, key, value in came], index)
-            before = stream.store.reads if index == 25 else before
+            before = stream.store.reads if index == 12 else before
         outputs.append(rows)
         reads.append(stream.store.reads - before)
     assert outputs[0] == outputs[1]
@@ -733,7 +733,7 @@ def test_marks_of_windows_that_have_closed_do_not_pile_up_until_the_tick(eager, 
     monkeypatch.setattr(sizes, "PAGE_BYTES", 2000)
     stream = EmittingStream(hopping(5), cases("sum"), early(every="1 day"), judged=False, eager=eager)
     most = 0
-    for at in range(600):
+    for at in range(200):
         bucket = stream.bucket()
         bucket.accept([stream.shipped(evenly(stream.family, [at], keys=2))])
         list(bucket.close(moment(at, 1000 + at)))

@@ -15,7 +15,18 @@ from eager import Eager
 from oracle import seeds
 from scenarios.kinds.sessions import Sessions
 from scenarios.scenario import Scenario
-from test_early import CHOSEN, WITH, Firings, OfFamilies, OfKeys, compared, hearing, of_sessions, result, truth
+from test_early import (
+    CHOSEN,
+    WITH,
+    Firings,
+    OfFamilies,
+    OfKeys,
+    compared,
+    hearing,
+    of_sessions,
+    result,
+    truth,
+)
 from test_several import sets
 from test_several import stream as several_stream
 from test_unbounded import Forever
@@ -106,7 +117,7 @@ def test_a_window_that_never_closes_drops_them_too(conditions):
     purging(model)
     tell = hearing(one, Ship(one.shape, (0,)), one.emission)
     rng, now, fired = random.Random(7), 0, 0
-    for _ in range(80):
+    for _ in range(40):
         one.held = rng.random() < 0.5
         now += rng.choice([0, 1, 2, 6])
         records = unbounded_records(rng)
