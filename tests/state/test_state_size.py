@@ -108,15 +108,15 @@ def check_idle(shape, store, head):
 
 
 def test_state_does_not_grow_and_forgets_idle_keys():
-    figures, shape, store, head = run(hopping(60, 60_000), slices=630, micro_batches=3, count=300)
-    check_flat(figures, 180)
+    figures, shape, store, head = run(hopping(24, 60_000), slices=252, micro_batches=3, count=300)
+    check_flat(figures, 72)
     check_idle(shape, store, head)
     assert max(figures.header) <= 16 << 10
 
 
 def test_pages_and_bytes_at_sixty_micro_batches_per_slice():
-    figures, *_ = run(hopping(60, 60_000), slices=24, micro_batches=60, count=1000)
-    assert len(figures.pages_read) == 24
+    figures, *_ = run(hopping(60, 60_000), slices=9, micro_batches=60, count=1000)
+    assert len(figures.pages_read) == 9
     check_pages_read(figures)
     assert figures.written <= 6 * figures.encoded
     assert max(figures.header) <= 16 << 10
