@@ -47,14 +47,19 @@ def stores_groups(line):
     return bucket.of_groups
 
 
-@pytest.mark.parametrize("slices", [1, 20])
 @pytest.mark.parametrize(
-    "emission",
-    [on_close(), on_update(), on_update(latest_only=True), on_change(drained=True), early(every="3 seconds")],
+    ("emission", "slices"),
+    [
+        (on_close(), 20),
+        (on_update(), 1),
+        (on_update(latest_only=True), 20),
+        (on_change(drained=True), 1),
+        (early(every="3 seconds"), 20),
+    ],
     ids=str,
 )
 def test_rows_are_those_of_results_with_fields_of_their_own(emission, slices):
-    batches = micro_batches(5)
+    batches = micro_batches(5, 16)
     shared, plain = (Line(EVERYTHING, slices, emission, plain=alone) for alone in (False, True))
     assert isinstance(shared.strategy, Shared)
     found = run(shared, batches)

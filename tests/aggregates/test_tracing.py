@@ -234,11 +234,11 @@ def sizes_of(batches):
 
 @pytest.mark.parametrize("seed", range(2))
 def test_a_stream_by_rows_and_traced(seed):
-    batches = list(drawn_batches(random.Random(seed), 7))
+    batches = list(drawn_batches(random.Random(seed), 4))
     trees = ["three_layer"] * len(USERS) if seed else None
     rows = streamed([False], batches, trees)
     sizes = sizes_of(batches)
-    assert len(rows) > 60
+    assert len(rows) > 40
     assert_equal_results(rows, streamed([None], batches, trees), sizes)
     assert_equal_results(rows, streamed([None, False], batches, trees), sizes)
 

@@ -244,7 +244,7 @@ def test_laws(entry, kind):
     values = values_of(entry, kind)
     bound = entry.of("x")
     records = [(value, at // 2)[: len(bound.columns)] for at, value in enumerate([*values, None, values[0]])]
-    options = {"kinds": kinds_of(bound, kind), "rounds": 10}
+    options = {"kinds": kinds_of(bound, kind), "rounds": 4}
     for law in laws.LAWS:
         found = law(bound, records, **options)
         assert found is None, str(found)
@@ -669,7 +669,7 @@ def test_streams_are_right_in_every_emission(name, by_time):
     options = {"eager": name == "eager", "grace": 2000 if emission.fires_late else 0}
     rng, stream = np.random.default_rng(4), EmittingStream(hopping(8), cases, emission, **options)
     newest = 5000
-    for step in range(14):
+    for step in range(9):
         newest += int(rng.integers(0, 4000))
         records = [
             (time, key, time if by_time else int(rng.integers(1, 60)))
@@ -862,11 +862,22 @@ TRUTHS = {
 }
 
 
-@pytest.mark.parametrize("spike", [1e16, INF, -INF, NAN], ids=str)
-@pytest.mark.parametrize("entry", [entry for entry in ENTRIES if entry.accepts("double")], ids=lambda entry: entry.name)
+SPIKES = (1e16, INF), (-INF, NAN)
+"""In turns: two of them for each combinator."""
+OF_DOUBLES = [entry for entry in ENTRIES if entry.accepts("double")]
+
+
+@pytest.mark.parametrize(
+    ("entry", "spike"),
+    [
+        pytest.param(entry, spike, id=f"{entry.name}-{spike}")
+        for at, entry in enumerate(OF_DOUBLES)
+        for spike in SPIKES[at % 2]
+    ],
+)
 def test_a_spike_that_has_left_leaves_no_trace(entry, spike):
     """Whatever tree it goes through: windows without it are bit for bit those of a stream that never had it."""
-    n, count, at = 12, 60, 25
+    n, count, at = 12, 48, 19
     bound = entry.of("x", "y")
     case = Case(bound.resolve(("double", "bigint")[: len(bound.columns)]), None, timed=len(bound.columns) > 1)
     if case.aggregate.approximate:
@@ -874,7 +885,7 @@ def test_a_spike_that_has_left_leaves_no_trace(entry, spike):
     values = [float(value) for value in np.random.default_rng(1).integers(1, 9, count) / 8]
     spiked, plain = (closed(case, [*values[:at], middle, *values[at + 1 :]], n) for middle in (spike, 0.5))
     clean = {place: row for place, row in spiked.items() if not place[1] <= at < place[1] + n}
-    assert len(clean) > 30
+    assert len(clean) > 20
     assert clean == {place: plain[place] for place in clean}
     if entry.name in TRUTHS:
         for (_, window), (_, result) in clean.items():

@@ -59,16 +59,12 @@ def told(made):
 @pytest.mark.parametrize("trigger", TRIGGERS, ids=str)
 @pytest.mark.parametrize("window", WINDOWS, ids=str)
 def test_windows_close_as_if_event_time_had_gone_on(window, trigger):
-    closed = late = 0
-    for seed in range(3):
-        made = list(batches(seed))
-        found = list(played(window, trigger, made, AFTER))
-        assert found == list(played(window, trigger, told(made), 0))
-        plain = list(played(window, trigger, made, 0))
-        closed += found != plain
-        late += sum(each[0] for _, each in found if each) > sum(each[0] for _, each in plain if each)
-    assert closed == 3
-    assert late
+    made = list(batches(0))
+    found = list(played(window, trigger, made, AFTER))
+    assert found == list(played(window, trigger, told(made), 0))
+    plain = list(played(window, trigger, made, 0))
+    assert found != plain
+    assert sum(each[0] for _, each in found if each) > sum(each[0] for _, each in plain if each)
 
 
 def test_it_is_off_by_default_and_leaves_nothing_in_the_header():

@@ -135,7 +135,13 @@ def allowed(name, emission):
     return name != "long rows" or emission not in ("changes", "drained")
 
 
-PAIRS = [(name, emission) for name in WINDOWS for emission in EMISSIONS if allowed(name, emission)]
+PAIRS = [
+    (name, emission)
+    for number, name in enumerate(WINDOWS)
+    for at, emission in enumerate(each for each in EMISSIONS if allowed(name, each))
+    if at % 3 == number % 3
+]
+"""All windows, each under every third of its emissions, in turns."""
 
 
 @pytest.mark.parametrize(("name", "emission"), PAIRS)
