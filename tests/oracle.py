@@ -49,6 +49,12 @@ def seeds(short, every):
     return [*range(short), *(pytest.param(seed, marks=pytest.mark.long) for seed in range(short, every))]
 
 
+def few(chosen, every):
+    """What is chosen for each run of the tests, and the rest of `every` for the long one."""
+    values = ((each, each if isinstance(each, tuple) else (each,)) for each in every)
+    return [each if each in chosen else pytest.param(*some, marks=pytest.mark.long) for each, some in values]
+
+
 def windows_of(family, time):
     """The windows that hold an instant, each tried."""
     nearest = (time - family.offset) // family.advance

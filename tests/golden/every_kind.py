@@ -180,6 +180,20 @@ BRIEF = [
 """Scenarios that show a change of the format; those of format 7 are all, as others wait for them."""
 
 
+def _in_turns(every):
+    """All windows with all their results, each under every so many-th of its emissions, the first in turns."""
+    return [
+        f"{windows}, {results}, {each}"
+        for number, (windows, results, all_) in enumerate(GOES)
+        for at, each in enumerate(all_)
+        if (at - number) % min(every, len(all_)) == 0
+    ]
+
+
+IN_TURNS, ONCE = _in_turns(3), _in_turns(len(_ALL))
+"""A third of the scenarios, and one of all windows with all their results."""
+
+
 def _plus(a, b):
     return a[0] + b[0], a[1] + b[1]
 

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from golden.every_kind import BERLIN, SCENARIOS, SEEN, WINDOWS, Line
+from golden.every_kind import BERLIN, IN_TURNS, SCENARIOS, SEEN, WINDOWS, Line
 from golden.make import load
 
 import combinators as C
@@ -78,7 +78,7 @@ def places_of(head):
     return {f"p{entry[0]}": name for name, entries in head.lists.items() for entry in entries}
 
 
-@pytest.mark.parametrize("name", [name for name in SCENARIOS if name != "counting, eager, on close"])
+@pytest.mark.parametrize("name", [name for name in IN_TURNS if name != "counting, eager, on close"])
 def test_the_header_alone_says_which_columns_a_page_has(name, monkeypatch):
     """Those that the engines read it by, and every list has a name. Counted records are columns of no result."""
     line, get, read, heads = opened(name), Pages.get, {}, []
