@@ -96,7 +96,7 @@ def given(spark):
 
 @pytest.mark.parametrize(
     "page",
-    [pytest.param(page, marks=[pytest.mark.slow] if Path(page).stem in STREAMS.split() else []) for page in PAGES],
+    [pytest.param(page, marks=[pytest.mark.slow] if Path(page).stem in STREAMS else []) for page in PAGES],
 )
 def test_code_runs(page, given):
     path = PAGES[page]
