@@ -159,6 +159,7 @@ def test_rows_of_a_stream_are_those_of_row_numbers_in_the_order_of_arrival(spark
     assert not runs["by key"].output.cuts, "both micro-batches have failed once"
 
 
+@pytest.mark.slow
 def test_without_keys_without_a_time_and_without_combine(spark, runs, folder):
     wanted = theirs(spark.read.parquet(str(folder / "files")), 6, 4)
     texts = [row | {"text": row["text"] + "," * (row["text"] != ""), "batch": row["seq"] // EACH} for row in wanted]

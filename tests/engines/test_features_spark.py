@@ -53,6 +53,7 @@ def of_length(found, name, names):
     return {label: row for label, row in short.items() if label not in empty}, empty
 
 
+@pytest.mark.slow
 @pytest.mark.versions
 @pytest.mark.parametrize("inclusive", [False, True])
 def test_features_of_fifty_worlds_are_those_of_a_join(spark, inclusive):

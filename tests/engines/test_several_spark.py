@@ -62,7 +62,7 @@ def in_two_parts(queries, files, folder):
     return runs
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="module", params=[pytest.param("story", marks=pytest.mark.slow)])
 def story(spark, tmp_path_factory):
     """Files, the runs of one call for each number of windows, and of Spark for each window."""
     folder, files = tmp_path_factory.mktemp("several"), worlds("several", files=8, count=20)
@@ -89,7 +89,6 @@ def rows_of(run, name=None):
     return found
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("count", CALLS)
 def test_each_of_several_windows_has_the_rows_of_spark(story, count):
     _, runs = story

@@ -94,7 +94,7 @@ def check(run_, at_least=300):
 @pytest.fixture(
     scope="module",
     params=[
-        pytest.param(name, marks=pytest.mark.versions if name in VERSIONS else pytest.mark.slow) for name in SHAPES
+        pytest.param(name, marks=pytest.mark.versions if name in VERSIONS else pytest.mark.long) for name in SHAPES
     ],
     ids=lambda name: name.replace(", ", "-").replace(" ", "_"),
 )
@@ -201,7 +201,7 @@ def keys():
     return found
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="module", params=[pytest.param("story", marks=pytest.mark.slow)])
 def story(spark, tmp_path_factory, keys):
     """One stream in chapters, each later than the one before by a thousand seconds; files of a chapter come at once."""
     a, b, c, d, e, f = keys
@@ -236,7 +236,6 @@ def reference(frame):
     )
 
 
-@pytest.mark.slow
 def test_a_window_goes_out_when_the_watermark_is_exactly_on_its_end(story, keys):
     """The delay is 2 s::
 

@@ -91,6 +91,7 @@ def test_queries_that_go_by_the_clock_end_without_micro_batches_without_data(run
     assert all([until for *_, until, _, _ in each.micro_batches()][-1] == len(FILES) for each in runs.values())
 
 
+@pytest.mark.slow
 def test_updates_are_folds_of_all_that_came_for_a_key(runs):
     held, wanted = defaultdict(list), {}
     for batch, records, _ in came(runs["update"]):

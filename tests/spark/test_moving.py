@@ -72,6 +72,7 @@ def moves(spark, root, keys, buckets, partitions, setting):
     return spread
 
 
+@pytest.mark.slow
 def test_a_checkpoint_moves_to_more_partitions_and_back(spark, tmp_path, monkeypatch):
     spread = moves(spark, tmp_path, keys=400, buckets=4, partitions=(2, 4, 3), setting=lambda count: count + 1)
     assert [len(each) for each in spread] == [2, 4, 3]

@@ -78,7 +78,10 @@ is what takes long.
 """
 
 
-@pytest.fixture(scope="module", params=[1, pytest.param(len(CUTS), marks=pytest.mark.long)], ids="cuts={}".format)
+CUT_IN = [pytest.param(1, marks=pytest.mark.slow), pytest.param(len(CUTS), marks=pytest.mark.long)]
+
+
+@pytest.fixture(scope="module", params=CUT_IN, ids="cuts={}".format)
 def story(request, spark, tmp_path_factory):
     """Three steps of two files each; the second file of a step has records that are late by a little and by much."""
     live = Live(spark, tmp_path_factory.mktemp("emission"), DELAY)
@@ -102,7 +105,6 @@ def story(request, spark, tmp_path_factory):
     return Story(tables, cut, closed, spark_output)
 
 
-@pytest.mark.slow
 def test_on_update_puts_out_what_the_update_mode_of_spark_does(story):
     ours, theirs = story.cut["on_update()"].output.rows("world"), story.spark.rows("world")
     assert exact_differences(ours, theirs)[:5] == []
