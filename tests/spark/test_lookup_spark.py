@@ -446,6 +446,7 @@ def few_kept(spark):
     """Old micro-batches are removed as soon as Spark may."""
     names = {
         "spark.sql.streaming.minBatchesToRetain": "2",
+        "spark.sql.streaming.numRecentProgressUpdates": "2000",
         "spark.sql.streaming.stateStore.maintenanceInterval": "100ms",
     }
     for name, value in names.items():
@@ -457,15 +458,13 @@ def few_kept(spark):
 
 @pytest.mark.parametrize("count", [5, pytest.param(200, marks=pytest.mark.long)])
 def test_lookups_while_the_query_runs_and_removes_old_micro_batches(spark, tmp_path, few_kept, count):
-    """None fails, and every answer is of one micro-batch: it holds all records of the first so many files."""
-    source, checkpoint = tmp_path / "files", str(tmp_path / "checkpoint")
+    """None fails, and every answer is of one micro-batch: it holds all records of the files that were read by then."""
+    source, checkpoint, written = tmp_path / "files", str(tmp_path / "checkpoint"), {}
     source.mkdir()
-    held, prefixes = dict.fromkeys(range(3), (0, 0)), {world: {} for world in range(3)}
-    all_of, everything, number = (0, 0), {}, 0
 
     def put():
-        """One more file, all of one key; what is known of the key, and of all, after it."""
-        nonlocal number, all_of
+        """One more file, all of one key; what is in it."""
+        number = len(written)
         world, values = number % 3, [number % 17 + second for second in range(20)]
         lines = [
             {
@@ -476,13 +475,10 @@ def test_lookups_while_the_query_runs_and_removes_old_micro_batches(spark, tmp_p
             }
             for at, n in enumerate(values)
         ]
-        held[world] = held[world][0] + len(values), held[world][1] + sum(values)
-        all_of = all_of[0] + len(values), all_of[1] + sum(values)
-        prefixes[world][held[world][0]], everything[all_of[0]] = held[world][1], all_of[1]
-        hidden = source / f".f{number}"
+        hidden, name = source / f".f{number}", f"f{number:05}.json"
         hidden.write_text("\n".join(map(json.dumps, lines)))
-        hidden.rename(source / f"f{number:05}.json")
-        number += 1
+        hidden.rename(source / name)
+        written[name] = world, len(values), sum(values)
 
     made = definition(spark, source, hopping("2 hours", "1 hour"))
     for _ in range(3):
@@ -498,15 +494,30 @@ def test_lookups_while_the_query_runs_and_removes_old_micro_batches(spark, tmp_p
             keys = None if world is None else [world]
             rows = made.lookup(checkpoint, keys=keys, windows=tumbling("2 hours")).collect()
             (batch,) = {row["as_of"]["micro_batch"] for row in rows}
-            known = everything if world is None else prefixes[world]
-            assert sum(row["total"] for row in rows) == known[sum(row["records"] for row in rows)]
-            seen.append(batch)
+            seen.append((batch, world, sum(row["records"] for row in rows), sum(row["total"] for row in rows)))
         assert query.isActive
         query.processAllAvailable()
     finally:
         query.stop()
     assert not query.exception()
-    assert seen == sorted(seen)
-    assert len(set(seen)) > 1, "the query went on between lookups"
+    # Not by their names: a listing may have a file, and not the one that was put there just before.
+    read = files_by_offset(tmp_path / "checkpoint" / "sources" / "0")
+    ends = {each["batchId"]: json.loads(each["sources"][0]["endOffset"])["logOffset"] for each in query.recentProgress}
+    for batch, world, count_of, total in seen:
+        held = [
+            written[name]
+            for name, offset in read.items()
+            if offset <= ends[batch] and (world is None or written[name][0] == world)
+        ]
+        assert (count_of, total) == (sum(each[1] for each in held), sum(each[2] for each in held))
+    batches = [batch for batch, *_ in seen]
+    assert batches == sorted(batches)
+    assert len(set(batches)) > 1, "the query went on between lookups"
     with pytest.raises(InvalidValue, match="a committed micro-batch that the checkpoint still has"):
         made.lookup(checkpoint, batch=0)
+
+
+def files_by_offset(log):
+    """The files that a source has read, with the offset of each, from its log in the checkpoint."""
+    entries = [line for each in log.glob("[0-9]*") for line in each.read_text().splitlines() if line.startswith("{")]
+    return {Path(entry["path"]).name: entry["batchId"] for entry in map(json.loads, entries)}
