@@ -1,15 +1,22 @@
 """Windows of five lengths up to 90 days with tails, in one query, against the longest alone, by the minute."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 
+from pyspark.sql import DataFrame
+
+import combinators as C
 from benchmarks.baselines.ours import OurLengths
-from benchmarks.comparisons.comparison import CLOSED, TIME, Check, Comparison
+from benchmarks.comparisons.comparison import CLOSED, TIME, Check, Comparison, Measure
+from benchmarks.comparisons.several import STATE
 from benchmarks.running import turns
+from benchmarks.running.bounded import read
 from benchmarks.running.run import Run
 from benchmarks.running.side import Settings, Side
 from benchmarks.workloads.inputs import MINUTE
-from benchmarks.workloads.workload import Workload
-from slicing import hopping
+from benchmarks.workloads.workload import START, Workload
+from slicing import group_by, hopping
+from slicing.windows.window import Window
 
 LONGEST = hopping("90 days", MINUTE, tail="1 hour")
 LENGTHS = (
@@ -22,6 +29,51 @@ LENGTHS = (
 BEFORE = Workload("six hours", 250_000, 10_000, 3_600, 6)
 MINUTES = Workload("by the minute", 10_000, 10_000, 60, 24, history=BEFORE)
 """Every key has a record a minute, and one window of each length closes in a micro-batch."""
+
+
+DAY = 86_400
+LONG, SHORT = (
+    replace(MINUTES, batches=64, history=Workload(f"{days} days", days * 11_100, 10_000, days * DAY / 40, 40))
+    for days in (90, 2)
+)
+"""Days in which a key has 44 records each, then by the minute."""
+WORST = Measure("x the median", False, lambda _, ours: max(seconds for seconds, _ in ours.each) / ours.seconds)
+
+
+@dataclass(frozen=True)
+class AfterHistory:
+    """Windows that begin with the state of a workload's history, the records of which the stream has once more."""
+
+    windows: tuple[Window, ...]
+    workload: Workload
+
+    def __call__(self, frame: DataFrame, size: str, advance: str) -> DataFrame:
+        """Windows with columns `records` and `total`, of which none is emitted that ends in the history."""
+        history = self.workload.history
+        assert history is not None
+        until = datetime.fromtimestamp(START / 1e6 + history.seconds * history.batches, UTC)
+        defined = group_by(frame, "key").window(*self.windows, time="ts").define(records=C.count(), total=C.sum("v"))
+        return defined.warm(read(self.workload), until=until).dataframe()
+
+
+def _by_day() -> tuple[Run, Run]:
+    early, late = turns.run(*(_after(workload, (LONGEST,)) for workload in (SHORT, LONG)))
+    return early, late
+
+
+def _worst() -> tuple[Run, Run]:
+    _, late = _by_day()
+    return late, late
+
+
+def _states() -> tuple[Run, Run]:
+    alone, together = turns.run(*(_after(LONG, windows) for windows in ((LONGEST,), LENGTHS)))
+    return alone, together
+
+
+def _after(workload: Workload, windows: tuple[Window, ...]) -> Side:
+    settings = Settings(unsteady=4, steady=60, warm_up=0.0, limit=600)
+    return Side(AfterHistory(windows, workload), workload, "90 days", MINUTE, settings)
 
 
 def _sides() -> tuple[Run, Run]:
@@ -45,5 +97,29 @@ BENCHMARKS = (
         checks=(_check(),),
         goal=2.0,
         measure=TIME,
+    ),
+    Comparison(
+        "TailDays",
+        "90 days with a tail, by the minute, a micro-batch after 90 days / after 2 days",
+        sides=_by_day,
+        checks=(_check(),),
+        goal=1.1,
+        measure=TIME,
+    ),
+    Comparison(
+        "TailWorst",
+        "90 days with a tail, by the minute, the longest of 60 micro-batches after 90 days / their median",
+        sides=_worst,
+        checks=(_check(),),
+        goal=2.0,
+        measure=WORST,
+    ),
+    Comparison(
+        "FiveLengthsState",
+        "state of five lengths to 90 days with tails, after 90 days / 90 days with a tail alone",
+        sides=_states,
+        checks=(_check(),),
+        goal=1.2,
+        measure=STATE,
     ),
 )

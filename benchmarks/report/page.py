@@ -8,7 +8,8 @@ from benchmarks.comparisons import growth, registry
 from benchmarks.report import asv, plots, ratios, results
 from benchmarks.report.brief import brief
 from benchmarks.report.growth import grown
-from benchmarks.report.results import Figure, Kept, Point, Ratio, Table
+from benchmarks.report.results import Figure, Kept, Point, Ratio, Stages, Table
+from benchmarks.report.stages import stages
 from benchmarks.report.tables import markdown
 from benchmarks.running.run import shown
 from benchmarks.workloads.inputs import DAY, DENSE, KEYS, SMALL, SPARSE, TWO_WEEKS
@@ -96,6 +97,7 @@ def text(
     known, machines = _before(before)
     sections = {
         **_comparisons(found, known),
+        "Where the time goes": stages(_timed(found)),
         "Flink SQL": _by_hand(found, "Flink", FLINK),
         "Kafka Streams": _by_hand(found, "KafkaStreams", KAFKA_STREAMS),
         "Memory": _figures(each for each in found if isinstance(each, Figure)),
@@ -147,11 +149,19 @@ def in_short(result: Kept) -> str:
         return f"{_number(result.value)} {result.unit}"
     if isinstance(result, Table):
         return f"{len(result.text.splitlines()) - 2} lines"
+    if isinstance(result, Stages):
+        return f"without any work {shown(result.baseline)}, ours {shown(result.ours)}"
     return shown(result.run)
 
 
 def _ratios(found: Sequence[Kept]) -> dict[str, Ratio]:
     return {each.name: each for each in found if isinstance(each, Ratio)}
+
+
+def _timed(found: Sequence[Kept]) -> list[Stages]:
+    """What was timed, in the order of the comparisons."""
+    known = {each.name: each for each in found if isinstance(each, Stages)}
+    return [known[each.name] for each in registry.benchmarks() if each.name in known]
 
 
 def _on(found: Sequence[Kept], axes: Sequence[growth.AxisPoint]) -> list[Point]:

@@ -64,6 +64,22 @@ class Point:
 
 
 @dataclass(frozen=True)
+class Stages:
+    """Where the time of a micro-batch of ours goes, and of one with the same stages without any work."""
+
+    name: str
+    title: str
+    baseline: Run
+    ours: Run
+    machine: str
+
+    @property
+    def figure(self) -> float:
+        """Seconds of a micro-batch of ours."""
+        return self.ours.seconds
+
+
+@dataclass(frozen=True)
 class Figure:
     """A single figure that is no ratio, such as a peak of memory."""
 
@@ -90,7 +106,7 @@ class Table:
     figure: ClassVar[None] = None
 
 
-Kept = Ratio | Point | Figure | Table
+Kept = Ratio | Point | Stages | Figure | Table
 
 
 def machine(cores: int) -> str:
@@ -114,9 +130,10 @@ def kept(folder: Path | None = None) -> Iterator[Kept]:
 
 
 def _read(fields: dict[str, Any]) -> Kept:
-    kind = {each.__name__: each for each in (Ratio, Point, Figure, Table)}[fields.pop("kind")]
+    kind = {each.__name__: each for each in (Ratio, Point, Stages, Figure, Table)}[fields.pop("kind")]
     for name in ("baseline", "ours", "run"):
         if name in fields:
             run = fields[name]
-            fields[name] = Run(**run | {"each": tuple(map(tuple, run["each"]))})
+            lists = {each: tuple(map(tuple, run.get(each, ()))) for each in ("each", "stages")}
+            fields[name] = Run(**run | lists)
     return kind(**fields)

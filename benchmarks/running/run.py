@@ -5,6 +5,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from slicing.profiling import STAGES
+from slicing.stages.metrics import PREAGGREGATE, timer
+
+PYTHON = {"preaggregate": PREAGGREGATE} | {stage: timer(stage) for stage in STAGES}
+"""The stages of ours in Python, and the metrics that have their microseconds where a side is timed."""
+
 
 @dataclass(frozen=True)
 class Run:
@@ -15,6 +21,8 @@ class Run:
     end, in memory and in files; `checkpoint_bytes` what the stream wrote of state into its checkpoint, per record;
     `worker_mib` is the peak of the largest Python worker, `idle_mib` that of one that has the same imports and next to
     no records, `took` the seconds of the whole stream, and `processor` its processor seconds where they were looked at.
+    `around` has the seconds of a micro-batch in which Spark plans and logs it; `stages` the processor seconds of each
+    stage in Python, where they were timed.
     """
 
     seconds: float
@@ -37,6 +45,8 @@ class Run:
     idle_mib: float = 0.0
     took: float = 0.0
     processor: float = 0.0
+    around: float = 0.0
+    stages: tuple[tuple[str, float], ...] = ()
 
     @property
     def per_record(self) -> float:
@@ -78,4 +88,7 @@ def of_progress(full: Sequence[Any], steady: Sequence[Any], written: int, store:
         partials_read=observed("partials_read"),
         partials_written=observed("partials_written"),
         checkpoint_bytes=written / sum(p["numInputRows"] for p in full),
+        around=statistics.median(p["durationMs"]["triggerExecution"] - p["durationMs"]["addBatch"] for p in steady)
+        / 1000,
+        stages=tuple((stage, observed(metric) / 1e6) for stage, metric in PYTHON.items()),
     )

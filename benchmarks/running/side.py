@@ -18,7 +18,7 @@ class Settings:
     """How a stream runs: delay, output mode, state store, cores and shuffle partitions; which micro-batches count.
 
     `warm_up` is the share of the workload's records with which it is warmed up; 0 for not at all. `batch_bytes` limits
-    the Arrow batches that Spark hands to Python.
+    the Arrow batches that Spark hands to Python. With `timers` ours reports the time of its stages.
     """
 
     delay: str = DELAY
@@ -31,6 +31,7 @@ class Settings:
     warm_up: float = 0.1
     limit: float = 240.0
     batch_bytes: str = UNLIMITED
+    timers: bool = False
 
     @property
     def counted(self) -> int:

@@ -8,7 +8,7 @@ SECOND, TEN_SECONDS, MINUTE, TEN_MINUTES = "1 second", "10 seconds", "1 minute",
 HOUR, ONE_DAY, SEVEN_DAYS = "1 hour", "24 hours", "7 days"
 
 DAY = Workload("day", 1_000_000, 10_000, 8_640, 10)
-NINETY_DAYS = Workload("ninety days", 1_000_000, 10_000, 194_400, 40)
+NINETY_DAYS = Workload("ninety days", 1_000_000, 10_000, 77_760, 100)
 DAYS = Workload("two days", 1_000_000, 10_000, 8_640, 6, history=replace(DAY, batches=11))
 _WEEK = Workload("seven days", 1_000_000, 1_000, 86_400, 7)
 TWO_WEEKS = replace(_WEEK, name="two weeks", history=_WEEK)

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pytest
 from golden.every_kind import BEGIN, EMISSIONS, IN_TURNS, SCENARIOS, SECOND, WINDOWS, Line, micro_batches
+from oracle import few
 
 from slicing import early
 from slicing.stages import flat
@@ -133,8 +134,12 @@ PAIRS = {"by number": early(records=5, per="window"), "by event time": early(eve
 TIMED = [each for each in WINDOWS if not each.startswith(("counting", "unbounded"))]
 
 
-@pytest.mark.parametrize(("seed", "windows"), [*enumerate(TIMED)])
-@pytest.mark.parametrize("name", PAIRS)
+OF_PAIRS = [(name, at, windows) for at, windows in enumerate(TIMED) for name in PAIRS]
+BY_TURNS = [each for number, each in enumerate(OF_PAIRS) if number % 4 in (0, 3)]
+"""Each of the windows, and each trigger on every second one of them."""
+
+
+@pytest.mark.parametrize(("name", "seed", "windows"), few(BY_TURNS, OF_PAIRS))
 def test_pairs_of_a_history_count_and_wait(name, seed, windows, monkeypatch):
     """The multiples of a history count as fired; of sessions, which are remembered one by one, they are still due."""
     if name == "by number" and windows.startswith("sessions"):

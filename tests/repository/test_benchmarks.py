@@ -96,6 +96,7 @@ def test_results_come_back_as_they_were_kept(folder):
         results.Ratio("A", "a / b", "times faster", None, True, 2.0, None, SLOW, run, "here"),
         results.Point("p", "keys", "10", 10.0, "", run, "here"),
         results.Figure("m", "peak", 5.0, "MiB", 10.0, "here"),
+        results.Stages("s", "a", SLOW, replace(run, stages=(("decode", 0.5),)), "here"),
         results.Table("t", "| a |\n| --- |\n| 1 |", "here"),
     ]
     for each in kept:
@@ -414,6 +415,18 @@ def test_page_shows_what_was_measured_and_what_was_not():
     assert any(line.startswith("| *grows with power* | *1.00* | *-1.00* |") for line in lines)
     assert "| Blocks: encode | bigint | 1.50 |" in lines
     assert lines[-1] == "Measured on 2 cores, Python 3."
+
+
+def test_page_shows_where_the_time_goes():
+    """Seconds of tasks that run at once count half; what no stage has is the rest."""
+    ours = replace(FAST, seconds=2.0, around=0.25, stages=(("preaggregate", 1.0), ("write", 0.004)))
+    found = page.text([results.Stages("StagesDay", "day, R = 60", replace(FAST, seconds=1.0), ours, "here")])
+    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in found.splitlines() if line.startswith("|")]
+    head = rows[0]
+    assert [dict(zip(head, row, strict=True))["rest"] for row in rows[2:]] == ["1.25", "1.00"]
+    assert rows[2][:4] == ["day, R = 60", "2.00", "0.25", "0.50"]
+    assert set(rows[2][4:-1]) == {""}
+    assert rows[3][:2] == ["without any work", "1.00"]
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from types import MethodType
 import pyarrow as pa
 import pytest
 from eager import Eager, Mixed
-from oracle import CASES, moment, seeds
+from oracle import CASES, few, moment, seeds
 from scenarios.expected import Call
 from scenarios.kind import Place
 from scenarios.kinds import KINDS as WINDOWS
@@ -480,15 +480,17 @@ def result(row):
     return list(row)[-len(CHOSEN) :]
 
 
-EVERY_CONDITION = ("hopping", "sessions", "sliding")
+EVERY_CONDITION = ("hopping",)
+DECIDED = ("sessions", "sliding")
+"""Windows that records decide on."""
 TRIED = [
     (kind, conditions)
     for at, kind in enumerate(KINDS)
     for number, conditions in enumerate(WITH)
     # Other kinds have every fifth condition, each one others, so that all of them have each twice; those with windows
-    # that take ten times as long have fewer.
-    if kind in EVERY_CONDITION or (number + at) % (12 if "mixed" in kind else 5) == 0
-    if not ("delta" in conditions and kind in ("sessions", "sliding"))
+    # that take ten times as long have fewer, and those that records decide on have more.
+    if kind in EVERY_CONDITION or (number + at) % (12 if "mixed" in kind else 2 if kind in DECIDED else 5) == 0
+    if not ("delta" in conditions and kind in DECIDED)
 ]
 
 
@@ -534,9 +536,10 @@ def test_a_window_that_never_closes_fires_as_others_do(conditions):
         assert found == one.truth({key for _, key in wanted})
 
 
-@pytest.mark.parametrize(
-    ("name", "conditions"), [(("ends together", "cumulating")[at % 2], name) for at, name in enumerate(WITH)]
-)
+RUN_AGAIN = [(("ends together", "cumulating")[at % 2], name) for at, name in enumerate(WITH)]
+
+
+@pytest.mark.parametrize(("name", "conditions"), few(RUN_AGAIN[::3], RUN_AGAIN))
 def test_a_micro_batch_that_runs_again_fires_the_same_pairs(name, conditions):
     """The store is as it was before; the process may have kept what it had then, or nothing."""
     chosen, begin, step = sets()[name]
@@ -581,7 +584,7 @@ OUTLASTING = [
     (kind, conditions, least)
     for kind in KINDS
     for conditions, least in [("event delay", 6), ("event delay, count", 1), ("event delay, buffer", 0)]
-    if conditions == "event delay" or kind in EVERY_CONDITION
+    if conditions == "event delay" or kind in (*EVERY_CONDITION, *DECIDED)
 ]
 
 
