@@ -1,8 +1,8 @@
 """The floor: the stages of our stream with all work taken out, so that what is left is Spark's and the transport's.
 
 Records go to Python and are dropped there, one small row per bucket goes through the shuffle, a bucket reads and writes
-its header and sets a timer, and rows that were made beforehand come back: as many and of the same columns as ours. The
-floor of bounded input is the same without state.
+its header and sets a timer, and rows that were made beforehand come back: as many and of the same columns as ours, in
+lists as those of ours are. The floor of bounded input is the same without state.
 """
 
 from collections.abc import Iterable, Iterator
@@ -19,11 +19,15 @@ from pyspark.sql.types import StructType
 
 from benchmarks.baselines.query import window_struct
 from slicing.spark.labels import labels
+from slicing.spark.packing import frame_of, unpacked
+from slicing.stages.flat import Flat
+from slicing.stages.packed import Packed
 from slicing.windows.time.durations import microseconds
 
 FRAME_ROWS = 250_000
 SHIPPED = "bucket int, block binary"
-FLAT = "key bigint, start bigint, records bigint, total bigint"
+PACKED = Packed(Flat(("bigint",), ("bigint", "bigint"), None, *[False] * 6))
+"""A key, a start, the number of records and their sum."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +40,7 @@ class Floor:
         """Rows with the columns of `Ours`."""
         blocks, buckets = _dropped(frame)
         flat = blocks.groupBy("bucket").transformWithStateInPandas(
-            Idle(self.rows // buckets), FLAT, outputMode="Append", timeMode="EventTime"
+            Idle(self.rows // buckets), PACKED.schema, outputMode="Append", timeMode="EventTime"
         )
         return _windows(flat, size)
 
@@ -51,7 +55,7 @@ class BoundedFloor:
         """Rows with the columns of `Ours`."""
         blocks, buckets = _dropped(frame)
         grouped = blocks.repartition("bucket").sortWithinPartitions("bucket")
-        return _windows(grouped.mapInArrow(PutOut(self.rows // buckets), FLAT), size)
+        return _windows(grouped.mapInArrow(PutOut(self.rows // buckets), PACKED.schema), size)
 
 
 def _dropped(frame: DataFrame) -> tuple[DataFrame, int]:
@@ -62,9 +66,18 @@ def _dropped(frame: DataFrame) -> tuple[DataFrame, int]:
     return frame.select("ts", "key", "v").mapInArrow(Drop(buckets), SHIPPED), partitions
 
 
-def _windows(flat: DataFrame, size: str) -> DataFrame:
+def _windows(packed: DataFrame, size: str) -> DataFrame:
     window = window_struct(F.col("start"), F.col("start") + microseconds(size, "size"))
-    return flat.select("key", window, "records", "total")
+    found = unpacked(packed, PACKED)
+    return found.select(F.col("k0").alias("key"), window, F.col("r0").alias("records"), F.col("r1").alias("total"))
+
+
+def _rows(count: int) -> Iterator[pa.Table]:
+    """So many rows that say nothing, a frame at a time."""
+    column = pa.array(np.arange(min(count, FRAME_ROWS)))
+    frame = pa.table(dict.fromkeys(("k0", "start", "r0", "r1"), column))
+    for start in range(0, count, FRAME_ROWS):
+        yield PACKED.rows(frame.slice(0, min(FRAME_ROWS, count - start)))
 
 
 @dataclass(frozen=True)
@@ -90,11 +103,9 @@ class PutOut:
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Rows that say nothing."""
         buckets = {bucket for batch in batches for bucket in batch["bucket"].to_pylist()}
-        column = pa.array(np.arange(FRAME_ROWS))
-        frame = pa.RecordBatch.from_arrays([column] * 4, ["key", "start", "records", "total"])
         for _ in buckets:
-            for start in range(0, self.rows, FRAME_ROWS):
-                yield frame.slice(0, min(FRAME_ROWS, self.rows - start))
+            for table in _rows(self.rows):
+                yield from table.to_batches()
 
 
 class Idle(StatefulProcessor):
@@ -118,10 +129,7 @@ class Idle(StatefulProcessor):
 
     def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Iterator[pd.DataFrame]:  # noqa: N802, N803
         """Put out the rows."""
-        column = pd.array(np.arange(min(self.rows, FRAME_ROWS)), dtype=pd.ArrowDtype(pa.int64()))
-        frame = pd.DataFrame(dict.fromkeys(("key", "start", "records", "total"), column))
-        for start in range(0, self.rows, FRAME_ROWS):
-            yield frame[: self.rows - start]
+        yield from map(frame_of, _rows(self.rows))
         self.handle.registerTimer(timerValues.getCurrentWatermarkInMs() + 1)
 
     def close(self) -> None:

@@ -18,8 +18,8 @@ from slicing.spark.ddl import struct_of
 from slicing.spark.query import Query
 from slicing.spark.task import InTask
 from slicing.stages.execution_plan import Strategy
-from slicing.stages.flat import Flat
-from slicing.stages.output import flat_counts, flat_windows, framed
+from slicing.stages.output import flat_windows, framed
+from slicing.stages.packed import Packed
 from slicing.stages.processed import NO_CALLING, Calling
 from slicing.stages.sessions import Ended
 from slicing.stages.signalled import Signalled
@@ -30,7 +30,7 @@ class AssembleAll:
     """The function for `mapInArrow` behind the shuffle; rows of a bucket come together, in the order of the input."""
 
     strategy: Strategy
-    flat: Flat
+    packed: Packed
     calling: Calling = NO_CALLING
     states: States = NO_STATES
     signalled: Signalled | None = None
@@ -57,9 +57,9 @@ class AssembleAll:
         for windows in self._windows(shipped(), heard):
             for some in framed(self.strategy.shape, windows):
                 table = flat_windows(self.strategy.shape, some, wide=self.strategy.wide, calling=calling)
-                yield from self.flat.completed(table).to_batches()
+                yield from self.packed.rows(table).to_batches()
         if any(refused.values()):
-            yield from self.flat.completed(flat_counts(refused)).to_batches()
+            yield from self.packed.counts(refused).to_batches()
 
     def _windows(self, shipped: Iterator[Any], heard: list[Any]) -> Iterator[Windows]:
         """All windows; `heard` are the signals that have come with what has been shipped so far."""
@@ -90,5 +90,5 @@ def assembled(query: Query, rows: DataFrame, stage: Any) -> DataFrame:
     grouped = blocks.repartition("bucket").sortWithinPartitions("bucket", "partition", "part")
     states = query.remembers.states if query.remembers else NO_STATES
     signalled = stage if isinstance(stage, Signalled) else None
-    assemble = AssembleAll(chosen, query.flat, Calling(query.then, query.nesting), states, signalled)
-    return query.finish(grouped.mapInArrow(assemble, struct_of(query.flat.schema)))
+    assemble = AssembleAll(chosen, Packed(query.flat), Calling(query.then, query.nesting), states, signalled)
+    return query.finish(grouped.mapInArrow(assemble, struct_of(assemble.packed.schema)))

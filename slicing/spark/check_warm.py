@@ -26,9 +26,9 @@ from slicing.spark.task import InTask
 from slicing.spark.warm import DROP, History, needed, past_of
 from slicing.stages import flat
 from slicing.stages.execution_plan import Strategy
-from slicing.stages.flat import Flat
 from slicing.stages.not_before import NotBefore
 from slicing.stages.output import flat_windows, framed
+from slicing.stages.packed import Packed
 from slicing.state.format.buckets import Buckets
 from slicing.state.format.fingerprint import Fingerprint
 from slicing.state.store import MemoryStore
@@ -52,7 +52,7 @@ class Replay:
     fingerprint: Fingerprint
     grace: int
     trigger: Trigger
-    flat: Flat
+    packed: Packed
     until: int
     by_time: bool
 
@@ -77,7 +77,7 @@ class Replay:
         shape = self.strategy.shape
         for windows in bucket.close(MicroBatchTime(_ENDED)):
             for some in framed(shape, self._after(windows)):
-                yield from self.flat.completed(flat_windows(shape, some, wide=self.strategy.wide)).to_batches()
+                yield from self.packed.rows(flat_windows(shape, some, wide=self.strategy.wide)).to_batches()
 
     def _after(self, windows: Windows) -> Windows:
         if not self.by_time:
@@ -113,8 +113,9 @@ def check(
         together = found[0].union(found[1]).repartition("bucket")
         ordered = together.sortWithinPartitions("bucket", _MICRO_BATCH, "partition", "part")
         loaded = read.strategy if warm else None
-        function = Replay(query.strategy, loaded, identity, query.grace, trigger, bounded.flat, history.until, by_time)
-        frame = bounded.finish(ordered.mapInArrow(function, struct_of(bounded.flat.schema)))
+        packed = Packed(bounded.flat)
+        function = Replay(query.strategy, loaded, identity, query.grace, trigger, packed, history.until, by_time)
+        frame = bounded.finish(ordered.mapInArrow(function, struct_of(packed.schema)))
         return Counter(map(repr, frame.toArrow().to_pylist()))
 
     warm = replayed(needed(past.records(), query, history), past, warm=True)

@@ -21,6 +21,7 @@ from slicing.spark.columns import Key, logical, nested_kind_of_type, quoted
 from slicing.spark.ddl import struct_of
 from slicing.spark.declared import Declared, told
 from slicing.spark.late import DELAY, HELD_DELAY, LateColumns, named
+from slicing.spark.packing import unpacked
 from slicing.stages import flat
 from slicing.stages.execution_plan import Aggregation, Arguments, Strategy
 from slicing.stages.flat import Flat, physical
@@ -37,6 +38,7 @@ from slicing.stages.metrics import (
     TIMERS,
     WATERMARK_DELAY,
 )
+from slicing.stages.packed import COUNT, Packed
 from slicing.stages.support import WindowSupport
 from slicing.triggers.lateness import COUNTS, RECORDS
 from slicing.triggers.trigger import KINDS, Trigger
@@ -239,12 +241,12 @@ class Query:
         return [field for kernel in self.shape.kernels for field in kernel.results]
 
     def finish(self, table: DataFrame) -> DataFrame:
-        """Observe the counts, then build keys, `window` and results from the flat columns."""
+        """Observe the counts of packed rows, then build keys, `window` and results from the flat columns."""
         counters = (*COUNTERS, *TIMERS * self.timed, *OF_WARM_STARTS * self.warm)
         rows = table.observe(self.metrics_name(), *(_count(name).alias(name) for name in counters), *self._delays())
         is_window = F.col(flat.CAUSE).isNull()
         rows = rows.where(is_window | (F.col(flat.CAUSE) == flat.LATE_ROW) if self.late_columns else is_window)
-        return rows.select(*self.row_columns())
+        return unpacked(rows, Packed(self.flat)).select(*self.row_columns())
 
     def row_columns(self) -> list[Column]:
         """Keys, windows and results, from the flat columns."""
@@ -367,7 +369,7 @@ class Query:
 
 def _count(name: str) -> Column:
     """What flat rows count under a name, 0 if none does."""
-    found = F.when(F.col(flat.CAUSE) == CAUSES[name], F.col(flat.START))
+    found = F.when(F.col(flat.CAUSE) == CAUSES[name], F.col(COUNT))
     return F.coalesce((F.max if name in MAXIMA else F.sum)(found), F.lit(0))
 
 
@@ -379,7 +381,7 @@ def _counts_by_number(names: tuple[str, ...]) -> Column:
     """
     first = CAUSES[names[0]]
     place = (F.col(flat.CAUSE) - F.lit(first)).alias("place")
-    rows = F.collect_list(F.when(F.col(flat.CAUSE) >= first, F.struct(place, F.col(flat.START).alias("count"))))
+    rows = F.collect_list(F.when(F.col(flat.CAUSE) >= first, F.struct(place, F.col(COUNT).alias("count"))))
     return F.aggregate(
         rows,
         F.array_repeat(F.lit(0).cast("bigint"), len(names)),

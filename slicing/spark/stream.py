@@ -26,18 +26,19 @@ from slicing.errors import StateMismatch
 from slicing.profiling import OUTPUT, READ, WRITE, of_stage
 from slicing.spark.ddl import struct_of
 from slicing.spark.late import LateColumns
+from slicing.spark.packing import frame_of
 from slicing.spark.query import Query, Time
 from slicing.spark.task import InTask
 from slicing.stages.delays import delay_counts
 from slicing.stages.execution_plan import Strategy, not_before
 from slicing.stages.output import (
     FRAME_BYTES,
-    flat_counts,
     flat_late_partials,
     flat_late_records,
     flat_windows,
     framed,
 )
+from slicing.stages.packed import Packed
 from slicing.stages.processed import Calling
 from slicing.stages.signalled import Signalled, first_stage
 from slicing.stages.stored_states import StoredStates
@@ -96,7 +97,7 @@ class WindowOperator(StatefulProcessor):
     def __init__(self, strategy: Strategy, query: Query, fingerprint: Fingerprint):
         self.strategy, self.fingerprint, self.waits = strategy, fingerprint, query.waits
         self.grace, self.trigger, self.late_columns = query.grace, query.trigger, query.late_columns
-        self.flat = query.flat
+        self.packed = Packed(query.flat)
         self.by_clock, self.time = query.by_clock, query.clock
         self.delay, self.idle = query.delay, query.idle
         self.calling, self.remembers = Calling(query.then, query.nesting), query.remembers
@@ -227,7 +228,7 @@ class WindowOperator(StatefulProcessor):
 
     def _counted(self, counts: dict[str, int]) -> Iterator[pd.DataFrame]:
         if any(counts.values()):
-            yield self._frame(flat_counts(counts))
+            yield frame_of(self.packed.counts(counts))
 
     def _late_rows(
         self, columns: LateColumns, family: int, refused: Refused[Any], table: pd.DataFrame
@@ -247,9 +248,7 @@ class WindowOperator(StatefulProcessor):
 
     @of_stage(OUTPUT)
     def _frame(self, table: pa.Table) -> pd.DataFrame:
-        # Arrow-backed columns reach Spark without a copy, with their nulls, and with integers as integers.
-        frame: pd.DataFrame = self.flat.completed(table).combine_chunks().to_pandas(types_mapper=_pandas_type)
-        return frame
+        return frame_of(self.packed.rows(table))
 
 
 def fingerprint(query: Query, buckets: Buckets) -> Fingerprint:
@@ -263,11 +262,6 @@ def fingerprint(query: Query, buckets: Buckets) -> Fingerprint:
     )
     codes = tuple(code_digest(kernel.aggregate) for kernel in query.shape.kernels)
     return replace(found, codes=codes, retain=query.retain)
-
-
-def _pandas_type(type_: pa.DataType) -> pd.ArrowDtype | None:
-    """Arrays as objects: in a column that Arrow backs Spark takes their nulls for lists."""
-    return None if pa.types.is_nested(type_) else pd.ArrowDtype(type_)
 
 
 def build(
@@ -291,7 +285,7 @@ def build(
     flat = blocks.groupBy("bucket").transformWithStateInPandas(
         # Always Append, also for rows that replace others: Spark refuses a checkpoint of another mode.
         processor,
-        struct_of(query.flat.schema),
+        struct_of(Packed(query.flat).schema),
         outputMode="Append",
         timeMode=processor.time_mode,
         initialState=initial,

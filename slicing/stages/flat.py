@@ -4,11 +4,11 @@
 
     row         key       when                results    again                          cause  late
     a window    k0 k1 ..  start stop family   r0 r1 ..   kind revision replaces o0 ..
-    a count               start, the number                                             which
     late        k0 k1 ..  start        family r0 r1 ..                                  LATE   end records ...
 
-`stages.output` writes it as Arrow tables; `spark.query` and, for late rows, `spark.late` read it
-as a DataFrame. Times are in microseconds. All columns may be null, and one of the others costs rows of windows nothing.
+`stages.output` writes it as Arrow tables, which `stages.packed` packs for the JVM; `spark.packing` takes them apart
+there, and `spark.query` and, for late rows, `spark.late` read the DataFrame. Times are in microseconds. All columns may
+be null.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ import pyarrow as pa
 from slicing.aggregates.fields import Field, arrow_type, element_of, members_of, width_of
 
 START, STOP, FAMILY = "start", "stop", "family"
-"""Of a window its start and end, and the number of its family; of a count its number; of a late row its slice."""
+"""Of a window its start and end, and the number of its family; of a late row its slice."""
 KIND, REVISION, REPLACES = "kind", "revision", "replaces"
 """The position in `trigger.KINDS`, the micro-batch, and whether there was another result before."""
 CAUSE, LATE_ROW = "cause", -1
-"""Null for windows, the position among the counters of what is counted, or LATE_ROW."""
+"""Null for windows, or LATE_ROW; of packed rows also the position among the counters of what is counted."""
 END, RECORDS, WATERMARK, TAKEN, MISSED, UNTIL, TIME = "end", "records", "watermark", "taken", "missed", "until", "time"
 """Of a late row: the end of its slice, its records, the watermark by which it was late, the start of the first window
 that was open, how many others were not, the end of that window, and the time of the record."""

@@ -20,7 +20,6 @@ from slicing.content.sizes import row_sizes, runs
 from slicing.errors import ResultOverflow
 from slicing.stages import flat
 from slicing.stages.flat import numbered, physical
-from slicing.stages.metrics import CAUSES
 from slicing.stages.processed import NO_CALLING, Calling, processed, then_called
 from slicing.triggers.emission import ON_CLOSE
 from slicing.triggers.lateness import Refused
@@ -205,13 +204,6 @@ def _results(
             except ResultOverflow:
                 high = middle
         raise ResultOverflow(f"{error} Found for {where(low)}.") from None
-
-
-def flat_counts(counts: dict[str, int]) -> pa.Table:
-    """One row per count that is not zero: its number in `CAUSES`, and the count as `start`."""
-    found = [(cause, counts[name]) for name, cause in CAUSES.items() if counts.get(name)]
-    causes, numbers = zip(*found, strict=True) if found else ((), ())
-    return pa.table({flat.START: pa.array(numbers, pa.int64()), flat.CAUSE: pa.array(causes, pa.int32())})
 
 
 def _travelling(array: pa.Array | pa.ChunkedArray, kind: str) -> pa.Array | pa.ChunkedArray:
