@@ -8,7 +8,6 @@ from typing import Any
 import pandas as pd
 import pyarrow as pa
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
 
 from slicing.stages import flat
 from slicing.stages.packed import Packed
@@ -48,8 +47,8 @@ def frame_of(table: pa.Table) -> pd.DataFrame:
 
 def unpacked(rows: DataFrame, packed: Packed) -> DataFrame:
     """Take the lists apart: a row for each of their values, null where a list has none."""
-    scalars = [field.name for field in packed.scalars]
-    others = [field.name for field in packed.lists if field.name != flat.START]
-    placed = rows.select(*scalars, *others, F.posexplode(flat.START).alias(PLACE, flat.START))
-    values = (F.get(F.col(name), F.col(PLACE)).alias(name) for name in others)
-    return placed.select(*scalars, flat.START, *values)
+    scalars = [f"`{field.name}`" for field in packed.scalars]
+    others = [f"`{field.name}`" for field in packed.lists if field.name != flat.START]
+    placed = rows.selectExpr(*scalars, *others, f"posexplode(`{flat.START}`) AS (`{PLACE}`, `{flat.START}`)")
+    values = (f"get({name}, `{PLACE}`) AS {name}" for name in others)
+    return placed.selectExpr(*scalars, f"`{flat.START}`", *values)

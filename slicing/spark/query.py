@@ -21,24 +21,18 @@ from slicing.spark.columns import Key, logical, nested_kind_of_type, quoted
 from slicing.spark.ddl import struct_of
 from slicing.spark.declared import Declared, told
 from slicing.spark.late import DELAY, HELD_DELAY, LateColumns, named
+from slicing.spark.observed import counted, delays
 from slicing.spark.packing import unpacked
 from slicing.stages import flat
 from slicing.stages.execution_plan import Aggregation, Arguments, Strategy
 from slicing.stages.flat import Flat, physical
 from slicing.stages.metrics import (
-    CAUSES,
     COUNTERS,
-    DELAYS,
-    LONGEST_DELAY,
-    MAXIMA,
     METRICS,
     OF_WARM_STARTS,
-    REQUIRED_DELAYS,
-    RETAINED,
     TIMERS,
-    WATERMARK_DELAY,
 )
-from slicing.stages.packed import COUNT, Packed
+from slicing.stages.packed import Packed
 from slicing.stages.support import WindowSupport
 from slicing.triggers.lateness import COUNTS, RECORDS
 from slicing.triggers.trigger import KINDS, Trigger
@@ -243,9 +237,10 @@ class Query:
     def finish(self, table: DataFrame) -> DataFrame:
         """Observe the counts of packed rows, then build keys, `window` and results from the flat columns."""
         counters = (*COUNTERS, *TIMERS * self.timed, *OF_WARM_STARTS * self.warm)
-        rows = table.observe(self.metrics_name(), *(_count(name).alias(name) for name in counters), *self._delays())
-        is_window = F.col(flat.CAUSE).isNull()
-        rows = rows.where(is_window | (F.col(flat.CAUSE) == flat.LATE_ROW) if self.late_columns else is_window)
+        metrics = [*map(counted, counters), *(delays(self.delay, self.retained) if self.delay is not None else ())]
+        rows = table.observe(self.metrics_name(), *map(F.expr, metrics))
+        late = f" OR `{flat.CAUSE}` = {flat.LATE_ROW}" if self.late_columns else ""
+        rows = rows.where(f"`{flat.CAUSE}` IS NULL{late}")
         return unpacked(rows, Packed(self.flat)).select(*self.row_columns())
 
     def row_columns(self) -> list[Column]:
@@ -262,18 +257,6 @@ class Query:
         if self.with_old:
             results.append(F.when(F.col(flat.REPLACES), F.struct(*self.result_columns(flat.OLD))).alias("old"))
         return [*keys.values(), *self.window_columns.of_rows(self), *results, *self._late_tag(keys)]
-
-    def _delays(self) -> list[Column]:
-        """What is observed where records may be late: the delay that they need, and what there is."""
-        if self.delay is None:
-            return []
-        found = {
-            REQUIRED_DELAYS: _counts_by_number(DELAYS),
-            LONGEST_DELAY: _count(LONGEST_DELAY),
-            WATERMARK_DELAY: F.lit(self.delay).cast("bigint"),
-            RETAINED: F.lit(self.retained).cast("bigint"),
-        }
-        return [column.alias(name) for name, column in found.items()]
 
     @property
     def delay(self) -> int | None:
@@ -365,30 +348,6 @@ class Query:
             return list(_nested(self.nesting, found))
         names = self.window.names or ()
         return [column for name in names for column in _nested(self.nesting, found, f"_{name}")]
-
-
-def _count(name: str) -> Column:
-    """What flat rows count under a name, 0 if none does."""
-    found = F.when(F.col(flat.CAUSE) == CAUSES[name], F.col(COUNT))
-    return F.coalesce((F.max if name in MAXIMA else F.sum)(found), F.lit(0))
-
-
-def _counts_by_number(names: tuple[str, ...]) -> Column:
-    """An array of what flat rows count under names whose causes follow one another, the greatest of all.
-
-    Each metric costs every row of the output, so it is one, which collects the rows that count. A sum for each name
-    costs ten times as much.
-    """
-    first = CAUSES[names[0]]
-    place = (F.col(flat.CAUSE) - F.lit(first)).alias("place")
-    rows = F.collect_list(F.when(F.col(flat.CAUSE) >= first, F.struct(place, F.col(COUNT).alias("count"))))
-    return F.aggregate(
-        rows,
-        F.array_repeat(F.lit(0).cast("bigint"), len(names)),
-        lambda sums, row: F.transform(
-            sums, lambda each, place: F.when(place == row["place"], each + row["count"]).otherwise(each)
-        ),
-    )
 
 
 def _nested(nesting: Nesting, columns: Iterator[Column], suffix: str = "") -> Iterator[Column]:

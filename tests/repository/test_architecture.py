@@ -90,6 +90,7 @@ INSIDE = {
             "slicing.stages.firings",
             "slicing.stages.delays",
             "slicing.stages.not_before",
+            "slicing.stages.packed",
         },
         {"slicing.stages.processed", "slicing.stages.stored_states"},
         {"slicing.stages.output"},
@@ -105,7 +106,14 @@ INSIDE = {
         {"slicing.stages.local_runner"},
     ),
     "slicing.spark": (
-        {"slicing.spark.bytecode", "slicing.spark.task", "slicing.spark.ddl", "slicing.spark.versions"},
+        {
+            "slicing.spark.bytecode",
+            "slicing.spark.task",
+            "slicing.spark.ddl",
+            "slicing.spark.versions",
+            "slicing.spark.observed",
+            "slicing.spark.packing",
+        },
         {"slicing.spark.settings", "slicing.spark.checkpoint", "slicing.spark.labels"},
         {"slicing.spark.requirements", "slicing.spark.describe"},
         {"slicing.spark.advice"},
