@@ -10,8 +10,7 @@ from functools import partial
 
 import pyarrow as pa
 import pytest
-from oracle import columns_of, moment, seeds
-from sessions import World, stream
+from oracle import FINGERPRINT, CountingStore, columns_of, moment, seeds, shape_of
 from test_early import CHOSEN, Firings, hearing, marked, truth
 
 from slicing import InvalidValue, counting, hopping, session, sliding, tumbling, unbounded
@@ -37,15 +36,27 @@ WITH = {
 }
 
 
-class Ended(World):
+class Ended:
     """A bucket of sessions that records end."""
 
-    def __init__(self, window, trigger):
-        super().__init__(window, emission=trigger)
+    def __init__(self, window, trigger, ends=True):
+        self.window, self.emission, self.store, self.cases = window, trigger, CountingStore(), CHOSEN
+        self.shape = shape_of(window.family, self.cases, ("bigint",))
         arguments = tuple((at,) for at in range(len(self.cases)))
-        asked = Aggregation(self.shape, ("merging",) * len(self.cases), arguments, ends=True)
+        asked = Aggregation(self.shape, ("merging",) * len(self.cases), arguments, ends=ends)
         self.strategy = support_of(window).strategy(asked)
-        self.bucket = partial(self.strategy.bucket, 0, self.fingerprint, self.store, trigger)
+        self.bucket = partial(self.strategy.bucket, 0, FINGERPRINT, self.store, trigger)
+
+    def shipped(self, records):
+        """What one input partition ships of records (time, key, value, gap)."""
+        times, keys, values, gaps = ([r[i] for r in records] for i in range(4))
+        columns = {"time": pa.array(times, pa.timestamp("us", "UTC")), "k0": pa.array(keys, pa.int64())}
+        columns |= {"k1": pa.array(gaps, pa.int64())} if self.window.gap is None else {}
+        columns |= {f"v{i}": case.argument(pa.array(values, pa.int64())) for i, case in enumerate(self.cases)}
+        batch = pa.RecordBatch.from_pydict(columns)
+        cut = len(records) // 2
+        rows = pa.Table.from_batches(self.strategy.first_stage((0,))([batch.slice(0, cut), batch.slice(cut)]))
+        return self.strategy.shipped(rows.to_pydict())
 
     def rows(self, frames):
         """As of others; with gaps of records a window may lie in that of a session before it."""
@@ -141,6 +152,27 @@ class Model:
                     yield ("merged", *shown)
 
 
+def stream(rng, batches, gap=10_000, spread=3, keys=3):
+    """Micro-batches of records with disorder, late ones and duplicates, and watermarks in milliseconds.
+
+    Half of the times are quarters of the gap, so that intervals touch each other and end where the watermark is.
+    """
+    clock = 0
+    for _ in range(batches):
+        clock += rng.choice([0, gap // 2, gap, 3 * gap])
+        records = [
+            (
+                clock + rng.choice([rng.randrange(-spread * gap, gap), rng.randrange(-4 * spread, 4) * (gap // 4)]),
+                rng.randrange(keys),
+                rng.randrange(-50, 100),
+                rng.choice(GAPS),
+            )
+            for _ in range(rng.randrange(12))
+        ]
+        records += rng.choices(records, k=2) if records else []
+        yield records, max(0, (clock - rng.choice([1, 2, 4]) * gap) // 1000)
+
+
 def world(window, conditions="when", final=True):
     arguments, options = WITH[conditions]
     one = Ended(window, early(when="marked", ends=True, final=final, **arguments))
@@ -162,7 +194,7 @@ def results(found):
 
 
 def batches_of(seed, count=40):
-    return stream(random.Random(seed), count, spread=3, keys=3, gaps=GAPS)
+    return stream(random.Random(seed), count)
 
 
 @pytest.mark.parametrize("seed", seeds(1, 12))
@@ -260,9 +292,9 @@ def test_a_micro_batch_that_runs_again_has_the_same_rows():
 def test_a_checkpoint_with_ended_sessions_refuses_a_trigger_that_does_not_end_them():
     one, tell, _ = world(WINDOWS["a gap"])
     stepped(one, tell, [(0, 1, 5, 0)], 0, 0)
-    plain = World(WINDOWS["a gap"])
+    plain = Ended(WINDOWS["a gap"], on_close(), ends=False)
     with pytest.raises(StateMismatch, match=r"on_close\(\) does not keep them apart. Go on with early\(when"):
-        plain.strategy.bucket(0, one.fingerprint, one.store, on_close())
+        plain.strategy.bucket(0, FINGERPRINT, one.store, on_close())
 
 
 @pytest.mark.parametrize(
