@@ -25,9 +25,12 @@ from slicing.stages.metrics import CAUSES
 
 COUNT = "count"
 """The number of what is counted; null for lists."""
-LENGTH, LIST_BYTES = 256, 1 << 20
-"""The most values in a list, and about the most bytes of the lists of a row. What a row costs is little beside that;
-and where Spark does not compile a plan it copies the lists of a row for every value."""
+LENGTH, LIST_BYTES = 256, 1 << 14
+"""The most values in a list, and about the most bytes of the lists of a row.
+
+What a row costs is little beside so many values. Where Spark does not compile a plan, of more than a hundred columns for
+example, it copies the lists of a row for every value: so they are short.
+"""
 SCALARS = {FAMILY, KIND, REVISION, WATERMARK, CAUSE}
 """Columns that have one value for all rows of a frame."""
 
