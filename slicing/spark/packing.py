@@ -9,10 +9,7 @@ import pandas as pd
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
-from slicing.stages import flat
-from slicing.stages.packed import Packed
-
-PLACE = "place"
+from slicing.stages.packed import ROWS, Packed
 
 
 class ArrowBacked(pd.Series):
@@ -46,9 +43,5 @@ def frame_of(table: pa.Table) -> pd.DataFrame:
 
 
 def unpacked(rows: DataFrame, packed: Packed) -> DataFrame:
-    """Take the lists apart: a row for each of their values, null where a list has none."""
-    scalars = [f"`{field.name}`" for field in packed.scalars]
-    others = [f"`{field.name}`" for field in packed.lists if field.name != flat.START]
-    placed = rows.selectExpr(*scalars, *others, f"posexplode(`{flat.START}`) AS (`{PLACE}`, `{flat.START}`)")
-    values = (f"get({name}, `{PLACE}`) AS {name}" for name in others)
-    return placed.selectExpr(*scalars, f"`{flat.START}`", *values)
+    """Take the lists apart."""
+    return rows.selectExpr(*(f"`{field.name}`" for field in packed.scalars), f"inline(`{ROWS}`)")

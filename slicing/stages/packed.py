@@ -4,10 +4,10 @@
 
     cause, count   of a row that counts: which of the counters, and the number
     family ..      what is the same for all rows of a frame
-    k0 start r0 .. a list of up to `LENGTH` values each, one value for a row of the flat table
+    rows           a list of up to `LENGTH` rows, each a struct of the other columns of the flat table
 
-The JVM observes the counters on these rows, and then takes the lists apart. So a counter costs time for each list, not
-for each row: a dozen of them took more than half of the JVM's time.
+The JVM observes the counters on these lists, and then takes them apart. So a counter costs time for each list, not for
+each row: a dozen of them took more than half of the JVM's time.
 """
 
 from __future__ import annotations
@@ -16,21 +16,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-import numpy as np
 import pyarrow as pa
 
 from slicing.aggregates.fields import Field, arrow_type
 from slicing.stages.flat import CAUSE, FAMILY, KIND, REVISION, WATERMARK, Flat
 from slicing.stages.metrics import CAUSES
 
-COUNT = "count"
-"""The number of what is counted; null for lists."""
-LENGTH, LIST_BYTES = 256, 1 << 14
-"""The most values in a list, and about the most bytes of the lists of a row.
-
-What a row costs is little beside so many values. Where Spark does not compile a plan, of more than a hundred columns for
-example, it copies the lists of a row for every value: so they are short.
-"""
+COUNT, ROWS = "count", "rows"
+"""The number of what is counted, null for lists; and the lists."""
+LENGTH, LIST_BYTES = 256, 1 << 16
+"""The most rows in a list, and about the most bytes."""
 SCALARS = {FAMILY, KIND, REVISION, WATERMARK, CAUSE}
 """Columns that have one value for all rows of a frame."""
 
@@ -43,47 +38,47 @@ class Packed:
 
     @cached_property
     def scalars(self) -> tuple[Field, ...]:
-        """The columns that are no lists."""
+        """The columns beside the lists."""
         return (*(field for field in self.flat.fields if field.name in SCALARS), Field(COUNT, "bigint"))
 
     @cached_property
-    def lists(self) -> tuple[Field, ...]:
-        """The columns that are lists, with the kinds of their values."""
+    def inside(self) -> tuple[Field, ...]:
+        """The columns of the rows in the lists."""
         return tuple(field for field in self.flat.fields if field.name not in SCALARS)
+
+    @cached_property
+    def fields(self) -> tuple[Field, ...]:
+        """All columns, in their order."""
+        members = ",".join(f"{field.name}:{field.kind}" for field in self.inside)
+        return (*self.scalars, Field(ROWS, f"array<struct<{members}>>"))
 
     @property
     def schema(self) -> str:
         """The columns as Spark wants to know them."""
-        lists = (Field(field.name, f"array<{field.kind}>") for field in self.lists)
-        return ", ".join(map(str, (*self.scalars, *lists)))
+        return ", ".join(map(str, self.fields))
 
     def rows(self, table: pa.Table) -> pa.Table:
-        """Pack the rows of a frame; a column that the table does not have is null, or a list without values."""
+        """Pack the rows of a frame; a column that the table does not have is null."""
         length = max(1, min(LENGTH, LIST_BYTES * len(table) // max(1, table.nbytes)))
-        there, count = set(table.column_names), -(-len(table) // length)
+        count = -(-len(table) // length)
         edges = pa.array([*range(0, len(table), length), len(table)], pa.int32())
-        columns = self._empty(count)
-        for field in self.scalars if count else ():
-            if field.name in there:
-                columns[field.name] = pa.repeat(table[field.name][0], count)
-        for field in self.lists if count else ():
-            if field.name in there:
-                values = table[field.name].combine_chunks()
-                columns[field.name] = pa.ListArray.from_arrays(edges, values, columns[field.name].type)
+        whole = self.flat.completed(table).combine_chunks()
+        first = whole.slice(0, min(1, count))
+        columns: dict[str, pa.Array] = {
+            field.name: pa.repeat(first[field.name][0], count) if count else first[field.name].combine_chunks()
+            for field in self.scalars
+            if field.name != COUNT
+        }
+        columns[COUNT] = pa.nulls(count, pa.int64())
+        inside = [whole[field.name].combine_chunks() for field in self.inside]
+        structs = pa.StructArray.from_arrays(inside, [field.name for field in self.inside])
+        columns[ROWS] = pa.ListArray.from_arrays(edges, structs)
         return pa.table(columns)
 
     def counts(self, counts: Mapping[str, int]) -> pa.Table:
         """A row for each count that is not zero."""
         found = [(cause, counts[name]) for name, cause in CAUSES.items() if counts.get(name)]
         causes, numbers = zip(*found, strict=True) if found else ((), ())
-        columns = {CAUSE: pa.array(causes, pa.int32()), COUNT: pa.array(numbers, pa.int64())}
-        return pa.table(self._empty(len(found)) | columns)
-
-    def _empty(self, count: int) -> dict[str, pa.Array]:
-        """The columns of so many rows, which are null or lists without values."""
-        columns: dict[str, pa.Array] = {f.name: pa.nulls(count, arrow_type(f.kind)) for f in self.scalars}
-        nothing = pa.array(np.zeros(count + 1, np.int32))
-        for field in self.lists:
-            type_ = arrow_type(field.kind)
-            columns[field.name] = pa.ListArray.from_arrays(nothing, pa.array([], type_), pa.list_(type_))
-        return columns
+        columns: dict[str, pa.Array] = {f.name: pa.nulls(len(found), arrow_type(f.kind)) for f in self.fields}
+        columns |= {CAUSE: pa.array(causes, pa.int32()), COUNT: pa.array(numbers, pa.int64())}
+        return pa.table(columns)

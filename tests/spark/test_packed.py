@@ -14,7 +14,7 @@ from slicing.spark.ddl import struct_of
 from slicing.spark.packing import frame_of, unpacked
 from slicing.stages import flat
 from slicing.stages.flat import Flat
-from slicing.stages.packed import COUNT, LENGTH, LIST_BYTES, Packed
+from slicing.stages.packed import COUNT, LENGTH, LIST_BYTES, ROWS, Packed
 
 pytestmark = pytest.mark.versions
 
@@ -42,7 +42,7 @@ def rows(count):
     columns = {"k0": [BIG + at for at in range(count)], "k1": [None if at % 3 else f"k{at}" for at in range(count)]}
     columns |= {flat.START: list(range(count)), flat.STOP: [None if at % 7 == 0 else BIG for at in range(count)]}
     columns |= {f"r{at}": [each[n % len(each)] for n in range(count)] for at, each in enumerate(KINDS.values())}
-    table = pa.table({field.name: pa.array(columns[field.name], arrow_type(field.kind)) for field in PACKED.lists})
+    table = pa.table({field.name: pa.array(columns[field.name], arrow_type(field.kind)) for field in PACKED.inside})
     for name, value, kind in ((flat.FAMILY, 3, "int"), (flat.KIND, 2, "tinyint"), (flat.REVISION, BIG, "bigint")):
         table = table.append_column(name, pa.repeat(pa.scalar(value, arrow_type(kind)), count))
     return table
@@ -133,11 +133,12 @@ def test_rows_of_bounded_input_come_out_as_they_went_in(spark, compiled):
 def test_lists_are_short_and_those_of_long_values_shorter():
     wide = Packed(Flat(("string",), (), None, *[False] * 6))
     names = pa.table({"k0": pa.array(["x" * 10_000] * 1000), flat.START: pa.array(range(1000))})
-    packed = wide.rows(names)
-    lengths = np.diff(packed[flat.START].combine_chunks().offsets.to_numpy())
+    lists = wide.rows(names)[ROWS].combine_chunks()
+    lengths = np.diff(lists.offsets.to_numpy())
     assert lengths.sum() == 1000
-    assert lengths.max() * 10_000 <= LIST_BYTES
-    assert packed["k0"].combine_chunks().flatten().equals(names["k0"].combine_chunks())
-    short = PACKED.rows(rows(1000))
-    assert [*map(len, short[flat.START].to_pylist())] == [LENGTH] * 3 + [1000 - 3 * LENGTH]
+    assert 1 < lengths.max() <= LIST_BYTES / 10_000
+    assert lists.flatten().field("k0").equals(names["k0"].combine_chunks())
+    narrow = Packed(Flat(("bigint",), (), None, *[False] * 6))
+    short = narrow.rows(pa.table({"k0": pa.array(range(1000)), flat.START: pa.array(range(1000))}))
+    assert [*map(len, short[ROWS].to_pylist())] == [LENGTH] * 3 + [1000 - 3 * LENGTH]
     assert len(PACKED.rows(rows(0))) == 0
