@@ -5,6 +5,8 @@ Not as columns: each would be a dozen calls of the JVM, and all of them most of 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from slicing.stages.flat import CAUSE
 from slicing.stages.metrics import (
     CAUSES,
@@ -26,11 +28,22 @@ def counted(name: str) -> str:
 def delays(delay: int, retained: int | None) -> list[str]:
     """The delays that records need, as an array of counts and the longest; then those that there are."""
     return [
-        f"array({', '.join(map(_count, DELAYS))}) AS `{REQUIRED_DELAYS}`",
+        f"{_counts_by_number(DELAYS)} AS `{REQUIRED_DELAYS}`",
         counted(LONGEST_DELAY),
         f"{delay}L AS `{WATERMARK_DELAY}`",
         f"{'NULL' if retained is None else retained}::bigint AS `{RETAINED}`",
     ]
+
+
+def _counts_by_number(names: Sequence[str]) -> str:
+    """An array of what is counted under names whose causes follow one another, the greatest of all.
+
+    One metric that collects the rows that count: Spark plans each one in every micro-batch.
+    """
+    first = CAUSES[names[0]]
+    found = f"CASE WHEN `{CAUSE}` >= {first} THEN struct(`{CAUSE}` - {first} AS place, `{COUNT}` AS number) END"
+    added = "transform(sums, (each, place) -> IF(place = one.place, each + one.number, each))"
+    return f"aggregate(collect_list({found}), array_repeat(0L, {len(names)}), (sums, one) -> {added})"
 
 
 def _count(name: str) -> str:

@@ -9,7 +9,7 @@ import pandas as pd
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
-from slicing.stages.packed import ROWS, Packed
+from slicing.stages.packed import COUNT, ROWS, Packed
 
 
 class ArrowBacked(pd.Series):
@@ -43,5 +43,6 @@ def frame_of(table: pa.Table) -> pd.DataFrame:
 
 
 def unpacked(rows: DataFrame, packed: Packed) -> DataFrame:
-    """Take the lists apart."""
-    return rows.selectExpr(*(f"`{field.name}`" for field in packed.scalars), f"inline(`{ROWS}`)")
+    """Take the lists apart. A row that counts has none, and nothing comes of it."""
+    beside = (f"`{field.name}`" for field in packed.scalars if field.name != COUNT)
+    return rows.selectExpr(*beside, f"inline(`{ROWS}`)")

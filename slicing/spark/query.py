@@ -239,8 +239,6 @@ class Query:
         counters = (*COUNTERS, *TIMERS * self.timed, *OF_WARM_STARTS * self.warm)
         metrics = [*map(counted, counters), *(delays(self.delay, self.retained) if self.delay is not None else ())]
         rows = table.observe(self.metrics_name(), *map(F.expr, metrics))
-        late = f" OR `{flat.CAUSE}` = {flat.LATE_ROW}" if self.late_columns else ""
-        rows = rows.where(f"`{flat.CAUSE}` IS NULL{late}")
         return unpacked(rows, Packed(self.flat)).select(*self.row_columns())
 
     def row_columns(self) -> list[Column]:
