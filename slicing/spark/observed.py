@@ -31,7 +31,7 @@ def delays(delay: int, retained: int | None) -> list[str]:
         f"{_counts_by_number(DELAYS)} AS `{REQUIRED_DELAYS}`",
         counted(LONGEST_DELAY),
         f"{delay}L AS `{WATERMARK_DELAY}`",
-        f"{'NULL' if retained is None else retained}::bigint AS `{RETAINED}`",
+        f"CAST({'NULL' if retained is None else retained} AS BIGINT) AS `{RETAINED}`",
     ]
 
 
