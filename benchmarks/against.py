@@ -19,6 +19,10 @@ def main() -> int:
     options = parser.parse_args()
     if options.turns < 1:
         parser.error(f"--turns: at least 1; got {options.turns}")
+    for part in options.only:
+        if not any(part in line.name for line in old_commit.LINES):
+            names = "; ".join(line.name for line in old_commit.LINES)
+            parser.error(f"--only: no line has {part!r} in its name; there are: {names}")
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # stopped from outside, it still removes the work tree
     print(tables.markdown(old_commit.HEAD), flush=True)
     differs = False

@@ -10,6 +10,7 @@ import time
 import pyspark
 import pytest
 from rooms import FOLDERS, python_path
+from sampling import mark_slow
 from spark_home import with_bytecode
 
 from slicing.spark.settings import CHECKPOINTS, SOCKETS, settings_of
@@ -35,8 +36,10 @@ def pytest_configure(config):
         config.addinivalue_line("filterwarnings", "ignore:unclosed <socket:ResourceWarning")
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items):
     """Files with tests on Spark go first: they take longest, and what needs no JVM fills the processes behind them."""
+    mark_slow(items)
     on_spark = {item.path for item in items if "spark" in getattr(item, "fixturenames", ())}
     items.sort(key=lambda item: item.path not in on_spark)
 

@@ -47,6 +47,7 @@ def stores_groups(line):
     return bucket.of_groups
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     ("emission", "slices"),
     [

@@ -78,6 +78,7 @@ def second(entry):
     return {"time": "bigint"} if entry.by_time else dict(zip(["other"], entry.others, strict=False))
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("entry", [e for e in CATALOGUE if e.name not in POWERS], ids=lambda entry: entry.name)
 def test_results_and_types_are_those_of_spark(data, entry):
     kinds = sample_kinds(entry)

@@ -658,6 +658,7 @@ EMISSIONS = {
 }
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("by_time", [False, True])
 @pytest.mark.parametrize("name", EMISSIONS)
 def test_streams_are_right_in_every_emission(name, by_time):
@@ -867,6 +868,7 @@ SPIKES = (1e16, INF), (-INF, NAN)
 OF_DOUBLES = [entry for entry in ENTRIES if entry.accepts("double")]
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(
     ("entry", "spike"),
     [

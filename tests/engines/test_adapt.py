@@ -430,6 +430,7 @@ OF_SLICES = [
 ]
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("name", OF_SLICES)
 def test_checkpoints_of_format_7_go_on_without_a_result(name, monkeypatch):
     """The results that stay are those that the writer gave, row by row; rows of changes depend on all results."""

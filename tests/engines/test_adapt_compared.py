@@ -221,6 +221,7 @@ def test_other_windows_of_wide_rows_are_refused_where_results_do_not_combine(nam
         Query([FIVE, TWENTY, THREE], names, wide=True).bucket(store)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     ("names", "emission"),
     [*((["rows"], each) for each in OTHERS), (["rows", "last"], on_close())],

@@ -73,6 +73,7 @@ BESIDE = {12: [4 * 12 + 80]}
 """A slice that the watermark does not come to, ahead by more than a window and by less than the delay."""
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("name", EMISSIONS)
 def test_a_record_far_ahead_costs_its_own_reads_only(name, monkeypatch):
     monkeypatch.setattr(stripes, "CUT_BYTES", 1)
@@ -91,6 +92,7 @@ def test_a_micro_batch_of_nothing_else_is_read_for_once(name, monkeypatch):
     assert abs((with_some - plain)[17:, 0].sum()) <= 10
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(("name", "ordered"), [(name, bool(at % 2)) for at, name in enumerate(EMISSIONS)])
 def test_results_are_right_with_records_far_ahead(name, ordered, monkeypatch):
     monkeypatch.setattr(stripes, "CUT_BYTES", 1)

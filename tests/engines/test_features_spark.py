@@ -81,6 +81,7 @@ def test_features_of_fifty_worlds_are_those_of_a_join(spark, inclusive):
     spine.unpersist()
 
 
+@pytest.mark.slow
 def test_every_combinator_as_of_labels_is_that_of_a_join(spark):
     """The whole catalogue, whose results share fields."""
     made = list(rows(240, 8))

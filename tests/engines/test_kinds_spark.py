@@ -164,6 +164,7 @@ def at_zone(spark):
     spark.conf.set("spark.sql.session.timeZone", "UTC")
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.versions
 @pytest.mark.parametrize("unit", ["day", "week", "month", "quarter", "year"])
 def test_bounded_windows_in_a_zone_are_those_of_date_trunc(unit, zone):
@@ -189,6 +190,7 @@ ODD = {
 }
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("name", ODD)
 def test_days_about_changes_of_the_clock_are_those_of_date_trunc(name, spark, at_zone):
     """Every minute of four days about each change, but where the local date steps back.

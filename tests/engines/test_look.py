@@ -223,6 +223,7 @@ OTHERS = {
 }
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("name", few(IN_TURNS, TIMED))
 @pytest.mark.parametrize("seed", seeds(1, 20))
 def test_windows_of_time_are_those_of_the_records_so_far(name, seed):
@@ -239,6 +240,7 @@ def test_windows_of_time_are_those_of_the_records_so_far(name, seed):
     assert rows > 10
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("name", [f"{windows}, combined, {each}" for windows in OTHERS for each in
                                   ("on close", "corrections", "on update")
                                   if f"{windows}, combined, {each}" in SCENARIOS])  # fmt: skip
@@ -278,6 +280,7 @@ def test_windows_that_records_decide(name, seed):
     assert rows > 10
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("name", [name for name in SCENARIOS if name.startswith("side by")])
 def test_windows_side_by_side(name):
     for line, truth in micro_batches(name, 1):
@@ -298,6 +301,7 @@ def test_windows_side_by_side(name):
 KEYS = pa.table([pa.array([2, 9], pa.int64())], names=["k0"])
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("name", ONCE)
 def test_keys_and_starts_choose_rows(name):
     window, chosen = WINDOWS[SCENARIOS[name][0]][0], 0
@@ -314,6 +318,7 @@ def test_keys_and_starts_choose_rows(name):
     assert chosen
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("name", [name for name in ONCE if "eager" not in name])
 def test_the_latest_window_is_the_first_that_holds_the_newest_record(name):
     for line, truth in islice(micro_batches(name, 4), 1, None, 2):
@@ -347,6 +352,7 @@ def test_windows_that_are_not_whole_are_there_if_asked_for_and_say_so(name):
     assert partial
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("name", ONCE)
 def test_a_lookup_changes_nothing(name):
     """The store refuses writes; what the process keeps is as it was, so that the stream goes on as without."""
@@ -361,6 +367,7 @@ def test_a_lookup_changes_nothing(name):
         ReadOnly("b", None, {}).put("p", "text")
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("name", few(IN_TURNS, SCENARIOS))
 def test_state_of_format_7_can_be_asked(name):
     """What it answers is what the same records give in state that is written now."""

@@ -113,6 +113,7 @@ EMISSIONS = [
 ]
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("seed", seeds(1, 30))
 @pytest.mark.parametrize("emission", EMISSIONS, ids=str)
 def test_streams_are_right_whatever_fits_into_memory(emission, seed, monkeypatch):
@@ -137,6 +138,7 @@ def test_streams_are_right_whatever_fits_into_memory(emission, seed, monkeypatch
     )
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("emission", [on_update(), on_update(latest_only=True), early(records=3)], ids=str)
 def test_what_a_process_holds_is_taken_a_few_keys_at_a_time(emission, monkeypatch):
     """It is in memory in any case, so that nothing of it is put aside."""

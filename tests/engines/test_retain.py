@@ -24,6 +24,7 @@ def retaining(name, steps=STEPS):
     return line
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("name", few(IN_TURNS, NAMES))
 @pytest.mark.parametrize("seed", seeds(1, 20))
 def test_windows_that_have_closed_are_whole_as_long_as_their_slices_are_retained(name, seed):
@@ -60,6 +61,7 @@ def test_longer_windows_that_lie_in_retained_slices_are_whole(name):
     assert closed
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("name", few(IN_TURNS, NAMES))
 def test_more_or_less_is_retained_from_any_micro_batch_on(name):
     """Rows are those without, and nothing that a lookup finds lacks a record."""

@@ -98,6 +98,7 @@ def in_turns(every):
             yield each if is_chosen else pytest.param(*each.values, id=each.id, marks=pytest.mark.long)
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("some", [range(1), pytest.param(range(1, 40), marks=pytest.mark.long)], ids=["one", "more"])
 @pytest.mark.parametrize(("kind", "content", "trigger"), list(in_turns(3)))
 def test_rows_are_those_of_the_definition(kind, content, trigger, some, monkeypatch):
@@ -118,6 +119,7 @@ ONCE = list({(kind, content): each for each in allowed() for kind, content, _ in
 """Each kind of windows with each content, under one of the triggers that it allows."""
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(("kind", "content", "_"), ONCE)
 def test_bounded_input_is_that_of_the_definition(kind, content, _):
     """And that of a stream in which nothing is late."""
@@ -143,6 +145,7 @@ def test_bounded_input_is_that_of_the_definition(kind, content, _):
 CLOCKED = ("tumbling", "hopping, not a multiple", "cumulating", "sessions", "sliding")
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("trigger", ["close", "update", "early by clock"])
 @pytest.mark.parametrize("kind", CLOCKED)
 def test_windows_by_the_clock_hold_what_has_come_by_then(kind, trigger):

@@ -94,6 +94,7 @@ def test_sessions_of_gaps_per_record_are_those_of_spark(spark, files):
     assert sum(by_number.counters("no_window").values()) > 20
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.versions
 @pytest.mark.parametrize("column", [None, "gap", "interval", "MICROS", "own.Gap"])
 def test_bounded_sessions_are_those_of_spark(spark, files, column):

@@ -203,6 +203,7 @@ def test_two_layer_nodes_hold_the_slices_that_they_are_of(name, emission):
 SIDE_BY_SIDE = [Even(5 * MS, MS), Even(12 * MS, MS), Even(24 * MS, MS)]
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("seed", seeds(1, 6))
 @pytest.mark.parametrize("emission", EMISSIONS)
 def test_windows_side_by_side_are_those_in_rows_of_their_own(emission, seed):

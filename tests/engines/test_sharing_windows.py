@@ -144,6 +144,7 @@ PAIRS = [
 """All windows, each under every third of its emissions, in turns."""
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(("name", "emission"), PAIRS)
 def test_rows_and_late_rows_are_those_of_results_with_fields_of_their_own(name, emission):
     batches = late(micro_batches(7, 12))
@@ -235,6 +236,7 @@ def test_bounded_input_has_the_rows_of_results_with_fields_of_their_own(name):
     assert len(found) >= 3
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("name", WINDOWS)
 def test_an_unshared_checkpoint_goes_on(name):
     batches = late(micro_batches(9, 12))

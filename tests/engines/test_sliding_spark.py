@@ -128,6 +128,7 @@ def test_streams_are_those_of_the_definition_over_restarts(spark, tmp_path):
     assert {place[1] for place in rows_of(queries[-1][2])} == {"final", "correction"}
 
 
+@pytest.mark.slow
 @pytest.mark.versions
 def test_late_records_and_the_plan(spark, tmp_path):
     """The watermark is at 200: of the windows that begin from 195 on, that which ends with 200 takes 195 and 197."""

@@ -318,6 +318,7 @@ def test_a_restart_between_any_two_chapters_changes_nothing(story):
         assert story.restarted.counters(name) == story.ours.counters(name)
 
 
+@pytest.mark.slow
 def test_the_end_of_a_window_is_found_by_its_metadata_downstream(spark, tmp_path):
     """`F.window_time` and a further window over ours, in one append query: Spark takes our `window` for its own."""
     write([table(at(1, 1, 2, 3)), table(at(1, 61)), table(at(1, 200)), table(at(1, 400))], tmp_path)

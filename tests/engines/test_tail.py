@@ -51,6 +51,7 @@ def open_starts(bucket):
     return [each.family.first_slice(each.marks.kept) for each in bucket.families]
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(("size", "tail", "cut"), [(36, 6, 16_000), (36, 6, 1), (75, 15, 300), (45, 20, 16_000)])
 def test_a_key_has_a_partial_for_each_tail_and_for_each_slice_of_one(size, tail, cut, monkeypatch):
     monkeypatch.setattr(slice_groups, "CUT_BYTES", cut)
@@ -133,6 +134,7 @@ def test_a_close_reads_a_few_partials_whatever_the_size():
     assert reads[1600] < 1.5 * reads[400] < 60
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("trigger", [on_close(), on_update(), on_change()], ids=str)
 def test_rows_are_those_of_the_same_edges_without_merging(trigger):
     """Rows of exact results are equal, micro-batch by micro-batch, whatever restarts lose."""
@@ -245,6 +247,7 @@ def counted(query, store, seconds, found):
             found[start // SECOND, end // SECOND] = results["rows"]
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     "other", [DAY, hopping("12 seconds", "1 second"), hopping("18 seconds", "2 seconds", tail="6 seconds")]
 )

@@ -123,6 +123,7 @@ def compare(name, seed, overlap="drop"):
     return rows
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(("seed", "name"), [*enumerate(IN_TURNS)])
 def test_rows_are_those_of_a_cold_replay(seed, name):
     assert compare(name, seed) > 4 or name.endswith("early by records")
@@ -139,6 +140,7 @@ BY_TURNS = [each for number, each in enumerate(OF_PAIRS) if number % 4 in (0, 3)
 """Each of the windows, and each trigger on every second one of them."""
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(("name", "seed", "windows"), few(BY_TURNS, OF_PAIRS))
 def test_pairs_of_a_history_count_and_wait(name, seed, windows, monkeypatch):
     """The multiples of a history count as fired; of sessions, which are remembered one by one, they are still due."""
@@ -157,6 +159,7 @@ KEPT = [
 ]
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(("seed", "name"), [*enumerate(KEPT)])
 def test_records_before_the_end_of_the_history_can_be_counted_in(seed, name):
     assert compare(name, seed, "keep") > 4

@@ -56,6 +56,7 @@ def assert_made_of(found, records, results):
     assert found.results == found.slices[-1].so_far
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(
     "name", [name if name in FIRST else pytest.param(name, marks=pytest.mark.long) for name in FOUND]
 )

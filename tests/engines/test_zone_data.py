@@ -241,6 +241,7 @@ def compared(name, engine, seed):
 ENGINES = [(name, engine) for name in FAMILIES for engine in ("sliced", "eager", "mixed")]
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(("name", "engine"), [each for each in ENGINES if each[0] != "several" or each[1] == "sliced"])
 def test_what_is_emitted_after_a_change_is_what_the_new_data_say(name, engine):
     """Each row and each count of late records after the start is that of the new data all along, or it is refused.

@@ -45,6 +45,7 @@ def check(strategy, family):
 #   101   10      9       in the same
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("strategy", [*STRATEGIES, BOTH], ids=lambda strategy: strategy.name)
 @pytest.mark.parametrize("ratio", [5, 7, 12, 26, 60, pytest.param(101, marks=pytest.mark.long)])
 def test_the_prediction_is_the_count(strategy, ratio):
@@ -59,6 +60,7 @@ def test_few_slices(name, ratio):
     check(replace(NAMED[name], trees=NAMED[name].trees if "eager" in name else ("recompute",)), slicing_of(ratio))
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("strategy", [s for s in STRATEGIES if "three_layer" not in s.trees], ids=lambda s: s.name)
 @pytest.mark.parametrize(("size", "advance"), [(5, 2), (25, 2), (31, 3)])
 def test_two_slices_an_advance(strategy, size, advance):
@@ -136,6 +138,7 @@ def test_a_late_record_of_an_open_window_reads_2n_less_one_slices(monkeypatch):
     assert strategy.costs(family).record_at_most() == Cost(2 * 12 - 1, 1)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("per_slice", [2, 5, 13, pytest.param(60, marks=pytest.mark.long)])
 def test_merging_small_pages_costs_at_most_what_it_says(per_slice):
     """Each page is read once, merged or not; rows of the next slice may share a page, and are then written back."""
@@ -157,6 +160,7 @@ def test_merging_small_pages_costs_at_most_what_it_says(per_slice):
     assert once.writes + more <= writes <= once.writes + more * (1 + MERGING.writes) + 1
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("ratio", [12, 60, 360])
 def test_slices_that_share_a_page_read_at_most_a_stripe_more(ratio):
     family = slicing_of(ratio)

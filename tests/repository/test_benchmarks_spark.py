@@ -94,6 +94,7 @@ def test_rows_by_explode_are_those_of_window(in_session):
         assert difference(ours, theirs) is None
 
 
+@pytest.mark.slow
 def test_what_a_stream_has_closed_are_the_bounded_rows_that_its_watermark_passed(in_session):
     with (
         written.of_stream(SparkWindow(), *WINDOW) as stream,
@@ -129,6 +130,7 @@ def test_streams_in_turns_count_the_micro_batches_of_streams_alone(in_session):
     assert not list(workloads.FOLDER.glob("tmp*")), "what they wait for is removed"
 
 
+@pytest.mark.slow
 def test_micro_batches_take_turns_and_one_that_takes_too_long_is_stopped(in_session, monkeypatch):
     taken, real = [], turns._Fed.next
 

@@ -79,6 +79,7 @@ def by_place(found, *keys):
     return rows
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.versions
 @pytest.mark.parametrize("name", SHAPES, ids=lambda name: name.replace(", ", "-").replace(" ", "_"))
 def test_all_windows_equal_those_of_spark(spark, name):
@@ -110,6 +111,7 @@ def test_records_in_gaps_belong_to_no_window(spark):
     assert len(wanted) > 200
 
 
+@pytest.mark.slow
 def test_a_week_by_the_minute(spark):
     """R = 10,080: a record is in so many windows. Spark's `window` plans a projection for each of them and does not get
     through, so its side has the starts of a record's windows from `sequence` instead.
@@ -220,6 +222,7 @@ CORRELATES, ANSI = (4, 3), "spark.sql.ansi.enabled"
 ORDERED = ("count", "min", "max", "first", "last", "min_by", "max_by", "count_if", "bool_and", "bool_or")
 
 
+@pytest.mark.slow
 @pytest.mark.versions
 def test_every_combinator_on_every_type(spark):
     """Ordered ones on all samples of a type, sums on those whose sum cannot overflow; times are unique."""

@@ -63,6 +63,7 @@ def rows(found):
     }
 
 
+@pytest.mark.slow
 def test_a_stream_restarts_after_its_function_is_mended(spark, tmp_path):
     """It fails with key and window, and goes on where it was; in the end it has the rows of bounded input."""
     write([table(file) for file in RECORDS], tmp_path / "files")

@@ -111,6 +111,7 @@ def required(tables, size, advance):
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.versions
 def test_counters_of_a_stream_are_those_of_its_records_also_over_a_restart(spark, tmp_path):
     tables, listener = files(7), ProgressListener(lines=False)

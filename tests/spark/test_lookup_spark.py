@@ -456,6 +456,7 @@ def few_kept(spark):
         spark.conf.unset(name)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("count", [5, pytest.param(200, marks=pytest.mark.long)])
 def test_lookups_while_the_query_runs_and_removes_old_micro_batches(spark, tmp_path, few_kept, count):
     """None fails, and every answer is of one micro-batch: it holds all records of the files that were read by then."""

@@ -105,6 +105,7 @@ def test_without_the_package_the_error_names_the_extra(monkeypatch):
         PrometheusCollector(print)
 
 
+@pytest.mark.slow
 def test_a_stream_is_scraped_while_it_runs(spark, tmp_path):
     """Records, refused ones and the delays that they need, as the progress of Spark has them."""
     files = [[record(key, START + key * SECOND) for key in range(8)], [record(1, START + 5 * MINUTE)]]

@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 
+import pytest
 from streams import SECOND, START, record, run, source, table, write
 
 import combinators as C
@@ -61,6 +62,7 @@ def test_windows_that_have_closed_are_looked_up_after_a_restart(spark, tmp_path)
         assert min(start for _, start, _ in rows) >= 60, "what is older has been removed"
 
 
+@pytest.mark.slow
 def test_a_window_that_is_added_is_whole_as_far_as_slices_are_retained(spark, tmp_path):
     files, checkpoint = tmp_path / "files", tmp_path / "checkpoint"
     put(files, 0, 60, 0)

@@ -60,6 +60,7 @@ def rows(found):
     }
 
 
+@pytest.mark.slow
 def test_a_stream_of_results_with_states_restarts_after_its_function_is_mended(spark, tmp_path):
     """It fails with key and window; what it remembered is there again, and its rows are those of bounded input."""
     write([table(file) for file in RECORDS], tmp_path / "files")

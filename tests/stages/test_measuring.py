@@ -34,6 +34,7 @@ def fed(name):
     return line
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("name", BRIEF)
 def test_keys_pages_and_bytes_are_counted(name):
     line = fed(name)

@@ -145,6 +145,7 @@ def test_a_stream_equals_bounded_input(name):
     assert len(rows) > 2
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("delay", [0, 400 * MINUTE])
 @pytest.mark.parametrize("name", ALL)
 def test_a_function_that_counts_is_count(name, delay):
@@ -172,6 +173,7 @@ TRIGGERS = {
 }
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("trigger", TRIGGERS)
 @pytest.mark.parametrize("name", [name for name in ALL if not name.startswith("counting")])
 def test_every_firing_counts_as_count_does(name, trigger):

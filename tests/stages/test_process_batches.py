@@ -57,6 +57,7 @@ def small(monkeypatch):
     return files
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("name", ALL)
 def test_bounded_input(name, seed, small, monkeypatch):
@@ -76,6 +77,7 @@ TRIGGERS = {
 }
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("trigger", TRIGGERS)
 @pytest.mark.parametrize("name", ["tumbling", "hopping, no multiple", "cumulating", "several", "session", "sliding"])
 def test_streams(name, trigger, small, monkeypatch):

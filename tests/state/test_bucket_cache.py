@@ -22,6 +22,7 @@ def held():
     return tracemalloc.get_traced_memory()[0] + pa.total_allocated_bytes()
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     "names", [("sum",), ("floats", "variance"), ("rows",), ("joined",), ("highest", "most")], ids=str
 )

@@ -36,6 +36,7 @@ def go_on(stream, name, stored):
     stream.drain()
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("name", SCENARIOS)
 @pytest.mark.parametrize("version", READ)
 def test_state_of_every_format_goes_on(version, name):
@@ -84,6 +85,7 @@ def content(text):
     return json.loads(zlib.decompress(base64.b64decode(unsealed(text))))
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_what_is_read_is_written_byte_by_byte_as_it_was(name, monkeypatch):
     """Before compression, which is the library's. All pages are read on the way, those of the golden file too."""

@@ -19,6 +19,7 @@ def test_all_scenarios_are_there():
 ALL = [(version, name) for version in FORMATS for name in STORED[version]["scenarios"]]
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(("version", "name"), few([*product([7], IN_TURNS), *product([8], BRIEF)], ALL))
 def test_state_goes_on_with_the_rows_that_its_writer_gave(version, name):
     stored, batches = STORED[version]["scenarios"][name], STORED[version]["streams"][SCENARIOS[name][0]]

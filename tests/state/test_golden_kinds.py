@@ -11,6 +11,7 @@ from test_golden import content
 STORED = load("kinds")
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("name", [*SEVERAL, *UNBOUNDED])
 def test_state_goes_on_with_the_rows_of_a_bucket_that_had_all(name):
     stored, whole, count = STORED[name], Line(name), 0

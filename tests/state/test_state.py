@@ -85,6 +85,7 @@ def sparse_records(family, count):
     ]
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(
     "family", [hopping(60), Slicing(25_000, 2_000, 1_000)], ids=["60 slices", "25 slices, 2 an advance"]
 )
@@ -177,6 +178,7 @@ def moved(family, chosen, seed, keys, few_keys, monkeypatch):
     return stream
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("family", [hopping(60), Slicing(75_000, 2_000, 1_000)], ids=["60 slices", "75, 2 an advance"])
 @pytest.mark.parametrize("seed", seeds(1, 40))
 @pytest.mark.parametrize("names", [("floats", "variance"), ("rows", "joined")], ids="+".join)
@@ -250,6 +252,7 @@ def late_places(family, window):
     return {"suffix": second - 1, "between": (second + newest) // 2, "run": end - 1}
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     ("every", "chosen", "place"),
     [*((1, COMMUTATIVE, place) for place in ("suffix", "between", "run", "all")), (7, WITH_ORDER, "all")],
@@ -284,6 +287,7 @@ def test_an_ordered_aggregate_takes_late_records_in_the_order_of_slices(place):
 #   cut            ...   -----------+-----------+-----------+-----------+      all but the newest slices of each
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("late", [[], [3, 4, 11]], ids=["in order", "with late records"])
 @pytest.mark.parametrize("chosen", [COMMUTATIVE, WITH_ORDER], ids=["commutative", "ordered"])
 def test_slices_that_come_at_once_are_written_once(chosen, late, monkeypatch):

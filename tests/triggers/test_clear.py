@@ -86,6 +86,7 @@ def clearing(model, n, disjoint):
     return model
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("seed", seeds(1, 4))
 @pytest.mark.parametrize(
     ("kind", "trigger"), [*((each, Kept()) for each in KINDS), *((f"{each}, purged", Counted(4)) for each in PURGED)]

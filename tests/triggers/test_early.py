@@ -507,6 +507,7 @@ def compared(rng, run, model, batches, firings):
         yield found
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("seed", seeds(1, 3))
 @pytest.mark.parametrize(("kind", "conditions"), TRIED)
 def test_firings_are_those_of_raw_records(kind, conditions, seed):
@@ -518,6 +519,7 @@ def test_firings_are_those_of_raw_records(kind, conditions, seed):
     assert fired > 5
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(
     "conditions", [name for name, (_, options) in WITH.items() if not options.keys() & {"event", "event_delay"}]
 )
@@ -539,6 +541,7 @@ def test_a_window_that_never_closes_fires_as_others_do(conditions):
 RUN_AGAIN = [(("ends together", "cumulating")[at % 2], name) for at, name in enumerate(WITH)]
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(("name", "conditions"), few(RUN_AGAIN[::3], RUN_AGAIN))
 def test_a_micro_batch_that_runs_again_fires_the_same_pairs(name, conditions):
     """The store is as it was before; the process may have kept what it had then, or nothing."""
@@ -588,6 +591,7 @@ OUTLASTING = [
 ]
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("seed", seeds(1, 4))
 @pytest.mark.parametrize(("kind", "conditions", "least"), OUTLASTING)
 def test_the_last_state_of_a_window_is_emitted_without_a_final_firing(kind, conditions, least, seed):

@@ -102,6 +102,7 @@ def streamed(strategy, family, cases, emission, grace):
     return EmittingStream(family, cases, emission, grace=grace, eager=strategy == "eager")
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("kept", [0, 1 << 30], ids=["read", "kept"])
 @pytest.mark.parametrize("mode", ["on_close()", *MODES])
 def test_slices_that_are_cut_before_they_enter(mode, kept, monkeypatch):
@@ -790,6 +791,7 @@ LOWERS_IN_PLACE = {
 }
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("emission", [*MODES.values(), on_close()], ids=str)
 @pytest.mark.parametrize("name", LOWERS_IN_PLACE)
 def test_a_lower_that_changes_its_argument_changes_no_more_than_that(name, emission):

@@ -241,6 +241,7 @@ def test_what_goes_out_while_the_input_is_silent(spark, tmp_path):
 SILENT = {on_close(): 0, on_close(corrections=True): 2 * MINUTE, early(every="500 milliseconds"): 0}
 
 
+@pytest.mark.slow
 def test_early_by_the_clock_ends_with_available_now_without_micro_batches_without_data(spark, tmp_path):
     """And a clock that was far ahead once: by the checkpoint the first micro-batch is of the year 2100, and repeated.
 

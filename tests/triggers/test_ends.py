@@ -197,6 +197,7 @@ def batches_of(seed, count=40):
     return stream(random.Random(seed), count)
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("seed", seeds(1, 12))
 @pytest.mark.parametrize("conditions", WITH)
 @pytest.mark.parametrize("kind", WINDOWS)
@@ -260,6 +261,7 @@ def test_bounded_input_has_the_same_sessions(kind):
     assert len(found) > 80
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("others", [0, 5])
 @pytest.mark.parametrize("kind", ["a gap", "gaps"])
 def test_ends_of_sessions_that_close_at_once_do_not_pile_up(kind, others):

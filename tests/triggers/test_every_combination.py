@@ -159,6 +159,7 @@ def judge(window, trigger, rows):
             assert n == whole or (n == alone and trigger.accumulation.discards)
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(("kind", "trigger"), CELLS)
 def test_it_works_or_is_refused_when_it_is_built(kind, trigger):
     window, trigger = WINDOWS[kind], TRIGGERS[trigger]

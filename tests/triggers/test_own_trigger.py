@@ -45,6 +45,7 @@ class Second(Due):
         return self.number % 2 == 0
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(("kind", "content", "_"), list(allowed({"own": EverySecond()})))
 def test_a_trigger_of_ones_own_fires_on_every_kind_of_windows(kind, content, _, monkeypatch):
     monkeypatch.setitem(DUE, EverySecond, Second)

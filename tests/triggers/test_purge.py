@@ -94,6 +94,7 @@ KINDS = {
 }
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("seed", seeds(1, 6))
 @pytest.mark.parametrize("conditions", CONDITIONS)
 @pytest.mark.parametrize("kind", KINDS)

@@ -58,6 +58,7 @@ def run(window, batches, delay, grace=0, trigger=ON_CLOSE):
     return found, refused
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("grace", [0, 90 * SECOND])
 @pytest.mark.parametrize("kind", WINDOWS)
 def test_one_run_tells_what_every_other_delay_refuses(kind, grace):

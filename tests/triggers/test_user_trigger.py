@@ -110,6 +110,7 @@ class Model:
 TRIED = {"count": EveryNth(3), "clock": Quiet()}
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("seed", seeds(1, 3))
 @pytest.mark.parametrize(
     ("kind", "trigger"),
