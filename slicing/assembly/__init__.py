@@ -1,4 +1,4 @@
-"""From slices to windows: trees over a whole matrix or moving forward from close to close, and chosen windows alone.
+"""Assembly: compute windows from slices, by trees over a whole matrix, by cached trees, or window by window.
 
-Blocks in, results out; where blocks are kept is not known here.
+Takes blocks and returns partials of windows. It does not know where blocks are stored.
 """

@@ -1,4 +1,4 @@
-"""Assembly by the kind of the family: never by what data there are, or the bits of floats would depend on them."""
+"""Choose the assembly by the family, never by the data: otherwise the bits of floats would depend on the data."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ from slicing.windows.families.family import Family, repeats
 
 
 def without_repeats(family: Family, frames: Iterable[Windows], by_end: bool = False) -> Iterator[Windows]:
-    """The windows that may be emitted: a clock that leaves out an hour or a day makes empty windows and equal ones.
+    """Yield the windows that may be emitted, without the empty and duplicate windows of a clock change.
 
-    Wide rows tell windows apart `by_end`.
+    When a time zone skips an hour or a day, some windows are empty or equal to another one. Wide rows identify windows
+    by their end (`by_end`).
     """
     if not family.may_repeat:
         yield from frames
@@ -30,10 +31,10 @@ def without_repeats(family: Family, frames: Iterable[Windows], by_end: bool = Fa
 def assemble(
     shape: Shape, trees: Sequence[str], block: Block, first: int | None = None, end: int | None = None
 ) -> Iterator[Windows]:
-    """The windows `first` up to but not including `end` (all, if left out) that hold a record of a folded block.
+    """Yield the windows `first` up to but not including `end` (default: all) that hold a record of a folded block.
 
-    Yields portions of bounded size, each sorted by key and window. Cost in combines per window: see `assemble_cells`
-    for windows of as many slices each, and `assemble_ranges` for others.
+    Each part has a bounded size and is sorted by key and window. Cost in combines per window: see `assemble_cells` if
+    all windows have the same number of slices, otherwise `assemble_ranges`.
     """
     if shape.family.step is None:
         return assemble_ranges(shape, block, first, end)

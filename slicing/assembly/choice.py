@@ -1,4 +1,4 @@
-"""Which tree assembles an aggregate's windows."""
+"""Choose the tree that assembles the windows of an aggregate."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from slicing.windows.families.family import RUNS, TAILED, Family, Regular
 from slicing.windows.families.tailed import tailed
 
 FEW_SLICES = 4
-"""Up to this many slices per window recomputing is never slower than a tree."""
+"""Up to this number of slices per window, recomputing is never slower than a tree."""
 TREES = ("two_layer", "three_layer", "recompute")
 EAGER = "eager"
 EAGER_RATIO = 100
-"""With more windows than this for a record, eager has to be asked for."""
+"""With more windows per record than this, the eager plan is used only on request."""
 
 
 def choose(kernel: Kernel, family: Family) -> str:
-    """The tree of an aggregate: recompute for few slices, two-layer with an exact `invert`, else three-layer.
+    """Return the assembly method of an aggregate: recompute for few slices, two-layer with an exact `invert`, else
+    three-layer.
 
-    Windows that differ in slices have one way, whatever the aggregate, which the family knows; of those with a coarse
-    start it is the tree of their whole tails. Without `combine`, or if
-    the aggregate says so, there is no tree: it is eager.
+    Eager without `combine`, or if the aggregate asks for it. If the family's windows differ in their number of slices,
+    the family alone determines the method. Windows with a tail use the tree of their whole tails.
     """
     if kernel.aggregate.combine is None or kernel.aggregate.eager:
         return EAGER
@@ -37,13 +37,16 @@ def choose(kernel: Kernel, family: Family) -> str:
 
 
 def few_slices(family: Family) -> int:
-    """Return the number of slices per window up to which there is no tree; an advance may have several slices."""
+    """Return the largest number of slices per window for which no tree is used; an advance may have several slices."""
     step = family.step or 1
     return FEW_SLICES * step if step > 2 else FEW_SLICES
 
 
 def is_additive(kernel: Kernel) -> bool:
-    """Whether partials are added and subtracted field by field, so that a running total can be one cumulative sum."""
+    """Return whether `combine` is `np.add` and `invert` is `np.subtract` in every field of the partial.
+
+    A running total is then a single cumulative sum.
+    """
     combine, invert = kernel.combine_ufuncs, kernel.invert_ufuncs
     return (
         combine is not None
@@ -54,5 +57,5 @@ def is_additive(kernel: Kernel) -> bool:
 
 
 def group_length(family: Regular) -> int:
-    """Stripes in a group, the top layer of the tree: the least number of whole stripes inside any window."""
+    """Return the number of slice groups in an outer group (the top layer): the fewest whole ones inside any window."""
     return (family.per_window - 1) // family.stripe - 1

@@ -1,4 +1,4 @@
-"""Results compared: equal if they are to the last bit, and null equals null."""
+"""Compare the results of windows. Results are equal if all their bits are equal; null equals null."""
 
 from __future__ import annotations
 
@@ -18,7 +18,10 @@ from slicing.content.block import Shape, encode_keys
 
 
 def differing(there: Windows, now: Array, previous: Array, drained: bool) -> Iterator[Windows]:
-    """Return the windows whose results, as codes, differ from the previous ones; -1 is the code of an empty window."""
+    """Yield the windows whose result code differs from the previous one; a code of -1 marks an empty window.
+
+    Windows that became empty are yielded only if `drained`, with the kind `drained`.
+    """
     changed = np.flatnonzero((now >= 0) & (now != previous))
     if len(changed):
         yield there.take(changed)
@@ -28,10 +31,11 @@ def differing(there: Windows, now: Array, previous: Array, drained: bool) -> Ite
 
 
 def result_codes(shape: Shape, frames: Sequence[Windows]) -> list[Array]:
-    """For every window of some frames a number that equal results share, over all frames; -1 if it is empty.
+    """Return one code per window, `int64[n]` for each frame: equal results have equal codes; empty windows have -1.
 
-    Null equals null, NaN equals NaN whatever its bits, other floats are compared by their bits. Windows beside count
-    too: an empty one is shown as nulls, so it equals one whose results are all null.
+    Codes are comparable across all frames. Null equals null, every NaN equals every NaN, other floats are compared by
+    their bits. Aligned windows (`beside`) are compared too: an empty one is emitted as nulls, so it equals one whose
+    results are all null.
     """
     own = _codes(shape, frames)
     sides = [_codes(shape, sides, shows_nulls=True) for sides in zip(*(frame.beside for frame in frames), strict=True)]
@@ -44,7 +48,10 @@ def result_codes(shape: Shape, frames: Sequence[Windows]) -> list[Array]:
 
 
 def _codes(shape: Shape, frames: Sequence[Windows], shows_nulls: bool = False) -> list[Array]:
-    """The numbers of the results of frames of one family, -1 for empty windows, and for what is shown as they are."""
+    """Return the result codes of frames of one family, -1 for empty windows.
+
+    With `shows_nulls`, windows whose results are all null have -1 as well.
+    """
     held = [np.flatnonzero(frame.records) for frame in frames]
     columns: list[list[pa.Array]] = []
     for frame, rows in zip(frames, held, strict=True):
@@ -76,9 +83,9 @@ def _lowered(shape: Shape, number: int, windows: Windows) -> list[pa.Array]:
 
 def _one_nan(array: pa.Array) -> pa.Array:
     if pa.types.is_nested(array.type):
-        # pyarrow makes no dictionaries of lists; as text they are equal where they are the same, NaN for NaN.
+        # pyarrow cannot dictionary-encode lists. Equal values have equal text, and NaN equals NaN.
         return pa.array([None if item is None else repr(item) for item in array.to_pylist()], pa.string())
     if not pa.types.is_floating(array.type):
         return array
-    # pyarrow's dictionaries tell NaNs of different bits apart.
+    # pyarrow's dictionary encoding distinguishes NaNs of different bits.
     return pc.if_else(pc.is_nan(array), pa.scalar(math.nan, array.type), array)

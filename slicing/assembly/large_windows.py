@@ -1,11 +1,11 @@
-"""The records of one window of one key that do not fit into memory, in a file, in the order of its rows.
+"""Write the records of one window of one key, which do not fit into memory, to a file in order.
 
-Slices that fit together are put in order in memory. A slice that does not fit alone is cut by time::
+Slices that fit together are sorted in memory. A slice that does not fit is split by time::
 
-    as stored    a c b | b d a | e c                   runs of records, each run in the order of time
-    in a file    a c b b d a e c                       one after another; that is all if they are in order
-    cut          a b b a | c d c | e                   into ranges of time that fit, each in the order of arrival
-    in order     a a b b | c c d | e                   range after range
+    as stored    a c b | b d a | e c                   runs of records, each run ordered by time
+    in a file    a c b b d a e c                       all runs; nothing else is done if they are in order
+    split        a b b a | c d c | e                   ranges of time that fit, each in the order of arrival
+    in order     a a b b | c c d | e                   the sorted ranges, one after another
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from slicing.content.block import Block, Shape, concat
 from slicing.content.folding import regroup
 
 SAMPLE = 64
-"""Of a large slice one time in so many is looked at, to find ranges of time that fit."""
+"""One of this number of times of a large slice is sampled, to find ranges of time that fit."""
 
 
 def written(
@@ -33,10 +33,10 @@ def written(
     file: RecordFile,
     most: int,
 ) -> Block:
-    """Put the records of ranges of slices into a file, and return the folded rows of the slices over it.
+    """Write the records of ranges of slices to a file, and return a folded block whose partials refer to the file.
 
-    A range is its first slice, its end, and whether it takes at most `most` bytes; one that does not is a single slice.
-    `read` gives the rows of slices, those of one slice in order. All rows are of one key.
+    A range is (first slice, end, whether its rows take at most `most` bytes). A range that does not fit is a single
+    slice. `read(first, end)` yields the rows of slices, those of a slice in order. All rows must have the same key.
     """
     index, counts, names = [], [], shape.key_schema.empty_table()
     for first, end, fits in ranges:
@@ -59,7 +59,10 @@ def written(
 
 
 def _one_slice(shape: Shape, blocks: Iterator[Block], file: RecordFile, most: int) -> pa.Table | None:
-    """Put the records of one slice into a file by time, those of one time in their order; return its key."""
+    """Append the records of one slice to a file in the order of time, and return the key of the slice.
+
+    Records of equal time keep their order.
+    """
     (kernel,) = shape.kernels
     assert isinstance(kernel, RecordsKernel), "others fold"
     at, key = kernel.aggregate.time, None
@@ -88,14 +91,14 @@ def _append(came: RecordFile, file: RecordFile) -> None:
 
 
 def _cuts(samples: Array, size: int, most: int) -> Array:
-    """Times between ranges that take at most about half of `most` bytes; those of one time stay together."""
+    """Return the sorted times that separate ranges of about `most` / 2 bytes; equal times stay in one range."""
     count = 2 * size // most + 1
     cuts: Array = np.unique(samples[np.arange(1, count) * len(samples) // count])
     return cuts
 
 
 def _by_time(came: RecordFile, at: int, cuts: Array, file: RecordFile) -> None:
-    """Put records into a file in the order of time, range after range."""
+    """Append records to a file in the order of time, range by range."""
     with ExitStack() as stack:
         ranges = [stack.enter_context(closing(RecordFile(file.type))) for _ in range(len(cuts) + 1)]
         for part in came.parts(0, len(came)):
@@ -111,7 +114,7 @@ def _by_time(came: RecordFile, at: int, cuts: Array, file: RecordFile) -> None:
 
 
 def _is_one_time(some: RecordFile, at: int, cuts: Array, number: int) -> bool:
-    """Whether all records of a range have the time of the cut that it begins at; they are in order then."""
+    """Return whether all records of a range have the time of its lower edge, so that they need no sorting."""
     if not number or not len(some):
         return False
     return all(bool(np.all(times_of(part, at) == cuts[number - 1])) for part in some.parts(0, len(some)))

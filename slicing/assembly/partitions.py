@@ -1,16 +1,16 @@
-"""Portions: more rows than fit into memory, a few at a time, each with all that it is combined with.
+"""Process more rows than fit into memory, in partitions: a partition has all rows that must be combined together.
 
-Blocks are read one after another. As long as they fit together nothing else is done: they are one portion. Else their
-rows are put aside, and come back either in the order of slices (`InOrder`: what enters the trees, and is stored by
-slice) or key after key (`portions`: what windows are assembled from). Every window needs only rows of its own key, so
-that keys may be taken a few at a time, by ranges of a hash::
+Blocks are read one after another. If all of them fit into memory, they are one partition. Otherwise their rows are
+spilled to a file. They are read back either in the order of slices (`InOrder`: for the trees, and for rows that are
+stored by slice) or key by key (`portions`: to assemble windows). A window needs only rows of its own key, so keys are
+split by ranges of a hash::
 
-    pages       1            2            3                    blocks as they are stored, every key in each
-    aside       1a 1b .. 1z  2a 2b .. 2z  3a 3b .. 3z          their rows apart by hash, in one file
-    portions    1a 2a 3a 1b 2b 3b | 1c 2c 3c | ...             folded, as much as fits
+    pages       1            2            3                    blocks as stored; each contains every key
+    spilled     1a 1b .. 1z  2a 2b .. 2z  3a 3b .. 3z          the rows of the pages by hash range, in one file
+    partitions  1a 2a 3a 1b 2b 3b | 1c 2c 3c | ...             folded; as many ranges as fit
 
-A key with more rows than fit is cut once more, into ranges of windows. What is folded does not depend on any of this,
-so neither do results, to the last bit.
+If the rows of one key do not fit, they are split further, into ranges of windows. Partitioning does not change which
+rows are combined, nor their order. Results are therefore the same to the last bit.
 """
 
 from __future__ import annotations
@@ -37,16 +37,19 @@ from slicing.errors import TooLarge
 from slicing.windows.time.slices import FOREVER
 
 PORTION_BYTES = 56 << 20
-"""The bytes of rows that are processed at once; folding and assembling take a small multiple of them."""
+"""Bytes of rows that are processed at a time; folding and assembly need a small multiple of them."""
 WINDOW_BYTES = 64 << 20
-"""The slices of one window of a key must not take more: they are needed at once."""
+"""The most bytes that the slices of one window of a key may take: they are in memory at the same time."""
 RANGES = 256
-"""The number of hash ranges that rows are spilled in; a range that does not fit is spilled once more."""
+"""Number of hash ranges into which rows are spilled; a range that does not fit is split again."""
 
 
 @dataclass(frozen=True)
 class Portion:
-    """Folded rows of some keys, a block for each source, and the windows that may be made of them."""
+    """Folded rows of some keys, one block per source, and the range of windows to assemble from them.
+
+    `is_all` says that no other partition follows: nothing was spilled.
+    """
 
     blocks: list[Block]
     first: int
@@ -55,7 +58,7 @@ class Portion:
 
 
 class InOrder:
-    """Rows in the order of slices: one folded block if they fit into memory, else spilled, and `block` is None."""
+    """Rows in the order of slices: one folded block if they fit into memory; otherwise spilled, and `block` is None."""
 
     def __init__(self, shape: Shape, blocks: Iterable[Block]):
         self.shape, self._aside = shape, Aside(shape)
@@ -76,9 +79,9 @@ class InOrder:
         self._pieces += self._aside.put(block)
 
     def parts(self, first: int = -FOREVER, end: int = FOREVER) -> Iterator[Block]:
-        """The rows of slices `first` up to `end`, folded, in blocks of consecutive slices that fit into memory.
+        """Yield the folded rows of slices `first` up to but not including `end`, in blocks that fit into memory.
 
-        Records of one slice that do not fit are in several blocks, in their order.
+        Each block has consecutive slices. If the records of one slice do not fit, they are in several blocks, in order.
         """
         if self.block is not None:
             if len(found := self.block.between(first, end)):
@@ -94,11 +97,11 @@ class InOrder:
             low = high
 
     def between(self, first: int, end: int) -> Block:
-        """The same as one block."""
+        """Return the folded rows of slices `first` up to but not including `end` as one block."""
         return fold(self.shape, list(self.parts(first, end)))
 
     def reach(self, first: int) -> int:
-        """The end of slices from `first` on that fit into memory together, or of that one alone."""
+        """Return the end of the longest run of slices from `first` on that fits into memory, at least one slice."""
         if self.block is not None:
             return FOREVER
         found = _fitting(self._pieces, self._edges, first)
@@ -108,7 +111,7 @@ class InOrder:
         return _inside(self._aside, self._pieces, first, end)
 
     def close(self) -> None:
-        """Give back the file, if there is one."""
+        """Delete the spill file, if there is one."""
         self._aside.close()
 
 
@@ -120,11 +123,12 @@ def portions(
     before: int = 0,
     level: int = 0,
 ) -> Iterator[Portion]:
-    """Portions of whole keys for windows `first` up to `end`, of blocks in which the rows of a slice are in order.
+    """Yield partitions of whole keys for windows `first` up to but not including `end`.
 
-    The rows of a key may be cut into ranges of windows, so many windows `before` included. With `first` left out they
-    stay together. Raises TooLarge if the slices of one window of a key do not fit; where a function gets records part
-    by part, those of the first source are in a file then.
+    The rows of each slice must be in order in the blocks. If one key does not fit and `first` is given, its rows are
+    split into ranges of windows; each range also has the rows of the `before` windows before it. Raises TooLarge if the
+    slices of one window of a key do not fit. If a function gets its records part by part, the records of the first
+    source are written to a file instead.
     """
     with closing(_Apart(shape, len(sources), level)) as apart:
         held: list[list[Block]] = [[] for _ in sources]
@@ -142,7 +146,7 @@ def portions(
 def in_memory(
     shape: Shape, sources: Sequence[Iterable[Block]], first: int = -FOREVER, end: int = FOREVER
 ) -> Iterator[Portion]:
-    """Parts of blocks over the same keys that a process holds in any case: none of them is spilled."""
+    """Yield partitions of blocks that are in memory already; nothing is spilled. All blocks have the same keys."""
     blocks = [concat(shape, list(source)) for source in sources]
     size = sum(memory(shape, block) for block in blocks)
     if size <= PORTION_BYTES:
@@ -157,7 +161,7 @@ def in_memory(
 
 @dataclass
 class _Range:
-    """The spilled rows of one range of hashes: pieces by source, their bytes, the least and the greatest hash."""
+    """The spilled rows of one range of hashes: pieces by source, size in bytes, smallest and largest hash."""
 
     pieces: list[list[Piece]]
     size: int = 0
@@ -181,7 +185,7 @@ class _Apart:
                 self._put(source, block)
 
     def _put(self, source: int, block: Block) -> None:
-        # Another hash for each level, and none that buckets are chosen by.
+        # Each level has its own hash, which also differs from the hash that chooses the bucket.
         bits = mixed(hashes(block.names) + np.uint64(self.level + 1))
         ranges = (bits % np.uint64(RANGES)).astype(np.int16)[block.keys]
         order = np.argsort(ranges, kind="stable")
@@ -211,7 +215,7 @@ class _Apart:
                 yield Portion([self._folded(each) for each in pieces], first, end)
 
     def _by_window(self, key: _Range, first: int, end: int, before: int) -> Iterator[Portion]:
-        """Ranges of windows of one key."""
+        """Yield the rows of one key in ranges of windows."""
         family, pieces = self.shape.family, [piece for source in key.pieces for piece in source]
         low = max(first, family.first_window(min(piece.first for piece in pieces)))
         end = min(end, family.last_window(max(piece.end for piece in pieces) - 1) + 1 + before)
@@ -235,7 +239,7 @@ class _Apart:
             low = high
 
     def _in_file(self, pieces: Sequence[Piece], start: int, stop: int, file: RecordFile) -> Block:
-        """The rows of one window, which does not fit into memory."""
+        """Write the records of one window, which does not fit into memory, to a file; return a block over it."""
         edges = _edges(pieces)
 
         def ranges() -> Iterator[tuple[int, int, bool]]:
@@ -253,13 +257,13 @@ class _Apart:
         )
 
     def _inside(self, pieces: Sequence[Piece], window: int) -> list[Piece]:
-        """The pieces that lie in a window as a whole."""
+        """Return the pieces that lie entirely inside a window."""
         start, stop = self.shape.family.first_slice(window), self.shape.family.end_slice(window)
         return [piece for piece in pieces if start <= piece.first and piece.end <= stop]
 
     @property
     def _of_records(self) -> KeptRecords | None:
-        """The aggregate that keeps records, None for partials."""
+        """The aggregate that keeps records; None if the kernels have partials only."""
         own = (kernel.aggregate for kernel in self.shape.kernels)
         return next((each for each in own if isinstance(each, KeptRecords)), None)
 
@@ -292,12 +296,15 @@ class _Apart:
         return _together(self.shape, [block.between(first, end) for block in inside])
 
     def close(self) -> None:
-        """Give back the file."""
+        """Delete the spill file."""
         self.aside.close()
 
 
 def _filling(shape: Shape, sources: Sequence[Iterable[Block]]) -> Iterator[tuple[int, Block, bool]]:
-    """The blocks of sources by their number, and whether those since the last such one are more than a portion."""
+    """Yield each block with the number of its source, and whether the blocks since the last full one are too many.
+
+    They are if they take more than `PORTION_BYTES`.
+    """
     size, names = 0, pa.table({})
     for number, source in enumerate(sources):
         for block in source:
@@ -311,12 +318,12 @@ def _filling(shape: Shape, sources: Sequence[Iterable[Block]]) -> Iterator[tuple
 
 
 def window_limit(records: KeptRecords) -> int:
-    """The most bytes of a window's records, where a function gets all of them at once."""
+    """Return the most bytes that the records of a window may take if a function gets all of them at once."""
     return records.window_bytes or WINDOW_BYTES
 
 
 def too_large(records: KeptRecords, size: float, count: int) -> tuple[str, str, str]:
-    """Rule, cause and remedy for a window whose records take more."""
+    """Return rule, cause and remedy of the error for a window whose records exceed `window_limit`."""
     return (
         f"the records of a window must take at most {_shown(window_limit(records))} together (`window_bytes`);",
         f"got {_shown(size)} of {count:,} records",
@@ -325,7 +332,7 @@ def too_large(records: KeptRecords, size: float, count: int) -> tuple[str, str, 
 
 
 def _inside(aside: Aside, pieces: Sequence[Piece], first: int, end: int) -> Iterator[Block]:
-    """The rows of some slices, piece after piece."""
+    """Yield the rows of slices `first` up to but not including `end`, piece by piece."""
     inside = (piece for piece in pieces if piece.first < end and piece.end > first)
     return (rows for rows in (aside.read(piece).between(first, end) for piece in inside) if len(rows))
 
@@ -335,7 +342,7 @@ def _shown(size: float) -> str:
 
 
 def _together(shape: Shape, rows: list[Block]) -> Block:
-    """Rows that are not folded yet as one folded block; the list is emptied, so that they are in memory once less."""
+    """Fold rows into one block; `rows` is emptied, so that they are not in memory twice."""
     block = concat(shape, rows)
     rows.clear()
     return regroup(shape, block)
@@ -346,7 +353,10 @@ def _edges(pieces: Sequence[Piece]) -> list[int]:
 
 
 def _fitting(pieces: Sequence[Piece], edges: Sequence[int], first: int) -> int:
-    """The last edge up to which the pieces that reach beyond slice `first` fit; the first one after it at least."""
+    """Return the last edge before which the pieces from slice `first` on fit into memory.
+
+    It is at least the first edge after `first`.
+    """
     low, high = bisect_right(edges, first), len(edges) - 1
     if low >= high:
         return edges[-1]

@@ -1,4 +1,4 @@
-"""The result of assembly: partials of windows, a row for each window and key."""
+"""The result of assembly: partials of windows, one row per window and key."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from slicing.content.block import Block, Shape, show_key
 from slicing.windows.families.family import Family
 
 FRAME_ROWS = 250_000
-"""About the most rows of a frame; frames also end at `partitions.PORTION_BYTES`."""
+"""Approximate limit of the rows of a frame; frames are also limited by `partitions.PORTION_BYTES`."""
 
 
 @dataclass(frozen=True)
 class Windows:
-    """Assembled windows: row i is window `windows[i]` of key `names[keys[i]]`, holding `records[i]` records.
+    """Assembled windows: row i is window `windows[i]` of key `names[keys[i]]`, and holds `records[i]` records.
 
-    `kind` says why they fire, one of `trigger.KINDS`; `old` has the same windows with the replaced results. `family`
-    is the number of the family they are of. `beside` has, row by row, windows of other families that end with them, of
-    no records where there is none. `ends` says where windows end of whose ends the family does not know, and `known`
-    which windows of wide rows hold all their records, None if all do.
+    `kind` says why they fire, one of `trigger.KINDS`. `old` has the same windows with the results that they replace.
+    `family` is the number of their family. `beside` has the aligned windows of the other families, row by row; a row
+    without records stands for a missing one. `ends` has the end of each window if the family does not know it.
+    `known[i]` says whether window i of a wide row holds all its records; None means that all do.
     """
 
     windows: Array
@@ -43,7 +43,7 @@ class Windows:
         return len(self.windows)
 
     def take(self, rows: Array) -> Windows:
-        """Some of the windows."""
+        """Return the windows at `rows`."""
         return replace(
             self,
             windows=self.windows[rows],
@@ -57,17 +57,17 @@ class Windows:
         )
 
     def ends_by(self, family: Family) -> Array:
-        """First microsecond after each window."""
+        """Return the first microsecond after each window, `int64[n]`."""
         return family.window_end(self.windows) if self.ends is None else self.ends
 
 
 def as_block(windows: Windows) -> Block:
-    """Windows as a block, with their numbers in the place of slices."""
+    """Return the windows as a block whose `index` is the window number instead of the slice."""
     return Block(windows.windows, windows.keys, windows.names, windows.records, windows.partials, windows.dictionaries)
 
 
 def show_window(shape: Shape, windows: Windows, row: int) -> str:
-    """A key and a window as messages show them."""
+    """Return the text of a key and a window for error messages."""
     one = windows.take(np.array([row]))
     edges = shape.family.window_start(one.windows), one.ends_by(shape.family)
     start, end = (shape.family.show(int(edge[0])) for edge in edges)
@@ -77,7 +77,7 @@ def show_window(shape: Shape, windows: Windows, row: int) -> str:
 def of_known(
     shape: Shape, number: int, windows: Windows, results: Callable[[Windows], list[pa.Array]]
 ) -> list[pa.Array]:
-    """Return the results of a kernel by `results`; null in windows that began before it had all their records."""
+    """Return the results of a kernel by `results`; null for windows that may lack some of their records."""
     since = shape.since[number] if shape.since else None
     if since is None and windows.known is None:
         return results(windows)

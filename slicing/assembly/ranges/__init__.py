@@ -1,1 +1,1 @@
-"""Chosen windows from the rows that are present: point lookups, range aggregates, merged intervals."""
+"""Assembly of chosen windows from the rows that exist: point lookups, range aggregates, merged intervals."""

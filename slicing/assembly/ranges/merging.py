@@ -1,13 +1,13 @@
-"""Rows that overlap or touch become one: how sessions are made, whatever their rows are made of.
+"""Merge rows whose intervals overlap or touch: sessions are made this way, from records or from sub-sessions.
 
 ::
 
     rows of a key    [0      30)       [50   70)
                           [20     40)            [70 80)
-    become           [0           40)  [50             80)
+    sessions         [0           40)  [50             80)
 
-The rows are sorted by key and start; a row begins a session of its own if it starts after all before it have ended. One
-pass of cumulative maxima over all keys: n log(n) for n rows, however many sessions there are.
+The rows are sorted by key and start. A row begins a new session if it starts after the end of all rows before it. One
+pass of cumulative maxima over all keys costs n log(n) for n rows, independent of the number of sessions.
 """
 
 from __future__ import annotations
@@ -23,21 +23,21 @@ from slicing.content.pairs import Pairs
 
 
 def sorted_rows(keys: Array, starts: Array) -> Array:
-    """The rows by key and start, those that are equal in their order.
+    """Return the row numbers sorted by key and start, `int64[n]`; equal rows keep their order.
 
-    Times are mostly in order already, and of narrow codes numpy makes a radix sort.
+    Two sorts are fast here: starts are mostly sorted already, and numpy sorts narrow key codes by radix.
     """
     rows = np.argsort(starts, kind="stable")
     return rows[by_code(keys[rows])]
 
 
 def by_code(keys: Array) -> Array:
-    """The rows by key, those of a key in their order."""
+    """Return the row numbers sorted by key, `int64[n]`; rows of a key keep their order."""
     return np.argsort(keys.astype(np.min_scalar_type(int(keys.max(initial=0)))), kind="stable")
 
 
 def chains(keys: Array, starts: Array, ends: Array) -> tuple[Array, Array]:
-    """The rows by key and start, and where in that order each session begins."""
+    """Return the row numbers sorted by key and start, and the positions in that order where sessions begin."""
     rows = sorted_rows(keys, starts)
     if not len(rows):
         return rows, rows
@@ -50,19 +50,22 @@ def chains(keys: Array, starts: Array, ends: Array) -> tuple[Array, Array]:
 
 
 def numbered(rows: Array, heads: Array) -> Array:
-    """The number of the session of each row, by what `chains` gives."""
+    """Return the number of the session of each row, `int64[n]`; `rows` and `heads` are the result of `chains`."""
     numbers = np.zeros(len(rows), dtype=np.int64)
     numbers[rows] = np.repeat(np.arange(len(heads)), np.diff(np.append(heads, len(rows))))
     return numbers
 
 
 def merged(shape: Shape, block: Block) -> Block:
-    """The sessions that rows make, by key and start; rows are combined by start, equal ones in their order."""
+    """Return the sessions of the rows, sorted by key and start; rows are combined in the order of their starts."""
     return reduced(shape, block, *chains(block.keys, block.index, ends_of(block)))
 
 
 def located(inner: Block, outer: Block) -> Array:
-    """For each row of a block, the session that holds it whole, -1 if none of them does; sessions by key and start."""
+    """Return for each row of `inner` the number of the session in `outer` that contains it, or -1.
+
+    `outer` must be sorted by key and start.
+    """
     if not len(outer) or not len(inner):
         return np.full(len(inner), -1)
     codes, names = encode_keys(pa.concat_tables([outer.names, inner.names]))
@@ -75,5 +78,5 @@ def located(inner: Block, outer: Block) -> Array:
 
 
 def by_start(block: Block) -> Block:
-    """The rows in the order in which blocks are stored."""
+    """Return the rows in the order in which blocks are stored: by start."""
     return block.take(np.argsort(block.index, kind="stable"))

@@ -1,8 +1,9 @@
-"""Chosen windows of chosen keys, from the slices that are present: what sparse keys cost is their slices, not R.
+"""Assemble chosen windows of chosen keys from the slices that exist: sparse keys cost their slices, not R.
 
-A window of a key is a run of the key's rows. Its partial depends on these rows only, not on where in the window they
-lie, so that windows over the same slices have the same result to the last bit: rows of one stripe are joined from the
-oldest on; of several, the rest of the first stripe, the stripes between, the start of the last, from the oldest on.
+A window of a key is a run of the key's rows. Its partial depends only on these rows, not on their position in the
+window: windows over the same slices have the same result to the last bit. Rows of a single slice group (`stripe`) are
+combined from the oldest on. Rows of several slice groups are combined as rest of the first group, whole groups between,
+start of the last group, also from the oldest on.
 """
 
 from __future__ import annotations
@@ -25,25 +26,26 @@ from slicing.windows.families.family import RUNNING, Family
 
 @dataclass(frozen=True)
 class _Runs:
-    """Rows sorted by (key, slice); run i is rows `low[i]` up to `high[i]`, none of which may be missing."""
+    """Rows sorted by (key, slice). Run i is rows `low[i]` up to but not including `high[i]`, and is not empty."""
 
     low: Array
     high: Array
-    segment: Array  # of each row: its (key, stripe)
+    segment: Array  # of each row: the number of its (key, slice group)
     starts: Array  # first row of each segment
-    place: Callable[[int], str]  # the key and the slice of a row, for messages
+    place: Callable[[int], str]  # the key and the slice of a row, for error messages
 
 
 def pick(shape: Shape, block: Block, keys: Array, windows: Array) -> Windows:
-    """Window `windows[i]` of the key with code `keys[i]`, for every i, from a folded block; empty ones hold `init()`.
+    """Return window `windows[i]` of the key with code `keys[i]`, for every i, from a folded block.
 
-    Combines per window: none for additive aggregates, else at most 2 sqrt(n), and 2 for each row of the block.
+    Empty windows hold `init()`. Combines per window: none for additive aggregates, else at most 2 sqrt(n). Preparation
+    costs 2 combines per row of the block.
     """
     return picked(shape, by_key(shape, block), keys, windows)
 
 
 def picked(shape: Shape, block: Block, keys: Array, windows: Array) -> Windows:
-    """`pick` from rows that are sorted by key and slice."""
+    """Return the same as `pick`, from rows that are sorted by key and slice."""
     family = shape.family
     pairs = Pairs.over(block.index, len(block.names))
     at, edges = pairs.pack(block.keys, block.index), (family.first_slice(windows), family.end_slice(windows))
@@ -69,7 +71,7 @@ def picked(shape: Shape, block: Block, keys: Array, windows: Array) -> Windows:
 
 
 def _stripes(family: Family, slices: Array) -> Array:
-    """Return the group by which rows are scanned: the stripe of a slice, or the common start of its windows."""
+    """Return the number by which rows are grouped for the scans: the slice group, or the common start of windows."""
     if family.assembled == RUNNING:
         return family.first_slice(family.first_window(slices))
     return slices // family.stripe
@@ -108,7 +110,7 @@ def _walk(
     end: Array,
     place: Callable[[int], str],
 ) -> None:
-    """Join items `position` up to `end` to the targets, one after another, all targets at once."""
+    """Combine items `position` up to `end` into the targets: one item per call, for all targets at once."""
     while len(target):
         going = position < end
         target, position, end = target[going], position[going], end[going]
@@ -120,7 +122,7 @@ def _walk(
 
 
 def _scan(kernel: Kernel, columns: Partials, runs: _Runs, backwards: bool) -> Partials:
-    """Running combination within every segment, in time order whichever way it runs."""
+    """Return the running combination within every segment, always in the order of time."""
     out = [column.copy() for column in columns]
     count = len(runs.segment)
     position = np.arange(count) - runs.starts[runs.segment]

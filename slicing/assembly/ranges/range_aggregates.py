@@ -1,4 +1,4 @@
-"""Any runs of rows in order, combined: what a run comes to depends on its rows alone, whatever lies around it.
+"""Range aggregates: combine any runs of consecutive rows. The partial of a run depends only on the rows of the run.
 
 ::
 
@@ -7,10 +7,10 @@
     fours    abcd  bcde  cdef  defg             each of two twos
     run          [b   c   d   e   f   g)        6 rows = 2 + 4: bc, then defg
 
-Where partials are added and subtracted field by field, a run is a difference of two cumulative sums. Else the rows are
-doubled: for m rows of a run log2(m) combines for each row, which all runs share, and log2(m) at most for each run,
-where a run joined row by row takes m - 1. Stripes, as those of the trees, would have to be as long as the data are
-dense: then floats would come out different with other data around.
+If partials are added and subtracted field by field, a run is the difference of two cumulative sums. Otherwise runs of
+1, 2, 4, ... rows are precomputed (a sparse table). For runs of m rows this costs log2(m) combines per row, shared by
+all runs, and at most log2(m) per run; joining row by row costs m - 1 per run. Slice groups, as in the trees, are not
+used: their length would depend on the density of the data, so a float result would depend on other rows.
 """
 
 from __future__ import annotations
@@ -25,18 +25,24 @@ from slicing.assembly.choice import is_additive
 
 
 def before(column: Array) -> Array:
-    """For every row, and for the end, the sum of the rows before; integers wrap, and differences undo it."""
+    """Return the sum of the rows before each row, and of all rows at the end: `dtype[n + 1]`.
+
+    Integers may wrap around; differences of two sums are still correct.
+    """
     return np.concatenate([np.zeros(1, column.dtype), np.cumsum(column, dtype=column.dtype)])
 
 
 def of_runs(kernel: Kernel, columns: Partials, low: Array, high: Array, place: Callable[[int], str]) -> Partials:
-    """The partial of rows `low[i]` up to `high[i]`, none of which is empty, for every i; `place` names a row."""
+    """Return the partial of rows `low[i]` up to but not including `high[i]`, for every i. Runs must not be empty.
+
+    `place` names a row in error messages.
+    """
     found = without_combines(kernel, columns, low, high)
     return _doubled(kernel, columns, low, high, place) if found is None else found
 
 
 def without_combines(kernel: Kernel, columns: Partials, low: Array, high: Array) -> Partials | None:
-    """Return the partials of runs from cumulative sums, or as the kernel knows them; None if rows are combined."""
+    """Return the partials of runs from cumulative sums or from `kernel.runs`; None if rows must be combined."""
     if is_additive(kernel) and kernel.sums_fit(columns):
         sums = [before(column) for column in columns]
         return [each[high] - each[low] for each in sums]
@@ -44,7 +50,10 @@ def without_combines(kernel: Kernel, columns: Partials, low: Array, high: Array)
 
 
 def _doubled(kernel: Kernel, columns: Partials, low: Array, high: Array, place: Callable[[int], str]) -> Partials:
-    """Runs by the bits of their lengths, the lowest first, so that a run is joined from its oldest row on."""
+    """Return the partials of runs: one precomputed run per set bit of the length, the lowest bit first.
+
+    This order combines a run from its oldest row on.
+    """
     reach = reach_of(low, high, len(columns[0]))
     spans, length = [column.copy() for column in columns], 1
     out, at, left = [column[low] for column in columns], low.copy(), high - low
@@ -64,14 +73,17 @@ def _doubled(kernel: Kernel, columns: Partials, low: Array, high: Array, place: 
 
 
 def reach_of(low: Array, high: Array, count: int) -> Array:
-    """For each row the greatest end of a run that the row may be in: rows that no run has together are not joined."""
+    """Return for each row the greatest end of a run that starts at or before the row: `int64[count]`.
+
+    It limits the precomputed runs: rows that are in no common run are not combined.
+    """
     reach = np.zeros(count, dtype=np.int64)
     np.maximum.at(reach, low, high)
     return np.maximum.accumulate(reach)
 
 
 def _join(kernel: Kernel, into: Partials, rows: Array, newer: Partials, at: Array, place: Callable[[int], str]) -> None:
-    """Combine newer partials, of rows from `at` on, with some of those that are there."""
+    """Combine `newer` into the partials at `rows`; `at` has the first row of each newer partial, for messages."""
     if len(rows):
         with locating(lambda index: place(int(at[index]))):
             joined = kernel.combine([column[rows] for column in into], newer)

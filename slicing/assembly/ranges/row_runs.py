@@ -1,11 +1,10 @@
-"""Windows that differ in slices, from the rows of a block: every window with a record, as a run of its key's rows.
+"""Assemble windows with different numbers of slices from the rows of a block: a window is a run of its key's rows.
 
-Nothing is laid out by slices that are not there, so what keys cost is their rows and their windows, however fine the
-slices are::
+Slices without records take no memory. The cost of a key is its rows and windows, however fine the slices are::
 
     rows of a key     0    2              7 8           slices with records
     windows           [0 .. 3)  [2 .. 9)  [8 .. 12)     as ranges of slices
-    row by row        0    1              .  2          the windows that a row is the first record of
+    by first row      0    1              .  2          the windows whose first record is in this row
 """
 
 from __future__ import annotations
@@ -24,10 +23,10 @@ from slicing.windows.families.family import Family
 
 
 def assemble_ranges(shape: Shape, block: Block, first: int | None = None, end: int | None = None) -> Iterator[Windows]:
-    """The windows `first` up to but not including `end` (all, if left out) that hold a record of a folded block.
+    """Yield the windows `first` up to but not including `end` (default: all) that hold a record of a folded block.
 
-    Yields portions of about PORTION_BYTES, each sorted by key and window. Combines per window: none for additive
-    aggregates, none but one for each row where windows begin alike, else at most 2 sqrt(n).
+    Each part takes about PORTION_BYTES and is sorted by key and window. Combines per window: none for additive
+    aggregates, else at most 2 sqrt(n). Windows that share their start cost one combine per row instead.
     """
     family = shape.family
     if not len(block):
@@ -41,7 +40,10 @@ def assemble_ranges(shape: Shape, block: Block, first: int | None = None, end: i
 
 
 def assemble_rows(shape: Shape, block: Block, lows: Array, counts: Array) -> Iterator[Windows]:
-    """For each row of a block by key and slice `counts` windows of its key, from `lows` on; likewise in parts."""
+    """Yield windows in parts: for each row i, `counts[i]` windows of the row's key, from `lows[i]` on.
+
+    The block must be sorted by key and slice. Each part takes about PORTION_BYTES.
+    """
     width = 16 + 4 * (memory(shape, block) - block.names.nbytes) / max(1, len(block))
     per_key = np.bincount(block.keys, weights=counts, minlength=len(block.names))
     edges = np.searchsorted(block.keys, np.arange(len(block.names) + 1))
@@ -51,9 +53,9 @@ def assemble_rows(shape: Shape, block: Block, lows: Array, counts: Array) -> Ite
 
 
 def _new_windows(family: Family, block: Block, first: int, end: int) -> tuple[Array, Array]:
-    """For each row of a block sorted by key the first window that no earlier row of the key is in, and how many.
+    """Return for each row the first window that holds no earlier row of the key, and the number of such windows.
 
-    A row that counts no records makes no window.
+    Both are `int64[n]`; the rows must be sorted by key. A row that counts no records begins no window.
     """
     marks = np.flatnonzero(block.records > 0)
     slices, keys = block.index[marks], block.keys[marks]
@@ -67,7 +69,7 @@ def _new_windows(family: Family, block: Block, first: int, end: int) -> tuple[Ar
 
 
 def _windows(shape: Shape, block: Block, lows: Array, counts: Array, limit: int) -> Iterator[Windows]:
-    """Yield the windows of some keys, a number at a time; a larger part is of one key."""
+    """Yield the windows of some keys, at most `limit` at a time."""
     rows = np.flatnonzero(counts)
     lows, counts, keys = lows[rows], counts[rows], block.keys[rows]
     before = np.cumsum(counts) - counts

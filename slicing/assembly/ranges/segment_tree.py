@@ -1,16 +1,17 @@
-"""A segment tree for each key: any runs of its rows, joined in order, at most 2 log2(m) combines for a run of m rows.
+"""A segment tree per key: combine any run of m rows in order, with at most 2 log2(m) combines.
 
-Sums that can be subtracted exactly are the difference of two running totals. Everything else is joined from nodes of
-two rows, of four, of eight, each made once however many runs it is a part of::
+Sums that can be subtracted exactly are the difference of two running totals. Other aggregates use nodes of two, four,
+eight, ... rows. Each node is computed once and shared by all runs::
 
     rows of a key     0    1    2    3    4    5    6
-    nodes of two     [0    1]  [2    3]  [4    5]            the last row has no neighbour, so no node
+    nodes of two     [0    1]  [2    3]  [4    5]            the last row has no neighbour, hence no node
     nodes of four    [0              3]
-    run 1 up to 6          1   [2    3]  [4    5]            from the oldest on: `combine` need not commute
+    run 1 up to 6          1   [2    3]  [4    5]            oldest first: `combine` need not be commutative
 
-Nodes are numbered from the first row of their key on, so that a run is joined alike whatever other keys lie beside.
-They are made once for all runs of all lengths, where `assembly.ranges.range_aggregates` joins each row anew for each
-length; but a stream forgets the first rows of a key, and must not emit other bits for that, so it takes the other way.
+Nodes are numbered from the first row of their key, so that other keys do not affect how a run is combined. The nodes
+serve runs of all lengths, whereas `assembly.ranges.range_aggregates` combines every row again for each length. Streams
+use `range_aggregates` nevertheless: their state drops the first rows of a key, which would renumber the nodes and
+change the bits of floats.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ Place = Callable[[int], str]
 
 @dataclass(frozen=True)
 class Level:
-    """Nodes of equal length: those of key k are `counts[k]` from `starts[k]` on."""
+    """Nodes of equal length: key k has the `counts[k]` nodes from `starts[k]` on."""
 
     columns: Partials
     starts: Array
@@ -39,10 +40,11 @@ class Level:
 
 
 class SegmentTree:
-    """The partials of one kernel, row after row; those of key k are `counts[k]` from `starts[k]` on.
+    """A segment tree over the partials of one kernel: key k has the `counts[k]` rows from `starts[k]` on.
 
-    `reach` is for each row the end of the longest run that it may be in: rows that no run has together are not joined,
-    as `combine` may fail for them. `place` names a row, for messages. Memory: as much again as the rows, at most.
+    `reach` has, for each row, the greatest end of a run that may hold it. Rows that are in no common run are not
+    combined, because `combine` may fail for them. `place` names a row in error messages. The tree needs at most as much
+    memory as the rows.
     """
 
     def __init__(self, kernel: Kernel, columns: Partials, starts: Array, counts: Array, reach: Array, place: Place):
@@ -53,9 +55,9 @@ class SegmentTree:
             self.totals = [before(column) for column in columns]
 
     def joined(self, keys: Array, low: Array, high: Array, place: Place) -> Partials:
-        """Rows `low[i]` up to `high[i]`, at least one and all of key `keys[i]`, as one partial each.
+        """Return the partial of rows `low[i]` up to but not including `high[i]`, for every i.
 
-        `place` names a run, for messages.
+        A run has at least one row, and all its rows are of key `keys[i]`. `place` names a run in error messages.
         """
         if self.totals is not None:
             return [total[high] - total[low] for total in self.totals]
@@ -81,7 +83,7 @@ class SegmentTree:
         return out
 
     def _join(self, out: Partials, chosen: Array, level: Level, nodes: Array, place: Place) -> None:
-        """Join nodes to the runs that are chosen, which are older."""
+        """Combine nodes, as the newer part, into the runs `chosen`."""
         if not len(chosen):
             return
         with locating(lambda index: place(int(chosen[index]))):
@@ -90,13 +92,13 @@ class SegmentTree:
             column[chosen] = new
 
     def _level(self, number: int) -> Level:
-        """Rows, nodes of two, nodes of four: made when they are asked for."""
+        """Return the nodes of `2 ** number` rows; they are computed on first use."""
         if number == len(self.levels):
             self.levels.append(self._above(self.levels[-1]))
         return self.levels[number]
 
     def _above(self, below: Level) -> Level:
-        """The nodes of twice the length, of which those are made that lie in a run."""
+        """Return the nodes of twice the length. Nodes that are in no run are not combined."""
         counts, length = below.counts >> 1, 1 << len(self.levels)
         starts = np.cumsum(counts) - counts
         number = np.arange(int(counts.sum())) - np.repeat(starts, counts)

@@ -1,13 +1,13 @@
-"""Places: which sliding windows exist for a key, from the slices that are there, and what they hold.
+"""Window references: the sliding windows that exist for a key, and the rows that each of them holds.
 
 ::
 
     rows of a key, n = 4     2   3       6
     left windows             [-1 .. 2]  [0 .. 3]  [3 .. 6]       each ends with a row
-    right windows            [3 .. 6]   [4 .. 7]                 each begins behind a row, and holds another one
-    places                   -1  0  3  4                         the same window once
+    right windows            [3 .. 6]   [4 .. 7]                 each starts after a row, and holds another one
+    references               -1  0  3  4                         without duplicates
 
-What a key costs are its rows, two windows for each at most, however fine the slices are.
+A key has at most two windows per row, so its cost depends on its rows, not on the number of slices.
 """
 
 from __future__ import annotations
@@ -30,8 +30,11 @@ from slicing.windows.time.slices import FOREVER
 
 @dataclass(frozen=True)
 class Places:
-    """Windows of a folded block that is sorted by key and slice: window `windows[i]` of the key with code `keys[i]`
-    holds its rows `low[i]` up to `high[i]`, one at least. Sorted by key and window, each once."""
+    """References to windows of a block that is sorted by key and slice.
+
+    Window `windows[i]` of the key with code `keys[i]` holds the rows `low[i]` up to but not including `high[i]`, at
+    least one. References are distinct and sorted by key and window.
+    """
 
     windows: Array
     keys: Array
@@ -42,12 +45,15 @@ class Places:
         return len(self.windows)
 
     def take(self, rows: Array | slice) -> Places:
-        """Some of them."""
+        """Return the references at `rows`."""
         return Places(self.windows[rows], self.keys[rows], self.low[rows], self.high[rows])
 
 
 def places(family: SlidingFamily, block: Block, first: int = -FOREVER, end: int = FOREVER) -> Places:
-    """The windows `first` up to but not including `end` that exist for the keys of a block, sorted by key and slice."""
+    """Return the windows `first` up to but not including `end` that exist for the keys of a block.
+
+    The block must be sorted by key and slice.
+    """
     windows, keys = _within(block.index - family.reach, block.keys, first, end)
     if family.right:
         held = _before_next(family, block)
@@ -59,13 +65,13 @@ def places(family: SlidingFamily, block: Block, first: int = -FOREVER, end: int 
 
 
 def _within(windows: Array, keys: Array, first: int, end: int) -> tuple[Array, Array]:
-    """Return the references of a range."""
+    """Return the windows from `first` up to but not including `end`, and their keys."""
     inside = np.flatnonzero((windows >= first) & (windows < end))
     return windows[inside], keys[inside]
 
 
 def located(family: SlidingFamily, block: Block, windows: Array, keys: Array) -> Places:
-    """The rows of a block, sorted by key and slice, that windows hold."""
+    """Return references to the given windows, with the rows that they hold; the block is sorted by key and slice."""
     pairs = Pairs.over(block.index, len(block.names))
     at = pairs.pack(block.keys, block.index)
     low, high = (np.searchsorted(at, pairs.pack(keys, edge)) for edge in (windows, windows + family.longest))
@@ -73,40 +79,43 @@ def located(family: SlidingFamily, block: Block, windows: Array, keys: Array) ->
 
 
 def _before_next(family: SlidingFamily, block: Block) -> Array:
-    """The rows whose right window holds the next row of the key, and does not end with it: that is its left window."""
+    """Return the rows whose right window holds the next row of the key, but does not end with it.
+
+    A right window that ends with the next row equals the left window of that row.
+    """
     same = block.keys[1:] == block.keys[:-1]
     near = block.index[1:] - block.index[:-1] <= family.reach
     return np.flatnonzero(same & near)
 
 
 def all_places(shape: Shape, blocks: Sequence[Block]) -> Iterator[Windows]:
-    """All windows of a bucket of bounded input."""
+    """Yield all windows of a bucket of bounded input."""
     rows = by_key(shape, concat(shape, blocks))
     return assemble_places(shape, rows, places(family_of(shape), rows))
 
 
 def family_of(shape: Shape) -> SlidingFamily:
-    """The windows of a shape, of which it is known that they slide."""
+    """Return the family of a shape, which must be one of sliding windows."""
     assert isinstance(shape.family, SlidingFamily), "these windows are everywhere"
     return shape.family
 
 
 def assemble_places(shape: Shape, block: Block, at: Places) -> Iterator[Windows]:
-    """Yield the windows of a folded block that is sorted by key and slice, in parts.
+    """Yield the windows of a folded block that is sorted by key and slice, in parts of about PORTION_BYTES.
 
-    Combines: none for additive aggregates, else log2(m) for each row and each window of m rows.
+    Combines: none for additive aggregates, else log2(m) per row and log2(m) per window of m rows.
     """
     return (assembled(shape, block, some) for some in portions(shape, block, at))
 
 
 def portions(shape: Shape, block: Block, at: Places) -> Iterator[Places]:
-    """The windows of about PORTION_BYTES at a time."""
+    """Yield the references in parts whose windows take about PORTION_BYTES."""
     limit = at_once(PORTION_BYTES, _width(shape, block, at)) if len(at) else 1
     return (at.take(slice(*some)) for some in even_runs(0, len(at), limit))
 
 
 def assembled(shape: Shape, block: Block, at: Places) -> Windows:
-    """The windows of some places, at least one, from the rows that they hold."""
+    """Return the referenced windows, at least one, combined from the rows that they hold."""
     first, end = int(at.low[0]), int(at.high[-1])
     held, low, high = block.take(slice(first, end)), at.low - first, at.high - first
     records = before(held.records)
@@ -120,7 +129,7 @@ def assembled(shape: Shape, block: Block, at: Places) -> Windows:
 
 
 def _width(shape: Shape, block: Block, at: Places) -> float:
-    """About how many bytes a window takes while it is made; partials that grow have what those of its rows have."""
+    """Return the approximate bytes per window during assembly; growing partials take as much as their rows together."""
     row: float = (memory(shape, block) - block.names.nbytes) / max(1, len(block))
     grows = any(kernel.has_long_objects or any(map(is_varying, kernel.fields)) for kernel in shape.kernels)
     return 48 + 4 * row * (float(np.mean(at.high - at.low)) if grows else 1)

@@ -1,4 +1,7 @@
-"""The cells of a matrix: one column per slice, one row per key, in partitions that fit into memory."""
+"""The cells of a matrix: a column per slice and a row per key, without the long gaps between records of a key.
+
+A *stretch* is a run of slices of one key in which no gap is as long as a window.
+"""
 
 from __future__ import annotations
 
@@ -15,36 +18,36 @@ from slicing.windows.families.family import Regular
 
 @dataclass(frozen=True)
 class Cells:
-    """The cells of the rows of a block, sorted by (key, slice), in their stretches."""
+    """The cells of the rows of a block that is sorted by (key, slice), stretch after stretch."""
 
     family: Regular
-    names: pa.Table  # the keys by their codes
+    names: pa.Table  # the keys; a code is a row of it
     origins: Array  # first slice of each stretch
-    offsets: Array  # first cell of each stretch, and the number of all cells
+    offsets: Array  # first cell of each stretch, then the number of all cells
     keys: Array  # key of each stretch
     position: Array  # cell of each row
-    lead: int  # cells of a stretch before the first one in which a window may end
+    lead: int  # number of cells of a stretch before the first cell in which a window may end
 
     @property
     def count(self) -> int:
         return int(self.offsets[-1])
 
     def stretch(self, cells: Array) -> Array:
-        """The stretch of each of some cells."""
+        """Return the number of the stretch of each cell."""
         found: Array = np.searchsorted(self.offsets, cells, side="right") - 1
         return found
 
     def place(self, cell: int) -> str:
-        """The key and the slice of a cell, for messages."""
+        """Return the text of the key and the slice of a cell, for error messages."""
         stretch = int(self.stretch(np.array(cell)))
         index = int(self.origins[stretch] + cell - self.offsets[stretch])
         return show_place(self.family, self.names, self.keys[stretch], index)
 
     def ends(self, low: int, high: int) -> tuple[Array, Array, Array]:
-        """The cells in which windows `low` up to but not including `high` may end: cell, window and key of each."""
+        """Return the cells in which windows `low` up to but not including `high` may end: cell, window, key of each."""
         family, lengths = self.family, np.diff(self.offsets)
         newest, end = (family.end_slice(window) - 1 for window in (low, high))
-        last = self.origins + lengths  # clipped before the difference, which may have more than 64 bits
+        last = self.origins + lengths  # clipped before the subtraction, which could exceed 64 bits
         skipped = np.clip(newest, self.origins + self.lead, last) - self.origins
         counts = np.clip(end, self.origins, last) - self.origins - skipped
         before = np.cumsum(counts) - counts
@@ -57,7 +60,7 @@ class Cells:
         return at[starts], oldest[starts] // family.per_advance, keys[starts]
 
     def between(self, first: int, end: int, rows: slice) -> Cells:
-        """Return the cells of stretches `first` to `end`, exclusive, which have the rows `rows`."""
+        """Return the cells of stretches `first` up to but not including `end`; `rows` are their rows."""
         at = self.offsets[first]
         offsets, position = self.offsets[first : end + 1] - at, self.position[rows] - at
         return replace(
@@ -66,7 +69,7 @@ class Cells:
 
 
 def portions(block: Block, cells: Cells, limit: int) -> Iterator[tuple[Block, Cells]]:
-    """Runs of whole stretches with at most `limit` cells (or one stretch, if it has more)."""
+    """Yield runs of whole stretches with at most `limit` cells; a stretch with more cells is a run of its own."""
     first = 0
     while first < len(cells.keys):
         full = int(np.searchsorted(cells.offsets, cells.offsets[first] + limit, side="right")) - 1
@@ -77,12 +80,12 @@ def portions(block: Block, cells: Cells, limit: int) -> Iterator[tuple[Block, Ce
 
 
 def layout(block: Block, family: Regular, aligned: bool, first: int, end: int) -> Cells:
-    """Cells of a block sorted by (key, slice). A stretch ends where no window reaches the key's next slice.
+    """Return the cells of a block sorted by (key, slice). A stretch ends where no window reaches the key's next slice.
 
-    A stretch has a cell for every slice from its origin to the end of the last window that holds a record. The origin
-    is the first slice with a record; the empty cells at the end are then those before it of the next stretch. For trees
-    it is the start of the stripe in which the first such window starts, and only the windows `first` up to but not
-    including `end` have cells.
+    A stretch has a cell for every slice from its origin to the end of the last window that holds a record. Its origin
+    is the first slice with a record; the empty cells before it are the last cells of the previous stretch. For trees
+    (`aligned`) the origin is the start of the slice group in which the first such window starts, and only the windows
+    `first` up to but not including `end` have cells.
     """
     n, stripe = family.per_window, family.stripe
     slices, keys = block.index, block.keys
@@ -104,9 +107,9 @@ def layout(block: Block, family: Regular, aligned: bool, first: int, end: int) -
 
 @dataclass(frozen=True)
 class Spans:
-    """The rows of a window, a window being a cell and the n - 1 before it: rows `first` up to but not including `end`.
+    """The rows of windows, each a cell and the n - 1 cells before it: rows `first` up to but not including `end`.
 
-    Rows are sorted as cells are, so those of a window follow one another.
+    Rows have the order of the cells, so the rows of a window are consecutive.
     """
 
     first: Array
@@ -114,7 +117,7 @@ class Spans:
 
     @classmethod
     def of(cls, cells: Cells, at: Array) -> Spans:
-        """The spans of the windows that end in some cells."""
+        """Return the spans of the windows that end in cells `at`."""
         n = cells.family.per_window
         filled = np.zeros(cells.count + n, dtype=np.int32)
         filled[cells.position + n] = 1
@@ -122,11 +125,11 @@ class Spans:
         return cls(before[at], before[at + n])
 
     def take(self, at: Array) -> Spans:
-        """Some of the spans."""
+        """Return the spans at the positions `at`."""
         return Spans(self.first[at], self.end[at])
 
     def total(self, values: Array) -> Array:
-        """The sum over each span, as a difference of two running totals, which is exact where this is used."""
+        """Return the sum over each span, as a difference of two running totals; used only where it is exact."""
         running = np.zeros(len(values) + 1, dtype=values.dtype)
         np.cumsum(values, out=running[1:])
         total: Array = running[self.end]

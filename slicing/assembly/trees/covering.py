@@ -1,4 +1,4 @@
-"""Which nodes of a tree a window is combined of, by arithmetic alone; no partial is read."""
+"""List the nodes of a tree that a window is combined from, by arithmetic alone; no partial is read."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ class Covering(NamedTuple):
 
 
 def covering(family: Family, tree: str, window: int) -> list[Covering]:
-    """Return the nodes of a tree that a window is combined of, in the order of time; none where slices are combined.
+    """Return the nodes of a tree that a window is combined from, in the order of time; none if it combines slices.
 
-    `tree` is one of `assembly.choice.TREES`, or how a family is assembled.
+    `tree` is one of `assembly.choice.TREES`, or a value of `Family.assembled`.
     """
     first, end = int(family.first_slice(window)), int(family.end_slice(window))
     if tree in ("two_layer", RUNNING):

@@ -1,4 +1,4 @@
-"""Nodes of a tree that are written when a close is over, so that those that do not last until then never are."""
+"""Write the nodes of a tree at the end of a close, so that nodes that are dropped before are never written."""
 
 from __future__ import annotations
 
@@ -13,13 +13,14 @@ if TYPE_CHECKING:
     from slicing.assembly.trees.cache import Cache
 
 DEFERRED_BYTES = 4 << 20
-"""Blocks that take more than this together are written at once."""
+"""Deferred blocks that take more bytes than this together are written immediately."""
 
 
 class Deferring:
-    """The nodes of a tree by key, over a cache that has them by name: it is written on `flush`, or as too much waits.
+    """The nodes of a tree by key, over a cache that stores them by name.
 
-    Here keys become the names of stored state, and names keys.
+    A node is written on `flush`, or when the deferred blocks exceed `DEFERRED_BYTES`. This class converts keys to the
+    names of stored state and back.
     """
 
     def __init__(self, cache: Cache, shape: Shape):
@@ -34,7 +35,7 @@ class Deferring:
         yield from [*map(NodeKey.named, self.cache.names()), *self._waiting]
 
     def load(self, key: NodeKey) -> Block | None:
-        """The block of that key, None if there is none."""
+        """Return the block of that key, None if there is none."""
         return self._waiting[key] if key in self._waiting else self.cache.load(key.name)
 
     def save(self, key: NodeKey, block: Block) -> None:
@@ -47,14 +48,14 @@ class Deferring:
                 self.flush()
 
     def drop(self, key: NodeKey) -> None:
-        """Forget a block, if it is there."""
+        """Remove a block, if it exists."""
         if key in self._waiting:
             self._size -= memory(self.shape, self._waiting.pop(key))
         else:
             self.cache.drop(key.name)
 
     def clear(self) -> None:
-        """Forget all blocks."""
+        """Remove all blocks."""
         self.cache.clear()
         self._waiting.clear()
         self._size = 0
@@ -68,7 +69,7 @@ class Deferring:
         self.cache.append(key.name, block)
 
     def flush(self) -> None:
-        """Write what waits."""
+        """Write all deferred blocks."""
         for key in [*self._waiting]:
             self._write(key)
 

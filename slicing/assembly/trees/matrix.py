@@ -1,12 +1,12 @@
-"""Assembly: from slices to windows, all windows of a range at once. Matrices in, results out; no state, no Spark.
+"""Assemble all windows of a range of slices at once: matrices in, results out; no state, no Spark.
 
-Bounded input is assembled here, and so is a stream whose watermark jumps over a whole window. Windows that close one
-after another are assembled from caches (`slicing.assembly.trees.cache`), with the same tree: every window's partial is
-combined in the same order in both, so that floats agree to the last bit.
+Bounded input is assembled here; so is a stream whose watermark jumps over a whole window. Windows that close one after
+another are assembled from caches (`slicing.assembly.trees.cache`). Both combine the partial of a window in the same
+order, so floats agree to the last bit.
 
-Partials are laid out in *cells*: one per slice, key after key, each key's stretches of slices with gaps of a window or
-more left out. Cells therefore number about as many as result rows, however sparse the keys are. Three kernels work on
-cells: a running total (aggregates that add and subtract exactly), the aligned three-layer tree, and recomputing.
+Partials are laid out in *cells*: one per slice, key after key. Gaps of a window or more between the slices of a key
+have no cells, so there are about as many cells as result rows, however sparse the keys are. Three kernels work on
+cells: a running total (for exact addition and subtraction), the aligned three-layer tree, and recomputing.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ from slicing.content.sizes import PORTION_BYTES, at_once, even_runs, memory
 from slicing.windows.families.family import regular
 
 WIDE = 1 << 10
-"""From this size of a cell on, assembling more cells twice is better than holding many at once."""
+"""From this size of a cell on, in bytes, assembling some cells twice is better than holding many at once."""
 
 
 def assemble_cells(
     shape: Shape, trees: Sequence[str], block: Block, first: int | None = None, end: int | None = None
 ) -> Iterator[Windows]:
-    """The windows `first` up to but not including `end` (all, if left out) that hold a record of a folded block.
+    """Yield the windows `first` up to but not including `end` (default: all) that hold a record of a folded block.
 
-    Yields portions whose cells take at most about PORTION_BYTES, each sorted by key and window. Cost in combines per
-    window: none for additive aggregates, about 4 for the three-layer tree, n - 1 for recompute.
+    Each part has cells of at most about PORTION_BYTES and is sorted by key and window. Cost in combines per window:
+    none for additive aggregates, about 4 for the three-layer tree, n - 1 for recompute.
     """
     family = regular(shape.family)
     if not len(block):
@@ -48,7 +48,7 @@ def assemble_cells(
         return
     block = by_key(shape, block)
     aligned = family.per_window > 1 and not all(map(_running, shape.kernels, trees, block.partials))
-    # A cell, and in either scan and in the windows, a partial like those of the rows.
+    # A cell holds a partial as large as one of the rows; so do both scans and the windows.
     width = 16 + 4 * (memory(shape, block) - block.names.nbytes - 24 * len(block)) / len(block)
     limit = at_once(PORTION_BYTES, width)
     for portion, cells in portions(block, layout(block, family, aligned, first, end), limit):
@@ -85,15 +85,15 @@ def _assemble_cells(shape: Shape, trees: Sequence[str], block: Block, cells: Cel
 
 
 def _totals(columns: Partials, spans: Spans, counted: Array, records: Array) -> Partials:
-    """Running totals; what counts every record, as a count and a sum without nulls do, is known from `records`."""
-    # A copy, of the column's own type: what changes it in place must not change the counts.
+    """Return running totals. A column equal to the record counts, as of a count or a sum of ones, uses `records`."""
+    # A copy of the column's own type: code that changes it in place must not change the counts.
     return [records.astype(c.dtype) if np.array_equal(c, counted) else spans.total(c) for c in columns]
 
 
 def _kernel_windows(kernel: Kernel, tree: str, columns: Partials, cells: Cells, spans: Spans, at: Array) -> Partials:
     n = cells.family.per_window
     if n == 1:
-        # A window is a slice: cells with records are the rows themselves.
+        # A window is a slice, so the cells with records are the rows themselves.
         return [column[spans.first] for column in columns]
     if tree == "two_layer":
         return two_layer(kernel, columns, cells, at)

@@ -1,4 +1,4 @@
-"""Keys of the nodes of the three-layer tree, and the names that they have in the state."""
+"""Keys of the nodes of the three-layer tree, and their names in the state. A stripe is a slice group."""
 
 from __future__ import annotations
 
@@ -7,28 +7,28 @@ from typing import NamedTuple
 
 
 class Part(Enum):
-    """The part of the tree that a node is; the value is its name in stored state and must not change."""
+    """The part of the tree that a node covers; the value is its name in stored state and must not change."""
 
     SUFFIX = "suffix"
-    """The oldest stripe from a slice on, `NodeKey.at`."""
+    """The slices of the oldest stripe from slice `NodeKey.at` on."""
     REST = "rest"
-    """The rest of the oldest group from a stripe on, `NodeKey.at`."""
+    """The stripes of the oldest outer group from stripe `NodeKey.at` on."""
     STRIPE = "stripe"
-    """A whole stripe, `NodeKey.at`, whose group is not the oldest yet."""
+    """The whole stripe `NodeKey.at`; its outer group is not the oldest yet."""
     START = "start"
-    """The whole stripes of the newest group."""
+    """The whole stripes of the newest outer group."""
     RUN = "run"
     """The slices of the newest stripe that have entered."""
     BETWEEN = "between"
     """All whole stripes of the window."""
     LATE_SUFFIX = "late suffix"
-    """Late records of the oldest stripe, by slice."""
+    """Late records of the oldest stripe, one row per slice."""
     LATE_BETWEEN = "late between"
-    """Late records of the whole stripes, by stripe."""
+    """Late records of the whole stripes, one row per stripe."""
 
 
 class NodeKey(NamedTuple):
-    """A node: its part of the tree, and the number of its slice or stripe where a part has several nodes."""
+    """A node: its part of the tree; also the number of its slice or stripe if the part has several nodes."""
 
     part: Part
     at: int | None = None
@@ -44,7 +44,7 @@ class NodeKey(NamedTuple):
 
     @classmethod
     def named(cls, name: str) -> NodeKey:
-        """The key of a node that the state has under a name. Raises ValueError for a name that no part has.
+        """Return the key of a node from its name in the state. Raises ValueError for an unknown name.
 
         >>> NodeKey.named("suffix -5").at, NodeKey.named("late suffix").at
         (-5, None)
@@ -60,15 +60,15 @@ LATE_SUFFIX, LATE_BETWEEN = NodeKey(Part.LATE_SUFFIX), NodeKey(Part.LATE_BETWEEN
 
 
 def suffix_from(index: int) -> NodeKey:
-    """The oldest stripe from slice `index` on."""
+    """Return the key of the node for the oldest stripe from slice `index` on."""
     return NodeKey(Part.SUFFIX, index)
 
 
 def rest_from(stripe: int) -> NodeKey:
-    """The rest of the oldest group from a stripe on."""
+    """Return the key of the node for the oldest outer group from a stripe on."""
     return NodeKey(Part.REST, stripe)
 
 
 def total_of(stripe: int) -> NodeKey:
-    """A whole stripe."""
+    """Return the key of the node for a whole stripe."""
     return NodeKey(Part.STRIPE, stripe)

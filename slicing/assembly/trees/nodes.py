@@ -1,6 +1,6 @@
-"""Nodes: one partial for every key of a bucket, and the rows of slices that are combined to them or taken out.
+"""Nodes: one partial for every key of a bucket, and the rows of slices that are combined into nodes or removed.
 
-All nodes of a close have their keys in one order, so that two of them are combined as arrays, without a search.
+All nodes of a close have their keys in the same order, so two nodes are combined as arrays, without a search.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from slicing.content.block import Block, Shape, encode_keys, show_key
 from slicing.content.sizes import at_once, even_runs
 
 FILLED_SHARE = 0.25
-"""The share of keys from which combining all is cheaper than gathering and scattering those with records."""
+"""From this share of keys with records on, combining all keys is cheaper than gathering and scattering some of them."""
 FILLED_CELLS = 1 << 18
-"""How many cells are filled at once, at most."""
+"""Maximum number of cells that are filled at a time."""
 ALL: Any = slice(None)
 
 
 class Live:
-    """The keys and dictionaries that all nodes of one close share; nodes grow with them.
+    """The keys and dictionaries that all nodes of one close share. When keys are added, all nodes grow.
 
-    A dictionary must stay sorted, so new values change ranks: every node made here is re-ranked when that happens.
+    A dictionary must stay sorted, so a new value changes ranks; every node created here is then re-ranked.
     """
 
     def __init__(self, shape: Shape):
@@ -44,25 +44,26 @@ class Live:
         self._nodes: WeakSet[Node] = WeakSet()
 
     def node(self, chosen: Sequence[int]) -> Node:
-        """A node of no records for the kernels at `chosen`."""
+        """Return a node without records for the kernels at `chosen`."""
         keys = len(self.names)
         partials = {i: self.shape.kernels[i].spread(keys) for i in chosen}
         return self.follow(Node(self, tuple(chosen), np.zeros(keys, dtype=np.int64), partials))
 
     def follow(self, node: Node) -> Node:
-        """Let a node grow with the keys, and its ranks with the dictionaries."""
+        """Register a node: it grows when keys are added, and its ranks follow the dictionaries."""
         self._nodes.add(node)
         return node
 
     def fills(self, rows: int, cells: int) -> bool:
-        """Whether rows of that many cells are combined faster with `init()` in all other cells.
+        """Return whether rows of that number of cells are combined faster if all other cells are filled with `init()`.
 
-        Never where each cell costs a call: of functions for single rows, or of values that are Python objects.
+        Always False if a cell costs a Python call: for functions of single rows, and for values that are Python
+        objects.
         """
         return self.whole_arrays and 0 < rows >= FILLED_SHARE * cells
 
     def place(self, block: Block, chosen: Sequence[int]) -> Rows:
-        """The rows of a block of the kernels at `chosen`, with codes and ranks that the nodes share."""
+        """Return the rows of a block of the kernels at `chosen`, with the shared codes and ranks; it may add keys."""
         codes = self._codes(block.names)
         partials = [
             self._rank(index, columns, dictionary)
@@ -74,7 +75,7 @@ class Live:
         )
 
     def refresh(self, rows: Rows) -> Rows:
-        """The rows with ranks in the dictionaries of now."""
+        """Return the rows with ranks in the current dictionaries."""
         stale = [i for i, dictionary in rows.dictionaries.items() if dictionary is not self.dictionaries[i]]
         if not stale:
             return rows
@@ -83,7 +84,7 @@ class Live:
         return replace(rows, partials=rows.partials | partials, dictionaries=rows.dictionaries | dictionaries)
 
     def block(self, rows: Rows, chosen: Sequence[int]) -> Block:
-        """Rows as a block of the kernels at `chosen`."""
+        """Return the rows as a block of the kernels at `chosen`."""
         assert not isinstance(rows.codes, slice)
         return Block(
             rows.index,
@@ -95,7 +96,7 @@ class Live:
         )
 
     def _codes(self, names: pa.Table) -> Array:
-        """The codes of keys, which may be new."""
+        """Return the codes of keys; unknown keys are added."""
         known = len(self.names)
         if names is self.names:
             return np.arange(known)
@@ -123,10 +124,10 @@ class Live:
 
 @dataclass(frozen=True)
 class Rows:
-    """Rows of a block whose keys are those of a `Live`, and whose ranks were when it was placed.
+    """Rows of a block with the key codes of a `Live`, and with ranks in `dictionaries`, those of its creation.
 
-    The rows of one slice may be those of all keys in turn, with `init()` where a key has no records: `codes` is a slice
-    then, and `slices` is left empty.
+    The rows of one slice may cover all keys in turn, with `init()` for a key without records. Then `codes` is a slice
+    object and `index` is empty.
     """
 
     index: Array
@@ -139,26 +140,29 @@ class Rows:
         return len(self.records)
 
     def between(self, first: int, end: int) -> Rows:
-        """The rows of slices `first` up to but not including `end`; rows must be sorted by slice."""
+        """Return the rows of slices `first` up to but not including `end`; rows must be sorted by slice."""
         return self._take(slice(*np.searchsorted(self.index, (first, end))))
 
     def only(self, chosen: Sequence[int]) -> Rows:
-        """The same rows of the kernels at `chosen`."""
+        """Return the same rows with the partials of the kernels at `chosen` only."""
         partials = {i: self.partials[i] for i in chosen}
         return replace(self, partials=partials, dictionaries={i: self.dictionaries[i] for i in chosen})
 
     def by_slice(self, first: int, end: int) -> list[Rows]:
-        """The rows of each slice from `first` up to but not including `end`; rows must be sorted by slice."""
+        """Return the rows of each slice from `first` up to but not including `end`; rows must be sorted by slice."""
         edges = np.searchsorted(self.index, range(first, end + 1)).tolist()
         return [self._take(slice(*edge)) for edge in pairwise(edges)]
 
     def filled(self, live: Live, first: int, end: int) -> Iterator[Rows]:
-        """The same, of all keys where many have records: for nodes that begin without records."""
+        """Yield the same as `by_slice`; if many keys have records, with rows for all keys.
+
+        For nodes that start without records.
+        """
         for start, stop in _portions(live, first, end):
             yield from self._apart(live, start, stop)
 
     def filled_backwards(self, live: Live, first: int, end: int) -> Iterator[Rows]:
-        """The same from the last slice on."""
+        """Yield the same as `filled`, beginning with the last slice."""
         for start, stop in reversed(_portions(live, first, end)):
             yield from reversed(self._apart(live, start, stop))
 
@@ -168,7 +172,7 @@ class Rows:
         return some._fill(live, first, end) if fills else some.by_slice(first, end)
 
     def _fill(self, live: Live, first: int, end: int) -> list[Rows]:
-        """The rows of all keys, slice by slice."""
+        """Return rows for all keys, slice by slice."""
         keys = len(live.names)
         count, cells = (end - first) * keys, (self.index - first) * keys + self.codes
         records = np.zeros(count, dtype=np.int64)
@@ -190,7 +194,10 @@ class Rows:
         ]
 
     def in_lanes(self, stripe: int, first: int, keys: int) -> Rows:
-        """The same by their place in a stripe, each stripe from `first` on with keys of its own: for nodes on end."""
+        """Return the rows by position in their stripe; each stripe from `first` on has keys of its own.
+
+        For concatenated nodes (`on_end`), one per stripe.
+        """
         assert not isinstance(self.codes, slice)
         stripes, places = np.divmod(self.index, stripe)
         order, codes = np.argsort(places, kind="stable"), (stripes - first) * keys + self.codes
@@ -204,9 +211,9 @@ class Rows:
 
 
 class Node:
-    """One partial and a count of records for every key; a key without records has `init()`, exactly.
+    """One partial and a count of records per key; a key without records has exactly `init()`.
 
-    Several nodes on end are one as well: its keys are theirs, node after node.
+    Several nodes can be concatenated to one (`on_end`): its keys are their keys, node after node.
     """
 
     def __init__(self, live: Live, chosen: tuple[int, ...], records: Array, partials: dict[int, Partials]):
@@ -222,16 +229,16 @@ class Node:
                 self.partials[i] = [np.concatenate(pair) for pair in zip(self.partials[i], fresh, strict=True)]
 
     def copy(self) -> Node:
-        """An independent node of the same content."""
+        """Return an independent node of the same content."""
         partials = {i: [column.copy() for column in columns] for i, columns in self.partials.items()}
         return self.live.follow(Node(self.live, self.chosen, self.records.copy(), partials))
 
     def with_older(self, rows: Rows) -> Node:
-        """A node of this one and of rows of distinct keys, which are the older part."""
+        """Return a node of this one and of rows of distinct keys, which are the older part."""
         return self._with(rows, newer=False)
 
     def with_newer(self, rows: Rows) -> Node:
-        """A node of this one and of rows of distinct keys, which are the newer part."""
+        """Return a node of this one and of rows of distinct keys, which are the newer part."""
         return self._with(rows, newer=True)
 
     def _with(self, rows: Rows, newer: bool) -> Node:
@@ -244,22 +251,22 @@ class Node:
         for i in self.chosen:
             own = self.partials[i]
             joined = self._combined(i, own, rows.partials[i], newer, ALL)
-            # A user's function may return what it was given, or what must not be written to; a ufunc does neither.
+            # A user's function may return its argument, or a read-only array; a ufunc does neither.
             copy = None if self.live.shape.kernels[i].combine_ufuncs else True
             partials[i] = [np.array(new, old.dtype, copy=copy) for new, old in zip(joined, own, strict=True)]
         return self.live.follow(Node(self.live, self.chosen, self.records + rows.records, partials))
 
     def append(self, rows: Rows) -> None:
-        """Combine rows of distinct keys to what is there, as the newer part."""
+        """Combine rows of distinct keys into this node, as the newer part."""
         self._merge(rows, newer=True)
 
     def append_slices(self, rows: Rows) -> None:
-        """Combine rows of several slices, one slice after another, as the newer part."""
+        """Combine rows of several slices into this node, one slice after another, as the newer part."""
         for index in np.unique(rows.index).tolist():
             self.append(rows.between(index, index + 1))
 
     def join(self, newer: Node) -> None:
-        """Combine another node to this one, as the newer part."""
+        """Combine another node into this one, as the newer part."""
         filled = self.live.fills(int(np.count_nonzero(newer.records)), len(newer.records))
         self.append(newer._all() if filled else newer.rows())
 
@@ -288,7 +295,7 @@ class Node:
             return kernel.combine(own, others) if newer else kernel.combine(others, own)
 
     def remove(self, rows: Rows) -> None:
-        """Invert rows of distinct keys, the oldest part, out of what is there."""
+        """Remove rows of distinct keys, the oldest part, by `invert`."""
         if not len(rows):
             return
         rows = self.live.refresh(rows)
@@ -311,7 +318,7 @@ class Node:
         return show_key(self.live.names, code % len(self.live.names))
 
     def apart(self, count: int) -> list[Node]:
-        """A run of nodes in one array, each accessible alone; it grows with the keys."""
+        """Split a concatenation of `count` nodes into independent nodes, which grow with the keys."""
         keys = len(self.records) // count
         parts = [slice(at * keys, (at + 1) * keys) for at in range(count)]
         return [
@@ -327,7 +334,7 @@ class Node:
         ]
 
     def pick(self, which: Array) -> Node:
-        """Some of several nodes on end, as nodes on end."""
+        """Return some of several concatenated nodes, by their numbers, as concatenated nodes."""
         keys = len(self.live.names)
         if not keys:
             return self
@@ -343,7 +350,7 @@ class Node:
         return Rows(none, slice(len(self.records)), self.records, self.partials, self._dictionaries())
 
     def rows(self) -> Rows:
-        """The keys that have records, as rows of slice 0."""
+        """Return the keys that have records, as rows of slice 0."""
         codes = np.flatnonzero(self.records)
         partials = {i: [column[codes] for column in self.partials[i]] for i in self.chosen}
         return Rows(np.zeros(len(codes), dtype=np.int64), codes, self.records[codes], partials, self._dictionaries())
@@ -352,12 +359,12 @@ class Node:
         return {i: self.live.dictionaries[i] for i in self.chosen}
 
     def block(self) -> Block:
-        """The keys that have records, as a block of the chosen kernels in slice 0."""
+        """Return the keys that have records, as a block of the chosen kernels in slice 0."""
         return self.live.block(self.rows(), self.chosen)
 
 
 def on_end(nodes: Sequence[Node]) -> Node:
-    """Several nodes as one: key `k` of node `i` is key `i * keys + k` of it. It does not grow with the keys."""
+    """Concatenate nodes: key `k` of node `i` becomes key `i * keys + k`. The result does not grow with the keys."""
     if len(nodes) == 1:
         return nodes[0]
     live, chosen = nodes[0].live, nodes[0].chosen

@@ -1,4 +1,4 @@
-"""The trees over a matrix: every window of every key in a few calls."""
+"""The trees over a matrix: compute every window of every key in a few calls."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ from slicing.assembly.trees.cells import Cells
 
 
 def two_layer(kernel: Kernel, columns: Partials, cells: Cells, at: Array) -> Partials:
-    """Running totals of all stretches at once, moved as a stream moves its own: what `invert` does shows here too.
+    """Return the partials of the windows that end in cells `at`, by running totals of all stretches at once.
 
-    At most 2 combines per window, in as many calls as the longest stretch has slices.
+    The totals move by `combine` and `invert` as in a stream, so an inexact `invert` has the same effect in both. At
+    most 2 combines per window, in as many calls as the longest stretch has slices.
     """
     n, step = cells.family.per_window, cells.family.per_advance
     moving, out = _Totals(kernel, columns, cells), kernel.spread(len(at))
@@ -35,9 +36,9 @@ def two_layer(kernel: Kernel, columns: Partials, cells: Cells, at: Array) -> Par
 
 
 class _Totals:
-    """The total of each stretch while slices enter and leave: row i of the block is in slice `place` of its stretch.
+    """The total of each stretch while slices enter and leave; `place` is the position of a slice in its stretch.
 
-    A total of no rows is that of the next one, exactly, as in `slicing.assembly.trees.nodes`.
+    Rows are copied exactly into an empty total, as in `slicing.assembly.trees.nodes`.
     """
 
     def __init__(self, kernel: Kernel, columns: Partials, cells: Cells):
@@ -48,7 +49,7 @@ class _Totals:
         self.rows = _by_place(cells, cells.position, self.stretch)
 
     def enter(self, place: int) -> None:
-        """Combine the rows of a slice to the totals, as the newer part."""
+        """Combine the rows of a slice into the totals, as the newer part."""
         rows = self.rows.get(place)
         if rows is None:
             return
@@ -60,7 +61,7 @@ class _Totals:
         self._replace(self.kernel.combine, into[met], rows[met])
 
     def leave(self, place: int) -> None:
-        """Invert the rows of a slice, the oldest part, out of the totals."""
+        """Remove the rows of a slice, the oldest part, from the totals by `invert`."""
         rows = self.rows.get(place)
         if rows is None:
             return
@@ -79,17 +80,20 @@ class _Totals:
 
 
 def _by_place(cells: Cells, of: Array, stretch: Array) -> dict[int, Array]:
-    """Which of some cells, of these stretches, are where in them: slices after the start of an advance."""
+    """Return the positions in `of` of the cells at each place of their stretch.
+
+    A place counts slices from the start of the advance in which the stretch begins.
+    """
     place = of - cells.offsets[stretch] + (cells.origins[stretch] - cells.family.shift) % cells.family.per_advance
     counts = np.bincount(place)
-    # Of narrow integers numpy makes a radix sort.
+    # numpy sorts narrow integers by radix.
     rows = np.argsort(place.astype(np.min_scalar_type(len(counts))), kind="stable")
     filled = np.flatnonzero(counts)
     return dict(zip(filled.tolist(), np.split(rows, np.cumsum(counts[filled])[:-1]), strict=len(filled) > 0))
 
 
 def recompute(kernel: Kernel, cells: Partials, at: Array, n: int) -> Partials:
-    """Each window by itself, slice by slice: n - 1 combines."""
+    """Return the partials of the windows that end in cells `at`, each combined slice by slice: n - 1 combines."""
     total = [column[at - n + 1] for column in cells]
     for step in range(n - 2, -1, -1):
         total = kernel.combine(total, [column[at - step] for column in cells])
@@ -97,11 +101,12 @@ def recompute(kernel: Kernel, cells: Partials, at: Array, n: int) -> Partials:
 
 
 def three_layer(kernel: Kernel, cells: Partials, cells_of: Cells, at: Array) -> Partials:
-    """window = (rest of its oldest stripe + whole stripes between) + start of its newest stripe.
+    """Return the partials of the windows that end in cells `at`, by the three-layer tree.
 
-    Two scans over the slices of all stripes at once, two over the stripes of all groups at once, two combines per
-    window. Stripes and groups are aligned to the absolute slice index. The scheme is van Herk's and Gil and Werman's
-    for sliding minima (1992, 1993), applied twice.
+    A window is (rest of its oldest stripe + whole stripes between) + start of its newest stripe. A stripe is a slice
+    group; an outer group is a run of stripes. The cost is two scans over the slices of all stripes at once, two over
+    the stripes of all outer groups at once, and two combines per window. Stripes and outer groups are aligned to the
+    absolute slice index. The scheme is van Herk's and Gil and Werman's for sliding minima (1992, 1993), applied twice.
     """
     n, stripe = cells_of.family.per_window, cells_of.family.stripe
     grid = [np.ascontiguousarray(column.reshape(-1, stripe).T) for column in cells]
@@ -117,7 +122,7 @@ def three_layer(kernel: Kernel, cells: Partials, cells_of: Cells, at: Array) -> 
 
 
 def _scan(kernel: Kernel, grid: Partials, backwards: bool) -> Partials:
-    """Running combination along the first axis, in time order whichever way it runs."""
+    """Return the running combination along the first axis, always in the order of time."""
     out = [column.copy() for column in grid]
     length = len(grid[0])
     for step in range(1, length):
@@ -131,7 +136,7 @@ def _scan(kernel: Kernel, grid: Partials, backwards: bool) -> Partials:
 
 
 class _Between:
-    """The whole stripes between a window's oldest and newest: the rest of one group, the start of the next."""
+    """The whole stripes between a window's oldest and newest: the rest of one outer group, the start of the next."""
 
     def __init__(self, kernel: Kernel, cells: Cells, totals: Partials):
         self.kernel, self.group, self.cells = kernel, group_length(cells.family), cells
@@ -158,7 +163,7 @@ class _Between:
         return locating(lambda index: self.cells.place(int(stripes[index]) * self.cells.family.stripe))
 
     def of(self, old: Array, new: Array) -> Partials:
-        """The combination of stripes `old + 1` to `new - 1`, per pair; `new` is one of two values for each `old`."""
+        """Return stripes `old + 1` to `new - 1`, combined, per pair; `new` has two possible values per `old`."""
         nearest = self.group + 1
         variant = 2 * old + (new - old - nearest)
         wanted = np.zeros(2 * len(self.absolute), dtype=bool)

@@ -1,15 +1,17 @@
-"""The two trees as caches that move forward from close to close; what a stream uses while its windows close in turn.
+"""The three-layer tree as a cache that moves forward from close to close, while windows close one after another.
 
-`TwoLayer` keeps one node, the total of a window. `ThreeLayer` keeps, for the window that closed last::
+A *stripe* is a slice group: a run of about sqrt(n) consecutive slices. An outer group, `group`, is a run of stripes.
+`ThreeLayer` keeps these nodes for the window that closed last::
 
                 oldest stripe p                 whole stripes            newest stripe q
     slices   |  .  .  a [-----) |  p+1   |  p+2   |   ...   |  q-1   |----) .  .  .  |
     nodes         suffix(a)      [ rest of a group | start of the next ] run
 
-`suffix(a)` is there for every start in p, made when p becomes the oldest, or when it is missing; `rest` for every
-stripe of a group, made from the stripes' totals when the window leaves the group before; `start` and `run` grow. A
-window is `(suffix(a) + (rest + start)) + run`, the association of `assembly.trees.matrix`, so both give the same
-floats. Windows of the same p and q are combined in two calls, as nodes on end.
+`suffix(a)` exists for every window start a in p. The suffixes are computed when p becomes the oldest stripe, or when
+one is missing. `rest` exists for every stripe of an outer group; the rests are computed from the totals of the stripes
+when the window leaves the previous group. `start` and `run` grow with each slice that enters. A window is
+`(suffix(a) + (rest + start)) + run`. `assembly.trees.matrix` combines in the same order, so both give the same floats.
+Windows with the same p and q are combined in two calls, as concatenated nodes.
 """
 
 from __future__ import annotations
@@ -42,16 +44,16 @@ from slicing.content.sizes import at_once
 from slicing.windows.families.family import regular
 
 FEW_KEYS = 1000
-"""Up to this many keys whole stripes are combined at once: with more, a call per slice costs less than the cells."""
+"""Up to this number of keys, whole stripes are combined at once. With more, one call per slice is cheaper."""
 
 
 class ThreeLayer:
     """The nodes of the three-layer tree for the window before `window`, moved forward slice by slice.
 
-    `slices(first, end)` gives the folded rows of slices that have entered, `in_steps` as many at a time as fit. Slices
-    up to `until` start windows in this close: the suffixes of later ones are written for the next, at once. But where a
-    close moves over a whole stripe, so may the next one, for which it costs less to read the rest of that stripe again
-    than one suffix after another.
+    `slices(first, end)` returns the folded rows of slices that have entered; `in_steps` yields them in parts that fit
+    into memory. Windows of this close start at slices up to `until`. The suffixes of later slices are written for the
+    next close, all at once. They are not written if this close moves over a whole stripe: the next one may do so too,
+    and then reading the rest of that stripe again is cheaper than reading the suffixes one by one.
     """
 
     def __init__(
@@ -81,10 +83,11 @@ class ThreeLayer:
         self._between_changed = False
 
     def late(self, rows: Rows, oldest: int) -> None:
-        """Count rows of slices from `oldest` on that have entered before.
+        """Add rows of slices that have entered before, from `oldest` on, where the next window starts.
 
-        Those of the newest stripe join its node. The others are kept beside the tree until their stripe becomes the
-        oldest, when its suffixes are made from all its slices. If `combine` is not commutative, all is made anew.
+        Rows of the newest stripe are combined into its node. Other rows are kept separately until their stripe becomes
+        the oldest; its suffixes are then computed from all its slices. If `combine` is not commutative, all nodes are
+        computed again.
         """
         if any(self.live.shape.kernels[i].aggregate.ordered for i in self.chosen):
             self.rebuild(oldest)
@@ -105,13 +108,14 @@ class ThreeLayer:
             self._between_changed = True
 
     def learn_keys(self) -> None:
-        """Read the node between, so that the keys are known by which many windows are portioned."""
+        """Read the whole stripes, so that their keys are known: the number of windows at a time depends on the keys."""
         self._middle()
 
     def together(self, window: int, end: int) -> int:
-        """Return the end of the windows from `window` on, before `end`, that are assembled in one call.
+        """Return the end, at most `end`, of the windows from `window` on that are assembled in one call.
 
-        Of few keys those of several whole oldest stripes; else those that have the same oldest and newest stripe.
+        With few keys, these are the windows of several whole oldest stripes; otherwise, the windows that have the same
+        oldest and newest stripe.
         """
         oldest = self._start(window)
         first, keys = oldest // self.stripe, len(self.live.names)
@@ -123,7 +127,10 @@ class ThreeLayer:
         return min(end, window + room // self.step + 1)
 
     def windows(self, first: int, end: int, entering: Rows) -> Node:
-        """Windows that close next, on end, `together`: `first` up to `end`, of the rows that enter for them."""
+        """Return windows `first` up to but not including `end` as concatenated nodes; `entering` has their new rows.
+
+        These must be the windows that close next, and `end` at most the result of `together`.
+        """
         oldest, last = self._start(first), self._start(end - 1)
         if last // self.stripe > max(self.p, oldest // self.stripe):
             return self._of_stripes(oldest, last, entering)
@@ -138,21 +145,21 @@ class ThreeLayer:
                 self._advance(oldest)
             runs.append(self.run)
         suffixes = [self._suffix(oldest + self.step * at) for at in range(len(runs))]
-        middle = self._middle()  # all that may bring new keys is read before nodes are put on end
+        middle = self._middle()  # every read that may add keys comes before nodes are concatenated
         total = on_end(suffixes)
         total.join(on_end([middle] * len(runs)))
         total.join(on_end(runs))
         return total
 
     def _start(self, window: int) -> int:
-        """The first slice of a window."""
+        """Return the first slice of a window."""
         return window * self.step + self.shift
 
     def _of_stripes(self, first: int, last: int, entering: Rows) -> Node:
-        """The windows that start at slice `first` up to `last`, all those of several oldest stripes.
+        """Return the windows that start at slices `first` to `last`: all windows of several oldest stripes.
 
-        Slices in the same place of their stripes are combined in one call. The nodes, and the order in which parts are
-        combined, are those of windows that are assembled one by one.
+        Slices at the same position of their stripes are combined in one call. The nodes, and the order in which parts
+        are combined, are the same as if windows were assembled one by one.
         """
         starts = np.arange(first, last + 1, self.step)
         old, new = starts // self.stripe, (starts + self.n - 1) // self.stripe
@@ -188,7 +195,7 @@ class ThreeLayer:
         return total
 
     def _read_nodes(self, end: int) -> None:
-        """Read all nodes that are needed until stripe `end` is the oldest: nodes on end do not grow with the keys."""
+        """Read all nodes that are needed until stripe `end` is the oldest: concatenated nodes cannot add keys later."""
         until = {Part.REST: end + 1, Part.STRIPE: (end // self.group + 1) * self.group}
         for key in self.cache:
             if key == START or (key.at is not None and self.p + 1 < key.at < until.get(key.part, self.p)):
@@ -198,13 +205,13 @@ class ThreeLayer:
             self.live.place(late, self.chosen)
 
     def _enter(self, index: int, rows: Rows) -> None:
-        """Count the rows of the next slice, `index`."""
+        """Add the rows of the next slice, `index`."""
         if index // self.stripe > self.q:
             self._complete_stripe()
         self.run = self.run.with_newer(rows)
 
     def _complete_stripe(self) -> None:
-        """The newest stripe is whole: it joins the start of its group, and waits for the group to become the oldest."""
+        """Combine the complete newest stripe into the start of its group, and save its total for the group's rests."""
         done, self.q = self.q, self.q + 1
         self.cache.save(total_of(done), self.run.block())
         if done % self.group == 0:
@@ -217,7 +224,7 @@ class ThreeLayer:
         self._forget_between()
 
     def reach(self, oldest: int) -> int:
-        """The end of the slices that are read on the way to `oldest`; `oldest` itself if none are."""
+        """Return the end of the slices that are read to move to `oldest`; `oldest` itself if none are read."""
         changes = oldest // self.stripe > self.p or not self._has_suffix(oldest)
         return (oldest // self.stripe + 1) * self.stripe if changes else oldest
 
@@ -226,7 +233,7 @@ class ThreeLayer:
         return key in self._nodes or key in self.cache
 
     def _advance(self, oldest: int) -> None:
-        """Let `oldest` be the first slice of the window."""
+        """Move forward to a window that starts at slice `oldest`."""
         if oldest // self.stripe > self.p:
             self._leave_stripe()
             assert oldest // self.stripe == self.p, "windows close one after another"
@@ -235,7 +242,7 @@ class ThreeLayer:
             self._begin_stripe(oldest)
 
     def _leave_stripe(self) -> None:
-        """The oldest stripe has no window's start any more, the next one is the oldest."""
+        """Move to the next oldest stripe: no later window starts in the current one."""
         for key in [*self.cache, *self._nodes]:
             if key.part is Part.SUFFIX:
                 self._drop(key)
@@ -249,7 +256,7 @@ class ThreeLayer:
         self._forget_between()
 
     def _begin_group(self) -> None:
-        """From the totals of the group that is now the oldest: the rest of the group, from each of its stripes."""
+        """Compute the rests of the group that is now the oldest from stripe totals, one for each of its stripes."""
         rest = self.live.node(self.chosen)
         for stripe in range(self.p + self.group, self.p, -1):
             total = self._node(total_of(stripe))
@@ -259,13 +266,13 @@ class ThreeLayer:
             self.cache.save(rest_from(stripe), rest.block())
 
     def _begin_stripe(self, oldest: int) -> None:
-        """From the slices of the stripe that is now the oldest: its rest, from each start of a window in it."""
+        """Compute the suffixes of the stripe that is now the oldest, one for each window start from `oldest` on."""
         self.cache.drop(LATE_SUFFIX)
         self._late_suffix = None
         end = (self.p + 1) * self.stripe
         rows = self.slices(oldest, end).only(self.chosen)
         if not len(rows):
-            return  # a node that is not there is one of no records
+            return  # a missing node counts as a node without records
         suffix = self.live.node(self.chosen)
         for index, part in zip(
             reversed(range(oldest, end)), rows.filled_backwards(self.live, oldest, end), strict=True
@@ -288,7 +295,7 @@ class ThreeLayer:
         return node
 
     def _middle(self) -> Node:
-        """The whole stripes between p and q."""
+        """Return the node of the whole stripes between p and q."""
         if self._between is None:
             saved = self.cache.load(BETWEEN)
             if saved is not None:
@@ -304,7 +311,7 @@ class ThreeLayer:
         return self._between
 
     def _add_late(self, node: Node, late: Block) -> None:
-        """Combine rows that came late: several slices of a key count once each, in time order."""
+        """Combine late rows into a node; several slices of a key are first combined in the order of time."""
         once = regroup(self._shape, replace(late, index=np.zeros_like(late.index)))
         if len(once):
             node.append(self.live.place(once, self.chosen))
@@ -318,7 +325,7 @@ class ThreeLayer:
                 self.cache.append(LATE_BETWEEN, rest)
 
     def rebuild(self, oldest: int) -> None:
-        """Make all nodes anew from the slices of the window before the one that starts at `oldest`."""
+        """Compute all nodes again from the slices of the window before the one that starts at slice `oldest`."""
         self.cache.clear()
         self._nodes.clear()
         self._late_suffix = None
@@ -350,8 +357,8 @@ class ThreeLayer:
             self.cache.save(rest_from(stripe), rest.block())
 
     def _totals(self, first: int, end: int) -> Iterator[tuple[int, Node]]:
-        """Stripes `first` up to but not including `end`, each combined from its oldest slice on."""
-        count = 1  # how many keys there are is known when slices have been read
+        """Yield (stripe, node) for stripes `first` up to but not including `end`, each combined oldest slice first."""
+        count = 1  # the number of keys is known only after slices have been read
         while first < end:
             stop = min(end, first + count)
             if stop == first + 1:
@@ -362,7 +369,7 @@ class ThreeLayer:
             first, count = stop, at_once(FILLED_CELLS, max(1, self.stripe * len(self.live.names)))
 
     def _prefix(self, stripe: int, end: int) -> Node:
-        """The slices of a stripe before `end`, combined from the oldest on."""
+        """Return the slices of a stripe before `end`, combined from the oldest on."""
         first = stripe * self.stripe
         node = self.live.node(self.chosen)
         for rows in self.in_steps(first, min(first + self.stripe, end)):
@@ -370,13 +377,13 @@ class ThreeLayer:
         return node
 
     def _combined(self, rows: Rows, first: int, end: int) -> list[Node]:
-        """The slices of some stripes; those in the same place of their stripes in one call."""
+        """Return the totals of some stripes; slices at the same position of their stripes are combined in one call."""
         nodes = on_end([self.live.node(self.chosen) for _ in range(first, end)])
         nodes.append_slices(rows.in_lanes(self.stripe, first, len(self.live.names)))
         return nodes.apart(end - first)
 
     def save(self) -> None:
-        """Write what changed and the next close needs."""
+        """Write the nodes that have changed and that the next close needs."""
         self.cache.save(RUN, self.run.block())
         if START in self._nodes:
             self.cache.save(START, self._nodes[START].block())

@@ -1,4 +1,4 @@
-"""The two-layer tree: a running total that slices enter and leave."""
+"""The two-layer tree: a running total; slices enter it and leave it."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from slicing.windows.families.family import regular
 
 
 class TwoLayer:
-    """The running total: slices enter, the window is read off, slices leave. 2 combines per window and key.
+    """The running total of a window: slices enter, the window is copied, slices leave. 2 combines per window and key.
 
-    Where all partials are added and subtracted field by field, the windows of one call are a single cumulative sum.
+    If all partials are added and subtracted field by field, the windows of one call are a single cumulative sum.
     """
 
     def __init__(self, live: Live, chosen: Sequence[int], cache: Cache):
@@ -28,11 +28,14 @@ class TwoLayer:
         self.total = node_of(live, self.chosen, cache.load(TOTAL))
 
     def late(self, rows: Rows) -> None:
-        """Count rows of slices that have entered before."""
+        """Add rows of slices that have entered before."""
         self.total.append_slices(rows)
 
     def windows(self, fresh: Rows, entering: range, old: Rows, leaving: range) -> Node:
-        """The windows that close next, on end: the slices that enter for them, of `fresh`, and leave after them."""
+        """Return the windows that close next, as concatenated nodes.
+
+        The slices `entering` of `fresh` enter before each window, the slices `leaving` of `old` leave after it.
+        """
         if self.additive:
             came, gone = fresh.between(*_ends(entering)), old.between(*_ends(leaving))
             if all(self._sums_fit(i, came, gone) for i in self.chosen):
@@ -50,7 +53,7 @@ class TwoLayer:
         return self.live.shape.kernels[i].sums_fit(self.total.partials[i], *(part.partials[i] for part in rows))
 
     def _summed(self, came: Rows, entering: range, gone: Rows, leaving: range) -> Node:
-        """Return the running sums of the windows' differences to the previous ones; the last starts the next close."""
+        """Return the windows as cumulative sums of their differences; the last sum is kept for the next close."""
         keys, windows = len(self.live.names), len(entering) // self.step
         plus = (came.index - entering.start) // self.step * keys + came.codes
         minus = ((gone.index - leaving.start) // self.step + 1) * keys + gone.codes
@@ -74,11 +77,11 @@ class TwoLayer:
         return Node(self.live, self.chosen, records, partials)
 
     def reset(self, total: Node) -> None:
-        """Start again from a total that was assembled from slices."""
+        """Replace the total by one that was assembled from slices."""
         self.total = total
 
     def save(self) -> None:
-        """Write what the next close needs: one node."""
+        """Write the only node that the next close needs."""
         self.cache.save(TOTAL, self.total.block())
 
 
