@@ -1,4 +1,4 @@
-"""How time is cut: edges, the slices between them, and the kinds of windows, each of which is a range of slices.
+"""How time is divided: edges, the slices between them, and the kinds of windows; a window is a range of slices.
 
-Integers only: no clocks, no keys, no Spark. A new kind of window is a file here.
+Integers only: no clocks, no keys, no Spark. A new kind of window is one file in this folder.
 """

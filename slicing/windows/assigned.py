@@ -21,7 +21,7 @@ _REMEDY = (
 
 @dataclass(frozen=True)
 class Assigned(Window):
-    """What `assigned_by` returns. `values` are the columns that the function gets beside the time."""
+    """The result of `assigned_by`. `values` are the columns whose values the function gets in addition to the time."""
 
     function: Callable[..., Any]
     values: tuple[str, ...] = ()
@@ -32,21 +32,21 @@ class Assigned(Window):
 
     @property
     def family(self) -> Family:
-        """Refused: no numbers tell which windows there are. Raises InvalidValue."""
+        """Refused: only the function knows which windows exist. Raises InvalidValue."""
         raise InvalidValue(
             f"which windows {self} makes is decided by its records. Ask its rows, or call `.of(time, *values)`."
         )
 
     @property
     def cost(self) -> str:
-        """What the windows cost, in a sentence."""
+        """Return the cost of the windows, in a sentence."""
         return (
             f"{self}: every record is copied into each of its windows before the shuffle, R times, and a window keeps "
             "a partial of its own: nothing is shared. Windows that time decides cost one copy and one write."
         )
 
     def of(self, time: int, *values: Any) -> list[Interval]:
-        """The windows of a record, `[start, end)` in microseconds. Raises FunctionFailed, which names the record."""
+        """Return the windows of a record, `[start, end)` in microseconds. Raises FunctionFailed, naming the record."""
         try:
             return [self._interval(each) for each in self.function(time, *values)]
         except Exception as error:
@@ -82,13 +82,14 @@ def _instant(given: Any) -> int:
 def assigned_by(function: Callable[..., Any], columns: Sequence[str] | str = ()) -> Assigned:
     """Return windows that `function(time, *values)` assigns to each record, a list of `(start, end)`.
 
-    `time` is that of the record in microseconds since 1970 in UTC, and `values` are those of `columns`; starts and ends
-    are microseconds or datetimes, ends exclusive. Equal intervals of a key are one window. A window whose end is its
-    start holds what is assigned to it, and closes as one of a microsecond. A record without windows is counted as
-    `no_window`. The function must be deterministic, or a micro-batch that is repeated gives other windows.
+    `time` is the event time of the record in microseconds since 1970 in UTC, and `values` are the values of `columns`.
+    Starts and ends are microseconds or datetimes; ends are exclusive. Equal intervals of a key are one window. A window
+    whose end equals its start holds the records assigned to it, and closes like a window of one microsecond. A record
+    without windows is counted as `no_window`. The function must be deterministic, or a repeated micro-batch gives other
+    windows.
 
-    Cost: nothing is shared: a call and R copies of each record before the shuffle, and R writes. Where time decides,
-    `hopping`, calendar windows and `by_edges` are cheaper. Raises InvalidType.
+    Cost: one call and R copies of each record before the shuffle, and R writes; no slices are shared. `hopping`,
+    calendar windows and `by_edges` are cheaper where time alone determines the windows. Raises InvalidType.
 
     >>> assigned_by(lambda time: [(time, time + 1000)]).of(5)
     [(5, 1005)]

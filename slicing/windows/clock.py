@@ -1,4 +1,4 @@
-"""Time by the clock of the trigger, in place of a column."""
+"""Processing time: the clock of the trigger instead of a time column."""
 
 from __future__ import annotations
 
@@ -7,18 +7,19 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class ProcessingTime:
-    """The value of `processing_time()`. Prints as that call."""
+    """The result of `processing_time()`. Its repr is that call."""
 
     def __repr__(self) -> str:
         return "processing_time()"
 
 
 def processing_time() -> ProcessingTime:
-    """Give windows the clock of the trigger for the time of records: `.window(..., time=processing_time())`.
+    """Use processing time, the clock of the trigger, as the time of records: `.window(..., time=processing_time())`.
 
-    All records of a micro-batch have the time of its trigger, or the greatest that their bucket has seen, so that a
-    clock which steps back makes nothing late. Windows close when the clock has passed their end; no watermark is
-    needed, and nothing is late. For streams only. Not repeatable: another run cuts other micro-batches.
+    All records of a micro-batch have the time of its trigger, or the greatest time that their bucket has seen if that
+    is later: a clock that steps back does not make records late. Windows close when the clock has passed their end. No
+    watermark is needed, and no record is late. For streams only. Results are not reproducible: another run has other
+    micro-batches.
 
     >>> print(processing_time())
     processing_time()

@@ -19,23 +19,23 @@ from slicing.windows.unbounded import ttl_of
 from slicing.windows.window import Window
 
 MOST_RECORDS = 1 << 31
-"""Longer windows are refused: n in costs and stripes, far beyond what the state of a key can hold."""
+"""Longer windows are refused: their n would be far beyond what the state of a key can hold."""
 
 
 @dataclass(frozen=True)
 class CountingFamily(ByEdges):
-    """Windows of a key as ranges of its slices, of `unit` records each: the greatest that divides size and advance.
+    """Windows of a key as ranges of its slices. A slice has `unit` records, the gcd of size and advance by default.
 
     ::
 
         size 6, advance 4, unit 2
         records    1 2 | 3 4 | 5 6 | 7 8 | 9 ..
         slices       0     1     2     3     4
-        window 0   [=========)                     the first ones are shorter
+        window 0   [=========)                     the first windows are shorter
         window 1         [===============)
 
-    Slices and windows are numbered for each key from its first record on, and bounded by numbers of records, the first
-    of which is 1.
+    Slices and windows are numbered per key, from its first record on. Their bounds are record numbers instead of
+    instants; the first record is number 1.
     """
 
     starts: Edges = field(default_factory=lambda: Every(1))
@@ -48,11 +48,11 @@ class CountingFamily(ByEdges):
     may_repeat = False
 
     def __post_init__(self) -> None:
-        """Nothing to try: these edges are in order."""
+        """No checks: these edges are in order."""
 
     @classmethod
     def of(cls, size: int, advance: int, unit: int | None = None) -> CountingFamily:
-        """Return windows of `size` records, over slices of the greatest common divisor, or of `unit` records."""
+        """Return windows of `size` records, over slices of `unit` records (default: gcd of `size` and `advance`)."""
         unit = unit or math.gcd(size, advance)
         long, step = size // unit, advance // unit
         return cls(Every(step, step - long), Every(step, step), size, advance, unit)
@@ -64,42 +64,42 @@ class CountingFamily(ByEdges):
 
     @cached_property
     def cut(self) -> Cut:
-        """Return a slice for each number of a record."""
+        """Return a cut with one slice per record number."""
         return Cut([Every(1)])
 
     @property
     def longest(self) -> int:
-        """Slices of each window, but for the first ones of a key."""
+        """The number of slices of each window, except the first ones of a key."""
         return self.size_in_records // self.unit
 
     @property
     def ratio(self) -> float:
-        """Windows that a record is in."""
+        """The number of windows that contain a record."""
         return self.size_in_records / self.advance
 
     @elementwise
     def slice_at(self, time: Array) -> Array:
-        """The first slice for every instant: which one a record is in is known where those of its key are counted."""
+        """Return slice 0 for every instant; the real slice is known only when the records of a key are counted."""
         return np.zeros_like(time)
 
     @elementwise
     def slice_start(self, index: Array) -> Array:
-        """First record of a slice."""
+        """Return the number of the first record of a slice."""
         return index * self.unit + 1
 
     @elementwise
     def window_start(self, window: Array) -> Array:
-        """First record of a window."""
+        """Return the number of the first record of a window."""
         return self.slice_start(np.maximum(self.first_slice(window), 0))
 
     @elementwise
     def window_end(self, window: Array) -> Array:
-        """The record after the last one of a window."""
+        """Return the number of the record after the last one of a window."""
         return self.slice_start(self.end_slice(window))
 
     @staticmethod
     def show(number: int) -> str:
-        """A record, as bounds of slices and windows are shown."""
+        """Return the text of a record number in messages."""
         return f"record {number:,}"
 
     def spec(self) -> list[Any]:
@@ -109,7 +109,7 @@ class CountingFamily(ByEdges):
 
 @dataclass(frozen=True)
 class Counting(Window):
-    """What `counting` returns; `ttl` is in microseconds. Prints as the call that makes it."""
+    """The result of `counting`; `ttl` is in microseconds. Its repr is the call that makes it."""
 
     size: int
     advance: int
@@ -131,11 +131,11 @@ class Counting(Window):
         raise self._undecided()
 
     def windows_of(self, instant: int | datetime) -> list[tuple[int, int]]:
-        """Refused: which windows hold an instant is decided by the records. Raises InvalidValue."""
+        """Refused: the records determine which windows hold an instant. Raises InvalidValue."""
         raise self._undecided()
 
     def between(self, low: int, high: int, most: int = 1000) -> list[tuple[int, int]]:
-        """None, as records decide."""
+        """Return no windows, because the records determine them."""
         return []
 
     def _undecided(self) -> InvalidValue:
@@ -157,18 +157,19 @@ def counting(
 
     A window ends at each multiple m of `advance` of the key's records and holds its records `max(1, m - size + 1)` to
     m, in the order of arrival: by micro-batch, by input partition, and by position there. It fires in the micro-batch
-    of its last record. Records short of a multiple do not fire. Rows have `first_record` and `last_record`, numbers of
-    records of the key from 1 on; and `window`, from the first event time in it up to the last one, the end exclusive by
-    a microsecond, or null where no time is given: `.window(counting(100))`.
+    of its last record. Records after the last multiple do not fire. Rows have `first_record` and `last_record`, record
+    numbers of the key from 1 on. They also have `window`, from the first event time in it to one microsecond after the
+    last; it is null if no time is given: `.window(counting(100))`.
 
-    No watermark is needed, and nothing is late. Bounded input has no order of its own: `order_by` names the column that
-    gives it, nulls first; equal ones stay as they are read. Keys stay in the state until `ttl`, by the clock, since
-    their last record, for ever without it; a key that comes again begins anew.
+    No watermark is needed, and no record is late. Bounded input has no order of its own: `order_by` names the column
+    that defines the order, nulls first; equal values stay in the order of reading. A key stays in the state until `ttl`
+    has passed since its last record, by the clock; without `ttl` it stays forever. After that the key starts again at
+    record 1.
 
-    Cost: a record is shuffled as it is, and stored in one partial with the others of its slice, which are
-    gcd(size, advance) records; a window is assembled from size / gcd(size, advance) of these in at most 2 sqrt of so
-    many combines, in none where partials are added. The state of a key is these partials, or, for an aggregate without
-    `combine`, its last `size` records. Raises InvalidValue and InvalidType.
+    Cost: a record is shuffled once, and stored in one partial together with the other records of its slice, which has
+    gcd(size, advance) records. A window of n = size / gcd(size, advance) slices costs at most 2 sqrt(n) combines; none
+    if partials are added. The state of a key is these partials, or, for an aggregate without `combine`, its last `size`
+    records. Raises InvalidValue and InvalidType.
 
     >>> from slicing.stages.local_runner import bounded
     >>> [(row.start, row.records) for row in bounded(counting(2), [1, 4, 5, 9, 12]).rows]

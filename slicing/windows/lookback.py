@@ -1,4 +1,4 @@
-"""Windows that end at instants which are asked for: the last 10 minutes as of each row of another table."""
+"""Lookback windows, which end at requested instants: the last 10 minutes as of each row of another table."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from slicing.windows.time.slices import Index
 from slicing.windows.window import Window
 
 RANGES = "ranges"
-"""How such windows are assembled: each is a run of the rows of its key."""
+"""How lookback windows are assembled: each is a range of the rows of its key."""
 MOST_LENGTH = 1 << 60
-"""Microseconds, 36,000 years: instants less a length stay in int64."""
+"""Microseconds, 36,000 years: an instant minus a length stays in int64."""
 
 
 @dataclass(frozen=True)
 class Lookback(Even):
-    """Windows of one length that begin at every microsecond: that as of t is `as_of(t)`. A slice is a microsecond."""
+    """Windows of equal length, one beginning at every microsecond; a slice is a microsecond. `as_of(t)` chooses one."""
 
     inclusive: bool = False
 
@@ -31,13 +31,13 @@ class Lookback(Even):
     ratio = 1.0
 
     def as_of(self, time: Index) -> Index:
-        """The window that ends before an instant, or with it if that is inclusive."""
+        """Return the window that ends before an instant, or with it if `inclusive`."""
         return time + self.inclusive - self.size
 
 
 @dataclass(frozen=True)
 class Lookbacks(Window):
-    """What `features_at` is asked for: lengths in microseconds, by name or one without. Prints as it was called."""
+    """The windows of `features_at`: lengths in microseconds, one or several by name. Its repr is the call."""
 
     lengths: tuple[int, ...]
     names: tuple[str, ...] | None
@@ -48,22 +48,22 @@ class Lookbacks(Window):
 
     @property
     def wide(self) -> bool:  # type: ignore[override]
-        """Whether results are told apart by the names of lengths."""
+        """Whether results are identified by the names of lengths."""
         return self.names is not None
 
     @cached_property
     def family(self) -> Family:
-        """The windows of all lengths, whose slices are the same."""
+        """The windows of all lengths; they share their slices."""
         families = [Lookback(length + self.inclusive, 1, inclusive=self.inclusive) for length in self.lengths]
         return families[0] if self.names is None else several(families)  # type: ignore[return-value]
 
     @property
     def calls(self) -> list[str]:
-        """The names, or the length."""
+        """The names, or the length if there is only one."""
         return [*(self.names or map(show, self.lengths))]
 
     def windows_of(self, instant: int | datetime) -> list[tuple[int, int]]:
-        """Refused: which windows hold an instant is decided by the spine. Raises InvalidValue."""
+        """Refused: the spine determines which windows hold an instant. Raises InvalidValue."""
         raise InvalidValue(f"windows of an instant are those that time decides; of {self} the spine does.")
 
     def __repr__(self) -> str:
@@ -73,7 +73,10 @@ class Lookbacks(Window):
 
 
 def lookbacks(length: Duration | None, named: Mapping[str, Duration], inclusive: bool) -> Lookbacks:
-    """The lengths of a call. Raises InvalidType and InvalidValue for what is none, for none at all, and for both."""
+    """Return the lengths of a call: one, or several by name.
+
+    Raises InvalidType and InvalidValue for an invalid length, for no length, and for both forms at once.
+    """
     check_flag(inclusive, "`inclusive` says whether records at the instant itself count")
     if (length is None) == (not named):
         found = "both" if named else "neither"

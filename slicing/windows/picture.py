@@ -1,4 +1,4 @@
-"""Windows as rows of a picture: intervals in one row as far as they do not overlap, and the slices below them."""
+"""Draw windows and the slices below them; windows that do not overlap share a row."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 
 Interval = tuple[int, int]
 SHOWN, SLICES, TRIED = 7, 128, 20_000
-"""Windows of each kind in a picture without records; slices in any picture; windows among which those are looked for.
-"""
+"""The number of windows of each kind in a picture without records; the most slices in a picture; the most windows that
+are listed to find these."""
 
 
 def picture(window: Window) -> str | None:
-    """Some windows of each kind over their slices, as SVG; None where there are none without records, or no ends."""
+    """Return some windows of each kind over their slices as SVG; None if windows need records or have no ends."""
     low, high = hull(each for part in window.parts for each in _first(part))
     if low > high:
         return None
@@ -40,7 +40,7 @@ def picture(window: Window) -> str | None:
 
 
 def _first(part: Window) -> list[Interval]:
-    """The first windows from 1970 on."""
+    """Return the first windows from 1970 on."""
     found: list[Interval] = []
     for bits in range(20, 61, 2):
         inside = [each for each in part.between(0, 1 << bits, TRIED) if is_finite(each)]
@@ -51,7 +51,7 @@ def _first(part: Window) -> list[Interval]:
 
 
 def is_finite(window: Interval) -> bool:
-    """Whether a window begins and ends."""
+    """Return whether a window has both a start and an end."""
     return BEFORE < window[0] and window[1] < AFTER
 
 
@@ -65,17 +65,17 @@ def hull(windows: Iterable[Interval]) -> Interval:
 
 
 def edges(windows: Iterable[Interval]) -> list[int]:
-    """All starts and ends of windows that have them, each once."""
+    """Return all finite starts and ends of windows, sorted and distinct."""
     return sorted({edge for window in windows for edge in window} - {BEFORE, AFTER})
 
 
 def bar(window: Interval, look: str, more: Data | None = None) -> Bar:
-    """A window."""
+    """Return the bar of a window."""
     return Bar(*window, look, data={"window": f"{window[0]} {window[1]}", **(more or {})})
 
 
 def packed(name: str, windows: Sequence[Interval]) -> list[Row]:
-    """Windows in as few rows as they need, each in the first that has room for it."""
+    """Return windows in as few rows as possible; each window is in the first row that has room for it."""
     rows: list[list[Bar]] = []
     for window in sorted(windows):
         room = next((row for row in rows if row[-1].end <= window[0]), None)
@@ -86,9 +86,9 @@ def packed(name: str, windows: Sequence[Interval]) -> list[Row]:
 
 
 def slices(window: Window, low: int, high: int, times: Sequence[int] = ()) -> list[Row]:
-    """The slices that lie in `[low, high)` with the number of records in each, as a row; none if they are too many.
+    """Return one row with the slices in `[low, high)` and the number of records in each; empty if there are too many.
 
-    Nor are there any for windows that are counted.
+    It is also empty for count windows.
     """
     if window.counts:
         return []
@@ -114,7 +114,7 @@ def slices(window: Window, low: int, high: int, times: Sequence[int] = ()) -> li
 
 
 def zone(window: Window) -> str:
-    """The zone by whose clock windows go."""
+    """Return the name of the time zone of windows."""
     return next((edges.zone.name for part in window.parts for edges in _sequences(part.family)), "UTC")
 
 

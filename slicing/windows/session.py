@@ -1,4 +1,4 @@
-"""Sessions: windows that records make, from one pause of a key to the next."""
+"""Session windows: the records of a key without a pause longer than the gap."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from slicing.windows.window import Window
 LateBy: TypeAlias = Literal["record", "session"]
 RECORD: Final = "record"
 SESSION: Final = "session"
-"""What is late: a record whose own interval is closed, or a session that is, with all that merged into it."""
+"""What is late: a record whose own interval is closed, or a closed session with all records merged into it."""
 MERGING = "merging"
-"""How sessions are assembled: what overlaps or touches becomes one."""
+"""How sessions are assembled: intervals that overlap or touch are merged."""
 MOST_GAP = 1 << 60
-"""Microseconds, 36,000 years: a longer gap is taken for that, so that sums of times stay in int64."""
+"""Microseconds, 36,000 years: longer gaps are treated as this, so that sums of times stay in int64."""
 
 
 @dataclass(frozen=True)
 class SessionFamily(ByEdges):
-    """A slice for each microsecond: the slice of a record is its time, and that of a session its start.
+    """A slice for each microsecond: the slice of a record is its time, the slice of a session is its start.
 
-    Where sessions end is not known to it; the rows of sessions say so themselves.
+    The family does not know where sessions end; the rows of sessions contain their ends.
     """
 
     starts: Edges = field(default_factory=lambda: Every(1))
@@ -44,21 +44,21 @@ class SessionFamily(ByEdges):
     may_repeat = False
 
     def __post_init__(self) -> None:
-        """Nothing to try: these edges are in order."""
+        """No checks: these edges are in order."""
 
     @cached_property
     def cut(self) -> Cut:
-        """One edge for each microsecond."""
+        """The cut with one edge per microsecond."""
         return Cut([self.starts])
 
     def spec(self) -> list[Any]:
-        """`["session", gap, column of gaps, unit]`: what the extents of stored sessions depend on."""
+        """`["session", gap, column of gaps, unit]`: the values on which the intervals of stored sessions depend."""
         return ["session", self.gap, self.gap_column, self.unit]
 
 
 @dataclass(frozen=True)
 class Session(Window):
-    """What `session` returns; durations are in microseconds. Prints as the call that makes it."""
+    """The result of `session`; durations are in microseconds. Its repr is the call that makes it."""
 
     gap: int | None = None
     gap_column: str | None = None
@@ -72,11 +72,11 @@ class Session(Window):
 
     @cached_property
     def family(self) -> SessionFamily:
-        """The microseconds that sessions begin at."""
+        """The microseconds at which sessions may begin."""
         return SessionFamily(gap=self.gap, gap_column=self.gap_column, unit=self.unit)
 
     def windows_of(self, instant: int | datetime) -> list[tuple[int, int]]:
-        """Refused: which session holds an instant is decided by the records. Raises InvalidValue."""
+        """Refused: the records determine which session holds an instant. Raises InvalidValue."""
         raise InvalidValue(
             f"windows of an instant are those that time decides; of {self} records decide. Ask its rows."
         )
@@ -97,17 +97,17 @@ def session(
 ) -> Session:
     """Return sessions: records of a key at most `gap` apart share a window, which ends `gap` after the last of them.
 
-    A record stands for `[t, t + gap)`; intervals that overlap or touch are one session, from the least start to the
-    greatest end. With `gap_column` each record brings its own gap: a column, or a path such as `s.gap`, of an interval
-    type, or of microseconds as long; a record whose gap is null or not positive is in no window, and counted as such.
+    A record stands for `[t, t + gap)`; intervals that overlap or touch are one session, from the earliest start to the
+    latest end. With `gap_column` each record has its own gap: a column, or a path such as `s.gap`, of an interval type,
+    or of microseconds as long. A record whose gap is null or not positive is in no window, and is counted as such.
 
-    On a stream a session closes at the watermark `end + grace`. `late_by` says what is late then: with "record", as in
-    Spark, a record whose own interval is closed; with "session", as in Flink and Kafka, a session, after all records of
-    the micro-batch and the sessions that are open have been merged. Kafka's sessions end where their last record is and
-    close a millisecond later than others: say `unit="1 millisecond"`, which ends sessions by so much later.
+    On a stream a session closes at the watermark `end + grace`. `late_by` decides what is late: with "record", as in
+    Spark, a record whose own interval is closed; with "session", as in Flink and Kafka, a closed session, after all
+    records of the micro-batch have been merged with the open sessions. Kafka's sessions end at their last record and
+    close a millisecond later: `unit="1 millisecond"` ends sessions that much later.
 
-    Cost: a record is stored once, or once for all that came at its time, and read when its session fires; what
-    closes in a micro-batch is merged in one pass over what is open. Raises InvalidValue, InvalidType.
+    Cost: a record is stored once, or once together with all records of its time, and read when its session fires.
+    Sessions that close in a micro-batch are merged in one pass over the open ones. Raises InvalidValue, InvalidType.
 
     >>> from slicing.stages.local_runner import bounded
     >>> [(row.start, row.end, row.records) for row in bounded(session("1 millisecond"), [0, 400, 5000]).rows]

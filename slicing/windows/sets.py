@@ -1,4 +1,4 @@
-"""Several windows of one call: what users give to `window(...)`, as one value."""
+"""Several windows of one call: the arguments of `window(...)` as one value."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ from slicing.windows.window import Window
 
 @dataclass(frozen=True)
 class Set(Window):
-    """Windows that share slices, one query and one state; `names` tell them apart, None where their intervals do.
+    """Windows that share slices, one query and one state. `names` identify them; None if their intervals do.
 
-    Made by `windows_of_call`. A row for each window; or, `wide`, for each end, with the results of all that end there.
+    Made by `windows_of_call`. The output has one row per window, or, if `wide`, one row per end with the results of all
+    windows that end there.
     """
 
     members: tuple[Window, ...]
@@ -31,7 +32,7 @@ class Set(Window):
 
     @property
     def columns(self) -> tuple[str, ...]:  # type: ignore[override]
-        """The columns that distinguish windows."""
+        """The columns that identify windows."""
         if self.wide:
             return ("window_end",)
         return ("window", "windows") if self.names else ("window",)
@@ -47,12 +48,12 @@ class Set(Window):
         return Call(repr(self), tuple(argument for member in self.members for argument in member.written.arguments))
 
     def windows_of(self, instant: int | datetime) -> list[tuple[int, int]]:
-        """The windows of all kinds that hold an instant, in their order."""
+        """Return the windows of all kinds that hold an instant, in the order of the members."""
         return [window for member in self.members for window in member.windows_of(instant)]
 
     @property
     def parts(self) -> tuple[Window, ...]:
-        """The windows of the set."""
+        """The members of the set."""
         return self.members
 
     def between(self, low: int, high: int, most: int = 1000) -> list[tuple[int, int]]:
@@ -66,10 +67,10 @@ class Set(Window):
 
 
 def windows_of_call(given: Sequence[object], named: Mapping[str, Window], long: bool) -> Window:
-    """One window as it is, several as a `Set`: by name they make wide rows, or long ones with `long`.
+    """Return one window unchanged, or several as a `Set`: named ones make wide rows, or long rows with `long`.
 
-    Raises InvalidType for what is no window; InvalidValue for none, for both forms at once, for windows that make the
-    same interval without names, and for wide rows of windows that do not end together.
+    Raises InvalidType for an argument that is not a window. Raises InvalidValue for no window, for both forms at once,
+    for unnamed windows with the same interval, and for wide rows of windows that are not aligned.
     """
     for window in (*given, *named.values()):
         if not isinstance(window, Window):

@@ -1,4 +1,4 @@
-"""Sliding windows: one for each distinct set of records that lie within a difference of each other."""
+"""Sliding windows: one per distinct set of records that are at most `difference` apart."""
 
 from __future__ import annotations
 
@@ -13,34 +13,34 @@ from slicing.windows.time.durations import Duration, microseconds, show
 from slicing.windows.window import Window
 
 PLACES = "places"
-"""How sliding windows are assembled: those at the times of records, from the slices that are there."""
+"""How sliding windows are assembled: windows at the times of records, from the slices that exist."""
 MOST_DIFFERENCE = 1 << 60
 """Microseconds, 36,000 years: sums of times stay in int64."""
 
 
 @dataclass(frozen=True)
 class SlidingFamily(Even):
-    """A slice for each unit, and a window from each: those that exist are found by the records of a key.
+    """A slice per unit, and a possible window from each slice; the records of a key determine which windows exist.
 
-    All windows are of one length, both ends counted. Window w holds slices w to w + n - 1, n being `longest`, so that
-    the window that ends with slice s is number s - n + 1, and the one that begins behind it s + 1.
+    All windows have the same length, with both ends included. Window w holds slices w to w + n - 1, where n is
+    `longest`. The window that ends with slice s is number s - n + 1; the window that starts directly after it is s + 1.
     """
 
     right: bool = True
 
     @property
     def assembled(self) -> str:
-        """The only way, whatever the aggregate."""
+        """Always `PLACES`, for every aggregate."""
         return PLACES
 
     @property
     def reach(self) -> int:
-        """Slices from the first one of a window to its last one: the difference."""
+        """The number of slices from the first slice of a window to its last: the difference."""
         return self.longest - 1
 
     @property
     def ratio(self) -> float:
-        """The most windows that contain a record: one per unit of the difference."""
+        """The maximum number of windows that contain a record: one per unit of the difference."""
         return self.size / self.advance
 
     def spec(self) -> list[Any]:
@@ -50,7 +50,7 @@ class SlidingFamily(Even):
 
 @dataclass(frozen=True)
 class Sliding(Window):
-    """What `sliding` returns; durations are in microseconds. Prints as the call that makes it."""
+    """The result of `sliding`; durations are in microseconds. Its repr is the call that makes it."""
 
     difference: int
     unit: int
@@ -62,17 +62,17 @@ class Sliding(Window):
 
     @cached_property
     def family(self) -> SlidingFamily:
-        """All windows that there may be."""
+        """All windows that may exist."""
         return SlidingFamily(self.difference + self.unit, self.unit, right=self.right)
 
     def windows_of(self, instant: int | datetime) -> list[tuple[int, int]]:
-        """Refused: which windows hold an instant is decided by the records. Raises InvalidValue."""
+        """Refused: the records determine which windows hold an instant. Raises InvalidValue."""
         raise InvalidValue(
             f"windows of an instant are those that time decides; of {self} records decide. Ask its rows."
         )
 
     def between(self, low: int, high: int, most: int = 1000) -> list[tuple[int, int]]:
-        """None, as records decide."""
+        """Return no windows, because the records determine them."""
         return []
 
     def __repr__(self) -> str:
@@ -85,20 +85,21 @@ class Sliding(Window):
 def sliding(difference: Duration, *, unit: Duration | None = None, right: bool = True) -> Sliding:
     """Return sliding windows: one for each distinct set of records of a key that are at most `difference` apart.
 
-    Times are floored to `unit`, and both ends of a window count: for each distinct time t of a key there is the left
-    window `[t - difference, t + unit)`, which ends with t, and, if it holds a record, the right window
-    `[t + unit, t + difference + 2 unit)`, which begins after t. A window that both rules give fires once. These are
-    Kafka's sliding windows. With `right=False` there are left windows only, so that a row says what a record sees that
-    looks back: with on_close() one for each distinct time, "features as of each event".
+    Times are floored to `unit`, and both ends of a window are included. For each distinct time t of a key there is the
+    left window `[t - difference, t + unit)`, which ends with t. There is also the right window
+    `[t + unit, t + difference + 2 unit)`, which starts directly after t, if it holds a record. A window that is both
+    fires once. These are Kafka's sliding windows. With `right=False` there are left windows only. With `on_close()` a
+    row then has the features as of one distinct time: the aggregate of the last `difference` before and including it.
 
-    `unit` is a microsecond or whole milliseconds, of which `difference` is a multiple: if left out a millisecond, and
-    without right windows a microsecond. On a stream a record counts in all windows that hold it and are open; if none
-    is, it is late, and makes no window. The lateness of all records of a micro-batch is decided together, in the order
-    of their times.
+    `unit` is a microsecond or whole milliseconds; `difference` must be a multiple of it. The default is a millisecond,
+    without right windows a microsecond. On a stream a record counts in all open windows that hold it. If none is open,
+    it is late and makes no window. The lateness of all records of a micro-batch is decided together, in the order of
+    their times.
 
-    Cost: a record is stored once, or once for all of its key at its time. A window costs no combine where partials are
-    added and subtracted; else 2 log2(m) at most, of m distinct times in it. Nothing depends on how fine the unit is.
-    A worker process holds the rows of the last `difference` in memory. Raises InvalidValue, InvalidType.
+    Cost: a record is stored once, or once together with all records of its key at its time. A window costs no combine
+    if partials are added and subtracted, otherwise at most 2 log2(m) for m distinct times in it. The cost does not
+    depend on `unit`. A worker process holds the rows of the last `difference` in memory. Raises InvalidValue,
+    InvalidType.
 
     >>> from slicing.stages.local_runner import bounded
     >>> left = sliding("1 millisecond", right=False)

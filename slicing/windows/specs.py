@@ -1,4 +1,4 @@
-"""From the specs of edges, cuts and families, as state headers hold them, back to what they are of."""
+"""Create edges, cuts and families from their specs, which are stored in state headers."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ from slicing.windows.time.local import Local
 from slicing.windows.time.zones import Zone
 
 LONG = 1000
-"""Specs of more characters are stored as their digests."""
+"""Specs with more characters are stored as digests."""
 DIGEST = "digest"
 Given: TypeAlias = Edges | Cut | Family
-"""What a spec cannot make: edges of a user's class, and what only a digest is stored of."""
+"""Values that cannot be created from their spec: edges of a user's class, and values stored as a digest only."""
 
 
 def short(spec: list[Any]) -> list[Any]:
-    """Return a spec as a header stores it: of one that lists many instants its kind and a digest.
+    """Return a spec as a header stores it: a long spec is replaced by its kind and a digest.
 
     >>> short(["every", 1000, 0])
     ['every', 1000, 0]
@@ -44,11 +44,11 @@ def short(spec: list[Any]) -> list[Any]:
 
 
 def from_spec(spec: list[Any], zones: Iterable[Zone] = (), own: Iterable[Given] = ()) -> Any:
-    """The edges, cut, family, set of families or zone that has this spec.
+    """Return the edges, cut, family, set of families or zone that has this spec.
 
-    `zones` are tables at hand, and `own` the user's edges and what only digests are stored of, found by their specs. A
-    zone that is not among them is made by this machine's time zone data. Raises StateMismatch when these are other data
-    than the spec was written with, something of one's own is missing, or the spec is not one.
+    `zones` are available time zone tables. `own` has the user's edges and the values of which only a digest is stored;
+    they are found by their specs. A zone that is not in `zones` is created from the time zone data of this machine.
+    Raises StateMismatch if these data differ from the spec, if a user's value is missing, or if the spec is invalid.
     """
     reader = _Reader(list(zones), list(own))
     try:
@@ -62,7 +62,7 @@ class _Reader:
         self.zones, self.own = zones, own
 
     def read(self, spec: list[Any]) -> Any:
-        """What a spec is of."""
+        """Return the value that has a spec."""
         makers: dict[str, Callable[..., Any]] = {
             "every": Every,
             "listed": Listed,
@@ -85,7 +85,7 @@ class _Reader:
         return makers[spec[0]](*spec[1:]) if is_made else self.given(spec)
 
     def given(self, spec: list[Any]) -> Given:
-        """What has this spec, or its digest, among what is given."""
+        """Return the given value that has this spec or its digest."""
         for each in self.own:
             if spec in (each.spec(), short(each.spec())):
                 return each
@@ -99,7 +99,7 @@ class _Reader:
         )
 
     def zone(self, name: str, digest: str) -> Zone:
-        """The zone of that name and table."""
+        """Return the zone of that name and table."""
         for zone in self.zones:
             if zone.name == name and zone.digest == digest:
                 return zone

@@ -1,4 +1,4 @@
-"""One window that never closes: the totals of each key since the start of the stream, or since its last idle time."""
+"""Unbounded windows: one per key that never closes, with the totals since the start or since the last idle time."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from slicing.windows.window import Window
 
 @dataclass(frozen=True)
 class Unbounded(Window):
-    """What `unbounded` returns; `ttl` is in microseconds. Prints as the call that makes it."""
+    """The result of `unbounded`; `ttl` is in microseconds. Its repr is the call that makes it."""
 
     ttl: int | None = None
 
@@ -24,7 +24,7 @@ class Unbounded(Window):
 
     @cached_property
     def family(self) -> ByEdges:
-        """The one window, of one slice."""
+        """The only window, of one slice."""
         return ByEdges(Listed([BEFORE]), Listed([AFTER]))
 
     def __repr__(self) -> str:
@@ -36,10 +36,11 @@ def unbounded(ttl: Duration | None = None) -> Unbounded:
 
     The column `window` is null.
 
-    No watermark is needed, and nothing is late. Keys stay in the state until `ttl`, by the clock, since their last
-    record, for ever without it; a key that comes again begins anew. Cost per record: what comes together for a key is
-    one combine and one write; the totals of a bucket are in the memory of its process, and each micro-batch goes over
-    all of its keys in numpy. Raises InvalidValue for a `ttl` below a millisecond.
+    No watermark is needed, and no record is late. A key stays in the state until `ttl` has passed since its last
+    record, by the clock; without `ttl` it stays forever. After that the key starts again. Cost: one combine and one
+    write per key and micro-batch, for all new records of the key together. The totals of a bucket are in the memory of
+    its process, and each micro-batch goes over all its keys in numpy. Raises InvalidValue for a `ttl` below a
+    millisecond.
 
     >>> print(unbounded(ttl="30 days"))
     unbounded(ttl='30 days')
@@ -48,7 +49,10 @@ def unbounded(ttl: Duration | None = None) -> Unbounded:
 
 
 def ttl_of(ttl: Duration | None) -> int | None:
-    """How long keys stay without a record, in microseconds; None for ever. Raises InvalidValue below a millisecond."""
+    """Return how long a key stays without a record, in microseconds; None for forever.
+
+    Raises InvalidValue below a millisecond.
+    """
     if ttl is None:
         return None
     length = microseconds(ttl, "ttl")

@@ -1,4 +1,4 @@
-"""The window kinds, as frozen values: what users write, and what `window(...)` takes."""
+"""The kinds of windows as frozen values: the arguments of `window(...)`."""
 
 from __future__ import annotations
 
@@ -16,33 +16,33 @@ from slicing.windows.time.edges import Edges
 
 
 class Window:
-    """Windows that time decides, which a family numbers. Prints as the call that makes it."""
+    """Windows that time alone determines, numbered by a family. Their repr is the call that makes them."""
 
     names: tuple[str, ...] | None = None
-    """Names of several windows of one call."""
+    """The names of several windows of one call."""
     wide = False
     """Whether these are aligned windows, with their results in one wide row."""
 
     by_time = True
-    """Whether time closes them: on a stream there must be a time and a watermark then, and records may be late."""
+    """Whether time closes them: a stream then needs a time and a watermark, and records may be late."""
     closes = True
-    """Whether each of them is complete some time."""
+    """Whether each window is complete at some time."""
     alone = ""
-    """Why they share no slices with other windows, if so."""
+    """The reason why they cannot share slices with other windows, as part of a message; "" if they can."""
     keeps = ""
-    """What they do with partials in place of a tree, if so: there must be partials then."""
+    """What they do with partials instead of a tree, as part of a message; then eager aggregates are refused."""
     merges = False
-    """Whether two of them may become one."""
+    """Whether two windows may merge into one."""
     finest = 1000
-    """The least distance of edges on a stream in microseconds; the watermark counts milliseconds."""
+    """The smallest distance between edges on a stream, in microseconds; the watermark counts milliseconds."""
     columns: tuple[str, ...] = ("window",)
     """The columns of rows other than keys and results."""
     counts = False
-    """Whether its slices are numbers of records, so that no instant bounds them."""
+    """Whether slices are ranges of record numbers, not of instants."""
     own_keys = 0
-    """How many key fields, behind those of the query, tell these windows apart: their start and their end, if any."""
+    """The number of key fields, after those of the query, that identify these windows: start and end, or none."""
     ttl: int | None = None
-    """Microseconds after which a key without records is forgotten, by the clock; None for what needs no such bound."""
+    """Microseconds after which a key without records is removed, by the clock; None if no such limit is needed."""
 
     @property
     def family(self) -> Family:
@@ -51,7 +51,7 @@ class Window:
 
     @property
     def cost(self) -> str:
-        """Return what is to be said of their cost before the plan, "" for nothing."""
+        """Return a note on the cost of these windows, shown before the plan; "" for none."""
         return ""
 
     @property
@@ -67,7 +67,7 @@ class Window:
     def slice_of(self, instant: int | datetime) -> tuple[int, int]:
         """Return the slice `[start, end)` that contains an instant, in microseconds since 1970.
 
-        Raises InvalidValue for windows that records decide.
+        Raises InvalidValue if records determine the windows.
 
         >>> hopping("1 hour", "1 minute").slice_of(90_000_000)
         (60000000, 120000000)
@@ -77,7 +77,7 @@ class Window:
     def windows_of(self, instant: int | datetime) -> list[tuple[int, int]]:
         """Return the windows `[start, end)` that contain an instant, in microseconds since 1970, oldest first.
 
-        The list is empty in a gap. Raises InvalidValue for windows that records decide.
+        The list is empty in a gap. Raises InvalidValue if records determine the windows.
 
         >>> hopping("2 seconds", "1 second").windows_of(0)
         [(-1000000, 1000000), (0, 2000000)]
@@ -86,13 +86,13 @@ class Window:
 
     @property
     def parts(self) -> tuple[Window, ...]:
-        """The kinds that these windows are of: one, or each of a set."""
+        """The kinds of these windows: one, or each member of a set."""
         return (self,)
 
     def between(self, low: int, high: int, most: int = 1000) -> list[tuple[int, int]]:
         """Return the first `most` windows `[start, end)` that contain an instant of `[low, high)`, in microseconds.
 
-        The list is empty for windows that records decide. Cost: linear in the number of windows.
+        The list is empty if records determine the windows. Cost: linear in the number of windows.
 
         >>> tumbling("2 seconds").between(1_000_000, 3_000_000)
         [(0, 2000000), (2000000, 4000000)]
@@ -104,7 +104,7 @@ class Window:
         return windows_between(self.family, low, high, most)
 
     def _repr_svg_(self) -> str | None:
-        """A picture of some windows, for notebooks; None where records decide or windows have no ends."""
+        """Return a picture of some windows, for notebooks; None if records determine them or they have no ends."""
         from slicing.windows.picture import picture
 
         return picture(self)
@@ -114,7 +114,7 @@ class Window:
 class Hopping(Window):
     """Windows `[offset + i * advance, offset + i * advance + size)` for every integer i; all in microseconds.
 
-    Made by `hopping` and `tumbling`, which check their arguments. Prints as the call that makes it.
+    Made by `hopping` and `tumbling`, which check their arguments. Its repr is the call that makes it.
     """
 
     size: int
@@ -128,7 +128,7 @@ class Hopping(Window):
 
     @property
     def stored(self) -> str:
-        """These windows as checkpoints hold them, whose text is older than `gaps`."""
+        """The text of these windows in checkpoints, which is older than the option `gaps`."""
         if self.size == self.advance and not self.offset:
             return f"tumbling({show(self.size)!r})"
         offset = f", offset={show(self.offset)!r}" if self.offset else ""
@@ -148,7 +148,7 @@ class Hopping(Window):
 
 @dataclass(frozen=True)
 class Timed(Window):
-    """Windows of any other family: by a wall clock, cumulating, by edges. `call` is the text that makes them."""
+    """Windows of any other family: by a wall clock, cumulating, by edges. `call` is the text of the call."""
 
     of: Family
     call: str = field(compare=False)
@@ -179,23 +179,24 @@ def hopping(
 ) -> Window:
     """Return windows of `size` that start every `advance`, shifted by `offset` from 1970, or by the clock of `zone`.
 
-    `size` need not be a multiple of `advance`. An `advance` longer than `size` leaves gaps, whose records belong to no
-    window, and must be asked for with `gaps=True`, which changes nothing else. Raises InvalidValue for gaps that were
-    not asked for, when `size` or `advance` is not positive, `offset` is not shorter than `advance` (either way, as in
-    Spark and Flink), or a duration cannot be read.
+    `size` need not be a multiple of `advance`. An `advance` longer than `size` leaves gaps, whose records are in no
+    window; it needs `gaps=True`, which changes nothing else. Raises InvalidValue for such an `advance` without `gaps`,
+    if `size` or `advance` is not positive, if `offset` is not shorter than `advance` (in either direction, as in Spark
+    and Flink), or if a duration cannot be read.
 
     Cost: a slice per advance, two if `size` is not a multiple of `advance`; a window of n slices costs 2 combines with
     `invert`, 4 on average without.
 
-    In a zone, as "Europe/Berlin" or "UTC", windows begin at midnight by its wall clock: `size` and `advance` are both
-    in days or weeks (which begin on Mondays), or both in months, quarters or years, the first a multiple of the second.
-    A window then has as many days as it says, not hours. Raises InvalidValue for other units, and for `offset`.
+    In a zone, for example "Europe/Berlin" or "UTC", windows begin at midnight by its wall clock. `size` and `advance`
+    are both in days or weeks (which begin on Mondays), or both in months, quarters or years, and `size` is a multiple
+    of `advance`. A window then has a fixed number of days, not of hours. Raises InvalidValue for other units, and for
+    `offset`.
 
-    With `tail` windows have a coarse start: the one that ends at `offset + i * advance` begins at the last multiple of
-    `tail` (plus `offset`) at or before its end less `size`, so it is between `size` and `size + tail` long. State per
-    key is at most size / tail + tail / advance + 1 partials, instead of size / advance. `tail` is a multiple of
-    `advance` and not longer than `size`. In a zone windows begin at an edge of its calendar, `size` before the one at
-    or before their end; `advance` may be in clock units then. Raises InvalidValue for other tails, and for `gaps`.
+    With `tail`, windows have a coarse start: the window that ends at `offset + i * advance` begins at the last multiple
+    of `tail` (plus `offset`) at or before its end minus `size`. Its length is between `size` and `size + tail`. State
+    per key is at most size / tail + tail / advance + 1 partials, instead of size / advance. `tail` is a multiple of
+    `advance` and not longer than `size`. In a zone, windows begin at an edge of its calendar, `size` before the edge at
+    or before their end; `advance` may then be in clock units. Raises InvalidValue for other tails, and for `gaps`.
 
     >>> print(hopping("1 hour", advance="1 minute"))
     hopping('1 hour', advance='1 minute')
@@ -303,9 +304,10 @@ def by_edges(
     """Return windows with custom edges: window i is `[starts(i), ends(i))`.
 
     Each is a list of instants, in microseconds since the epoch or datetimes (naive ones are read as UTC), or an object
-    with `edge(number)`, `count(instant)` and `spec()`, see `windows.time.edges.Edges`. Tried here: edges must not
-    step back, and arrays give what integers give. Windows may overlap and leave gaps. Cost: a slice between any two
-    edges; each window is made of its slices when it closes. Raises InvalidValue, InvalidType, FunctionFailed.
+    with `edge(number)`, `count(instant)` and `spec()`, see `windows.time.edges.Edges`. Edges are checked here: they
+    must not step back, and arrays must give the same results as integers. Windows may overlap and leave gaps. Cost: a
+    slice between any two edges; a window is assembled from its slices when it closes. Raises InvalidValue, InvalidType,
+    FunctionFailed.
 
     >>> by_edges([0, 10], [5, 20]).windows_of(12)
     [(10, 20)]
@@ -324,11 +326,11 @@ def _shown(edges: object) -> str:
 
 
 def _timed(family: Family, function: str, **given: Duration | int | None) -> Timed:
-    """Windows of a family that a call made: `size`, then options, None for those that were left out."""
+    """Return the windows of a family with the call that made them: `size`, then options; None for omitted ones."""
     size, *options = (Argument(name, _text(value)) for name, value in given.items() if value is not None)
     return Timed(family, f"{function}({', '.join([repr(size.value), *map(str, options)])})", (size, *options))
 
 
 def _text(duration: Duration | int) -> str:
-    """A duration as it was given, without what `timedelta` adds."""
+    """Return the text of a duration as it was given; a `timedelta` in its largest whole unit."""
     return duration if isinstance(duration, str) else show(microseconds(duration, "duration"))  # type: ignore[arg-type]

@@ -1,1 +1,1 @@
-"""Families of windows: windows in order, each a range of slices of one cut."""
+"""Families of windows: a family has its windows in order, each a range of slices of one cut."""

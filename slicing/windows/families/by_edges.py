@@ -1,4 +1,4 @@
-"""Windows from edge to edge, and any family over a finer cut: their slices are asked for, window by window."""
+"""Windows between given edges, and any family over a finer cut: each window's slices are looked up by its edges."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from slicing.windows.time.edges import Array, Edges, Listed, elementwise
 
 @dataclass(frozen=True)
 class ByEdges(OverCut):
-    """Windows `[starts(i), ends(i))`, of any edges.
+    """Windows `[starts(i), ends(i))` between any edges.
 
-    Raises InvalidValue when a window tried ends before it starts, or one sequence is a list and the other is not of
-    that length.
+    Raises InvalidValue if a sampled window ends before it starts, or if one sequence is a list and the other is not a
+    list of the same length.
     """
 
     starts: Edges
@@ -43,17 +43,17 @@ class ByEdges(OverCut):
 
     @cached_property
     def cut(self) -> Cut:
-        """Starts and ends."""
+        """The cut at all starts and ends."""
         return Cut([self.starts, self.ends])
 
     @property
     def step(self) -> None:
-        """Windows differ in length."""
+        """None: windows differ in length."""
         return None
 
     @cached_property
     def longest(self) -> int:
-        """The most slices of a window: of all that are listed, of those tried of other edges."""
+        """The maximum number of slices of a window: over all windows of lists, otherwise over sampled windows."""
         return most_slices(self, self._tried)
 
     @property
@@ -79,7 +79,7 @@ class ByEdges(OverCut):
 
     @elementwise
     def end_slice(self, window: Array) -> Array:
-        """The slice after the last one of a window."""
+        """Return the slice after the last one of a window."""
         return self.cut.slice_at(self.ends.edge(window))
 
     @elementwise
@@ -89,7 +89,7 @@ class ByEdges(OverCut):
 
     @elementwise
     def last_window(self, index: Array) -> Array:
-        """Last window that starts before a slice ends."""
+        """Return the last window that starts before a slice ends."""
         return self.starts.count(last_instant(self.cut, index))
 
     @elementwise
@@ -97,7 +97,7 @@ class ByEdges(OverCut):
         return self.ends.count(time) + 1
 
     def over(self, cut: Cut) -> Family:
-        """Over other edges too."""
+        """Return the same windows over a cut that may have other edges too."""
         return self if cut == self.cut else OverSharedCut(self, cut)
 
     def spec(self) -> list[Any]:
@@ -107,29 +107,29 @@ class ByEdges(OverCut):
 
 @dataclass(frozen=True)
 class OverSharedCut(OverCut):
-    """The windows of a family as ranges of slices of a cut that has other edges as well."""
+    """The windows of a family as ranges of slices of a cut that has edges of other families as well."""
 
     family: Family
     cut: Cut
 
     @property
     def assembled(self) -> str:
-        """Whether windows begin alike depends on them, not on the slices."""
+        """The method of the family; it depends on the windows, not on the slices."""
         return self.family.assembled or RUNS
 
     @property
     def step(self) -> None:
-        """Windows differ in slices."""
+        """None: windows differ in their number of slices."""
         return None
 
     @property
     def size(self) -> int | None:
-        """Return the value of the family."""
+        """The value of the family."""
         return self.family.size
 
     @property
     def ratio(self) -> float:
-        """Return the value of the family."""
+        """The value of the family."""
         return self.family.ratio
 
     @property
@@ -139,7 +139,7 @@ class OverSharedCut(OverCut):
 
     @cached_property
     def longest(self) -> int:
-        """The most slices of the windows tried; all, of a list."""
+        """The maximum number of slices of the sampled windows; of all windows of a list."""
         return most_slices(self, self.family._tried if isinstance(self.family, ByEdges) else self._tried)
 
     @property
@@ -163,7 +163,7 @@ class OverSharedCut(OverCut):
 
     @elementwise
     def end_slice(self, window: Array) -> Array:
-        """The slice after the last one of a window."""
+        """Return the slice after the last one of a window."""
         return self.cut.slice_at(self.family.window_end(window))
 
     @elementwise
@@ -173,7 +173,7 @@ class OverSharedCut(OverCut):
 
     @elementwise
     def last_window(self, index: Array) -> Array:
-        """Last window that starts before a slice ends."""
+        """Return the last window that starts before a slice ends."""
         return self.family.last_window(self.family.slice_at(last_instant(self.cut, index)))
 
     @elementwise
@@ -181,7 +181,7 @@ class OverSharedCut(OverCut):
         return self.family.first_open(time)
 
     def over(self, cut: Cut) -> Family:
-        """The same windows, over another cut."""
+        """Return the same windows over another cut."""
         return self if cut == self.cut else self.family.over(cut)
 
     def spec(self) -> list[Any]:

@@ -1,4 +1,4 @@
-"""Cumulating windows: they begin alike, and each is one step longer than the one before."""
+"""Cumulating windows: all windows of a period share its start; each is one step longer than the previous one."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from slicing.windows.time.zones import Zone
 
 @dataclass(frozen=True)
 class Cumulating(EndingAtEdges):
-    """Windows that start at an edge of `periods` and end at each edge of `steps` up to the next of them.
+    """Windows that start at an edge of `periods` and end at each edge of `steps` up to the next edge of `periods`.
 
-    Window i ends with slice i. All edges of `periods` are edges of `steps`. Raises InvalidValue if they are not known
-    to be.
+    Window i ends with slice i. Every edge of `periods` must be an edge of `steps`. Raises InvalidValue if that is not
+    known from their definitions.
     """
 
     periods: Edges
@@ -39,17 +39,17 @@ class Cumulating(EndingAtEdges):
 
     @property
     def ends(self) -> Edges:
-        """Windows end at each edge of a step."""
+        """The edges of `steps`: a window ends at each of them."""
         return self.steps
 
     @property
     def ratio(self) -> float:
-        """Windows that a record is in, on average of the longest period."""
+        """The average number of windows that contain a record, for the longest period."""
         return (self.longest + 1) / 2
 
     @cached_property
     def longest(self) -> int:
-        """The steps of the longest period: 31 for the days of months."""
+        """The number of steps of the longest period, for example 31 for the days of months."""
         if isinstance(self.periods, Every) and isinstance(self.steps, Every):
             return self.periods.length // self.steps.length
         if isinstance(self.periods, Local) and isinstance(self.steps, Local):
@@ -63,7 +63,7 @@ class Cumulating(EndingAtEdges):
 
     @elementwise
     def last_window(self, index: Array) -> Array:
-        """Last window that covers a slice: that of the whole period."""
+        """Return the last window that covers a slice: the window of the whole period."""
         period = self.periods.count(before(self.steps.edge(after(index))))
         return self.steps.count(before(self.periods.edge(period + 1)))
 
@@ -73,7 +73,7 @@ class Cumulating(EndingAtEdges):
 
 
 def _most_steps(periods: Local, steps: Local) -> int:
-    """The most steps in a period of a calendar whose clock never changes: 400 years, then they repeat."""
+    """Return the maximum number of steps in a period, on a UTC calendar; it repeats after 400 years."""
     utc = Zone("UTC", (), (0,))
     periods, steps = (Local(edges.unit, edges.each, utc) for edges in (periods, steps))
     cycle = 4800 // math.gcd(4800, periods.each) if periods.unit == "month" else 1

@@ -1,4 +1,4 @@
-"""Windows of which one ends at each edge: window i ends with slice i, wherever it begins."""
+"""Families in which one window ends at each edge: window i ends with slice i, wherever it begins."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ from slicing.windows.time.edges import Array, after, elementwise
 
 
 class EndingAtEdges(OverCut):
-    """What follows from `ends`, the edges at which windows end; where they begin is up to the family."""
+    """The methods that follow from `ends`, the edges at which windows end; subclasses define where windows begin."""
 
     ends: Any
 
     @cached_property
     def cut(self) -> Cut:
-        """The edges at which windows end; they begin at some of them."""
+        """The cut at the edges at which windows end; windows begin at some of these edges."""
         return Cut([self.ends])
 
     @property
     def step(self) -> None:
-        """Windows differ in length."""
+        """None: windows differ in length."""
         return None
 
     @property
     def has_gaps(self) -> bool:
-        """Each slice is in the window that it ends."""
+        """False: each slice is in the window that ends with it."""
         return False
 
     @elementwise
@@ -43,12 +43,12 @@ class EndingAtEdges(OverCut):
 
     @elementwise
     def end_slice(self, window: Array) -> Array:
-        """The slice after the last one of a window."""
+        """Return the slice after the last one of a window."""
         return after(window)
 
     @elementwise
     def first_window(self, index: Array) -> Array:
-        """First window that covers a slice: the one that it ends."""
+        """Return the first window that covers a slice: the window that ends with it."""
         return index.copy()
 
     @elementwise
@@ -56,5 +56,5 @@ class EndingAtEdges(OverCut):
         return self.ends.count(time)  # type: ignore[no-any-return]
 
     def over(self, cut: Cut) -> Family:
-        """Over other edges too, more slices enter with each window."""
+        """Return the same windows over a cut that may have other edges too."""
         return self if cut == self.cut else OverSharedCut(self, cut)  # type: ignore[return-value, arg-type]

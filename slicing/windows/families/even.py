@@ -20,7 +20,7 @@ from slicing.windows.time.slices import Index, Slicing
 class Even(Slicing):
     """Hopping and tumbling windows of fixed length: `Slicing`, with its closed forms, as a family.
 
-    What `Slicing` would wrap at the ends of int64 goes by the edges here, which stop there.
+    Near the limits of int64, where the closed forms would overflow, results come from the edges, which saturate.
     """
 
     @cached_property
@@ -35,14 +35,14 @@ class Even(Slicing):
 
     @cached_property
     def cut(self) -> Cut:
-        """Starts, and, unless `size` is a multiple of `advance`, ends, so numbered that slices are those of today."""
+        """The cut at all starts; also at the ends if `size` is no multiple of `advance`; numbered as in `Slicing`."""
         rest = self.size % self.advance
         return Cut([self.starts, Every(self.advance, self.offset + rest - self.advance)] if rest else [self.starts])
 
     def slice_at(self, time: Index) -> Index:
         """Index of the slice that holds an instant."""
         far = self.offset and isinstance(time, np.ndarray) and time.size and not within(time, -(1 << 62), 1 << 62)
-        if far:  # without an offset nothing wraps, and nothing is asked of the values
+        if far:  # without an offset nothing overflows, so the values need not be checked
             return self.cut.slice_at(time)
         return super().slice_at(time)
 
@@ -54,7 +54,7 @@ class Even(Slicing):
 
     @cached_property
     def _slices(self) -> tuple[int, int]:
-        """Numbers of slices whose starts an int64 holds."""
+        """The first and the last slice number whose start fits into int64."""
         return self.cut.slice_at(BEFORE) + 1, self.cut.slice_at(AFTER)
 
     def window_start(self, window: Index) -> Index:
@@ -70,7 +70,7 @@ class Even(Slicing):
         return self.ends.count(earlier(watermark, grace)) + 1
 
     def over(self, cut: Cut) -> Family:
-        """On a grid every window still has the same number of slices."""
+        """Return the same windows over another cut; on an even grid every window keeps the same number of slices."""
         if cut == self.cut:
             return self
         grid = cut.sequences[0]

@@ -1,4 +1,4 @@
-"""What a family of windows is: windows in order, each a range of slices of one cut."""
+"""The protocol of a family of windows: windows in order, each a range of slices of one cut."""
 
 from __future__ import annotations
 
@@ -17,53 +17,53 @@ from slicing.windows.time.slices import Index, stripe_of
 from slicing.windows.time.zones import CYCLE
 
 RUNNING, RUNS, TAILED = "running", "runs", "tailed"
-"""How windows that differ in slices are assembled: those that begin alike from a running total; those with a coarse
-start from one total of whole tails and a running one; others from the rows of their slices."""
+"""How windows that differ in their number of slices are assembled. RUNNING: by a running total, if they share a start.
+TAILED: by one total of the whole tails and one running total. RUNS: from the rows of their slices."""
 
 
 class Family(Protocol):
-    """The windows of one kind. Every method of an index or an instant takes a Python int or an int64 array."""
+    """The windows of one kind. Every method of an index or an instant takes a Python int or an `int64[n]`."""
 
     @property
     def cut(self) -> Cut:
-        """The slices that windows are ranges of."""
+        """The slices over which windows are ranges."""
 
     @property
     def families(self) -> tuple[Family, ...]:
-        """The families that share the cut: this one alone, or those of a set."""
+        """The families that share the cut: only this one, or the members of a set."""
 
     @property
     def longest(self) -> int:
-        """The most slices a window has, n in every cost.
+        """The maximum number of slices of a window, n in every cost.
 
-        It sizes things, and nothing is right or wrong by it: of a user's class, and over a cut with edges of others, it
-        is the most of some thousand windows that were tried; one during which clocks change may have a few more.
+        It is used for sizing only; results do not depend on it. For a user's class, and over a cut with edges of other
+        families, it is the maximum over some thousand sampled windows. A window during which the clock changes may have
+        a few more.
         """
 
     @property
     def step(self) -> int | None:
-        """Slices per advance if all windows have `longest` slices and equal distances of starts, else None."""
+        """The slices per advance if all windows have `longest` slices and starts at equal distances, else None."""
 
     @property
     def assembled(self) -> str:
-        """How windows are assembled, "running", "tailed" or "runs"; "" where each aggregate has a tree of its own."""
+        """How windows are assembled: "running", "tailed" or "runs"; "" if the tree depends on the aggregate."""
 
     @property
     def stripe(self) -> int:
-        """Consecutive slices in a stripe: `round(sqrt(longest))`."""
+        """The number of slices in a slice group: `round(sqrt(longest))`."""
 
     @property
     def ratio(self) -> float:
-        """Windows that a record is in, on average, R in every cost; of a user's class, of those that were tried."""
+        """The average number of windows that contain a record, R in every cost; sampled for a user's class."""
 
     @property
     def shortest(self) -> int:
-        """Microseconds that edges are apart at least, as far as that can be told; those of clocks that change may be
-        nearer."""
+        """The smallest known distance between edges, in microseconds; clock changes may bring edges closer together."""
 
     @property
     def size(self) -> int | None:
-        """Microseconds of each window, None if they differ."""
+        """The length of each window in microseconds, None if lengths differ."""
 
     @property
     def has_gaps(self) -> bool:
@@ -74,7 +74,7 @@ class Family(Protocol):
         """Whether there may be windows that are never emitted, see `repeats`."""
 
     def in_gap(self, index: Array) -> Any:
-        """Which slices belong to no window."""
+        """Return whether each slice belongs to no window."""
 
     def window_start(self, window: Index) -> Index:
         """First microsecond of a window."""
@@ -86,16 +86,16 @@ class Family(Protocol):
         """First slice of a window."""
 
     def end_slice(self, window: Index) -> Index:
-        """The slice after the last one of a window."""
+        """Return the slice after the last one of a window."""
 
     def first_window(self, index: Index) -> Index:
-        """First window with `end_slice` beyond a slice; greater than `last_window` for a slice in a gap."""
+        """Return the first window with `end_slice > index`; it is after `last_window` for a slice in a gap."""
 
     def last_window(self, index: Index) -> Index:
-        """Last window with `first_slice` at or before a slice."""
+        """Return the last window with `first_slice <= index`."""
 
     def first_open(self, watermark: Index, grace: int = 0) -> Index:
-        """First window with `end + grace > watermark`: all before it are closed."""
+        """Return the first window with `end + grace > watermark`: all windows before it are closed."""
 
     def slice_at(self, time: Index) -> Index:
         """Index of the slice that holds an instant."""
@@ -104,42 +104,42 @@ class Family(Protocol):
         """First microsecond of a slice."""
 
     def entered(self, window: Index) -> Index:
-        """End of the slices of the windows before `window`: those that have entered when it is the next to close."""
+        """Return the end of the slices of all windows before `window`: these have entered when `window` closes next."""
 
     def over(self, cut: Cut) -> Family:
-        """These windows as ranges of the slices of a cut that has all their edges."""
+        """Return these windows as ranges of slices of a cut that has all their edges."""
 
     def show(self, bound: int) -> str:
-        """What bounds a slice or a window, as messages show it: an instant, or the number of a record."""
+        """Return the text of a bound of a slice or window in messages: an instant, or the number of a record."""
 
     def spec(self) -> list[Any]:
-        """This family as plain JSON data, equal for equal families: what a state header stores."""
+        """Return this family as plain JSON data, equal for equal families; it is stored in the state header."""
 
 
 class Regular(Family, Protocol):
-    """A family whose windows have equally many slices and equal distances, so that one tree fits them all."""
+    """A family whose windows have the same number of slices and equal distances, so that one tree fits all windows."""
 
     @property
     def per_window(self) -> int:
-        """Slices of each window."""
+        """The number of slices of each window."""
 
     @property
     def per_advance(self) -> int:
-        """Slices from the start of one window to that of the next."""
+        """The number of slices from the start of one window to the start of the next."""
 
     @property
     def shift(self) -> int:
-        """First slice of window 0."""
+        """The first slice of window 0."""
 
 
 def regular(family: Family) -> Regular:
-    """The same family, of which it is known that it is regular."""
+    """Return the family typed as `Regular`; it must have a `step`."""
     assert family.step is not None, "windows of this family differ in slices"
     return cast("Regular", family)
 
 
 class OverCut:
-    """What every family asks its cut."""
+    """The methods of a family that follow from its cut."""
 
     cut: Any
     assembled: Any = RUNS
@@ -147,17 +147,17 @@ class OverCut:
 
     @property
     def families(self) -> tuple[Any, ...]:
-        """These windows alone."""
+        """This family alone."""
         return (self,)
 
     @property
     def stripe(self) -> int:
-        """Consecutive slices in a stripe."""
+        """The number of slices in a slice group."""
         return stripe_of(self.longest)  # type: ignore[attr-defined]
 
     @cached_property
     def ratio(self) -> float:
-        """Windows that a record is in, on average of the slices of those tried."""
+        """The average number of windows that contain a record, over the slices of sampled windows."""
         windows = self._tried
         slices = np.unique(np.concatenate([self.first_slice(windows), self.end_slice(windows) - 1]))  # type: ignore[attr-defined]
         counts = self.last_window(slices) - self.first_window(slices) + 1  # type: ignore[attr-defined]
@@ -165,17 +165,17 @@ class OverCut:
 
     @property
     def _tried(self) -> Array:
-        """Some windows that are typical."""
+        """A sample of typical windows."""
         return sample(lambda time: self.last_window(self.slice_at(time)))  # type: ignore[attr-defined]
 
     @property
     def shortest(self) -> int:
-        """The least distance of edges of one sequence."""
+        """The smallest distance between edges of one sequence, in microseconds."""
         return min(distance(edges) for edges in self.cut.sequences)
 
     @property
     def size(self) -> int | None:
-        """Windows differ in length."""
+        """None: windows differ in length."""
         return None
 
     @property
@@ -189,7 +189,7 @@ class OverCut:
         return not all(isinstance(edges, Every) for edges in self.cut.sequences)
 
     def in_gap(self, index: Array) -> Any:
-        """Which slices belong to no window."""
+        """Return whether each slice belongs to no window."""
         return self.first_window(index) > self.last_window(index)  # type: ignore[attr-defined]
 
     @elementwise
@@ -204,7 +204,7 @@ class OverCut:
 
     @elementwise
     def entered(self, window: Array) -> Array:
-        """End of the slices of the windows before `window`."""
+        """Return the end of the slices of all windows before `window`."""
         return self.end_slice(window - 1)  # type: ignore[attr-defined, no-any-return]
 
     def first_open(self, watermark: Index, grace: int = 0) -> Index:
@@ -213,19 +213,19 @@ class OverCut:
 
     @elementwise
     def _first_after(self, time: Array) -> Array:
-        """First window that ends after an instant."""
+        """Return the first window that ends after an instant."""
         raise NotImplementedError
 
 
 def earlier(time: Index, length: int) -> Index:
-    """An instant less a duration that is not negative, as far as int64 goes."""
+    """Return an instant minus a non-negative duration; it saturates at the limit of int64."""
     if isinstance(time, np.ndarray):
         return np.maximum(time, BEFORE + length) - length
     return time - length
 
 
 def distance(edges: Edges) -> int:
-    """Return the least distance of edges in microseconds: a day for days of a wall clock, 1 for a user's class."""
+    """Return the smallest distance between edges in microseconds: a day for days of a wall clock, 1 for own edges."""
     if isinstance(edges, Every):
         return edges.length
     if isinstance(edges, Listed):
@@ -235,12 +235,12 @@ def distance(edges: Edges) -> int:
 
 
 def last_instant(cut: Cut, index: Array) -> Array:
-    """The last microsecond before the next slice, so before an empty one the last of the slice that is not."""
+    """Return the last microsecond before the next slice; for an empty slice this lies in an earlier slice."""
     return before(cut.slice_start(after(index)))
 
 
 def sample(count: Callable[[int], int]) -> Array:
-    """Numbers of windows to try: neighbours, and some of 400 years, from 1970 on; `count` numbers instants."""
+    """Return window numbers to sample over 400 years from 1970 on, with neighbours; `count` numbers instants."""
     first, last = count(0), count(CYCLE)
     spread = np.linspace(first, last, 2048).astype(np.int64)
     near = np.add.outer(spread[::64], np.arange(64)).ravel()
@@ -248,15 +248,15 @@ def sample(count: Callable[[int], int]) -> Array:
 
 
 def most_slices(family: Family, windows: Array) -> int:
-    """The most slices that any of these windows has."""
+    """Return the maximum number of slices of any of these windows."""
     return max(1, int((family.end_slice(windows) - family.first_slice(windows)).max()))
 
 
 def repeats(family: Family, window: Array, by_end: bool = False) -> NDArray[np.bool_]:
-    """Whether a window holds no instant, or has the interval of the window before it: such windows are never emitted.
+    """Return whether each window is empty or has the interval of the previous window; these are never emitted.
 
-    Both come of hours and days that a zone leaves out. Month to date by days has, on a day left out, the window of the
-    day before once more. With `by_end` windows are told apart by their ends alone, as wide rows tell them.
+    Both cases occur when a zone skips hours or days. For example, month-to-date windows by days have, on a skipped day,
+    the same interval as on the day before. With `by_end` windows are compared by their ends alone, as in wide rows.
     """
     start, end = family.window_start(window), family.window_end(window)
     again = end == family.window_end(window - 1)
@@ -266,11 +266,11 @@ def repeats(family: Family, window: Array, by_end: bool = False) -> NDArray[np.b
 
 
 MOST_REPEATS = 1024
-"""Runs of this many windows that are never emitted are looked through for one that is."""
+"""In longer runs of windows that are never emitted, the search for an emitted window stops."""
 
 
 def emitted_before(family: Family, window: int, by_end: bool = False) -> int:
-    """Return the last window before one that may be emitted."""
+    """Return the last window before `window` that may be emitted; `window - 1` if none is found."""
     if not family.may_repeat:
         return window - 1
     for count in (2, MOST_REPEATS):
@@ -282,7 +282,7 @@ def emitted_before(family: Family, window: int, by_end: bool = False) -> int:
 
 
 def emitted_from(family: Family, windows: Array, by_end: bool = False) -> Array:
-    """Return for each window itself, or the next one that may be emitted."""
+    """Return for each window the window itself, or the next one that may be emitted."""
     if not family.may_repeat:
         return windows
     known, at = np.unique(windows, return_inverse=True)
@@ -295,13 +295,13 @@ def emitted_from(family: Family, windows: Array, by_end: bool = False) -> Array:
 
 
 def slice_of(family: Family, instant: int) -> tuple[int, int]:
-    """The slice `[start, end)` that holds an instant."""
+    """Return the slice `[start, end)` that holds an instant."""
     index = family.slice_at(instant)
     return family.slice_start(index), family.slice_start(index + 1)
 
 
 def windows_of(family: Family, instant: int) -> list[tuple[int, int]]:
-    """The windows `[start, end)` that hold an instant, in order; empty in a gap."""
+    """Return the windows `[start, end)` that hold an instant, in order; empty in a gap."""
     index = family.slice_at(instant)
     windows = np.arange(family.first_window(index), family.last_window(index) + 1)
     windows = windows[~repeats(family, windows)]
@@ -310,7 +310,7 @@ def windows_of(family: Family, instant: int) -> list[tuple[int, int]]:
 
 
 def windows_between(family: Family, low: int, high: int, most: int) -> list[tuple[int, int]]:
-    """The first windows that hold an instant of `[low, high)`, `most` of them, in order."""
+    """Return the first `most` windows that hold an instant of `[low, high)`, in order."""
     first, last = family.first_window(family.slice_at(low)), family.last_window(family.slice_at(high - 1))
     windows = np.arange(first, min(last, first + 2 * most) + 1)
     starts, ends = family.window_start(windows), family.window_end(windows)

@@ -1,4 +1,4 @@
-"""Several families at once over one cut, so that they share slices: one query, one state."""
+"""Several families over one cut: they share slices, one query and one state."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from slicing.windows.time.slices import Index, stripe_of
 
 @dataclass(frozen=True)
 class Several:
-    """A set of families over one shared cut, made by `several`; asked for slices as a family is, not for windows.
+    """A set of families over one shared cut, made by `several`. It answers questions about slices, not about windows.
 
-    `members` are the families as they would be alone, in the order given, `families` the same over `cut`.
+    `members` are the families over their own cuts, in the given order; `families` are the same over the shared `cut`.
     """
 
     members: tuple[Family, ...]
@@ -42,22 +42,22 @@ class Several:
 
     @property
     def longest(self) -> int:
-        """The most slices of any window."""
+        """The maximum number of slices of any window."""
         return max(family.longest for family in self.families)
 
     @property
     def stripe(self) -> int:
-        """Consecutive slices in a stripe of the family with the longest windows."""
+        """The number of slices in a slice group of the family with the longest windows."""
         return stripe_of(self.longest)
 
     @property
     def ratio(self) -> float:
-        """Windows of all families that a record is in, on average."""
+        """The average number of windows of all families that contain a record."""
         return sum(member.ratio for member in self.members)
 
     @property
     def shortest(self) -> int:
-        """The least distance of edges of one family, in microseconds."""
+        """The smallest distance between edges of one family, in microseconds."""
         return min(member.shortest for member in self.members)
 
     @property
@@ -66,7 +66,7 @@ class Several:
         return all(family.has_gaps for family in self.families)
 
     def in_gap(self, index: Array) -> Any:
-        """Which slices belong to no window of any family."""
+        """Return whether each slice belongs to no window of any family."""
         return np.logical_and.reduce([np.asarray(family.in_gap(index)) for family in self.families])
 
     @elementwise
@@ -84,11 +84,11 @@ class Several:
 
 
 def several(families: Sequence[Family]) -> Several:
-    """Families over one cut: their grid if that has few slices, else all their edges.
+    """Return the families over one cut: a common grid if it is coarse enough, otherwise all their edges.
 
-    The grid is that of the greatest common divisor of all lengths and distances of edges; it is taken if it has at most
-    twice as many slices as there are edges, for then every family is even. Families that have one cut by themselves
-    keep it. The order of families does not matter to the cut. Raises InvalidValue without one.
+    The length of the grid is the greatest common divisor of all lengths and distances of edges. The grid is used if it
+    has at most twice as many slices as there are edges, because every family is then even. Families that already have
+    the same cut keep it. The cut does not depend on the order of the families. Raises InvalidValue for no family.
     """
     if not families:
         raise InvalidValue("A set of windows is empty; give at least one.")
@@ -101,7 +101,7 @@ def several(families: Sequence[Family]) -> Several:
 
 
 def _grid(sequences: Sequence[Edges]) -> Cut | None:
-    """The cut at the greatest common divisor, or None if it is too fine or edges are not even."""
+    """Return the cut at the greatest common divisor, or None if it is too fine or if edges are not even."""
     even = [edges for edges in sequences if isinstance(edges, Every)]
     if len(even) < len(sequences):
         return None
@@ -112,12 +112,12 @@ def _grid(sequences: Sequence[Edges]) -> Cut | None:
 
 
 def end_together(families: Sequence[Family]) -> bool:
-    """Whether a window of each family ends wherever one of another does, of some thousand windows of 400 years."""
+    """Return whether all families have their window ends in common, checked on a sample of windows of 400 years."""
     return all(_ends_too(one, other) for one, other in permutations(families, 2))
 
 
 def _ends_too(one: Family, other: Family) -> bool:
-    """Whether another family has a window that ends where each of some windows of a family does."""
+    """Return whether the other family also has a window end at each end of some windows of a family."""
     ends = one.window_end(_some_windows(one))
     return bool(np.array_equal(other.window_end(other.first_open(ends - 1)), ends))
 
@@ -127,7 +127,7 @@ def _some_windows(family: Family) -> Array:
 
 
 def leader(families: Sequence[Family]) -> int | None:
-    """Of families that end together, the position of one whose windows hold the others that end with them, or None."""
+    """Return the position of a family whose windows contain all aligned windows of the other families, or None."""
     ends = families[0].window_end(_some_windows(families[0]))
     starts = np.array([family.window_start(family.first_open(ends - 1)) for family in families])
     held = np.flatnonzero((starts == starts.min(axis=0)).all(axis=1))
@@ -135,7 +135,7 @@ def leader(families: Sequence[Family]) -> int | None:
 
 
 def share_windows(families: Sequence[Family]) -> tuple[int, int] | None:
-    """Positions of two families that make the same interval, of some thousand windows; None if none do."""
+    """Return the positions of two families that have a window interval in common, among sampled windows, or None."""
     for (a, one), (b, other) in combinations(enumerate(families), 2):
         if _shares(one, other) or _shares(other, one):
             return a, b
@@ -143,7 +143,7 @@ def share_windows(families: Sequence[Family]) -> tuple[int, int] | None:
 
 
 def _shares(one: Family, other: Family) -> bool:
-    """Whether another family has one of some windows of a family."""
+    """Return whether the other family has the interval of any of some windows of a family."""
     windows = _some_windows(one)
     start, end = one.window_start(windows), one.window_end(windows)
     near = other.first_open(end - 1)

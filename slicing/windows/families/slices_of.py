@@ -1,4 +1,4 @@
-"""Slices as windows: what windows are assembled from, each for itself."""
+"""Slices as windows: each slice of other windows is a window by itself."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from slicing.windows.time.edges import Array, after, elementwise
 
 @dataclass(frozen=True)
 class SlicesOf(OverCut):
-    """A window for each slice of other windows; `of` are these, or a set of them. Slices in their gaps are none.
+    """One window per slice of the windows `of`, a family or a set of families; slices in their gaps are left out.
 
     Window i is slice i.
     """
@@ -38,7 +38,7 @@ class SlicesOf(OverCut):
         return self.of.has_gaps
 
     def in_gap(self, index: Array) -> Any:
-        """Which slices belong to none of the other windows."""
+        """Return whether each slice belongs to none of the other windows."""
         return self.of.in_gap(self.of.slice_at(np.asarray(self.slice_start(index))))
 
     @elementwise
@@ -53,22 +53,22 @@ class SlicesOf(OverCut):
 
     @elementwise
     def first_slice(self, window: Array) -> Array:
-        """The slice that a window is."""
+        """Return the only slice of a window."""
         return window.copy()
 
     @elementwise
     def end_slice(self, window: Array) -> Array:
-        """The slice after it."""
+        """Return the slice after the only slice of a window."""
         return after(window)
 
     @elementwise
     def first_window(self, index: Array) -> Array:
-        """The window that a slice is."""
+        """Return the only window that covers a slice."""
         return index.copy()
 
     @elementwise
     def last_window(self, index: Array) -> Array:
-        """The same."""
+        """Return the only window that covers a slice."""
         return index.copy()
 
     @elementwise
@@ -76,7 +76,7 @@ class SlicesOf(OverCut):
         return self.cut.slice_at(time)
 
     def over(self, cut: Cut) -> Family:
-        """The same windows as ranges of other slices."""
+        """Return the same windows as ranges of slices of another cut."""
         return self if cut == self.cut else OverSharedCut(self, cut)
 
     def spec(self) -> list[Any]:

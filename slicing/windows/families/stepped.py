@@ -1,4 +1,4 @@
-"""Windows with equally many slices at equal distances in slices: hopping windows on a calendar or a grid."""
+"""Windows with the same number of slices at equal distances in slices: hopping windows on a calendar or a grid."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from slicing.windows.time.slices import stripe_of
 
 @dataclass(frozen=True)
 class Stepped(OverCut):
-    """Windows of `longest` slices each that start every `step` slices, from slice `shift` on.
+    """Windows of `longest` slices each; one starts at every `step`-th slice, counted from slice `shift`.
 
-    Of days on a wall clock, or of the slices of a finer grid. Slices count, not their lengths: a window of seven days
-    has seven slices, and is an hour longer where one of the days is.
+    Slices are days on a wall clock, for example, or parts of a finer grid. The number of slices is fixed, not their
+    length: a window of seven days has seven slices, and is an hour longer if one of the days is.
     """
 
     edges: Edges
@@ -31,7 +31,7 @@ class Stepped(OverCut):
 
     @cached_property
     def cut(self) -> Cut:
-        """The edges, of which every `step`-th one starts a window."""
+        """The cut at all edges; every `step`-th edge starts a window."""
         return Cut([self.edges])
 
     @property
@@ -46,12 +46,12 @@ class Stepped(OverCut):
 
     @property
     def stripe(self) -> int:
-        """Consecutive slices in a stripe: an advance at least, as no window may leave more than one behind."""
+        """The number of slices in a slice group, at least `step`: no advance may leave more than one group."""
         return max(stripe_of(self.longest), self.step)
 
     @property
     def ratio(self) -> float:
-        """Windows that a record is in, on average."""
+        """The average number of windows that contain a record."""
         return self.longest / self.step
 
     @property
@@ -76,17 +76,17 @@ class Stepped(OverCut):
 
     @elementwise
     def end_slice(self, window: Array) -> Array:
-        """The slice after the last one of a window."""
+        """Return the slice after the last one of a window."""
         return self._wide(window) * self.step + (self.shift + self.longest)
 
     @elementwise
     def first_window(self, index: Array) -> Array:
-        """First window that covers a slice."""
+        """Return the first window that covers a slice."""
         return (index - (self.shift + self.longest)) // self.step + 1
 
     @elementwise
     def last_window(self, index: Array) -> Array:
-        """Last window that starts at or before a slice."""
+        """Return the last window that starts at or before a slice."""
         return (index - self.shift) // self.step
 
     @elementwise
@@ -94,12 +94,12 @@ class Stepped(OverCut):
         return self.first_window(self.edges.count(time))
 
     def _wide(self, window: Array) -> Array:
-        """Numbers of windows whose slices an int64 numbers; the last and the first of them for those beyond."""
+        """Clip window numbers to the range in which slice numbers fit into int64."""
         limit = (1 << 62) // self.step
         return window if within(window, -limit, limit) else np.clip(window, -limit, limit)
 
     def over(self, cut: Cut) -> Family:
-        """Over other edges too, windows are uneven."""
+        """Return the same windows over a cut that may have other edges too; their numbers of slices then differ."""
         return self if cut == self.cut else OverSharedCut(self, cut)
 
     def spec(self) -> list[Any]:

@@ -1,4 +1,4 @@
-"""Long windows with a coarse start: each ends at a fine edge and begins at a coarse one, a multiple of the tail.
+"""Long windows with a tail: each ends at a fine edge and begins at a coarse edge, a multiple of the tail.
 
 ::
 
@@ -9,8 +9,8 @@
                           [===================================)
                                       [===========================)
 
-All windows that end within a tail begin alike. So no window needs the slices of a tail apart once the windows that end
-in it have fired: then one partial for the whole tail is enough.
+All windows that end within the same tail have the same start. Once these windows have fired, no window needs the slices
+of that tail one by one. One partial for the whole tail is then enough.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ from slicing.windows.time.edges import AFTER, Array, Edges, before, elementwise
 
 @dataclass(frozen=True)
 class Tailed(EndingAtEdges):
-    """Windows that end at each edge of `ends`, and begin `whole` tails before the tail that holds `end - rest`.
+    """Windows that end at each edge of `ends`, and begin `whole` tails before the tail that contains `end - rest`.
 
-    So each begins at the last edge of `tails` at or before `end - size`, for a size of `whole` tails and `rest`
-    microseconds. Window i ends with slice i. All edges of `tails` are edges of `ends`. Raises InvalidValue if they are
-    not known to be, and unless `whole` is positive and `rest` not negative.
+    The size is `whole` tails and `rest` microseconds: a window begins at the last edge of `tails` at or before
+    `end - size`. Window i ends with slice i. Every edge of `tails` must be an edge of `ends`. Raises InvalidValue if
+    that is not known from their definitions, if `whole` is not positive, or if `rest` is negative.
     """
 
     tails: Edges
@@ -54,40 +54,40 @@ class Tailed(EndingAtEdges):
 
     @property
     def wholes(self) -> Stepped:
-        """Windows of `whole` tails, over tails as slices: what windows have beside the tail in which they end."""
+        """The windows of `whole` tails, with tails as slices: the part of a window before the tail in which it ends."""
         return Stepped(self.tails, 1, self.whole)
 
     @cached_property
     def per_tail(self) -> int:
-        """Slices of a tail."""
+        """The number of slices of a tail."""
         first, end = self.ends.count(self.tails.edge(0)), self.ends.count(self.tails.edge(1))
         return max(1, end - first)
 
     @cached_property
     def longest(self) -> int:
-        """The most slices of a window, of the last ones that begin with each of some thousand tails."""
+        """The maximum number of slices of the last windows that begin with each of some thousand sampled tails."""
         return most_slices(self, self.last_window(self.ends.count(self.tails.edge(sample(self.tails.count)))))
 
     @cached_property
     def ratio(self) -> float:
-        """Windows that a record is in, on average of the slices of a typical tail."""
+        """The average number of windows that contain a record, over the slices of a typical tail."""
         slices = self._tried
         return float((self.last_window(slices) - self.first_window(slices) + 1).mean())
 
     @property
     def _tried(self) -> Array:
-        """The slices of a tail, which are the windows that end in it."""
+        """The slices of a tail; these are also the numbers of the windows that end in it."""
         first = self.ends.count(self.tails.edge(self.whole))
         return np.arange(first, first + self.per_tail)
 
     @elementwise
     def tail_of_end(self, window: Array) -> Array:
-        """The tail in which a window ends; of one that ends with a tail, the tail that follows."""
+        """Return the tail in which a window ends; if it ends with a tail, the next tail."""
         return self.tails.count(self.window_end(window))
 
     @elementwise
     def first_tail(self, window: Array) -> Array:
-        """The tail that a window begins with."""
+        """Return the first tail of a window."""
         return self.tails.count(earlier(self.window_end(window), self.rest)) - self.whole
 
     @elementwise
@@ -97,7 +97,7 @@ class Tailed(EndingAtEdges):
 
     @elementwise
     def last_window(self, index: Array) -> Array:
-        """Last window that starts at or before a slice."""
+        """Return the last window that starts at or before a slice."""
         later = self.tails.edge(self.tails.count(self.ends.edge(index)) + self.whole + 1)
         return self.ends.count(before(np.minimum(later, AFTER - self.rest) + self.rest)) - 1
 
@@ -107,7 +107,7 @@ class Tailed(EndingAtEdges):
 
 
 def tailed(family: Family) -> Tailed:
-    """Return the windows of a family, of which it is known that they have a coarse start, over their own cut."""
+    """Return the windows of a family as `Tailed` over their own cut; they must have a tail."""
     found = family.family if isinstance(family, OverSharedCut) else family
     assert isinstance(found, Tailed), "these windows have a coarse start"
     return found

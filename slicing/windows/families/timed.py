@@ -1,4 +1,4 @@
-"""Families as users ask for them, by durations, units of a calendar or edges, and what of these is refused."""
+"""Create families from the arguments of users (durations, calendar units, edges), and refuse invalid arguments."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from slicing.windows.time.own_edges import Own
 from slicing.windows.time.zones import Zone
 
 Units = tuple[str, int]
-"""A duration on a wall clock, as ("month", 1)."""
+"""A duration on a wall clock, for example ("month", 1)."""
 
 
 _STEP = Argument("step")
@@ -27,9 +27,9 @@ _MONTHS = {"month": 1, "quarter": 3, "year": 12}
 
 
 def hopping_family(size: Duration, advance: Duration, offset: Duration | int, zone: Zone | str) -> Stepped:
-    """Windows of `size` that start every `advance` by a zone's wall clock; equal ones tumble.
+    """Return windows of `size` that start every `advance` by a zone's wall clock; tumbling if both are equal.
 
-    Raises InvalidValue for `offset` with `zone`, and whatever `calendar_hopping` refuses.
+    Raises InvalidValue for `offset` with `zone`, and as `calendar_hopping`.
     """
     _no_offset(offset)
     return calendar_hopping(calendar_units(size, "size"), calendar_units(advance, "advance"), _zone(zone))
@@ -38,10 +38,10 @@ def hopping_family(size: Duration, advance: Duration, offset: Duration | int, zo
 def tailed_family(
     size: Duration, advance: Duration, tail: Duration, offset: Duration | int = 0, zone: Zone | str | None = None
 ) -> Tailed:
-    """Windows that end every `advance`, and begin at the last multiple of `tail` at or before their end less `size`.
+    """Return windows that end every `advance`, and begin at the last multiple of `tail` at or before `end - size`.
 
-    Raises InvalidValue unless `tail` is a multiple of `advance` and neither is longer than `size`, in a zone unless
-    `size` is a multiple of `tail`; for `offset` with `zone`, and an `offset` that is not shorter than `advance`.
+    Raises InvalidValue if `tail` is not a multiple of `advance`, or if one of them is longer than `size`; in a zone,
+    if `size` is not a multiple of `tail`; for `offset` with `zone`; for an `offset` not shorter than `advance`.
     """
     if zone is not None:
         _no_offset(offset)
@@ -75,10 +75,10 @@ def tailed_family(
 
 
 def calendar_tailed(size: Units, advance: Units, tail: Units, zone: Zone) -> Tailed:
-    """Windows that end every `advance` on a zone's wall clock, and begin `size` before the `tail` in which they end.
+    """Return windows that end every `advance` on a zone's wall clock; they begin `size` before the `tail` of their end.
 
-    Raises InvalidValue unless `size` is a multiple of `tail` as for `calendar_hopping`, and every edge of `tail` is one
-    of `advance`.
+    Raises InvalidValue if `size` is not a multiple of `tail` as for `calendar_hopping`, or if an edge of `tail` is not
+    an edge of `advance`.
     """
     tails, ends, ratio = Local(*tail, zone), Local(*advance, zone), _ratio(size, tail)
     if not ratio:
@@ -105,10 +105,10 @@ def calendar_tailed(size: Units, advance: Units, tail: Units, zone: Zone) -> Tai
 def cumulating_family(
     size: Duration, step: Duration, offset: Duration | int = 0, zone: Zone | str | None = None
 ) -> Cumulating:
-    """Windows from each multiple of `size` to each multiple of `step` up to the next, by a zone's wall clock if any.
+    """Return windows from each multiple of `size` to each multiple of `step` up to the next, by the clock of `zone`.
 
-    Raises InvalidValue for `offset` with `zone` or not shorter than `size`, for months and longer without a zone, and
-    unless every edge of `size` is one of `step`.
+    Raises InvalidValue for `offset` with `zone`, for an `offset` not shorter than `size`, for months and longer without
+    a zone, and if an edge of `size` is not an edge of `step`.
     """
     if zone is not None:
         _no_offset(offset)
@@ -129,7 +129,7 @@ def _are_positive(*lengths: tuple[str, int, Duration]) -> None:
 
 
 def _shift(offset: Duration | int, length: int, name: str) -> int:
-    """The offset in microseconds, which is shorter than the argument `name` of some length."""
+    """Return the offset in microseconds. It must be shorter than `length`, the value of the argument `name`."""
     shift = 0 if offset == 0 and isinstance(offset, int) else microseconds(offset, "offset")  # type: ignore[arg-type]
     if abs(shift) >= length:
         raise InvalidValue(
@@ -141,9 +141,9 @@ def _shift(offset: Duration | int, length: int, name: str) -> int:
 
 
 def cumulating(size: int, step: int, offset: int = 0) -> Cumulating:
-    """Windows `[offset + k * size, offset + k * size + i * step)` for i = 1 .. size / step; in microseconds.
+    """Return windows `[offset + k * size, offset + k * size + i * step)` for i = 1 .. size / step; in microseconds.
 
-    Raises InvalidValue when `size` is not a multiple of `step`, or one is not positive.
+    Raises InvalidValue if `size` is not a multiple of `step`, or one of them is not positive.
     """
     if min(size, step) <= 0 or size % step:
         raise InvalidValue(f"`size` must be a multiple of `step`, both positive; got {size} us and {step} us.")
@@ -151,10 +151,10 @@ def cumulating(size: int, step: int, offset: int = 0) -> Cumulating:
 
 
 def calendar_hopping(size: Units, advance: Units, zone: Zone) -> Stepped:
-    """Windows of `size` that start every `advance` on a zone's wall clock; equal durations make them tumble.
+    """Return windows of `size` that start every `advance` on a zone's wall clock; tumbling if both are equal.
 
-    Raises InvalidValue unless both are in days and weeks, or both in months, quarters and years, and `size` is a
-    multiple of `advance`; clock units can only tumble.
+    Both must be in days and weeks, or both in months, quarters and years, and `size` a multiple of `advance`; clock
+    units can only tumble. Raises InvalidValue otherwise.
     """
     edges = Local(*advance, zone)
     ratio = _ratio(size, advance)
@@ -170,7 +170,7 @@ def calendar_hopping(size: Units, advance: Units, zone: Zone) -> Stepped:
 
 
 def _ratio(size: Units, advance: Units) -> int | None:
-    """How many advances a size has, or None where the calendar does not say."""
+    """Return the number of advances in a size, or None if the calendar does not define it."""
     if size == advance:
         return 1
     for lengths in (_DAYS, _MONTHS):
@@ -181,9 +181,9 @@ def _ratio(size: Units, advance: Units) -> int | None:
 
 
 def calendar_cumulating(size: Units, step: Units, zone: Zone) -> Cumulating:
-    """Windows from an edge of `size` on a zone's wall clock to each edge of `step` up to the next: month to date.
+    """Return windows from an edge of `size` on a zone's wall clock to each edge of `step` up to the next.
 
-    Raises InvalidValue unless every edge of `size` is an edge of `step`.
+    For example month to date. Raises InvalidValue if an edge of `size` is not an edge of `step`.
     """
     periods, steps = Local(*size, zone), Local(*step, zone)
     if not steps.refines(periods):
@@ -199,10 +199,10 @@ def calendar_cumulating(size: Units, step: Units, zone: Zone) -> Cumulating:
 
 
 def by_edges(starts: Edges | Sequence[int], ends: Edges | Sequence[int]) -> ByEdges:
-    """Windows `[starts(i), ends(i))` of a user's own: each an `Edges`, or a list of instants in microseconds.
+    """Return windows `[starts(i), ends(i))`; each sequence is an `Edges` or a list of instants in microseconds.
 
-    Tried here. Raises InvalidValue when edges step back, windows end before they start, or what arrays give differs
-    from what integers give; InvalidType and FunctionFailed as `Own`.
+    Edges are checked here, a user's class by sampling. Raises InvalidValue if edges step back, if a window ends before
+    it starts, or if results for arrays differ from those for integers; InvalidType and FunctionFailed as `Own`.
     """
     return ByEdges(_edges(starts), _edges(ends))
 
@@ -230,7 +230,7 @@ def _no_offset(offset: Duration | int) -> None:
 
 
 def of_fixed_length(**durations: Duration) -> None:
-    """Raise InvalidValue for months and longer, which have a length in a zone only."""
+    """Raise InvalidValue for months and longer units: only a zone defines their length."""
     for name, duration in durations.items():
         if isinstance(duration, str) and any(unit in duration.lower() for unit in MONTHS):
             raise InvalidValue(

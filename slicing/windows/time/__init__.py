@@ -1,1 +1,1 @@
-"""How time is cut: durations, edges on clocks and calendars, and the slices between edges."""
+"""How time is divided: durations, edges on clocks and calendars, and the slices between edges."""

@@ -1,4 +1,4 @@
-"""A cut: the slices that lie between the edges of one or several sequences.
+"""A cut divides time into slices at the edges of one or several sequences.
 
 ::
 
@@ -6,9 +6,9 @@
     sequence B   --0---|-----1-----|-----2---
     slice        |0 +0 |1| 1+1 |2+1..             the number of a slice is the sum of the numbers of the edges before it
 
-Where edges of two sequences, or two of one, are equal, there is an empty slice between them, which keeps its number:
-no instant is in it. One hopping window cuts at `Every(advance, offset)`, its starts, and, unless `size` is a multiple
-of `advance`, at its ends; these are exactly the slices of `Slicing`.
+If two edges are equal, there is an empty slice between them, which keeps its number and holds no instant. The cut of
+hopping windows has their starts, `Every(advance, offset)`, and also their ends if `size` is not a multiple of
+`advance`. Its slices are exactly those of `Slicing`.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ from slicing.windows.time.local import Local
 from slicing.windows.time.zones import CYCLE
 
 _TABLE = 1 << 14
-"""The most edges of a closed form; if sequences meet again later, starts are bisected."""
+"""The most edges in a table for a closed form. If the sequences meet again only later, starts are searched."""
 
 _FEW = 1 << 12
-"""The edges that are listed at any time, and four for each requested start."""
+"""The number of edges that are always listed, in addition to four per requested start."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class Cut:
         object.__setattr__(self, "sequences", tuple(kept))
 
     def __reduce__(self) -> tuple[type[Cut], tuple[tuple[Edges, ...]]]:
-        return Cut, (self.sequences,)  # without the tables that are made on first use
+        return Cut, (self.sequences,)  # without the tables that are computed on first use
 
     @elementwise
     def slice_at(self, time: Array) -> Array:
@@ -67,10 +67,11 @@ class Cut:
 
     @elementwise
     def slice_start(self, index: Array) -> Array:
-        """First microsecond of a slice, or of the next that is not empty: the least instant with `slice_at >= index`.
+        """Return the first microsecond of a slice: the least instant with `slice_at >= index`.
 
-        A closed form for one sequence, and for several `Every` that meet again soon; else the edges around are listed,
-        or, where they would be too many, each distinct start is bisected.
+        For an empty slice this is the start of the next slice that is not empty. A closed form is used for one
+        sequence, and for several `Every` with a short common period. Otherwise the edges around are listed. If these
+        would be too many, each distinct start is bisected.
         """
         if len(self.sequences) == 1:
             return self.sequences[0].edge(index)
@@ -81,12 +82,12 @@ class Cut:
 
     @cached_property
     def _extremes(self) -> tuple[int, int]:
-        """The slices of the first and the last instant of int64."""
+        """The slices of the first and of the last instant of int64."""
         return self.slice_at(BEFORE), self.slice_at(AFTER)
 
     @cached_property
     def _table(self) -> Array | None:
-        """The edges in `[0, period)` after which all of them repeat; None where that is no closed form."""
+        """The edges in `[0, period)`, after which all edges repeat; None if there is no closed form."""
         every = [edges for edges in self.sequences if isinstance(edges, Every)]
         period = self._period
         if len(every) < len(self.sequences) or sum(period // edges.length for edges in every) > _TABLE:
@@ -103,11 +104,11 @@ class Cut:
         table = self._table
         assert table is not None
         since = index - self.slice_at(-1) - 1
-        # A product that wraps is brought back by the sum: the start is an int64.
+        # The product may overflow, but the sum wraps back: the start fits into int64.
         return since // table.size * self._period + table[since % table.size]
 
     def _searched(self, index: Array) -> Array:
-        """The least instants with `slice_at >= index`; each distinct index is looked for once."""
+        """Return the least instants with `slice_at >= index`; each distinct index is searched once."""
         wanted, places = np.unique(index, return_inverse=True)
         low, high = self._around(int(wanted[0]), int(wanted[-1]))
         many = self.slice_at(high) - self.slice_at(low) > _FEW + 4 * wanted.size
@@ -115,7 +116,7 @@ class Cut:
         return starts[places].reshape(index.shape)
 
     def _around(self, first: int, last: int) -> tuple[int, int]:
-        """Instants low, high with `slice_at(low) < first` and `slice_at(high) >= last`, close by if edges are even."""
+        """Return low, high with `slice_at(low) < first` and `slice_at(high) >= last`; near if edges are even."""
         margin = max(1, round(32 * self._mean_length))
         low, high = self._near(first), self._near(last)
         while self.slice_at(low := max(low - margin, BEFORE)) >= first:
@@ -125,7 +126,7 @@ class Cut:
         return low, high
 
     def _near(self, index: int) -> int:
-        """An instant about the start of a slice, by the mean length of slices; only a guess."""
+        """Return an instant near the start of a slice, estimated from the mean length of slices."""
         at = 0
         for _ in range(8):
             missing = index - self.slice_at(at)
@@ -140,15 +141,15 @@ class Cut:
         return CYCLE / max(1, self.slice_at(CYCLE) - self.slice_at(0))
 
     def _listed(self, low: int, high: int) -> Array:
-        """All edges in `(low, high]`, ascending: the starts of the slices after `slice_at(low)`."""
+        """Return all edges in `(low, high]`, ascending: the starts of the slices after `slice_at(low)`."""
         edges = [e.edge(np.arange(e.count(low) + 1, e.count(high) + 1)) for e in self.sequences]
         return np.sort(np.concatenate(edges))
 
     def _bisected(self, wanted: Array) -> Array:
-        """The least instants with `slice_at >= wanted`: 64 calls of `slice_at`."""
+        """Return the least instants with `slice_at >= wanted`, by 64 calls of `slice_at`."""
         low, high = np.full(wanted.shape, BEFORE), np.full(wanted.shape, AFTER)
         while np.any(high - 1 > low):
-            middle = (low & high) + ((low ^ high) >> 1)  # their mean; a sum could wrap
+            middle = (low & high) + ((low ^ high) >> 1)  # the mean of both; a sum could overflow
             reached = self.slice_at(middle) >= wanted
             low, high = np.where(reached, low, middle), np.where(reached, middle, high)
         return high
@@ -159,26 +160,26 @@ class Cut:
 
 
 def _sum(a: Array, b: Array) -> Array:
-    """`a + b`, and where that is no int64 the one nearest to it."""
+    """Return `a + b`, saturated at the limits of int64."""
     total = a + b
     wrapped = ((a ^ total) & (b ^ total)) < 0
     return np.where(wrapped, np.where(a < 0, BEFORE, AFTER), total)
 
 
 def _order(edges: Edges) -> tuple[str, int, int, str]:
-    """Some order, the same for equal sequences."""
+    """Return a sort key that is the same for equal sequences."""
     spec = edges.spec()
     length, offset = spec[1:3] if isinstance(edges, Every) else (0, 0)
     return spec[0], length, offset, json.dumps(spec)
 
 
 def same(a: Edges, b: Edges) -> bool:
-    """Whether two sequences are known to have the same instants."""
+    """Return whether two sequences are known to have the same instants."""
     return a.spec() == b.spec() or (refines(a, b) and refines(b, a))
 
 
 def refines(inner: Edges, outer: Edges) -> bool:
-    """Whether all edges of `outer` are known to be edges of `inner`."""
+    """Return whether all edges of `outer` are known to be edges of `inner`."""
     if isinstance(inner, Every | Local):
         return inner.refines(outer)
     return inner.spec() == outer.spec()

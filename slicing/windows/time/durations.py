@@ -1,4 +1,4 @@
-"""Durations as users write them, in fixed units or in those of a calendar, and instants as messages show them."""
+"""Durations as users write them, in fixed or calendar units, and instants in messages."""
 
 from __future__ import annotations
 
@@ -24,14 +24,15 @@ _ISO_UNITS = ("year", "month", "week", "day", "hour", "minute", "second")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 Duration = str | timedelta
 Term = tuple[Fraction, str]
-"""A number of a unit, as (90, "minute")."""
+"""A count and its unit, for example (90, "minute")."""
 
 
 def microseconds(duration: Duration, name: str) -> int:
-    """Microseconds of a duration: a `timedelta`, or text such as "10 minutes", "1.5 h", "1 hour 30 minutes" or "PT10M".
+    """Return a duration in microseconds: a `timedelta`, or text such as "10 minutes", "1.5 h", "1 hour 30 minutes".
 
-    `name` is the argument's name in messages. Raises InvalidType for bare numbers and other types, InvalidValue for
-    text that is not a duration or names calendar units, whose length varies, and for parts of a microsecond.
+    ISO 8601 text such as "PT10M" is accepted too. `name` is the argument's name in messages. Raises InvalidType for
+    bare numbers and other types, InvalidValue for text that is not a duration or has calendar units, whose length
+    varies, and for fractions of a microsecond.
 
     >>> microseconds("1.5 hours", "size") == microseconds("PT1H30M", "size") == microseconds("90min", "size")
     True
@@ -52,7 +53,7 @@ def microseconds(duration: Duration, name: str) -> int:
 
 
 def _terms(duration: str, name: str) -> list[Term]:
-    """The terms of a text, in order. Raises InvalidType, InvalidValue."""
+    """Return the terms of a text, in order. Raises InvalidType, InvalidValue."""
     if not isinstance(duration, str):
         raise InvalidType(
             f'`{name}`: a duration needs a unit; got {excerpt(duration)}. Write for example "10 minutes"',
@@ -85,7 +86,7 @@ def _unit(word: str, duration: str, name: str) -> str:
 
 
 def show(duration: int) -> str:
-    """A duration in its largest whole unit: 3600000000 is "1 hour"."""
+    """Return the text of a duration in its largest whole unit: 3600000000 is "1 hour"."""
     for unit, length in sorted(_UNITS.items(), key=lambda item: -item[1]):
         if duration and duration % length == 0:
             count = duration // length
@@ -94,7 +95,7 @@ def show(duration: int) -> str:
 
 
 def show_instant(instant: int) -> str:
-    """An instant as messages show it; outside the years that datetime knows, its microseconds."""
+    """Return the text of an instant in messages; outside the years of datetime, its microseconds."""
     try:
         return (_EPOCH + timedelta(microseconds=instant)).isoformat().removesuffix("+00:00")
     except OverflowError:
@@ -102,11 +103,12 @@ def show_instant(instant: int) -> str:
 
 
 def calendar_units(duration: Duration, name: str) -> tuple[str, int]:
-    """A duration as a unit and a number: "2 quarters" is ("quarter", 2), a `timedelta` of whole days ("day", n).
+    """Return a duration as unit and number: "2 quarters" is ("quarter", 2), a `timedelta` of whole days ("day", n).
 
-    Clock time in several units is in microseconds; days and longer have one unit, for the length of "1 month 1 day"
-    depends on which of them comes first. `name` is the argument's name in messages. Raises InvalidValue for those, for
-    what is not positive and for what is not a duration, InvalidType for bare numbers and other types.
+    Clock time in several units is returned in microseconds. Days and longer must have a single unit, because the length
+    of "1 month 1 day" depends on which of them is added first. `name` is the argument's name in messages. Raises
+    InvalidValue for several such units, for a duration that is not positive and for other text; InvalidType for bare
+    numbers and other types.
 
     >>> calendar_units("1 month", "size"), calendar_units("90 minutes", "size")
     (('month', 1), ('minute', 90))
@@ -134,7 +136,7 @@ def _units(duration: Duration, name: str) -> tuple[str, int]:
 
 
 def microseconds_of(instant: int | datetime) -> int:
-    """Microseconds from the epoch to an instant; a naive datetime is read as UTC, as timestamp_ntz is."""
+    """Return an instant in microseconds since the epoch; a naive datetime is read as UTC, like timestamp_ntz."""
     if isinstance(instant, datetime):
         aware = instant if instant.tzinfo else instant.replace(tzinfo=UTC)
         return (aware - _EPOCH) // timedelta(microseconds=1)

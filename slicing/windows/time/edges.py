@@ -1,7 +1,7 @@
-"""Edges: ascending instants, numbered by all integers, that bound slices and windows. No clocks, no keys, no Spark.
+"""Edges: ascending instants, numbered by all integers; they bound slices and windows. No clocks, no keys, no Spark.
 
-Time is int64 microseconds since the epoch. `edge(i)` is the instant of an edge, `count(t)` the number of the last edge
-at or before an instant, so that for every instant::
+Time is int64 microseconds since the epoch. `edge(i)` is the instant of an edge; `count(t)` is the number of the last
+edge at or before an instant, so that for every instant::
 
     edge(count(t)) <= t < edge(count(t) + 1)
 
@@ -9,8 +9,8 @@ at or before an instant, so that for every instant::
     edge         -|-------|--------||-------|-       yet both keep their number
     count         ... -1 .. 0 ....... 2 .... 3
 
-Numbers go on where instants end: an edge that would lie before the first instant of int64 is `BEFORE`, one after the
-last is `AFTER`. Neither is an instant at which anything happens; `count(AFTER)` is finite. Nothing wraps.
+Numbers continue beyond the limits of int64 instants: an edge before the first instant is `BEFORE`, an edge after the
+last is `AFTER`. Nothing happens at these two instants; `count(AFTER)` is finite. Nothing overflows.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ BEFORE, AFTER = -(1 << 63), (1 << 63) - 1
 class Edges(Protocol):
     """An ascending sequence of instants, the same in every process.
 
-    Both methods take a Python int or an int64 array and give the like. A user's class need only be right for instants
-    from year 1 to year 9999, see `Own`.
+    Both methods take a Python int or an int64 array and return the same type. A user's class need only be correct for
+    instants from year 1 to year 9999, see `Own`.
     """
 
     def edge(self, number: Index) -> Index:
@@ -44,11 +44,11 @@ class Edges(Protocol):
         """Number of the last edge at or before an instant."""
 
     def spec(self) -> list[Any]:
-        """These edges as plain JSON data, equal for equal edges: what a state header stores."""
+        """Return these edges as plain JSON data, equal for equal edges; it is stored in the state header."""
 
 
 def elementwise(method: Callable[[Any, Array], Array]) -> Callable[[Any, Index], Index]:
-    """A method of int64 arrays that also takes a Python int, of any size, and then gives one."""
+    """Let a method of int64 arrays also take a Python int of any size; the result is then an int."""
 
     def either(self: Any, index: Index) -> Index:
         if isinstance(index, np.ndarray):
@@ -61,22 +61,22 @@ def elementwise(method: Callable[[Any, Array], Array]) -> Callable[[Any, Index],
 
 
 def within(values: Array, low: int, high: int) -> bool:
-    """Whether all values lie in `[low, high]`."""
+    """Return whether all values lie in `[low, high]`."""
     return bool(low <= values.min() and values.max() <= high)
 
 
 def after(number: Array) -> Array:
-    """The next number; that of the last one of int64 is itself."""
+    """Return the next number; the last number of int64 has no next one and is returned itself."""
     return np.minimum(number, AFTER - 1) + 1
 
 
 def before(instant: Array) -> Array:
-    """The microsecond before an instant; that of `BEFORE` is itself."""
+    """Return the microsecond before an instant; for `BEFORE`, `BEFORE` itself."""
     return np.maximum(instant, BEFORE + 1) - 1
 
 
 def saturated(numbers: Array, low: int, high: int, edge: Callable[[Array], Array]) -> Array:
-    """The edges of numbers: those of `[low, high]` by `edge`, `BEFORE` and `AFTER` for those beyond."""
+    """Return the edges of numbers: by `edge` within `[low, high]`, outside of it `BEFORE` and `AFTER`."""
     if within(numbers, low, high):
         return edge(numbers)
     if low > high:
@@ -87,7 +87,7 @@ def saturated(numbers: Array, low: int, high: int, edge: Callable[[Array], Array
 
 @dataclass(frozen=True)
 class Every:
-    """Edges `offset + i * length`: a closed form.
+    """Edges `offset + i * length`, in closed form.
 
     `length` is positive, `offset` any integer; both in microseconds. Raises InvalidValue.
     """
@@ -105,7 +105,7 @@ class Every:
     def edge(self, number: Array) -> Array:
         """Instant of an edge."""
         low, high = -((self.offset - BEFORE) // self.length), (AFTER - self.offset) // self.length
-        # A product that wraps is brought back by the sum: the edges in [low, high] are int64.
+        # The product may overflow, but the sum wraps back: the edges in [low, high] fit into int64.
         return saturated(number, max(low, BEFORE), min(high, AFTER), lambda known: known * self.length + self.offset)
 
     @elementwise
@@ -119,7 +119,7 @@ class Every:
         return np.clip(counted, BEFORE + max(whole, 0), AFTER + min(whole, 0)) - whole - ~passed
 
     def refines(self, other: Edges) -> bool:
-        """Whether all edges of `other` are edges here."""
+        """Return whether all edges of `other` are edges of this sequence."""
         aligned = isinstance(other, Every) and other.length % self.length == 0
         return aligned and (other.offset - self.offset) % self.length == 0  # type: ignore[attr-defined]
 
@@ -130,9 +130,9 @@ class Every:
 
 @dataclass(frozen=True)
 class Listed:
-    """Edges that a table lists, numbered from 0; none come before or after.
+    """Edges listed in a table and numbered from 0; there are none before or after them.
 
-    `instants` are microseconds and do not descend. Raises InvalidValue, InvalidType.
+    `instants` are in microseconds and must not descend. Raises InvalidValue, InvalidType.
     """
 
     instants: tuple[int, ...]
@@ -152,7 +152,7 @@ class Listed:
             )
 
     def __reduce__(self) -> tuple[type[Listed], tuple[tuple[int, ...]]]:
-        return Listed, (self.instants,)  # without the table that is made on first use
+        return Listed, (self.instants,)  # without the table that is computed on first use
 
     @cached_property
     def _table(self) -> Array:

@@ -1,4 +1,4 @@
-"""Edges on a wall clock: days, weeks, months and hours as a zone's clock shows them."""
+"""Edges on a wall clock: days, weeks, months and hours as the clock of a zone shows them."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from slicing.errors import InvalidValue
 from slicing.windows.time.edges import AFTER, BEFORE, Array, Edges, elementwise, saturated, within
 from slicing.windows.time.zones import DAY, SECOND, Zone
 
-# Instants, wall times and distances from the first edge differ by five days at most: so far from the ends of int64 none
-# of them wraps. Edges are numbered up to `_LIMIT`, instants are told apart beyond it.
+# Instants, wall times and distances from the first edge differ by at most five days. None of them overflows if instants
+# are at least `_MARGIN` away from the limits of int64. Edges are numbered up to `_LIMIT`; `count` is clipped beyond it.
 _MARGIN = 8 * DAY
 _LIMIT = AFTER - 16 * DAY
 _MONTHS = {"month": 1, "quarter": 3, "year": 12}
@@ -27,9 +27,10 @@ _MONDAY = 4 * DAY
 class Local:
     """Edges every `count` units of a zone's wall clock, counted from 1970-01-01 there, weeks from Monday 1970-01-05.
 
-    `unit` is day, week, month, quarter or year, or a clock unit down to microsecond; clock units divide the day, so
-    that its i-th edge is midnight + i x length by the clock. Equal are those that must be: 60 minutes are an hour, 12
-    months a year, 24 hours a day; 7 days are no week, for they are counted from a Thursday. Raises InvalidValue.
+    `unit` is day, week, month, quarter or year, or a clock unit down to microsecond. Clock units must divide the day:
+    the i-th edge of a day is midnight + i x length by the clock. Equivalent units are equal: 60 minutes are an hour, 12
+    months a year, 24 hours a day. But 7 days are not a week, because they are counted from a Thursday. Raises
+    InvalidValue.
     """
 
     unit: str
@@ -63,26 +64,26 @@ class Local:
         return np.clip(self._number(self.zone.reached(clipped)), low - 1, high)
 
     def _wall(self, number: Array) -> Array:
-        """The wall time of an edge."""
+        """Return the wall time of an edge."""
         if self.unit != "month":
             return number * self._length + self._origin
         return _converted(number * self.each, "M", "D") * DAY
 
     def _number(self, wall: Array) -> Array:
-        """The number of the last edge at or before a wall time."""
+        """Return the number of the last edge at or before a wall time."""
         if self.unit != "month":
             return (wall - self._origin) // self._length
         return _converted(wall // DAY, "D", "M") // self.each
 
     @cached_property
     def _numbers(self) -> tuple[int, int]:
-        """First and last number whose edge an int64 holds."""
+        """The first and the last number whose edge fits into int64."""
         low, high = self._number(np.array([-_LIMIT, _LIMIT]))
         return int(low) + 1, int(high)
 
     @property
     def least(self) -> int:
-        """Microseconds of the shortest of these units, where no clock changes."""
+        """The length of the shortest unit in microseconds, without clock changes."""
         return 28 * self.each * DAY if self.unit == "month" else self._length
 
     @property
@@ -94,7 +95,7 @@ class Local:
         return _MONDAY if self.unit == "week" else 0
 
     def refines(self, other: Edges) -> bool:
-        """Whether all edges of `other` are edges here, by the calendar: true whatever the zone's clock does."""
+        """Return whether all edges of `other` are edges of this sequence, by the calendar, whatever the clock does."""
         if not isinstance(other, Local) or other.zone != self.zone:
             return False
         if other.unit == "month":
@@ -113,7 +114,7 @@ class Local:
 
 
 def _plain(unit: str, count: int) -> tuple[str, int]:
-    """The one way in which equal edges are written: microsecond, day, week or month."""
+    """Return the normal form of a unit, in which equal edges are equal: microsecond, day, week or month."""
     if unit in _MONTHS:
         return "month", count * _MONTHS[unit]
     if unit in ("day", "week"):
@@ -128,7 +129,7 @@ def _plain(unit: str, count: int) -> tuple[str, int]:
 
 
 def _converted(values: Array, unit: str, to: str) -> Array:
-    """Months since 1970 of days since 1970-01-01, or days of months."""
+    """Return months since 1970 for days since 1970-01-01, or the reverse."""
 
     def calendar(values: Array) -> Array:
         return values.astype(f"datetime64[{unit}]").astype(f"datetime64[{to}]").astype(np.int64)
@@ -136,12 +137,12 @@ def _converted(values: Array, unit: str, to: str) -> Array:
     low, high = int(values.min()), int(values.max())
     if high - low >= values.size:
         return calendar(values)
-    # As a rule there are far fewer dates than values: each is converted once.
+    # There are usually far fewer dates than values: each date is converted once.
     return calendar(np.arange(low, high + 1))[values - low]
 
 
 def show_units(unit: str, count: int) -> str:
-    """A number of units as messages show it: "1 month", "7 days"; clock time in its largest whole unit."""
+    """Return the text of a number of units in messages: "1 month", "7 days"; clock time in its largest whole unit."""
     if unit == "microsecond":
         unit, length = next((u, n) for u, n in reversed(_LENGTHS.items()) if count % n == 0)
         count //= length

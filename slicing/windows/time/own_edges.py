@@ -1,4 +1,4 @@
-"""Edges that a user's class gives, and what is asked of them before they are trusted."""
+"""Edges of a user's class, and the checks that they must pass."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from slicing.errors import FunctionFailed, InvalidType, InvalidValue
 from slicing.windows.time.edges import AFTER, BEFORE, Array, Edges, elementwise, saturated
 
 YEAR_1, YEAR_9999 = -62_135_596_800_000_000, 253_402_300_799_999_999
-"""First and last instant that Spark and datetime know."""
+"""The first and the last instant of Spark and datetime."""
 NAMES = ("every", "listed", "local")
-"""First words of the specs made here; a user's spec begins with another."""
+"""Reserved first words of specs; the spec of a user's class must begin with another one."""
 
 
 @dataclass(frozen=True, eq=False)
 class Own:
-    """A user's edges, tried when this is made; beyond the years 1 to 9999 they have no edges.
+    """Edges of a user's class, checked on creation; outside the years 1 to 9999 they have no edges.
 
-    So a user's `count` is only called with instants of those years, and `edge` only with numbers that `count` gave
-    for them, except the first. Equal are those of equal spec. Raises InvalidType when the class lacks a method, its
-    spec is not JSON data or results are not integers; InvalidValue when edges step back, `count` does not match
-    `edge`, or arrays give something else than integers; FunctionFailed when a method raises.
+    The user's `count` is therefore called only with instants of those years, and `edge` only with numbers that `count`
+    returned for them, except the first. Instances with equal specs are equal. Raises InvalidType if the class lacks a
+    method, if its spec is not JSON data or if results are not integers; InvalidValue if edges step back, if `count`
+    does not match `edge`, or if results for arrays differ from those for integers; FunctionFailed if a method raises.
     """
 
     edges: Edges
@@ -66,7 +66,7 @@ def _name(edges: Edges) -> str:
 
 
 def _check_spec(edges: Edges) -> None:
-    """The spec of a user's edges is a list of JSON data that names them."""
+    """Raise unless the spec of a user's edges is a list of JSON data that begins with a name."""
     try:
         spec = edges.spec()
         plain = json.loads(json.dumps(spec, allow_nan=False)) == spec
@@ -82,7 +82,7 @@ def _check_spec(edges: Edges) -> None:
 
 
 def _ask(edges: Edges, name: str, argument: int) -> int:
-    """What a user's method gives for an integer."""
+    """Return the result of a user's method for an integer."""
     try:
         result: Any = getattr(edges, name)(argument)
     except Exception as error:
@@ -93,7 +93,7 @@ def _ask(edges: Edges, name: str, argument: int) -> int:
 
 
 def _ask_many(edges: Edges, name: str, arguments: Array) -> Array:
-    """What a user's method gives for an array."""
+    """Return the result of a user's method for an array."""
     try:
         result: Any = getattr(edges, name)(arguments)
     except Exception as error:
@@ -105,7 +105,7 @@ def _ask_many(edges: Edges, name: str, arguments: Array) -> Array:
 
 
 def _try(edges: Edges, low: int, high: int) -> None:
-    """Raises unless a user's edges ascend, count as they should, and are the same for arrays."""
+    """Raise unless a user's edges ascend, `count` matches `edge`, and arrays give the same results as integers."""
     times = np.unique(np.concatenate([[YEAR_1, YEAR_9999], np.linspace(-(1 << 51), 1 << 52, 24).astype(np.int64)]))
     counts = _same(edges, "count", times)
     numbers = np.unique(np.clip(np.add.outer(counts, np.arange(-2, 4)).ravel(), low + 1, high))
@@ -128,7 +128,7 @@ def _try(edges: Edges, low: int, high: int) -> None:
 
 
 def _same(edges: Edges, name: str, arguments: Array) -> Array:
-    """What a user's method gives for an array, if that is what it gives for each integer."""
+    """Return the result of a user's method for an array, after checking it against each integer."""
     many, single = _ask_many(edges, name, arguments), [_ask(edges, name, one) for one in arguments.tolist()]
     for argument, result, alone in zip(arguments.tolist(), many.tolist(), single, strict=True):
         if result != alone:

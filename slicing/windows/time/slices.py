@@ -15,13 +15,13 @@ Index = TypeVar("Index", int, NDArray[np.int64])
 
 
 def stripe_of(slices: int) -> int:
-    """Return the number of consecutive slices in a stripe: the square root of those in a window, at least 1."""
+    """Return the number of slices in a slice group: the square root of the slices per window, at least 1."""
     return max(1, round(math.sqrt(slices)))
 
 
 @dataclass(frozen=True)
 class Slicing:
-    """How one hopping window cuts time into slices; all arguments in microseconds.
+    """The slices of hopping windows; all arguments in microseconds.
 
     `size` and `advance` are positive, `offset` is any integer. Every method takes a Python int or an int64 array.
     """
@@ -60,12 +60,12 @@ class Slicing:
 
     @property
     def assembled(self) -> str:
-        """Each aggregate has a tree of its own."""
+        """Empty: the tree depends on the aggregate."""
         return ""
 
     @property
     def may_repeat(self) -> bool:
-        """No window is empty, none has the interval of another."""
+        """False: no window is empty, and no two windows have the same interval."""
         return False
 
     @property
@@ -75,17 +75,17 @@ class Slicing:
 
     @property
     def stripe(self) -> int:
-        """Consecutive slices in a stripe: `round(sqrt(n))`, at least 1."""
+        """The number of slices in a slice group: `round(sqrt(n))`, at least 1."""
         return stripe_of(self.per_window)
 
     @property
     def ratio(self) -> float:
-        """Windows that a record is in, on average."""
+        """The average number of windows that contain a record."""
         return self.size / self.advance
 
     @property
     def shortest(self) -> int:
-        """The least distance, in microseconds, between two ends of windows or the ends of one."""
+        """The smallest distance, in microseconds, between edges of windows: the smaller of size and advance."""
         return min(self.size, self.advance)
 
     @property
@@ -120,27 +120,27 @@ class Slicing:
         return window * self.per_advance
 
     def end_slice(self, window: Index) -> Index:
-        """The slice after the last one of a window."""
+        """Return the slice after the last one of a window."""
         return self.first_slice(window) + self.per_window
 
     def entered(self, window: Index) -> Index:
-        """End of the slices of the windows before `window`: those that have entered when it is the next to close."""
+        """Return the end of the slices of all windows before `window`: these have entered when `window` closes next."""
         return self.end_slice(window - 1)
 
     def first_window(self, index: Index) -> Index:
-        """First window that covers a slice; greater than `last_window` for a slice in a gap."""
+        """Return the first window that covers a slice; it is after `last_window` for a slice in a gap."""
         return (index - self.per_window) // self.per_advance + 1
 
     def last_window(self, index: Index) -> Index:
-        """Last window that covers a slice, or, for a slice in a gap, the last one that starts before it."""
+        """Return the last window that covers a slice; for a slice in a gap, the last one that starts before it."""
         return index // self.per_advance
 
     def in_gap(self, index: Index) -> NDArray[np.bool_] | bool:
-        """Whether a slice belongs to no window, which happens when `advance > size`."""
+        """Return whether a slice belongs to no window, which occurs only if `advance > size`."""
         return self.first_window(index) > self.last_window(index)
 
     def first_open(self, watermark: int, grace: int = 0) -> int:
-        """First window with `end + grace > watermark`: all before it are closed."""
+        """Return the first window with `end + grace > watermark`: all windows before it are closed."""
         return (watermark - grace - self.size - self.offset) // self.advance + 1
 
 

@@ -1,18 +1,19 @@
 """Edges on a wall clock: days, weeks, months and hours as a time zone counts them.
 
-A zone is a table: instants at which its offset from UTC changes, and the offsets. It is made once, from `zoneinfo`, and
-shipped, so that every process has the same edges whatever its own time zone data say.
+A zone is a table: the instants at which its offset from UTC changes, and the offsets. The table is created once, from
+`zoneinfo`, and shipped, so every process has the same edges, whatever its own time zone data are.
 
-Two functions of the clock carry everything. `reached(t)` is the latest wall time that the clock has shown up to t,
-and `first(w)` the first instant at which it shows w or later. Both ascend, where the clock itself does not::
+All computations use two functions of the clock. `reached(t)` is the latest wall time that the clock has shown up to t.
+`first(w)` is the first instant at which it shows w or later. Both ascend, although the clock itself does not::
 
-    wall   03 |       /                  |      /      the clock jumps: times it leaves out
+    wall   03 |       /                  |      /      the clock jumps: times it skips
            02 |     ./  <- gap           |   /|/       are all first reached at the jump
            01 |  /                       |  / fold     the clock steps back: times it shows twice
               +-----------> instant      +-----------> are first reached before it
 
-So an edge in a gap is the first instant after it, one in a fold the earlier instant, edges never step back, and
-`count(t)`, the greatest i with `edge(i) <= t`, is the number of the last edge in wall time at or before `reached(t)`.
+An edge in a gap is therefore the first instant after the gap, and an edge in a fold is the earlier instant. Edges never
+step back. `count(t)`, the greatest i with `edge(i) <= t`, is the number of the last edge in wall time at or before
+`reached(t)`.
 """
 
 from __future__ import annotations
@@ -34,18 +35,18 @@ from slicing.windows.time.edges import AFTER, BEFORE, Array, elementwise
 SECOND = 10**6
 DAY = 86_400 * SECOND
 CYCLE = 146_097 * DAY
-"""400 years: dates and days of the week repeat, and with them the rules of zones."""
+"""400 years: after them, dates and days of the week repeat, and so do the rules of zones."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 HORIZON = (datetime(2500, 1, 1, tzinfo=UTC) - _EPOCH) // timedelta(microseconds=1)
-"""From here on the zone repeats the 400 years before: all of them follow the rule that its data end with."""
+"""From here on, a zone repeats the previous 400 years, because the last rule of its data applies to all of them."""
 
 
 @dataclass(frozen=True)
 class Zone:
     """The offsets of a time zone from UTC: `offsets[i]` between `transitions[i - 1]` and `transitions[i]`, in seconds.
 
-    Before the first transition the first offset holds, local mean time as in `zoneinfo`. From year 2500 on, the 400
-    years before repeat. Made by `Zone.of`. Raises InvalidValue when the table is not one.
+    Before the first transition the first offset applies, local mean time as in `zoneinfo`. From year 2500 on, the
+    previous 400 years repeat. Made by `Zone.of`. Raises InvalidValue if the table is invalid.
     """
 
     name: str
@@ -62,9 +63,9 @@ class Zone:
 
     @staticmethod
     def of(name: str) -> Zone:
-        """The zone of that name, by this machine's `zoneinfo`; some tenths of a second, once per process.
+        """Return the zone of that name from this machine's `zoneinfo`; takes some tenths of a second once per process.
 
-        Raises InvalidType when the name is not text, InvalidValue when there is no such zone.
+        Raises InvalidType if the name is not text, InvalidValue if there is no such zone.
         """
         if not isinstance(name, str):
             raise InvalidType(f'`zone` is the name of a time zone, as "Europe/Berlin"; got {name!r}.')
@@ -78,23 +79,23 @@ class Zone:
             object.__setattr__(self, field, value)
 
     def spec(self) -> list[Any]:
-        """`["zone", name, transitions, offsets]`: all of it, some 15 KB; `digest` stands for it where that is long."""
+        """`["zone", name, transitions, offsets]`: the whole table, some 15 KB; `digest` is its short form."""
         return ["zone", self.name, list(self.transitions), list(self.offsets)]
 
     @cached_property
     def digest(self) -> str:
-        """16 hexadecimal digits that distinguish tables."""
+        """16 hexadecimal digits that identify the table."""
         table = json.dumps([list(self.transitions), list(self.offsets)], separators=(",", ":"))
         return hashlib.sha256(table.encode()).hexdigest()[:16]
 
     @elementwise
     def reached(self, instant: Array) -> Array:
-        """The latest wall time shown up to an instant; for instants a week from the ends of int64."""
+        """Return the latest wall time shown up to an instant, which must be a week from the limits of int64."""
         return _repeated(self._reached, instant)
 
     @elementwise
     def first(self, wall: Array) -> Array:
-        """The first instant that shows a wall time or a later one; for times a week from the ends of int64."""
+        """Return the first instant that shows a wall time or a later one; a week from the limits of int64."""
         return _repeated(self._first, wall)
 
     def _reached(self, instant: Array) -> Array:
@@ -109,7 +110,7 @@ class Zone:
 
     @cached_property
     def _shifts(self) -> Array:
-        """The offset of each part, between two transitions, in microseconds."""
+        """The offset of each part between two transitions, in microseconds."""
         return np.array(self.offsets, np.int64) * SECOND
 
     @cached_property
@@ -134,7 +135,7 @@ class Zone:
 
 
 def _repeated(clock: Callable[[Array], Array], at: Array) -> Array:
-    """A function of the clock, beyond the horizon by as many cycles of 400 years earlier as it takes."""
+    """Apply a function of the clock; times after the horizon are first moved back by whole cycles of 400 years."""
     if at.max() < HORIZON:
         return clock(at)
     cycles: Array = ((np.maximum(at, HORIZON - CYCLE) - HORIZON) // CYCLE + 1) * CYCLE
@@ -142,10 +143,10 @@ def _repeated(clock: Callable[[Array], Array], at: Array) -> Array:
 
 
 class _Parts:
-    """How many of ascending `ends` are at or before each value.
+    """Count, for each value, the `ends` at or before it; `ends` ascend.
 
-    Most often the values are of one part, or a few. Where they are of many, each is looked up in a table of even cells,
-    and goes on from there past the few ends in its cell, in less than half the time of a search for each.
+    Usually all values are in one part, or in a few. Otherwise each value is looked up in a table of even cells, and
+    then moved past the few ends in its cell. This takes less than half the time of a binary search per value.
     """
 
     def __init__(self, ends: Array) -> None:
@@ -170,10 +171,10 @@ class _Parts:
 
 @lru_cache(maxsize=64)
 def _probed(name: str) -> Zone:
-    """The table of a zone, from the offsets that `zoneinfo` gives.
+    """Return the table of a zone, from the offsets of `zoneinfo`.
 
-    Changes are found between probes and then bisected. Those of one zone are at least 95 hours apart (Freetown 1939;
-    Ramadan of 2040 in Gaza: a week), from 2100 on, where rules hold, some months. None was before 1830.
+    Changes are found between probes and then bisected. Two changes of a zone are at least 95 hours apart (Freetown
+    1939; Ramadan of 2040 in Gaza: a week); from 2100 on, where rules apply, some months. There was none before 1830.
     """
     try:
         zone = ZoneInfo(name)
@@ -196,7 +197,7 @@ def _probed(name: str) -> Zone:
 
 
 def _change(offset: Callable[[int], timedelta], low: int, high: int) -> int:
-    """The first second in `(low, high]` with another offset than `low`."""
+    """Return the first second in `(low, high]` with another offset than `low`."""
     old = offset(low)
     while high - low > 1:
         middle = (low + high) // 2
