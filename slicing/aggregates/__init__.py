@@ -1,4 +1,4 @@
 """Aggregates: their five functions, the types of their partials, and the kernels that run them.
 
-The laws that the functions must keep are here too, and what is tried of them while a query is built.
+The algebraic laws of the functions are here too, and the dry run and law checks that run when a query is built.
 """

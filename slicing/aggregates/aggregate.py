@@ -1,4 +1,4 @@
-"""`Aggregate`: up to five functions on partials, and what follows from them. No Spark, no state."""
+"""`Aggregate`: up to five functions on partials, with their types and options. No Spark, no state."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from slicing.aggregates.migration_hints import is_column, refusal, text_of, writ
 from slicing.errors import InvalidType, InvalidValue, excerpt
 
 EVENT_TIME = "\0event time"
-"""Stands for the event time, in int64 microseconds, among the columns that an aggregate is bound to."""
+"""The name that stands for the event time, in int64 microseconds, among the columns of an aggregate."""
 
 Input: TypeAlias = Any
-"""The input of an aggregate: the name of a column, or a Column of Spark, whose text identifies it in the state."""
+"""The input of an aggregate: the name of a column, or a Spark Column, whose text identifies it in the state."""
 
 Condition: TypeAlias = Any
-"""The condition on records of an aggregate: a column of booleans by name or as a Column of Spark; None for all."""
+"""The condition on records: the name of a boolean column, or a Spark Column; None for all records."""
 
 View: TypeAlias = Literal["values", "ranks", "limbs"]
 VIEWS: tuple[View, ...] = ("values", "ranks", "limbs")
@@ -31,8 +31,8 @@ class Fieldwise:
     """Combine (or invert) partials field by field, each with a binary numpy ufunc.
 
     It is called like any other function of two partials with `columns=True`. Because the ufuncs are known, slices are
-    reduced and accumulated inside numpy, without a Python call per step. `then` puts what they give into another form
-    of the same partial, in arrays of its own; the windows of a running total are added up without it.
+    reduced and accumulated inside numpy, without a Python call per step. `then` converts the result of the ufuncs to
+    another form of the same partial, in new arrays. Windows of a running total are added without it.
     """
 
     ufuncs: tuple[np.ufunc, ...]
@@ -52,8 +52,9 @@ class Fieldwise:
 class Gathered:
     """An `agg` with `columns=True` that makes one partial of many records at once.
 
-    For partials that are large beside a record. `gather(starts, *values)` returns the partials of runs of records, run
-    g being the records from `starts[g]` up to the next start. Called as `agg` is, each record is a run of its own.
+    For partials that are large compared with a record. `gather(starts, *values)` returns the partials of runs of
+    records; run g has the records from `starts[g]` up to the next start. If it is called like `agg`, each record is a
+    run of its own.
     """
 
     gather: Callable[..., Any]
@@ -68,9 +69,9 @@ class Gathered:
 
 @dataclass(frozen=True)
 class Growth:
-    """The size of a partial of many things: `bytes` for each `thing`, of which there are at most `most`, if known.
+    """The size of a partial that holds many things: `bytes` per `thing`; at most `most` things, if known.
 
-    With `text` the text of each comes besides.
+    With `text`, the text of each thing is added to its size.
     """
 
     bytes: int
@@ -82,7 +83,7 @@ class Growth:
 def fieldwise(*ufuncs: np.ufunc, then: Callable[[Any], Any] | None = None) -> Fieldwise:
     """Return a function of two partials that applies these ufuncs, one for each field of the partial, in order.
 
-    Fields are numpy arrays of equal shape. `then` brings the result into another form of the same partial.
+    Fields are numpy arrays of equal shape. `then` converts the result to another form of the same partial.
 
     >>> fieldwise(np.add, np.maximum)((np.array([1]), np.array([5])), (np.array([2]), np.array([3])))
     (array([3]), array([5]))
@@ -92,37 +93,37 @@ def fieldwise(*ufuncs: np.ufunc, then: Callable[[Any], Any] | None = None) -> Fi
 
 @dataclass(frozen=True)
 class Aggregate:
-    """Up to five functions: how records become a partial, how partials join, and what a window shows of one.
+    """Up to five functions that make partials from records, combine partials, and make the result of a window.
 
-    `init()` is the partial of no records, `agg(acc, *values)` adds a record, `combine(a, b)` joins two partials where a
-    is the older, `invert(ab, a)` takes the older part away exactly, `lower(a)` makes the result. Without `combine` the
-    aggregate is eager: every record is folded into every window that covers it.
+    `init()` returns the partial of no records. `agg(acc, *values)` adds a record. `combine(a, b)` merges two partials;
+    a is the older one. `invert(ab, a)` removes the older part exactly. `lower(a)` returns the result. Without `combine`
+    the aggregate is eager: every record is folded into every window that contains it.
 
-    partial: types of a partial's fields as DDL; inferred from `init()` if left out.
-    returns: type of the result as DDL; needed with `lower`, else the result is the partial.
-    columns: True if the functions work on numpy arrays of equal shape, one per field and per value; None, the default,
-        if they are for single rows and may run as columns where that gives exactly the same, which `slicing.traced`
-        shows; False if they are called row by row whatever they are.
+    partial: types of a partial's fields as DDL; inferred from `init()` by default.
+    returns: type of the result as DDL; needed with `lower`. Without `lower` the result is the partial.
+    columns: True if the functions take numpy arrays of equal shape, one per field and per value. None, the default, if
+        they take single rows; they may then run on columns where that gives exactly the same, see `slicing.traced`.
+        False if they must always be called row by row.
     ordered: `combine` is associative but not commutative.
-    nulls: `agg` is called for records with a null value too.
-    eager: fold every record into every window that covers it, also with `combine`; without, also into more than 100.
-    filtered: a column of booleans comes after the values of `agg`, which is only called for records in which it is
-        true; `Bound.where` says so.
-    meanings: what each field of a partial is, as texts: results of the same columns and condition whose fields are all
-        among another's keep none of their own. Empty, the default, shares nothing.
+    nulls: `agg` is also called for records with a null value.
+    eager: use the eager plan also with `combine`, and also with more than 100 windows per record.
+    filtered: a boolean column follows the values of `agg`; `agg` is called only for records in which it is true. Set by
+        `Bound.where`.
+    meanings: the meaning of each field of a partial, as texts. A result whose fields are all among the fields of
+        another result of the same columns and condition keeps none of its own. Empty, the default, shares nothing.
     agg_many: `agg` of many records of a slice and key in one call: `agg_many(acc, values)`, with an iterable of values,
         or of tuples if there are several columns. It is called where `agg` cannot be traced.
-    growth: how long a partial becomes whose binary field holds many things, for `explain`.
-    view: how functions with `columns=True` see fields and values that numpy has no type for: "values" as Python
-        objects; "ranks" as int64 ranks in a sorted dictionary (for functions that only compare and select; dates and
-        timestamps as int64 days and microseconds); "limbs" decimals as four int64 arrays of 32 bits, lowest first.
-    version: what partials mean, as a text of your own that checkpoints keep, since functions cannot be compared. Say
-        another one when partials come to mean something else: a checkpoint of the one before is then refused.
-    laws: the laws of `slicing.laws` are tried on a few values when a query is built; False trusts you.
-    approximate: `combine` is associative and commutative only within the bound of a sketch on its error. It cannot be
-        inverted then, and laws of it are not tried when a query is built.
+    growth: the size of a partial whose binary field holds many things, for `explain`.
+    view: the form of fields and values without a numpy type in functions with `columns=True`. "values": Python objects.
+        "ranks": int64 ranks in a sorted dictionary, for functions that only compare and select; dates and timestamps
+        are int64 days and microseconds. "limbs": decimals as four int64 arrays of 32 bits, lowest first.
+    version: the meaning of partials, as a text of your own. Checkpoints keep it, since functions cannot be compared.
+        Change it when the meaning of partials changes: a checkpoint with another version is then refused.
+    laws: check the laws of `slicing.laws` on a few values when a query is built; False trusts you.
+    approximate: `combine` is associative and commutative only within the error bound of a sketch. The aggregate cannot
+        be inverted then, and its laws are not checked when a query is built.
 
-    Raises InvalidType when a function is missing or not callable, InvalidValue when options exclude each other.
+    Raises InvalidType if a function is missing or not callable, InvalidValue if options exclude each other.
     """
 
     init: Callable[[], Any]
@@ -209,7 +210,7 @@ class Aggregate:
 
     @property
     def keeps_records(self) -> bool:
-        """Whether its partials hold the records themselves, of which a window needs no nodes."""
+        """Whether partials hold the records themselves; windows then need no tree nodes."""
         return False
 
     def on(self, *columns: Input) -> Bound:
@@ -233,13 +234,13 @@ class Aggregate:
 
 @dataclass(frozen=True)
 class Bound:
-    """An aggregate bound to columns; what `aggregate(name=...)` takes and what every combinator returns.
+    """An aggregate bound to columns; `aggregate(name=...)` takes it, and every combinator returns one.
 
     `source` is an Aggregate, or a function from the kinds of the columns to one, for combinators whose partial depends
-    on the type of what they aggregate. `label` is how messages and `explain` call it. `condition` is a column of
-    booleans: only records in which it is true are aggregated. `unlimited` says, for a message, what its partials hold
-    without end if no `limit` is given: on a stream that is refused. `own`: the functions are in part a user's, which
-    are tried when a query is built. `call` is what made it, as it prints.
+    on the type of the input. `label` is its name in messages and in `explain`. `condition` is a boolean column: only
+    records in which it is true are aggregated. `unlimited` is the part of a message that names the contents that grow
+    without limit if no `limit` is given; this is refused on a stream. `own`: some of the functions are a user's, so
+    they are in the dry run. `call` is the text of the call that made it.
     """
 
     source: Aggregate | Callable[..., Aggregate]
@@ -254,7 +255,7 @@ class Bound:
 
     def __post_init__(self) -> None:
         for column in self.columns:
-            if is_column(column):  # a label that was made of it shows what Spark adds to its text
+            if is_column(column):  # a label made from the column contains the text that Spark adds to it
                 object.__setattr__(self, "label", self.label.replace(str(column), text_of(column)))
             elif not isinstance(column, str):
                 raise InvalidType(
@@ -272,9 +273,9 @@ class Bound:
     def where(self, condition: Condition) -> Bound:
         """Restrict the aggregate to records in which the boolean column `condition` is true.
 
-        Spark's `FILTER (WHERE ...)`. A column's name, or a Column of Spark, whose text is then part of what the
-        state of a stream depends on. Null is not true. None is no condition. The records that are left out still make a
-        window.
+        This is Spark's `FILTER (WHERE ...)`. `condition` is a column's name, or a Spark Column, whose text then
+        identifies it in the state of a stream. Null counts as false. None is no condition. Excluded records still make
+        a window.
 
         >>> Aggregate(lambda: 0, lambda n: n + 1).on().where("paid").inputs
         ('paid',)
@@ -293,23 +294,24 @@ class Bound:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The columns of the output that it makes in place of one with the name of the result; none here."""
+        """The output columns that replace a single column with the name of the result; none here."""
         return ()
 
     @property
     def inputs(self) -> tuple[Input, ...]:
-        """The columns that it reads: those of the values, then the condition."""
+        """The columns that it reads: the value columns, then the condition."""
         return self.columns if self.condition is None else (*self.columns, self.condition)
 
     def resolve(self, kinds: tuple[str, ...]) -> Aggregate:
-        """The aggregate for columns of these kinds. Raises InvalidType when it has no meaning for them."""
+        """Return the aggregate for columns of these kinds. Raises InvalidType if it is undefined for them."""
         aggregate = self.source if isinstance(self.source, Aggregate) else self.source(*kinds)
         return aggregate if self.condition is None else replace(aggregate, filtered=True)
 
     def tried(self, kernel: Any, kinds: Sequence[str]) -> Iterator[tuple[Any, Sequence[str]]]:
-        """Yield the kernels whose functions are tried when a query is built, with the kinds of their columns.
+        """Yield the kernels that the dry run checks when a query is built, with the kinds of their columns.
 
-        `kernel` is that of this result, for `columns` of these kinds. It is tried if a user wrote functions of it.
+        `kernel` is the kernel of this result, for `columns` of these kinds. It is checked if a user wrote any of its
+        functions.
         """
         if isinstance(self.source, Aggregate) or self.own:
             yield kernel, kinds
@@ -317,9 +319,9 @@ class Bound:
 
 @dataclass(frozen=True)
 class Struct:
-    """Several results as one struct; each keeps its own partial and tree. Raises InvalidType for what is no result.
+    """Several results as one struct; each keeps its own partial and tree. Raises InvalidType for an invalid result.
 
-    `call` is what made it, as it prints; without, it prints as `C.struct` of its parts.
+    `call` is the text of the call that made it; by default, `C.struct` of its parts.
     """
 
     results: Mapping[str, Bound | Struct]
@@ -333,7 +335,7 @@ class Struct:
                 raise InvalidType(refusal(f"field `{name}` of a struct", value))
 
     def where(self, condition: Condition) -> Struct:
-        """This, each result of the records in which the condition is true, as `Bound.where`; None is no condition."""
+        """Return the struct with the condition on each result, as `Bound.where`; None is no condition."""
         call = self.call and f"{self.call}.where({written(condition)})" if condition is not None else self.call
         return Struct({name: result.where(condition) for name, result in self.results.items()}, call)
 

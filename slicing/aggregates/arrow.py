@@ -1,4 +1,4 @@
-"""Columns between Arrow and numpy, and what is said of values that do not fit their type."""
+"""Convert columns between Arrow and numpy, and report values that do not fit their type."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from slicing.errors import InvalidType, RowFailure, excerpt, shortened
 
 
 def to_numpy(array: pa.Array, dtype: np.dtype[Any]) -> Array:
-    """An Arrow array as a writable numpy array of a physical dtype; null cells hold anything."""
+    """Return an Arrow array as a writable numpy array of a physical dtype; null cells have undefined values."""
     if dtype == np.object_:
         return np.fromiter(array.to_pylist(), dtype=object, count=len(array))
     if dtype.kind == "V":
@@ -38,7 +38,7 @@ _UNFIT = (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, Overf
 
 
 def column_to_arrow(column: Array, field: Field, label: str) -> pa.Array:
-    """A column of partials or results as an Arrow array; RowFailure names the first item that does not fit."""
+    """Return a column of partials or results as an Arrow array; RowFailure names the first item that does not fit."""
     mask = np.ma.getmaskarray(column) if isinstance(column, np.ma.MaskedArray) else None
     data = np.ma.getdata(column)
     if data.dtype == np.object_:
@@ -64,7 +64,7 @@ def column_to_arrow(column: Array, field: Field, label: str) -> pa.Array:
 
 
 def _lists_to_arrow(items: list[Any], field: Field, label: str) -> pa.Array:
-    """Arrays of lists, each an array, or for structs a tuple of arrays of equal length, one for each field."""
+    """Return an Arrow array of lists; an item is an array, or for structs a tuple of equally long arrays per field."""
     element, members = str(element_of(field.kind)), members_of(str(element_of(field.kind)))
     null = np.array([item is None for item in items], dtype=bool)
     known = [item for item in items if item is not None]
@@ -89,7 +89,7 @@ def _flat_to_arrow(pieces: list[Any], field: Field, label: str) -> pa.Array:
 
 
 def objects_to_arrow(column: Array, field: Field, label: str) -> pa.Array:
-    """Python objects as an Arrow array; RowFailure names the first item that does not fit."""
+    """Return Python objects as an Arrow array; RowFailure names the first item that does not fit."""
     items = column.tolist()
     try:
         return _typed_array(items, field)
@@ -102,7 +102,7 @@ def _typed_array(items: list[Any], field: Field) -> pa.Array:
     target = arrow_type(field.kind)
     if field.kind not in INTEGERS:
         return pa.array(items, type=target)
-    # Given the type, pyarrow would cut 2.5 to 2; without it, text would be parsed by the cast.
+    # With the type given, pyarrow would truncate 2.5 to 2; without it, the cast would parse text.
     array = pa.array(items)
     if pa.types.is_string(array.type) or pa.types.is_binary(array.type):
         raise pa.ArrowInvalid("text is not a number")
@@ -117,7 +117,7 @@ def _wrong_type(
     singles: Iterable[Any],
     fit: Callable[[Any], Any],
 ) -> RowFailure:
-    """The failure of the first item that does not fit alone, or else of the first one."""
+    """Return the failure of the first item that does not fit by itself, or else of the first item."""
     index = 0
     for at, single in enumerate(singles):
         try:

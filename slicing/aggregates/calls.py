@@ -1,4 +1,4 @@
-"""Python functions called for many items, with as little of Python around the calls as can be."""
+"""Call Python functions for many items with little overhead around the calls."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from slicing.aggregates.arrays import Array
 
 
 class Raised(Exception):
-    """The exception of a function, and its group; `record` is the place of its record, if it got one."""
+    """The exception of a function, and the number of its group; `record` is the number of its record, if it has one."""
 
     def __init__(self, error: Exception, group: int, record: int | None = None):
         super().__init__(error, group, record)
@@ -22,7 +22,7 @@ class Raised(Exception):
 
 
 def folded(agg: Callable[..., Any], begun: list[Any], values: Sequence[Any], starts: Array, count: int) -> list[Any]:
-    """Each group's records put to its partial in `begun`, group after group; group g's begin at `starts[g]`.
+    """Fold the records of each group into its partial in `begun`, group by group; group g begins at `starts[g]`.
 
     Raises Raised.
     """
@@ -34,7 +34,7 @@ def folded(agg: Callable[..., Any], begun: list[Any], values: Sequence[Any], sta
         for acc, size in zip(begun, sizes_of(starts, count), strict=True):
             if not single:
                 made.append(_star(agg, acc, islice(items, size)))
-            elif size == 1:  # of many keys most have no more
+            elif size == 1:  # if there are many keys, most have one record
                 made.append(agg(acc, next(items)))
             else:
                 made.append(reduce(agg, islice(items, size), acc))
@@ -54,7 +54,7 @@ def _star(agg: Callable[..., Any], acc: Any, records: Iterable[tuple[Any, ...]])
 def folded_runs(
     agg_many: Callable[[Any, Iterable[Any]], Any], begun: list[Any], values: Sequence[Any], starts: Array, count: int
 ) -> list[Any]:
-    """As `folded`, one call for the records of each group. Raises Raised."""
+    """Return the same as `folded`, with one call for all records of a group. Raises Raised."""
     columns = [value.tolist() for value in values]
     made: list[Any] = []
     try:
@@ -68,7 +68,7 @@ def folded_runs(
 
 
 def records(values: Sequence[Any], count: int) -> list[tuple[Any, ...]]:
-    """The records of some columns, as tuples."""
+    """Return the records of some columns as tuples."""
     return _run([value.tolist() for value in values], 0, count)
 
 
@@ -79,17 +79,17 @@ def _run(columns: Sequence[list[Any]], start: int, end: int) -> list[tuple[Any, 
 
 
 def sizes_of(starts: Array, count: int) -> list[int]:
-    """How many items each group has."""
+    """Return the number of items of each group."""
     sizes: list[int] = np.diff(starts, append=count).tolist()
     return sizes
 
 
 def unzipped(items: list[Any], width: int) -> list[list[Any]] | None:
-    """Return the columns of tuples with a number of parts; None if one of them is no such tuple."""
+    """Return the columns of tuples with `width` parts; None if an item is not such a tuple."""
     if not (set(map(type, items)) <= {tuple} or all(isinstance(item, tuple | list) for item in items)):
         return None
     if not set(map(len, items)) <= {width}:
         return None
-    # Faster than `zip(*items)`, which has an iterator for each of them.
+    # Faster than `zip(*items)`, which creates an iterator per item.
     flat = list(chain.from_iterable(items))
     return [flat[at::width] for at in range(width)]

@@ -1,8 +1,8 @@
-"""Digests of the code of users' functions: what tells that a function is another one than that of a checkpoint.
+"""Digests of the code of users' functions: they show that a function differs from the one of a checkpoint.
 
-A digest is of bytecode, constants, defaults and closures, and of the functions and simple values that a function names.
-It is not of what libraries do. The same text may compile to other code in another minor version of Python, so a digest
-begins with that version, and only those of one version can be compared.
+A digest covers bytecode, constants, defaults and closures, and the functions and simple values that a function names.
+It does not cover libraries. The same text may compile to other bytecode in another minor version of Python. A digest
+therefore begins with that version, and only digests of the same version can be compared.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from slicing.aggregates.aggregate import Aggregate
 _OWN = ("slicing", "combinators")
 _SIMPLE = (int, float, complex, str, bytes, bool, type(None))
 _ITEMS = 10_000
-"""The first items of a list or tuple that count."""
+"""The number of items of a list or tuple that a digest covers."""
 _STORED = ("init", "agg", "combine", "invert", "agg_many")
-"""The functions that partials are made by; `lower` may change at any time."""
+"""The functions that make partials; `lower` may change at any time."""
 
 
 def code_digest(aggregate: Aggregate) -> str:
-    """Return the version of Python and the digest of an aggregate's functions; "" if none of them is a user's."""
+    """Return the version of Python and the digest of an aggregate's functions; "" if no function is a user's."""
     functions = [(name, getattr(aggregate, name)) for name in _STORED]
     if not any(_is_own(function) for _, function in functions):
         return ""
@@ -36,7 +36,7 @@ def code_digest(aggregate: Aggregate) -> str:
 
 
 def are_different(held: str, wanted: str) -> bool:
-    """Whether two digests are known to be of different code.
+    """Return whether two digests are known to be of different code.
 
     >>> are_different("3.12 ab", "3.12 cd"), are_different("3.11 ab", "3.12 cd"), are_different("", "3.12 cd")
     (True, False, False)
@@ -45,7 +45,7 @@ def are_different(held: str, wanted: str) -> bool:
 
 
 def _is_own(function: Any) -> bool:
-    """Whether a function is of Python, and of no library here; of a partial or a method the function inside."""
+    """Return whether a function is written in Python outside of these libraries; looks inside partials and methods."""
     function = _inside(function)
     return isinstance(function, FunctionType) and (function.__module__ or "").partition(".")[0] not in _OWN
 
@@ -57,7 +57,7 @@ def _inside(function: Any) -> Any:
 
 
 def _lines(value: Any, seen: set[int]) -> Iterator[str]:
-    """What a value is, as far as it can be told; of anything but functions and simple values its type."""
+    """Yield a description of a value; only the type, unless it is a function or a simple value."""
     if isinstance(value, CodeType):
         yield f"{value.co_code.hex()} {value.co_names} {value.co_varnames}"
         for constant in value.co_consts:
@@ -99,12 +99,12 @@ def _of_function(function: FunctionType, seen: set[int]) -> Iterator[str]:
 def _content(cell: Any) -> Any:
     try:
         return cell.cell_contents
-    except ValueError:  # it is not filled yet
+    except ValueError:  # the cell is still empty
         return None
 
 
 def _named(code: CodeType) -> Iterator[str]:
-    """The names of globals, and of attributes, which do no harm: the functions inside have their own."""
+    """Yield the names of globals and attributes; extra attribute names do no harm. Inner functions have their own."""
     yield from code.co_names
     for constant in code.co_consts:
         if isinstance(constant, CodeType):

@@ -1,4 +1,4 @@
-"""Kernels of functions on columns: one call of numpy for the partials of all keys."""
+"""Kernels of functions on columns: one numpy call for the partials of all keys."""
 
 from __future__ import annotations
 
@@ -203,7 +203,7 @@ class ColumnsKernel(Kernel):
         return [self._typed(name, self._without_nulls(name, part, shape, at), at) for at, part in enumerate(parts)]
 
     def _without_nulls(self, name: str, part: Any, shape: tuple[int, ...], at: int) -> Array:
-        """An array for a field of a partial, which has no nulls: neither masked cells nor None."""
+        """Return an array for a field of a partial, after refusing masked cells and None: a partial has no nulls."""
         array = self._shaped(name, part, shape)
         if isinstance(array, np.ma.MaskedArray):
             if np.ma.is_masked(array):
@@ -241,7 +241,7 @@ class ColumnsKernel(Kernel):
         except (SlicingError, RowFailure, MemoryError):
             raise
         except Exception as error:
-            # Rare, so the way of the many pays nothing for it: find the first value that fails alone.
+            # Failures are rare, so the normal path does not pay for this search of the first value that fails alone.
             columns = [column for arg in args for column in (arg if isinstance(arg, tuple) else (arg,))]
             for index in range(columns[0].size):
                 try:
@@ -278,7 +278,7 @@ def _physical(field: Field, as_ranks: bool) -> np.dtype[Any]:
 
 
 def _own(column: Array, field: Field) -> Array:
-    """A copy of a column of partials for `lower`, which may change what it is given, while partials may be kept."""
+    """Return a copy of a column of partials for `lower`, which may change its argument; the partials may be kept."""
     return copied(column) if column.dtype == np.object_ and field.kind == "binary" else column.copy()
 
 
@@ -293,7 +293,7 @@ def _is_ranked(kind: str) -> bool:
 
 
 def _cell(argument: Any, index: int) -> Any:
-    """One value of an argument of a columns function, as an array of its own."""
+    """Return one value of an argument of a columns function as an array of one item."""
     if isinstance(argument, tuple):
         return tuple(_cell(part, index) for part in argument)
     return argument.ravel()[index : index + 1]

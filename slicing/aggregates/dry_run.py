@@ -1,4 +1,4 @@
-"""A user's functions tried on a few values while the query is built, so that what cannot work is refused then."""
+"""Dry run: call a user's functions on a few values while the query is built, to refuse functions that cannot work."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ _LAWS: dict[str, tuple[Any, ...]] = {
     "timestamp": tuple(_NOON + dt.timedelta(days=20_000 * number) for number in _NUMBERS),
 }
 _LAWS["timestamp_ntz"] = tuple(time.replace(tzinfo=None) for time in _LAWS["timestamp"])
-"""Samples by kind for `slicing.aggregates.law_checks`, which says what each of the six is; other kinds are numbers."""
+"""Samples by kind for `slicing.aggregates.law_checks`, which describes the six samples; other kinds use numbers."""
 _REMEDIES = {
     "identity": "Let `init()` be the partial that changes no other: 0 for a sum, infinity for a minimum.",
     "singleton": "Let `agg` do with a record what `combine` does with the partial of that record alone.",
@@ -63,10 +63,10 @@ _REMEDIES = {
 def trial(kernel: Kernel, kinds: Sequence[str]) -> None:
     """Run every function of a kernel on samples of these kinds of values.
 
-    Raises InvalidType for a collection as partial, a wrong number of arguments, a wrong shape or type of what comes
-    back, a null in a partial, and for a function with `columns=True` that disagrees with itself on single values;
-    InvalidValue for functions that break a law, unless the aggregate says `laws=False` or is approximate. A function
-    that raises on a sample proves nothing about the values it is meant for; it is left to the query.
+    Raises InvalidType for a collection as partial, for a wrong number of arguments, for a result of a wrong shape or
+    type, for a null in a partial, and for a function with `columns=True` whose results differ from those for single
+    values. Raises InvalidValue for functions that break a law, unless the aggregate is approximate or has `laws=False`.
+    A function that raises on a sample is accepted: the real values may be different.
     """
     check_partial(kernel.aggregate.init())
     _check_arity(kernel, len(kinds))
@@ -113,7 +113,7 @@ def _run(kernel: Kernel, arrays: Sequence[pa.Array]) -> None:
 
 
 def _check_many(kernel: Kernel, arrays: Sequence[pa.Array]) -> None:
-    """Refuse an `agg_many` that comes to something else than `agg`, one sample after the other."""
+    """Refuse an `agg_many` whose result differs from calling `agg` for one sample after another."""
     count = len(arrays[0]) if arrays else 3
     rows = RowsKernel(kernel.label, replace(kernel.aggregate, columns=False))
     single = RowsKernel(kernel.label, replace(kernel.aggregate, columns=False, agg_many=None))
@@ -121,7 +121,7 @@ def _check_many(kernel: Kernel, arrays: Sequence[pa.Array]) -> None:
     try:
         found, wanted = (each.to_arrow(each.fold(values, np.array([0]), count), None) for each in (rows, single))
     except (FunctionFailed, RowFailure):
-        return  # it raises; that says nothing about what it is meant for
+        return  # it raises on samples; it may still work on real values
     made, other = (tuple(array.to_pylist()[0] for array in fields) for fields in (found, wanted))
     if not all(near(x, y, field.kind) for x, y, field in zip(made, other, kernel.fields, strict=True)):
         raise InvalidValue(
@@ -132,12 +132,12 @@ def _check_many(kernel: Kernel, arrays: Sequence[pa.Array]) -> None:
 
 def _check_laws(kernel: Kernel, kinds: Sequence[str]) -> None:
     columns = [_law_samples(kind) for kind in kinds]
-    # Turned against each other, or columns of one kind would always be equal.
+    # Each column is rotated by its number, otherwise columns of one kind would always be equal.
     turned = [values[at % 6 :] + values[: at % 6] for at, values in enumerate(columns)]
     arrays = _arrays([(*values, None) for values in turned] if kernel.aggregate.nulls else turned, kinds)
     found = broken_law(kernel, arrays)
     if found is None and isinstance(kernel, TracedKernel) and (other := broken_law(kernel.in_columns(), arrays)):
-        # More cells than `broken_law` tries by rows may break it by rows too: then the functions are at fault.
+        # This check covers more cells than `broken_law` does by rows. If rows break it too, the functions are at fault.
         found = broken_law(RowsKernel(kernel.label, replace(kernel.aggregate, columns=False)), arrays)
         verify_law(kernel, other if found is None else None)
     if found is not None:
@@ -160,7 +160,7 @@ def _law_samples(kind: str) -> tuple[Any, ...]:
 
 
 def _decimals(numbers: Sequence[int], kind: str) -> tuple[Decimal, ...]:
-    """Numbers as decimals of this kind, in units of its last digit, or ones where they fit; empty for other kinds."""
+    """Return numbers as decimals of this kind, as ones if they fit, else in its last digit; empty for other kinds."""
     decimal = decimal_of(kind)
     if decimal is None:
         return ()
@@ -175,7 +175,7 @@ def _check_arity(kernel: Kernel, values: int) -> None:
         try:
             signature = inspect.signature(function)
         except (TypeError, ValueError):
-            continue  # None, or a builtin that does not tell
+            continue  # None, or a builtin without a signature
         try:
             signature.bind(*range(count))
         except TypeError:

@@ -1,7 +1,7 @@
-"""The atomic types of partials, values, keys and results: Spark's names for them, and their Arrow and numpy forms.
+"""The atomic types of partials, values, keys and results: Spark's names for them, and their Arrow and numpy types.
 
-A kind is Spark's `simpleString` of an atomic type ("bigint", "decimal(10,2)"), so that a plan is readable and nothing
-here needs pyspark.
+A kind is Spark's `simpleString` of an atomic type ("bigint", "decimal(10,2)"). Plans are therefore readable, and this
+module does not need pyspark.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class Field:
 
 
 def kind_of(text: str) -> str:
-    """The kind that a type's name means: "long" is "bigint". Raises InvalidValue for what is not atomic."""
+    """Return the kind of a type name: "long" is "bigint". Raises InvalidValue for a type that is not atomic."""
     word = text.strip().lower()
     word = _ALIASES.get(word, word)
     if word == "decimal":
@@ -86,25 +86,25 @@ def kind_of(text: str) -> str:
 
 
 def decimal_of(kind: str) -> tuple[int, int] | None:
-    """Precision and scale of a decimal kind, None for the others."""
+    """Return precision and scale of a decimal kind, None for other kinds."""
     match = _DECIMAL.fullmatch(kind)
     return (int(match[1]), int(match[2])) if match else None
 
 
 def width_of(kind: str) -> int | None:
-    """The bytes of a kind "binary(n)", of which all values have n; None for the others. Only partials have such."""
+    """Return the n of a kind "binary(n)", whose values all have n bytes; None for others. Only partials use it."""
     match = _FIXED.fullmatch(kind)
     return int(match[1]) or None if match else None
 
 
 def element_of(kind: str) -> str | None:
-    """The kind of the elements of an array, None for the others. Only results are nested."""
+    """Return the kind of the elements of an array, None for other kinds. Only results are nested."""
     match = _ARRAY.fullmatch(kind)
     return match[1] if match else None
 
 
 def members_of(kind: str) -> tuple[Field, ...] | None:
-    """The fields of a struct, None for the others. Only results are nested."""
+    """Return the fields of a struct, None for other kinds. Only results are nested."""
     match = _STRUCT.fullmatch(kind)
     return tuple(_member(part) for part in _split(match[1])) if match else None
 
@@ -115,12 +115,12 @@ def _member(text: str) -> Field:
 
 
 def is_exact(kind: str) -> bool:
-    """Whether subtraction undoes addition exactly: true for everything but floats."""
+    """Return whether subtraction undoes addition exactly: true for everything but floats."""
     return kind not in FLOATS
 
 
 def arrow_type(kind: str) -> pa.DataType:
-    """The Arrow type of a kind."""
+    """Return the Arrow type of a kind."""
     if element := element_of(kind):
         return pa.list_(arrow_type(element))
     if members := members_of(kind):
@@ -132,14 +132,14 @@ def arrow_type(kind: str) -> pa.DataType:
 
 
 def numpy_type(kind: str) -> np.dtype[Any]:
-    """The numpy type in which a function with `columns=True` sees a kind; objects where numpy has none."""
+    """Return the numpy type of a kind in functions with `columns=True`; object if numpy has no such type."""
     if width := width_of(kind):
         return np.dtype(f"V{width}")
     return np.dtype(_NUMPY.get(kind, np.object_))
 
 
 def result_kind_of(text: str) -> str:
-    """The kind that a result's type means: an atomic one, an array or a struct. Raises InvalidValue for others."""
+    """Return the kind of a result's type: atomic, an array or a struct. Raises InvalidValue for others."""
     if element := element_of(text.strip()):
         return f"array<{result_kind_of(element)}>"
     if members := members_of(text.strip()):
@@ -148,12 +148,12 @@ def result_kind_of(text: str) -> str:
 
 
 def parse_results(ddl: str) -> tuple[Field, ...]:
-    """Fields of a result's DDL text: as those of a partial, or arrays and structs such as "array<double>"."""
+    """Return the fields of a result's DDL text: as for a partial, or arrays and structs such as "array<double>"."""
     return parse_fields(ddl, result_kind_of)
 
 
 def _split(text: str) -> list[str]:
-    """The parts of a text between commas outside of all brackets."""
+    """Return the parts of a text between the commas outside of all brackets."""
     parts, depth = [""], 0
     for character in text:
         depth += (character in "(<") - (character in ")>")
@@ -165,7 +165,7 @@ def _split(text: str) -> list[str]:
 
 
 def parse_fields(ddl: str, kind_of: Callable[[str], str] = kind_of) -> tuple[Field, ...]:
-    """Fields of a DDL text such as "n long, total decimal(10,2)"; a lone type is one field named `value`."""
+    """Return the fields of a DDL text such as "n long, total decimal(10,2)"; a lone type is one field named `value`."""
     parts = _split(ddl)
     if not parts:
         raise InvalidValue('`partial` names no field. Write for example "n long, total double".')
@@ -181,7 +181,7 @@ def parse_fields(ddl: str, kind_of: Callable[[str], str] = kind_of) -> tuple[Fie
 
 
 def infer_fields(value: Any) -> tuple[Field, ...]:
-    """Fields of a partial from the value of `init()`: one for a plain value, one per item of a tuple."""
+    """Return the fields of a partial from the value of `init()`: one for a plain value, one per item of a tuple."""
     if isinstance(value, tuple) and value:
         return tuple(Field(f"f{i}", _infer(item)) for i, item in enumerate(value))
     return (Field("value", _infer(value)),)

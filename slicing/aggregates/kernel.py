@@ -1,8 +1,8 @@
-"""Kernels: an aggregate's functions on arrays of partials, whether the user wrote them for rows or for columns.
+"""Kernels: run an aggregate's functions on arrays of partials, whether they were written for rows or for columns.
 
-A *partials* value is a list of numpy arrays of equal shape. A columns kernel has one array per field; a rows kernel has
-one object array whose items are what the user's functions take and return. Everything above this file sees only
-`Kernel` and never asks which of the two it is.
+A *partials* value is a list of numpy arrays of equal shape. A columns kernel has one array per field. A rows kernel has
+one object array, whose items are the arguments and results of the user's functions. Callers see only `Kernel` and never
+ask which of the two it is.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from slicing.profiling import COMBINE, of_stage
 _HANDLE = "Handle such values in the function, or filter them out before the aggregation."
 RETURN = "Return a value there, such as that of `init()`; only `lower` may return None."
 WIDE_BYTES = 256
-"""From this many bytes in fields of fixed length on, a partial is large compared with a record."""
+"""From this number of bytes in fields of fixed length on, a partial is large compared with a record."""
 
 
 @contextmanager
 def locating(place: Callable[[int], str]) -> Iterator[None]:
-    """Turn a RowFailure inside into the error that says where: `place(index)` names key and slice or window."""
+    """Turn a RowFailure inside into an error with its location: `place(index)` names key and slice or window."""
     try:
         yield
     except RowFailure as failure:
@@ -57,113 +57,113 @@ class Kernel:
         return type(self), (self.label, self.aggregate)
 
     def spread(self, shape: int | tuple[int, ...]) -> Partials:
-        """`init()` in every cell."""
+        """Return partials of this shape with `init()` in every cell."""
         raise NotImplementedError
 
     def fold(self, values: Sequence[Any], starts: Array, count: int, onto: Partials | None = None) -> Partials:
-        """Fold `count` records, group g being records `starts[g]` up to the next start, in order.
+        """Fold `count` records into one partial per group; group g has records `starts[g]` up to the next start.
 
-        `onto` has a partial per group to go on from, `init()` if left out.
+        `onto` has a partial per group to start from; by default `init()`.
         """
         raise NotImplementedError
 
     def combine(self, a: Partials, b: Partials) -> Partials:
-        """Join partials cell by cell, `a` the older."""
+        """Combine partials cell by cell; `a` has the older ones."""
         raise NotImplementedError
 
     def invert(self, ab: Partials, a: Partials) -> Partials:
-        """Take the older part `a` out of `ab`, cell by cell."""
+        """Remove the older part `a` from `ab`, cell by cell."""
         raise NotImplementedError
 
     def lower(self, partials: Partials) -> list[np.ma.MaskedArray[Any, Any] | Array]:
-        """The results of one-dimensional partials, one array per field of the result; masked means null."""
+        """Return the results of one-dimensional partials, one array per field of the result; masked means null."""
         raise NotImplementedError
 
     def results_to_arrow(self, partials: Partials, dictionary: pa.Array | None) -> list[pa.Array]:
-        """The results as Arrow arrays of their kinds."""
+        """Return the results as Arrow arrays of their kinds."""
         raise NotImplementedError
 
     def to_arrow(self, partials: Partials, dictionary: pa.Array | None) -> list[pa.Array]:
-        """One Arrow array per field."""
+        """Return one Arrow array per field."""
         raise NotImplementedError
 
     def from_arrow(
         self, arrays: Sequence[pa.Array], dictionary: pa.Array | None = None
     ) -> tuple[Partials, pa.Array | None]:
-        """The inverse of `to_arrow`: partials, and the dictionary of their ranks, made here unless given."""
+        """Return the inverse of `to_arrow`: partials, and the dictionary of their ranks, created here unless given."""
         raise NotImplementedError
 
     def rerank(self, partials: Partials, old: pa.Array, new: pa.Array) -> Partials:
-        """Partials with ranks in the dictionary `new`, which holds all values of `old`, in which their ranks are."""
+        """Return partials with ranks in `new` instead of `old`; `new` must contain all values of `old`."""
         return partials
 
     def singles(self, arrays: Sequence[pa.Array]) -> tuple[Partials, pa.Array] | None:
-        """Return a partial of each record, and their dictionary; None where `fold` makes one of many records."""
+        """Return one partial per record, and their dictionary; None if `fold` makes one partial of many records."""
         return None
 
     def joined(
         self, partials: Partials, dictionary: pa.Array | None, starts: Array
     ) -> tuple[Partials, pa.Array | None]:
-        """Return `reduce` of partials, and the dictionary of what it returns."""
+        """Return the result of `reduce`, and its dictionary."""
         return self.reduce(partials, starts), dictionary
 
     def unified(
         self, partials: Sequence[Partials], dictionaries: Sequence[pa.Array | None]
     ) -> tuple[list[Partials], pa.Array | None]:
-        """Return partials of several blocks over one dictionary, and that dictionary."""
+        """Return partials of several blocks over one common dictionary, and that dictionary."""
         dictionary = union(dictionaries)
         pairs = zip(partials, dictionaries, strict=True)
         return [self.over(some, own, dictionary) for some, own in pairs], dictionary
 
     def over(self, partials: Partials, old: pa.Array | None, new: pa.Array | None) -> Partials:
-        """Return partials with ranks in one dictionary over another one that holds its values."""
+        """Return partials with ranks in `new` instead of `old`; `new` must contain the values of `old`, if any."""
         if old is None or new is None or old is new:
             return partials
         return self.rerank(partials, old, new)
 
     def runs(self, partials: Partials, low: Array, high: Array) -> Partials | None:
-        """Return the partials of rows `low[i]` up to `high[i]`, by key and slice, none of which is empty.
+        """Return the partials of rows `low[i]` up to but not including `high[i]`, at least one row each.
 
-        None where neighbours have to be combined.
+        Rows are sorted by key and slice. None if neighbours have to be combined.
         """
         return None
 
     def values(self, arrays: Sequence[pa.Array]) -> tuple[list[Any], pa.Array | None]:
-        """Columns of records as `agg` sees them, and the dictionary of their ranks."""
+        """Return columns of records in the form that `agg` takes, and the dictionary of their ranks."""
         raise NotImplementedError
 
     def sizes(self, partials: Partials, dictionary: pa.Array | None) -> Array | float:
-        """About how many bytes each partial takes as Arrow has it; one number where all take the same."""
+        """Return the approximate bytes of each partial in Arrow; one number if all partials have the same size."""
         fixed = sum(float(arrow_type(field.kind).bit_width // 8 or 1) for field in self.fields if not is_varying(field))
         return fixed + self.lengths(partials, dictionary)
 
     def lengths(self, partials: Partials, dictionary: pa.Array | None) -> Array | float:
-        """How many bytes of text and binaries are in each partial, of the values of a dictionary only if it is given.
+        """Return the bytes of text and binaries in each partial; dictionary values count only if it is given.
 
-        A number if the partials have none. Beside each value 4 bytes say where it ends.
+        A number if the partials have no such fields. Each value has 4 more bytes for its offset.
         """
         raise NotImplementedError
 
     @property
     def has_long_objects(self) -> bool:
-        """Whether partials are Python objects that may be of any size, or of a length that is many times a record's."""
+        """Whether partials are Python objects of any size, or are many times longer than a record."""
         wide = sum(width_of(field.kind) or 0 for field in self.fields) > WIDE_BYTES
         return wide or (self.object_bytes > 0 and any(map(is_varying, self.fields)))
 
     @property
     def object_bytes(self) -> float:
-        """About the bytes of a partial in memory without its arrays and the lengths of its values."""
+        """Approximate bytes of a partial in memory, without its arrays and the lengths of its values."""
         raise NotImplementedError
 
     def memory(self, partials: Partials, dictionary: pa.Array | None) -> float:
-        """About how many bytes partials take in memory, as arrays or as Python objects."""
+        """Return the approximate bytes of partials in memory, as arrays or as Python objects."""
         held = sum(column.itemsize for column in partials) + self.object_bytes
         lengths = self.lengths(partials, None)
         size = held * len(partials[0]) + (0.0 if isinstance(lengths, float) else lengths.sum())
         return float(size) + (0 if dictionary is None else dictionary.nbytes)
 
     def sums_fit(self, *parts: Partials) -> bool:
-        """Whether all these partials can be added up by the ufuncs of `combine`; asked where it has such."""
+        """Return whether these partials can be added by the ufuncs of `combine`; called only if it has ufuncs."""
         return True
 
     @property
@@ -189,10 +189,10 @@ class Kernel:
 
     @of_stage(COMBINE)
     def reduce(self, partials: Partials, starts: Array) -> Partials:
-        """Combine runs of partials into one each, in order; run g begins at `starts[g]`.
+        """Combine runs of partials into one partial each, in order; run g begins at `starts[g]`.
 
-        With ufuncs one `reduceat` per field; otherwise neighbours are joined in rounds, which halves their number each
-        time and keeps their order, so that a run of m costs m - 1 combines in log2(m) calls.
+        With ufuncs, one `reduceat` per field. Otherwise neighbours are combined in rounds; each round halves their
+        number and keeps their order. A run of m partials costs m - 1 combines in log2(m) calls.
         """
         count = len(partials[0])
         if len(starts) == count:
@@ -221,5 +221,5 @@ class Kernel:
 
 
 def as_given(partials: Partials) -> Any:
-    """Partials as a function is given them: a single column, or a tuple of columns."""
+    """Return partials as the argument of a user's function: a single column, or a tuple of columns."""
     return partials[0] if len(partials) == 1 else tuple(partials)

@@ -1,4 +1,4 @@
-"""Which kernel an aggregate has."""
+"""Choose the kernel of an aggregate."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from slicing.aggregates.records import KeptRecords, RecordsKernel
 from slicing.aggregates.rows import RowsKernel
 
 MAKERS: list[Callable[[str, Aggregate], Kernel | None]] = []
-"""Other kernels for functions of single rows: each makes one, or None for what it is not made for."""
+"""Other kernels for functions of single rows; each maker returns None for aggregates that it does not support."""
 
 
 def kernel(label: str, aggregate: Aggregate) -> Kernel:
-    """The kernel of an aggregate."""
+    """Return the kernel of an aggregate."""
     if isinstance(aggregate, KeptRecords):
         return RecordsKernel(label, aggregate)
     if aggregate.columns:

@@ -1,8 +1,8 @@
-"""The laws that windows made of slices rest on, tried on a few partials while the query is built.
+"""Law checks: the laws that windows made of slices rely on, tested on a few partials while the query is built.
 
-`slicing.laws` tries them thoroughly, on values of the user's choice. Here the values are made up, so that only what is
-wrong beyond doubt counts: partials are those that the framework makes, they are compared as they are stored, floats
-with room for rounding, and a function that raises proves nothing about the values it is meant for.
+`slicing.laws` tests them thoroughly, on values of the user's choice. Here the values are generated, so only certain
+violations count. Partials are made by the framework and compared as they are stored; floats have room for rounding. A
+function that raises is accepted, because the real values may be different.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ MOST_CALLS = 200
 MOST_SECONDS, LONGEST = 0.02, 0.5
 """The most processor time and the most elapsed time of a law check, in seconds."""
 TOLERANCE = {"double": 1e-9, "float": 1e-5}
-"""How far floats may be apart, relative to the largest one in arguments and results."""
+"""The allowed difference of floats, relative to the largest one in arguments and results."""
 
 RECORDS = ((0,), (2,), (1, 4), (0, 3), (4, 2, 1, 5))
 """The samples that partials are made of, in addition to the partial of no records.
@@ -37,15 +37,15 @@ _TRIPLES = 25
 
 
 class _Spent(Exception):
-    """No more calls, or no more time."""
+    """The limit of calls or of time is reached."""
 
 
 def broken_law(kernel: Kernel, arrays: Sequence[pa.Array]) -> Counterexample | None:
-    """A counter-example to a law that these functions break, None if none is found.
+    """Return a counter-example to a law that these functions break, None if none is found.
 
-    `arrays` are columns of six samples, and of a null as a seventh if `agg` sees nulls. Tried are identity, singleton,
-    associativity, commutativity unless the aggregate is ordered, and inversion. Functions are called MOST_CALLS times
-    and for MOST_SECONDS at most.
+    `arrays` are columns of six samples, and a null as a seventh if `agg` is called for nulls. The laws are identity,
+    singleton, associativity, commutativity unless the aggregate is ordered, and inversion. Functions are called at most
+    MOST_CALLS times and for at most MOST_SECONDS.
     """
     claims = _Claims(kernel, arrays)
     sides: list[tuple[str, tuple[Partials, ...]]] = []
@@ -66,7 +66,7 @@ Sides = tuple[str, Sequence[Partials], "Partials | None", "Partials | None"]
 
 
 class _Claims:
-    """A kernel with partials to try it on, each of one item; None stands for what a function raised."""
+    """A kernel and partials to test it on, each of one item; None stands for the result of a call that raised."""
 
     def __init__(self, kernel: Kernel, arrays: Sequence[pa.Array]):
         self.kernel, self.calls = kernel, 0
@@ -77,7 +77,7 @@ class _Claims:
         self.nulls = ((6, 0),) if kernel.aggregate.nulls and arrays else ()
 
     def sides(self) -> Iterator[Sides]:
-        """For each law and some arguments what must be equal."""
+        """Yield for each law and some arguments the two sides that must be equal."""
         self.partials = [self.kernel.spread(1)]
         folded = [self.fold(records) for records in (*RECORDS, *self.nulls)]
         self.partials += [partial for partial in folded if partial is not None]
@@ -96,7 +96,7 @@ class _Claims:
             yield "identity", [a], self.pair(i, 0), a
 
     def singleton(self, folded: Sequence[Partials | None]) -> Iterator[Sides]:
-        """With `columns=True`, `agg` is only ever called with `init()`: this is identity then."""
+        """With `columns=True`, `agg` is only ever called with `init()`, so this law is the identity law."""
         for (record,), alone in zip(RECORDS[:2], folded, strict=False):
             if alone is None:
                 continue
@@ -121,13 +121,13 @@ class _Claims:
             yield "inversion", [a, b], self.call(self.kernel.invert, self.pair(i, j), a), b
 
     def pair(self, i: int, j: int) -> Partials | None:
-        """Two partials combined, called once."""
+        """Return two partials combined; each pair is combined only once."""
         if (i, j) not in self.pairs:
             self.pairs[i, j] = self.call(self.kernel.combine, self.partials[i], self.partials[j])
         return self.pairs[i, j]
 
     def fold(self, records: Sequence[int], onto: Partials | None = None) -> Partials | None:
-        """The partial of some samples, in their order."""
+        """Return the partial of some samples, folded in order."""
         rows = np.array(records)
         values = [tuple(v[rows] for v in value) if isinstance(value, tuple) else value[rows] for value in self.values]
 
@@ -137,7 +137,7 @@ class _Claims:
         return self.call(folded, *(() if onto is None else (onto,)), count=len(records))
 
     def call(self, function: Callable[..., Partials], *partials: Partials | None, count: int = 1) -> Partials | None:
-        """Return a function's result for copies, None if it raises or has nothing to work on."""
+        """Return a function's result for copies of partials; None if it raises or if an argument is None."""
         if any(partial is None for partial in partials):
             return None
         self.calls += count
@@ -146,11 +146,11 @@ class _Claims:
         try:
             return function(*(fresh(partial) for partial in partials if partial is not None))
         except Exception:
-            self.calls += 1  # it was called once more, to find the item at fault
+            self.calls += 1  # the kernel called it again to find the item at fault
             return None
 
     def stored(self, partials: Sequence[Partials]) -> dict[int, tuple[Any, ...] | None]:
-        """The fields of partials as they are read back, by identity; None for those that cannot be stored."""
+        """Return the fields of partials after storing and reading them, by `id`; None if they cannot be stored."""
         distinct = list({id(partial): partial for partial in partials}.values())
         if not distinct:
             return {}
@@ -165,7 +165,7 @@ class _Claims:
 
 
 def _equal(kernel: Kernel, partials: Sequence[Sequence[Any]]) -> bool:
-    """Whether the first two are equal, floats as nearly as the largest one of them all lets them be."""
+    """Return whether the first two partials are equal; the tolerance of floats depends on the largest of all values."""
     kinds = [field.kind for field in kernel.fields]
     fields = (pair for partial in partials for pair in zip(partial, kinds, strict=True))
     largest = max((abs(x) for x, kind in fields if kind in TOLERANCE and x is not None and math.isfinite(x)), default=0)
@@ -176,7 +176,7 @@ def _equal(kernel: Kernel, partials: Sequence[Sequence[Any]]) -> bool:
 
 
 def near(x: Any, y: Any, kind: str) -> bool:
-    """Whether two values of a field are equal, floats with room for rounding."""
+    """Return whether two values of a field are equal, floats with room for rounding."""
     if kind not in TOLERANCE or x is None or y is None:
         return bool(x == y)
     return x == y or _near(x, y, TOLERANCE[kind] * max(abs(x), abs(y)))
@@ -192,7 +192,7 @@ def _values(array: pa.Array) -> list[Any]:
     try:
         found: list[Any] = array.to_pylist()
     except (OverflowError, ValueError):
-        # Python has no such dates and times; as numbers they can be compared too.
+        # Python has no such dates and times; they are compared as numbers instead.
         found = array.view(pa.int32() if pa.types.is_date32(array.type) else pa.int64()).to_pylist()
     return found
 

@@ -1,8 +1,8 @@
 """The laws of an aggregate as properties: each returns the first counter-example it finds, or None.
 
-Partials are made from the given values by folding random parts of them, the empty one too; the same `seed` makes the
-same ones. Values that are hard on the aggregate (extremes, zeros, NaN, what comes in pairs) find more than many do.
-Laws speak of partials that can occur: that a result is the wanted one takes a reference.
+Partials are made by folding random parts of the given values, including no values; the same `seed` makes the same
+partials. Difficult values (extremes, zeros, NaN, pairs of equal values) find more violations than many values. The laws
+concern partials that can occur. They do not test whether a result is correct; that needs a reference.
 """
 
 from __future__ import annotations
@@ -48,11 +48,11 @@ _LONGEST = 6
 
 
 class Options(TypedDict, total=False):
-    """The options of every law, besides the aggregate and the values.
+    """The options of every law, in addition to the aggregate and the values.
 
-    kinds: the kinds of the values, one for each column; inferred from the values if left out.
-    seed: of the random choice of partials. rounds: how many choices to try.
-    tolerance: how far floats may be apart, relative to the largest one in the same field of arguments and results.
+    kinds: the kinds of the values, one per column; inferred from the values by default.
+    seed: the seed of the random choice of partials. rounds: the number of choices to try.
+    tolerance: the allowed difference of floats, relative to the largest one in the same field of arguments and results.
     """
 
     kinds: Sequence[str]
@@ -82,8 +82,8 @@ def check(aggregate: Aggregate | Bound, values: Sequence[Any], **options: Unpack
     """Return the first counter-example to any law that applies to this aggregate, or None if none is found.
 
     `values` are records: plain values, or tuples with one value per column. Without values only the empty partial is
-    tried. Cost: about 0.1 s with the default of 60 rounds; each round calls every function of the aggregate. Raises
-    InvalidValue for tuples of another length, InvalidType for values whose type is not known.
+    tested. Cost: about 0.1 s with the default of 60 rounds; each round calls every function of the aggregate. Raises
+    InvalidValue for tuples of another length, InvalidType for values of an unknown type.
 
     >>> from slicing import laws
     >>> from slicing.aggregates.aggregate import Aggregate
@@ -100,7 +100,7 @@ def check(aggregate: Aggregate | Bound, values: Sequence[Any], **options: Unpack
 def purity(aggregate: Aggregate | Bound, values: Sequence[Any], **options: Unpack[Options]) -> Counterexample | None:
     """Return a call that changes its arguments, or None: partials are stored, and values are shared.
 
-    Only `agg` may change the partial that it is given, since nobody else has it.
+    Only `agg` may change its partial, since no other code has a reference to it.
 
     >>> from slicing.aggregates.aggregate import Aggregate
     >>> in_place = Aggregate(lambda: 0, lambda acc, x: acc + x, lambda a, b: np.add(a, b, out=a), columns=True)
@@ -139,7 +139,7 @@ def elementwise(
 
 
 def identity(aggregate: Aggregate | Bound, values: Sequence[Any], **options: Unpack[Options]) -> Counterexample | None:
-    """Return a partial that `combine` with `init()`, on either side, changes, or None.
+    """Return a partial that changes when it is combined with `init()` on either side, or None.
 
     >>> from slicing.aggregates.aggregate import Aggregate
     >>> identity(Aggregate(lambda: 1, lambda acc, x: acc + x, lambda a, b: a + b), [1]).law
@@ -159,7 +159,7 @@ def identity(aggregate: Aggregate | Bound, values: Sequence[Any], **options: Unp
 def singleton(aggregate: Aggregate | Bound, values: Sequence[Any], **options: Unpack[Options]) -> Counterexample | None:
     """Return a partial and a record for which `agg` differs from `combine` with the record's own partial, or None.
 
-    With `columns=True`, `agg` is only ever called with `init()`, and only that is tried.
+    With `columns=True`, `agg` is only ever called with `init()`, and only that call is tested.
 
     >>> from slicing.aggregates.aggregate import Aggregate
     >>> singleton(Aggregate(lambda: 0, lambda acc, x: acc + 2 * x, lambda a, b: a + b // 2), [1, 2]).law
@@ -182,7 +182,7 @@ def associativity(
 ) -> Counterexample | None:
     """Return three partials whose result depends on the grouping of `combine`, or None.
 
-    An `approximate` aggregate is not tried.
+    An `approximate` aggregate is not tested.
 
     >>> from slicing.aggregates.aggregate import Aggregate
     >>> associativity(Aggregate(lambda: 0, lambda acc, x: acc - x, lambda a, b: a - b), [1, 2]).law
@@ -200,7 +200,7 @@ def commutativity(
 ) -> Counterexample | None:
     """Return two partials whose order in `combine` matters, or None.
 
-    An `ordered` or `approximate` aggregate is not tried.
+    An `ordered` or `approximate` aggregate is not tested.
 
     >>> from slicing.aggregates.aggregate import Aggregate
     >>> commutativity(Aggregate(lambda: "", lambda acc, x: acc + x, lambda a, b: a + b), ["a", "b"]).law
@@ -215,7 +215,7 @@ def commutativity(
 def inversion(aggregate: Aggregate | Bound, values: Sequence[Any], **options: Unpack[Options]) -> Counterexample | None:
     """Return two partials of which `invert` does not restore the newer one exactly, or None.
 
-    An aggregate without `invert` is not tried.
+    An aggregate without `invert` is not tested.
 
     >>> from slicing.aggregates.aggregate import Aggregate
     >>> floats = Aggregate(lambda: 0, lambda acc, x: acc + x, lambda a, b: a + b, lambda ab, a: ab - a - 1)
@@ -229,12 +229,12 @@ def inversion(aggregate: Aggregate | Bound, values: Sequence[Any], **options: Un
 
 
 LAWS: tuple[Law, ...] = (purity, elementwise, identity, singleton, associativity, commutativity, inversion)
-"""All laws, in the order in which `check` tries them: later ones can fail because an earlier one does not hold."""
+"""All laws, in the order of `check`. A law can fail because an earlier one does not hold."""
 
 
 @dataclass(frozen=True)
 class _Trial:
-    """An aggregate with records to try it on. With `columns=True` records and partials are arrays of one item each."""
+    """An aggregate and records to test it on. With `columns=True`, records and partials are arrays of one item."""
 
     aggregate: Aggregate
     records: list[Record]
@@ -266,7 +266,7 @@ class _Trial:
 
     @cached_property
     def partials(self) -> list[Any]:
-        """Of no record, of each record alone, and of random parts; the shorter ones first."""
+        """Partials of no record, of each record alone, and of random parts of the records, shorter parts first."""
         choice = random.Random(self.seed)
         longest = min(_LONGEST, len(self.records))
         sizes = sorted(choice.randint(0, longest) for _ in range(self.rounds))
@@ -276,7 +276,7 @@ class _Trial:
     def fold(self, records: Sequence[Record]) -> Any:
         if not self.aggregate.columns:
             return reduce(self.agg, records, self.empty)
-        # Not from `init()` on, or a wrong identity would be part of every partial and could not be seen.
+        # Folding does not start from `init()`: a wrong identity would be in every partial, and could not be detected.
         singles = [self.agg(self.empty, record) for record in records] or [self.empty]
         return reduce(self.combine, singles) if self.aggregate.combine else singles[-1]
 
@@ -290,10 +290,10 @@ class _Trial:
         return quietly(self.aggregate.invert, unshared((ab, a)))
 
     def chosen(self, count: int) -> Iterator[tuple[Any, ...]]:
-        """Choices of `count` partials, those of few records first."""
+        """Yield choices of `count` partials, beginning with partials of few records."""
         choice, size = random.Random(self.seed + count), len(self.partials)
         places = {tuple(choice.randrange(size) for _ in range(count)) for _ in range(self.rounds)}
-        # One partial alone is cheap to try, and a law about it fails for few: try them all.
+        # Single partials are cheap to test, and a law about one partial may fail for few of them: test all.
         places |= {(place,) * count for place in range(size if count == 1 else 1)}
         for some in sorted(places, key=lambda some: (sum(some), some)):
             yield tuple(self.partials[place] for place in some)
@@ -301,7 +301,7 @@ class _Trial:
     def search(
         self, law: str, count: int, sides: Callable[..., tuple[Any, Any]], exact: bool = False
     ) -> Counterexample | None:
-        """The first choice of `count` partials for which the two sides differ."""
+        """Return the first choice of `count` partials for which the two sides differ."""
         if self.aggregate.combine is None:
             return None
         for arguments in self.chosen(count):
@@ -311,7 +311,7 @@ class _Trial:
         return None
 
     def calls(self) -> Iterator[tuple[str, Any, tuple[Any, ...]]]:
-        """Every function with arguments to try it on, as (name, function, fresh arguments)."""
+        """Yield every function with arguments to test it on, as (name, function, fresh arguments)."""
         own = self.aggregate
         for record in self.records:
             yield "agg", own.agg, unshared((self.empty, *record))
@@ -324,7 +324,7 @@ class _Trial:
                 yield "lower", own.lower, (unshared(a),)
 
     def lowers(self, a: Any) -> bool:
-        """Whether this partial has a result; that some have none (an empty one, an overflow) breaks no law."""
+        """Return whether `lower` succeeds; a partial without a result (empty, overflow) breaks no law."""
         try:
             quietly(self.aggregate.lower, (unshared(a),))
         except ArithmeticError:
@@ -332,7 +332,7 @@ class _Trial:
         return True
 
     def on_arrays(self, name: str, function: Any, many: list[tuple[Any, ...]]) -> Counterexample | None:
-        """A call on arrays of one and of two dimensions whose cells are not as the calls on single items."""
+        """Return a call on arrays of one or two dimensions whose cells differ from calls on single items."""
         alone = [plain_value(quietly(function, unshared(arguments))) for arguments in many]
         for shape in ((len(many),), (2, len(many))):
             stacked = stack_of(many, shape)
@@ -351,7 +351,7 @@ class _Trial:
         return None
 
     def equal(self, left: Any, right: Any, arguments: tuple[Any, ...] = ()) -> bool:
-        """Equal, or for floats within the tolerance, field by field."""
+        """Return whether both sides are equal field by field; floats within the tolerance."""
         sides, others = (plain_items(left), plain_items(right)), [plain_items(argument) for argument in arguments]
         if len(sides[0]) != len(sides[1]):
             return False

@@ -1,4 +1,4 @@
-"""Hints for users of Spark or pandas who pass something else in place of a result."""
+"""Migration hints for users of Spark or pandas who pass another kind of value instead of a result."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ _BY_NAME = 'Results have names and are combinators: `aggregate(orders=C.count(),
 
 
 def is_column(value: Any) -> bool:
-    """Whether a value is a Column of Spark, which need not be installed."""
+    """Return whether a value is a Spark Column; pyspark need not be installed."""
     return not isinstance(value, (str, type)) and hasattr(value, "isNotNull") and hasattr(value, "alias")
 
 
 def is_window(value: Any) -> bool:
-    """Whether a value is what Spark's `window` or `session_window` returns."""
+    """Return whether a value is the result of Spark's `window` or `session_window`."""
     return is_column(value) and text_of(value).startswith(("window(", "session_window("))
 
 
 def text_of(column: Any) -> str:
-    """A Column's text, as Spark prints it; a name is its own."""
+    """Return a Column's text as Spark prints it; a name is returned unchanged."""
     return column if isinstance(column, str) else str(column).removeprefix("Column<'").removesuffix("'>")
 
 
 def written(value: Any) -> str:
-    """An argument as a call that makes it: Columns by their text, functions by their names."""
+    """Return the text of a call that makes an argument: Columns by their text, functions by their names."""
     if is_column(value):
         return f"F.expr({text_of(value)!r})"
     if isinstance(value, (list, tuple)):
@@ -37,7 +37,7 @@ def written(value: Any) -> str:
 
 
 def remedy(value: Any) -> str:
-    """Return the remedy for `value`, which is no result."""
+    """Return the remedy for `value`, which is not a result."""
     if isinstance(value, str):
         return f"{_BY_NAME}. Here: `{value}=C.{value}()`." if value == "count" else f"{_BY_NAME}."
     if isinstance(value, Mapping):
@@ -65,7 +65,7 @@ _SPARKS = (
 
 
 def refusal(what: str, value: Any) -> str:
-    """Why `value` cannot be the result that is called `what`, with what to write."""
+    """Return the error message for a `value` that cannot be the result named `what`, with the remedy."""
     return f"{what} must be a combinator or an `Aggregate(...).on(column)`; got {excerpt(value)}. {remedy(value)}"
 
 
@@ -106,4 +106,4 @@ OF_DEFINED |= {
     "aggregate": "Its results are said: `.dataframe()` makes the DataFrame.",
     "transform": "It is the other way round: `df.transform(definition)`.",
 }
-"""Methods that do not exist, by the names that others give them, and what to write."""
+"""Methods that do not exist here, by their names in other libraries, each with its replacement."""

@@ -1,4 +1,4 @@
-"""Values in nested tuples, as the laws compare them: arrays and plain numbers alike."""
+"""Values in nested tuples, for comparison by the laws: arrays and plain numbers alike."""
 
 from __future__ import annotations
 
@@ -13,28 +13,28 @@ FLOAT = (float, np.floating)
 
 
 def quietly(function: Any, arguments: tuple[Any, ...]) -> Any:
-    """The result of a function, without numpy's warnings."""
+    """Return the result of a function call without numpy's warnings."""
     with np.errstate(all="ignore"):
         return function(*arguments)
 
 
 def mapped(value: Any, function: Callable[[Any], Any]) -> Any:
-    """Nested tuples with a function of each leaf in its place."""
+    """Return nested tuples with `function` applied to each leaf."""
     return tuple(mapped(item, function) for item in value) if isinstance(value, tuple) else function(value)
 
 
 def unshared(value: Any) -> Any:
-    """A copy that shares nothing with `value`; much faster on tuples of arrays than `deepcopy` alone."""
+    """Return a copy that shares nothing with `value`; much faster on tuples of arrays than `deepcopy` alone."""
     return mapped(value, lambda leaf: leaf.copy() if isinstance(leaf, np.ndarray) else copy.deepcopy(leaf))
 
 
 def leaves_of(value: Any) -> list[Any]:
-    """The leaves of nested tuples, in order."""
+    """Return the leaves of nested tuples, in order."""
     return [leaf for item in value for leaf in leaves_of(item)] if isinstance(value, tuple) else [value]
 
 
 def plain_value(value: Any) -> Any:
-    """A value with Python's own types instead of arrays of one item, None for what is masked."""
+    """Return a value with Python's own types instead of arrays of one item, and None for masked items."""
     return mapped(value, _plain_leaf)
 
 
@@ -44,18 +44,18 @@ def _plain_leaf(leaf: Any) -> Any:
 
 
 def listed(value: Any) -> Any:
-    """A result with tuples for the arrays that are its lists."""
+    """Return a result with a tuple for each array that represents a list."""
     return mapped(value, lambda leaf: tuple(leaf.tolist()) if isinstance(leaf, np.ndarray) and leaf.ndim else leaf)
 
 
 def plain_items(value: Any) -> tuple[Any, ...]:
-    """A plain value as a tuple of its parts."""
+    """Return a plain value as a tuple of its parts."""
     plain = plain_value(value)
     return plain if isinstance(plain, tuple) else (plain,)
 
 
 def alike(x: Any, y: Any) -> bool:
-    """Whether nested values are equal; NaN equals NaN."""
+    """Return whether nested values are equal; NaN equals NaN."""
     if isinstance(x, tuple) and isinstance(y, tuple):
         return len(x) == len(y) and all(map(alike, x, y))
     both_nan = isinstance(x, FLOAT) and isinstance(y, FLOAT) and math.isnan(x) and math.isnan(y)
@@ -63,7 +63,7 @@ def alike(x: Any, y: Any) -> bool:
 
 
 def stack_of(many: Sequence[Any], shape: tuple[int, ...]) -> Any:
-    """Trees of arrays of one item as one tree of arrays of this shape, whose rows are alike."""
+    """Return many trees of one-item arrays as one tree of arrays of this shape; all rows are equal."""
     if isinstance(many[0], tuple):
         return tuple(stack_of(parts, shape) for parts in zip(*many, strict=True))
     joined = (np.ma.concatenate if isinstance(many[0], np.ma.MaskedArray) else np.concatenate)(many)

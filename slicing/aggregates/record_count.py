@@ -1,4 +1,4 @@
-"""The number of records, for what the framework counts itself; users count with `combinators.count`."""
+"""The record count for internal use; users count with `combinators.count`."""
 
 from __future__ import annotations
 

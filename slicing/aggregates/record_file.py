@@ -21,19 +21,19 @@ from slicing.aggregates.arrays import Array, Partials
 
 PART_ROWS = 1 << 16
 PART_BYTES = 4 << 20
-"""A part of a window's records has at most so many rows, and about so many bytes."""
+"""The maximum number of rows and the approximate maximum of bytes of a part of a window's records."""
 
 
 class RecordFile:
-    """Records of one Arrow struct type in a file, gone when it is closed; a place is a record's number in it."""
+    """Records of one Arrow struct type in a file, deleted when closed; a place is the number of a record in it."""
 
     def __init__(self, type_: pa.DataType):
         self.type = type_
         self.schema = pa.schema(list(type_))
         self.nbytes = 0
         self._file: IO[bytes] | None = None
-        self._ends: list[int] = []  # of each part, as places
-        self._at: list[tuple[int, int]] = []  # of each part in the file: where it is, and its length
+        self._ends: list[int] = []  # the end of each part, as a place
+        self._at: list[tuple[int, int]] = []  # offset and length in bytes of each part in the file
 
     def __len__(self) -> int:
         return self._ends[-1] if self._ends else 0
@@ -50,7 +50,7 @@ class RecordFile:
             self.nbytes += data.size
 
     def parts(self, first: int, end: int) -> Iterator[pa.StructArray]:
-        """The records of places `first` up to `end`, a part at a time."""
+        """Yield the records of places `first` up to but not including `end`, part by part."""
         number = bisect_right(self._ends, first)
         while first < end:
             until = min(end, self._ends[number])
@@ -66,7 +66,7 @@ class RecordFile:
         return pa.StructArray.from_arrays(batch.columns, fields=list(self.schema))
 
     def joined(self, partials: Partials, starts: Array) -> Partials:
-        """Runs of rows as one each; the rows with records follow one another in the file."""
+        """Merge runs of rows into one row each; the rows with records must be consecutive in the file."""
         first, end = partials
         counts = end - first
         held = np.flatnonzero(counts)
@@ -76,7 +76,7 @@ class RecordFile:
         return [ends - sizes, ends]
 
     def close(self) -> None:
-        """Remove the file."""
+        """Delete the file."""
         if self._file:
             self._file.close()
 
@@ -86,23 +86,23 @@ Records: TypeAlias = pa.StructArray | RecordFile
 
 
 def parts_of(records: Records, first: int, end: int) -> Iterator[pa.StructArray]:
-    """The records of places `first` up to `end`, a part of bounded size at a time."""
+    """Yield the records of places `first` up to but not including `end`, in parts of bounded size."""
     return records.parts(first, end) if isinstance(records, RecordFile) else array_parts(records, first, end)
 
 
 def array_parts(records: pa.StructArray, first: int, end: int) -> Iterator[pa.StructArray]:
-    """The same of records in memory, none of which are copied."""
+    """Yield the same as `parts_of` for records in memory; no records are copied."""
     each = records.nbytes / max(1, len(records))
     step = max(1, min(PART_ROWS, int(PART_BYTES / max(1.0, each))))
     return (records.slice(at, min(step, end - at)) for at in range(first, end, step))
 
 
 def whole(parts: Sequence[pa.StructArray], type_: pa.DataType) -> pa.StructArray:
-    """Parts as one."""
+    """Concatenate parts."""
     return pa.concat_arrays(parts) if parts else pa.array([], type_)
 
 
 def temporary() -> IO[bytes]:
-    """A temporary file, where Spark's workers put what does not fit into memory; `/tmp` may be memory."""
+    """Return a temporary file in the directory where Spark's workers spill; `/tmp` may be in memory."""
     directory = os.environ.get("SPARK_LOCAL_DIRS", "").split(",")[0]
     return tempfile.TemporaryFile(dir=directory or None)

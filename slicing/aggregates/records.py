@@ -1,14 +1,14 @@
-"""Records as the content of partials: a partial is a run of rows of one Arrow table, which all rows of a block share.
+"""Partials that hold records: a partial is a run of rows of one Arrow table, which all rows of a block share.
 
 ::
 
     rows of a block, by key and slice      a 0    a 1    b 0
     their partials, first and end          0 3    3 4    4 6
-    the table of records                   . . .  .      . .         sorted as the rows are; within a row by time
+    the table of records                   . . .  .      . .         in the order of the rows; within a row by time
 
-A record is stored once, however many windows hold it. The rows of a window follow one another in a block by key and
-slice, and so do their records: a window is a run of the table too, found from its first and its last row, and neither
-combined nor copied.
+A record is stored once, however many windows hold it. In a block sorted by key and slice, the rows of a window are
+consecutive, and so are their records. A window is therefore also a run of the table. It is found from its first and its
+last row, without combining or copying.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ def _never(*_: object) -> NoReturn:
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class KeptRecords(Aggregate):
-    """The records of a slice or window: `values` are their columns, as they are stored.
+    """The aggregate that keeps the records of a slice or window: `values` are their columns, as they are stored.
 
-    `time` is the place of the column by which the records of a row are sorted; None leaves them in arrival order.
-    `call` makes rows of the fields `rows` from the records of a window, which take so many bytes at most; None for the
-    usual limit. It gets them at once, or `by_parts`.
+    `time` is the position of the column by which the records of a row are sorted; None keeps the order of arrival.
+    `call` makes rows with the fields `rows` from the records of a window. The records may take at most `window_bytes`;
+    None for the default limit. `call` gets all records at once, or part by part if `by_parts`.
     """
 
     values: tuple[Field, ...]
@@ -54,7 +54,7 @@ class KeptRecords(Aggregate):
 
     @property
     def keeps_records(self) -> bool:
-        """Its partials hold the records."""
+        """True: partials hold the records."""
         return True
 
     @property
@@ -64,12 +64,12 @@ class KeptRecords(Aggregate):
 
     @property
     def record(self) -> str:
-        """The kind of a record; the names of its columns are in the fingerprint, and here their places."""
+        """The kind of a record, with column positions; the column names are in the fingerprint."""
         return f"struct<{','.join(f'v{at}:{field.kind}' for at, field in enumerate(self.values))}>"
 
     @property
     def results(self) -> tuple[Field, ...]:
-        """The fields of the rows that a window becomes."""
+        """The fields of the rows that are made from a window."""
         return self.rows
 
 
@@ -79,7 +79,7 @@ def kept_records(values: Sequence[Field], time: int | None, **options: Any) -> K
 
 
 class RecordsKernel(Kernel):
-    """The kernel of records; partials are `int64` arrays, the first record of each row and the end of its run."""
+    """The kernel of records; partials are two `int64[n]`: the first record of each row, and the end of its run."""
 
     width = 2
     aggregate: KeptRecords
@@ -107,7 +107,7 @@ class RecordsKernel(Kernel):
         return [each, each + 1], pa.StructArray.from_arrays(columns, fields=record.fields)
 
     def joined(self, partials: Partials, dictionary: pa.Array | None, starts: Array) -> tuple[Partials, pa.Array]:
-        """Return runs of rows as one each, over a table that has their records in the order of the runs."""
+        """Return runs of rows merged into one row each, over a table with their records in the order of the runs."""
         if isinstance(dictionary, RecordFile):
             return dictionary.joined(partials, starts), dictionary
         first, end = partials
@@ -120,7 +120,7 @@ class RecordsKernel(Kernel):
         return [ends - sizes, ends], records
 
     def _order(self, records: pa.Array, sizes: Array) -> Array | None:
-        """The records of each row by time, equal ones in their order; None if they are."""
+        """Return the order of the records by row and time, stable for equal times; None if they are in order."""
         if self.aggregate.time is None or len(records) < 2:
             return None
         times = times_of(records, self.aggregate.time)
@@ -136,7 +136,7 @@ class RecordsKernel(Kernel):
         if all(dictionary is dictionaries[0] for dictionary in dictionaries):
             return list(partials), dictionaries[0]
         if files := [each for each in dictionaries if isinstance(each, RecordFile)]:
-            return list(partials), files[0]  # the others have no records, only marks
+            return list(partials), files[0]  # the other dictionaries belong to rows without records
         parts = [_compact(*pair) for pair in zip(partials, dictionaries, strict=True)]
         offsets = np.cumsum([0] + [len(records) for _, records in parts])
         moved = [[column + at for column in some] for at, (some, _) in zip(offsets, parts, strict=False)]
@@ -159,7 +159,7 @@ class RecordsKernel(Kernel):
         return [offsets[:-1], offsets[1:]], lists.values
 
     def sizes(self, partials: Partials, dictionary: pa.Array | None) -> Array:
-        """Exact for text and binaries; what is nested counts by its mean."""
+        """Return the bytes of each partial, `float64[n]`; text and binaries exactly, other values by their mean."""
         assert dictionary is not None
         first, end = partials
         if isinstance(dictionary, RecordFile):
@@ -182,12 +182,12 @@ class RecordsKernel(Kernel):
         return float(np.sum(self.sizes(partials, dictionary))) + 16.0 * len(partials[0])
 
     def results_to_arrow(self, partials: Partials, dictionary: pa.Array | None) -> list[pa.Array]:
-        """Return nulls, for late partials and retractions: windows become rows by the function of the call."""
+        """Return nulls, for late partials and retractions; the function of the call makes rows from windows."""
         return [pa.nulls(len(partials[0]), arrow_type(field.kind)) for field in self.results]
 
 
 class RecordKernel(RecordsKernel):
-    """The kernel of rows that are a record each, stored as a column for each value."""
+    """The kernel of rows that hold one record each, stored as one column per value."""
 
     def __init__(self, label: str, aggregate: KeptRecords):
         super().__init__(label, aggregate)
@@ -204,12 +204,12 @@ class RecordKernel(RecordsKernel):
 
 
 def cast(array: pa.Array, type_: pa.DataType) -> pa.Array:
-    """An array in the type that state has for its kind; times are the same in every zone."""
+    """Return an array in the type in which the state stores its kind; times are the same in every zone."""
     return array if array.type == type_ else array.cast(type_)
 
 
 def times_of(records: pa.Array, at: int) -> Array:
-    """Times of records in microseconds, as `int64`."""
+    """Return the times of records in microseconds, `int64[n]`."""
     return np.asarray(records.field(at).cast(pa.int64()))
 
 
@@ -225,7 +225,7 @@ def expanded(first: Array, counts: Array) -> Array:
 
 
 def taken(records: pa.Array, rows: Array) -> pa.Array:
-    """Some of the records; not copied if they follow one another."""
+    """Return the records at `rows`; they are not copied if the rows are consecutive."""
     count = len(rows)
     if count and rows[-1] - rows[0] == count - 1 and (count < 2 or bool((np.diff(rows) == 1).all())):
         return records.slice(int(rows[0]), count)
@@ -233,7 +233,7 @@ def taken(records: pa.Array, rows: Array) -> pa.Array:
 
 
 def _compact(partials: Partials, records: pa.Array) -> tuple[Partials, pa.Array]:
-    """Partials over a table without records of other rows, in the order of the rows."""
+    """Return partials over a table that has only their own records, in the order of the rows."""
     first, end = partials
     counts = end - first
     ends = np.cumsum(counts)

@@ -1,4 +1,4 @@
-"""Results by their names: what a row of the output has, as one struct."""
+"""Results by name: the results of an output row as one struct."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from slicing.aggregates.fields import arrow_type
 from slicing.aggregates.kernel import Kernel
 
 Nesting: TypeAlias = tuple[tuple[str, Any], ...]
-"""The names of results in their order, each with the nesting of its parts if it is a struct, else None."""
+"""The names of results in order, each with the nesting of its parts if it is a struct, else with None."""
 
 
 def is_single(kernel: Kernel) -> bool:
-    """Whether a result is a value, and no struct of its fields."""
+    """Return whether a result is a single value instead of a struct."""
     single = len(kernel.results) == 1 and not isinstance(kernel.aggregate.init(), tuple)
     return single or (kernel.aggregate.lower is not None and len(kernel.results) == 1)
 
 
 def named_results(kernels: Sequence[Kernel], arrays: Sequence[pa.Array], nesting: Nesting) -> pa.StructArray:
-    """Return the arrays of all results of kernels as one struct, in which a result with several fields is one too."""
+    """Return the arrays of all results as one struct; a result with several fields is a nested struct."""
     left = iter(arrays)
     return _struct(_results(kernels, left), nesting)
 

@@ -35,7 +35,7 @@ from slicing.profiling import COMBINE, of_stage
 
 
 class RowsKernel(Kernel):
-    """Functions for single rows, run in the same kernels on object arrays: one item is one partial."""
+    """Functions of single rows, run by the common kernel interface on object arrays: one item is one partial."""
 
     width = 1
 
@@ -43,7 +43,7 @@ class RowsKernel(Kernel):
         super().__init__(label, aggregate)
         value = aggregate.init()
         self._single = len(self.fields) == 1 and not isinstance(value, tuple)
-        # Where `init()` has None, the functions know what it means.
+        # A field that is None in `init()` may be None in any partial.
         self._required = [at for at, item in enumerate(as_tuple(value)) if item is not None]
 
     def spread(self, shape: int | tuple[int, ...]) -> Partials:
@@ -60,7 +60,7 @@ class RowsKernel(Kernel):
         return [object_array(folded, (len(folded),))]
 
     def folded(self, values: Sequence[Any], starts: Array, count: int, onto: list[Any] | None) -> list[Any]:
-        """The partials of `fold`, not looked at for nulls."""
+        """Return the partials of `fold`, not checked for nulls."""
         begun = self._begun(len(starts)) if onto is None else onto
         many = self.aggregate.agg_many
         try:
@@ -79,7 +79,7 @@ class RowsKernel(Kernel):
         return [value] * count if is_immutable(value) else [self.aggregate.init() for _ in range(count)]
 
     def _up_to(self, acc: Any, values: Sequence[Any], count: int) -> Any:
-        """The partial that the record at fault was given, or about: it is asked for only once something has failed."""
+        """Return, as far as possible, the partial before the record that failed; used only after a failure."""
         with suppress(Exception):
             for record in calls.records(values, count):
                 acc = self.aggregate.agg(acc, *record)
@@ -143,7 +143,7 @@ class RowsKernel(Kernel):
         return [object_array(joined, (len(joined),))]
 
     def reduced(self, partials: list[Any], starts: Array) -> list[Any]:
-        """The partials of `reduce`, not looked at for nulls."""
+        """Return the partials of `reduce`, not checked for nulls."""
         combine, count, joined = self.aggregate.combine, len(partials), []
         assert combine is not None
         acc: Any = ()
@@ -176,13 +176,13 @@ class RowsKernel(Kernel):
         return object_array(made, arrays[0].shape)
 
     def applied(self, name: str, function: Any, *lists: list[Any]) -> list[Any]:
-        """A function called for each item of lists of equal length."""
+        """Return the results of a function called for each item of lists of equal length."""
         try:
             return list(map(function, *lists))
         except MemoryError:
             raise
         except Exception:
-            # Rare, so the way of the many pays nothing for it: find the first item that fails.
+            # Failures are rare, so the normal path does not pay for this search of the first item that fails.
             for index, items in enumerate(zip(*lists, strict=True)):
                 try:
                     function(*items)
@@ -191,12 +191,12 @@ class RowsKernel(Kernel):
             raise
 
     def _fault(self, name: str, index: int, error: Exception, makers: str, *partials: Any) -> RowFailure:
-        """Return the failure: `makers` returned one of the partials with a null before, or the function raised."""
+        """Return the failure: an earlier null in a partial, returned by `makers`, or else the exception of `name`."""
         null = next((partial for partial in partials if self._lacks(partial)), self)
         return self._failure(name, index, error) if null is self else self._null(makers, null, index)
 
     def check(self, makers: str, items: list[Any], index: Callable[[int], int] = int) -> None:
-        """Raise a RowFailure for the first partial with a null, the one at `at` being made of item `index(at)`."""
+        """Raise a RowFailure for the first partial with a null; partial `at` was made from item `index(at)`."""
         if self._has_null(items):
             for at, item in enumerate(items):
                 if self._lacks(item):
@@ -212,11 +212,11 @@ class RowsKernel(Kernel):
 
     @property
     def _makers(self) -> str:
-        """Return the origin of a partial that `agg`, whose partials are checked at once, has not made."""
+        """The functions, as text, that can have made a partial which `agg` has not: `agg` is checked at once."""
         return "combine` or `invert" if self.aggregate.invert else "combine"
 
     def _has_null(self, items: list[Any]) -> bool:
-        """Whether there is a null in one of the partials, in a field in which `init()` has none."""
+        """Return whether a partial has a null in a field in which `init()` has none."""
         if self._single:
             return bool(self._required) and None in items
         try:
@@ -224,10 +224,10 @@ class RowsKernel(Kernel):
                 return any(map(operator.contains, items, repeat(None)))
             return any(None in map(operator.itemgetter(at), items) for at in self._required)
         except (TypeError, IndexError):
-            return None in items  # what else is no tuple of all fields is refused where it is stored
+            return None in items  # other items that are not full tuples are refused when they are stored
 
     def _own(self, items: Array) -> Array:
-        """The partials for `lower`, which may change what it is given: copies of what can be, as they may be kept."""
+        """Return the partials for `lower`, which may change its argument: mutable items are copied."""
         fixed = all(field.kind != "binary" for field in self.fields)
         if fixed and (self._single or set(map(type, items.tolist())) <= {tuple}):
             return items
@@ -235,5 +235,5 @@ class RowsKernel(Kernel):
 
 
 def _taken(items: Iterator[Any], count: int) -> int:
-    """The place of the item that was taken last, of `count` in all."""
+    """Return the position of the last item that was taken from an iterator over `count` items."""
     return max(0, count - operator.length_hint(items) - 1)

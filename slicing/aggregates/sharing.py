@@ -1,14 +1,14 @@
-"""Which results keep fields of their own, and which are views of what others keep.
+"""Share fields among results: some results keep fields of their own, others are views of the fields of another.
 
-A mean and a sum are of the same total and count, a variance is of what a kurtosis is of, and the count of a column is a
-field of each of them. What is stored is so planned by fields and not by results: of results of the same columns and
-condition, those whose fields are all among another's are read off its partials::
+A mean and a sum have the same total and count, the fields of a variance are among those of a kurtosis, and the count of
+a column is a field of each. Storage is therefore planned by fields, not by results. Among results of the same columns
+and condition, a result whose fields are all among another's is read from the other's partials::
 
     results     mean   sum   count   variance   stddev   kurtosis
     stored      high, low, n         (n), mean, m2, m3, m4
 
-Each group keeps its own tree: an exact sum stays two-layer beside moments. A further result may add a group, or fields
-to one; what the fields of a record are never changes.
+Each group keeps its own tree: an exact sum stays two-layer together with moments. An additional result may add a group,
+or fields to a group. It never changes the meaning of existing fields.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Item = TypeVar("Item")
 
 @dataclass(frozen=True)
 class View:
-    """A result's fields: their places among those of result `leader`, by its number and by its place in the groups."""
+    """The position of a result's fields among the fields of result `leader`; `group` is the number of its group."""
 
     leader: int
     group: int
@@ -36,15 +36,15 @@ class View:
 
 
 Slot: TypeAlias = tuple[int, int]
-"""A field: the place of its group, and its own among the fields of that."""
+"""A field: the number of its group, and its position in the group."""
 
 
 @dataclass(frozen=True)
 class Sharing:
-    """Groups of fields, each with the number of the result that has them all, and of each result its view.
+    """Groups of fields, each with the number of the result that has all of them (leader), and a view per result.
 
-    `same` has fields that a group before has too, and which: groups of one column count the same values. Each needs its
-    own in its tree, but for a slice they are one.
+    `same` maps fields to an equal field of an earlier group, since groups of one column may count the same values. Each
+    group needs its own field in its tree, but a slice stores only one.
     """
 
     leaders: tuple[int, ...]
@@ -53,15 +53,15 @@ class Sharing:
 
     @property
     def is_any(self) -> bool:
-        """Whether a result has a field that another has too."""
+        """Whether a result has a field in common with another."""
         return len(self.leaders) < len(self.views) or bool(self.same)
 
     def select(self, of_results: Sequence[Item]) -> tuple[Item, ...]:
-        """Of something for each result that for each group."""
+        """Return the items of the leaders, one per group, from one item per result."""
         return tuple(of_results[leader] for leader in self.leaders)
 
     def kernels(self, of_results: Sequence[Kernel]) -> tuple[Kernel, ...]:
-        """A kernel for each group, whose results are all results of it, one after another."""
+        """Return one kernel per group; its results are the results of all its views, one after another."""
         together = []
         for group, leader in enumerate(self.leaders):
             views = [
@@ -72,16 +72,16 @@ class Sharing:
         return tuple(together)
 
     def partials(self, of_groups: Sequence[Partials]) -> list[Partials]:
-        """The partials of each result, without a copy."""
+        """Return the partials of each result, without copying."""
         return [[of_groups[view.group][field] for field in view.fields] for view in self.views]
 
 
 def sharing(kernels: Sequence[Kernel], trees: Sequence[str], arguments: Sequence[tuple[int, ...]]) -> Sharing:
-    """Groups of these results, of which `arguments` says by columns and condition what they are of.
+    """Return the groups of these results; `arguments` identifies the columns and the condition of each result.
 
-    `trees` has the tree of each, of family after family; the first one decides.
+    `trees` has the tree of each result, family by family; only the trees of the first family count.
 
-    A result that several groups have the fields of is of the first one, of those with its own tree if there are such.
+    If the fields of a result are in several groups, it joins the first group with its tree, or else the first group.
     """
     hosts = [_hosts(number, kernels, arguments) for number in range(len(kernels))]
     leaders = tuple(number for number, found in enumerate(hosts) if not found)
@@ -95,7 +95,7 @@ def sharing(kernels: Sequence[Kernel], trees: Sequence[str], arguments: Sequence
 
 
 def _same(leaders: Sequence[int], kernels: Sequence[Kernel], arguments: Sequence[tuple[int, ...]]) -> dict[Slot, Slot]:
-    """Exact fields of one meaning: floats that are added up in other orders may differ in their last bits."""
+    """Return equal fields of groups, exact kinds only: floats added in another order may differ in the last bits."""
     first: dict[Any, Slot] = {}
     found = {}
     for group, leader in enumerate(leaders):
@@ -109,7 +109,7 @@ def _same(leaders: Sequence[int], kernels: Sequence[Kernel], arguments: Sequence
 
 
 def _hosts(number: int, kernels: Sequence[Kernel], arguments: Sequence[tuple[int, ...]]) -> list[int]:
-    """The results that have all fields of a result, and more or before it."""
+    """Return the results that have all fields of a result and more, or the same fields and come earlier."""
     own = set(_fields(kernels[number]))
     if not kernels[number].aggregate.meanings:
         return []
@@ -129,7 +129,7 @@ def _of(each: Kernel, arguments: tuple[int, ...]) -> tuple[Any, ...]:
 
 
 def _fields(each: Kernel) -> list[tuple[str, str]]:
-    """Return the identities of fields: their meanings and kinds, or names for results that share none."""
+    """Return the identities of fields: meanings and kinds, or names for results that share nothing."""
     meanings = each.aggregate.meanings or [field.name for field in each.fields]
     return [(meaning, field.kind) for meaning, field in zip(meanings, each.fields, strict=True)]
 
@@ -143,7 +143,7 @@ def _grouped(aggregate: Aggregate, views: Sequence[tuple[tuple[int, ...], Kernel
 
 @dataclass(frozen=True)
 class _Results:
-    """The `lower` of a group: the results of all of its views."""
+    """The `lower` of a group: it returns the results of all its views."""
 
     views: tuple[tuple[tuple[int, ...], Aggregate], ...]
 

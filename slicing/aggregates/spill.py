@@ -1,9 +1,10 @@
-"""Partials that no array of numbers can hold, kept as Python objects for as long as a unit of work runs.
+"""Partials that do not fit into arrays of numbers, kept as Python objects until the end of a unit of work.
 
-An integer may outgrow 64 bits in memory, where Python goes on with it, and a function may return what is no number at
-all, which is refused where it is stored. Such a partial is spilled, and its cell holds a reference: a number of a range
-that is kept free for it. A unit of work, such as one micro-batch of a task, ends with `spilling`, and what was spilled
-in it is released. Whatever lives longer, as blocks that a process keeps between micro-batches, may hold no references.
+An integer may exceed 64 bits in memory, where Python continues with it. A function may also return a value that is not
+a number, which is refused when it is stored. Such a partial is spilled, and its cell holds a reference: a number from a
+reserved range. A unit of work, for example one micro-batch of a task, runs inside `spilling`, which releases its
+spilled partials at the end. Data that live longer must not hold references, for example blocks that a process keeps
+between micro-batches.
 """
 
 from __future__ import annotations
@@ -20,16 +21,16 @@ from numpy.typing import NDArray
 from slicing.errors import TooLarge
 
 FIRST = 0x7FFC_5E1F_0000_0000
-"""The first reference, as an integer or as the bits of a float, which is a NaN then."""
+"""The first reference, as an integer; as the bits of a float it is a NaN."""
 COUNT = 1 << 31
-"""How many references there are."""
+"""The number of references."""
 MOST = 1 << 20
-"""How many partials may be spilled at once in a process."""
+"""The maximum number of spilled partials in a process at a time."""
 _PLAIN = {bool, int, float}
 
 
 class Spill:
-    """The spilled partials of a process by their references; each belongs to the unit of work that spilled it."""
+    """The spilled partials of a process by reference; each belongs to the unit of work that spilled it."""
 
     def __init__(self) -> None:
         self.partials: dict[int, Any] = {}
@@ -60,7 +61,7 @@ class Spill:
         return (reference for reference in numbers if reference not in self.partials)
 
     def found(self, column: NDArray[Any]) -> NDArray[Any] | None:
-        """Return the references in a column of 64 bits, others being -1; None if there are none."""
+        """Return the references in a column of 64 bits, with -1 in other cells; None if there are none."""
         if not self.partials or not column.size:
             return None
         marks = column.view(np.int64)
@@ -71,13 +72,13 @@ class Spill:
         return references if (references >= 0).any() else None
 
     def refers(self, columns: Iterable[NDArray[Any]]) -> bool:
-        """Return whether a column of numbers of 64 bits holds a reference."""
+        """Return whether any column of 64-bit numbers holds a reference."""
         numbers = (column for column in columns if column.dtype in (np.int64, np.float64))
         return bool(self.partials) and any(self.found(column) is not None for column in numbers)
 
     @contextmanager
     def spilling(self) -> Iterator[None]:
-        """Release at the end what was spilled since the beginning."""
+        """Release, at the end, the partials that were spilled inside."""
         unit: dict[Any, int] = {}
         self._units.append(unit)
         try:
@@ -90,7 +91,7 @@ class Spill:
 
 
 def _key(partial: Any) -> Any:
-    """The same for partials that are the same to the bit; None for what is not made of plain numbers."""
+    """Return a key that is equal for partials with equal bits; None for partials of other than plain numbers."""
     if type(partial) is tuple:
         keys = tuple(map(_key, partial))
         return None if None in keys else keys

@@ -1,4 +1,4 @@
-"""Records as a function on columns is given them, by view: values, ranks or limbs."""
+"""Convert records to the arguments of a function on columns, by view: values, ranks or limbs."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _MICROSECOND = dt.timedelta(microseconds=1)
 def as_arrays(
     rows: Sequence[Record], kinds: tuple[str, ...], names: tuple[str, ...], aggregate: Aggregate
 ) -> list[Record]:
-    """Records as tuples of what `agg` with `columns=True` gets for each: arrays of one item."""
+    """Return records as tuples of the arguments of `agg` with `columns=True`: arrays of one item."""
     columns = list(zip(*rows, strict=True))
     arrays = []
     for values, kind, name in zip(columns, kinds, names, strict=True):
@@ -37,7 +37,7 @@ def as_arrays(
 
 
 def _view(values: Sequence[Any], kind: str, view: str, dictionary: Sequence[Any]) -> Any:
-    """A column of values as the view shows it; cells of nulls hold anything."""
+    """Return a column of values in the form of the view; cells of nulls have undefined values."""
     decimal = decimal_of(kind)
     if view == "limbs" and decimal:
         return _limbs([0 if value is None else _unscaled(value, decimal[1]) for value in values])
@@ -53,7 +53,7 @@ def _view(values: Sequence[Any], kind: str, view: str, dictionary: Sequence[Any]
 
 
 def _number(value: Any) -> Any:
-    """Days of a date, microseconds of a timestamp, other values as they are."""
+    """Return the days of a date, the microseconds of a timestamp, and other values unchanged."""
     if isinstance(value, dt.datetime):
         return (value.replace(tzinfo=None) - (value.utcoffset() or dt.timedelta()) - _EPOCH) // _MICROSECOND
     return value.toordinal() - _EPOCH.toordinal() if isinstance(value, dt.date) else value
@@ -69,7 +69,7 @@ def _limbs(unscaled: Sequence[int]) -> tuple[Any, ...]:
 
 
 def array_of(items: Sequence[Any], kind: str, ranks: bool) -> Any:
-    """Items as an array of a kind, or of ranks."""
+    """Return items as an array of a kind, or of ranks."""
     dtype = numpy_type(kind)
     array = np.empty(len(items), np.dtype(np.int64) if ranks and dtype == np.object_ else dtype)
     array[:] = items

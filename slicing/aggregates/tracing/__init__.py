@@ -1,4 +1,4 @@
-"""Plain Python functions, run on stand-ins once so that they can run on columns: exactly, or not at all."""
+"""Trace plain Python functions: call them once with tracers, so that they can run on columns, exactly or not at all."""
 
 from slicing.aggregates import kernels
 from slicing.aggregates.tracing.kernel import numbers

@@ -1,7 +1,7 @@
-"""Cells: partials made of numbers as one numpy array per field, and those that do not fit as Python has them.
+"""Cells: partials made of numbers as one numpy array per field; partials that do not fit stay Python objects.
 
-A partial that does not fit is spilled (`aggregates.spill`), and its cell holds the reference. So whatever moves cells
-moves it too, and it is found again by looking at one field.
+A partial that does not fit is spilled (`aggregates.spill`), and its cell holds the reference. Code that moves cells
+therefore moves the reference too, and a lookup reads only one field.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _EXACT_FLOAT = 2**53
 
 
 class Unfit(Exception):
-    """A partial that fits into no column, where no field can hold a reference to it; `index` is its place."""
+    """A partial does not fit into columns, and no field can hold a reference to it; `index` is its position."""
 
     def __init__(self, index: int):
         super().__init__(index)
@@ -34,7 +34,7 @@ class Unfit(Exception):
 
 
 class Cells:
-    """Between partials as Python has them and as columns, for the fields of one aggregate."""
+    """Conversion of partials between Python objects and columns, for the fields of one aggregate."""
 
     def __init__(self, aggregate: Aggregate):
         value = aggregate.init()
@@ -49,15 +49,15 @@ class Cells:
         self._checked = free[0] if free else None
 
     def spread(self, shape: int | tuple[int, ...]) -> Partials:
-        """`init` in every cell."""
+        """Return partials of this shape with `init` in every cell."""
         return [np.full(shape, item, dtype=dtype) for item, dtype in zip(self.init, self.dtypes, strict=True)]
 
     def places(self, columns: Sequence[Array]) -> Array | None:
-        """The references of the cells whose partials are spilled, others being negative; None if there are none."""
+        """Return the references of cells with spilled partials, negative in other cells; None if there are none."""
         return None if self.carrier is None else SPILL.found(columns[self.carrier])
 
     def reserved(self, columns: Sequence[Array]) -> Array | None:
-        """Cells with a number of the range that is kept free, which must be spilled themselves."""
+        """Return a mask of cells with a number in the reserved range (they must be spilled); None if there are none."""
         if self._checked is None:
             return None
         column = columns[self._checked]
@@ -67,7 +67,7 @@ class Cells:
         return found if found.any() else None
 
     def objects(self, columns: Sequence[Array]) -> list[Any]:
-        """The partials of columns of one dimension, as a user's function takes them."""
+        """Return the partials of one-dimensional columns in the form that a user's function takes."""
         lists = [column.tolist() for column in columns]
         items = lists[0] if self.is_single else list(zip(*lists, strict=True))
         places = self.places(columns)
@@ -77,12 +77,12 @@ class Cells:
         return items
 
     def columns(self, items: list[Any]) -> Partials:
-        """The columns of partials, as a user's function returned them."""
+        """Return the columns of partials that a user's function returned. Raises Unfit."""
         found = self.fitting(items)
         return self._mixed(items) if found is None else found
 
     def fitting(self, items: list[Any]) -> Partials | None:
-        """As `columns`, None if a partial does not fit into them."""
+        """Return the same as `columns`, but None if a partial does not fit."""
         lists = [items] if self.is_single else unzipped(items, len(self.types))
         if lists is None or (not self.is_single and not set(map(type, items)) <= {tuple, list}):
             return None
@@ -94,7 +94,7 @@ class Cells:
         return found  # type: ignore[return-value]
 
     def is_plain(self, partial: Any) -> bool:
-        """Whether a partial is of Python's own numbers, of the fields' types but for their size."""
+        """Return whether a partial has Python's own numbers of the fields' types, of any size."""
         parts = (partial,) if self.is_single else partial
         if type(parts) is not tuple or len(parts) != len(self.types):
             return False
@@ -102,7 +102,7 @@ class Cells:
         return all(type(part) in kinds[type_] for part, type_ in zip(parts, self.types, strict=True))
 
     def put_reserved(self, columns: Partials) -> None:
-        """Spill what would be taken for a reference; the columns are changed."""
+        """Spill partials whose numbers look like references; the columns are changed."""
         reserved = self.reserved(columns)
         if reserved is None or self.carrier is None:
             return
@@ -111,7 +111,7 @@ class Cells:
             columns[self.carrier][at] = SPILL.put(items[0] if self.is_single else items)
 
     def _mixed(self, items: list[Any]) -> Partials:
-        """Columns of partials of which some do not fit: those are spilled. Raises Unfit."""
+        """Return the columns of partials; partials that do not fit are spilled. Raises Unfit."""
         columns = self.spread(len(items))
         marks = None if self.carrier is None else columns[self.carrier].view(np.int64)
         for at, item in enumerate(items):
@@ -127,7 +127,7 @@ class Cells:
         return columns
 
     def put_reserved_but(self, columns: Partials, items: list[Any]) -> None:
-        """As `put_reserved`, for cells some of which are places already."""
+        """Do the same as `put_reserved` for columns in which some cells already hold references."""
         reserved = self.reserved(columns)
         if reserved is None:
             return
@@ -139,7 +139,7 @@ class Cells:
 
 
 def _column(items: Sequence[Any], type_: str) -> Array | None:
-    """Python's numbers as an array, None if one of them does not fit."""
+    """Return Python numbers as an array, None if one of them does not fit."""
     kinds = set(map(type, items))
     if any(issubclass(kind, np.generic) for kind in kinds):
         items = [item.item() if isinstance(item, np.generic) else item for item in items]
@@ -161,7 +161,7 @@ def _column(items: Sequence[Any], type_: str) -> Array | None:
 
 
 def plain_nans(column: Array) -> Array:
-    """Return the column without NaNs whose bits could be references; no other number is changed."""
+    """Return the column with a plain NaN for each NaN whose bits could be a reference; other numbers are unchanged."""
     if column.dtype != np.float64 or not column.size:
         return column
     bits = column.view(np.int64)

@@ -1,8 +1,8 @@
-"""Expressions calculated by numpy, with what says for which cells the result would not be Python's.
+"""Evaluate expressions with numpy, and mark the cells in which the result would differ from Python's.
 
-A *column* here is an array, bounds of its integers, and a mask of its bad cells: those for which Python would raise, or
-come to an integer of more than 64 bits. What is in a bad cell means nothing; it has to be calculated by Python itself.
-Bounds are known of a whole array at once, so that integers are checked cell by cell only where they may overflow.
+A *column* here is an array, bounds of its integers, and a mask of its bad cells. In a bad cell Python would raise, or
+return an integer of more than 64 bits. The value of a bad cell is undefined; Python itself has to compute it. Bounds
+are known for a whole array, so that integers are checked cell by cell only where they may overflow.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from slicing.aggregates.tracing.paths import Branch, Leaf, Tree
 
 Array = NDArray[Any]
 Mask = Array | None
-"""Cells, or None for none of them."""
+"""A mask of cells; None for no cells."""
 
 LEAST, MOST = -(2**63), 2**63 - 1
 _EXACT_FLOAT = 2**53
@@ -27,7 +27,7 @@ DTYPES = {"bool": np.dtype(np.bool_), "int": np.dtype(np.int64), "float": np.dty
 
 
 class Column:
-    """The value of an expression. `low` and `high` bound its integers, found when they are asked for."""
+    """The value of an expression. The bounds of its integers are computed on demand."""
 
     __slots__ = ("_bounds", "array", "bad")
 
@@ -36,7 +36,7 @@ class Column:
 
     @property
     def bounds(self) -> tuple[int, int]:
-        """The least and the greatest integer, or what lies beyond them."""
+        """The least and the greatest integer, or bounds outside of them."""
         if self._bounds is None:
             array = self.array
             self._bounds = (int(array.min()), int(array.max())) if np.size(array) else (0, 0)
@@ -44,7 +44,7 @@ class Column:
 
 
 def either(*masks: Mask) -> Mask:
-    """The cells in any of the masks."""
+    """Return the cells in any of the masks."""
     found: Mask = None
     for mask in masks:
         if mask is not None:
@@ -53,21 +53,21 @@ def either(*masks: Mask) -> Mask:
 
 
 class Calculation:
-    """Expressions of the same inputs, each calculated once. Inputs are columns by (name, place)."""
+    """Expressions of the same inputs, each evaluated once. Inputs are columns by (name, position)."""
 
     def __init__(self, inputs: Mapping[tuple[str, int], Column]):
         self.inputs = inputs
         self._known: dict[int, Column] = {}
 
     def of(self, expr: Expr) -> Column:
-        """The column of an expression; may share its array with an input."""
+        """Return the column of an expression; it may share its array with an input."""
         found = self._known.get(id(expr))
         if found is None:
             found = self._known[id(expr)] = self._made(expr)
         return found
 
     def bad(self, tree: Tree) -> Mask | bool:
-        """For which cells a path fails that they take; True for all."""
+        """Return the cells whose path fails; True for all cells."""
         checks = either(*(self.of(expr).bad for expr in tree.checks))
         if isinstance(tree, Leaf):
             return True if tree.outputs is None else checks
@@ -109,7 +109,7 @@ class Calculation:
 
 
 def is_static(tree: Tree) -> bool:
-    """Whether no path can ever fail."""
+    """Return whether no path can ever fail."""
     if isinstance(tree, Branch):
         return not tree.checks and is_static(tree.yes) and is_static(tree.no)
     return not tree.checks and tree.outputs is not None
@@ -136,7 +136,7 @@ def _mask(bad: Mask) -> Any:
 
 
 def nulls(expr: Expr, calculation: Calculation) -> Mask | bool:
-    """For which cells an expression is None; True for all."""
+    """Return the cells in which an expression is None; True for all cells."""
     if expr.type == "none":
         return True
     if expr.op != "where" or not any(_may_be_null(arg) for arg in expr.args[1:]):
@@ -156,7 +156,7 @@ def _may_be_null(expr: Expr) -> bool:
 
 
 def _each(function: Callable[..., Any], args: Sequence[Column], type_: str) -> Column:
-    """A function called by Python for each item: what it raises, or gives of another type, is bad."""
+    """Call a Python function for each item; a cell is bad if it raises or returns another type."""
     arrays = np.broadcast_arrays(*(arg.array for arg in args))
     kind = {"int": int, "float": float, "bool": bool}[type_]
     columns = [array.ravel().tolist() for array in arrays]
@@ -191,7 +191,7 @@ def _compared(expr: Expr, x: Column, y: Column) -> Column:
 
 
 def _inexact(x: Column) -> Mask:
-    """Integers that floats may not have."""
+    """Return the integers that may have no equal float."""
     low, high = x.bounds
     if -_EXACT_FLOAT <= low and high <= _EXACT_FLOAT:
         return None
@@ -225,7 +225,7 @@ def _multiply(x: Column, y: Column) -> Column:
     made = x.array * y.array
     if _fits(min(ends), max(ends)):
         return Column(made, None, (min(ends), max(ends)))
-    # Floats tell for sure what is far from the bound; the few near it count as bad.
+    # Floats decide reliably for products far from the limit; the few products near it count as bad.
     return Column(made, np.abs(np.float64(x.array) * np.float64(y.array)) >= 2.0**62)
 
 
@@ -281,7 +281,7 @@ def _integer_power(x: Column, y: Column) -> Column:
     largest = max(abs(low), abs(high))
     if exponent <= 64 and largest**exponent <= MOST:
         return Column(np.power(x.array, exponent), None, (-(largest**exponent) if low < 0 else 0, largest**exponent))
-    # Not by `abs`, which -2^63 has none of.
+    # Not by `abs`: -2^63 has no positive int64.
     most = int(MOST ** (1 / exponent)) - 1 if exponent <= 64 else 1
     bad = (x.array < -most) | (x.array > most)
     return Column(np.power(np.where(bad, 0, x.array), exponent), bad)
@@ -313,7 +313,7 @@ def _divide(x: Column, y: Column) -> Column:
 
 
 def _by_float(function: Callable[[Any, Any], Any]) -> Callable[[Column, Column], Column]:
-    """Quotients and remainders of floats: numpy has Python's algorithm, which is not relied on where it is special."""
+    """Return a quotient or remainder of floats; special cases are bad, although numpy uses Python's algorithm."""
 
     def divided(x: Column, y: Column) -> Column:
         bad = (y.array == 0) | ~np.isfinite(x.array) | ~np.isfinite(y.array)

@@ -1,8 +1,8 @@
-"""Expressions: what a function did with stand-ins, as a graph of typed operations. Nothing is calculated here.
+"""Expressions: the operations of a function on tracers, as a graph of typed operations. Nothing is evaluated here.
 
-Types are those of Python's numbers: "bool", "int", "float"; and "none" for None. Which types an operation takes and
-gives is Python's rule: `True + 1` is an int, `1 / 2` a float. An operation that may raise, or whose result may be none
-that numpy has, is *fallible*: `slicing.aggregates.tracing.exact` says for which cells it is.
+Types are those of Python's numbers: "bool", "int", "float"; and "none" for None. The types of arguments and results
+follow Python's rules: `True + 1` is an int, `1 / 2` a float. An operation is *fallible* if it may raise, or if numpy
+may have no equal result: `slicing.aggregates.tracing.exact` finds the cells in which it fails.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, NoReturn
 
 MOST_NODES = 1000
-"""More operations than this in one function are not traced: it is a loop rather than a formula."""
+"""Functions with more operations than this are not traced: they are loops rather than formulas."""
 _NUMBERS = ("bool", "int", "float")
 _ARITHMETIC = {"add": "+", "sub": "-", "mul": "*", "floordiv": "//", "mod": "%"}
 _BITS = {"and": "&", "or": "|", "xor": "^"}
@@ -39,18 +39,18 @@ _NAMES = {
 FALLIBLE = frozenset(
     {"truediv", "floordiv", "mod", "lshift", "rshift", "ipow", "sqrt", "exactfloat", "round", "trunc", "floor", "ceil"}
 ) | {"call", "unequal_nan"}
-"""Operations that fail for some cells whatever their types; arithmetic of integers may overflow besides."""
+"""Operations that may fail in some cells, whatever their types; integer arithmetic may also overflow."""
 
 
 class Untraceable(BaseException):
-    """Why a function is not traced, in a few words. Not an Exception, so that the function does not take it for one."""
+    """The reason why a function is not traced. It is not an Exception, so that the function does not catch it."""
 
 
 @dataclass(frozen=True, eq=False)
 class Expr:
-    """An operation on others, of a type; or an input or a constant, which `value` says. Equal ones are one object.
+    """An operation on other expressions, with a type; or an input or a constant, held by `value`.
 
-    `call` is the function that is called for each item where `op` is "call".
+    Equal expressions are one object. `call` is the function that is called for each item if `op` is "call".
     """
 
     op: str
@@ -61,7 +61,7 @@ class Expr:
 
     @property
     def is_fallible(self) -> bool:
-        """Whether it may fail for some cells by itself."""
+        """Whether this operation itself may fail in some cells."""
         if self.op in COMPARISONS:
             return {arg.type for arg in self.args} == {"int", "float"}
         return self.op in FALLIBLE or (self.type == "int" and self.op in ("add", "sub", "mul", "neg", "abs"))
@@ -71,21 +71,21 @@ class Expr:
 
 
 class Graph:
-    """Makes expressions of one function, each distinct one once."""
+    """Creates the expressions of one function, each distinct one once."""
 
     def __init__(self) -> None:
         self.failed = ""
         self._known: dict[Any, Expr] = {}
 
     def refuse(self, why: str) -> NoReturn:
-        """End the trial, also where the function catches whatever is raised: the reason is kept."""
+        """Stop the tracing. The reason is kept, in case the function catches all exceptions."""
         self.failed = self.failed or why
         raise Untraceable(why)
 
     def make(
         self, op: str, args: tuple[Expr, ...], type_: str, value: Any = None, call: Callable[..., Any] | None = None
     ) -> Expr:
-        """The expression, made at most once."""
+        """Return the expression; it is created at most once."""
         key = (op, tuple(map(id, args)), type_, _exact_key(value), call)
         if key not in self._known:
             if len(self._known) >= MOST_NODES:
@@ -94,11 +94,11 @@ class Graph:
         return self._known[key]
 
     def input(self, name: str, at: int, type_: str) -> Expr:
-        """Input `at` of those called `name`, such as field 0 of the partial `acc`."""
+        """Return input `at` of the inputs named `name`, for example field 0 of the partial `acc`."""
         return self.make("input", (), type_, (name, at))
 
     def constant(self, value: Any) -> Expr:
-        """A bool, an int of 64 bits, a float or None."""
+        """Return a constant: a bool, an int of 64 bits, a float or None."""
         if value is None:
             return self.make("const", (), "none")
         kind = type(value).__name__
@@ -109,7 +109,7 @@ class Graph:
         return self.make("const", (), kind, value)
 
     def unary(self, op: str, x: Expr) -> Expr:
-        """Minus, plus, absolute value or the inverse of the bits."""
+        """Return minus, plus, absolute value or bitwise inverse of an expression."""
         if op == "invert":
             if x.type == "float":
                 self.refuse("it inverts the bits of a float")
@@ -118,7 +118,7 @@ class Graph:
         return x if op == "pos" else self.make(op, (x,), x.type)
 
     def binary(self, op: str, x: Expr, y: Expr) -> Expr:
-        """An operator of two operands, as Python has it for their types."""
+        """Return a binary operation with Python's rules for the types of its operands."""
         types = {x.type, y.type}
         if "none" in types:
             self.refuse("it calculates with None")
@@ -142,24 +142,24 @@ class Graph:
         return self.make(op, (x, y), "int")
 
     def _exact_constant(self, x: Expr) -> Expr:
-        """A constant integer as a float, where it is the same number."""
+        """Return a constant integer as a float if it is the same number."""
         return self.as_float(x) if x.op == "const" and x.type == "int" and abs(x.value) <= 2**53 else x
 
     def _power(self, x: Expr, y: Expr) -> Expr:
         x, y = self.as_int(x), self.as_int(y)
         if "float" in (x.type, y.type):
-            # Not numpy's, which is not the C library's to the last bit.
+            # Not numpy's power: its last bit may differ from the C library's.
             return self.called(pow, (x, y), "float")
         if y.op == "const" and y.value >= 0:
             return self.make("ipow", (x, y), "int") if y.value else self.constant(1)
         self.refuse("it raises an integer to a power that is not a constant >= 0")
 
     def called(self, function: Callable[..., Any], args: tuple[Expr, ...], type_: str) -> Expr:
-        """A function that Python calls for each item, where numpy has no equal."""
+        """Return a call of a function that Python calls for each item, where numpy has no equal function."""
         return self.make("call", args, type_, call=function)
 
     def where(self, condition: Expr, yes: Expr, no: Expr) -> Expr:
-        """`yes` where the condition holds, else `no`; both of one type, or one of them None."""
+        """Return `yes` where the condition holds, else `no`; both have one type, or one of them is None."""
         if yes is no:
             return yes
         types = {yes.type, no.type} - {"none"}
@@ -172,31 +172,31 @@ class Graph:
         return self.make("ne", (x, self.constant(0 if x.type == "int" else 0.0)), "bool")
 
     def as_int(self, x: Expr) -> Expr:
-        """A bool as the int that it is in arithmetic, others as they are."""
+        """Return a bool as an int, as in arithmetic; other expressions are unchanged."""
         if x.type != "bool":
             return x
         return self.constant(int(x.value)) if x.op == "const" else self.make("toint", (x,), "int")
 
     def as_float(self, x: Expr) -> Expr:
-        """A number as `float(x)`."""
+        """Return a number as `float(x)`."""
         if x.type == "float":
             return x
         x = self.as_int(x)
         return self.constant(float(x.value)) if x.op == "const" else self.make("tofloat", (x,), "float")
 
     def rounded(self, op: str, x: Expr) -> Expr:
-        """A float made an int by `round`, `trunc`, `floor` or `ceil`; an int is one."""
+        """Return a float rounded to an int by `round`, `trunc`, `floor` or `ceil`; an int is unchanged."""
         x = self.as_int(x)
         return x if x.type == "int" else self.make(op, (x,), "int")
 
 
 def inputs(expressions: Sequence[Expr]) -> set[tuple[str, int]]:
-    """The inputs that some expressions depend on, as (name, place)."""
+    """Return the inputs of these expressions, as (name, position)."""
     return {expr.value for expr in walk(expressions) if expr.op == "input"}
 
 
 def walk(expressions: Sequence[Expr]) -> Iterator[Expr]:
-    """All expressions that some are made of, each once, and themselves."""
+    """Yield these expressions and all their parts, each once."""
     seen: set[int] = set()
     waiting = list(expressions)
     while waiting:
@@ -208,7 +208,7 @@ def walk(expressions: Sequence[Expr]) -> Iterator[Expr]:
 
 
 def _exact_key(value: Any) -> Any:
-    """Distinguishes 0.0 from -0.0 and 1 from True, and finds NaN again."""
+    """Return a key that distinguishes 0.0 from -0.0 and 1 from True, and equals itself for NaN."""
     return (float, struct.pack("<d", value)) if type(value) is float else (type(value), value)
 
 

@@ -1,8 +1,9 @@
-"""How `agg` becomes columns: which of its fields only add something of the record to what they have.
+"""Run `agg` on columns: find the fields to which a record only adds a value, whatever the partial is.
 
-Such a field is `acc (+) f(values)` with (+) one of the operations below: they are associative, sums of floats but for
-rounding, so that what the records of a group add may be put together first. It is read off the expression. If all
-fields are so, a fold is one `reduceat` for each. Of any other `agg`, the k-th record of every group is one call.
+Such a field is `acc (+) f(values)`, where (+) is one of the operations below. They are associative (float sums up to
+rounding), so the values that the records of a group add can be combined first. This is recognized from the expression.
+If all fields are of this form, a fold is one `reduceat` per field. For any other `agg`, the k-th records of all groups
+are one call.
 """
 
 from __future__ import annotations
@@ -44,25 +45,25 @@ _NOTHING: dict[tuple[str, str], Any] = {
     ("and", "bool"): True,
     ("xor", "bool"): False,
 }
-"""What changes no partial, by operation and type; a float has none of `min` and `max` for all, NaN among them."""
+"""The neutral value by operation and type; `min` and `max` of floats have none, because of NaN."""
 _LESS, _MORE = ("lt", "le"), ("gt", "ge")
 _KEEP = "keep"
 
 
 @dataclass(frozen=True)
 class Step:
-    """A field that is `acc (+) added`, (+) being `op`; `op` is "keep" for one that stays as it is."""
+    """A field of the form `acc (+) added`, where (+) is `op`; `op` is "keep" for an unchanged field."""
 
     op: str
     added: Expr | None
 
     def ufunc(self, type_: str) -> Any:
-        """The operation as numpy has it."""
+        """Return the numpy ufunc of the operation."""
         return UFUNCS[self.op, type_]
 
 
 def step(graph: Graph, expr: Expr, acc: Expr) -> Step | None:
-    """A field's expression as what is added to `acc`, None if it is no such thing."""
+    """Return the expression of a field as the value that is added to `acc`, None if it has another form."""
     if expr is acc:
         return Step(_KEEP, None)
     found = _chosen(graph, expr, acc) if expr.op == "where" else _operated(graph, expr, acc)
@@ -107,7 +108,7 @@ def _chosen(graph: Graph, expr: Expr, acc: Expr) -> Step | None:
 
 
 def _least(expr: Expr, acc: Expr) -> Step | None:
-    """`min` or `max`, in whatever order: `where(x < acc, x, acc)` and the like."""
+    """Return `min` or `max` in any of its forms: `where(x < acc, x, acc)` and the like."""
     condition, yes, no = expr.args
     if condition.op not in (*_LESS, *_MORE) or {yes, no} != set(condition.args) or acc not in (yes, no):
         return None
@@ -121,7 +122,7 @@ def _least(expr: Expr, acc: Expr) -> Step | None:
 
 
 def _truth(graph: Graph, expr: Expr, acc: Expr) -> Step | None:
-    """`acc or x` and `acc and x` of Booleans."""
+    """Return `acc or x` or `acc and x` of Booleans."""
     condition, yes, no = expr.args
     if condition is not acc or acc.type != "bool":
         return None
@@ -134,7 +135,7 @@ def _truth(graph: Graph, expr: Expr, acc: Expr) -> Step | None:
 
 
 def steps(formula: Formula, accs: Sequence[Expr]) -> list[Step] | None:
-    """All fields of `agg` as what is added to them, None if one is no such thing, or can fail otherwise."""
+    """Return all fields of `agg` as added values; None if one has another form, or may fail because of the partial."""
     found = [step(formula.graph, expr, acc) for expr, acc in zip(formula.outputs, accs, strict=True)]
     own = {acc.value for acc in accs}
     known = [each for each in found if each is not None]
@@ -145,9 +146,9 @@ def steps(formula: Formula, accs: Sequence[Expr]) -> list[Step] | None:
 
 
 def joins(formula: Formula, older: Sequence[Expr], newer: Sequence[Expr]) -> list[Step] | None:
-    """`combine` as one operation for each field, of the same fields of both partials; None if it is no such thing.
+    """Return `combine` as one operation per field, on the same fields of both partials; None if it has another form.
 
-    Nor is one that can fail, whichever partial that depends on: runs are joined without partials in between.
+    Also None if it can fail for any partial, because runs are then combined without intermediate partials.
     """
     found = steps(formula, older)
     if found is None or any(each.added is not field for each, field in zip(found, newer, strict=True)):
@@ -156,12 +157,12 @@ def joins(formula: Formula, older: Sequence[Expr], newer: Sequence[Expr]) -> lis
 
 
 def can_fail(formula: Formula, accs: Sequence[Expr]) -> bool:
-    """Whether a function of partials can fail but by a sum of them that becomes too large."""
+    """Return whether a function of partials can fail in any way except by a sum that becomes too large."""
     return _can_fail(formula.tree, set(_sums(formula.outputs, accs)))
 
 
 def _sums(outputs: Sequence[Expr], accs: Sequence[Expr]) -> Iterator[Expr]:
-    """The sums of a partial and more, which can fail only by becoming too large."""
+    """Yield the sums that contain a partial; these can fail only by becoming too large."""
     for expr, acc in zip(outputs, accs, strict=True):
         waiting = [expr]
         while waiting:
@@ -172,7 +173,7 @@ def _sums(outputs: Sequence[Expr], accs: Sequence[Expr]) -> Iterator[Expr]:
 
 
 def _fails_by(tree: Tree, own: set[Any], sums: set[Expr]) -> bool:
-    """Whether a path depends on the partial where it can fail, sums apart."""
+    """Return whether a failure may depend on the partial, other than by a sum that becomes too large."""
     if any(own & inputs([check]) and check not in sums for check in tree.checks):
         return True
     if isinstance(tree, Leaf):
@@ -193,7 +194,7 @@ def _raises(tree: Tree) -> bool:
 
 
 def without(tree: Tree, own: set[Any]) -> Tree:
-    """The tree with only what can fail whatever the partial is; its results count for nothing."""
+    """Return the tree reduced to failures that do not depend on the partial; its results are meaningless."""
     checks = tuple(check for check in tree.checks if not own & inputs([check]))
     if isinstance(tree, Leaf):
         return Leaf(checks, tree.outputs)

@@ -1,4 +1,4 @@
-"""Formulas: a user's function as a tree of paths and an expression for each field of what it returns."""
+"""Formulas: a user's function as a tree of paths, and an expression for each field of its result."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from slicing.aggregates.tracing.rebound import Check, checked, copied
 from slicing.aggregates.tracing.tracers import Opaque, StandIn, expr_of, is_number
 
 TYPES = {"boolean": "bool", **dict.fromkeys(INTEGERS, "int"), **dict.fromkeys(FLOATS, "float")}
-"""The types of Python's numbers for kinds; other kinds have none here."""
+"""Python's number types by kind; other kinds have no entry."""
 _EXACT_FLOAT = 2**53
 
 Arguments = Callable[[Path], tuple[Any, ...]]
@@ -26,7 +26,10 @@ Returned = Callable[[Path, Any], tuple[Expr, ...]]
 
 @dataclass(frozen=True)
 class Formula:
-    """The results of a function, as `outputs`, and the path on which it fails; `unchanged` must all still hold."""
+    """The results of a function as `outputs`, and the `tree` of its paths; valid while all `unchanged` checks hold.
+
+    `always`: no path can fail.
+    """
 
     graph: Graph
     tree: Tree
@@ -35,11 +38,11 @@ class Formula:
     always: bool
 
     def holds(self) -> bool:
-        """Whether all that the function saw outside itself is still the same."""
+        """Return whether everything that the function reads outside of itself is unchanged."""
         return all(check() for check in self.unchanged)
 
     def run(self, inputs: dict[tuple[str, int], Column], count: int) -> tuple[list[Any], Mask | bool]:
-        """The outputs, masked where they are None, each an array of `count` items of its own, and the bad cells."""
+        """Return the outputs, one array of `count` items each, masked where None, and the mask of bad cells."""
         with np.errstate(all="ignore"):
             calculation = Calculation(inputs)
             arrays = [_whole(calculation, expr, count) for expr in self.outputs]
@@ -60,7 +63,7 @@ def _whole(calculation: Calculation, expr: Expr, count: int) -> Any:
 
 
 def traced_function(function: Any, arguments: Arguments, returned: Returned) -> Formula:
-    """The formula of a function. Raises Untraceable with the reason."""
+    """Return the formula of a function. Raises Untraceable with the reason."""
     unchanged = tuple(checked(function))
     graph = Graph()
 
@@ -87,7 +90,7 @@ class Signature:
         self.coerced = [type(item) is int and kind == "float" for item, kind in zip(self.init, self.types, strict=True)]
 
     def partial(self, name: str, types: Sequence[str] | None = None) -> Callable[[Path], Any]:
-        """The stand-in for a partial that is called `name`."""
+        """Return a function that makes the tracer of a partial named `name`."""
 
         def made(path: Path) -> Any:
             parts = tuple(
@@ -99,7 +102,7 @@ class Signature:
         return made
 
     def returned(self, path: Path, value: Any) -> tuple[Expr, ...]:
-        """The expressions of a partial that a function returned, of the fields' types."""
+        """Return the expressions of a partial that a function returned, with the fields' types."""
         return tuple(self._typed(path, item, at) for at, item in enumerate(self._parts(value)))
 
     def _parts(self, value: Any) -> tuple[Any, ...]:
@@ -127,7 +130,7 @@ def _named(type_: str) -> str:
 
 
 def unfit(aggregate: Aggregate) -> str:
-    """Why the partials of an aggregate are no columns of numbers; empty if they are."""
+    """Return the reason why the partials of an aggregate are not columns of numbers; empty if they are."""
     init = aggregate.init()
     items = init if isinstance(init, tuple) else (init,)
     if type(init) is not tuple and isinstance(init, tuple):
@@ -144,9 +147,9 @@ def unfit(aggregate: Aggregate) -> str:
 
 
 def of_agg(aggregate: Aggregate, signature: Signature, values: Sequence[str]) -> Formula:
-    """The formula of `agg` for values of these types, of partials called `acc` and values called `value`.
+    """Return the formula of `agg` for values of these types; its inputs are partials `acc` and values `value`.
 
-    Any type but those of Python's numbers is one that numpy has no equal for.
+    Values of types other than Python's numbers have no numpy equal.
     """
 
     def arguments(types: Sequence[str] | None = None) -> Arguments:
@@ -172,7 +175,7 @@ def _value(path: Path, at: int, type_: str, nulls: bool) -> Any:
 def _check_coerced(
     aggregate: Aggregate, signature: Signature, arguments: Callable[[Sequence[str] | None], Arguments]
 ) -> None:
-    """Where `init` has an int for a double, `agg` must make floats of it, or Python would go on with integers."""
+    """Check that `agg` converts an int of `init` for a double field to float, or Python would continue with an int."""
     types = ["int" if coerced else type_ for coerced, type_ in zip(signature.coerced, signature.types, strict=True)]
 
     def returned(path: Path, value: Any) -> tuple[Expr, ...]:
@@ -186,14 +189,14 @@ def _check_coerced(
 
 
 def of_two(function: Any, signature: Signature, names: tuple[str, str]) -> Formula:
-    """The formula of `combine` or `invert`, of two partials called so."""
+    """Return the formula of `combine` or `invert`, for two partials with these names."""
     return traced_function(
         function, lambda path: tuple(signature.partial(name)(path) for name in names), signature.returned
     )
 
 
 def of_lower(function: Any, signature: Signature) -> Formula:
-    """The formula of `lower`, of a partial called `a`; of no function, what shows a partial as the result."""
+    """Return the formula of `lower` for a partial named `a`; without a function, the partial is the result."""
     results = signature.results
     for field in results:
         if field.kind not in TYPES:

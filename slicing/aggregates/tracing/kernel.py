@@ -1,7 +1,8 @@
-"""The kernel of partials made of numbers: columns between calls, and in the calls of functions that could be traced.
+"""The kernel of partials made of numbers: they are kept as columns, and traced functions run on columns.
 
-Each function is traced for itself; the others get Python's own numbers, one partial after another. What numpy does not
-come to exactly as Python does, cell by cell, Python does again, so that results and errors are those of rows.
+Each function is traced separately. The other functions get Python's own numbers, one partial after another. Cells in
+which numpy would not give exactly Python's result are computed again by Python. Results and errors are therefore those
+of rows.
 """
 
 from __future__ import annotations
@@ -30,11 +31,11 @@ from slicing.errors import RowFailure
 from slicing.profiling import COMBINE, of_stage
 
 FEW = 48
-"""Up to this many groups are folded faster row by row than by position."""
+"""Up to this number of groups, folding row by row is faster than by position."""
 PIECE = 20_000
-"""The groups that are folded, or partials that are joined, by rows before they become columns."""
+"""The number of groups or partials that are processed by rows at a time before they become columns."""
 SMALL = 8
-"""Up to this many cells Python is faster than numpy."""
+"""Up to this number of cells, Python is faster than numpy."""
 _BOUND = 2**62
 _TYPES = {"b": "bool", "i": "int", "u": "int", "f": "float"}
 _ARROW = {"int": pa.types.is_integer, "float": pa.types.is_floating, "bool": pa.types.is_boolean}
@@ -42,7 +43,7 @@ _UNFIT = (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, Overf
 
 
 class TracedKernel(Kernel):
-    """Functions for single rows on columns. `by_rows` says of each function that is not traced why."""
+    """Functions of single rows, run on columns. `by_rows` has the reason for each function that is not traced."""
 
     def __init__(self, label: str, aggregate: Aggregate):
         super().__init__(label, aggregate)
@@ -68,12 +69,12 @@ class TracedKernel(Kernel):
             return trace(function)
         except Untraceable as reason:
             self.by_rows[name] = str(reason)
-        except Exception as error:  # whatever a user's function does to stand-ins, rows are right
+        except Exception as error:  # the function failed on tracers; by rows it is always correct
             self.by_rows[name] = f"it cannot be followed ({type(error).__name__}: {error})"
         return None
 
     def _steps(self, formula: Formula | None, old: str, new: str) -> list[Step] | None:
-        """`combine` as one operation for each field, of the same fields of both partials."""
+        """Return `combine` as one operation per field, on the same fields of both partials, or None."""
         if formula is None:
             return None
         return joins(formula, self._inputs(formula.graph, old), self._inputs(formula.graph, new))
@@ -83,7 +84,7 @@ class TracedKernel(Kernel):
         return [graph.input(name, -1 if self.signature.is_single else at, type_) for at, type_ in enumerate(types)]
 
     def _set_ufuncs(self) -> None:
-        """Where all fields are integers that are added and subtracted, a running total is one cumulative sum."""
+        """Set the ufuncs if all fields are integers that are added and subtracted: sums are then cumulative sums."""
         invert = self._invert
         if invert is None or self.joins is None or set(self.signature.types) != {"int"} or any(self.signature.init):
             return
@@ -95,7 +96,7 @@ class TracedKernel(Kernel):
             self.invert_ufuncs = (np.subtract,) * self.width
 
     def traced_agg(self, values: Sequence[str]) -> _Agg | None:
-        """`agg` traced for values of these types; None if it runs by rows."""
+        """Return `agg` traced for values of these types; None if it runs by rows."""
         key = tuple(values)
         if key not in self._aggs:
             formula = self._traced("agg", lambda _: of_agg(self.aggregate, self.signature, key))
@@ -104,11 +105,11 @@ class TracedKernel(Kernel):
         return self._aggs[key]
 
     def __reduce__(self) -> tuple[type[Kernel], tuple[str, Aggregate]]:
-        # What is not traced is no business of columns: a worker has the kernel of rows itself.
+        # Columns do not matter if nothing is traced: the worker then gets the rows kernel itself.
         return (TracedKernel if self.aggregate.columns is None else RowsKernel), (self.label, self.aggregate)
 
     def distrust(self, why: str) -> None:
-        """Run all functions by rows; where the kernel is sent, it is one of rows."""
+        """Run all functions by rows; a pickled copy becomes a rows kernel."""
         self.aggregate = replace(self.aggregate, columns=False)
         self.by_rows = {name: why for name in ("agg", "combine", "invert", "lower") if getattr(self.aggregate, name)}
         self.formulas = dict.fromkeys(self.formulas)
@@ -117,7 +118,7 @@ class TracedKernel(Kernel):
         self.combine_ufuncs = self.invert_ufuncs = None
 
     def in_columns(self) -> TracedKernel:
-        """The same kernel, of which single cells are columns too: to try what is traced on a few of them."""
+        """Return the same kernel with columns used for single cells too, to test traced functions on few cells."""
         other = copy(self)
         other.small = 0
         return other
@@ -142,7 +143,7 @@ class TracedKernel(Kernel):
         try:
             return self._by_position(agg.formula, values, starts, count, begun)
         except RowFailure:
-            return self._rows_fold(values, starts, count, onto)  # which fails too, where rows fail first
+            return self._rows_fold(values, starts, count, onto)  # which also fails, at the record where rows fail first
 
     @of_stage(COMBINE)
     def combine(self, a: Partials, b: Partials) -> Partials:
@@ -177,7 +178,7 @@ class TracedKernel(Kernel):
                 first=1,
             )
         except RowFailure:
-            return self._rows_reduce(partials, starts)  # which fails too, where rows fail first
+            return self._rows_reduce(partials, starts)  # which also fails, at the partial where rows fail first
 
     def sums_fit(self, *parts: Partials) -> bool:
         if not all(formula.holds() for formula in (self._combine, self._invert) if formula is not None):
@@ -186,7 +187,7 @@ class TracedKernel(Kernel):
         return all(self._sums_fit(part, count, self.joins or []) for part in parts if len(part[0]))
 
     def _sums_fit(self, partials: Partials, longest: int, joins: Sequence[Step]) -> bool:
-        """Whether no sum of so many can leave 64 bits, and floats are such that their order does not matter."""
+        """Return whether no sum of `longest` items can exceed 64 bits, and the order of floats does not matter."""
         if self.cells.places(partials) is not None or self.cells.reserved(partials) is not None:
             return False
         return all(
@@ -199,7 +200,7 @@ class TracedKernel(Kernel):
         return self.rows.lower(self._objects(partials)) if made is None else made
 
     def _lowered(self, partials: Partials) -> list[Any] | None:
-        """Return the results of `lower`, by columns; None if a cell needs Python."""
+        """Return the results of `lower` by columns; None if a cell needs Python."""
         if self._lower is None or not self._lower.holds():
             return None
         if self.cells.places(partials) is not None:
@@ -213,7 +214,7 @@ class TracedKernel(Kernel):
             try:
                 return [_to_arrow(column, field.kind) for column, field in zip(made, self.results, strict=True)]
             except _UNFIT:
-                pass  # the rows say which
+                pass  # the conversion by rows names the failing item
         return self.rows.results_to_arrow(self._objects(partials), dictionary)
 
     def to_arrow(self, partials: Partials, dictionary: pa.Array | None) -> list[pa.Array]:
@@ -263,11 +264,11 @@ class TracedKernel(Kernel):
         )
 
     def _called(self, name: str, a: Partials, b: Partials) -> list[Any]:
-        """`combine` or `invert` by rows."""
+        """Return the results of `combine` or `invert` by rows."""
         return self.rows.applied(name, getattr(self.aggregate, name), *map(self.cells.objects, (a, b)))
 
     def _columns(self, name: str, items: list[Any]) -> Partials:
-        """The columns of what function `name` returned. Raises RowFailure for what fits into none, as rows do."""
+        """Return the columns of the results of function `name`. Raises RowFailure for a result that does not fit."""
         try:
             return self.cells.columns(items)
         except Unfit as unfit:
@@ -299,7 +300,7 @@ class TracedKernel(Kernel):
         return made
 
     def _summed(self, agg: _Agg, values: Sequence[Any], starts: Array, count: int, begun: Partials) -> Partials | None:
-        """All records of a group put together first, then with the partial; None if that would not be exact."""
+        """Combine the values of all records of a group first, then with the partial; None if that is not exact."""
         sizes = np.diff(np.append(starts, count))
         longest, types = int(sizes.max()), self.signature.types
         if self.cells.places(begun) is not None:
@@ -326,7 +327,7 @@ class TracedKernel(Kernel):
     def _by_position(
         self, formula: Formula, values: Sequence[Any], starts: Array, count: int, begun: Partials
     ) -> Partials:
-        """The k-th record of every group at once, which is the fold of rows."""
+        """Fold the k-th records of all groups in one call; this is the same order as by rows."""
 
         def one(acc: Partials, at: Array) -> Partials:
             apart = self.cells.places(acc)
@@ -346,7 +347,7 @@ class TracedKernel(Kernel):
         return self._in_turn(begun, starts, np.diff(np.append(starts, count)), one, rest, first=0)
 
     def _one_each(self, values: Sequence[Any], acc: Partials) -> list[Any]:
-        """One record put to each partial, by rows."""
+        """Return the partials after adding one record to each, by rows."""
         count = np.arange(len(acc[0]))
         made = self.rows.folded(values, count, len(count), self.cells.objects(acc))
         self.rows.check("agg", made)
@@ -361,9 +362,9 @@ class TracedKernel(Kernel):
         rest: Callable[[Partials, Array, Array], Partials],
         first: int,
     ) -> Partials:
-        """Item `first` of every group put to its partial, then the next ones, one call for each.
+        """Add items to the partial of every group in turn: first item `first` of all groups, then the next ones.
 
-        The longest few groups are for `rest`: it gets their partials, their other items, and where those of each begin.
+        A few longest groups are left to `rest`. It gets their partials, their other items, and the starts of these.
         """
         order = np.argsort(-sizes, kind="stable")
         ordered = sizes[order]
@@ -384,7 +385,7 @@ class TracedKernel(Kernel):
         return [column[back] for column in acc]
 
     def _rows_fold(self, values: Sequence[Any], starts: Array, count: int, onto: Partials | None) -> Partials:
-        """Fold row by row, with few enough groups at a time that Python's objects take little more than the columns."""
+        """Fold row by row, in pieces, so that Python objects take little more memory than the columns."""
         edges = np.append(starts[::PIECE], count).tolist()
         parts = []
         for place, (first, end) in enumerate(pairwise(edges)):
@@ -399,7 +400,7 @@ class TracedKernel(Kernel):
         return [np.concatenate(columns) for columns in zip(*parts, strict=True)]
 
     def _checked(self, name: str, made: list[Any], starts: Array) -> Partials:
-        """The columns of what a function returned; only what does not fit is looked at for nulls."""
+        """Return the columns of the results of a function; nulls are searched only if results do not fit."""
         columns = self.cells.fitting(made)
         if columns is None:
             self.rows.check(name, made, lambda group: int(starts[group]))
@@ -410,12 +411,12 @@ class TracedKernel(Kernel):
         return columns
 
     def _rows_joined(self, acc: Partials, partials: Partials, starts: Array) -> Partials:
-        """Runs of partials, each put to what comes before it."""
+        """Combine runs of partials into `acc`, the partials before them, by rows."""
         together = [np.insert(column, starts, begun) for column, begun in zip(partials, acc, strict=True)]
         return self._rows_reduce(together, starts + np.arange(len(starts)))
 
     def _rows_reduce(self, partials: Partials, starts: Array) -> Partials:
-        """By rows, in pieces as `_rows_fold`: only runs of several partials become Python's objects."""
+        """Combine by rows, in pieces as `_rows_fold`; only runs of several partials become Python objects."""
         sizes = np.diff(starts, append=len(partials[0]))
         several = np.flatnonzero(sizes > 1)
         joined = [column[starts] for column in partials]
@@ -432,7 +433,7 @@ class TracedKernel(Kernel):
 
 
 class _Agg:
-    """`agg` for types of values. `steps` are what its fields add, if they only do; `fails` is where they fail."""
+    """`agg` for types of values. `steps` are the added values of its fields, or None; `fails` is where they fail."""
 
     def __init__(self, formula: Formula, accs: Sequence[Expr]):
         self.formula = formula
@@ -467,7 +468,7 @@ def _nulls(value: Any) -> Any:
 
 
 def _fits(column: Array, op: str, type_: str, longest: int, more: Array | None = None) -> bool:
-    """Whether so many of a column put together, to `more`, are what Python makes of them one after another."""
+    """Return whether combining up to `longest` items, and `more`, in any order gives exactly Python's result."""
     parts = [part for part in (column, more) if part is not None]
     if op in ("min", "max") and type_ == "float":
         return not any(np.any(np.isnan(part) | ((part == 0) & np.signbit(part))) for part in parts)
@@ -486,13 +487,13 @@ def _reduced(added: Any, each: Step, type_: str, starts: Array, sizes: Array, co
 
 
 def _items(starts: Array, sizes: Array) -> tuple[Array, Array]:
-    """The items of some runs, one run after the other, and where each begins among them."""
+    """Return the start of each run in the concatenation of all runs, and the items of all runs."""
     heads = np.cumsum(sizes) - sizes
     return heads, np.repeat(starts - heads, sizes) + np.arange(int(sizes.sum()))
 
 
 def _own(made: Sequence[Any], given: Sequence[Array]) -> Partials:
-    """Arrays that nobody else has: a function may return what it was given, or one thing twice."""
+    """Return arrays that nobody else has: a function may return its argument, or the same array twice."""
     seen, own = {id(array) for array in given}, []
     for array in made:
         own.append(array.copy() if id(array) in seen else array)
@@ -511,14 +512,14 @@ def _to_arrow(column: Any, kind: str) -> pa.Array:
 
 
 def numbers(label: str, aggregate: Aggregate) -> Kernel | None:
-    """The kernel of an aggregate whose partials are numbers; None if they are not, or if that is not asked for."""
+    """Return the kernel of an aggregate whose partials are numbers; None if they are not, or if `columns` is set."""
     if aggregate.columns is not None or reason(aggregate):
         return None
     return TracedKernel(label, aggregate)
 
 
 def reason(aggregate: Aggregate) -> str:
-    """Why an aggregate is by rows as a whole; empty if it is not."""
+    """Return the reason why an aggregate runs by rows as a whole; empty if it does not."""
     functions = (aggregate.agg, aggregate.combine, aggregate.invert, aggregate.lower)
     if any(isinstance(function, np.ufunc | Fieldwise) for function in functions):
         return "its functions give numpy's numbers"

@@ -1,4 +1,4 @@
-"""Paths: a function is run once for every way through its branches, which makes a tree of conditions and results."""
+"""Paths: run a function once per path through its branches, which makes a tree of conditions and results."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _RAISE = opcode.opmap["RAISE_VARARGS"]
 
 @dataclass(frozen=True)
 class Leaf:
-    """The end of a path: what it returns, None if it raises; `checks` can fail since the last condition."""
+    """The end of a path: its results, None if it raises; `checks` may fail after the last condition."""
 
     checks: tuple[Expr, ...]
     outputs: tuple[Expr, ...] | None
@@ -25,7 +25,7 @@ class Leaf:
 
 @dataclass(frozen=True)
 class Branch:
-    """A condition and both ways on; `checks` can fail since the condition before."""
+    """A condition and the paths after it; `checks` may fail after the previous condition."""
 
     checks: tuple[Expr, ...]
     condition: Expr
@@ -38,7 +38,7 @@ Tree = Leaf | Branch
 
 @dataclass
 class Path:
-    """One run of a function: the decisions so far, and what of them was given. Stand-ins tell it what they do."""
+    """One run of a function: its decisions, beginning with the `given` ones. Tracers report their operations to it."""
 
     graph: Graph
     given: list[bool]
@@ -50,18 +50,18 @@ class Path:
 
     @property
     def failed(self) -> str:
-        """Why the trial has ended; empty if it has not."""
+        """The reason why the tracing has stopped; empty if it has not."""
         return self.graph.failed
 
     def noted(self, expr: Expr) -> Expr:
-        """The expression; if it may fail, the path does so where it fails."""
+        """Return the expression; if it is fallible, the path fails in the cells in which it fails."""
         if expr.is_fallible and id(expr) not in self._checked:
             self._checked.add(id(expr))
             self.checks.append(expr)
         return expr
 
     def decide(self, condition: Expr) -> bool:
-        """Which way this path goes."""
+        """Return the branch of a condition that this path takes."""
         if condition.op == "const":
             return bool(condition.value)
         if id(condition) not in self._known:
@@ -75,12 +75,12 @@ class Path:
         return self._known[id(condition)]
 
     def refuse(self, why: str) -> NoReturn:
-        """End the trial, also where the function catches all exceptions."""
+        """Stop the tracing, even if the function catches all exceptions."""
         self.graph.refuse(why)
 
 
 def explore(graph: Graph, run: Callable[[Path], tuple[Expr, ...]]) -> Tree:
-    """The tree of a function that `run` runs on stand-ins of one path. Raises Untraceable."""
+    """Return the tree of a function; `run` runs it on the tracers of one path. Raises Untraceable."""
     paths = 0
 
     def build(given: list[bool]) -> Tree:
@@ -103,7 +103,7 @@ def explore(graph: Graph, run: Callable[[Path], tuple[Expr, ...]]) -> Tree:
 
 
 def _outcome(path: Path, run: Callable[[Path], tuple[Expr, ...]]) -> tuple[Expr, ...] | None:
-    """Return the result of one run, None if it raises on purpose."""
+    """Return the result of one run, None if the function raises deliberately."""
     try:
         outputs = run(path)
     except Untraceable:
@@ -123,14 +123,14 @@ def _outcome(path: Path, run: Callable[[Path], tuple[Expr, ...]]) -> tuple[Expr,
 
 
 def _on_purpose(traceback: TracebackType | None) -> bool:
-    """Whether an exception comes from `raise` or `assert`."""
+    """Return whether an exception comes from `raise` or `assert`."""
     while traceback is not None and traceback.tb_next is not None:
         traceback = traceback.tb_next
     return traceback is not None and traceback.tb_frame.f_code.co_code[traceback.tb_lasti] == _RAISE
 
 
 def merged(graph: Graph, tree: Tree) -> tuple[Expr, ...] | None:
-    """The results of a tree without its conditions, as `where`; None if all paths raise."""
+    """Return the results of a tree, with its conditions as `where`; None if all paths raise."""
     if isinstance(tree, Leaf):
         return tree.outputs
     yes, no = merged(graph, tree.yes), merged(graph, tree.no)

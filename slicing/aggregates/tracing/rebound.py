@@ -1,7 +1,7 @@
-"""Copies of a user's functions that run on stand-ins: the same code, with doubles for what it finds outside itself.
+"""Rebind a user's functions to run on tracers: the same code, with shims for the functions that it calls.
 
-Nothing global is patched. What a function can see outside itself are constants, functions that are traced with it, and
-doubles; a function that sees anything else, or writes anywhere but to its own variables, is not traced at all.
+Nothing global is patched. A function may read constants, functions that are traced with it, and functions that have
+shims. A function that reads anything else, or writes anything but its own variables, is not traced.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ _REFUSED = {
 }
 _CONSTANTS = (bool, int, float, str, bytes, type(None))
 _CATCHABLE = frozenset({ArithmeticError, AssertionError, OverflowError, ValueError, ZeroDivisionError})
-"""What numbers raise and stand-ins do not; anything wider may be raised by a stand-in only, and be hidden by it."""
+"""Exceptions of numbers that tracers never raise. A wider handler could hide an exception that only a tracer raises."""
 _OWN = {name for kind in (StandIn, Opaque, Shim) for name in dir(kind)} | {"_name", "_path"}
-"""Attributes that doubles have for us, and numbers and modules do not have."""
+"""Attributes of tracers and shims that numbers and modules do not have."""
 _GENERATOR = 0x20 | 0x80 | 0x100 | 0x200
 _MISSING = object()
 
@@ -43,7 +43,7 @@ Check = Callable[[], bool]
 
 
 def checked(function: Any) -> list[Check]:
-    """Refuse what no copy of the function could run, and say what must not change: each gives whether it is the same.
+    """Refuse functions that cannot be rebound; return checks, each of which tells whether a dependency is unchanged.
 
     Raises Untraceable.
     """
@@ -53,7 +53,7 @@ def checked(function: Any) -> list[Check]:
 
 
 def copied(function: Any, path: Path) -> Callable[..., Any]:
-    """A copy of a checked function for stand-ins of one path."""
+    """Return a checked function rebound to the shims of one path."""
     return _Copies(Doubles(path)).of(function)  # type: ignore[no-any-return]
 
 
@@ -140,7 +140,7 @@ def _check_code(code: CodeType, outermost: bool) -> None:
 
 
 def _check_handlers(steps: list[dis.Instruction], outside: Mapping[str, Any]) -> None:
-    """Refuse handlers of all exceptions, as also `finally` and `with` are, and of those that stand-ins may raise."""
+    """Refuse handlers of all exceptions, including `finally` and `with`, and of exceptions that tracers may raise."""
     at = {step.offset: place for place, step in enumerate(steps)}
     handlers = [place + 1 for place, step in enumerate(steps) if step.opname == "PUSH_EXC_INFO"]
     while handlers:
@@ -175,7 +175,7 @@ def _codes(code: CodeType) -> Iterator[CodeType]:
 
 
 def _globals(function: FunctionType) -> Iterator[tuple[str, Any]]:
-    """The globals and builtins that a function reads, by name."""
+    """Yield the globals and builtins that a function reads, by name."""
     known = _doubles().builtins
     names = {
         str(step.argval)
@@ -193,7 +193,7 @@ def _globals(function: FunctionType) -> Iterator[tuple[str, Any]]:
 
 
 def _found(function: FunctionType, name: str) -> Any:
-    """Return the value that a function finds under a global name."""
+    """Return the value of a global name in a function."""
     if name in function.__globals__:
         return function.__globals__[name]
     around = function.__globals__.get("__builtins__", {})
@@ -216,14 +216,14 @@ def _named(function: Any) -> str:
 
 
 class _Copies:
-    """Copies for one path, each function once."""
+    """The rebound functions of one path, each function once."""
 
     def __init__(self, doubles: Doubles):
         self.doubles = doubles
         self._made: dict[int, Any] = {}
 
     def of(self, value: Any) -> Any:
-        """Return the stand-in of a value that a function sees."""
+        """Return the value that a rebound function gets instead of `value`."""
         if id(value) in self._made:
             return self._made[id(value)]
         if type(value) is partial:
@@ -255,7 +255,7 @@ _ANY: list[Doubles] = []
 
 
 def _doubles() -> Doubles:
-    """Doubles of no path, to ask what has one."""
+    """Return shims without a real path, to find out which functions have one."""
     from slicing.aggregates.tracing.expressions import Graph
 
     if not _ANY:

@@ -1,4 +1,4 @@
-"""Doubles: versions for stand-ins of the functions that a traced function may call."""
+"""Shims: replacements, for tracers, of the functions that a traced function may call."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ _AS_THEY_ARE = [
     "ValueError",
     "ZeroDivisionError",
 ]
-"""Builtins that do what they do by way of the stand-ins' own operators, or end the trial by them."""
+"""Builtins that work on tracers unchanged, because they use the tracers' operators; or these stop the tracing."""
 _OPERATORS = [
     "add",
     "sub",
@@ -113,12 +113,12 @@ _UNTOLD: dict[Any, Callable[..., Any]] = {
     math.log: lambda x, base=0, /: None,
     math.hypot: lambda *coordinates: None,
 }
-"""What functions take that do not tell it themselves, in some version of Python."""
+"""The signatures of functions that do not report them in some version of Python."""
 
 
 @cache
 def _signature(original: Any) -> Signature:
-    """Return the signature of a function of Python. Raises ValueError if that is not known."""
+    """Return the signature of a builtin function. Raises ValueError if it is not known."""
     try:
         return signature(original)
     except ValueError:
@@ -128,10 +128,10 @@ def _signature(original: Any) -> Signature:
 
 
 class Shim:
-    """A function that is called in place of one of Python; any other use ends the trial, and so does any exception.
+    """Replaces a builtin function; any other use, and any exception, stops the tracing.
 
-    `call` gets the arguments as the original takes them, where one of them is a stand-in; of others the original is
-    called itself. A function `of_items` finds stand-ins inside of what it is given, so that `call` gets all arguments.
+    `call` gets the arguments of the original if one of them is a tracer; otherwise the original itself is called. With
+    `of_items`, tracers may be inside of arguments, so `call` gets all arguments.
     """
 
     __slots__ = ("call", "of_items", "original", "path")
@@ -141,7 +141,7 @@ class Shim:
 
     @property
     def signature(self) -> Signature:
-        """Return the signature of the original."""
+        """The signature of the original."""
         return _signature(self.original)
 
     def __call__(self, /, *values: Any, **options: Any) -> Any:
@@ -164,7 +164,7 @@ refuse_rest(Shim, lambda self: f"it uses `{self.original.__name__}` but does not
 
 
 class _Module:
-    """A module of which only some names are known."""
+    """A module of which only some names can be traced."""
 
     def __init__(self, path: Path, name: str, known: dict[str, Any]):
         self.__dict__.update(known)
@@ -175,7 +175,7 @@ class _Module:
 
 
 class Doubles:
-    """The doubles of one path."""
+    """The shims of one path."""
 
     def __init__(self, path: Path):
         self.path = path
@@ -215,15 +215,15 @@ class Doubles:
         self._of |= {id(found): found for name in _OPERATORS for found in [getattr(operator, name)]}
 
     def of(self, value: Any) -> Any:
-        """The double of a module or function, None if it has none."""
+        """Return the shim of a module or function, None if it has none."""
         return self._of.get(id(value))
 
     def _min(self, *values: Any, **options: Any) -> Any:
-        """The first of the least, as Python's."""
+        """Return the first of the least values, as Python's `min`."""
         return self._best("lt", min, values, options)
 
     def _max(self, *values: Any, **options: Any) -> Any:
-        """The first of the greatest, as Python's."""
+        """Return the first of the greatest values, as Python's `max`."""
         return self._best("gt", max, values, options)
 
     def _best(self, op: str, original: Callable[..., Any], values: tuple[Any, ...], options: dict[str, Any]) -> Any:
@@ -243,13 +243,13 @@ class Doubles:
         return best
 
     def _alike(self, x: Any, y: Any) -> bool:
-        """Whether one of them can be chosen without a branch: both numbers of one type, at least one a stand-in."""
+        """Return whether `where` can choose: both are numbers of one type, and at least one is a tracer."""
         if not (is_number(x) and is_number(y)) or StandIn not in (type(x), type(y)):
             return False
         return expr_of(self.path, x).type == expr_of(self.path, y).type
 
     def _round(self, x: Any, digits: Any = None) -> Any:
-        """Half to even; with digits Python's own for each item."""
+        """Return `round`: half to even; with digits, Python's function is called for each item."""
         if type(x) is not StandIn or (digits is not None and type(digits) is not int):
             self.path.refuse("it rounds to digits that are not a constant")
         if digits is None:
@@ -259,21 +259,21 @@ class Doubles:
         return noted(self.path, self.path.graph.called(round, (x.expr, expr_of(self.path, digits)), "float"))
 
     def _int(self, x: Any, *base: Any, **by_name: Any) -> Any:
-        """An int of a number."""
+        """Return the int of a number."""
         if base or by_name:
             self.path.refuse("it calls `int` of a value")
         return noted(self.path, self.path.graph.rounded("trunc", x.expr))
 
     def _float(self, x: Any) -> Any:
-        """A float of a number; of a float it is the same object, as Python's."""
+        """Return the float of a number; a float is returned itself, as in Python."""
         return x if x.expr.type == "float" else noted(self.path, self.path.graph.as_float(x.expr))
 
     def _bool(self, x: Any) -> Any:
-        """The truth of a number."""
+        """Return the truth value of a number."""
         return noted(self.path, self.path.graph.truth(x.expr))
 
     def _sum(self, values: Any, start: Any = 0) -> Any:
-        """Of integers; of floats some versions of Python compensate for rounding."""
+        """Return the sum of integers; sums of floats are refused where Python compensates for rounding."""
         items = [start, *values]
         if not {StandIn, Opaque} & set(map(type, items)):
             return sum(items[1:], start)
@@ -286,17 +286,17 @@ class Doubles:
         return total
 
     def _divmod(self, x: Any, y: Any) -> Any:
-        """Quotient and remainder."""
+        """Return quotient and remainder."""
         return (x // y, x % y)
 
     def _pow(self, x: Any, y: Any, modulo: Any = None) -> Any:
-        """A power, as the operator."""
+        """Return a power, as the operator."""
         if modulo is not None:
             self.path.refuse("it calls `pow` of a value and a modulus")
         return x**y
 
     def _isinstance(self, x: Any, kinds: Any) -> bool:
-        """Return the type of a number, which is known."""
+        """Return `isinstance` of a number, whose type is known."""
         if type(x) in (Opaque, Shim):
             what = x.kind if type(x) is Opaque else "function"
             self.path.refuse(f"it asks for the type of a value of type {what}")

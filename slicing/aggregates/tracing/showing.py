@@ -1,4 +1,4 @@
-"""The outcome of tracing an aggregate: the expressions of traced functions, the reasons for the others."""
+"""Show the outcome of tracing an aggregate: the expressions of traced functions, the reasons for the others."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ NAMES = ("agg", "combine", "invert", "lower")
 def traced(aggregate: Aggregate | Bound, *kinds: str) -> str:
     """Return the numpy expressions of an aggregate's plain functions, or why they run by rows; a line for each field.
 
-    `kinds` are the types of the values of `agg`, such as "long" or "double"; "long" for all that are left out. A field
-    that only adds something of the record to what it has is marked with the ufunc that adds up many records at once.
+    `kinds` are the types of the values of `agg`, such as "long" or "double"; the default is "long". A field to which a
+    record only adds a value is marked with the ufunc that adds many records at once.
 
     >>> from slicing import Aggregate, traced
     >>> mean = Aggregate(
@@ -49,7 +49,7 @@ def traced(aggregate: Aggregate | Bound, *kinds: str) -> str:
 
 
 def by_rows(kernel: Kernel) -> str:
-    """In one line which functions of a kernel run by rows and why; empty if none does, or if it is not to be traced."""
+    """Return which functions of a kernel run by rows and why, on one line; empty if none does or `columns` is set."""
     if isinstance(kernel, TracedKernel):
         return "; ".join(f"`{name}` since {kernel.by_rows[name]}" for name in NAMES if name in kernel.by_rows)
     aggregate = kernel.aggregate
@@ -57,7 +57,7 @@ def by_rows(kernel: Kernel) -> str:
 
 
 def mode(kernel: Kernel) -> str:
-    """How functions are called: "columns", "rows", "traced", or "traced in part"."""
+    """Return how functions are called: "columns", "rows", "traced", or "traced in part"."""
     if kernel.aggregate.columns:
         return "columns"
     if not isinstance(kernel, TracedKernel) or kernel.aggregate.columns is False:

@@ -1,4 +1,4 @@
-"""Stand-ins: what a function is given in the place of numbers when it is traced. They note what is done with them."""
+"""Tracers: they replace numbers while a function is traced, and record the operations on them."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _REFUSED = {
 
 
 class StandIn:
-    """A number that is not known: of a type, on a path. Whatever it cannot stand for ends the trial."""
+    """The tracer of an unknown number, with a type and a path. Unsupported uses stop the tracing."""
 
     __slots__ = ("expr", "path")
 
@@ -42,7 +42,7 @@ class StandIn:
     def __bool__(self) -> bool:
         condition = self.path.graph.truth(self.expr)
         if condition.op in ("eq", "ne") and condition.args[0].type == "float" and condition.args[1].op != "const":
-            # Tuples are compared by identity first: then NaN is equal to itself, as far as it is the same object.
+            # Python compares tuple items by identity first, so a NaN equals itself if it is the same object.
             self.path.noted(self.path.graph.make("unequal_nan", condition.args, "bool"))
         return self.path.decide(condition)
 
@@ -93,11 +93,11 @@ _SPECIAL = {
     *(f"__{op}__" for op in ("neg", "pos", "abs", "invert", "bool", "divmod", "rdivmod", "reversed", "next", "bytes")),
     *(f"__{op}__" for op in ("delitem", "exit", "format", "str", "repr", "instancecheck", "subclasscheck")),
 }
-"""The methods by which Python itself, and the functions built into it, use an object."""
+"""The methods through which Python and its builtin functions use an object."""
 
 
 def refuse_rest(kind: type, why: Callable[[Any], str]) -> None:
-    """Have all uses of a kind of objects end the trial but those that it has methods for."""
+    """Let all special methods that `kind` does not define stop the tracing."""
 
     def refused(self: Any, *_: Any) -> Any:
         return self.path.refuse(why(self))
@@ -117,7 +117,7 @@ refuse_rest(StandIn, lambda _: "it uses a value in a way that is not known")
 
 
 class Opaque:
-    """A value of a type that numpy has no equal for: it may be passed on and asked whether it is None, no more."""
+    """The tracer of a value without a numpy equal: it may only be passed on or compared with None."""
 
     __slots__ = ("kind", "path")
 
@@ -132,12 +132,12 @@ refuse_rest(Opaque, lambda self: f"it uses a value of type {self.kind}")
 
 
 def is_number(value: Any) -> bool:
-    """Whether a value is a stand-in or a number of Python's own types."""
+    """Return whether a value is a tracer or a number of Python's own types."""
     return type(value) in (StandIn, bool, int, float)
 
 
 def expr_of(path: Path, value: Any) -> Expr:
-    """The expression of a stand-in or a constant."""
+    """Return the expression of a tracer or a constant."""
     if type(value) is StandIn:
         if value.path is not path:
             path.refuse("it keeps values from one call to the next")
@@ -146,7 +146,7 @@ def expr_of(path: Path, value: Any) -> Expr:
 
 
 def noted(path: Path, expr: Expr) -> Any:
-    """A stand-in of an expression that the path has come to; a constant is itself."""
+    """Return the tracer of an expression, and let the path check the expression and its arguments."""
     for arg in expr.args:
         path.noted(arg)
     return StandIn(path, path.noted(expr))

@@ -1,6 +1,6 @@
-"""The traced form of an aggregate's functions compared with the functions themselves, while the query is built.
+"""Compare the traced form of an aggregate's functions with the functions themselves, while the query is built.
 
-That they agree is what tracing promises. Where they do not, tracing is at fault: it is said so, and rows are used.
+Tracing promises that both agree. If they differ, tracing has a bug: a warning is issued, and the functions run by rows.
 """
 
 from __future__ import annotations
@@ -33,19 +33,19 @@ _TOLERANCE = 1e-9
 _CALM = 2**40
 _EXACT_FLOAT = 2**53
 _END = 1e300
-"""From here on a sum of a few floats may be infinite in one order and not in another."""
+"""From this size on, a sum of a few floats may be infinite in one order and finite in another."""
 
 
 def verify(kernel: Kernel, kinds: Sequence[str], samples: Callable[[str], Sequence[Any]]) -> None:
-    """Compare what is traced of a kernel with its rows, and let it run by rows if they differ.
+    """Compare the traced functions of a kernel with its rows, and let it run by rows if they differ.
 
-    Takes values of these kinds: random ones and edges of numbers, `samples` of other kinds.
+    The values are random numbers and limits of these kinds; for kinds that are not numbers, `samples`.
     """
     if not isinstance(kernel, TracedKernel):
         return
     kernel.traced_agg([TYPES.get(kind, kind) for kind in kinds])
     comparison, found = _Comparison(kernel, kinds, samples), ""
-    with suppress(Exception):  # of a user's function, which then fails in the query too
+    with suppress(Exception):  # an exception of a user's function, which then fails in the query too
         found = comparison.found()
     if kernel.by_rows.keys() - {"lower"} and not comparison.is_plain:
         kernel.distrust("its functions return other numbers than Python's own")
@@ -56,7 +56,7 @@ def verify(kernel: Kernel, kinds: Sequence[str], samples: Callable[[str], Sequen
 
 
 def verify_law(kernel: TracedKernel, found: Counterexample | None) -> None:
-    """Let a kernel run by rows whose traced form breaks a law that its rows keep."""
+    """Let a kernel run by rows if its traced form breaks a law that its rows keep."""
     if found is not None:
         _report(kernel, f"`{kernel.label}` breaks a law by columns that it keeps by rows: {found}")
 
@@ -67,7 +67,7 @@ def _report(kernel: TracedKernel, found: str) -> None:
 
 
 class _Comparison:
-    """One of a kernel and its rows. `is_plain` says whether rows gave Python's own numbers so far."""
+    """A comparison of a kernel with its rows. `is_plain`: the rows have returned only Python's own numbers so far."""
 
     def __init__(self, kernel: TracedKernel, kinds: Sequence[str], samples: Callable[[str], Sequence[Any]]):
         self.kernel, self.kinds, self.samples = kernel, kinds, samples
@@ -75,7 +75,7 @@ class _Comparison:
         self.is_plain = True
 
     def is_steady(self) -> bool:
-        """Whether `agg` by rows gives the same twice; if not, a difference is no fault of tracing."""
+        """Return whether `agg` by rows returns the same twice; if not, a difference is no fault of tracing."""
         columns = [self._values(kind) for kind in self.kinds]
         good, _ = self._good(list(zip(*columns, strict=True)) if columns else [()] * RECORDS, None)
         first, second = (
@@ -84,10 +84,11 @@ class _Comparison:
         return _equal(first, second)
 
     def found(self) -> str:
-        """The first difference, empty if there is none.
+        """Return the first difference, empty if there is none.
 
-        Records are folded in two rounds, the second one onto what rows made in the first; of so many groups that they
-        are columns. Records and partials that `agg` raises for are left out then, or nothing more would be compared.
+        Records are folded in two rounds. The second round starts from the partials that rows made in the first round.
+        There are enough groups for columns. Records and partials for which `agg` raises are then left out, so that the
+        others are compared too.
         """
         columns = [self._values(kind) for kind in self.kinds]
         records = list(zip(*columns, strict=True)) if columns else [()] * RECORDS
@@ -105,7 +106,7 @@ class _Comparison:
         return self._of_partials(partials) if partials else ""
 
     def _folds_agree(self, records: list[Any], partials: list[Any] | None) -> bool:
-        """Of groups of one record, and of two."""
+        """Return whether folds of groups of one record, and of two, agree."""
         kernels = (self.kernel.rows, self.kernel)
         held = [None if partials is None else self._held(kernel, partials) for kernel in kernels]
         for size in (1, 2):
@@ -120,7 +121,7 @@ class _Comparison:
         return True
 
     def _good(self, records: list[Any], partials: list[Any] | None) -> tuple[list[Any], list[Any] | None]:
-        """The records that `agg` takes, by rows, and the partials that it takes them with."""
+        """Return the records for which `agg` by rows does not raise, and their partials."""
         good: list[int] = []
         first = 0
         while first < len(records):
@@ -134,9 +135,9 @@ class _Comparison:
         return [records[at] for at in good], None if partials is None else [partials[at] for at in good]
 
     def _slack(self, records: list[Any], starts: range, onto: Partials | None) -> list[tuple[float, ...]]:
-        """For each group and field how large a number is added at most, where floats are added; 0 elsewhere.
+        """Return, per group and field, the size of the numbers that are added as floats; 0 for other fields.
 
-        In another order sums may differ by a small part of that, and by everything where it is near the end of floats.
+        Sums in another order may differ by a small part of this size, and by any amount near the limit of floats.
         """
         agg, fields = self.kernel.traced_agg([TYPES.get(kind, kind) for kind in self.kinds]), []
         begun = self.kernel.spread(len(starts)) if onto is None else onto
@@ -158,7 +159,7 @@ class _Comparison:
         kernels = (self.kernel.rows, self.kernel)
         for some, names in (
             (partials, ("combine", "reduce", "invert", "lower")),
-            (calm, ("reduce",)),  # an edge among them keeps all runs from being joined by ufunc
+            (calm, ("reduce",)),  # one extreme value would keep all runs from being combined by ufunc
         ):
             held = [self._held(kernel, some) for kernel in kernels]
             for name in names if some else ():
@@ -178,7 +179,7 @@ class _Comparison:
         if name == "lower":
             columns = [array.to_pylist() for array in kernel.results_to_arrow(partials, None)]
             return list(zip(*columns, strict=True))
-        if name == "reduce":  # in pairs, which leave no choice of order
+        if name == "reduce":  # in pairs, for which there is only one order
             return self._objects(kernel, kernel.reduce(partials, np.arange(0, len(partials[0]), 2)))
         call = kernel.combine if name == "combine" else kernel.invert
         return self._objects(kernel, call(partials, [np.roll(column, -1) for column in partials]))
@@ -199,7 +200,7 @@ class _Comparison:
         return [self._as_stored(item) for item in items] if "float" in self.kernel.signature.types else items
 
     def _as_stored(self, item: Any) -> Any:
-        """A partial with floats for integers, as its fields have them."""
+        """Return a partial with floats instead of integers where its fields are floats."""
         types = self.kernel.signature.types
         parts = tuple(
             float(part) if type_ == "float" and type(part) is int and abs(part) <= _EXACT_FLOAT else part
@@ -236,7 +237,7 @@ def _outcome(function: Callable[[], list[Any]]) -> tuple[bool, Any]:
 
 
 def _equal(rows: tuple[bool, Any], traced: tuple[bool, Any], slack: Sequence[tuple[float, ...]] | None = None) -> bool:
-    """Whether both made the same or failed alike; by `slack` of each field, floats may be that far apart."""
+    """Return whether both results are the same, or both failures; floats may differ by the `slack` of their field."""
     if rows[0] != traced[0] or not rows[0]:
         return rows == traced
     if len(rows[1]) != len(traced[1]):
@@ -253,7 +254,7 @@ def _same(x: Any, y: Any) -> bool:
     if isinstance(x, tuple) and isinstance(y, tuple):
         return len(x) == len(y) and all(map(_same, x, y))
     if type(x) is bool and type(y) is int:
-        return x == y  # as integers have it
+        return x == y  # a Boolean is stored as an integer
     return type(x) is type(y) and (x.hex() == y.hex() if isinstance(x, float) else bool(x == y))
 
 
@@ -268,5 +269,5 @@ def _is_calm(part: Any) -> bool:
 
 
 def _size(array: Any) -> Any:
-    """How large numbers are, what is not finite being no number."""
+    """Return the absolute values of numbers, 0 where they are not finite."""
     return np.where(np.isfinite(array), np.abs(array), 0.0)
