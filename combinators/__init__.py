@@ -1,7 +1,7 @@
 """The ready-made aggregates. Each is a function of a column's name and returns a bound `Aggregate`.
 
-Some have several names, those of Spark's functions of the same meaning: `avg` is `mean`. A column is given by name, or
-as a Column of Spark: `sum(F.col("amount") * 2)`.
+Some have several names, like Spark's functions of the same meaning: `avg` is `mean`. A column is given by name, or as a
+Spark Column: `sum(F.col("amount") * 2)`.
 """
 
 from combinators import _common
@@ -19,7 +19,7 @@ from combinators.quantiles import approx_percentile, median, percentile, percent
 from combinators.rates import counter_rate, delta, ewma, ohlc, time_in_state, time_weighted_mean
 from combinators.sums import mean, sum
 
-# What is public prints as its call; the functions themselves stay where doctests find them.
+# The public functions are wrapped to print as their call; the originals stay in their modules for doctests.
 for _each in [name for name, value in globals().items() if callable(value) and name != "struct"]:
     globals()[_each] = _common.printed(globals()[_each])
 

@@ -1,4 +1,4 @@
-"""What the families share: the kinds they accept, an `init` that pickles, results with nulls."""
+"""Shared helpers of the combinators: the kinds that they accept, an `init` that pickles, results with nulls."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 ANY_DECIMAL = "decimal(p,s)"
-"""Stands for the decimals of every precision and scale in lists of kinds."""
+"""Stands for decimals of every precision and scale in lists of kinds."""
 
 NUMBERS = (*INTEGERS, *FLOATS, ANY_DECIMAL)
 ATOMIC = ("boolean", *NUMBERS, "string", "binary", "date", "timestamp", "timestamp_ntz")
 
 
 def accepts(kinds: tuple[str, ...], kind: str) -> bool:
-    """Whether `kind` is one of `kinds`.
+    """Return whether `kind` is one of `kinds`.
 
     >>> accepts(NUMBERS, "decimal(10,2)"), accepts(NUMBERS, "string")
     (True, False)
@@ -44,7 +44,7 @@ def require(label: str, kinds: tuple[str, ...], kind: str, remedy: str) -> None:
 
 
 def constant(value: Any) -> Callable[[], Any]:
-    """An `init` that returns this value and can be pickled."""
+    """Return an `init` that returns this value and can be pickled."""
     return partial(_same, value)
 
 
@@ -53,17 +53,17 @@ def _same(value: Any) -> Any:
 
 
 def shown(value: Array, hidden: Array) -> Array:
-    """The result `value`, null where `hidden`."""
+    """Return the result `value`, null where `hidden`."""
     return np.ma.MaskedArray(value, mask=hidden)
 
 
 def unless_empty(n_a: Array, n_b: Array, a: Array, b: Array, merged: Array) -> Array:
-    """A field of two merged partials; an empty side must leave the other one as it is, to the last bit."""
+    """Return a field of two merged partials; if one side is empty, the other one unchanged to the last bit."""
     return np.where(n_a == 0, b, np.where(n_b == 0, a, merged))
 
 
 def printed(combinator: Callable[P, R]) -> Callable[P, R]:
-    """A combinator whose values print as the call that made them.
+    """Return a combinator whose results have the call that made them as their repr.
 
     >>> printed(lambda *columns, **options: Bound(max, columns))("x", limit=3)
     C.<lambda>('x', limit=3)

@@ -1,4 +1,4 @@
-"""Aggregates of a table of values and how often each occurs: exact, and invertible, as counts add and subtract."""
+"""Aggregates of a table of values and their counts: exact, and invertible because counts add and subtract exactly."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Lower = Callable[[Items, Tables], Any]
 
 
 def checked_limit(limit: int | None) -> int | None:
-    """The limit if it is one. Raises InvalidValue."""
+    """Return the limit if it is valid. Raises InvalidValue."""
     if limit is not None and (not isinstance(limit, int) or isinstance(limit, bool) or limit < 1):
         raise InvalidValue(f"`limit` must be a positive integer: how many a window may have; got {excerpt(limit)}.")
     return limit
@@ -25,7 +25,7 @@ def checked_limit(limit: int | None) -> int | None:
 def counted(
     label: str, column: str, limit: Limit, kinds: tuple[str, ...], remedy: str, lower: Lower, returns: str
 ) -> Bound:
-    """An aggregate of the counted values of a column; in `returns` "{kind}" is the kind of the column."""
+    """Return an aggregate of the counted values of a column; "{kind}" in `returns` is replaced by the column's kind."""
     source = partial(_counted, limit, kinds, remedy, lower, returns)
     return Bound(source, (column,), label, unlimited="" if limit.most else limit.what)
 
@@ -57,7 +57,7 @@ def timed(
     meaning: str,
     most: int | None,
 ) -> Aggregate:
-    """An aggregate of tables of values with their times, at most `most`; inverted, unless `joined` keeps some only."""
+    """Return an aggregate of tables of values and times, at most `most`; invertible unless `joined` drops rows."""
     return Aggregate(
         constant(b""),
         Gathered(gather),
@@ -74,14 +74,14 @@ def timed(
 
 
 def by_time(joined: Joined, items: Items, starts: Array, value: Any, time: Array) -> Array:
-    """The partials of runs of values with their times, for `Gathered`."""
+    """Return the partials of runs of values with their times, for `Gathered`."""
     return parted(joined, items, starts, value, time)
 
 
 def lowered(
     layout: Layout, limit: Limit | None, measure: Measure, lower: Callable[[Tables], Any], partials: Array
 ) -> Any:
-    """The results of tables, or a RowFailure where one has more than its limit."""
+    """Return the results of tables. Raises RowFailure if one exceeds its limit."""
     tables = layout.read(partials)
     if limit is not None:
         limit.check(measure(tables))

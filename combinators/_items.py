@@ -1,4 +1,4 @@
-"""Values of every kind as int64 numbers in the order of the values, and back; text as bytes in a sorted dictionary."""
+"""Convert values of every kind to int64 numbers of the same order, and back; text is bytes in a sorted dictionary."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ _ROOMY = Context(prec=80)
 
 @dataclass(frozen=True)
 class Items:
-    """The values of a kind as `width` int64 numbers each, which are in the order of the values: NaN is the largest.
+    """The values of a kind as `width` int64 numbers each, in the order of the values; NaN is the largest.
 
-    Text and binary are ranks in a dictionary of bytes instead. The functions of an aggregate see the values by
-    `view="limbs"`. With `equal_zeros` 0.0 and -0.0 are one value.
+    Text and binary are ranks in a dictionary of bytes instead. The functions of an aggregate get the values by
+    `view="limbs"`. With `equal_zeros`, 0.0 and -0.0 are one value.
     """
 
     kind: str
@@ -33,16 +33,16 @@ class Items:
 
     @property
     def varied(self) -> bool:
-        """Whether values have a length each."""
+        """Whether values differ in length."""
         return self.kind in _TEXT
 
     @property
     def width(self) -> int:
-        """How many numbers a value is."""
+        """The number of int64 numbers per value."""
         return 2 if decimal_of(self.kind) else 1
 
     def numbers(self, value: Any) -> tuple[Array, ...]:
-        """The numbers of values that are not text."""
+        """Return the numbers of values that are not text, each `int64[n]`."""
         if decimal_of(self.kind):
             low, second, third, top = (limb.ravel().astype(np.int64) for limb in value)
             return (top << 32) | third, ((second << 32) | low) ^ _SIGN
@@ -53,13 +53,13 @@ class Items:
         return (ordered_bits(wide + 0.0 if self.equal_zeros else wide),)
 
     def texts(self, value: Any) -> tuple[Array, pa.Array]:
-        """Ranks of texts, and the dictionary that they are in."""
+        """Return the ranks of texts, and their dictionary."""
         items = np.ma.getdata(value).ravel().tolist()
         plain = pa.array(items, pa.large_string() if self.kind == "string" else pa.large_binary())
         return ranked(plain.cast(pa.large_binary()))
 
     def values(self, numbers: tuple[Array, ...], texts: pa.Array | None) -> Array:
-        """The inverse: an array as the result of `lower` has it, dates and timestamps as numbers."""
+        """Return the values of numbers, in the form of a result of `lower`; dates and timestamps are numbers."""
         if texts is not None:
             taken = texts.take(pa.array(numbers[-1]))
             if self.kind == "string":
@@ -77,23 +77,23 @@ class Items:
 
 
 def ordered_bits(values: Array) -> Array:
-    """Doubles as int64 in the same order, NaN the largest."""
+    """Return doubles as int64 in the same order, with NaN as the largest."""
     bits = np.where(np.isnan(values), np.nan, values).view(np.int64)
     return bits ^ ((bits >> 63) & _MOST)
 
 
 def floats(numbers: Array) -> Array:
-    """The inverse of `ordered_bits`."""
+    """Return the doubles of numbers made by `ordered_bits`."""
     doubles: Array = np.ascontiguousarray(numbers ^ ((numbers >> 63) & _MOST)).view(np.float64)
     return doubles
 
 
 def as_doubles(kind: str, value: Any) -> Array:
-    """Numbers of any kind, as `view="limbs"` shows them, as doubles."""
+    """Return numbers of any kind, in the form of `view="limbs"`, as doubles."""
     if decimal := decimal_of(kind):
         limbs = [limb.ravel() for limb in value]
         negative = limbs[-1] < 0
-        # Of the size without the sign: what is added up has one sign then, and no digit is lost.
+        # The absolute value, so that all summands have the same sign and no digit is lost.
         low, second, third, top = (np.where(negative, ~limb & 0xFFFFFFFF, limb).astype(np.float64) for limb in limbs)
         size = (top * 2.0**96 + third * 2.0**64) + (second * 2.0**32 + (low + negative))
         signed: Array = np.where(negative, -size, size) / 10.0 ** decimal[1]
@@ -102,7 +102,7 @@ def as_doubles(kind: str, value: Any) -> Array:
 
 
 def ranked(texts: pa.Array) -> tuple[Array, pa.Array]:
-    """Ranks of binary values in the sorted dictionary of those that there are, and the dictionary."""
+    """Return the ranks of binary values in the sorted dictionary of all of them, and the dictionary."""
     encoded = texts.dictionary_encode()
     order = np.asarray(pc.array_sort_indices(encoded.dictionary)).astype(np.int64)
     rank = np.empty(len(order), np.int64)

@@ -1,4 +1,4 @@
-"""Partials of many equal numbers in one binary value of fixed length, seen by numpy as one more dimension."""
+"""Partials of many numbers of one type in a binary value of fixed length; numpy sees them as one more dimension."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from slicing.aggregates.aggregate import Aggregate, Gathered
 
 
 def unpacked(partials: Array, dtype: DTypeLike) -> Array:
-    """The numbers of partials, along a new last dimension."""
+    """Return the numbers of partials, along a new last dimension."""
     width = partials.itemsize // np.dtype(dtype).itemsize
     numbers: Array = np.ascontiguousarray(partials).reshape(-1).view(dtype).reshape(*partials.shape, width)
     return numbers
 
 
 def packed(numbers: Array) -> Array:
-    """Partials of the numbers along the last dimension."""
+    """Return partials of the numbers along the last dimension."""
     *shape, width = numbers.shape
     flat = np.ascontiguousarray(numbers).reshape(-1)
     partials: Array = flat.view(f"V{width * numbers.itemsize}").reshape(shape)
@@ -31,7 +31,7 @@ def packed(numbers: Array) -> Array:
 def counters(
     width: int, stored_as: str, gather: Callable[..., Array], lower: Callable[[Array], Any], returns: str
 ) -> Aggregate:
-    """An aggregate of `width` counts, which add and subtract exactly; `stored_as` is what the state depends on."""
+    """Return an aggregate of `width` counts, which add and subtract exactly; `stored_as` identifies it in the state."""
     return Aggregate(
         constant(bytes(8 * width)),
         Gathered(gather),
@@ -48,7 +48,7 @@ def counters(
 
 @dataclass(frozen=True)
 class Counts:
-    """`combine` of counts, or `invert`, place by place; `stored_as` is what the state depends on."""
+    """`combine` or `invert` of counts, place by place; `stored_as` identifies them in the state."""
 
     ufunc: np.ufunc
     stored_as: str
@@ -58,7 +58,7 @@ class Counts:
 
 
 def tallied(starts: Array, places: Array, width: int) -> Array:
-    """Partials of runs of records: how many have each place, from 0 to `width` - 1; other places are left out."""
+    """Return partials of runs of records: the number of records per place 0 to `width` - 1; others are left out."""
     cells = np.repeat(np.arange(len(starts)), np.diff(np.append(starts, len(places))))
     inside = (places >= 0) & (places < width)
     at = cells * width + places

@@ -1,4 +1,4 @@
-"""Samples of the values of a window in a sketch of Apache DataSketches: of ranks within an error, drawn by lot."""
+"""Random samples of the values of a window in an Apache DataSketches sketch, with a bounded error of the rank."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _LARGEST = np.finfo(np.float64).max
 
 
 def check_installed(label: str) -> None:
-    """Raise MissingRequirement if there is no DataSketches."""
+    """Raise MissingRequirement if `datasketches` is not installed."""
     if find_spec("datasketches") is None:
         raise MissingRequirement(
             f"`{label}` needs the package `datasketches`, which is not installed. Install the extra: "
@@ -26,16 +26,16 @@ def check_installed(label: str) -> None:
 
 
 def samples_for(accuracy: int) -> int:
-    """The parameter k of a sketch whose ranks are within 1 / accuracy; from the error that DataSketches states."""
+    """Return the parameter k of a sketch with ranks within 1 / accuracy, from the error that DataSketches states."""
     return min(_MOST, max(_FEWEST, math.ceil(math.pow(2.296 * accuracy, 1 / 0.9021))))
 
 
 def gathered(samples: int, starts: Array, value: Any) -> Array:
-    """The sketches of runs of values."""
+    """Return the sketches of runs of values, `object[runs]` of bytes."""
     from datasketches import kll_doubles_sketch
 
     values = np.ma.getdata(value).ravel().astype(np.float64)
-    # A sketch takes no NaN, which is the largest value here: all that is large moves down by one.
+    # A sketch takes no NaN, which is the largest value here: the largest values each move down by one.
     values = np.where(values == _LARGEST, np.nextafter(_LARGEST, 0), np.where(values == np.inf, _LARGEST, values))
     values = np.where(np.isnan(values), np.inf, values)
     made = np.empty(len(starts), object)
@@ -48,7 +48,7 @@ def gathered(samples: int, starts: Array, value: Any) -> Array:
 
 @dataclass(frozen=True)
 class Merged:
-    """`combine` of sketches; `stored_as` is what the state depends on."""
+    """`combine` of sketches; `stored_as` identifies them in the state."""
 
     stored_as: str
 
@@ -68,7 +68,7 @@ class Merged:
 
 
 def quantiles(partials: Array, shares: tuple[float, ...]) -> tuple[Array, Array]:
-    """Which sketches are empty, and of the others a column of quantiles for each share."""
+    """Return a mask of empty sketches, and for the others a column of quantiles per share."""
     from datasketches import kll_doubles_sketch
 
     empty = np.array([not partial for partial in partials.tolist()], dtype=bool)

@@ -1,11 +1,11 @@
-"""Partials that are tables: rows of numbers in one binary value, worked on for all keys and slices in one call.
+"""Partials that are tables: rows of numbers in one binary value, processed for all keys and slices in one call.
 
-A row is some int64 numbers and a count. The rows of a table are sorted and differ in their numbers, so that equal
-tables are equal bytes. Two tables are joined by adding the counts of equal rows; rows of count zero leave. Adding and
-subtracting counts is exact: what is made of counts alone can be inverted. The last number of a row may be a text.
+A row is some int64 numbers and a count. The rows of a table are sorted and have different numbers, so equal tables have
+equal bytes. Two tables are combined by adding the counts of equal rows; rows with count zero are removed. Counts add
+and subtract exactly, so an aggregate of counts alone is invertible. The last number of a row may stand for a text.
 
-A table of n rows is n times its numbers and its count, each 8 bytes, little endian; none is no bytes at all. With a
-text it is n, rows with the length of the text in its place, then the texts, one after another.
+A table of n rows is stored as n times its numbers and its count, 8 bytes each, little endian; an empty table has no
+bytes. A table with texts is stored as n, the rows with the length of the text in its place, then all texts.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from slicing.aggregates.aggregate import Growth
 from slicing.errors import RowFailure, TooLarge
 
 _ROOM = 2
-"""A partial may hold so many times the limit: while windows move on, one holds what comes and what is to leave."""
+"""A partial may hold up to this many times the limit: a moving window holds new records and records about to leave."""
 
 
 @dataclass(frozen=True)
 class Tables:
-    """The rows of `count` tables: `cells` says which table each is of. `texts` is what the last numbers rank in."""
+    """The rows of `count` tables; `cells` has the table of each row. The last numbers are ranks in `texts`, if any."""
 
     count: int
     cells: Array
@@ -38,12 +38,12 @@ class Tables:
     texts: pa.Array | None = None
 
     def take(self, rows: Array) -> Tables:
-        """Some of the rows."""
+        """Return the rows at `rows`."""
         numbers = tuple(column[rows] for column in self.numbers)
         return replace(self, cells=self.cells[rows], numbers=numbers, counts=self.counts[rows])
 
     def folded(self) -> Tables:
-        """The rows of each table sorted, equal ones as one, none with a count of zero."""
+        """Return the rows of each table sorted, with equal rows merged and without counts of zero."""
         if not len(self.cells):
             return self
         order = _order(self.cells, self.count, self.numbers)
@@ -56,15 +56,15 @@ class Tables:
         return replace(tables.take(heads[kept]), counts=counts[kept])
 
     def starts(self) -> Array:
-        """The first row of each table, and the number of all rows; for sorted rows."""
+        """Return the first row of each table, and the number of all rows, `int64[count + 1]`; rows must be sorted."""
         return np.searchsorted(self.cells, np.arange(self.count + 1))
 
     def sizes(self) -> Array:
-        """The rows of each table."""
+        """Return the number of rows of each table."""
         return np.bincount(self.cells, minlength=self.count)
 
     def totals(self) -> Array:
-        """The sum of the counts of each table."""
+        """Return the sum of the counts of each table."""
         running = np.concatenate([np.zeros(1, np.int64), np.cumsum(self.counts)])
         starts = self.starts()
         total: Array = running[starts[1:]] - running[starts[:-1]]
@@ -73,17 +73,17 @@ class Tables:
 
 @dataclass(frozen=True)
 class Layout:
-    """How the rows of a table are written: `width` numbers and a count, the last number a text if `varied`."""
+    """The stored form of a row: `width` numbers and a count; the last number is a text if `varied`."""
 
     width: int
     varied: bool = False
 
     def growth(self, thing: str, most: int | None) -> Growth:
-        """What a table takes: a row for each `thing`."""
+        """Return the size of a table with one row per `thing`."""
         return Growth(8 * (self.width + 1), thing, most, self.varied)
 
     def read(self, partials: Array) -> Tables:
-        """The tables of some partials, in their order."""
+        """Return the tables of some partials, in order."""
         items = partials.ravel().tolist()
         row = 8 * (self.width + 1)
         if self.varied:
@@ -92,14 +92,14 @@ class Layout:
         return self._tables(len(items), sizes, _matrix(items, self.width + 1))
 
     def joined(self, a: Array, b: Array, sign: int) -> Tables:
-        """The rows of both tables of each pair, not yet folded; the counts of `b` times `sign`."""
+        """Return the rows of both tables of each pair, not folded; the counts of `b` are multiplied by `sign`."""
         both, count = self.read(np.concatenate([a.ravel(), b.ravel()])), a.size
         second = both.cells >= count
         counts = np.where(second, sign * both.counts, both.counts)
         return replace(both, count=count, cells=np.where(second, both.cells - count, both.cells), counts=counts)
 
     def write(self, tables: Tables) -> Array:
-        """Partials of tables whose rows are sorted."""
+        """Return the partials of tables; their rows must be sorted."""
         starts = tables.starts()
         if tables.texts is not None:
             return self._write_varied(tables, tables.texts, starts)
@@ -136,14 +136,14 @@ class Layout:
 
 @dataclass(frozen=True)
 class Limit:
-    """How many there may be of `what` in a window, None for any number; `label` is the combinator."""
+    """The maximum number of `what` in a window, None for no limit; `label` is the combinator."""
 
     label: str
     what: str
     most: int | None
 
     def check(self, found: Array, room: int = 1) -> None:
-        """Raise a RowFailure for the first table that has more, of `room` windows together."""
+        """Raise a RowFailure for the first table that exceeds the limit of `room` windows."""
         if self.most is None or not len(found) or (most := int(found.max())) <= room * self.most:
             return
         at = int(np.argmax(found > room * self.most))
@@ -157,10 +157,10 @@ Measure = Callable[[Tables], Array]
 
 @dataclass(frozen=True)
 class Joined:
-    """`combine` of tables, and with `sign=-1` their `invert`: counts are added, or those of the second taken away.
+    """`combine` of tables: counts are added; with `sign=-1`, `invert`: the counts of the second are subtracted.
 
-    `reduced` makes less of what a partial is to hold. `limit` bounds what `measure` finds in a partial. `stored_as` is
-    what the state depends on.
+    `reduced` drops rows that a partial need not hold. `limit` limits the `measure` of a partial. `stored_as` identifies
+    the tables in the state.
     """
 
     layout: Layout
@@ -176,16 +176,16 @@ class Joined:
 
     @property
     def meaning(self) -> str:
-        """What tables are of, for sharing them: a table that is held to another limit is another."""
+        """The meaning of the tables, for sharing: tables with different limits are not shared."""
         return f"{self.stored_as} up to {self.limit.most if self.limit else None}"
 
     @property
     def inverse(self) -> Joined:
-        """`invert` of what this combines."""
+        """The `invert` for this `combine`."""
         return replace(self, sign=-1, stored_as=f"{self.stored_as} inverted")
 
     def written(self, tables: Tables) -> Array:
-        """Partials of rows in any order."""
+        """Return partials of rows in any order."""
         tables = tables.folded()
         if self.reduced is not None:
             tables = self.reduced(tables)
@@ -195,14 +195,14 @@ class Joined:
 
 
 def parted(joined: Joined, items: Items, starts: Array, value: Any, *before: Array) -> Array:
-    """The partials of runs of values, for `Gathered`, of the rows of `tabled`."""
+    """Return the partials of runs of values, for `Gathered`, from the rows of `tabled`."""
     return joined.written(tabled(items, starts, value, *before))
 
 
 def tabled(items: Items, starts: Array, value: Any, *before: Array) -> Tables:
-    """Tables of runs of values: rows of `before` and the value, each counted once, not yet folded.
+    """Return tables of runs of values: rows of `before` and the value, each with count 1, not folded.
 
-    Run g are the values from `starts[g]` up to the next start.
+    Run g has the values from `starts[g]` up to the next start.
     """
     numbers, texts = _numbered(items, value)
     count = len(numbers[0])
@@ -218,27 +218,27 @@ def _numbered(items: Items, value: Any) -> tuple[tuple[Array, ...], pa.Array | N
 
 
 def _order(cells: Array, count: int, numbers: tuple[Array, ...]) -> Array:
-    """The order of rows by cell, then by numbers; among equal rows any."""
+    """Return the order of rows by cell, then by numbers; equal rows may be in any order."""
     first, rest = numbers[0], numbers[1:]
     least, most = int(first.min()), int(first.max())
     span = most - least + 1
     if span * count < 1 << 62:
-        # Both in one number: a sort of one column that need not be stable takes a tenth of the time.
+        # Both in one number: an unstable sort of a single column takes a tenth of the time.
         together = cells * span + (first - least)
         return np.lexsort((*rest[::-1], together)) if rest else np.argsort(together, kind=_kind(together))
     order = np.lexsort(numbers[::-1]) if rest else np.argsort(first)
-    # Of narrow integers numpy makes a radix sort.
+    # numpy sorts narrow integers by radix.
     return order[np.argsort(cells[order].astype(np.min_scalar_type(count)), kind="stable")]
 
 
 def _kind(numbers: Array) -> Literal["stable", "quicksort"]:
-    """The sort to take: where there are runs, as of tables that are sorted each, merging them takes half the time."""
+    """Return the kind of sort: if there are sorted runs, as in sorted tables, merging them takes half the time."""
     runs = np.count_nonzero(numbers[1:] < numbers[:-1])
     return "stable" if runs * 64 < len(numbers) else "quicksort"
 
 
 def lists(columns: list[Any], starts: Array) -> Array:
-    """An object array of the parts of a column that begin at `starts`, of several columns tuples of their parts."""
+    """Return the parts of a column that begin at `starts` as an object array; of several columns, tuples of parts."""
     parts = [np.split(column, starts[1:-1]) if len(starts) > 1 else [] for column in columns]
     return _objects(list(zip(*parts, strict=True)) if len(parts) > 1 else parts[0])
 

@@ -1,4 +1,4 @@
-"""The combinators with their references; tests, benchmarks and the table in the docs derive from it."""
+"""The combinators with their references; tests, benchmarks and the table in the docs are derived from it."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from slicing.aggregates.fields import decimal_of
 class Entry:
     """A combinator, the name of the Spark function that it equals, and the kinds of column that it takes.
 
-    In `kinds`, "decimal(p,s)" stands for every decimal. `others` are kinds of the columns after the first, one each,
-    to try it with, and `aliases` its other names. `options` are arguments to try it with besides. The partials of an
-    `approximate` one depend on how they are merged, its results only within its bound.
+    In `kinds`, "decimal(p,s)" stands for every decimal. `others` are the kinds of the columns after the first in tests,
+    one each, and `aliases` its other names. `options` are additional arguments in tests. If it is `approximate`, its
+    partials depend on how they are merged, and its results are correct only within its error bound.
     """
 
     function: Callable[..., Bound]
@@ -38,11 +38,11 @@ class Entry:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """All its names."""
+        """The name and the aliases."""
         return (self.name, *self.aliases)
 
     def of(self, *columns: str) -> Bound:
-        """It, bound to as many of these columns as it takes."""
+        """Return the combinator bound to the first of these columns, one or more as it takes."""
         return self.function(*columns[: 1 + len(self.others)], **self.options)
 
     @property
@@ -52,17 +52,17 @@ class Entry:
 
     @property
     def approximate(self) -> bool:
-        """Whether its partials depend on how they are merged, its results only within its bound."""
+        """Whether its partials depend on how they are merged, and its results are correct only within a bound."""
         return self.resolved(sample_kinds(self)[0]).approximate
 
     def resolved(self, kind: str) -> Aggregate:
-        """The aggregate for a first column of this kind."""
+        """Return the aggregate for a first column of this kind."""
         bound = self.of("x", "y")
         others = iter(self.others)
         return bound.resolve((kind, *("bigint" if c == EVENT_TIME else next(others) for c in bound.columns[1:])))
 
     def accepts(self, kind: str) -> bool:
-        """Whether it takes a column of this kind."""
+        """Return whether it takes a column of this kind."""
         return accepts(self.kinds, kind)
 
 
@@ -147,11 +147,11 @@ MORE = (
     Entry(combinators.time_in_state, "TimescaleDB", ATOMIC),
     Entry(combinators.ewma, "pandas", NUMBERS, options={"half_life": "10 seconds"}, error=_ROUNDED),
 )
-"""Those that take more than columns, or whose results Spark leaves open or does not have. Made of others or of a user's
-function are `ohlc`, `reduce` and `struct`."""
+"""Combinators that take more than columns, or whose results Spark does not define or does not have. `ohlc`, `reduce`
+and `struct` are not here: they are made of other combinators, or of a user's function."""
 
 COMPOSED = {"ohlc": "TimescaleDB", "reduce": "functools.reduce", "struct": "struct"}
-"""Those, with their references."""
+"""The combinators made of others or of a user's function, with their references."""
 
 _SAMPLES: dict[str, tuple[Any, ...]] = {
     "boolean": (False, True),
@@ -176,13 +176,13 @@ _DECIMALS = ("decimal(10,2)", "decimal(38,18)")
 
 
 def sample_kinds(entry: Entry) -> tuple[str, ...]:
-    """The kinds to try an entry on: those it takes, with two decimals instead of all of them."""
+    """Return the kinds on which an entry is tested: those it takes, with two decimals instead of all of them."""
     plain = tuple(kind for kind in entry.kinds if kind != ANY_DECIMAL)
     return plain + (_DECIMALS if ANY_DECIMAL in entry.kinds else ())
 
 
 def samples(kind: str) -> tuple[Any, ...]:
-    """Values of a kind at its edges: extremes, zeros of both signs, what floats cannot tell apart, NaN, infinities."""
+    """Return extreme values of a kind: limits, zeros of both signs, integers that floats cannot tell apart, NaN."""
     decimal = decimal_of(kind)
     if decimal is None:
         return _SAMPLES[kind]

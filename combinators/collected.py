@@ -23,10 +23,10 @@ _MOST = 1_000_000
 def collect_list(column: Input, *, limit: int | None = None, where: Condition = None) -> Bound:
     """The values of `column` as an array, in the order of event time; ties: the smaller value first.
 
-    Nulls are left out; no value gives an empty array, never null. By a table of times and values: 24 bytes for each
-    record, more for decimals and text; invertible: 2 combines a window. More values in a window than `limit` raise
-    TooLarge; streams whose windows overlap need one. Raises InvalidType for a column that is not atomic. Reference:
-    Spark's `collect_list`, which leaves the order open.
+    Nulls are left out; no value gives an empty array, never null. The partial is a table of times and values: 24 bytes
+    per record, more for decimals and text; invertible: 2 combines a window. More values in a window than `limit` raise
+    TooLarge; streams whose windows overlap need a `limit`. Raises InvalidType for a column that is not atomic.
+    Reference: Spark's `collect_list`, which does not define the order.
 
     >>> collect_list("x", limit=100).resolve(("string", "bigint")).returns
     'array<string>'
@@ -37,10 +37,10 @@ def collect_list(column: Input, *, limit: int | None = None, where: Condition = 
 def collect_set(column: Input, *, limit: int | None = None, where: Condition = None) -> Bound:
     """The distinct values of `column` as an array, ascending; 0.0 and -0.0 are one value, and all NaN are one.
 
-    Nulls are left out; no value gives an empty array, never null. By a table of the values and how often each occurs:
-    16 bytes for each different value of a slice, more for decimals and text; invertible: 2 combines a window. More
-    different values in a window than `limit` raise TooLarge; streams whose windows overlap need one. Raises InvalidType
-    for a column that is not atomic. Reference: Spark's `collect_set`, which leaves the order open.
+    Nulls are left out; no value gives an empty array, never null. The partial is a table of the values and their
+    counts: 16 bytes per different value of a slice, more for decimals and text; invertible: 2 combines a window. More
+    different values in a window than `limit` raise TooLarge; streams whose windows overlap need a `limit`. Raises
+    InvalidType for a column that is not atomic. Reference: Spark's `collect_set`, which does not define the order.
 
     >>> collect_set("x", limit=100).resolve(("date",)).returns
     'array<date>'
@@ -53,8 +53,8 @@ def collect_set(column: Input, *, limit: int | None = None, where: Condition = N
 def string_agg(column: Input, delimiter: str = ",", *, limit: int | None = None, where: Condition = None) -> Bound:
     """The strings of `column` joined by `delimiter`, in the order of event time; ties: the smaller string first.
 
-    Nulls are left out; no text gives null. Cost, `limit` and errors as for `collect_list`, but for a column that is not
-    of text. Reference: Spark's `string_agg`, which leaves the order open.
+    Nulls are left out; no text gives null. Cost, `limit` and errors as for `collect_list`; raises InvalidType for a
+    column that is not text. Reference: Spark's `string_agg`, which does not define the order.
 
     >>> string_agg("x", "; ", limit=100).label
     'string_agg(x)'
@@ -68,10 +68,10 @@ def string_agg(column: Input, delimiter: str = ",", *, limit: int | None = None,
 def first_n(column: Input, n: int, *, where: Condition = None) -> Bound:
     """The first `n` values of `column` by event time as an array; ties: the smaller value first.
 
-    Nulls are left out; no value gives an empty array, never null. By a table of at most `n` times and values, 24 bytes
-    each, more for decimals and text. Not invertible: 4 combines a window on average, 2 sqrt(n) at worst. Raises
-    InvalidType for a column that is not atomic, InvalidValue for an `n` that is not positive. Reference: a sort by time
-    and value with Python's `sorted`.
+    Nulls are left out; no value gives an empty array, never null. The partial is a table of at most `n` times and
+    values, 24 bytes each, more for decimals and text. Not invertible: 4 combines a window on average, 2 sqrt(n) at
+    worst. Raises InvalidType for a column that is not atomic, InvalidValue for an `n` that is not positive. Reference:
+    a sort by time and value with Python's `sorted`.
 
     >>> first_n("x", 3).resolve(("double", "bigint")).returns
     'array<double>'
@@ -164,7 +164,7 @@ def _latest(n: int, tables: Tables) -> Tables:
 
 
 def _running(tables: Tables) -> Array:
-    """How many values there are up to each row, in its table."""
+    """Return the running number of values up to each row, within its table."""
     running = np.cumsum(tables.counts)
     before = np.concatenate([np.zeros(1, np.int64), running])[tables.starts()[:-1]]
     found: Array = running - before[tables.cells]

@@ -11,8 +11,8 @@ from slicing.aggregates.aggregate import Aggregate, Bound, Condition, Input, fie
 def count(column: Input | None = None, *, where: Condition = None) -> Bound:
     """The number of records in a window, as with "*", or of those with a value in `column`.
 
-    Nothing counted gives 0, never null. Returns bigint, for a column of any kind. Exact; invertible: 2 combines a
-    window. Reference: Spark's `count`.
+    If nothing is counted the result is 0, never null. Returns bigint; the column may have any kind. Exact; invertible:
+    2 combines a window. Reference: Spark's `count`.
 
     >>> count().label, count("fee").label
     ('count()', 'count(fee)')
@@ -25,7 +25,7 @@ def count(column: Input | None = None, *, where: Condition = None) -> Bound:
 
 
 def _count(*_kinds: str) -> Aggregate:
-    # Values are not looked at; as ranks they need not become Python objects.
+    # Only nulls matter, not values; as ranks, values need not become Python objects.
     add, subtract = fieldwise(np.add), fieldwise(np.subtract)
     return Aggregate(
         constant(0),

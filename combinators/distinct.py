@@ -1,8 +1,8 @@
-"""How many different values there are: exactly, by a table of them, and nearly, by the registers of HyperLogLog.
+"""Count distinct values: exactly, by a table of the values, or approximately, by the registers of HyperLogLog.
 
-Registers are those of P. Flajolet, É. Fusy, O. Gandouet, F. Meunier, "HyperLogLog: the analysis of a near-optimal
-cardinality estimation algorithm" (2007); the estimate is that of O. Ertl, "New cardinality estimation algorithms for
-HyperLogLog sketches" (2017), which needs no tables of biases and counts few values almost exactly.
+The registers are those of P. Flajolet, É. Fusy, O. Gandouet, F. Meunier, "HyperLogLog: the analysis of a near-optimal
+cardinality estimation algorithm" (2007). The estimate is that of O. Ertl, "New cardinality estimation algorithms for
+HyperLogLog sketches" (2017): it needs no tables of biases, and is almost exact for few values.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ from slicing.errors import InvalidValue, excerpt
 
 _CAST = "Choose or compute an atomic column first."
 _FEWEST, _MOST = 6, 16
-"""Bits of a hash that choose a register."""
+"""Bounds of the number of bits of a hash that choose a register."""
 _RANKS = 52
-"""Bits of a hash of which the leading zeros are counted: as many as a double holds."""
+"""The number of bits of a hash in which leading zeros are counted: the precision of a double."""
 _SALT = np.uint64(0x9E3779B97F4A7C15)
 
 
 def count_distinct(column: Input, *, limit: int | None = None, where: Condition = None) -> Bound:
     """The number of distinct values of `column`; 0.0 and -0.0 are one value, and all NaN are one value.
 
-    No value gives 0, never null. Returns bigint. Exact, by a table of the values and how often each occurs: 16 bytes
-    for each different value of a slice, more for decimals and text; invertible: 2 combines a window. More different
-    values in a window than `limit` raise TooLarge; streams whose windows overlap need one. Raises InvalidType for a
+    No value gives 0, never null. Returns bigint. Exact; the partial is a table of the values and their counts: 16 bytes
+    per different value of a slice, more for decimals and text; invertible: 2 combines a window. More different values
+    in a window than `limit` raise TooLarge; streams whose windows overlap need a `limit`. Raises InvalidType for a
     column that is not atomic. Reference: Spark's `count_distinct`.
 
     >>> count_distinct("x", limit=1000).label
@@ -50,10 +50,10 @@ def count_distinct(column: Input, *, limit: int | None = None, where: Condition 
 def approx_count_distinct(column: Input, rsd: float = 0.05, *, where: Condition = None) -> Bound:
     """The approximate number of distinct values; `rsd` is the maximum relative standard deviation of the error.
 
-    No value gives 0, never null. Returns bigint. A partial has 2^p bytes, p the least with 1.106 / sqrt(2^p) <= rsd:
-    64 at least, 512 for 5 %, 16 KiB for 1 %. Not invertible: 4 combines a window on average, 2 sqrt(n) at worst. Raises
-    InvalidType for a column that is not atomic, InvalidValue for an `rsd` below 0.0044 or from 1 on. Reference: Spark's
-    `approx_count_distinct`, whose estimate is another one with the same bound.
+    No value gives 0, never null. Returns bigint. A partial has 2^p bytes, where p is the least with 1.106 / sqrt(2^p)
+    <= rsd: at least 64, 512 for 5 %, 16 KiB for 1 %. Not invertible: 4 combines a window on average, 2 sqrt(n) at
+    worst. Raises InvalidType for a column that is not atomic, InvalidValue for an `rsd` outside of 0.0044 to 1.
+    Reference: Spark's `approx_count_distinct`, which uses another estimate with the same bound.
 
     >>> approx_count_distinct("x").resolve(("string",)).partial
     'registers binary(512)'
@@ -97,7 +97,7 @@ def _gather(bits: int, items: Items, starts: Array, value: Any) -> Array:
     hashed = _hashed(items, value)
     cells = np.repeat(np.arange(len(starts)), np.diff(np.append(starts, len(hashed))))
     place = (cells << bits) + (hashed >> np.uint64(64 - bits)).astype(np.int64)
-    # The bits that follow as a double: its exponent says how many of them are zeros at first.
+    # The remaining bits as a double: its exponent tells the number of leading zeros.
     rest = (hashed << np.uint64(bits)) >> np.uint64(64 - _RANKS)
     rank = (_RANKS + 1 - np.frexp(rest.astype(np.float64))[1]).astype(np.uint8)
     registers = np.zeros(len(starts) << bits, np.uint8)
@@ -123,7 +123,7 @@ _POWERS = np.append(0.0, 0.5 ** np.arange(1, 256))
 
 
 def _estimate(bits: int, registers: Array) -> Array:
-    """Ertl's improved raw estimator; a register that is full, of one value in 2^52, is taken as the last but one."""
+    """Return Ertl's improved raw estimate; a saturated register (one value in 2^52) counts as the one before."""
     count = 1 << bits
     found = unpacked(registers, np.uint8)
     empty = np.count_nonzero(found == 0, axis=-1) / count
@@ -133,7 +133,7 @@ def _estimate(bits: int, registers: Array) -> Array:
 
 
 def _sigma(x: Array) -> Array:
-    """x + x^2 + 2 x^4 + 4 x^8 + ..., infinite for 1."""
+    """Return x + x^2 + 2 x^4 + 4 x^8 + ..., infinite for 1."""
     total, power, weight = x.copy(), x, 1.0
     for _ in range(_MOST + 6):
         power = power * power

@@ -1,4 +1,4 @@
-"""The value at an end of an order: the first and last by event time, or where another column is least or greatest."""
+"""The value at an end of an order: first or last by event time, or where another column is smallest or largest."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from slicing.aggregates.aggregate import EVENT_TIME, Aggregate, Bound, Condition
 from slicing.aggregates.fields import FLOATS, INTEGERS, numpy_type
 
 _INT64 = np.iinfo(np.int64)
-# What a partial holds at its time, in the order in which ties are decided.
+# The state of the value in a partial, in the order in which ties are decided.
 _NULL, _VALUE, _NOTHING = 0, 1, 2
 _CAST = "Choose or compute an atomic column first."
 _ORDER = "Order by one of these: cast it, or compute a rank first."
 ORDERED = ("boolean", *INTEGERS, *FLOATS, "date", "timestamp", "timestamp_ntz")
-"""The kinds by which an end may go: those that are numbers in a partial."""
+"""The kinds of `by` columns: those that are numbers in a partial."""
 
 
 def first(column: Input, *, where: Condition = None) -> Bound:
     """The value of `column` in the record with the smallest event time; ties: the smaller value.
 
-    Null is the smallest value and NaN the largest; a null at the smallest time gives null, and so do no records. The
+    Null is the smallest value and NaN the largest. A null at the smallest time gives null; no record gives null. The
     result has the column's kind. Not invertible: 4 combines a window on average, 2 sqrt(n) at worst. Raises InvalidType
-    for a column that is not atomic. Reference: Spark's `min_by(column, time)`, which leaves ties open.
+    for a column that is not atomic. Reference: Spark's `min_by(column, time)`, which does not define ties.
 
     >>> first("x").resolve(("string", "bigint")).partial
     'time bigint, level tinyint, value string'
@@ -37,9 +37,9 @@ def first(column: Input, *, where: Condition = None) -> Bound:
 def last(column: Input, *, where: Condition = None) -> Bound:
     """The value of `column` in the record with the largest event time; ties: the smaller value.
 
-    Null is the smallest value and NaN the largest; a null at the largest time gives null, and so do no records. The
+    Null is the smallest value and NaN the largest. A null at the largest time gives null; no record gives null. The
     result has the column's kind. Not invertible: 4 combines a window on average, 2 sqrt(n) at worst. Raises InvalidType
-    for a column that is not atomic. Reference: Spark's `max_by(column, time)`, which leaves ties open.
+    for a column that is not atomic. Reference: Spark's `max_by(column, time)`, which does not define ties.
 
     >>> last("x").resolve(("double", "bigint")).returns
     'double'
@@ -51,10 +51,10 @@ def last(column: Input, *, where: Condition = None) -> Bound:
 def min_by(column: Input, by: Input, *, where: Condition = None) -> Bound:
     """The value of `column` in the record with the smallest `by`; ties: the smaller value.
 
-    Records in which `by` is null are left out, NaN is the largest; null at the least gives null, and so do no records.
-    The result has the column's kind. Not invertible: 4 combines a window on average, 2 sqrt(n) at worst. Raises
-    InvalidType for a column that is not atomic, or for `by` of text, binary or decimals. Reference: Spark's `min_by`,
-    which leaves ties open.
+    Records in which `by` is null are left out; NaN is the largest. A null at the smallest `by` gives null; no record
+    gives null. The result has the column's kind. Not invertible: 4 combines a window on average, 2 sqrt(n) at worst.
+    Raises InvalidType for a column that is not atomic, or for `by` of text, binary or decimals. Reference: Spark's
+    `min_by`, which does not define ties.
 
     >>> min_by("x", "y").resolve(("string", "double")).partial
     'by double, level tinyint, value string'
@@ -66,9 +66,9 @@ def min_by(column: Input, by: Input, *, where: Condition = None) -> Bound:
 def max_by(column: Input, by: Input, *, where: Condition = None) -> Bound:
     """The value of `column` in the record with the largest `by`; ties: the smaller value.
 
-    Records in which `by` is null are left out, NaN is the largest; null at the greatest gives null, and so do no
-    records. The result has the column's kind. Cost and errors as for `min_by`. Reference: Spark's `max_by`, which
-    leaves ties open.
+    Records in which `by` is null are left out; NaN is the largest. A null at the largest `by` gives null; no record
+    gives null. The result has the column's kind. Cost and errors as for `min_by`. Reference: Spark's `max_by`, which
+    does not define ties.
 
     >>> max_by("x", "y").resolve(("double", "int")).partial
     'by int, level tinyint, value double'
@@ -108,17 +108,17 @@ def _filler(kind: str) -> Any:
         return False
     if kind in FLOATS:
         return 0.0
-    # Of what is seen as a rank, nothing else is outside every dictionary.
+    # For values that are ranks, only this one is outside every dictionary.
     return 0 if kind in (*INTEGERS, "date", "timestamp", "timestamp_ntz") else int(_INT64.max)
 
 
 def _never(kind: str, latest: bool) -> Any:
-    """The place of nothing: that which every other is preferred to, or equal to and then preferred by its level."""
+    """Return the `by` of an empty partial: every other one is preferred to it, or equal and preferred by its level."""
     if kind in FLOATS:
         return -np.inf if latest else np.nan
     if kind == "boolean":
         return not latest
-    # Days are stored as int32, whatever they are seen as.
+    # Days are stored as int32, although functions get them as int64.
     bounds = np.iinfo(np.int32 if kind == "date" else numpy_type(kind) if kind in INTEGERS else np.int64)
     return int(bounds.min if latest else bounds.max)
 

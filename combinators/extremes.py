@@ -72,7 +72,7 @@ def _max_of(label: str, kind: str) -> Aggregate:
 def _bounds(kind: str) -> Any:
     if kind in INTEGERS:
         return np.iinfo(numpy_type(kind))
-    # Days are stored as int32, whatever they are seen as.
+    # Days are stored as int32, although functions get them as int64.
     return np.iinfo(np.int32 if kind == "date" else np.int64)
 
 

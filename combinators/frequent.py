@@ -1,4 +1,4 @@
-"""Which values are frequent, and how many lie between given edges.
+"""Frequent values, and the number of values between given edges.
 
 Approximate counts are those of J. Misra, D. Gries, "Finding repeated elements" (1982), merged as in P. K. Agarwal,
 G. Cormode, Z. Huang, J. Phillips, Z. Wei, K. Yi, "Mergeable summaries" (2012).
@@ -31,10 +31,10 @@ _MOST_VALUES = 1_000_000
 def mode(column: Input, *, limit: int | None = None, where: Condition = None) -> Bound:
     """The most frequent value of `column`; ties: the smallest value.
 
-    No value gives null. The result has the column's kind. Exact, by a table of the values and how often each occurs:
-    16 bytes for each different value of a slice, more for decimals and text; invertible: 2 combines a window. More
-    different values in a window than `limit` raise TooLarge; streams whose windows overlap need one. Raises InvalidType
-    for a column that is not atomic. Reference: Spark's `mode(column, deterministic=True)`.
+    No value gives null. The result has the column's kind. Exact; the partial is a table of the values and their counts:
+    16 bytes per different value of a slice, more for decimals and text; invertible: 2 combines a window. More different
+    values in a window than `limit` raise TooLarge; streams whose windows overlap need a `limit`. Raises InvalidType for
+    a column that is not atomic. Reference: Spark's `mode(column, deterministic=True)`.
 
     >>> mode("x").resolve(("string",)).returns
     'string'
@@ -55,12 +55,12 @@ def top_k(
 ) -> Bound:
     """The `k` most frequent values of `column`, the most frequent first; ties: the smaller value first.
 
-    No value gives an empty array, never null. With `exact=True` returns array<struct<value, count>>, at the cost and
-    with the `limit` of `mode`. With `exact=False` returns array<struct<value, count, error>>: the value occurred at
-    least `count` times and at most `count + error`, and `error` is at most the share `error` of all values. A partial
-    then has at most 1 / `error` values and takes 16 bytes for each, more for decimals and text; not invertible: 4
-    combines a window on average, 2 sqrt(n) at worst. Raises InvalidType for a column that is not atomic, InvalidValue
-    for other arguments out of range. Reference: Python's `collections.Counter.most_common`.
+    No value gives an empty array, never null. With `exact=True`, returns array<struct<value, count>>, with the cost and
+    the `limit` of `mode`. With `exact=False`, returns array<struct<value, count, error>>: the value occurred at least
+    `count` times and at most `count + error` times, and `error` is at most the share `error` of all values. A partial
+    then has at most 1 / `error` values of 16 bytes each, more for decimals and text; not invertible: 4 combines a
+    window on average, 2 sqrt(n) at worst. Raises InvalidType for a column that is not atomic, InvalidValue for other
+    arguments out of range. Reference: Python's `collections.Counter.most_common`.
 
     >>> top_k("x", 3).resolve(("int",)).returns
     'array<struct<value:int,count:bigint>>'
@@ -81,8 +81,8 @@ def histogram(column: Input, edges: Sequence[float], *, where: Condition = None)
     """The number of values of `column` between neighbouring `edges`: in [a, b), and in [a, b] for the last pair.
 
     Values outside and NaN are left out; no value gives zeros, never null. Returns array<bigint>, one shorter than
-    `edges`. Values are compared as doubles. Exact; a partial has 8 bytes for each count; invertible: 2 combines a
-    window. Raises InvalidType for a column that is not numeric, InvalidValue for edges that do not ascend. Reference:
+    `edges`. Values are compared as doubles. Exact; a partial has 8 bytes per count; invertible: 2 combines a window.
+    Raises InvalidType for a column that is not numeric, InvalidValue for edges that do not ascend. Reference:
     `numpy.histogram`.
 
     >>> histogram("x", [0, 10, 100]).resolve(("double",)).partial
@@ -110,9 +110,9 @@ def _ascend(edges: list[float]) -> bool:
 
 
 def _by_count(tables: Tables) -> tuple[Array, Array]:
-    """Rows by their counts, descending, then by value; and the place of each among those of its table.
+    """Return the rows by count, descending, then by value; and the position of each row within its table.
 
-    The rows of tables are sorted by value, so that their places decide between equal counts.
+    The rows of tables are sorted by value, so their positions decide between equal counts.
     """
     if not len(tables.cells):
         return tables.cells, tables.cells
@@ -122,7 +122,7 @@ def _by_count(tables: Tables) -> tuple[Array, Array]:
     span = most - int(tables.counts.min()) + 1
     if tables.count * span * width >= 1 << 62:
         return np.lexsort((-tables.counts, tables.cells)), place
-    # All in one number, of which a sort need not be stable nor keep track of rows: a tenth of the time.
+    # All in one number: its sort need not be stable, nor keep track of rows, and takes a tenth of the time.
     packed = np.sort((tables.cells * span + (most - tables.counts)) * width + place)
     return first + packed % width, place
 
@@ -178,7 +178,7 @@ def _near(label: str, k: int, kept: int, kind: str) -> Aggregate:
 
 @dataclass(frozen=True)
 class Summaries:
-    """`combine` of tables of at most `kept` values each, beside what any count may be too small by."""
+    """`combine` of tables of at most `kept` values each, and of the errors: how far any count may be too small."""
 
     layout: Layout
     kept: int
@@ -190,7 +190,7 @@ class Summaries:
         return partials.reshape(a[0].shape), a[1] + b[1] + error.reshape(a[0].shape)
 
     def reduced(self, tables: Tables) -> tuple[Array, Array]:
-        """Tables with their most frequent values, each count less that of the first one left out, and that count."""
+        """Return tables of their most frequent values, with the first omitted count subtracted, and that count."""
         less = np.zeros(tables.count, np.int64)
         if (tables.sizes() > self.kept).any():
             order, place = _by_count(tables)

@@ -1,4 +1,4 @@
-"""Conditions: how many records meet one, whether all do, whether any does."""
+"""Boolean conditions: the number of records for which one is true, and whether it is true for all or for any."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ _CAST = "Compute a boolean column first, for example with `withColumn`."
 def count_if(column: Input, *, where: Condition = None) -> Bound:
     """The number of records in which the boolean `column` is true.
 
-    Nothing counted gives 0, never null. Returns bigint. Exact; invertible: 2 combines a window. Raises InvalidType for
-    a column that is not boolean. Reference: Spark's `count_if`.
+    If nothing is counted the result is 0, never null. Returns bigint. Exact; invertible: 2 combines a window. Raises
+    InvalidType for a column that is not boolean. Reference: Spark's `count_if`.
 
     >>> count_if("x").resolve(("boolean",)).agg(np.zeros(3, np.int64), np.array([True, False, True]))
     array([1, 0, 1])
@@ -30,8 +30,8 @@ def count_if(column: Input, *, where: Condition = None) -> Bound:
 def bool_and(column: Input, *, where: Condition = None) -> Bound:
     """Whether the boolean `column` is true in all records that have a value.
 
-    No value gives null. Returns boolean. Exact; invertible, as both outcomes are counted: 2 combines a window. Raises
-    InvalidType for a column that is not boolean. Reference: Spark's `bool_and`.
+    No value gives null. Returns boolean. Exact; invertible, because both outcomes are counted: 2 combines a window.
+    Raises InvalidType for a column that is not boolean. Reference: Spark's `bool_and`.
 
     >>> bool_and("x").resolve(("boolean",)).lower((np.array([2, 1]), np.array([0, 1]))).tolist()
     [True, False]
@@ -42,8 +42,8 @@ def bool_and(column: Input, *, where: Condition = None) -> Bound:
 def bool_or(column: Input, *, where: Condition = None) -> Bound:
     """Whether the boolean `column` is true in at least one record.
 
-    No value gives null. Returns boolean. Exact; invertible, as both outcomes are counted: 2 combines a window. Raises
-    InvalidType for a column that is not boolean. Reference: Spark's `bool_or`.
+    No value gives null. Returns boolean. Exact; invertible, because both outcomes are counted: 2 combines a window.
+    Raises InvalidType for a column that is not boolean. Reference: Spark's `bool_or`.
 
     >>> bool_or("x").resolve(("boolean",)).lower((np.array([1, 0]), np.array([2, 2]))).tolist()
     [True, False]

@@ -1,9 +1,9 @@
-"""Variances and standard deviations, skewness and kurtosis, from n, the mean, and sums of powers of distances from it.
+"""Variances, standard deviations, skewness and kurtosis, from n, the mean, and sums of powers of distances from it.
 
-Of (n, mean, m2), m2 the sum of squared distances, partials are merged as in T. F. Chan, G. H. Golub, R. J. LeVeque,
-"Updating formulae and a pairwise algorithm for computing sample variances" (1979); of third and fourth powers as in
-P. Pébay, "Formulas for robust, one-pass parallel computation of covariances and arbitrary-order statistical moments"
-(2008). Never by sums of powers of the values, which lose all digits when the mean is large.
+Partials (n, mean, m2), where m2 is the sum of squared distances, are merged as in T. F. Chan, G. H. Golub, R. J.
+LeVeque, "Updating formulae and a pairwise algorithm for computing sample variances" (1979). Third and fourth powers are
+merged as in P. Pébay, "Formulas for robust, one-pass parallel computation of covariances and arbitrary-order
+statistical moments" (2008). Sums of powers of the values are not used: they lose all digits if the mean is large.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def variance(column: Input, *, where: Condition = None) -> Bound:
 def variance_pop(column: Input, *, where: Condition = None) -> Bound:
     """The population variance of `column`: squared distances from the mean over n.
 
-    No value gives null, one value 0. Returns double; NaN if one value is NaN or infinite. Cost and errors as for
+    No value gives null; one value gives 0. Returns double; NaN if one value is NaN or infinite. Cost and errors as for
     `variance`. Reference: Spark's `var_pop`.
 
     >>> variance_pop("x").resolve(("double",)).lower((np.array([2]), np.array([3.0]), np.array([8.0]))).tolist()
@@ -60,7 +60,7 @@ def stddev(column: Input, *, where: Condition = None) -> Bound:
 def stddev_pop(column: Input, *, where: Condition = None) -> Bound:
     """The population standard deviation of `column`: the square root of `variance_pop`.
 
-    No value gives null, one value 0. Returns double; NaN if one value is NaN or infinite. Cost and errors as for
+    No value gives null; one value gives 0. Returns double; NaN if one value is NaN or infinite. Cost and errors as for
     `variance`. Reference: Spark's `stddev_pop`.
 
     >>> stddev_pop("x").resolve(("double",)).lower((np.array([2]), np.array([3.0]), np.array([8.0]))).tolist()
@@ -72,8 +72,8 @@ def stddev_pop(column: Input, *, where: Condition = None) -> Bound:
 def skewness(column: Input, *, where: Condition = None) -> Bound:
     """The skewness of `column`: the mean cube of distances from the mean, in standard deviations of the population.
 
-    Values that do not vary give null, and so do fewer than two. Returns double; NaN if one value is NaN or infinite.
-    Cost and errors as for `variance`. Reference: Spark's `skewness`.
+    Fewer than two values give null, and so do values that are all equal. Returns double; NaN if one value is NaN or
+    infinite. Cost and errors as for `variance`. Reference: Spark's `skewness`.
 
     >>> skewness("x").label
     'skewness(x)'
@@ -85,8 +85,8 @@ def skewness(column: Input, *, where: Condition = None) -> Bound:
 def kurtosis(column: Input, *, where: Condition = None) -> Bound:
     """The excess kurtosis of `column`: the mean fourth power of distances over the squared variance, minus 3.
 
-    Values that do not vary give null, and so do fewer than two. Returns double; NaN if one value is NaN or infinite.
-    Cost and errors as for `variance`. Reference: Spark's `kurtosis`.
+    Fewer than two values give null, and so do values that are all equal. Returns double; NaN if one value is NaN or
+    infinite. Cost and errors as for `variance`. Reference: Spark's `kurtosis`.
 
     >>> kurtosis("x").label
     'kurtosis(x)'
@@ -116,15 +116,15 @@ def _moment_of(label: str, lower: Any, kind: str) -> Aggregate:
 
 
 def _gathered(highest: int, starts: Array, value: Array) -> Any:
-    """The partials of runs of values: their mean by way of distances from the first one, then powers from the mean."""
+    """Return the partials of runs of values: the mean from distances to the first value, then powers from the mean."""
     values = np.asarray(value).astype(np.float64)
     n = np.diff(np.append(starts, len(values)))
     with np.errstate(all="ignore"):
         first = values[starts]
         mean = first + np.add.reduceat(values - np.repeat(first, n), starts) / n
-        # With infinities the plain sum has their sign.
+        # If there are infinities, the plain sum has their sign.
         mean = np.where(np.isfinite(mean), mean, np.add.reduceat(values, starts))
-        # Zero for one number; for NaN and infinities the distance from their own mean is NaN, as in Spark.
+        # The distance is 0 for one number; for NaN and infinities it is NaN, as in Spark.
         distance = values - np.repeat(mean, n)
         power, powers = distance, []
         for _ in range(2, highest + 1):
@@ -140,7 +140,7 @@ def _merge(a: Any, b: Any) -> Any:
     with np.errstate(all="ignore"):
         share = n_b / n
         delta = mean_b - mean_a
-        # Where one mean is infinite the plain sum keeps its sign, whichever comes first.
+        # If one mean is infinite, the plain sum keeps its sign, in either order.
         mean = np.where(np.isfinite(delta), mean_a + delta * share, mean_a + mean_b)
         m2 = m2_a + m2_b + delta * delta * (n_a * share)
     return n, unless_empty(n_a, n_b, mean_a, mean_b, mean), unless_empty(n_a, n_b, m2_a, m2_b, m2)

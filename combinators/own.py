@@ -1,4 +1,4 @@
-"""Aggregates of your own: one function of two values, and several results as one."""
+"""Aggregates of your own: a function of two values, and several results as one struct."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ _CAST = "Choose or compute an atomic column first."
 def reduce(function: Callable[[Any, Any], Any], column: Input, *, where: Condition = None) -> Bound:
     """The values of `column`, reduced by an associative and commutative `function` of two values.
 
-    No value gives null, one that value. The result has the column's kind. The function is called row by row; that it
-    is associative and commutative is tried when a query is built. Not invertible: 4 combines a window on average, 2
-    sqrt(n) at worst. Raises InvalidType for what is no function, or a column that is not atomic. Reference: Python's
-    `functools.reduce`.
+    No value gives null; a single value gives that value. The result has the column's kind. The function is called row
+    by row. Whether it is associative and commutative is checked on samples when a query is built. Not invertible: 4
+    combines a window on average, 2 sqrt(n) at worst. Raises InvalidType if `function` is not callable or the column is
+    not atomic. Reference: Python's `functools.reduce`.
 
     >>> reduce(max, "x").resolve(("int",)).partial
     'value int'
@@ -34,9 +34,9 @@ def reduce(function: Callable[[Any, Any], Any], column: Input, *, where: Conditi
 def struct(*, where: Condition = None, **results: Bound | Struct) -> Struct:
     """Several results as one struct, with these names: `candle=C.struct(low=C.min("x"), high=C.max("x"))`.
 
-    Each keeps its own partial and tree; where one would be null, that field is null and the struct is not. `where` is a
-    condition of all of them, so that no field can have this name. Raises InvalidType for what is no result,
-    InvalidValue for none. Reference: Spark's `struct`.
+    Each result keeps its own partial and tree. A result that is null makes its field null, never the struct. `where` is
+    a condition on all results, so no field can have this name. Raises InvalidType for an argument that is not a result,
+    InvalidValue for no argument. Reference: Spark's `struct`.
 
     >>> list(struct(low=reduce(min, "x"), high=reduce(max, "x")).results)
     ['low', 'high']
@@ -52,7 +52,7 @@ def _reduced(label: str, function: Callable[[Any, Any], Any], kind: str) -> Aggr
 
 @dataclass(frozen=True)
 class _Joined:
-    """`agg` and `combine` by a function of two values, None being no value."""
+    """`agg` and `combine` by a function of two values, where None is no value."""
 
     function: Callable[[Any, Any], Any]
     stored_as = "reduce"

@@ -1,7 +1,7 @@
-"""How two columns vary together, from (n, means, co-moment, squared distances) of the records that have both.
+"""How two columns vary together, from (n, means, co-moment, squared distances) of the records that have both values.
 
 Partials are merged as in P. Pébay, "Formulas for robust, one-pass parallel computation of covariances and
-arbitrary-order statistical moments" (2008), never by sums of products, which lose all digits when means are large.
+arbitrary-order statistical moments" (2008). Sums of products are not used: they lose all digits if means are large.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _FIELDS = ("n bigint", "mean_x double", "mean_y double", "together double", "m2_
 def covar_samp(x: Input, y: Input, *, where: Condition = None) -> Bound:
     """The sample covariance of two columns: products of distances from the means over n - 1.
 
-    Records in which one value is null are left out; fewer than two others give null. Returns double; NaN if one value
+    Records in which one value is null are left out; fewer than two records give null. Returns double; NaN if one value
     is NaN or infinite. Not invertible: 4 combines a window on average, 2 sqrt(n) at worst. Raises InvalidType for a
     column that is not numeric. Reference: Spark's `covar_samp`.
 
@@ -35,8 +35,8 @@ def covar_samp(x: Input, y: Input, *, where: Condition = None) -> Bound:
 def covar_pop(x: Input, y: Input, *, where: Condition = None) -> Bound:
     """The population covariance of two columns: products of distances from the means over n.
 
-    No record with both values gives null, one 0. Returns double. Cost and errors as for `covar_samp`. Reference:
-    Spark's `covar_pop`.
+    No record with both values gives null; one such record gives 0. Returns double. Cost and errors as for `covar_samp`.
+    Reference: Spark's `covar_pop`.
 
     >>> covar_pop("x", "y").label
     'covar_pop(x, y)'
@@ -83,8 +83,8 @@ def regr_intercept(y: Input, x: Input, *, where: Condition = None) -> Bound:
 def regr_r2(y: Input, x: Input, *, where: Condition = None) -> Bound:
     """The share of the variance of `y` that the least-squares line explains: the square of `corr`.
 
-    An `x` that does not vary gives null, else a `y` that does not 1. Returns double. Cost and errors as for
-    `covar_samp`. Reference: Spark's `regr_r2`.
+    An `x` that does not vary gives null; otherwise a `y` that does not vary gives 1. Returns double. Cost and errors as
+    for `covar_samp`. Reference: Spark's `regr_r2`.
 
     >>> regr_r2("y", "x").label
     'regr_r2(y, x)'
@@ -116,7 +116,7 @@ def _pair_of(label: str, lower: Callable[[Any], Array], first: str, second: str)
 def _add(acc: Any, first: Array, second: Array) -> Any:
     x, y = (np.asarray(value).astype(np.float64) for value in (first, second))
     with np.errstate(invalid="ignore"):
-        # Zero for numbers; for NaN and infinities the distance from their own mean is NaN, as in Spark.
+        # The distance is 0 for numbers; for NaN and infinities it is NaN, as in Spark.
         alone_x, alone_y = x - x, y - y
     return _merge(acc, (np.ones(x.shape, np.int64), x, y, alone_x * alone_y, alone_x, alone_y))
 
@@ -129,7 +129,7 @@ def _merge(a: Any, b: Any) -> Any:
         share = n_b / n
         dx, dy, weight = x_b - x_a, y_b - y_a, n_a * share
         merged = (
-            # Where one mean is infinite the plain sum keeps its sign, whichever comes first.
+            # If one mean is infinite, the plain sum keeps its sign, in either order.
             np.where(np.isfinite(dx), x_a + dx * share, x_a + x_b),
             np.where(np.isfinite(dy), y_a + dy * share, y_a + y_b),
             together_a + together_b + dx * dy * weight,

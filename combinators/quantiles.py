@@ -1,9 +1,9 @@
 """Quantiles: exact, by a table of the values; within a relative error, by bins; within an error of rank, by samples.
 
-Bins are those of DDSketch without collapsing: C. Masson, J. E. Rim, H. K. Lee, "DDSketch: a fast and fully-mergeable
-quantile sketch with relative-error guarantees" (2019). They are counts, so that they are subtracted as exactly as they
-are added. Samples are those of Z. Karnin, K. Lang, E. Liberty, "Optimal quantile approximation in streams" (2016), as
-Apache DataSketches has them.
+The bins are those of DDSketch without collapsing: C. Masson, J. E. Rim, H. K. Lee, "DDSketch: a fast and
+fully-mergeable quantile sketch with relative-error guarantees" (2019). They are counts, so they add and subtract
+exactly. The samples are those of Z. Karnin, K. Lang, E. Liberty, "Optimal quantile approximation in streams" (2016), as
+implemented by Apache DataSketches.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ _MOST_BINS = 1 << 16
 def percentile(column: Input, percentage: Share, *, limit: int | None = None, where: Condition = None) -> Bound:
     """The exact percentile of `column`, interpolated linearly between the two nearest values.
 
-    `percentage` is from 0 to 1, or several of them, for an array. No value gives null. Returns double, or
-    array<double>. By a table of the values and how often each occurs: 16 bytes for each different value of a slice, 24
-    of decimals; invertible: 2 combines a window. More different values in a window than `limit` raise TooLarge;
-    streams whose windows overlap need one. Raises InvalidType for a column that is not numeric, InvalidValue for a
-    percentage out of range. Reference: Spark's `percentile`.
+    `percentage` is a number from 0 to 1; a list of numbers gives an array. No value gives null. Returns double, or
+    array<double>. The partial is a table of the values and their counts: 16 bytes per different value of a slice, 24
+    for decimals; invertible: 2 combines a window. More different values in a window than `limit` raise TooLarge;
+    streams whose windows overlap need a `limit`. Raises InvalidType for a column that is not numeric, InvalidValue for
+    a percentage out of range. Reference: Spark's `percentile`.
 
     >>> percentile("x", [0.5, 0.9]).resolve(("int",)).returns
     'array<double>'
@@ -64,14 +64,14 @@ def median(column: Input, *, limit: int | None = None, where: Condition = None) 
 def approx_percentile(column: Input, percentage: Share, accuracy: int = 10_000, *, where: Condition = None) -> Bound:
     """A value of `column` whose rank is that of the percentile, within 1 / `accuracy` of the number of values.
 
-    `percentage` is from 0 to 1, or several of them, for an array. No value gives null; NaN is the largest. The result
-    has the column's kind, or is an array of it. The error is exceeded in one window of fifty at most, and there is none
-    while a window has few values. A partial has about 3 k samples of 8 bytes at most, with k = (2.3 `accuracy`)^1.11:
-    10 KB for an accuracy of 100. Which ones is drawn by lot, so that results may differ within the error where a task
-    is tried again. Not invertible: 4 combines a window on average, 2 sqrt(n) at worst. Integers beyond 2^53 are rounded
-    to doubles. Needs `datasketches`, in the extra `sketches`, or raises MissingRequirement. Raises InvalidType for a
-    column that is not of integers, floats, dates or times, InvalidValue for an argument out of range. Reference:
-    Spark's `approx_percentile`.
+    `percentage` is a number from 0 to 1; a list of numbers gives an array. No value gives null; NaN is the largest. The
+    result has the column's kind, or is an array of it. The error is exceeded in at most one of fifty windows; it is
+    zero while a window has few values. A partial has at most about 3 k samples of 8 bytes, with
+    k = (2.3 `accuracy`)^1.11: 10 KB for an accuracy of 100. The samples are chosen at random, so results may differ
+    within the error if a task is repeated. Not invertible: 4 combines a window on average, 2 sqrt(n) at worst. Integers
+    beyond 2^53 are rounded to doubles. Needs `datasketches`, in the extra `sketches`, or raises MissingRequirement.
+    Raises InvalidType for a column that is not of integers, floats, dates or times, InvalidValue for an argument out of
+    range. Reference: Spark's `approx_percentile`.
 
     >>> approx_percentile("x", 0.5, 100).label
     'approx_percentile(x, 0.5)'
@@ -93,13 +93,13 @@ def percentile_relative(
 ) -> Bound:
     """The percentile of `column` within a relative error: at most `error` times the value at that rank.
 
-    `percentage` is from 0 to 1, or several of them, for an array. The value is that at rank floor(p (n - 1)), counted
-    from 0; NaN is the largest. No value gives null. Returns double, or array<double>. Invertible: 2 combines a window.
-    A partial is a table of the bins that have values, 16 bytes each, at most 36,000 for 1 %. With
-    `between=(low, high)`, both positive, it is an array of all bins from low to high, 8 bytes each: faster where they
-    are filled, and 349 for each factor of 1,000 at 1 %; a percentile outside is shown as `low` or `high`. Raises
-    InvalidType for a column that is not numeric, InvalidValue for an argument out of range. Reference: numpy's
-    `numpy.quantile(method="lower")`.
+    `percentage` is a number from 0 to 1; a list of numbers gives an array. The result is near the value at rank
+    floor(p (n - 1)), counted from 0; NaN is the largest. No value gives null. Returns double, or array<double>.
+    Invertible: 2 combines a window. A partial is a table of the bins that have values, 16 bytes each, at most 36,000
+    bins for 1 %. With `between=(low, high)`, both positive, it is an array of all bins from low to high, 8 bytes each:
+    faster if most bins are filled. At 1 % there are 349 bins per factor of 1,000. A percentile outside is returned as
+    `low` or `high`. Raises InvalidType for a column that is not numeric, InvalidValue for an argument out of range.
+    Reference: numpy's `numpy.quantile(method="lower")`.
 
     >>> percentile_relative("x", 0.99, between=(1, 1e6)).resolve(("double",)).partial
     'counts binary(5552)'
@@ -118,7 +118,7 @@ def percentile_relative(
 
 
 def _shares(percentage: Share, kind: str = "double") -> tuple[tuple[float, ...], str]:
-    """The percentages, and the kind of the result."""
+    """Return the percentages, and the kind of the result."""
     several = isinstance(percentage, Sequence) and not isinstance(percentage, str)
     shares: tuple[Any, ...] = tuple(percentage) if several else (percentage,)  # type: ignore[arg-type]
     for share in shares:
@@ -134,7 +134,7 @@ def _shown(percentage: Share) -> str:
 
 
 def _results(columns: list[Array], empty: Array, returns: str) -> Array:
-    """One column for each percentage as the result: null for nothing."""
+    """Return the result from one column per percentage; null for empty windows."""
     if not returns.startswith("array<"):
         return shown(columns[0], empty)
     grid = np.column_stack(columns)
@@ -145,7 +145,7 @@ def _results(columns: list[Array], empty: Array, returns: str) -> Array:
 
 
 def _at(tables: Tables, ranks: Array) -> Array:
-    """The row of each table with the value of a rank, counted from 0; of a table without rows any."""
+    """Return the row of each table with the value of a rank, counted from 0; any row for an empty table."""
     running, starts = np.cumsum(tables.counts), tables.starts()
     before = np.concatenate([np.zeros(1, np.int64), running])[starts[:-1]]
     found = np.searchsorted(running, before + ranks, side="right")
@@ -201,7 +201,7 @@ def _sampled(label: str, shares: tuple[float, ...], returns: str, accuracy: int,
 def _ranked(shares: tuple[float, ...], returns: str, kind: str, partials: Array) -> Array:
     empty, found = quantiles(partials.ravel(), shares)
     if kind not in FLOATS:
-        # The largest int64 is no double: the next one would be out of range.
+        # The largest int64 is not a double, and the next double is out of range.
         found = np.minimum(np.rint(found), np.nextafter(2.0**63, 0))
     typed = found.astype(numpy_type(kind) if kind in (*INTEGERS, *FLOATS) else np.int64)
     return _results(list(typed.T), empty, returns).reshape(partials.shape)
@@ -211,21 +211,21 @@ def _ranked(shares: tuple[float, ...], returns: str, kind: str, partials: Array)
 
 
 class _Bins:
-    """Bins of numbers of which each is within `error` of its middle: bin i holds (g^(i - 1), g^i]."""
+    """Bins of numbers, each within `error` of the middle of its bin: bin i holds (g^(i - 1), g^i]."""
 
     def __init__(self, error: float):
         self.error = error
-        # A millionth of the error is left for the rounding of logarithms.
+        # A millionth of the error is reserved for the rounding of logarithms.
         within = error * (1 - 1e-6)
         self.log_growth = math.log1p(2 * within / (1 - within))
         self.middle = math.log1p(-within)
 
     def number(self, positive: Array) -> Array:
-        """The bins of positive finite numbers."""
+        """Return the bins of positive finite numbers."""
         return np.ceil(np.log(positive) / self.log_growth).astype(np.int64)
 
     def value(self, number: Array) -> Array:
-        """The middle of bins: 2 g^i / (g + 1)."""
+        """Return the middle of bins: 2 g^i / (g + 1)."""
         with np.errstate(over="ignore"):
             middles: Array = np.exp(number * self.log_growth + self.middle)
         return np.minimum(middles, np.finfo(np.float64).max)
@@ -254,7 +254,7 @@ def _binned(joined: Joined, bins: _Bins, kind: str, starts: Array, value: Any) -
 
 
 def _signed(bins: _Bins, values: Array) -> Array:
-    """Numbers of bins in the order of the values: of both signs, of zero, of infinities and NaN."""
+    """Return bin numbers in the order of the values, for both signs, zero, infinities and NaN."""
     size = np.abs(values)
     finite = np.isfinite(size) & (size > 0)
     own = np.where(np.isnan(values), _NAN, np.where(size == 0, _ZERO, _INFINITE))
@@ -295,7 +295,7 @@ def _dense(
 ) -> Aggregate:
     require(label, NUMBERS, kind, _CAST)
     first, last = bins.number(np.array([low, high])).tolist()
-    # One more at either end, for what is outside.
+    # One more bin at either end, for values outside.
     width = last - first + 3
     return counters(
         width,

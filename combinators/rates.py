@@ -1,6 +1,6 @@
-"""What changes in time: differences, rates of counters, means and durations weighted by time, prices, decaying means.
+"""Changes in time: differences, rates of counters, means and durations weighted by time, prices, decaying means.
 
-All go by event time, whatever the order in which records come; of equal times the smaller value comes first.
+All of them use event time, independent of the order of arrival; of equal times the smaller value comes first.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _METHODS = ("last", "linear")
 def delta(column: Input, *, where: Condition = None) -> Bound:
     """The last value of `column` minus the first value, by event time.
 
-    Fewer than one value give null, one 0. Returns double. Not invertible: 4 combines a window on average, 2 sqrt(n) at
+    No value gives null; one value gives 0. Returns double. Not invertible: 4 combines a window on average, 2 sqrt(n) at
     worst. Raises InvalidType for a column that is not numeric. Reference: `max_by(x, time) - min_by(x, time)` in Spark.
 
     >>> delta("x").label
@@ -45,9 +45,10 @@ def delta(column: Input, *, where: Condition = None) -> Bound:
 def counter_rate(column: Input, *, limit: int | None = None, where: Condition = None) -> Bound:
     """The increase of a counter per second, from the first to the last record; a decrease is a restart at zero.
 
-    Fewer than two different times give null. Returns double. By a table of times and values, 24 bytes for each record;
-    invertible: 2 combines a window. More records in a window than `limit` raise TooLarge; streams whose windows overlap
-    need one. Raises InvalidType for a column that is not numeric. Reference: TimescaleDB's `rate(counter_agg(...))`.
+    Fewer than two different times give null. Returns double. The partial is a table of times and values, 24 bytes per
+    record; invertible: 2 combines a window. More records in a window than `limit` raise TooLarge; streams whose windows
+    overlap need a `limit`. Raises InvalidType for a column that is not numeric. Reference: TimescaleDB's
+    `rate(counter_agg(...))`.
 
     >>> counter_rate("x", limit=100).label
     'counter_rate(x)'
@@ -60,8 +61,8 @@ def time_weighted_mean(
 ) -> Bound:
     """The mean of `column` from the first to the last record, each value weighted by its duration.
 
-    A value lasts until the next record with `method="last"`, and changes to it in a straight line with "linear". No
-    value gives null, and where all have one time their mean. Returns double. Cost, `limit` and errors as for
+    With `method="last"` a value lasts until the next record; with "linear" it changes to the next value in a straight
+    line. No value gives null; values of a single time give their mean. Returns double. Cost, `limit` and errors as for
     `counter_rate`; raises InvalidValue for another method. Reference: TimescaleDB's `average(time_weight(...))`.
 
     >>> time_weighted_mean("x", limit=100).label
@@ -77,7 +78,7 @@ def time_in_state(column: Input, *, limit: int | None = None, where: Condition =
     """The duration of each value of `column` in seconds: from its record to the next one; the last record has none.
 
     Returns array<struct<state, seconds>>, by state, ascending; no value gives an empty array, never null. Of several
-    records at one time only the one with the largest value lasts. Cost and `limit` as for `counter_rate`, more for
+    records at one time, only the largest value has a duration. Cost and `limit` as for `counter_rate`, more for
     decimals and text. Raises InvalidType for a column that is not atomic. Reference: TimescaleDB's `state_agg`.
 
     >>> time_in_state("x", limit=100).resolve(("string", "bigint")).returns
@@ -110,8 +111,8 @@ def ewma(column: Input, half_life: Duration, *, where: Condition = None) -> Boun
 def ohlc(price: Input, volume: Input | None = None, *, where: Condition = None) -> Struct:
     """The prices of a candlestick as a struct of open, high, low and close; with `volume` also its sum.
 
-    Open and close go by event time, as in `first` and `last`; no record gives a struct of nulls. Cost, kinds and errors
-    are those of `first`, `max`, `min`, `last` and `sum`. Reference: TimescaleDB's `candlestick_agg`.
+    Open and close are chosen by event time, as in `first` and `last`; no record gives a struct of nulls. Cost, kinds
+    and errors are those of `first`, `max`, `min`, `last` and `sum`. Reference: TimescaleDB's `candlestick_agg`.
 
     >>> list(ohlc("price", "volume").results)
     ['open', 'high', 'low', 'close', 'volume']
@@ -205,7 +206,7 @@ def _of_points(lower: Callable[[Array, Array, Array], Array], _items: Items, tab
 
 
 def _summed(steps: Array, starts: Array) -> Array:
-    """The sums of the steps between neighbouring points of each table, apart from those from table to table."""
+    """Return the sum of the steps between neighbouring points of each table; steps between tables are left out."""
     count = len(starts) - 1
     cells = np.repeat(np.arange(count), np.diff(starts))
     inside = cells[1:] == cells[:-1]
@@ -213,7 +214,7 @@ def _summed(steps: Array, starts: Array) -> Array:
 
 
 def _span(time: Array, starts: Array) -> tuple[Array, Array]:
-    """Whether each table is empty, and the seconds from its first point to its last."""
+    """Return whether each table is empty, and the seconds from its first point to its last."""
     empty = starts[1:] == starts[:-1]
     if not len(time):
         return empty, np.zeros(len(empty))
@@ -235,7 +236,7 @@ def _weighted(linear: bool, time: Array, value: Array, starts: Array) -> Array:
     lasting = np.diff(time) / _SECOND
     with np.errstate(invalid="ignore"):
         heights = (value[1:] + value[:-1]) / 2 if linear else value[:-1]
-        # What does not last counts for nothing, were it infinite.
+        # A value without duration does not count, even if it is infinite.
         area = _summed(np.where(lasting > 0, heights * lasting, 0.0), starts)
     cells = np.repeat(np.arange(len(empty)), np.diff(starts))
     mean = np.bincount(cells, value, len(empty)) / np.maximum(np.diff(starts), 1)
@@ -249,7 +250,7 @@ def _lasting(items: Items, tables: Tables) -> Array:
         inside = tables.cells[1:] == tables.cells[:-1]
         lasts[:-1] = np.where(inside, np.diff(time), 0)
     durations = Tables(tables.count, tables.cells, tuple(state), lasts + 1, tables.texts)
-    # One more for each row, so that states that last no time are not taken for none.
+    # Each count is one more than the duration, so that states without duration are not removed.
     rows = Tables(tables.count, tables.cells, tuple(state), np.ones(len(time), np.int64), tables.texts).folded()
     summed = durations.folded()
     seconds = (summed.counts - rows.counts) / _SECOND
@@ -283,14 +284,14 @@ def _join_decaying(half_life: int, a: Any, b: Any) -> Any:
     time_b, mean_b, weight_b = b
     time = np.maximum(time_a, time_b)
     with np.errstate(all="ignore"):
-        # As doubles: the difference to the time of nothing leaves int64.
+        # As doubles: the difference to the time of an empty partial exceeds int64.
         own, other = (
             weight * np.exp2((np.asarray(at, np.float64) - time) / half_life)
             for weight, at in ((weight_a, time_a), (weight_b, time_b))
         )
         weight = own + other
         share = other / weight
-        # Means, not sums: what has decayed to nothing leaves no NaN.
+        # Means instead of sums: a weight that has decayed to zero makes no NaN.
         mean = np.where(share == 0, mean_a, np.where(own == 0, mean_b, mean_a + (mean_b - mean_a) * share))
         infinite = ~np.isfinite(mean_b - mean_a) & (own > 0) & (other > 0)
         mean = np.where(infinite, mean_a + mean_b, mean)

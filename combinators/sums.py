@@ -1,9 +1,9 @@
-"""Sums and means: exact for integers and decimals, in limbs of 32 bits that can be added and subtracted freely.
+"""Sums and means: exact for integers and decimals, in limbs of 32 bits that add and subtract exactly.
 
-What a limb has beyond its 32 bits is carried into the next one whenever partials are combined, so that sums of up to 95
-bits are exact (159 for decimals), however many records they are of: 2^32 of the largest integers, 2^63 of 32 bits.
-Running totals of limbs may wrap around int64: the difference of two is right modulo 2^64, and the limbs of a window, of
-which each slice has at most 32 bits, need no more.
+Whenever partials are combined, the part of a limb beyond 32 bits is carried into the next limb. Sums of up to 95 bits
+are therefore exact (159 for decimals), for any number of records: 2^32 of the largest integers, 2^63 of 32 bits.
+Running totals of limbs may wrap around int64: the difference of two is correct modulo 2^64, which suffices for the
+limbs of a window, because each slice has at most 32 bits per limb.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from slicing.errors import InvalidValue, ResultOverflow
 _VERSION = "combinators.sum"
 _LOW = 0xFFFFFFFF
 _BELOW = 1 << 59
-"""How far a limb may be below zero: slices leave a running total, of 2^27 at most, whose limbs have been carried."""
+"""How far a limb may be below zero: at most 2^27 slices leave a running total, and their limbs have been carried."""
 Overflow: TypeAlias = Literal["error", "null"]
-"""What a window shows whose result leaves its type."""
+"""The result of a window that exceeds the result type."""
 _ERROR: Final = "error"
 _NULL: Final = "null"
 _MAX_DIGITS = 38
@@ -37,8 +37,8 @@ def sum(column: Input, *, overflow: Overflow = _ERROR, where: Condition = None) 
 
     No value gives null. Integers give bigint, float and double give double, decimal(p,s) gives decimal(p+10,s) with at
     most 38 digits. Integers and decimals are exact and invertible: 2 combines a window; floats are not inverted: 4 on
-    average, 2 sqrt(n) at worst. When the sum of a window leaves the result type, it raises ResultOverflow, or gives
-    null with `overflow="null"`, which takes no part in the state: a query may go on with it. Raises InvalidType for a
+    average, 2 sqrt(n) at worst. A sum that exceeds the result type raises ResultOverflow, or gives null with
+    `overflow="null"`. This option is not part of the state: a running query may change it. Raises InvalidType for a
     column that is not numeric, InvalidValue for another `overflow`. Reference: Spark's `sum` in ANSI mode.
 
     >>> [sum("x").resolve((kind,)).returns for kind in ("tinyint", "float", "decimal(10,2)", "decimal(38,4)")]
@@ -52,8 +52,8 @@ def mean(column: Input, *, overflow: Overflow = _ERROR, where: Condition = None)
     """The arithmetic mean of the values of `column`.
 
     No value gives null. Integers, float and double give double, decimal(p,s) gives decimal(p+4,s+4), both at most 38,
-    rounded half up. Integers are summed exactly and divided once: the mean is within 2 ulp of the true one, even where
-    their sum leaves bigint. Cost and errors as for `sum`; only a decimal mean may not fit its type, and is null then
+    rounded half up. Integers are summed exactly and divided once: the mean is within 2 ulp of the true one, even if
+    their sum exceeds bigint. Cost and errors as for `sum`. Only a decimal mean can exceed its type; it is null then
     with `overflow="null"`. Reference: Spark's `avg`, which adds integers as doubles.
 
     >>> [mean("x").resolve((kind,)).returns for kind in ("bigint", "decimal(10,2)", "decimal(38,36)")]
@@ -157,10 +157,10 @@ def _carried_integers(acc: Any) -> Any:
 
 
 def _carried(*limbs: Array) -> tuple[Array, ...]:
-    """The same sum with every limb in 32 bits but the last one, the top.
+    """Return the same sum with 32 bits in every limb but the last, the top one.
 
-    A limb may be from -2^59, as in a running total after slices have left, up to 2^64 - 2^59, as of the 2^32 - 2^27
-    records that one could be of when nothing was carried: int64 has wrapped around then.
+    A limb may be as low as -2^59, as in a running total after slices have left. It may be as high as 2^64 - 2^59, which
+    2^32 - 2^27 records reach if nothing was carried: int64 has wrapped around then.
     """
     carried, carry = [], np.zeros_like(limbs[0])
     for limb in limbs[:-1]:
@@ -220,7 +220,7 @@ def _decimal_mean(label: str, overflow: str, from_scale: int, precision: int, sc
 
 
 def _joined(acc: Any) -> tuple[Any, Array]:
-    """The unscaled sums, as Python's integers, and the counts."""
+    """Return the unscaled sums as Python integers, and the counts."""
     *limbs, n = _carried_limbs(acc)
     return np.frompyfunc(_join, 4, 1)(*limbs), n
 

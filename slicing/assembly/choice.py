@@ -17,11 +17,11 @@ EAGER_RATIO = 100
 
 
 def choose(kernel: Kernel, family: Family) -> str:
-    """Return the assembly method of an aggregate: recompute for few slices, two-layer with an exact `invert`, else
-    three-layer.
+    """Return the assembly method of an aggregate: one of `TREES`, `EAGER`, or a value of `Family.assembled`.
 
-    Eager without `combine`, or if the aggregate asks for it. If the family's windows differ in their number of slices,
-    the family alone determines the method. Windows with a tail use the tree of their whole tails.
+    The method is recompute for few slices, two-layer with an exact `invert`, otherwise three-layer. It is eager without
+    `combine`, or if the aggregate asks for it. If windows differ in their number of slices, the family determines the
+    method; windows with a tail use the tree of their whole tails. Aggregates that keep records use `RUNS`.
     """
     if kernel.aggregate.combine is None or kernel.aggregate.eager:
         return EAGER
