@@ -26,7 +26,7 @@ def _values(run: Run) -> tuple[float, ...]:
 
 
 def grown(points: Sequence[Point]) -> str:
-    """Return a table for each axis, with the exponents of its columns in the last line."""
+    """Return a table for each axis; a line after each series has the exponents of its columns."""
     return "\n\n".join(_axis(axis, list(own)) for axis, own in groupby(points, key=lambda point: point.axis))
 
 

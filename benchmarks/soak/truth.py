@@ -1,8 +1,8 @@
 """The rows that the soak must emit, computed from the records of its files and the watermarks of its micro-batches.
 
-Nothing of the framework is used. The first window of a record is the first one that ends after its time and after the
-watermark for its lateness, minus the grace. Its last window is the last one that begins at or before its time. So a
-window of a key has the records whose first window is not after it, minus those whose last window is before it.
+Nothing of the framework is used. The first window of a record is the first one that ends after its time, and after the
+watermark that decides its lateness, minus the grace. Its last window is the last one that begins at or before its time.
+So a window of a key has the records whose first window is not after it, minus those whose last window is before it.
 """
 
 from __future__ import annotations

@@ -48,7 +48,7 @@ class Costs:
     """The cost of several results together: a slice row holds the partials of all, each tree has its own nodes.
 
     Rows of windows hold the partials of eager results. If only some results are eager, both groups cost the same as
-    alone, except for the dirty set of the eager ones, as the slices then keep it.
+    alone, minus the dirty set of the eager ones, because the slices then decide which windows fire.
 
     In the methods, `held` says whether the worker process still has the latest slices in memory, see `recent`;
     otherwise they are read from the state.
@@ -173,8 +173,7 @@ class Costs:
         if self.family.assembled == TAILED:
             own = tailed(self.family)
             of_wholes = Costs(own.wholes, self.trees, self.trigger)._tree(tree)
-            # Nodes: the total of the whole tails, and the running total of the current tail. All other nodes: once per
-            # tail.
+            # Reads: total of whole tails, running total. Writes: running total. Once per tail: all other nodes.
             return Cost(2 + of_wholes.reads / own.per_tail, 1 + (1 + of_wholes.writes) / own.per_tail)
         n, step = self._n, self._step
         if tree == "two_layer":

@@ -41,7 +41,7 @@ from slicing.windows.lookback import Lookbacks
 SPINE = "spine"
 """The column with encoded rows of the spine; blocks of records are in `block`."""
 HELD = "h"
-"""Prefix of the columns that tell whether a window holds a record: without records, a struct result is null itself."""
+"""Prefix of flags that tell whether a window holds a record; without one, a struct is null, not only its fields."""
 
 
 @dataclass(frozen=True)
