@@ -1,7 +1,7 @@
-"""Benchmarks: `make bench` measures all and writes docs/performance.md; asv finds them in this folder too.
+"""Benchmarks: `make bench` measures all of them and writes docs/performance.md; asv finds its benchmarks here too.
 
-`comparisons` says what is measured, on inputs of `workloads`, against `baselines`; `running` runs it, `report` shows
-it.
+`comparisons` defines the measurements, on inputs of `workloads`, against `baselines`. `running` runs them, and `report`
+writes tables and plots.
 """
 
 import os
@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-# asv drops PYTHONPATH: without this it would measure whichever checkout is installed, and not the one it is run in.
+# asv drops PYTHONPATH. Without this line it would measure the installed checkout instead of its own.
 sys.path.insert(0, str(ROOT))
-# Both sides of a comparison get as many cores; Polars looks at this when it is imported.
+# Both sides of a comparison get equally many cores; Polars reads this variable when it is imported.
 os.environ.setdefault("POLARS_MAX_THREADS", "2")

@@ -10,7 +10,7 @@ from benchmarks.report import tables
 
 
 def main() -> int:
-    """Print a line for each comparison; 1 if rows differ somewhere."""
+    """Print a line for each comparison; return 1 if rows differ in any."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition(":")[0])
     parser.add_argument("commit", help="a commit, branch or tag")
     parser.add_argument("--only", action="append", default=[], help="a part of the names of lines; repeatable")
@@ -23,7 +23,7 @@ def main() -> int:
         if not any(part in line.name for line in old_commit.LINES):
             names = "; ".join(line.name for line in old_commit.LINES)
             parser.error(f"--only: no line has {part!r} in its name; there are: {names}")
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # stopped from outside, it still removes the work tree
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that SIGTERM still removes the work tree
     print(tables.markdown(old_commit.HEAD), flush=True)
     differs = False
     with both(options.commit) as (now, then):

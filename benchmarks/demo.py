@@ -34,7 +34,7 @@ HEAD = "file  records watermark   windows  slicing    Spark  faster   who spent 
 
 @dataclass
 class Engine:
-    """A query over a directory of its own, and what its micro-batches did since it was last asked."""
+    """A query over its own directory, with the progress of its micro-batches since the last call of `batch`."""
 
     name: str
     inbox: Path
@@ -44,11 +44,11 @@ class Engine:
     known: deque = field(default_factory=lambda: deque(maxlen=REMEMBERED))
 
     def feed(self, path):
-        """Let the next file arrive."""
+        """Make the next file available to the query."""
         os.link(path, self.inbox / path.name)
 
     def wait(self, seconds):
-        """Whether all that has arrived was done within so many seconds, windows that closed included."""
+        """Return whether all available files are processed within `seconds`, including the closing of windows."""
         worker = threading.Thread(target=self._work, daemon=True)
         worker.start()
         worker.join(seconds)
@@ -62,7 +62,7 @@ class Engine:
             return
 
     def batch(self):
-        """The figures of the micro-batches since the last call: one with records, and one that closes windows."""
+        """Return the figures since the last call: of a micro-batch with records, and of one that closes windows."""
         if error := self.query.exception():
             raise error
         fresh = [p for p in self.query.recentProgress if p["batchId"] > self.seen and "addBatch" in p["durationMs"]]
@@ -79,7 +79,7 @@ class Engine:
 
 @dataclass(frozen=True)
 class Batch:
-    """What the micro-batches of one file did."""
+    """The figures of the micro-batches of one file."""
 
     records: int
     watermark: str
@@ -89,12 +89,12 @@ class Batch:
 
 
 def refused(progress):
-    """The framework's counts of refused records in a micro-batch; none for Spark's own windows."""
+    """Return the framework's counts of refused records in a micro-batch; empty for Spark's own windows."""
     return [row for name, row in progress["observedMetrics"].items() if name.startswith("slicing")]
 
 
 def ours(payments):
-    """Count, sum, mean and greatest of a user's payments, with this framework."""
+    """Return count, sum, mean and maximum of each user's payments, with this framework; print the plan."""
     grouped = group_by(payments, "user").window(hopping(SIZE, advance=ADVANCE), time="ts")
     results = {"orders": C.count(), "spent": C.sum("amount"), "mean": C.mean("amount"), "largest": C.max("amount")}
     print(grouped.plan(**results), end="\n\n")
@@ -102,7 +102,7 @@ def ours(payments):
 
 
 def sparks(payments):
-    """The same with Spark's own windows."""
+    """Return the same results with Spark's own windows."""
     from pyspark.sql import functions as F
 
     return payments.groupBy("user", F.window("ts", SIZE, ADVANCE)).agg(
@@ -114,7 +114,7 @@ def sparks(payments):
 
 
 def start(spark, name, windows_of, schema, root):
-    """An engine whose query waits for files."""
+    """Return an engine whose query waits for files."""
     from pyspark.sql import functions as F
 
     engine = Engine(name, root / name / "in")
@@ -135,7 +135,7 @@ def start(spark, name, windows_of, schema, root):
 class Show:
     """The live table: a line per file, each cell as soon as it is known.
 
-    In a terminal there is a panel below it, of what our micro-batches did.
+    In a terminal, a panel below it shows the progress of our micro-batches.
     """
 
     def __init__(self, seconds):
@@ -145,7 +145,7 @@ class Show:
         self.stopped = None
 
     def file(self, number, path, mine, spark):
-        """Both engines take a file, one after the other."""
+        """Let both engines process a file, one after the other, and print its line."""
         mine.feed(path)
         mine.wait(None)
         batch = mine.batch()
@@ -158,7 +158,7 @@ class Show:
         self._cell(f"   {spender(mine.newest)}\n")
 
     def _cell(self, text):
-        """Add to the line of a file; when it ends it stays above the panel."""
+        """Add a cell to the line of a file; a complete line stays above the panel."""
         if not self.display.live:
             say(text)
             return
@@ -183,7 +183,7 @@ class Show:
         return f"{other.seconds:>6.1f} s {other.seconds / batch.seconds:>5.1f} x"
 
     def summary(self):
-        """What came of it."""
+        """Print the totals and the comparison."""
         batches, rows = self.ours, sum(batch.made[0] for batch in self.ours)
         seconds, records = sum(batch.seconds for batch in batches), sum(batch.records for batch in batches)
         late = sum(batch.late for batch in batches)
@@ -204,7 +204,7 @@ class Show:
 
 
 def spender(rows):
-    """Who spent most in the newest window that has closed."""
+    """Return the user who spent most in the newest closed window, as text."""
     if not rows:
         return "none closed yet"
     row = rows[0]
@@ -212,12 +212,12 @@ def spender(rows):
 
 
 def say(text):
-    """Print part of a line at once."""
+    """Print text without a line break, and flush."""
     print(text, end="", flush=True)
 
 
 def run(quick, root):
-    """Generate, stream, compare."""
+    """Generate the payments, run both engines, compare."""
     feed = QUICK if quick else Feed()
     say(f"writing {feed.records:,} payments of {feed.users:,} users over a day ...\n")
     paths = write(feed, root / "feed")

@@ -1,6 +1,6 @@
-"""The kernels without Spark: blocks, assembly, buckets and the combinators. Ordinary `time_` benchmarks for asv.
+"""Benchmarks of the kernels without Spark: blocks, assembly, buckets and combinators, as `time_` benchmarks of asv.
 
-`python -m benchmarks.kernels` prints what it is worth that a process keeps the newest windows.
+`python -m benchmarks.kernels` prints the benefit of keeping the latest windows in the memory of the process.
 """
 
 from collections.abc import Sequence
@@ -36,7 +36,7 @@ KINDS = ("bigint", "double", "string")
 
 
 class Data:
-    """A shape with a long key, and random records of it; the windows advance by a minute."""
+    """A shape with a long key, and random records for it; the windows advance by a minute."""
 
     def __init__(self, windows: int, bounds: list[Bound], kind: str = "bigint"):
         columns = [["bigint" if name == EVENT_TIME else kind for name in bound.columns] for bound in bounds]
@@ -45,7 +45,7 @@ class Data:
         self.shape = Shape(Slicing(windows * MINUTE, MINUTE), (Field("key", "bigint"),), kernels)
 
     def records(self, count: int, keys: int, slices: range, seed: int = 0) -> tuple[Any, ...]:
-        """The arguments of `from_records`."""
+        """Return the arguments of `from_records`."""
         random = np.random.default_rng(seed)
         codes, names = encode_keys(pa.table({"k0": pa.chunked_array([random.integers(0, keys, count)])}))
         arguments = [[_values(random, kind, count) for kind in kinds] for kinds in self.kinds]
@@ -61,20 +61,20 @@ def _values(random: np.random.Generator, kind: str, count: int) -> pa.Array:
 
 
 class _Short:
-    """Some five times each in one process: there are many."""
+    """Few rounds in a single process, because there are many benchmarks."""
 
     rounds = 1
     repeat = (1, 5, 3.0)
 
 
 class Blocks(_Short):
-    """Count and sum over a million records of 10,000 keys, 100 slices: from records to the state and back."""
+    """Count and sum over a million records of 10,000 keys in 100 slices: from records to the state and back."""
 
     params = (["bigint", "double"],)
     param_names = ("sum of",)
 
     def setup(self, kind: str) -> None:
-        """Records, blocks and pages."""
+        """Create records, blocks and pages."""
         data = Data(60, [C.count(), C.sum("v")], kind)
         self.shape, self.records = data.shape, data.records(1_000_000, 10_000, range(100))
         self.block = from_records(*self.records)
@@ -85,34 +85,34 @@ class Blocks(_Short):
         self.text = encode_text(self.shape, self.block)
 
     def time_from_records(self, kind: str) -> None:
-        """Records to partials of (slice, key)."""
+        """Fold records into partials of (slice, key)."""
         from_records(*self.records)
 
     def time_fold_overlapping(self, kind: str) -> None:
-        """Five blocks of the same slices."""
+        """Fold five blocks of the same slices."""
         fold(self.shape, self.apart)
 
     def time_fold_in_order(self, kind: str) -> None:
-        """Five blocks that follow one another."""
+        """Fold five blocks of consecutive slices."""
         fold(self.shape, self.following)
 
     def time_encode(self, kind: str) -> None:
-        """A block to the text of a page."""
+        """Encode a block as the text of a page."""
         encode_text(self.shape, self.block)
 
     def time_decode(self, kind: str) -> None:
-        """The text of a page to a block."""
+        """Decode the text of a page to a block."""
         decode_text(self.shape, self.text)
 
 
 class Assembly(_Short):
-    """144 windows of 1,000 keys assembled from a record per (slice, key), by tree and slices per window."""
+    """144 windows of 1,000 keys, assembled from one record per (slice, key), by tree and slices per window."""
 
     params = (["two_layer", "three_layer", "recompute"], [60, 360, 1440])
     param_names = ("tree", "n")
 
     def setup(self, tree: str, n: int) -> None:
-        """A folded block long enough for the windows."""
+        """Create a folded block that is long enough for the windows."""
         if tree == "recompute" and n > 60:
             raise NotImplementedError("n - 1 combines a window: minutes")
         data = Data(n, [C.sum("v")])
@@ -121,15 +121,15 @@ class Assembly(_Short):
         self.block = from_records(*data.records(1_000 * slices, 1_000, range(slices)))
 
     def time_assemble(self, tree: str, n: int) -> None:
-        """All windows in the middle, none of which is cut off."""
+        """Assemble all windows in the middle, which are complete."""
         for _ in assemble(self.shape, [tree], self.block, 0, 144):
             pass
 
 
 class Closes(_Short):
-    """A close from nodes, of one window or of many at once: count and sum of 500 keys, one in two with a record.
+    """A close with existing nodes, of one window or of many: count and sum of 500 keys; 0.7 records per key and slice.
 
-    The micro-batch has what comes with the slices of the next close; nothing is jumped over.
+    The micro-batch has the records of the slices up to the next close; no slice is skipped.
     """
 
     params: ClassVar = (["bigint", "double"], [1440], [1, 24, 144])
@@ -139,18 +139,18 @@ class Closes(_Short):
     keys = 500
 
     def setup(self, kind: str, n: int, windows: int) -> None:
-        """A bucket whose last closes have left nodes, and the block of the next micro-batch."""
+        """Create a bucket whose last closes have stored nodes, and the block of the next micro-batch."""
         self.data = Data(n, [C.count(), C.sum("v")], kind)
         self.trees = [choose(kernel, self.data.shape.family) for kernel in self.data.shape.kernels]
         self.store, self.closed, self.came = MemoryStore(), 0, 0
-        # A jump, which leaves no nodes; a close that makes them; the first one that moves them.
+        # A close that skips slices stores no nodes; the next close creates them, and the one after it updates them.
         for closes in (0, 1, windows):
             self._come(closes)
             self._close(closes)
         self._come(windows)
 
     def time_close(self, kind: str, n: int, windows: int) -> None:
-        """The micro-batch, without Spark and its state store."""
+        """Run the micro-batch, without Spark and its state store."""
         self._close(windows)
 
     def _come(self, closes: int) -> None:
@@ -170,8 +170,8 @@ class Closes(_Short):
 class Newest(_Short):
     """A micro-batch of `on_update(latest_only=True)`: a record of each of 1,000 keys, in the newest of 2n - 1 slices.
 
-    `kept` is what the process still has: the totals of the newest windows, only the slices, or nothing. With `moving`
-    the record of every key is in the slice after it, so that all totals are made anew.
+    `kept` is what the process still has in memory: the totals of the latest windows, only the slices, or nothing. With
+    `moving`, the record of each key is in the next slice, so that all totals are recomputed.
     """
 
     params: ClassVar = ([60, 1440], ["totals", "slices", "nothing"], [False, True])
@@ -179,7 +179,7 @@ class Newest(_Short):
     keys = 1000
 
     def setup(self, n: int, kept: str, moving: bool, column: str = "bigint") -> None:
-        """A bucket that holds a record of each key in all slices of a record's windows."""
+        """Create a bucket with a record of each key in all slices of a record's windows."""
         self.data = Data(n, [C.sum("v")], column)
         self.trees = [choose(kernel, self.data.shape.family) for kernel in self.data.shape.kernels]
         self.store, self.newest = MemoryStore(), 2 * n - 2
@@ -187,7 +187,7 @@ class Newest(_Short):
         self.time_micro_batch(n, "totals", False)
 
     def time_micro_batch(self, n: int, kept: str, moving: bool) -> None:
-        """The micro-batch, without Spark and its state store."""
+        """Run the micro-batch, without Spark and its state store."""
         if kept == "nothing":
             memory._kept.clear()
         elif kept == "slices":
@@ -206,13 +206,13 @@ class Newest(_Short):
 
 
 class Combinators(_Short):
-    """Every combinator of the catalogue over 200,000 records of 1,000 keys, on a number and on text where it can."""
+    """Each combinator of the catalogue over 200,000 records of 1,000 keys, on numbers and, if possible, on text."""
 
     params = ([entry.name for entry in (*CATALOGUE, *MORE)], list(KINDS))
     param_names = ("combinator", "column")
 
     def setup(self, name: str, kind: str) -> None:
-        """Records and their block."""
+        """Create records and their block."""
         entry = next(entry for entry in (*CATALOGUE, *MORE) if entry.name == name)
         if not entry.accepts(kind):
             raise NotImplementedError(f"{name} takes no {kind}")
@@ -224,19 +224,19 @@ class Combinators(_Short):
         self.tree = "two_layer" if aggregate.invert is not None else "three_layer"
 
     def time_agg(self, name: str, kind: str) -> None:
-        """Records to partials."""
+        """Fold records into partials."""
         from_records(*self.records)
 
     def time_windows(self, name: str, kind: str) -> None:
-        """Partials to windows."""
+        """Assemble windows from partials."""
         for _ in assemble(self.shape, [self.tree], self.block):
             pass
 
 
 class Sketches(_Short):
-    """Sketches of 200 values for each of 1,000 keys, joined pairwise: as columns, and as objects of a library.
+    """Sketches of 200 values for each of 1,000 keys, merged pairwise: as columns, and as objects of a library.
 
-    The library is Apache DataSketches, with as many registers, and counters for as many values.
+    The library is Apache DataSketches, with equally many registers, and counters for equally many values.
     """
 
     params: ClassVar = (["distinct", "frequent"], ["columns", "datasketches"])
@@ -244,7 +244,7 @@ class Sketches(_Short):
     keys, values = 1000, 200
 
     def setup(self, name: str, kind: str) -> None:
-        """Two sketches of each key."""
+        """Create two sketches per key."""
         random = np.random.default_rng(0)
         records = [random.integers(0, 1000, (self.keys, self.values)) for _ in range(2)]
         library = kind == "datasketches"
@@ -252,7 +252,7 @@ class Sketches(_Short):
         self.sketches, self.joined = made(name, records)
 
     def time_combine(self, name: str, kind: str) -> None:
-        """All keys, from bytes to bytes."""
+        """Merge the sketches of all keys, from bytes to bytes."""
         self.joined(*self.sketches)
 
 
@@ -298,7 +298,7 @@ NEWEST = ("sum of", "n", "newest slice", "totals kept", "slices kept", "nothing 
 
 
 def newest_table(micro_batches: int = 10) -> str:
-    """Processor milliseconds of a micro-batch of `Newest`, as a Markdown table, and the ratios to that with totals."""
+    """Return processor milliseconds of a micro-batch of `Newest` as a Markdown table, with ratios to "totals"."""
     lines = []
     for kind, n, moving in product(("bigint", "double"), Newest.params[0], Newest.params[2]):
         times = [_newest_milliseconds(micro_batches, n, kept, moving, kind) for kept in Newest.params[1]]

@@ -48,7 +48,7 @@ WINDOWS: dict[str, tuple[Window, ...]] = {
 
 
 class Line:
-    """One bucket of a query of two sums, one of them of floats, and a maximum."""
+    """One bucket of a query with three results: two sums, one of them of floats, and a maximum."""
 
     def __init__(self, windows: tuple[Window, ...], keys: int, each: int):
         self.keys, self.each, self.store = keys, each, MemoryStore()
@@ -64,11 +64,11 @@ class Line:
         self.names = pa.table({"k0": pa.array(range(keys), pa.int64())})
 
     def bucket(self) -> SlicedBucket:
-        """The bucket, as a micro-batch finds it."""
+        """Open the bucket, as a micro-batch does."""
         return SlicedBucket(self.shape, self.trees, 0, Fingerprint(), self.store)
 
     def rows(self, first: int, end: int) -> Block:
-        """The partials of some minutes: of each key one in `each` minutes."""
+        """Return the partials of a range of minutes; each key has a record every `each` minutes."""
         index, keys = np.meshgrid(np.arange(first, end), np.arange(self.keys), indexing="ij")
         there = (index + keys) % self.each == 0
         index, keys = index[there], keys[there]
@@ -76,14 +76,14 @@ class Line:
         return from_records(self.shape, index, keys, self.names, [[values], [values.cast(pa.float64())], [values]])
 
     def load(self, days: int) -> int:
-        """Load a history of so many days; return the minute in which the stream goes on."""
+        """Load a history of `days` days; return the minute in which the stream continues."""
         for day in range(days):
             end = BEGIN + (day + 1) * DAY
             self.bucket().load([self.rows(end - DAY, end)], MicroBatchTime(end * MINUTE))
         return BEGIN + days * DAY
 
     def micro_batches(self, first: int, count: int) -> Iterator[float]:
-        """The seconds of micro-batches of a minute each."""
+        """Yield the processor seconds of one-minute micro-batches."""
         for minute in range(first, first + count):
             block = self.rows(minute, minute + 1)
             begin = process_time()
@@ -94,7 +94,7 @@ class Line:
             yield process_time() - begin
 
     def partials(self) -> int:
-        """The most partials of a key in slices."""
+        """Return the maximum number of partials of a key in slices."""
         blocks = self.bucket().slices.stored(-(1 << 62), 1 << 62)
         return int(
             sum(np.bincount(block.names["k0"].to_numpy()[block.keys], minlength=self.keys) for block in blocks).max()
@@ -102,12 +102,12 @@ class Line:
 
     @property
     def bytes(self) -> int:
-        """The bytes of all pages and the header, a key."""
+        """The bytes of all pages and the header, per key."""
         return (sum(map(len, self.store.pages.values())) + len(self.store.text or "")) // self.keys
 
 
 def measured(name: str, days: int, keys: int, each: int, minutes: int) -> tuple[int, int, float, float]:
-    """Partials and bytes of a key, seconds of the median micro-batch and of the longest one."""
+    """Return partials and bytes per key, and the processor seconds of the median and of the longest micro-batch."""
     line = Line(WINDOWS[name], keys, each)
     times = np.array(list(line.micro_batches(line.load(days), minutes)))[60:]
     hours = np.median(times[: len(times) // 60 * 60].reshape(-1, 60), axis=0)
@@ -115,7 +115,7 @@ def measured(name: str, days: int, keys: int, each: int, minutes: int) -> tuple[
 
 
 def main() -> None:
-    """Measure and print."""
+    """Measure and print the table."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     for option, default in {"--days": 90, "--keys": 200, "--sparse": 2000, "--minutes": 300}.items():
         parser.add_argument(option, type=int, default=default)

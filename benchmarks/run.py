@@ -24,7 +24,7 @@ Benchmark = Callable[[], results.Kept | None]
 
 
 def main() -> int:
-    """Measure what is asked for, print it, and write the page if asked to. 1 if rows differed or something failed."""
+    """Measure and print the chosen benchmarks, optionally write the page; return 1 if rows differ or one failed."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--quick", action="store_true", help="a few of each")
     parser.add_argument("--only", action="append", default=[], help="a benchmark, or a part of names; repeatable")
@@ -46,9 +46,9 @@ def main() -> int:
     if options.list:
         print(*(name for name, _ in chosen), sep="\n")
         return 0
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # stopped from outside, it still writes what there is
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that SIGTERM still writes the page
     try:
-        # A quick run may measure a part only.
+        # A quick run may measure only a part of a benchmark, so it marks none as measured.
         wrong = [name for name, each in chosen if not _is_right(name, each, None if options.quick else measured)]
     finally:
         session.stop()
@@ -60,7 +60,7 @@ def main() -> int:
 
 
 def _is_right(name: str, benchmark: Benchmark, measured: Measured | None = None) -> bool:
-    """Measure and say what came out; a benchmark that fails says why, and is no reason to leave out the next one."""
+    """Measure and print the result; a benchmark that fails prints its error and does not stop the others."""
     print(name, end=": ", flush=True)
     start = time.monotonic()
     try:
@@ -68,7 +68,7 @@ def _is_right(name: str, benchmark: Benchmark, measured: Measured | None = None)
     except Exception:
         print(f"failed ({time.monotonic() - start:.0f} s)", flush=True)
         traceback.print_exc()
-        session.stop()  # whatever it has left running
+        session.stop()  # the failed benchmark may have left queries running
         return False
     if found is not None:
         results.keep(found)
@@ -79,7 +79,7 @@ def _is_right(name: str, benchmark: Benchmark, measured: Measured | None = None)
 
 
 def _chosen(quick: bool, every: bool, only: list[str]) -> Iterator[tuple[str, Benchmark]]:
-    """The benchmarks asked for; a part of a name stands for all that have it, unless it is the whole name of one."""
+    """The chosen benchmarks; a part of a name selects all names that contain it, unless it is a complete name."""
     there = dict(_benchmarks(quick))
     for name, benchmark in there.items():
         named = any(name == part or (part not in there and part in name) for part in only)
@@ -88,7 +88,7 @@ def _chosen(quick: bool, every: bool, only: list[str]) -> Iterator[tuple[str, Be
 
 
 def _benchmarks(quick: bool) -> Iterator[tuple[str, Benchmark]]:
-    """All there are, what matters most first."""
+    """All benchmarks, the most important first."""
     for each in registry.benchmarks():
         if not quick or each.name in registry.QUICK:
             yield each.name, each.measured
@@ -96,9 +96,9 @@ def _benchmarks(quick: bool) -> Iterator[tuple[str, Benchmark]]:
 
 
 def kernels(quick: bool) -> None:
-    """Let asv time the kernels, under the commit that is checked out."""
+    """Let asv time the kernels, under the current commit."""
     commit = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True).stdout.strip()
-    # The page shows what was kept last, and a few kernels that ran once must not take the place of all.
+    # The page shows the newest stored times; a few kernels that ran once must not replace all of them.
     chosen = ["--quick", "--dry-run", "--bench=^kernels.(Blocks|Assembly)"] if quick else ["--bench=^kernels"]
     environment = os.environ | {"PYTHONPATH": str(ROOT)}
     for command in (

@@ -26,7 +26,7 @@ GOAL = 0.25
 
 
 def predicted(workload: Workload, advance: str, coefficients: Coefficients) -> Scale:
-    """The prediction for a workload on the cores of a benchmark."""
+    """Return the prediction for a workload on the cores of a benchmark."""
     with configured(Settings()) as spark:
         frame = streams.source(spark, workload)
         windowed = group_by(frame, "key").window(hopping(HOUR, advance), time="ts")
@@ -41,7 +41,7 @@ def predicted(workload: Workload, advance: str, coefficients: Coefficients) -> S
 
 
 def compared(name: str, share: float, coefficients: Coefficients) -> list[str]:
-    """A row of the table."""
+    """Return a row of the table."""
     whole, advance = WORKLOADS[name]
     workload = whole if share == 1 else whole.cut(share)
     scale = predicted(workload, advance, coefficients)
@@ -54,7 +54,7 @@ def compared(name: str, share: float, coefficients: Coefficients) -> list[str]:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Measure and print."""
+    """Measure and print the table."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--shares", type=float, nargs="+", default=[0.1, 1, 10])
     parser.add_argument("--calibrate", action="store_true")

@@ -1,6 +1,6 @@
-"""Sliding windows for PySpark, assembled from slices.
+"""Hopping, sliding and session windows for PySpark, assembled from slices.
 
-Each name loads what it needs on first use: errors need nothing, windows numpy, some of the others pyspark.
+Each public name imports its module on first use. Errors need nothing else, windows need numpy, some names pyspark.
 """
 
 from importlib import import_module
@@ -135,7 +135,7 @@ _HOMES = {
     "windows.unbounded": ("unbounded",),
     "windows.window": ("Hopping", "Window", "by_edges", "cumulating", "hopping", "tumbling"),
 }
-"""The modules that public names come from; the others are errors."""
+"""The modules that define the public names; names that are not listed are defined in `errors`."""
 _HOME = {name: home for home, names in _HOMES.items() for name in names}
 
 
@@ -145,7 +145,7 @@ def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     value = getattr(import_module(f"slicing.{_HOME[name]}") if name in _HOME else errors, name)
-    globals()[name] = value  # found without this function from now on
+    globals()[name] = value  # later look-ups find it without this function
     return value
 
 

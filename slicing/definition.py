@@ -1,4 +1,4 @@
-"""A definition: keys, windows, options and results as one value, from which everything that can be asked is made."""
+"""A definition: keys, windows, options and results as one value, which builds, explains and looks up windows."""
 
 from __future__ import annotations
 
@@ -42,11 +42,11 @@ _NO_FRAME = (
 
 @dataclass(frozen=True)
 class Definition:
-    """Windows and their results, of a DataFrame or of DataFrames to come; what `Windowed.define` returns.
+    """Windows and their results, with or without a DataFrame; `Windowed.define` returns it.
 
-    A frozen value that builds nothing until asked. It is a function of DataFrames: `events.transform(hourly)` gives the
-    windows of `events`, whether it is bounded or a stream. What types of columns decide is checked when it is given a
-    DataFrame, everything else when it is defined.
+    It is a frozen value that builds nothing until asked. It is also a function of DataFrames:
+    `events.transform(hourly)` returns the windows of `events`, bounded or a stream. Everything is checked when it is
+    defined, except what depends on the types of columns, which is checked when it gets a DataFrame.
     """
 
     windowed: Windowed
@@ -99,16 +99,16 @@ class Definition:
         raise no_method("a definition", name, OF_DEFINED)
 
     def __call__(self, df: DataFrame) -> DataFrame:
-        """The windows of a DataFrame, so that `df.transform(definition)` makes them; the same as `on(df).dataframe()`.
+        """Return the windows of a DataFrame, as `on(df).dataframe()`; for `df.transform(definition)`.
 
         Raises InvalidType and InvalidValue.
         """
         return self.on(df).dataframe()
 
     def on(self, df: DataFrame) -> Definition:
-        """Return this definition with `df` as its DataFrame, in place of the one that it may have.
+        """Return this definition with `df` as its DataFrame, in place of any other one.
 
-        Raises InvalidType for what is no DataFrame and for columns of other types, InvalidValue.
+        Raises InvalidType for other values than a DataFrame and for columns of unsupported types, and InvalidValue.
         """
         check_frame(df, "on", "definition.on(df)")
         return replace(self, windowed=replace(self.windowed, df=df))
@@ -123,14 +123,15 @@ class Definition:
     ) -> Definition:
         """Return this definition for DataFrames with declared columns, so that a query is built without asking Spark.
 
-        For query functions of declarative pipelines, in which Spark answers no questions. `schema` is DDL,
-        "user string, ts timestamp", or a StructType, with the columns that the windows need; a record of another type
-        is an error. `streaming` says whether the DataFrames are streams. The `watermark` of a stream is declared with
-        it, as the delay after which records are late, and is set by the definition: leave `withWatermark` out.
-        `partitions` is what `spark.sql.shuffle.partitions` is set to; another number costs time, and no row.
+        It is for query functions of declarative pipelines, in which Spark cannot answer questions about a DataFrame.
+        `schema` is DDL, "user string, ts timestamp", or a StructType, with the columns that the windows need; a record
+        with other types is an error. `streaming` says whether the DataFrames are streams. `watermark` is the delay
+        after which records of a stream are late; the definition sets the watermark, so leave `withWatermark` out.
+        `partitions` is the value of `spark.sql.shuffle.partitions`; another number costs time, but does not change the
+        rows.
 
         Keys, time and arguments of results are then declared columns, or fields of structs by their paths. Everything
-        is checked now. Raises InvalidType and InvalidValue.
+        is checked at once. Raises InvalidType and InvalidValue.
         """
         from slicing.spark.declared import declare
 
@@ -147,11 +148,11 @@ class Definition:
     ) -> Definition:
         """Return this definition for a stream that starts with the state of its history, in a new checkpoint.
 
-        `history` is a bounded DataFrame with the columns of the stream; its records before `until` count. The first
-        micro-batch loads what open windows need of it; a query that is started again does not read it. Windows that end
-        at or before `until` are never emitted, those that end after it are whole. Records of the stream before `until`
-        are dropped, and counted as `before_warm`; with overlap="keep" they are counted in, where the stream was cut by
-        offsets and not by time. In place of records, `partials` is a table as `partials()` makes it.
+        `history` is a bounded DataFrame with the columns of the stream; only its records before `until` count. The
+        first micro-batch loads what open windows need of it; a restarted query does not read it again. Windows that end
+        at or before `until` are never emitted; those that end after it are complete. Records of the stream before
+        `until` are dropped and counted as `before_warm`. With overlap="keep" they are added instead, for a stream that
+        continues by offsets and not by time. In place of records, `partials` takes a table that `partials()` has made.
 
         `until` is a datetime, in UTC if it has no zone, or text in ISO form. Raises InvalidType and InvalidValue.
         """
@@ -170,9 +171,9 @@ class Definition:
     ) -> int:
         """Return how many rows a warm start and a cold replay have in common, of a history and a sample of the stream.
 
-        `stream_sample` is a bounded DataFrame of records that come after the history. Both starts are run here as they
-        would run on a stream, and compared by the rows of windows that end after `until`. Raises InvalidValue if any
-        row differs, and what `warm` raises.
+        `stream_sample` is a bounded DataFrame of records that follow the history. Both starts run here as they would
+        run on a stream; the rows of windows that end after `until` are compared. Raises InvalidValue if any row
+        differs, and the errors of `warm`.
         """
         from slicing.spark.build import spread
         from slicing.spark.check_warm import check
@@ -187,8 +188,8 @@ class Definition:
     def partials(self) -> DataFrame:
         """Return a DataFrame of the partials of slices: the keys, `slice`, `records`, and a column for each result.
 
-        On a stream each slice of each key is a row once, when it closes, which is when a window of that length would; a
-        record that comes later is late. A partial is a value, or a struct of its fields, before `lower`. Raises
+        On a stream, each slice of each key is emitted once, when a window with the same end would close; records that
+        arrive after that are late. A partial is the value before `lower`, or a struct of its fields. Raises
         InvalidValue for windows that share no slices, and for eager or ordered results; InvalidType without a
         DataFrame.
         """
@@ -202,8 +203,8 @@ class Definition:
     def from_partials(self, table: DataFrame) -> DataFrame:
         """Return the windows of a bounded table of partials that `partials()` made, with the same keys and results.
 
-        The rows equal those of the records that the partials were made of. The windows may be others than those that
-        the table was written for, if their edges are edges of its slices. Raises InvalidType, InvalidValue.
+        The rows equal those made of the records themselves. Other windows than those of the written table are possible
+        if their edges are edges of its slices. Raises InvalidType, InvalidValue.
         """
         from slicing.spark import partials
         from slicing.spark.build import build
@@ -249,18 +250,20 @@ class Definition:
         """Return a bounded DataFrame of windows that are looked up in the checkpoint of a stream, which may be running.
 
         The columns are those of bounded input, then `as_of`, the micro-batch and its watermark, and `closed`, whether
-        that watermark has closed the window. All is read now, of one committed micro-batch: `batch`, by default the
-        last; if the query removes it meanwhile, once more of the one that is the last then. Triggers have no say.
+        that watermark has closed the window. Everything is read during this call, from one committed micro-batch:
+        `batch`, by default the last one. If the query removes it meanwhile, the lookup is repeated once with the last
+        one. Triggers have no effect.
 
-        `keys` are values, tuples where there are several key columns, or a DataFrame of these. `starts` are the first
-        and the last instant at which windows may start, both included; None leaves an end open. `latest=True` gives of
-        each key the first window that holds its newest record. `windows` are others than those of the definition, whose
-        edges are edges of the stored slices; by name they make one wide row. A window of which slices have been removed
-        is left out; with `incomplete=True` it is there, and `known_from` says from when on its records are. `operator`
-        is the number of the stateful operator, where the query has several windowed aggregations.
+        `keys` are values, tuples if there are several key columns, or a DataFrame of these columns. `starts` are the
+        first and the last instant at which windows may start, both included; None means no limit. `latest=True`
+        returns, for each key, the first window that holds its newest record. `windows` replaces the windows of the
+        definition; their edges must be edges of stored slices, and by name they form one wide row. A window is left out
+        if some of its slices have been removed; with `incomplete=True` it is included, and `known_from` is the time
+        from which its records are known. `operator` is the number of the stateful operator, if the query has several
+        windowed aggregations.
 
-        Cost: Spark reads the state of all partitions; with few keys those of their partitions, where these have a
-        snapshot. That takes seconds, and does not slow the query. Raises InvalidValue, InvalidType, StateMismatch.
+        Cost: Spark reads the state of all partitions, or for few keys only their partitions, if these have a snapshot.
+        This takes seconds and does not slow the query down. Raises InvalidValue, InvalidType, StateMismatch.
         """
         from slicing.spark.lookup import lookup
 
@@ -291,13 +294,13 @@ class Definition:
         batch: int | None = None,
         operator: int | None = None,
     ) -> Why:
-        """Show of what a result in the checkpoint of a stream is made: a value that prints as a table.
+        """Show the slices that make up a result in the checkpoint of a stream, as a value that prints as a table.
 
-        It has the slices of one window of one key: the records in each, how many of these came late, whether the slice
-        still accepts records, its partials, the results so far, and the nodes of trees that the window is combined of.
-        Late records that were not accepted are not in the state. `key` is a value, or a tuple where there are several
-        key columns, None without any. `start` is the start of the window, and `end` its end, where several start
-        there. `windows`, `batch` and `operator` are as those of `lookup`.
+        It has the slices of one window of one key: the records in each, how many of these were late, whether the slice
+        still accepts records, its partials, the results so far, and the nodes of trees that are combined. Late records
+        that were not accepted are not in the state. `key` is a value, a tuple if there are several key columns, None
+        without key columns. `start` is the start of the window, and `end` its end, needed if several windows have this
+        start. `windows`, `batch` and `operator` are as in `lookup`.
 
         Cost: that of a lookup of one key. Raises InvalidValue, InvalidType, StateMismatch.
         """
@@ -319,7 +322,7 @@ class Definition:
     def _asked(
         self, call: str, windows: Window | Sequence[Window] | Mapping[str, Window] | None
     ) -> tuple[Query, Query | None]:
-        """The query whose state a call asks, and that of other windows. Raises InvalidValue where it has no meaning."""
+        """The query whose state is read, and the query of other windows, if given. Raises InvalidValue."""
         self._check_remembers_nothing(call)
         query = self.query()
         query.window_columns.check_call(call)
@@ -329,7 +332,7 @@ class Definition:
         return query, self._with(windows).query()
 
     def _check_remembers_nothing(self, call: str) -> None:
-        """Refuse calls that would change what a function of records remembers."""
+        """Raise InvalidValue if this call would change the states of a function of records."""
         query = self.query()
         if query.remembers is not None and query.then is None:
             raise InvalidValue(
@@ -338,7 +341,7 @@ class Definition:
             )
 
     def _with(self, windows: Window | Sequence[Window] | Mapping[str, Window]) -> Definition:
-        """The same results in other windows."""
+        """The definition of the same results in other windows."""
         named = windows if isinstance(windows, Mapping) else {}
         plain = [] if named else windows if isinstance(windows, list | tuple) else [windows]
         found = windows_of_call(plain, named, long=False)
@@ -357,11 +360,11 @@ class Definition:
         return plan(self.query(), self.windowed.spread)
 
     def changes(self, checkpoint: str) -> Changes:
-        """List what differs between a checkpoint and this definition of a stream, before it is started on it.
+        """List the differences between a checkpoint and this definition of a stream, before it is started on it.
 
-        Each change says what is stored and wanted, what it means, and whether `.adapt("allow")` goes on with it. The
-        list prints as a table, and is empty where nothing differs. The checkpoint may be that of a running query. Cost:
-        Spark reads the header of each bucket. Raises InvalidValue, InvalidType, StateMismatch.
+        Each change names the stored and the wanted value, what it means, and whether `.adapt("allow")` accepts it. The
+        list prints as a table, and is empty if nothing differs. The query of the checkpoint may be running. Cost: Spark
+        reads the header of each bucket. Raises InvalidValue, InvalidType, StateMismatch.
         """
         from slicing.spark.build import changes
 
@@ -376,19 +379,19 @@ class Definition:
         print(self.plan())
 
     def query(self) -> Query:
-        """Return the resolved query, with every column found. Raises InvalidType without a DataFrame or its schema."""
+        """Return the resolved query, with all columns found. Raises InvalidType without a DataFrame or its schema."""
         if self._query is None:
             raise InvalidType(_NO_FRAME)
         return self._query
 
 
 def is_frame(value: Any) -> bool:
-    """Whether a value is a DataFrame of Spark. By its type: its attributes may be asked of a server."""
+    """Whether a value is a Spark DataFrame. Only its type is examined: reading an attribute may ask a server."""
     return hasattr(type(value), "isStreaming") and hasattr(type(value), "sparkSession")
 
 
 def check_frame(df: Any, call: str, form: str) -> None:
-    """Raise InvalidType for what is no DataFrame of Spark; `form` is how `call` is written."""
+    """Raise InvalidType unless `df` is a Spark DataFrame; `form` is the correct way to write `call`."""
     if is_frame(df):
         from slicing.spark.versions import OLDEST, check_release
 
@@ -403,7 +406,7 @@ def check_frame(df: Any, call: str, form: str) -> None:
 
 
 def no_method(what: str, name: str, known: Mapping[str, str]) -> AttributeError:
-    """The error of a method that does not exist; with a remedy for names that others give."""
+    """Return the error for a missing method, with a remedy if other libraries have a method of this name."""
     if name.startswith("_") or name not in known:
         return AttributeError(f"{what} has no `{name}`")
     return NoSuchMethod(f"{what} has no `{name}`. {known[name]}")

@@ -9,7 +9,7 @@ from enum import Enum, auto
 from typing import Any, TypeAlias
 
 MOST_SHOWN = 200
-"""The most characters of a value that a message shows: keys and values can be megabytes."""
+"""The maximum number of characters of a value in a message, as keys and values can be megabytes."""
 
 
 class Topic(Enum):
@@ -20,23 +20,22 @@ class Topic(Enum):
     NAMES = auto()
     """Names for windows that could not be told apart."""
     DURATION = auto()
-    """Durations that are not text."""
+    """Durations that are no text."""
     GAP_COLUMN = auto()
-    """Gaps of sessions that records bring."""
+    """Gaps of sessions in a column of the records."""
     NUMBERS = auto()
     """A column that must hold numbers."""
     COLUMN = auto()
-    """A column of a type that is not taken."""
+    """A column of an unsupported type."""
     SETTING = auto()
     """A setting of Spark: its name and its value."""
 
 
 @dataclass(frozen=True)
 class Argument:
-    """An argument of a call in a message; as text it is Python, and without a value its name.
+    """An argument of a call in a message; as text it is Python code, or only its name if it has no value.
 
-    An example is in double quotes, a value that was found as Python shows it.
-
+    Examples are in double quotes; values that were found are shown by `repr`.
     >>> str(Argument("size", "1 hour")), str(Argument("size", "1 day", is_example=True)), str(Argument("size"))
     ("size='1 hour'", 'size="1 day"', '`size`')
     """
@@ -53,7 +52,7 @@ class Argument:
 
 @dataclass(frozen=True)
 class Call:
-    """A call in a message, which is Python as text, and those of its arguments that say what it makes."""
+    """A call in a message: Python code as text, and the arguments that matter in it."""
 
     text: str
     arguments: tuple[Argument, ...] = ()
@@ -64,7 +63,7 @@ class Call:
 
 @dataclass(frozen=True)
 class Remedy:
-    """The remedy of an error; its text is the call in Python. `values` are what the text names."""
+    """The remedy of an error, as text for Python; `values` are the names and values in it."""
 
     topic: Topic
     text: str
@@ -75,18 +74,18 @@ class Remedy:
 
 
 Code: TypeAlias = Argument | Call | Remedy
-"""A part of a message that is for Python: another interface words it anew."""
+"""A part of a message that is Python code; another interface, such as the command line, rewords it."""
 
 
 class SlicingError(Exception):
-    """Base of all errors raised here. Subclasses take the parts of a message, mostly one text, and are picklable."""
+    """Base of all errors raised here. Subclasses take the parts of a message, mostly one text, and can be pickled."""
 
     def __init__(self, *parts: str | Code):
         super().__init__("".join(map(str, parts)))
         self.parts = parts
 
     def worded(self, words: Callable[[Code], str]) -> str:
-        """The message with other words for what is Python in it.
+        """Return the message with each part that is Python code replaced by `words(part)`.
 
         >>> InvalidValue("Add ", Argument("gaps", True), ".").worded(lambda code: f"--{code.name}")
         'Add --gaps.'
@@ -103,15 +102,15 @@ class InvalidType(SlicingError, TypeError):
 
 
 class NoSuchMethod(SlicingError, AttributeError):
-    """Something is called that does not exist under this name; the message has the call that does."""
+    """The called name does not exist; the message has the call that does."""
 
 
 class MissingRequirement(SlicingError, RuntimeError):
-    """Something that the stateful operator needs is not installed or not configured."""
+    """A requirement of the stateful operator is not installed or not configured."""
 
 
 class StateMismatch(SlicingError, ValueError):
-    """A checkpoint was written by a query of another shape, or it is damaged."""
+    """A checkpoint was written by a query with other windows, results or keys, or it is damaged."""
 
 
 class FunctionFailed(SlicingError, RuntimeError):
@@ -119,17 +118,17 @@ class FunctionFailed(SlicingError, RuntimeError):
 
 
 class ResultOverflow(SlicingError, ArithmeticError):
-    """The exact result of a window does not fit its result type; with `overflow="null"` combinators show null then."""
+    """The exact result of a window does not fit its result type; with `overflow="null"`, combinators return null."""
 
 
 class TooLarge(SlicingError, ValueError):
-    """Data that must be in memory at once exceed the bound that the message names."""
+    """Data that must be in memory at once exceed the limit that the message names."""
 
 
 class RowFailure(Exception):
-    """The item at `index` of the arrays that a function was given is at fault.
+    """The item at `index` of the arrays that a function was given is invalid.
 
-    Once its place is known, an error of class `kind` says `rule`, `cause`, the place and `remedy`.
+    Once its key and slice are known, an error of class `kind` is raised with `rule`, `cause`, the place and `remedy`.
     """
 
     def __init__(self, kind: type[SlicingError], rule: str, cause: str, remedy: str, index: int):
@@ -137,12 +136,12 @@ class RowFailure(Exception):
         self.kind, self.rule, self.cause, self.remedy, self.index = kind, rule, cause, remedy, index
 
     def at(self, index: int) -> RowFailure:
-        """The same failure for other arrays, in which the item is at `index`."""
+        """Return the same failure for other arrays, in which the item is at `index`."""
         return RowFailure(self.kind, self.rule, self.cause, self.remedy, index)
 
 
 def shortened(text: str) -> str:
-    """A text for a message, cut after `MOST_SHOWN` characters; how many there are is said then.
+    """Return the text for a message, cut after `MOST_SHOWN` characters, with the full number of characters.
 
     >>> shortened("a" * 1000)[195:]
     'aaaaa... (1,000 characters)'
@@ -151,13 +150,13 @@ def shortened(text: str) -> str:
 
 
 def check_flag(given: object, says: str) -> None:
-    """Refuse what is neither True nor False, as text is always true. Raises InvalidType."""
+    """Raise InvalidType unless `given` is True or False; a text such as "no" would count as true."""
     if not isinstance(given, bool):
         raise InvalidType(f"{says}, True or False; got {excerpt(given)}.")
 
 
 def excerpt(value: Any) -> str:
-    """A value as a message shows it: its `repr`, cut."""
+    """Return the `repr` of a value for a message, shortened."""
     return shortened(repr(value))
 
 
@@ -173,8 +172,9 @@ _TRACEBACK = "Traceback (most recent call last):"
 def reason(error: object) -> str:
     """Return the cause of a failed query in one line: `reason(query.exception())`.
 
-    The message that was raised here, if a worker raised one; else the last line of Python's traceback, if there is one;
-    else Spark's first line. Takes an exception or its text; nothing, of a query that has not failed, gives "".
+    It is the message of this package's error if a worker raised one, else the last line of the Python traceback if
+    there is one, else Spark's first line. Takes an exception or its text; None, from a query that has not failed,
+    returns "".
 
     >>> reason("[STREAM_FAILED] Query ... terminated\\n  File ...\\nslicing.errors.TooLarge: too much\\n")
     'too much'
@@ -190,7 +190,7 @@ def reason(error: object) -> str:
 
 
 def class_of_reason(error: object) -> str:
-    """The name of the class of errors here that a worker raised, "" if it raised none: where `reason` has the message.
+    """Return the class name of this package's error that a worker raised, "" if none; `reason` returns its message.
 
     >>> class_of_reason("[STREAM_FAILED] Query ... terminated\\n  File ...\\nslicing.errors.TooLarge: too much\\n")
     'TooLarge'

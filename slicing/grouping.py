@@ -1,4 +1,4 @@
-"""The fluent interface: `group_by(df, *keys).window(...).aggregate(...)`; values all the way, checked early."""
+"""The fluent interface `group_by(df, *keys).window(...).aggregate(...)`: immutable values, checked early."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ if TYPE_CHECKING:
     from slicing.spark.query import Query
 
 Time: TypeAlias = Any
-"""What tells the time of records: a column, by name or as a Column of Spark, the clock by `processing_time()`, or,
-where windows never close, nothing."""
+"""The time of records: a column, by name or as a Spark Column, or `processing_time()`; None where windows never close
+by time."""
 Tree: TypeAlias = Literal["auto", "two_layer", "three_layer", "recompute", "eager"]
 Adapt: TypeAlias = Literal["refuse", "allow"]
 Output: TypeAlias = Literal["counts", "partials", "records"]
@@ -54,14 +54,13 @@ def group_by(*keys: Input | Sequence[Input]) -> Grouped: ...
 
 
 def group_by(df: Any = None, *keys: Input | Sequence[Input]) -> Grouped:
-    """Group a DataFrame, streaming or bounded, by 0 to n key columns, given by name or as Columns of Spark.
+    """Group a DataFrame, streaming or bounded, by 0 to n key columns, given by name or as Spark Columns.
 
     Keys are columns of atomic types and structs of them, fields of structs by their path ("address.city"), or computed
-    from a record: `F.to_date("ts")`. A list of keys is the same as the keys. Null is a group of its own, as in Spark.
-
-    Without a DataFrame, `group_by("user")`, windows are defined for DataFrames to come:
-    `events.transform(group_by("user").window(...).define(...))`. Nothing is run. Raises InvalidType for what is no
-    DataFrame of Spark, and for other keys.
+    from a record: `F.to_date("ts")`. A list of keys is the same as the keys. Null is a separate group, as in Spark.
+    Without a DataFrame, `group_by("user")` defines windows for later DataFrames:
+    `events.transform(group_by("user").window(...).define(...))`. Nothing is run. Raises InvalidType if `df` is no Spark
+    DataFrame, and for other keys.
 
     >>> from slicing import tumbling
     >>> group_by("user", "city").window(tumbling("1 day"), time="ts")
@@ -87,7 +86,7 @@ def group_by(df: Any = None, *keys: Input | Sequence[Input]) -> Grouped:
 
 @dataclass(frozen=True)
 class Grouped:
-    """A DataFrame, or none yet, and its keys; `window` is next."""
+    """The keys and, optionally, the DataFrame of a grouping; call `window` next."""
 
     df: DataFrame | None
     keys: tuple[Input, ...]
@@ -102,14 +101,15 @@ class Grouped:
     def window(self, *windows: Window | Time, time: Time = None, long: bool = False, **named: Window) -> Windowed:
         """Assign each record to windows, by its time: a timestamp column, on bounded input also a timestamp_ntz column.
 
-        Several windows share slices, one query and one state. Without names each has rows of its own, told apart by
-        `window`. By name, `.window(short=..., day=..., time="ts")`, they share a row for each key and `window_end`,
-        with a column `<result>_<name>` for each, null where the window is empty; they must end together. With
-        `long=True` they have rows of their own and a column `windows` with the name.
+        Several windows share slices, one query and one state. Without names, each has its own rows, which `window`
+        distinguishes. With names, `.window(short=..., day=..., time="ts")`, they share a row per key and `window_end`,
+        with a column `<result>_<name>` for each, null if the window is empty; they must end together. With `long=True`,
+        named windows have their own rows, with the name in a column `windows`.
 
-        `unbounded()`, `session(...)`, `sliding(...)` and `counting(...)` share no slices and stand alone. On a stream
-        `time` may be `processing_time()`; `unbounded()` and `counting(...)` need none. Raises InvalidType
-        for what is no window or no time, InvalidValue for windows that do not go together.
+        `unbounded()`, `session(...)`, `sliding(...)` and `counting(...)` share no slices, so each must be the only
+        window of a call. On a stream, `time` may be `processing_time()`; `unbounded()` and `counting(...)` need no
+        time. Raises InvalidType for other values than windows and times, InvalidValue for windows that cannot be
+        combined.
 
         >>> from slicing import hopping, tumbling
         >>> group_by("user").window(short=tumbling("1 minute"), day=hopping("1 day", "1 minute"), time="ts")
@@ -143,14 +143,14 @@ class Grouped:
     ) -> FeaturesAt:
         """Aggregate, for each row of `spine`, the records of its key just before its time: a point-in-time join.
 
-        It makes training sets: each row sees only records that were known at its time.
+        It makes training sets: each row uses only records that were known at its time.
 
-        `spine` has the key columns, a time, called `spine_time` if not as that of the records, and any others. Each of
-        its rows gets the results of the records of its key in `[t - length, t)`, or with `inclusive=True` in
-        `[t - length, t]`, exact to the microsecond. By name, `features_at(spine, hour="1 hour", day="1 day",
-        time="ts")`, several lengths have a column `<result>_<name>` each. Null keys match null; where there is no
-        record, or no time, results are null. Bounded input only. Raises InvalidType without DataFrames and for other
-        times, InvalidValue for lengths that are not positive. Cost: see `FeaturesAt.aggregate`.
+        `spine` has the key columns, a time column, and any other columns. `spine_time` is needed if the time column has
+        another name than in the records. Each row gets the results of the records of its key in `[t - length, t)`, or
+        with `inclusive=True` in `[t - length, t]`, exact to the microsecond. With names, `features_at(spine, hour="1
+        hour", day="1 day", time="ts")`, each length has a column `<result>_<name>`. Null keys match null; without a
+        record, or without a time, results are null. Bounded input only. Raises InvalidType without DataFrames and for
+        other times, InvalidValue for lengths that are not positive. Cost: see `FeaturesAt.aggregate`.
         """
         if self.df is None:
             raise InvalidType(
@@ -170,7 +170,7 @@ def _is_time(value: Any) -> bool:
 
 @dataclass(frozen=True)
 class Windowed:
-    """Keys, windows and options; every method returns a new value."""
+    """The keys, windows and options of a windowed aggregation; every method returns a new value."""
 
     df: DataFrame | None
     keys: tuple[Input, ...]
@@ -210,10 +210,10 @@ class Windowed:
     def emit(self, emission: Emission | UserTrigger) -> Windowed:
         """Choose when windows fire: `on_close()` (the default), `on_update()`, `on_change()` or `early(...)`.
 
-        Or a `Trigger` of your own, which is tried when it is given.
-        No effect on bounded input, where every window has one row. May change on a live checkpoint, except to or from
-        `early(every=...)` and `early(after=...)`, whose timers go by another clock. Raises InvalidType for
-        what is no trigger; windows that a trigger does not go with are refused when the query is built.
+        It also takes a user-defined `Trigger`, which is tested in this call. No effect on bounded input, where each
+        window fires once. The trigger may change on a live checkpoint, except to or from `early(every=...)` and
+        `early(after=...)`, whose timers use processing time. Raises InvalidType for other values than triggers; a
+        trigger that the windows do not support is refused when the query is built.
 
         >>> from slicing import on_update, tumbling
         >>> group_by("user").window(tumbling("1 day"), time="ts").emit(on_update())
@@ -230,10 +230,10 @@ class Windowed:
     def grace(self, duration: Duration) -> Windowed:
         """Close windows `duration` after their end instead of at their end, by the watermark.
 
-        Records up to then count. The rows are those of a watermark delay that is longer by the duration. With
-        `on_close(corrections=True)` windows fire at their end all the same, and again for late records until they
-        close. Cost: slices stay in the state for the duration. No effect on bounded input. Raises InvalidValue for a
-        negative duration.
+        Records that arrive until then count. The rows are those of a watermark delay that is longer by `duration`. With
+        `on_close(corrections=True)`, windows still fire at their end, and again for delayed records until they close.
+        Cost: slices stay in the state for the duration. No effect on bounded input. Raises InvalidValue for a negative
+        duration.
 
         >>> from slicing import tumbling
         >>> group_by("user").window(tumbling("1 day"), time="ts").grace("2 hours")
@@ -248,12 +248,12 @@ class Windowed:
         return replace(self, grace_us=length)
 
     def retain(self, duration: Duration) -> Windowed:
-        """Keep slices until the watermark is `duration` past them, also when no window needs them any more.
+        """Keep slices until the watermark is `duration` past them, even if no window needs them any more.
 
-        Lookups then find windows that have closed, and longer ones than those of the query. Results do not change. May
-        change on a live checkpoint: what has been removed does not come back. Costs the state of these slices, see
-        `explain`. No effect on bounded input. Raises InvalidValue for a negative duration, and for windows whose state
-        has no slices.
+        Lookups then find windows that have closed, and longer windows than those of the query. Results do not change.
+        It may change on a live checkpoint, but slices that have been removed do not come back. Cost: the state of these
+        slices, see `explain`. No effect on bounded input. Raises InvalidValue for a negative duration, and for windows
+        whose state has no slices.
 
         >>> from slicing import hopping
         >>> group_by("user").window(hopping("1 hour", "1 minute"), time="ts").retain("1 day")
@@ -268,13 +268,14 @@ class Windowed:
         return replace(self, retain_us=length)
 
     def idle(self, after: Duration) -> Windowed:
-        """Let the watermark follow the clock once no record has come for `after`, so that windows close without input.
+        """Advance the watermark by the clock if no record has arrived for `after`, so that idle windows close.
 
-        It goes on from where it stood when the last input of a bucket came, or when the watermark of the stream moved
-        last, so that each window closes when it would have with records that go on in time. A record that comes for a
-        window which has closed so is late, and counted as such. A replay runs at another clock, and gives other rows.
-        Off by default.
-        Spark then runs micro-batches without data for ever; a query cannot change to or from it on its checkpoint. No
+        The watermark advances from its value when a bucket last received input, or when the stream's watermark last
+        moved. So each window closes when it would close if records continued in real time. A record that arrives after
+        its window has closed this way is late, and is counted as late. A replay runs at another speed and returns other
+        rows. Off by default.
+
+        Spark then runs micro-batches without data forever; a query cannot switch it on or off on its checkpoint. No
         effect on bounded input. Raises InvalidValue for less than a second.
 
         >>> from slicing import tumbling
@@ -289,11 +290,11 @@ class Windowed:
     def buckets(self, count: int, *, over: int | None = None) -> Windowed:
         """Split keys by hash into `count` buckets of state, instead of one for each shuffle partition.
 
-        A checkpoint keeps its number of buckets, and may move to any number of shuffle partitions. Each gets as many
-        buckets if their number divides `count`. Cost: a header and its pages are read and written for each bucket and
-        micro-batch; all keys of a bucket are processed together. `over` is for checkpoints of version 0.2 and older
-        with another number of buckets than of shuffle partitions: these partitions. Raises InvalidValue unless the
-        numbers are positive ints.
+        A checkpoint keeps its number of buckets, and may move to any number of shuffle partitions. The buckets are
+        spread evenly if the number of partitions divides `count`. Cost: per bucket and micro-batch, a header and its
+        pages are read and written; all keys of a bucket are processed together. `over` is only for checkpoints of
+        version 0.2 and older with different numbers of buckets and shuffle partitions: it is that number of shuffle
+        partitions. Raises InvalidValue unless the numbers are positive ints.
 
         >>> from slicing import tumbling
         >>> group_by("user").window(tumbling("1 day"), time="ts").buckets(16)
@@ -309,8 +310,8 @@ class Windowed:
 
         "auto" chooses the best tree for each aggregate. Combines per window of n slices: 2 with "two_layer", which
         needs `invert`; 4 on average with "three_layer"; n - 1 with "recompute". "eager" has no slices: it folds every
-        record into all R windows that contain it, as other engines do, for comparisons. `Aggregate(..., eager=True)`
-        is the same for one aggregate and takes precedence. Raises InvalidValue for another tree.
+        record into all R windows that contain it, as other engines do, and is meant for comparisons. `Aggregate(...,
+        eager=True)` is the same for one aggregate and takes precedence. Raises InvalidValue for another tree.
 
         >>> from slicing import hopping
         >>> group_by("user").window(hopping("1 hour", "1 minute"), time="ts").assemble("three_layer")
@@ -323,9 +324,9 @@ class Windowed:
     def late(self, output: Output) -> Windowed:
         """Choose the output for late records: "counts" (the default), "partials" or "records".
 
-        "counts" only counts them, as the metric `late`. "partials" also emits a row for each slice and key of a
-        micro-batch with late records; nothing more is stored or shuffled. "records" emits the records themselves as
-        well; then every record is shuffled, late or not. The column `late` is null in results; `slicing.results`,
+        "counts" only counts them, in the metric `late`. "partials" also emits a row for each slice and key of a
+        micro-batch with late records; nothing more is stored or shuffled. "records" also emits the late records
+        themselves; then every record is shuffled, late or not. The column `late` is null in results; `slicing.results`,
         `late_partials` and `late_records` split the rows by it. No effect on bounded input, where no record is late.
         Raises InvalidValue for another output.
 
@@ -340,17 +341,16 @@ class Windowed:
     def evict(self, *evictors: Evictor | Callable[..., Any], after: bool = False) -> Windowed:
         """Remove records of a window before it is aggregated or processed, by one evictor after another.
 
-        `keep_last(n)`, `keep_newest(duration)`, `within_delta(column, threshold)`, or a function `(records, window,
-        context)` that returns a boolean for each record, true to keep it. What is stored does not change: other windows
-        hold the records too, and each firing evicts from all records of its window.
+        An evictor is `keep_last(n)`, `keep_newest(duration)`, `within_delta(column, threshold)`, or a function
+        `(records, window, context)` that returns a boolean for each record, true to keep it. The stored records do not
+        change: other windows hold them too, and each firing evicts from all records of its window.
 
-        With `aggregate` records are stored instead of partials, and folded at each firing, so a combinator that needs
+        With `aggregate`, records are stored instead of partials and folded at each firing, so a combinator that needs
         no evictor is always cheaper: `where=`, `C.last_n`, `C.ewma`, `counting(...)`. A function as evictor gets the
-        columns that results and evictors name. A window of which nothing is left has the results of no records.
-
-        With `after=True` they are left out of later firings instead, as by Flink's evictors after the function; what
-        evictors before the function leave out is then gone for good, too. Only in `unbounded()`. Raises InvalidType,
-        InvalidValue.
+        columns that results and evictors name. A window from which all records are evicted has the results of no
+        records. With `after=True`, which only `unbounded()` supports, the records are left out of later firings, like
+        Flink's evictors after the function. Records that evictors before the function leave out are then removed
+        permanently too. Raises InvalidType, InvalidValue.
 
         >>> from slicing import keep_last, tumbling
         >>> group_by("user").window(tumbling("1 day"), time="ts").evict(keep_last(3))
@@ -367,24 +367,25 @@ class Windowed:
         """Call a function with all records of each window that fires, and return the rows that it makes.
 
         `function(key, window, records, context)` gets a tuple of the key's values, the window (`window.start`,
-        `window.end`; None in `unbounded()`), a `pyarrow.Table` of `columns`, and why the window fires
+        `window.end`; None in `unbounded()`), a `pyarrow.Table` of `columns`, and the reason of the firing
         (`context.kind`, `.watermark`, `.clock`). It returns rows of the types that `returns` names as DDL: a list of
         tuples or dicts, a `pyarrow.Table`, or a pandas DataFrame; None and an empty list are no rows. The output has
         the key columns, `window`, and the columns of `returns`.
 
         returns: types of the rows as DDL, "n long, top double".
         columns: names of the columns of the records that the function gets.
-        batches: with True, `records` is an iterator of tables of at most 65,536 rows and about 4 MiB, the records of a
-            window part by part, in the same order. For windows that do not fit into memory.
-        window_bytes: how much the records of a window may take in memory without `batches`, 64 MiB if left out.
+        batches: with True, `records` is an iterator of tables of at most 65,536 rows and about 4 MiB, which together
+            are the records of a window in the same order. For windows that do not fit into memory.
+        window_bytes: the maximum memory for the records of a window without `batches`, by default 64 MiB.
         key_state, window_state: typed fields as DDL, "n long", that the function reads and sets as attributes of
             `context.key_state` and `context.window_state`; they are None at first. Stored with the micro-batch.
         clear: `clear(key, window, context)` is called when the window has closed, before its state is cleared.
-        key_ttl: the state of a key is forgotten when no window of the key ends within it after the last one; without
-            it, within the length of a window. In `unbounded()` and in count windows the `ttl=` of the windows forgets.
+        key_ttl: the state of a key is removed if no window of the key ends within this time after its last one, by
+            default within the length of a window. In `unbounded()` and in count windows, the `ttl=` of the windows is
+            used.
 
         Records are in the order of their time, those of one time in arrival order; in count windows and in
-        `unbounded()` in arrival order. Each record is stored once, however many windows hold it. Cost of a window: its
+        `unbounded()`, in arrival order. Each record is stored once, however many windows hold it. Cost of a window: its
         records are found without a copy, and one call. Raises InvalidType, InvalidValue; when it runs, FunctionFailed
         with key and window if the function raises, and TooLarge for a window that takes more than `window_bytes`.
         """
@@ -393,8 +394,8 @@ class Windowed:
     def define_process(self, function: Callable[..., Any], **options: Unpack[Options]) -> Definition:
         """Return the windows with a function of their records as a `Definition`, which builds nothing until asked.
 
-        The arguments are those of `process`. For DataFrames to come, for `explain()`, `plan()` and `changes()`. Raises
-        InvalidType, InvalidValue.
+        The arguments are those of `process`. It is for later DataFrames, and for `explain()`, `plan()` and `changes()`.
+        Raises InvalidType, InvalidValue.
 
         >>> from slicing import tumbling
         >>> days = group_by("user").window(tumbling("1 day"), time="ts")
@@ -412,11 +413,11 @@ class Windowed:
     def adapt(self, checkpoints: Adapt) -> Windowed:
         """Choose whether a stream continues on a checkpoint of other windows or results: "refuse" (default) or "allow".
 
-        With "allow" a stream goes on with it. Windows that are new are emitted from the first one on that holds all its
-        records, results that are new are null in windows that began before the change, and what is no longer asked for
-        leaves the state. Keys, time, buckets and windows with finer edges are refused all the same. Without a
-        difference nothing happens; `definition.changes(checkpoint)` lists them before. No effect on bounded input.
-        Raises InvalidValue for another choice.
+        With "allow" the stream continues. New windows are emitted from the first one on whose records are all in the
+        state, new results are null in windows that began before the change, and state that is not needed any more is
+        removed. Other keys, time or buckets, and windows with finer edges, are refused in any case. Without a
+        difference there is no effect; `definition.changes(checkpoint)` lists the differences beforehand. No effect on
+        bounded input. Raises InvalidValue for another choice.
 
         >>> from slicing import tumbling
         >>> group_by("user").window(tumbling("1 day"), time="ts").adapt("allow")
@@ -430,10 +431,10 @@ class Windowed:
         return replace(self, adaptation=checkpoints)
 
     def define(self, *functions: Callable[..., Any], **arguments: Any) -> Definition:
-        """Return the windows with these results as a `Definition`: a value that builds nothing until it is asked to.
+        """Return the windows with these results as a `Definition`: a value that builds nothing until asked.
 
-        The arguments are those of `aggregate`. Without a DataFrame, as in `group_by("user")`, types of columns are
-        checked when there is one; everything else is checked now. Raises InvalidType, InvalidValue.
+        The arguments are those of `aggregate`. Without a DataFrame, as in `group_by("user")`, the types of columns are
+        checked when it gets one; everything else is checked now. Raises InvalidType, InvalidValue.
 
         >>> import combinators as C
         >>> from slicing import tumbling
@@ -445,14 +446,14 @@ class Windowed:
     def aggregate(self, *functions: Callable[..., Any], **arguments: Any) -> DataFrame:
         """Return a DataFrame of the windows' results: the keys, `window`, and a column for each result.
 
-        Give results by name, `aggregate(orders=C.count(), mean=Mean.on("amount"))`, or the functions of one
-        aggregate, `aggregate(init, agg, combine, invert, value="amount", ...)`, with the keywords of `Aggregate`,
-        `value` (one column or several) and `name` (of the result; "value" if left out). The call is the same as
+        Give results by name, `aggregate(orders=C.count(), mean=Mean.on("amount"))`, or the functions of one aggregate,
+        `aggregate(init, agg, combine, invert, value="amount", ...)`. The latter takes the keywords of `Aggregate`,
+        `value` (one column or several) and `name` (of the result, by default "value"). The call is the same as
         `define(...).dataframe()`. Nothing is run.
 
-        With `then=function` and `returns=`, a function of a window's results makes its rows, as `process` does of its
-        records: `function(key, window, results, context)` gets the results as a dict by their names, those of structs
-        as dicts. It may have `key_state`, `window_state`, `clear` and `key_ttl`, as there.
+        With `then=function` and `returns=`, a function of a window's results makes its rows, as `process` does from
+        records: `function(key, window, results, context)` gets the results as a dict by name, structs as dicts.
+        `key_state`, `window_state`, `clear` and `key_ttl` are as in `process`.
 
         Cost: a record is folded into one partial per key and slice before the shuffle; a window of n slices costs 2
         combines with `invert`, 4 on average without. Raises InvalidType without a DataFrame and for columns of other
@@ -463,12 +464,12 @@ class Windowed:
     def plan(self, *functions: Callable[..., Any], **arguments: Any) -> Plan:
         """Return the plan of `aggregate` with these arguments as a value: trees, state and predicted cost.
 
-        Nothing is run. Raises what `aggregate` raises.
+        Nothing is run. Raises the errors of `aggregate`.
         """
         return self._defined("plan", functions, arguments).plan()
 
     def explain(self, *functions: Callable[..., Any], **arguments: Any) -> None:
-        """Print the plan of `aggregate` with these arguments. Nothing is run. Raises what `aggregate` raises."""
+        """Print the plan of `aggregate` with these arguments. Nothing is run. Raises the errors of `aggregate`."""
         self._defined("explain", functions, arguments).explain()
 
     def _query(self, functions: tuple[Any, ...], arguments: dict[str, Any]) -> Query:
@@ -487,7 +488,7 @@ class Windowed:
         return self._definition(call, results, function)
 
     def _evicted(self, results: dict[str, Bound | Struct], function: Then | None) -> Bound:
-        """The results as one that keeps the records of windows."""
+        """The results as a single one, which keeps the records of windows. Raises InvalidValue with `then`."""
         from slicing.process.evicted import evicted
 
         if function is not None:
@@ -498,7 +499,7 @@ class Windowed:
         return evicted(results, self.time, self.windows, self.evictors, self.evictors_after)
 
     def _then(self, arguments: dict[str, Any]) -> tuple[Then | None, dict[str, Any]]:
-        """The function of results that was given, and the other arguments. A result may be called `then`, too."""
+        """The function given as `then`, and the other arguments. An aggregate named `then` is a result instead."""
         if isinstance(arguments.get("then"), (Aggregate, Bound, Struct)) or "then" not in arguments:
             return None, arguments
         from slicing.process.call import then
@@ -521,7 +522,7 @@ class Windowed:
 
 @dataclass(frozen=True)
 class FeaturesAt:
-    """Records, their keys, and the rows that ask for them; every method returns a new value."""
+    """The records, keys and spine rows of a feature query; every method returns a new value."""
 
     df: DataFrame
     keys: tuple[Input, ...]
@@ -534,7 +535,7 @@ class FeaturesAt:
     def buckets(self, count: int) -> FeaturesAt:
         """Split keys by hash into `count` buckets, instead of one for each shuffle partition.
 
-        Each bucket is in memory as a whole, one after another. Raises InvalidValue unless it is a positive int.
+        Each bucket is held in memory as a whole, one after another. Raises InvalidValue unless it is a positive int.
         """
         _check_positive("buckets", count)
         return replace(self, spread=Buckets(count))
@@ -542,9 +543,9 @@ class FeaturesAt:
     def aggregate(self, *functions: Callable[..., Any], **arguments: Any) -> DataFrame:
         """Return the rows of the spine, each with its results; the arguments are those of `Windowed.aggregate`.
 
-        The rows have no order. Raises InvalidType, InvalidValue. Cost: one shuffle of the spine's rows and of a partial
-        for each key and time of the records; per row of the spine and length at most 2 log2(m) combines, m being the
-        times with records in it, and none for what is added and subtracted exactly.
+        The rows have no order. Raises InvalidType, InvalidValue. Cost: one shuffle of the spine's rows and of one
+        partial per key and time of the records. Per spine row and length, at most 2 log2(m) combines, m being the
+        number of times with records in it, and none for results that are added and subtracted exactly.
         """
         from slicing.spark.build import build_features
 
@@ -557,7 +558,7 @@ class FeaturesAt:
         return plan_features(self._asked(functions, arguments), self.spread)
 
     def explain(self, *functions: Callable[..., Any], **arguments: Any) -> None:
-        """Print the plan of `aggregate` with these arguments. Nothing is run. Raises what `aggregate` raises."""
+        """Print the plan of `aggregate` with these arguments. Nothing is run. Raises the errors of `aggregate`."""
         print(self.plan(*functions, **arguments))
 
     def _asked(self, functions: tuple[Any, ...], arguments: dict[str, Any]) -> Asked:
@@ -575,7 +576,7 @@ def _check_positive(name: str, count: int) -> None:
 
 
 def named(functions: tuple[Any, ...], arguments: dict[str, Any], call: str = "aggregate") -> dict[str, Bound | Struct]:
-    """Bound aggregates by the names of their results, from either form of call."""
+    """Return bound aggregates by result name, from either form of call. Raises InvalidType, InvalidValue."""
     if functions and isinstance(functions[0], (Aggregate, Bound, Struct)):
         raise InvalidType(f"results need names: write `{call}(name=...)`, for example `{call}(orders=C.count())`.")
     if functions and (not callable(functions[0]) or _is_sparks(functions[0])):

@@ -1,4 +1,4 @@
-"""The laws of aggregates, tried on values of your own: the public name of `slicing.aggregates.laws`."""
+"""Checks of the laws of aggregates on your own values: the public name of `slicing.aggregates.laws`."""
 
 from slicing.aggregates.laws import (
     Counterexample,

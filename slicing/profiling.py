@@ -1,7 +1,7 @@
-"""Time by stage: functions declare their stage, and a watch, if one is set, has the time of each stage.
+"""Time per stage: functions declare their stage, and a stopwatch, if one is active, measures each stage.
 
-A stage has the time it takes itself, without that of stages it calls. As long as no watch is set, a function of a stage
-costs one look at a variable more.
+A stage's time excludes that of the stages it calls. Without an active stopwatch, a function of a stage costs one check
+of a variable.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from typing import Any, TypeVar, cast
 DECODE, READ, ASSEMBLE, COMBINE = "decode", "read", "assemble", "combine"
 ENCODE, WRITE, OUTPUT = "encode", "write", "output"
 STAGES = (DECODE, READ, ASSEMBLE, COMBINE, ENCODE, WRITE, OUTPUT)
-"""Assembly is all that a bucket does and no other stage has."""
+"""The stages of a bucket. ASSEMBLE includes all of its time that belongs to no other stage."""
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 class Stopwatch:
-    """Microseconds by stage. One stage runs at a time; that which called it waits."""
+    """Measures microseconds per stage. Only one stage runs at a time; the stage that called it is paused."""
 
     def __init__(self) -> None:
         self._nanos: dict[str, int] = {}
@@ -29,7 +29,7 @@ class Stopwatch:
 
     @contextmanager
     def running(self, stage: str) -> Iterator[None]:
-        """What is done inside is of this stage, "" being none."""
+        """Count the time of the block for this stage; "" is no stage."""
         outer = self._switch(stage)
         try:
             yield
@@ -43,13 +43,13 @@ class Stopwatch:
         return before
 
     def take(self) -> dict[str, int]:
-        """All stages since the last time, and start anew."""
+        """Return the microseconds per stage since the last call, and start again at zero."""
         taken = {stage: nanos // 1000 for stage, nanos in self._nanos.items() if stage}
         self._nanos.clear()
         return taken
 
     def each(self, stage: str, items: Iterable[Any]) -> Iterator[Any]:
-        """The items, each made in a stage."""
+        """Yield the items; the time in which each is made counts for a stage."""
         iterator, end = iter(items), object()
         while True:
             with self.running(stage):
@@ -60,13 +60,13 @@ class Stopwatch:
 
 
 _watch: Stopwatch | None = None
-"""The watch of this process; Spark runs one task at a time in a Python worker."""
+"""The active stopwatch of this process; Spark runs one task at a time in a Python worker."""
 
 
 @contextmanager
 def watched(watch: Stopwatch) -> Iterator[None]:
-    """Time all stages of this process."""
-    global _watch  # a stage of a kernel or a page knows nothing of who looks at it
+    """Measure all stages of this process while the block runs."""
+    global _watch  # functions of a kernel or a page get no stopwatch as an argument
     before, _watch = _watch, watch
     try:
         yield
@@ -75,7 +75,7 @@ def watched(watch: Stopwatch) -> Iterator[None]:
 
 
 def of_stage(stage: str) -> Callable[[Function], Function]:
-    """Mark a function as a part of a stage; of one that returns an iterator also each step is."""
+    """Return a decorator that counts a function's time, and each step of a returned iterator, for a stage."""
 
     def mark(function: Function) -> Function:
         @wraps(function)

@@ -1,4 +1,4 @@
-"""Draw which windows fire when, by running a few records through the framework itself."""
+"""Draws which windows fire when, by running a few records through the stages of a real query."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from slicing.windows.window import Window
 
 Instant = int | str | datetime
 MOST = 16
-"""The most windows of each kind in a picture; of more the first and the last half is shown."""
+"""The maximum number of windows of each kind in a picture; of more, only the first and the last ones are shown."""
 _DASH = "\N{EN DASH}"
 _DOTS = {PARTLY: "late for some", LATE: "late", LOST: "in no window"}
 _BARS = {"open": "still open", "empty": "nothing is emitted"}
@@ -33,7 +33,7 @@ _CELLS = {"final": ("3", "result"), "drained": ("0", "empty window"), "merged": 
 
 
 class Drawing(str):
-    """A picture as SVG text, which notebooks show; elsewhere write it to a file."""
+    """A picture as SVG text. Notebooks show it; elsewhere write it to a file."""
 
     __slots__ = ()
 
@@ -56,15 +56,16 @@ def draw(
 ) -> Drawing:
     """Draw windows, and the rows that they emit for the records of one key, as SVG.
 
-    `records` are the times of records: datetimes, microseconds, or ISO text such as "2024-05-01 12:03"; text without
-    a day, as "12:03", is of 1970-01-01. With `watermark`, the delay that `withWatermark` gets, they are a stream: lists
-    of times are its micro-batches, one after another. Without it they are bounded input. `emit` and `grace` are those
-    of the query. If other keys move the watermark too, `watermark` says what it is in each micro-batch, None before
-    there is one. With `time=processing_time()`, and for `early(every=)`, `clock` has the time of each trigger.
+    `records` are the times of records: datetimes, microseconds, or ISO text such as "2024-05-01 12:03"; text without a
+    day, such as "12:03", is on 1970-01-01. With `watermark`, the delay for `withWatermark`, they are a stream:
+    `records` is a list of micro-batches, each a list of times. Without it they are bounded input. `emit` and `grace`
+    are those of the query. If other keys move the watermark too, `watermark` is a list of its values, one per
+    micro-batch, None until there is one. With `time=processing_time()`, and for `early(every=)`, `clock` has the time
+    of each trigger.
 
-    Nothing is drawn by hand: the first stage, the state and the emission of a query run here, in this process, and the
-    picture shows what they did. Spark is not started, but has to be installed. Cells count records: `orders=C.count()`.
-    Cost: about a millisecond for each micro-batch. Raises InvalidType for what is no window or no time, InvalidValue.
+    The picture shows the real behaviour: first stage, state and trigger of a query run in this process. Spark is not
+    started, but must be installed. Cells count records: `orders=C.count()`. Cost: about a millisecond per micro-batch.
+    Raises InvalidType for other values than windows or times, InvalidValue.
 
     >>> from slicing import hopping
     >>> picture = draw(hopping("10 minutes", advance="5 minutes"), [["12:03"], ["12:20"]], watermark="2 minutes")
@@ -76,7 +77,7 @@ def draw(
             f"`windows` must be made with `hopping`, `tumbling` or one of the others; got {excerpt(windows)}."
         )
     batches, emit = _batches(records), emission_of(emit)
-    # What time does not close needs no watermark.
+    # Windows that time does not close need no watermark.
     is_stream = not (watermark is None and time is None and clock is None) or (not windows.by_time and len(batches) > 1)
     if not batches and not clock:
         found = picture(windows)
@@ -108,14 +109,14 @@ def draw(
 
 
 def _watermark(given: Duration | Sequence[Instant | None] | None) -> int | list[int | None]:
-    """The delay of the watermark, or the watermark of each micro-batch."""
+    """The delay of the watermark in microseconds, or the watermarks of the micro-batches."""
     if given is None or isinstance(given, (str, timedelta)):
         return 0 if given is None else microseconds(given, "watermark")
     return [None if each is None else _instant(each) for each in given]
 
 
 def _batches(records: Sequence[Instant] | Sequence[Sequence[Instant]]) -> list[list[int]]:
-    """Times by micro-batches; those of one, if they are given alone."""
+    """The times by micro-batch; a plain list of times is one micro-batch."""
     if isinstance(records, str):
         raise InvalidType(f"`records` are a list of times, or lists of them; got {excerpt(records)}.")
     nested = [isinstance(each, Sequence) and not isinstance(each, str) for each in records]
@@ -127,7 +128,7 @@ def _batches(records: Sequence[Instant] | Sequence[Sequence[Instant]]) -> list[l
 
 
 def _instant(given: Instant) -> int:
-    """Microseconds of an instant."""
+    """The microseconds since 1970 of an instant. Raises InvalidValue and InvalidType."""
     if isinstance(given, str):
         try:
             return microseconds_of(datetime.fromisoformat(given if "-" in given else f"1970-01-01 {given}"))
@@ -139,7 +140,7 @@ def _instant(given: Instant) -> int:
 
 
 def _drawn(windows: Window, replay: Replay, title: str, triggers: Sequence[int] = ()) -> str:
-    """Draw what happened."""
+    """The SVG of a replay."""
     times = [time for batch in replay.batches for time in batch.times]
     shown = [_windows_of(part, number, replay, times) for number, part in enumerate(windows.parts)]
     every = [window for part in shown for window in part]
@@ -159,7 +160,7 @@ def _drawn(windows: Window, replay: Replay, title: str, triggers: Sequence[int] 
 
 
 def _windows_of(part: Window, number: int, replay: Replay, times: Sequence[int]) -> list[Interval]:
-    """Return the windows of one kind that hold records or were emitted, and the windows between them."""
+    """The windows of one kind that hold records or were emitted, and the windows between them."""
     known = {(out.start, out.end) for out in [*replay.rows, *replay.open] if out.part == number}
     known |= {window for time in times for window in part.between(time, time + 1)}
     low, high = hull(known)
@@ -168,7 +169,7 @@ def _windows_of(part: Window, number: int, replay: Replay, times: Sequence[int])
 
 
 def _batch_rows(replay: Replay, clock: Clock, is_stream: bool) -> list[Row]:
-    """Records, of each micro-batch in a row, with the watermark that closes windows in it."""
+    """The rows of records, one per micro-batch, each with the watermark that closes windows in it."""
     rows = []
     for number, batch in enumerate(replay.batches):
         dots = [
@@ -182,7 +183,7 @@ def _batch_rows(replay: Replay, clock: Clock, is_stream: bool) -> list[Row]:
 
 
 def _groups(windows: Window, shown: list[list[Interval]], replay: Replay, clock: Clock) -> Iterator[list[Row]]:
-    """The rows of each kind of windows."""
+    """The rows of windows, one group per kind."""
     going, closing = defaultdict(list), {(out.part, out.start, out.end) for out in replay.open}
     for out in replay.rows:
         going[out.part, out.start, out.end].append(out)
@@ -201,7 +202,7 @@ def _groups(windows: Window, shown: list[list[Interval]], replay: Replay, clock:
 
 
 def _some(rows: list[Row]) -> list[Row]:
-    """The rows, of very many only the first and the last ones."""
+    """The rows; of too many, the first and the last ones with their number between."""
     if len(rows) <= MOST:
         return rows
     return [*rows[: MOST // 2], Row(f"{len(rows) - MOST:,} more"), *rows[-(MOST // 2) :]]
@@ -212,7 +213,7 @@ def _look(window: tuple[int, int, int], going: Mapping[Any, list[Out]], open_: C
 
 
 def _cells(window: Interval, rows: Sequence[Out]) -> Iterator[Cell]:
-    """Yield the emitted rows of a window, a cell for each micro-batch."""
+    """The cells of a window, one per micro-batch that emitted it."""
     for batch, group in groupby(rows, key=lambda out: out.batch):
         outs = list(group)
         kind = outs[-1].emission
@@ -227,7 +228,7 @@ def _cells(window: Interval, rows: Sequence[Out]) -> Iterator[Cell]:
 
 
 def _legend(rows: Sequence[Row]) -> tuple[tuple[str, str, str], ...]:
-    """Return an entry for each look that occurs and needs an explanation."""
+    """The legend: one entry per look that occurs and needs an explanation."""
     dots = {dot.look for row in rows for dot in row.dots}
     bars = {bar.look for row in rows for bar in row.bars}
     cells = {word: cell.look for row in rows for cell in row.cells for word in str(cell.data["emission"]).split()}

@@ -1,4 +1,4 @@
-"""What a user would write with Spark's stateful operator: slices per key, in a few dozen lines."""
+"""A user's own windows with Spark's stateful operator: slices per key, in a few dozen lines."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ class ByHand:
     """A hand-written `transformWithStateInPandas` per key: a map of slices, a timer at the end of the next window."""
 
     def __call__(self, frame: DataFrame, size: str, advance: str) -> DataFrame:
-        """Count and sum of `v`, on streams only."""
+        """Return count and sum of `v`; the frame must be a stream."""
         processor = SlicesPerKey(microseconds(size, "size"), microseconds(advance, "advance"))
         out = frame.groupBy("key").transformWithStateInPandas(
             processor,
@@ -31,33 +31,33 @@ class ByHand:
 
 
 class SlicesPerKey(StatefulProcessor):
-    """One key: records are folded into slices; when a window ends, its slices are read once and summed."""
+    """The state of one key: records are folded into slices; when a window ends, its slices are read once and summed."""
 
     def __init__(self, size: int, advance: int):
         self.size, self.advance = size, advance
 
     def init(self, handle: StatefulProcessorHandle) -> None:
-        """Called once per partition and micro-batch."""
+        """Called by Spark once per partition and micro-batch."""
         self.handle = handle
         self.index = handle.getMapState("slices", "start bigint", "n bigint, s bigint")
         self.next = handle.getValueState("next", "timer bigint")
 
     def handleInputRows(self, key: Any, rows: Any, timerValues: Any) -> Iterator[pd.DataFrame]:  # noqa: N802, N803
-        """Add the records of a micro-batch to their slices; Spark has dropped those behind the watermark."""
+        """Add the records of a micro-batch to their slices; Spark has dropped the records that are late."""
         frame = pd.concat(list(rows))
         starts = _micros(frame["ts"]) // self.advance * self.advance
         for start, values in frame["v"].groupby(starts):
             n, s = self.index.getValue((int(start),)) or (0, 0)
             self.index.updateValue((int(start),), (n + len(values), s + int(values.sum())))
         if not self.next.exists():
-            # The first window to end that the watermark has not passed, of those that hold the oldest record.
+            # The first window that holds the oldest record and that the watermark has not passed.
             first = int(starts.min()) + self.advance
             passed = timerValues.getCurrentWatermarkInMs() * 1000
             self._wake(max(first, (passed // self.advance + 1) * self.advance if passed else first))
         return iter(())
 
     def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Iterator[pd.DataFrame]:  # noqa: N802, N803
-        """Emit every window that has ended, drop the slices that no later window needs."""
+        """Emit each window that has ended, and drop the slices that no later window needs."""
         held = sorted((start[0], *sums) for start, sums in self.index.iterator())
         starts, n, s = (np.array(column) for column in zip(*held, strict=True))
         first, passed = self.next.get()[0], timerValues.getCurrentWatermarkInMs() * 1000
@@ -86,7 +86,7 @@ class SlicesPerKey(StatefulProcessor):
         self.handle.registerTimer(-(-end // 1000))
 
     def close(self) -> None:
-        """Called once per partition and micro-batch."""
+        """Called by Spark once per partition and micro-batch."""
 
 
 def _micros(times: pd.Series) -> pd.Series:

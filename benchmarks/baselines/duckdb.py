@@ -1,4 +1,4 @@
-"""DuckDB in one process on the same files: features as of labels, by a range join; nothing is distributed."""
+"""DuckDB in one process on the same files: features as of labels, by a range join; it is not distributed."""
 
 import threading
 from collections.abc import Iterator
@@ -16,11 +16,11 @@ from benchmarks.workloads.workload import Workload, scratch
 from slicing.windows.time.durations import microseconds
 
 STOP_SECONDS = 480
-"""What takes longer, with the run that warms it up, is stopped."""
+"""The limit for a run together with its warm-up run; longer runs are stopped."""
 
 
 def features(lengths: tuple[str, ...], column: str = "v") -> str:
-    """The labels with columns `records`, `total` and `average` for each length, of a view `records`."""
+    """Return the SQL for the labels, with columns `records`, `total` and `average` for each length, over `records`."""
     kind = "double" if column == "d" else "bigint"  # its sums of integers are wider than Spark's
     longest = max(microseconds(length, "length") for length in lengths)
     made = []
@@ -41,8 +41,8 @@ def features(lengths: tuple[str, ...], column: str = "v") -> str:
 
 @cache
 def run(workload: Workload, lengths: tuple[str, ...], column: str = "v") -> Run:
-    """Seconds to collect all labels of a workload as Arrow, after a run that warms up."""
-    import duckdb  # only who measures needs it
+    """Return the seconds to collect all labels of a workload as Arrow, after a warm-up run."""
+    import duckdb  # imported here, because only this measurement needs it
 
     query, rows = features(lengths, column), []
     with duckdb.connect(config={"threads": CORES}) as connection:
@@ -61,7 +61,7 @@ def run(workload: Workload, lengths: tuple[str, ...], column: str = "v") -> Run:
 
 @contextmanager
 def written(workload: Workload, lengths: tuple[str, ...], column: str = "v") -> Iterator[DataFrame]:
-    """All rows, written into Parquet and read by Spark."""
+    """Yield all rows, written as Parquet and read by Spark."""
     import duckdb
 
     with scratch() as folder, duckdb.connect() as connection:

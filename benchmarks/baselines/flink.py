@@ -1,4 +1,4 @@
-"""Flink SQL in a Python of its own: its input, its job and the rows that it wrote."""
+"""Flink SQL in a separate Python environment: its input, its job and its output rows."""
 
 import json
 import os
@@ -23,9 +23,9 @@ LIMIT_SECONDS = 600.0
 
 
 def write(workload: Workload, size: str, folder: Path) -> None:
-    """The CSV of both: `batches` has two files a micro-batch, `readers` the same lines in two files.
+    """Write the CSV input of both: `batches` has two files per micro-batch, `readers` the same lines in two files.
 
-    The last line of either file of the last micro-batch is a window, and an hour, after the end.
+    The last line of each file of the last micro-batch has a time of one window and one hour after the end.
     """
     last = START + round(workload.seconds * workload.batches * 1e6) + microseconds(size, "size") + 3_600_000_000
     end = pa.table({"key": [-1], "ms": [last // 1000], "v": [0]})
@@ -43,7 +43,7 @@ def write(workload: Workload, size: str, folder: Path) -> None:
 
 
 def _milliseconds(table: pa.Table) -> pa.Table:
-    """Flink's event time has no microseconds."""
+    """The table with times in milliseconds: Flink's event time has no microseconds."""
     times = pc.divide(table["ts"].cast(pa.int64()), 1000)
     return pa.table({"key": table["key"], "ms": times, "v": table["v"]})
 
@@ -55,7 +55,7 @@ def _csv(tables: Sequence[pa.Table], path: Path) -> None:
 
 
 def run(workload: Workload, size: str, advance: str, backend: str, folder: Path, python: str) -> tuple[Run, str]:
-    """Its timed run, and its version. What it wrote in the other run is in `theirs`."""
+    """Return Flink's timed run and its version. The rows of its other run are in `theirs`."""
     window = [str(microseconds(each, each) // 10**6) for each in (size, advance)]
     places = [str(folder / name) for name in ("readers", "theirs")]
     command = [python, "-P", str(JOB), *places, *window, backend, str(folder / "scratch")]
@@ -75,11 +75,11 @@ def run(workload: Workload, size: str, advance: str, backend: str, folder: Path,
 
 def rows(folder: Path) -> DataFrame:
     schema = "key bigint, start timestamp, end timestamp, records bigint, total bigint"
-    """What it wrote, without the record that closes all windows."""
+    """Return the rows that Flink wrote, without those of the record that closes all windows."""
     written = session().read.schema(schema).csv(f"{folder}/theirs").where("key >= 0")
     return written.select("key", F.struct("start", "end").alias("window"), "records", "total")
 
 
 def note(processor: float) -> str:
-    """Seconds of processor time."""
+    """Return the processor seconds as a note."""
     return f"{processor:.1f} s of processor time"

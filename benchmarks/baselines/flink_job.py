@@ -1,8 +1,8 @@
-"""Flink's side of `benchmarks.comparisons.flink`, run by a Python that has pyflink and nothing of this project.
+"""Flink's side of `benchmarks.comparisons.flink`, run by a Python that has pyflink but nothing of this project.
 
 `python -P flink_job.py RECORDS ROWS SIZE ADVANCE BACKEND SCRATCH`, with size and advance in seconds. The first run
-warms up and writes its rows into the folder ROWS, as CSV; the second goes into the blackhole sink. Prints the seconds
-of the second, as the job itself reports them, its processor time, and Flink's version.
+warms up and writes its rows as CSV into the folder ROWS; the second run writes to the blackhole sink. Prints the
+seconds of the second run as the job reports them, its processor time, and Flink's version.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pyflink.table import TableEnvironment
 
-# What Flink's documentation advises for throughput, and room for its state; the rest is as it comes.
+# The settings that Flink's documentation recommends for throughput, and enough memory for state; the rest is default.
 SETTINGS = {
     "parallelism.default": "2",
     "taskmanager.numberOfTaskSlots": "2",
@@ -45,7 +45,7 @@ QUERY = """
 
 
 def main(path: str, rows: str, size: str, advance: str, backend: str, scratch: str) -> None:
-    """Run the query into both sinks, one after the other."""
+    """Run the query into both sinks, one after the other, and print the figures as JSON."""
     environment = _environment(backend, scratch)
     environment.execute_sql(SOURCE.format(path=path))
     _run(environment, f"'connector' = 'filesystem', 'path' = 'file://{rows}', 'format' = 'csv'", size, advance)
@@ -56,7 +56,7 @@ def main(path: str, rows: str, size: str, advance: str, backend: str, scratch: s
 
 
 def _environment(backend: str, scratch: str) -> TableEnvironment:
-    # Here, as asv imports all files of this folder with a Python that has no pyflink.
+    # Imported here: asv imports all files of this folder with a Python that has no pyflink.
     from pyflink.common import Configuration
     from pyflink.table import EnvironmentSettings, TableEnvironment
 
@@ -71,7 +71,7 @@ def _environment(backend: str, scratch: str) -> TableEnvironment:
 
 
 def _run(environment: TableEnvironment, options: str, size: str, advance: str) -> float:
-    """Seconds that the job ran, to the end of the records; the start of its cluster does not count."""
+    """Run the job and return its seconds up to the end of the records, without the start of its cluster."""
     name = "written" if "'path'" in options else "dropped"
     environment.execute_sql(SINK.format(name=name, options=options))
     client = environment.execute_sql(QUERY.format(name=name, size=size, advance=advance)).get_job_client()
@@ -79,7 +79,7 @@ def _run(environment: TableEnvironment, options: str, size: str, advance: str) -
 
 
 def _processor_seconds() -> float:
-    """Of the JVM in which everything runs, which is the child of this process."""
+    """The processor seconds of the JVM that runs everything, which is a child of this process."""
     children = Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()
     stats = [Path(f"/proc/{child}/stat").read_text().rpartition(")")[2].split() for child in children]
     return sum(int(fields[11]) + int(fields[12]) for fields in stats) / os.sysconf("SC_CLK_TCK")

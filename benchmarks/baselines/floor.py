@@ -1,8 +1,8 @@
-"""The floor: the stages of our stream with all work taken out, so that what is left is Spark's and the transport's.
+"""The floor: the stages of our stream without any work, so that the time left is that of Spark and of the transport.
 
-Records go to Python and are dropped there, one small row per bucket goes through the shuffle, a bucket reads and writes
-its header and sets a timer, and rows that were made beforehand come back: as many and of the same columns as ours, in
-lists as those of ours are. The floor of bounded input is the same without state.
+Records are sent to Python and dropped there. One small row per bucket is shuffled. Each bucket reads and writes its
+header, sets a timer and emits prepared rows, as many and with the same columns as ours, packed in lists like ours. The
+floor of bounded input is the same without state.
 """
 
 from collections.abc import Iterable, Iterator
@@ -27,17 +27,17 @@ from slicing.windows.time.durations import microseconds
 FRAME_ROWS = 250_000
 SHIPPED = "bucket int, block binary"
 PACKED = Packed(Flat(("bigint",), ("bigint", "bigint"), None, *[False] * 6))
-"""A key, a start, the number of records and their sum."""
+"""Key, start of the window, number of records and their sum."""
 
 
 @dataclass(frozen=True)
 class Floor:
-    """A query that puts out `rows` rows in every micro-batch whose watermark has moved, whatever it reads."""
+    """A stream that emits `rows` rows in each micro-batch whose watermark has advanced, whatever its input."""
 
     rows: int
 
     def __call__(self, frame: DataFrame, size: str, advance: str) -> DataFrame:
-        """Rows with the columns of `Ours`."""
+        """Return rows with the columns of `Ours`."""
         blocks, buckets = _dropped(frame)
         flat = blocks.groupBy("bucket").transformWithStateInPandas(
             Idle(self.rows // buckets), PACKED.schema, outputMode="Append", timeMode="EventTime"
@@ -47,19 +47,19 @@ class Floor:
 
 @dataclass(frozen=True)
 class BoundedFloor:
-    """A bounded query that puts out `rows` rows, whatever it reads."""
+    """A bounded query that emits `rows` rows, whatever its input."""
 
     rows: int
 
     def __call__(self, frame: DataFrame, size: str, advance: str) -> DataFrame:
-        """Rows with the columns of `Ours`."""
+        """Return rows with the columns of `Ours`."""
         blocks, buckets = _dropped(frame)
         grouped = blocks.repartition("bucket").sortWithinPartitions("bucket")
         return _windows(grouped.mapInArrow(PutOut(self.rows // buckets), PACKED.schema), size)
 
 
 def _dropped(frame: DataFrame) -> tuple[DataFrame, int]:
-    """What is left of records before the shuffle, and for how many buckets."""
+    """The rows that are shuffled in place of records, and the number of buckets."""
     spark = frame.sparkSession
     partitions = int(spark.conf.get("spark.sql.shuffle.partitions") or 1)
     buckets = labels(partitions, partitions)
@@ -73,7 +73,7 @@ def _windows(packed: DataFrame, size: str) -> DataFrame:
 
 
 def _rows(count: int) -> Iterator[pa.Table]:
-    """So many rows that say nothing, a frame at a time."""
+    """`count` rows with arbitrary content, one frame at a time."""
     column = pa.array(np.arange(min(count, FRAME_ROWS)))
     frame = pa.table(dict.fromkeys(("k0", "start", "r0", "r1"), column))
     for start in range(0, count, FRAME_ROWS):
@@ -82,12 +82,12 @@ def _rows(count: int) -> Iterator[pa.Table]:
 
 @dataclass(frozen=True)
 class Drop:
-    """The first stage: reads all records and ships a row for every bucket."""
+    """The first stage: reads all records and ships one row per bucket."""
 
     buckets: tuple[int, ...]
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Rows without content."""
+        """Yield one empty row per bucket."""
         for _ in batches:
             pass
         columns = [pa.array(self.buckets, pa.int32()), pa.array([b""] * len(self.buckets))]
@@ -96,12 +96,12 @@ class Drop:
 
 @dataclass(frozen=True)
 class PutOut:
-    """The second stage of bounded input: so many rows for every bucket."""
+    """The second stage on bounded input: emits `rows` rows for each bucket."""
 
     rows: int
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Rows that say nothing."""
+        """Yield rows with arbitrary content."""
         buckets = {bucket for batch in batches for bucket in batch["bucket"].to_pylist()}
         for _ in buckets:
             for table in _rows(self.rows):
@@ -109,18 +109,18 @@ class PutOut:
 
 
 class Idle(StatefulProcessor):
-    """The second stage: a header of a usual size, the standing timer, and rows at every close."""
+    """The second stage on a stream: a header of typical size, a timer, and rows at every close."""
 
     def __init__(self, rows: int):
         self.rows = rows
 
     def init(self, handle: StatefulProcessorHandle) -> None:
-        """Called once per partition and micro-batch."""
+        """Called by Spark once per partition and micro-batch."""
         self.handle = handle
         self.header = handle.getValueState("header", StructType().add("value", "string"))
 
     def handleInputRows(self, key: Any, rows: Any, timerValues: Any) -> Iterator[pd.DataFrame]:  # noqa: N802, N803
-        """Read what came and write the header."""
+        """Read the input and write the header."""
         list(rows)
         if self.header.get() is None:
             self.handle.registerTimer(1)
@@ -128,9 +128,9 @@ class Idle(StatefulProcessor):
         return iter(())
 
     def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Iterator[pd.DataFrame]:  # noqa: N802, N803
-        """Put out the rows."""
+        """Emit the rows and set the next timer."""
         yield from map(frame_of, _rows(self.rows))
         self.handle.registerTimer(timerValues.getCurrentWatermarkInMs() + 1)
 
     def close(self) -> None:
-        """Called once per partition and micro-batch."""
+        """Called by Spark once per partition and micro-batch."""

@@ -1,4 +1,4 @@
-"""Our queries by plain functions of a user's own: traced, row by row, and some that cannot be traced."""
+"""Our queries with a user's plain Python functions: traced, row by row, and untraceable ones."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -10,17 +10,17 @@ from benchmarks.baselines.query import keys_of
 from slicing import group_by, hopping
 
 _UNIT = [1]
-"""A list, which may change: what reads it runs by rows."""
+"""A list may change, so a function that reads it cannot be traced and is called by rows."""
 
 
 @dataclass(frozen=True)
 class FourFunctions:
-    """Count and sum of a long with four functions; `columns` as `Aggregate` takes it."""
+    """Count and sum of a long with four functions; `columns` is an option of `Aggregate`."""
 
     columns: bool | None = None
 
     def __call__(self, frame: DataFrame, size: str, advance: str) -> DataFrame:
-        """Windows with a struct of both, taken apart."""
+        """Return windows with columns `records` and `total`, taken from a struct."""
         return _counted(
             frame,
             size,
@@ -34,10 +34,10 @@ class FourFunctions:
 
 @dataclass(frozen=True)
 class Untraceable:
-    """The same with functions none of which can be traced."""
+    """Count and sum with four functions of which none can be traced."""
 
     def __call__(self, frame: DataFrame, size: str, advance: str) -> DataFrame:
-        """Windows with a struct of both, taken apart."""
+        """Return windows with columns `records` and `total`, taken from a struct."""
         return _counted(
             frame,
             size,
@@ -72,10 +72,10 @@ def _joined(a: Any, b: Any) -> Any:
 
 @dataclass(frozen=True)
 class Welford:
-    """The variance of a double in plain Python."""
+    """The variance of a double by Welford's method in plain Python."""
 
     def __call__(self, frame: DataFrame, size: str, advance: str) -> DataFrame:
-        """Windows with a column `variance`."""
+        """Return windows with a column `variance`."""
         return (
             group_by(frame, *keys_of(frame))
             .window(hopping(size, advance), time="ts")

@@ -1,4 +1,4 @@
-"""The median of numpy of each window: a function of its records, ours, by `applyInPandas`, and by hand on a stream."""
+"""The median of each window by numpy: with our `process`, with `applyInPandas`, and hand-written on a stream."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -29,20 +29,20 @@ def _applied(records: pd.DataFrame) -> pd.DataFrame:
 
 @dataclass(frozen=True)
 class OurMedians:
-    """`process` with numpy's median."""
+    """Our `process` with numpy's median."""
 
     def __call__(self, frame: DataFrame, size: str, advance: str) -> DataFrame:
-        """Windows with columns `records` and `total`, which is the median."""
+        """Return windows with columns `records` and `total`, which is the median."""
         windowed = group_by(frame, *keys_of(frame)).window(hopping(size, advance), time="ts")
         return windowed.process(_median, returns="records long, total double", columns=["v"])
 
 
 @dataclass(frozen=True)
 class AppliedMedians:
-    """Bounded: every record copied into every window, and `applyInPandas` for each of them."""
+    """Bounded: every record is copied into each of its windows; `applyInPandas` is called for each window."""
 
     def __call__(self, frame: DataFrame, size: str, advance: str) -> DataFrame:
-        """Windows with columns `records` and `total`, which is the median."""
+        """Return windows with columns `records` and `total`, which is the median."""
         keys, step, length = keys_of(frame), microseconds(advance, "advance"), microseconds(size, "size")
         newest = F.unix_micros("ts") - F.pmod(F.unix_micros("ts"), F.lit(step))
         starts = F.sequence(newest - (length - step), newest, F.lit(step))
@@ -56,10 +56,10 @@ class AppliedMedians:
 
 @dataclass(frozen=True)
 class MediansByHand:
-    """On streams: a hand-written `transformWithStateInPandas`, with a list of records and a timer for each window."""
+    """On streams: a hand-written `transformWithStateInPandas` with a list of records and a timer per window."""
 
     def __call__(self, frame: DataFrame, size: str, advance: str) -> DataFrame:
-        """Windows with columns `records` and `total`, which is the median."""
+        """Return windows with columns `records` and `total`, which is the median."""
         step, length = microseconds(advance, "advance"), microseconds(size, "size")
         newest = F.unix_micros("ts") - F.pmod(F.unix_micros("ts"), F.lit(step))
         starts = F.sequence(newest - (length - step), newest, F.lit(step))
@@ -77,13 +77,13 @@ class MediansByHand:
 
 
 class ListOfWindow(StatefulProcessor):
-    """One key and window: its records in a `ListState`, its end as the timer."""
+    """The state of one key and window: its records in a `ListState`, a timer at its end."""
 
     def __init__(self, size: int):
         self.size = size
 
     def init(self, handle: StatefulProcessorHandle) -> None:
-        """Called once per partition and micro-batch."""
+        """Called by Spark once per partition and micro-batch."""
         self.handle = handle
         self.values = handle.getListState("values", "v bigint")
 
@@ -97,11 +97,11 @@ class ListOfWindow(StatefulProcessor):
         return iter(())
 
     def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Iterator[pd.DataFrame]:  # noqa: N802, N803
-        """Emit the window, and forget it."""
+        """Emit the window and clear its state."""
         values = np.array([each[0] for each in self.values.get()])
         self.values.clear()
         row = {"key": key[0], "start": key[1], "records": len(values), "total": float(np.median(values))}
         yield pd.DataFrame([row])
 
     def close(self) -> None:
-        """Called once per partition and micro-batch."""
+        """Called by Spark once per partition and micro-batch."""

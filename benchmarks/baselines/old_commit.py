@@ -1,4 +1,4 @@
-"""Ours as it was: a work tree of a commit, and a process for each tree that runs queries when it is told to."""
+"""This framework at an older commit: a git work tree, and a process per tree that runs queries on request."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ JOB = Path(__file__).with_name("old_commit_job.py")
 
 @contextmanager
 def tree_of(commit: str) -> Iterator[Path]:
-    """A work tree of a commit, for as long as it is needed. Raises ValueError if there is no such commit."""
+    """Yield a temporary work tree of a commit. Raises ValueError if the commit does not exist."""
     with scratch() as folder:
         tree = folder / "tree"
         made = _git("worktree", "add", "--detach", str(tree), commit)
@@ -40,7 +40,7 @@ def _git(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 @contextmanager
 def both(commit: str) -> Iterator[tuple[Process, Process]]:
-    """Processes of this tree and of that of a commit. Raises ValueError if there is no such commit."""
+    """Yield a process for this tree and one for a commit's tree. Raises ValueError if the commit does not exist."""
     with ExitStack() as stack:
         trees = (ROOT, stack.enter_context(tree_of(commit)))
         local = stack.enter_context(scratch())
@@ -49,13 +49,13 @@ def both(commit: str) -> Iterator[tuple[Process, Process]]:
 
 
 class Process:
-    """A Spark session over the packages of a tree; it does nothing while it is not asked."""
+    """A process with a Spark session over the packages of a tree; it is idle between requests."""
 
     def __init__(self, tree: Path, folder: Path):
         options = OPTIONS | {
             "spark.master": f"local[{CORES}]",
             "spark.sql.shuffle.partitions": str(CORES),
-            "spark.driver.memory": "4g",  # there are two of them
+            "spark.driver.memory": "4g",  # two sessions run at the same time
             "spark.local.dir": str(folder),
         }
         environment = os.environ | {"PYTHONPATH": str(tree), "PYSPARK_PYTHON": sys.executable}
@@ -64,13 +64,13 @@ class Process:
         command = [sys.executable, "-P", str(JOB), json.dumps(options)]
         pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
         with self.log.open("w") as log:
-            # In the tree, where Spark's workers look for packages before anywhere else.
+            # Run in the tree, because Spark's workers look for packages in the working directory first.
             self.running = subprocess.Popen(command, cwd=tree, env=environment, stderr=log, text=True, **pipes)
         found = self._answer()["ready"]
         assert Path(found).is_relative_to(tree), f"{found} is not of {tree}"
 
     def watched(self, **query: Any) -> dict[str, Any]:
-        """As `run`, with `mib`, the peak of the largest Python worker, and the `processor` seconds of all processes."""
+        """Return the result of `run`, plus `mib`, the peak of a Python worker, and `processor`, the seconds of all."""
         with workers(self.running.pid) as peaks:
             before = processor_seconds(self.running.pid)
             found = self.run(**query)
@@ -78,7 +78,7 @@ class Process:
         return found | {"mib": max(peaks.values(), default=0.0), "processor": processor}
 
     def run(self, **stream: Any) -> dict[str, Any]:
-        """What a query took; the arguments are those of `stream` in the job, or with `bounded` those of `bounded`."""
+        """Run a query and return its figures; arguments are those of `stream` or, with `bounded`, of `bounded`."""
         assert self.running.stdin is not None
         self.running.stdin.write(f"{json.dumps(stream)}\n")
         self.running.stdin.flush()
@@ -96,7 +96,7 @@ class Process:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Without more to read it ends, and its JVM with it."""
+        """End the process and its JVM by closing its input."""
         try:
             self.running.communicate(timeout=60)
         except subprocess.TimeoutExpired:

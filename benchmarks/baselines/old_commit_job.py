@@ -1,8 +1,8 @@
-"""Queries of `slicing` as it is in some tree, in a process of its own: `benchmarks.baselines.old_commit` starts it.
+"""Runs queries of `slicing` of some tree in a separate process, which `benchmarks.baselines.old_commit` starts.
 
-`PYTHONPATH=TREE python -P old_commit_job.py`. Each line that it reads is a query to run to the end, in JSON, and each
-line that it writes what the query took. It uses nothing but what users use, and nothing of this project's benchmarks:
-they are of another tree.
+`PYTHONPATH=TREE python -P old_commit_job.py OPTIONS`. Each input line is a query in JSON, which runs to its end; each
+output line has its figures. It uses only the public interface and nothing of this project's benchmarks, which belong to
+another tree.
 """
 
 import json
@@ -26,11 +26,11 @@ WINDOWS = {
     "sessions": lambda size, _: (session(size),),
     "sliding": lambda size, _: (sliding(size),),
 }
-"""Windows by kind, of a size and an advance."""
+"""The windows of each kind, for a size and an advance."""
 
 
 def main(options):
-    """Run what comes, until nothing more does."""
+    """Run the queries from the input until it ends."""
     builder = SparkSession.builder
     for name, value in json.loads(options).items():
         builder = builder.config(name, value)
@@ -43,7 +43,7 @@ def main(options):
 
 
 def answer(value):
-    """A line that is not Spark's."""
+    """Print a line that the other process can distinguish from Spark's output."""
     print(f"answer {json.dumps(value)}", flush=True)
 
 
@@ -63,9 +63,10 @@ def stream(
     functions="columns",
     kind="hopping",
 ):
-    """Medians of the `last` micro-batches; `hashed` also sums the hashes of all rows, which takes time.
+    """Run a stream; return medians of the `last` micro-batches; `hashed` also sums hashes of rows, which costs time.
 
-    `functions` are those of combinators, or "plain" ones, or "rows" for plain ones that cannot be traced.
+    `functions` are "columns" for combinators, "plain" for plain functions, or "rows" for plain ones that cannot be
+    traced.
     """
     source = (
         spark.readStream.schema(schema).option("maxFilesPerTrigger", files).parquet(path).withWatermark("ts", delay)
@@ -92,7 +93,7 @@ def stream(
 
 
 def bounded(spark, path, schema, size, advance, hashed=False, functions="columns"):
-    """Seconds of a bounded query; the arguments are those of `stream`."""
+    """Run a bounded query and return its seconds; the arguments are those of `stream`."""
     windowed = group_by(spark.read.schema(schema).parquet(path), "key").window(hopping(size, advance), time="ts")
     out, made = aggregated(windowed, functions, "v"), Observation("made")
     if hashed:
@@ -105,13 +106,13 @@ def bounded(spark, path, schema, size, advance, hashed=False, functions="columns
 
 
 def made_of():
-    """How many rows there are, and the sum of their hashes."""
+    """Return the number of rows and the sum of their hashes, as observed metrics."""
     rows = F.xxhash64("key", "window", "records", "total").cast("decimal(38,0)")
     return F.count("*").alias("count"), F.sum(rows).cast("string").alias("hashes")
 
 
 def aggregated(windowed, functions, column):
-    """Count and sum, by some functions; those that are called by rows read a list, which may change."""
+    """Return count and sum by the chosen functions; untraceable ones read a list, which may change."""
     if functions == "columns":
         return windowed.aggregate(records=C.count(), total=C.sum(column))
     unit = [1]
@@ -131,7 +132,7 @@ def aggregated(windowed, functions, column):
 
 
 def observed(progress, name):
-    """What the engine has counted; 0 if it did not count then."""
+    """Return the sum of an engine's counter; 0 if that version does not have it."""
     return sum(metrics.asDict().get(name) or 0 for metrics in progress["observedMetrics"].values())
 
 

@@ -1,4 +1,4 @@
-"""Our queries: two aggregates, ten, wide partials."""
+"""Our queries: different windows, and different numbers and widths of aggregates."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -27,9 +27,9 @@ from slicing.windows.window import Window
 
 @dataclass(frozen=True)
 class Ours:
-    """Count and sum of a column with the framework; `tree` as `.assemble` takes it; `more` is a name in MORE.
+    """Count and sum of a column; `tree` is an argument of `.assemble`, `more` is a name in MORE.
 
-    Slices are retained for so long after the watermark.
+    `retain` is how long slices stay after the watermark.
     """
 
     column: str = "v"
@@ -39,7 +39,7 @@ class Ours:
     retain: str = "0 seconds"
 
     def __call__(self, frame: DataFrame, size: str, advance: str) -> DataFrame:
-        """Windows with columns `records` and `total`, or those of `more`."""
+        """Return windows with columns `records` and `total`, or the columns of `more`."""
         windowed = group_by(frame, *keys_of(frame)).window(hopping(size, advance), time="ts").assemble(self.tree)
         windowed = windowed.retain(self.retain)
         if self.more:
@@ -50,13 +50,13 @@ class Ours:
 
 @dataclass(frozen=True)
 class OurSizes:
-    """Count and sum of a column in hopping windows of several sizes by one advance, in one call."""
+    """Count and sum of a column in hopping windows of several sizes with the same advance, in one call."""
 
     sizes: tuple[str, ...]
     column: str = "v"
 
     def __call__(self, frame: DataFrame, size: str, advance: str) -> DataFrame:
-        """Windows of each size with columns `records` and `total`; `size` is not asked."""
+        """Return windows of each size with columns `records` and `total`; `size` is ignored."""
         windows = [hopping(each, advance) for each in self.sizes]
         windowed = group_by(frame, *keys_of(frame)).window(*windows, time="ts")
         return windowed.aggregate(records=C.count(), total=C.sum(self.column))
@@ -64,22 +64,22 @@ class OurSizes:
 
 @dataclass(frozen=True)
 class OurLengths:
-    """Count and sum of a long in windows that are given; neither length is asked."""
+    """Count and sum of a long in the given windows; size and advance of the call are ignored."""
 
     windows: tuple[Window, ...]
 
     def __call__(self, frame: DataFrame, size: str, advance: str) -> DataFrame:
-        """Windows of each length with columns `records` and `total`."""
+        """Return windows of each length with columns `records` and `total`."""
         windowed = group_by(frame, *keys_of(frame)).window(*self.windows, time="ts")
         return windowed.aggregate(records=C.count(), total=C.sum("v"))
 
 
 @dataclass(frozen=True)
 class OurCumulating:
-    """Count and sum of a long in windows that begin alike and end at each `advance`."""
+    """Count and sum of a long in cumulating windows: a common start, an end at each `advance`."""
 
     def __call__(self, frame: DataFrame, size: str, advance: str) -> DataFrame:
-        """Windows with columns `records` and `total`."""
+        """Return windows with columns `records` and `total`."""
         windowed = group_by(frame, *keys_of(frame)).window(cumulating(size, step=advance), time="ts")
         return windowed.aggregate(records=C.count(), total=C.sum("v"))
 
@@ -91,7 +91,7 @@ class OurDays:
     zone: str
 
     def __call__(self, frame: DataFrame, size: str, advance: str) -> DataFrame:
-        """Days with columns `records` and `total`; their length is that of the clock."""
+        """Return days with columns `records` and `total`; their length is that of the wall clock's day."""
         windowed = group_by(frame, *keys_of(frame)).window(tumbling("1 day", zone=self.zone), time="ts")
         return windowed.aggregate(records=C.count(), total=C.sum("v"))
 
@@ -101,20 +101,20 @@ class OurSessions:
     """Count and sum of a long in sessions; `size` is their gap."""
 
     def __call__(self, frame: DataFrame, size: str, advance: str) -> DataFrame:
-        """Sessions with columns `records` and `total`."""
+        """Return sessions with columns `records` and `total`."""
         windowed = group_by(frame, *keys_of(frame)).window(session(size), time="ts")
         return windowed.aggregate(records=C.count(), total=C.sum("v"))
 
 
 @dataclass(frozen=True)
 class OurCounting:
-    """Count and sum of a long in windows of so many records; bounded input goes by time."""
+    """Count and sum of a long in count windows; bounded input is ordered by time."""
 
     records: int
     advance: int
 
     def __call__(self, frame: DataFrame, size: str, advance: str) -> DataFrame:
-        """Windows with columns `records` and `total`; neither length is asked."""
+        """Return windows with columns `records` and `total`; size and advance of the call are ignored."""
         window = counting(self.records, self.advance, order_by=None if frame.isStreaming else "ts")
         windowed = group_by(frame, *keys_of(frame)).window(window, time="ts")
         return windowed.aggregate(records=C.count(), total=C.sum("v")).drop("first_record", "last_record")
@@ -127,7 +127,7 @@ class OurSliding:
     unit: str = "1 microsecond"
 
     def __call__(self, frame: DataFrame, size: str, advance: str) -> DataFrame:
-        """Windows that end with a record, with columns `records` and `total`."""
+        """Return windows that end with a record, with columns `records` and `total`."""
         window = sliding(size, unit=self.unit, right=False)
         windowed = group_by(frame, *keys_of(frame)).window(window, time="ts")
         return windowed.aggregate(records=C.count(), total=C.sum("v"))
@@ -135,20 +135,20 @@ class OurSliding:
 
 @dataclass(frozen=True)
 class OurFeatures:
-    """Count, sum and mean of a column in the last so long, as of each label; `size` is not asked."""
+    """Count, sum and mean of a column in each of the lengths before a label; `size` is ignored."""
 
     lengths: tuple[str, ...]
     column: str = "v"
 
     def __call__(self, frame: DataFrame, size: str, advance: str) -> DataFrame:
-        """The labels with columns `records`, `total` and `average` for each length."""
+        """Return the labels with columns `records`, `total` and `average` for each length."""
         named = {f"l{number}": length for number, length in enumerate(self.lengths)}
         grouped = group_by(frame, *keys_of(frame)).features_at(labels_of(frame), **named, time="ts")
         return grouped.aggregate(records=C.count(), total=C.sum(self.column), average=C.mean(self.column))
 
 
 def _wide(fields: int) -> Bound:
-    """A sum of a long that carries its sum `fields` times: 8 bytes of partial each."""
+    """A sum of a long whose partial has the sum `fields` times, 8 bytes each."""
     names = ", ".join(f"x{i} bigint" for i in range(fields))
     init = (0,) * fields if fields > 1 else 0
 

@@ -1,4 +1,4 @@
-"""The limit: Polars in one process on the same files. Lazy, slices first, then rolling sums; nothing is durable."""
+"""Polars in one process on the same files, as a limit: lazy, slices first, then rolling sums; nothing is durable."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,10 +16,10 @@ from slicing.windows.time.durations import microseconds
 
 
 def windows(paths: list[Path], size: str, advance: str, column: str = "v") -> pl.LazyFrame:
-    """One row per key and window that holds a record, as `groupBy(window(...))` gives them.
+    """Return one row per key and window that holds a record, like `groupBy(window(...))`.
 
-    Slices are laid on a grid of all keys and slices, on which a rolling sum is one pass whatever the size. Keys are of
-    one column.
+    Slices are joined to a grid of all keys and slices, on which a rolling sum is one pass, whatever the size. Keys must
+    be one column.
     """
     step, ratio = microseconds(advance, "advance"), microseconds(size, "size") // microseconds(advance, "advance")
     at = pl.col("ts").dt.epoch("us") // step
@@ -43,7 +43,7 @@ def windows(paths: list[Path], size: str, advance: str, column: str = "v") -> pl
 
 @cache
 def run(workload: Workload, size: str, advance: str) -> Run:
-    """Seconds to collect all windows of a workload without its history, after a run that warms up; median of two."""
+    """Return the seconds to collect all windows of a workload without its history, after a warm-up; median of two."""
     query = windows(workload.files()[workload.before * workload.parts :], size, advance)
     rows = []
     seconds = warm_seconds(lambda: rows.append(query.collect().height), repeat=2)
@@ -52,7 +52,7 @@ def run(workload: Workload, size: str, advance: str) -> Run:
 
 @contextmanager
 def written(workload: Workload, size: str, advance: str) -> Iterator[DataFrame]:
-    """All rows, history included, written into Parquet and read by Spark."""
+    """Yield all rows, history included, written as Parquet and read by Spark."""
     with scratch() as folder:
         windows(workload.files(), size, advance).sink_parquet(folder / "rows.parquet")
         yield session().read.parquet(str(folder))

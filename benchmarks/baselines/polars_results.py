@@ -1,6 +1,6 @@
-"""Other results than sums by Polars on bounded input, named as ours in `ours.MORE`.
+"""Polars on bounded input with other results than sums, named as in `ours.MORE`.
 
-Moments come from slices, of which rolling sums are made, as in `polars`. What has no sums is of Polars' own windows.
+Moments are computed from slices by rolling sums, as in `polars`. Results without sums use Polars' own windows.
 """
 
 from collections.abc import Sequence
@@ -23,25 +23,25 @@ RESULTS = {
     "distinct": V.approx_n_unique().cast(pl.Int64),
     "percentiles": pl.concat_list(V.quantile(share, "lower") for share in PERCENTAGES),
     "ranks": pl.concat_list(V.quantile(share, "lower") for share in PERCENTAGES),
-    # Spark knows no unsigned counts.
+    # Spark has no unsigned counts.
     "top": V.value_counts(sort=True).head(10).cast(pl.Struct({"v": pl.Int64, "count": pl.Int64})),
 }
 
 
 @dataclass(frozen=True)
 class PolarsResults:
-    """The windows of a bounded DataFrame of Parquet files, with the results of a name."""
+    """The windows of a bounded DataFrame of Parquet files, with the results named `name`."""
 
     name: str
 
     def __call__(self, frame: DataFrame, size: str, advance: str) -> DataFrame:
-        """The rows of Polars as a DataFrame of Spark."""
+        """Return the rows of Polars as a Spark DataFrame."""
         paths = [Path(unquote(urlsplit(name).path)) for name in sorted(frame.inputFiles())]
         return frame.sparkSession.createDataFrame(query(self.name, paths, size, advance).collect().to_arrow())
 
 
 def query(name: str, paths: Sequence[Path], size: str, advance: str) -> pl.LazyFrame:
-    """Key, window and results of a name."""
+    """Return keys, windows and the results of a name."""
     length, step = microseconds(size, "size"), microseconds(advance, "advance")
     made = _moments(paths, length // step, step) if name == "five" else _windows(RESULTS[name], paths, length, step)
     start, end = (pl.col("start") + pl.duration(microseconds=edge) for edge in (0, length))
@@ -49,7 +49,7 @@ def query(name: str, paths: Sequence[Path], size: str, advance: str) -> pl.LazyF
 
 
 def _windows(result: pl.Expr, paths: Sequence[Path], length: int, step: int) -> pl.LazyFrame:
-    """Records sorted, and windows of them; the first ones begin before the first record."""
+    """Polars' windows over sorted records; the first windows begin before the first record."""
     grouped = (
         pl.scan_parquet(paths)
         .sort("key", "ts")
@@ -59,7 +59,7 @@ def _windows(result: pl.Expr, paths: Sequence[Path], length: int, step: int) -> 
 
 
 def _moments(paths: Sequence[Path], ratio: int, step: int) -> pl.LazyFrame:
-    """Sums of values and of squares, which are exact for the integers of the workloads."""
+    """Moments from sums of values and of squares, which are exact for the integers of the workloads."""
     at = pl.col("ts").dt.epoch("us") // step
     slices = (
         pl.scan_parquet(paths)
@@ -90,7 +90,7 @@ def _moments(paths: Sequence[Path], ratio: int, step: int) -> pl.LazyFrame:
 
 @cache
 def run(name: str, workload: Workload, size: str, advance: str) -> Run:
-    """Seconds to collect all windows of a workload, after a run that warms up; median of two."""
+    """Return the seconds to collect all windows of a workload, after a warm-up run; median of two."""
     made, rows = query(name, workload.files(), size, advance), []
     seconds = warm_seconds(lambda: rows.append(made.collect().height), repeat=2)
     return Run(seconds, workload.total, rows[-1], batches=2)

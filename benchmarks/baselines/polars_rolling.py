@@ -1,4 +1,4 @@
-"""Windows that end with each record, by Polars' `rolling` on bounded input; times of a key are distinct."""
+"""Windows that end with each record, by Polars' `rolling` on bounded input; the times of a key must be distinct."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,16 +17,16 @@ from slicing.windows.time.durations import microseconds
 
 @dataclass(frozen=True)
 class PolarsRolling:
-    """The windows of a bounded DataFrame of Parquet files."""
+    """The left sliding windows of a bounded DataFrame of Parquet files."""
 
     def __call__(self, frame: DataFrame, size: str, advance: str) -> DataFrame:
-        """The rows of Polars as a DataFrame of Spark."""
+        """Return the rows of Polars as a Spark DataFrame."""
         paths = [Path(unquote(urlsplit(name).path)) for name in sorted(frame.inputFiles())]
         return frame.sparkSession.createDataFrame(query(paths, size).collect().to_arrow())
 
 
 def query(paths: Sequence[Path], size: str) -> pl.LazyFrame:
-    """Key, window, records and total; both ends of a window count, so its end is a microsecond behind the record."""
+    """Return keys, windows, records and totals; both edges count, so a window ends 1 us after its record."""
     length = microseconds(size, "size")
     records = pl.scan_parquet(paths).sort("key", "ts")
     rolled = records.rolling("ts", period=f"{length}us", group_by="key", closed="both").agg(
@@ -38,7 +38,7 @@ def query(paths: Sequence[Path], size: str) -> pl.LazyFrame:
 
 @cache
 def run(workload: Workload, size: str) -> Run:
-    """Seconds to collect all windows of a workload, after a run that warms up; median of two."""
+    """Return the seconds to collect all windows of a workload, after a warm-up run; median of two."""
     made, rows = query(workload.files(), size), list[int]()
     seconds = warm_seconds(lambda: rows.append(made.collect().height), repeat=2)
     return Run(seconds, workload.total, rows[-1], batches=2)

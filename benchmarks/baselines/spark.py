@@ -1,4 +1,4 @@
-"""What Spark itself can do: `window()`, the same by `explode`, its two steps, and sums over ranges of slices."""
+"""Spark's own ways: `window()`, the same by `explode`, in two steps, and sums over ranges of slices."""
 
 from dataclasses import dataclass
 from functools import reduce
@@ -17,7 +17,7 @@ class SparkWindow:
     column: str = "v"
 
     def __call__(self, frame: DataFrame, size: str, advance: str) -> DataFrame:
-        """Every record copied into every window."""
+        """Return windows; every record is copied into each of its windows."""
         grouped = frame.groupBy(*keys_of(frame), F.window("ts", size, advance))
         return grouped.agg(F.count("*").alias("records"), F.sum(self.column).alias("total"))
 
@@ -27,20 +27,20 @@ class SparkSessions:
     """Spark's own `groupBy(session_window(...))`; `size` is the gap."""
 
     def __call__(self, frame: DataFrame, size: str, advance: str) -> DataFrame:
-        """Records sorted by key and time, sessions in the state one by one."""
+        """Return sessions; records are sorted by key and time, and sessions are merged in the state one by one."""
         grouped = frame.groupBy(*keys_of(frame), F.session_window("ts", size).alias("window"))
         return grouped.agg(F.count("*").alias("records"), F.sum("v").alias("total"))
 
 
 @dataclass(frozen=True)
 class SparkCounting:
-    """Bounded: the last so many records at every so many of a key, by a range of rows."""
+    """Bounded: the last `records` records at every `advance` records of a key, by a range of rows."""
 
     records: int
     advance: int
 
     def __call__(self, frame: DataFrame, size: str, advance: str) -> DataFrame:
-        """A sum over rows for every record, of which those at multiples stay; neither length is asked."""
+        """Return sums over rows, for every `advance`-th record of a key; the lengths of the call are ignored."""
         keys = keys_of(frame)
         by_time = Window.partitionBy(*keys).orderBy("ts")
         over = by_time.rowsBetween(1 - self.records, 0)
@@ -55,7 +55,7 @@ class SparkOver:
     """Bounded: `OVER (... RANGE BETWEEN size PRECEDING AND CURRENT ROW)`; times of a key are distinct."""
 
     def __call__(self, frame: DataFrame, size: str, advance: str) -> DataFrame:
-        """A row for each record, with the window that ends with it."""
+        """Return a row for each record, with the window that ends with it."""
         keys, time, length = keys_of(frame), F.unix_micros("ts"), microseconds(size, "size")
         over = Window.partitionBy(*keys).orderBy(time).rangeBetween(-length, 0)
         sums = F.count("*").over(over).alias("records"), F.sum("v").over(over).alias("total")
@@ -64,15 +64,15 @@ class SparkOver:
 
 @dataclass(frozen=True)
 class SparkExploded:
-    """Bounded: the rows of `groupBy(window(...))` at any R, by a row for each window of a record.
+    """Bounded: the rows of `groupBy(window(...))` at any R, by one exploded row per record and window.
 
-    Spark plans `window()` as one projection per window: above some hundred of them that alone takes minutes.
+    Spark plans `window()` as one projection per window; planning alone takes minutes above a few hundred of them.
     """
 
     column: str = "v"
 
     def __call__(self, frame: DataFrame, size: str, advance: str) -> DataFrame:
-        """Every record copied into every window, by `explode`."""
+        """Return windows; every record is copied into each of its windows by `explode`."""
         keys, step, length = keys_of(frame), microseconds(advance, "advance"), microseconds(size, "size")
         newest = F.unix_micros("ts") - F.pmod(F.unix_micros("ts"), F.lit(step))
         starts = F.sequence(newest - (length - step), newest, F.lit(step))
@@ -83,13 +83,13 @@ class SparkExploded:
 
 @dataclass(frozen=True)
 class SparkSizes:
-    """Bounded: windows of several sizes, one query after the other."""
+    """Bounded: windows of several sizes, one query after another."""
 
     sizes: tuple[str, ...]
     column: str = "v"
 
     def __call__(self, frame: DataFrame, size: str, advance: str) -> DataFrame:
-        """The rows of all."""
+        """Return the rows of all sizes."""
         query = SparkExploded(self.column)
         return reduce(DataFrame.unionAll, [query(frame, each, advance) for each in self.sizes])
 
@@ -99,7 +99,7 @@ class SparkCumulating:
     """Bounded: windows that begin at each multiple of `size` and end at each `advance`, by `explode`."""
 
     def __call__(self, frame: DataFrame, size: str, advance: str) -> DataFrame:
-        """Every record copied into every window that ends behind it."""
+        """Return windows; every record is copied into each of its windows that ends after it."""
         keys, step, length = keys_of(frame), microseconds(advance, "advance"), microseconds(size, "size")
         time = F.unix_micros("ts")
         start, slice_start = (time - F.pmod(time, F.lit(each)) for each in (length, step))
@@ -116,7 +116,7 @@ class SparkDays:
     zone: str
 
     def __call__(self, frame: DataFrame, size: str, advance: str) -> DataFrame:
-        """Every record in the day of its clock."""
+        """Return days; every record is in the day of the zone's wall clock."""
         keys = keys_of(frame)
         day = F.to_date(F.from_utc_timestamp("ts", self.zone))
         grouped = frame.withColumn("day", day).groupBy(*keys, "day")
@@ -135,7 +135,7 @@ class SparkTwoStep:
     column: str = "v"
 
     def __call__(self, frame: DataFrame, size: str, advance: str) -> DataFrame:
-        """Every slice copied into every window."""
+        """Return windows; every slice is copied into each of its windows."""
         keys = keys_of(frame)
         slices = _slices(frame, advance, self.column)
         grouped = slices.groupBy(*keys, F.window("window", size, advance))
@@ -144,13 +144,13 @@ class SparkTwoStep:
 
 @dataclass(frozen=True)
 class SparkFeatures:
-    """Bounded: aggregates over ranges of records and labels together, of which those of labels stay."""
+    """Bounded: aggregates over ranges of the union of records and labels, filtered to the labels."""
 
     lengths: tuple[str, ...]
     column: str = "v"
 
     def __call__(self, frame: DataFrame, size: str, advance: str) -> DataFrame:
-        """The labels with columns `records`, `total` and `average` for each length."""
+        """Return the labels with columns `records`, `total` and `average` for each length."""
         keys = keys_of(frame)
         records = frame.select(
             *keys, "ts", F.lit(None).cast("bigint").alias("label"), self.column, F.lit(1).alias("one")
@@ -170,16 +170,16 @@ class SparkFeatures:
 
 @dataclass(frozen=True)
 class SparkRange:
-    """Bounded: `sum(...).over(rangeBetween)` over slices, with a row for every window that holds a record.
+    """Bounded: `sum(...).over(rangeBetween)` over slices, with a row for each window that holds a record.
 
-    A window shows up where its newest slice is; slices without records, up to the next one or the end of the last
-    window that still covers one, are put between, so that the rows are those of `groupBy(window(...))`.
+    A window is a row at its newest slice. Slices without records are inserted up to the next slice with records, or up
+    to the last window that still holds the previous one, so that the rows equal those of `groupBy(window(...))`.
     """
 
     column: str = "v"
 
     def __call__(self, frame: DataFrame, size: str, advance: str) -> DataFrame:
-        """One sum over a range per window."""
+        """Return windows, with one sum over a range for each."""
         keys, step = keys_of(frame), microseconds(advance, "advance")
         before = microseconds(size, "size") - step
         slices = _slices(frame, advance, self.column).withColumn("at", F.unix_micros("window.start"))

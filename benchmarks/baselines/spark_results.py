@@ -1,4 +1,4 @@
-"""Other results than sums by Spark's own functions, named as ours in `ours.MORE`."""
+"""Spark's own functions with other results than sums, named as in `ours.MORE`."""
 
 from dataclasses import dataclass
 
@@ -24,22 +24,22 @@ FUNCTIONS = {
 
 @dataclass(frozen=True)
 class SparkResults:
-    """Spark's `groupBy(window(...))` with the functions of a name."""
+    """Spark's `groupBy(window(...))` with the functions of a result name."""
 
     name: str
 
     def __call__(self, frame: DataFrame, size: str, advance: str) -> DataFrame:
-        """Every record copied into every window."""
+        """Return windows; every record is copied into each of its windows."""
         results = [F.expr(text).alias(name) for name, text in FUNCTIONS[self.name].items()]
         return frame.groupBy(*keys_of(frame), F.window("ts", size, advance)).agg(*results)
 
 
 @dataclass(frozen=True)
 class SparkTopK:
-    """Spark's own two steps: sketches of tumbling windows, then `window()` over them, which merges sketches."""
+    """Spark in two steps: sketches of tumbling windows, then `window()` over them, which merges sketches."""
 
     def __call__(self, frame: DataFrame, size: str, advance: str) -> DataFrame:
-        """Every sketch copied into every window."""
+        """Return windows; every sketch is copied into each of its windows."""
         keys = keys_of(frame)
         sketch = F.expr("approx_top_k_accumulate(v, 1000)").alias("s")
         slices = frame.groupBy(*keys, F.window("ts", advance)).agg(sketch)

@@ -1,5 +1,5 @@
-"""What is run against what, and the goal: one comparison, or family of them, a file.
+"""The comparisons and their goals: one comparison, or one family of comparisons, per file.
 
-A file that has `BENCHMARKS` is found by `registry` and measured by `benchmarks.run`, so adding a comparison is
-adding a file. `flink` and `old_commit` are run by hand.
+`registry` finds each file that has `BENCHMARKS`, and `benchmarks.run` measures them, so a new comparison is a new file.
+`flink` and `old_commit` are run by hand.
 """

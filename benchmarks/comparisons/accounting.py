@@ -39,15 +39,15 @@ from slicing.windows.time.slices import Slicing
 
 SECOND = 1_000_000
 KEYS = 400
-"""So many that the slices which enter in a close fill a page each."""
+"""So many keys that each slice that enters in a close fills a page."""
 RATIOS = 12, 60, 360
 
 
 @dataclass(frozen=True)
 class Strategy:
-    """A way to get the same results. `held` says whether a process finds the latest slices that it kept.
+    """A way to compute the same results. `held` says whether the process still has the latest slices in its memory.
 
-    `formula` is the proposal's, for a record: reads and writes at R windows per record; None where it has none.
+    `formula` returns the proposal's reads and writes per record at R windows per record; None if it has none.
     """
 
     name: str
@@ -58,7 +58,7 @@ class Strategy:
     grace: int = 0
 
     def costs(self, family: Slicing) -> Costs:
-        """What `explain` predicts."""
+        """Return the costs that `explain` predicts."""
         return Costs(family, frozenset(self.trees), self.emission)
 
 
@@ -84,13 +84,13 @@ STRATEGIES = (
     Strategy("slices, on close, recompute", ("recompute",), formula=_suppressed),
 )
 SKETCHED = "slices, on update, three-layer as sketched"
-"""Not implemented: one partial over the older slices is kept, so that a record reads it and its own slice, and writes
-its slice; at each advance the older slices are read and that partial is written."""
+"""Not implemented. One partial over the older slices is stored, so a record reads it and its own slice, and writes its
+slice; at each advance, the older slices are read and that partial is written."""
 
 
 @dataclass(frozen=True)
 class Count:
-    """What one key costs on average: each of its records before anything closes, and each close of one window."""
+    """The average cost for one key: per record, before any window closes, and per close of one window."""
 
     record: Cost
     window: Cost
@@ -99,7 +99,7 @@ class Count:
 
     @property
     def per_row(self) -> Cost:
-        """All reads and writes, by the emitted rows."""
+        """All reads and writes per emitted row."""
         return Cost(
             (self.record.reads + self.closes * self.window.reads) / self.results,
             (self.record.writes + self.closes * self.window.writes) / self.results,
@@ -107,7 +107,7 @@ class Count:
 
 
 class Feed:
-    """Micro-batches of one bucket: `step` gives each key a record in some slice, then the watermark is what it is."""
+    """The micro-batches of one bucket: `step` adds a record per key and slice, then sets the watermark."""
 
     def __init__(self, strategy: Strategy, family: Slicing, keys: int = KEYS):
         self.strategy, self.family, self.keys = strategy, family, keys
@@ -118,9 +118,10 @@ class Feed:
         self.record, self.window, self.results = Cost(0, 0), Cost(0, 0), 0
 
     def step(self, slices: Sequence[int], watermark: int) -> int:
-        """Records of all keys in some slices, then the close at a watermark in microseconds; returns windows closed.
+        """Add records of all keys in some slices, then close at a watermark in microseconds; return the windows closed.
 
-        What the records alone cost is what the same micro-batch costs if the watermark stays; the rest is the close's.
+        The cost of the records is that of the same micro-batch without a new watermark; the rest is the cost of the
+        close.
         """
         if not self.strategy.held:
             memory._kept.clear()  # the next micro-batch runs in another process
@@ -137,7 +138,7 @@ class Feed:
         return store
 
     def _micro_batch(self, slices: Sequence[int], watermark: int | None, store: MemoryStore) -> tuple[Cost, int]:
-        """One micro-batch on a store, as on Spark, and the windows it closes; on a copy it closes none."""
+        """Run one micro-batch on a store, as on Spark; return its cost and how many windows it closes, 0 on a copy."""
         kept = dict(memory._kept)
         bucket = self._bucket(store)
         before, now = bucket.head.done, 1000 * self.batches  # a micro-batch a second
@@ -152,7 +153,7 @@ class Feed:
         return _counts(bucket.pages), bucket.head.done - before
 
     def forget(self) -> None:
-        """Count from here."""
+        """Reset the counts."""
         self.record, self.window, self.results = Cost(0, 0), Cost(0, 0), 0
 
     def _bucket(self, store: MemoryStore) -> SlicedBucket | EagerBucket:
@@ -170,12 +171,12 @@ class Feed:
 
 
 def count(strategy: Strategy, family: Slicing, keys: int | None = None) -> Count:
-    """Averages over a steady stretch of a stream, as long as it takes the strategy to be in the same place again."""
+    """Return averages over a steady part of a stream that is one period of the strategy long."""
     if keys is None:
-        # Pages of the eager strategy are of one window whatever their size.
+        # A page of the eager strategy holds one window, whatever its size.
         keys = 20 if "eager" in strategy.trees else KEYS * family.per_advance
     feed, n = Feed(strategy, family, keys), family.per_window
-    filled = 2 * n  # slices of the windows that take part
+    filled = 2 * n  # slices of the windows that are counted
     with _stripes_cut_by_slice():
         feed.step(range(filled), family.slice_start(filled - 2))
     steps = _period(strategy, family)
@@ -191,7 +192,7 @@ def count(strategy: Strategy, family: Slicing, keys: int | None = None) -> Count
 
 
 def _period(strategy: Strategy, family: Slicing) -> int:
-    """Slices after which all repeats: for the three-layer tree a group of stripes, else a few."""
+    """The number of slices after which all repeats: for the three-layer tree a higher group, else a few slices."""
     if "three_layer" in strategy.trees:
         return group_length(family) * family.stripe * family.per_advance
     return 2 * family.per_advance
@@ -199,7 +200,7 @@ def _period(strategy: Strategy, family: Slicing) -> int:
 
 @contextmanager
 def _stripes_cut_by_slice() -> Iterator[None]:
-    """The first close, of many windows at once, leaves pages as if they had closed one after another."""
+    """Make the first close, of many windows at once, leave the same pages as closes one after another."""
     most, stripes.MOST_AT_ONCE = stripes.MOST_AT_ONCE, 1
     try:
         yield
@@ -208,7 +209,7 @@ def _stripes_cut_by_slice() -> Iterator[None]:
 
 
 def _sum(tree: str) -> tuple[Aggregate, type]:
-    """A sum that the tree is for, and the type of its values."""
+    """A sum for which the tree is chosen, and the numpy type of its values."""
     kind, dtype = ("double", np.float64) if tree == "three_layer" else ("bigint", np.int64)
     return C.sum("v").resolve((kind,)), dtype
 
@@ -223,9 +224,9 @@ def _per(cost: Cost, number: float) -> Cost:
 
 @dataclass(frozen=True)
 class Row:
-    """One strategy at one ratio: what the proposal says of a record, what `explain` predicts, what the engine counts.
+    """One strategy at one ratio: the proposal's cost of a record, `explain`'s predictions, the engine's counts.
 
-    Predictions and counts are of a record and of the close of a window.
+    Predictions and counts are per record and per close of a window.
     """
 
     strategy: str
@@ -236,7 +237,7 @@ class Row:
 
 
 def rows(ratios: Sequence[int] = RATIOS) -> list[Row]:
-    """The accounting: for each strategy and ratio the costs of a record and of a window that closes."""
+    """Return the accounting: for each strategy and ratio, the costs of a record and of a closing window."""
     found = []
     for strategy in STRATEGIES:
         for ratio in ratios:
@@ -252,9 +253,9 @@ HEAD = ("strategy", "R", "record: proposal", "predicted", "counted", "close: pre
 
 
 def table(ratios: Sequence[int] = RATIOS) -> str:
-    """The accounting as a Markdown table; a cell is partials read / written, a row is a window of a key that fires.
+    """Return the accounting as a Markdown table. A cell shows partials read / written.
 
-    The last column has all of it: records and closes, by the emitted rows.
+    The last column has the total of records and closes, per emitted row; a row is a window of a key that fires.
     """
     lines = [(row.strategy, str(row.ratio), *map(cell, _costs(row))) for row in rows(ratios)]
     lines += [(SKETCHED, str(ratio), f"2 / 1, and {ratio - 1} / 1 at each advance", *"-----") for ratio in ratios]
@@ -267,18 +268,18 @@ def _costs(row: Row) -> tuple[Cost | None, ...]:
 
 
 def cell(cost: Cost | None) -> str:
-    """Partials read / written."""
+    """Return a cost as "partials read / written"."""
     return "-" if cost is None else f"{number(cost.reads)} / {number(cost.writes)}"
 
 
 @dataclass(frozen=True)
 class Accounting:
-    """The table, for the page."""
+    """The benchmark that makes the table for the performance page."""
 
     name: str = "Accounting"
 
     def measured(self) -> results.Table:
-        """Count it."""
+        """Count the partials and return the table."""
         return results.Table(self.name, table(), results.machine(CORES))
 
 

@@ -42,8 +42,10 @@ METRICS = {
 
 @dataclass(frozen=True)
 class Physical:
-    """A steady micro-batch of one record of each key, in which one window closes, on Spark: calls of the state store,
-    its bytes, and the partials of a key that the engine counts; none for Spark's own `window()`."""
+    """An average steady micro-batch on Spark, with one record per key and one closing window.
+
+    It has the calls and bytes of the state store, and the partials per key that the engine counts, None for Spark's own
+    `window()`."""
 
     name: str
     gets: float
@@ -55,7 +57,7 @@ class Physical:
 
 
 def physical(ratio: int = 12, keys: int = 2 * KEYS, names: Sequence[str] = ()) -> list[Physical]:
-    """Runs a stream of each strategy, or of those named, and of Spark's `window()`; about half a minute each."""
+    """Run a stream of each strategy, or of the named ones, and of Spark's `window()`; about half a minute each."""
     family = Slicing(ratio * SECOND, SECOND)
     batches, period = micro_batches(family)
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
@@ -73,13 +75,13 @@ SPARK = "Spark `window()`"
 
 
 def micro_batches(family: Slicing) -> tuple[int, int]:
-    """How many to run, and how many of them count: until all trees are in the same place again."""
+    """Return the number of micro-batches, and how many of them count: the period after which all trees repeat."""
     period = group_length(family) * family.stripe
     return 1 + family.per_window + family.stripe + period, period
 
 
 def write(folder: Path, ratio: int, batches: int, keys: int) -> None:
-    """A file with the slices of two windows, then one for each slice."""
+    """Write a file with the slices of two windows, then one file per slice."""
     for batch in range(batches):
         slices = np.arange(2 * ratio) if batch == 0 else np.array([2 * ratio + batch - 1])
         times = pa.array(np.repeat(START + slices, keys) * SECOND, pa.timestamp("us", "UTC"))
@@ -87,11 +89,11 @@ def write(folder: Path, ratio: int, batches: int, keys: int) -> None:
         columns = {"key": np.tile(np.arange(keys), len(slices)), "ts": times, "v": ones, "d": ones.astype(np.float64)}
         path = folder / f"part-{batch:05d}.parquet"
         pq.write_table(pa.table(columns), path)
-        os.utime(path, (START + batch, START + batch))  # Spark reads them in this order
+        os.utime(path, (START + batch, START + batch))  # Spark reads files in the order of these times
 
 
 def _run(strategy: Strategy | None, folder: str, ratio: int) -> list[Any]:
-    """The progress of the micro-batches; two buckets in two partitions."""
+    """The progress reports of all micro-batches, with two buckets in two partitions."""
     size, advance = f"{ratio} seconds", "1 second"
     source = session().readStream.schema(SCHEMA).option("maxFilesPerTrigger", 1).parquet(folder)
     source = source.withWatermark("ts", "0 seconds")
@@ -132,7 +134,7 @@ HEAD = (
 
 
 def table(found: Sequence[Physical]) -> str:
-    """The figures as a Markdown table, of one micro-batch and all keys."""
+    """Return the figures as a Markdown table, per micro-batch and for all keys."""
     return markdown(HEAD, map(_line, found))
 
 
@@ -143,12 +145,12 @@ def _line(each: Physical) -> Sequence[str]:
 
 @dataclass(frozen=True)
 class AccountingOnSpark:
-    """The table, for the page."""
+    """The benchmark that makes the table for the performance page."""
 
     name: str = "Physical"
 
     def measured(self) -> results.Table:
-        """Run a stream of each."""
+        """Run a stream of each strategy and return the table."""
         return results.Table(self.name, table(physical()), results.machine(CORES))
 
 

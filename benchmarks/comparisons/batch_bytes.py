@@ -1,4 +1,4 @@
-"""What Spark's own limit of bytes for Arrow batches costs."""
+"""The cost of Spark's default byte limit for Arrow batches."""
 
 from benchmarks.baselines.ours import Ours
 from benchmarks.comparisons.comparison import TIME, Comparison

@@ -9,7 +9,7 @@ from benchmarks.workloads.inputs import DAY, DAY_CUT, HOUR, MINUTE
 
 
 def _bounded(name: str, title: str, theirs: Query, share: float) -> Comparison:
-    """Ours on day, theirs on a share of it."""
+    """A comparison of ours on the workload day with Spark on a share of it."""
     return Comparison(
         name,
         f"day, bounded, R = 60 / {title}",

@@ -1,4 +1,4 @@
-"""Results beyond sums: sketches against Spark's, and five results that share fields against one of them."""
+"""Results other than sums: sketches against Spark's, and five results that share fields against one of them."""
 
 from dataclasses import replace
 
@@ -26,7 +26,7 @@ def _ours(name: str) -> Side:
 
 
 def _beside(name: str, theirs: Query) -> tuple[Run, Run]:
-    """Theirs on a tenth of records and keys: all of them would take minutes for a micro-batch."""
+    """Run theirs on a tenth of records and keys, because all of them would take minutes per micro-batch, then ours."""
     baseline = streams.run(Side(theirs, TENTH, HOUR, TEN_SECONDS, SLOWEST))
     return replace(baseline, note="default store only; cold, one micro-batch"), streams.run(_ours(name))
 
@@ -51,7 +51,7 @@ def _five() -> tuple[Run, Run]:
 
 
 def _bytes(name: str) -> int:
-    """Bytes of a partial of a long."""
+    """The bytes of a partial of the result `name` of a long."""
     (bound,) = MORE[name].values()
     return sum(width_of(f.kind) or numpy_type(f.kind).itemsize for f in bound.resolve(("bigint",)).fields)
 

@@ -1,4 +1,4 @@
-"""Windows of sparse keys, where only those that change go out."""
+"""Windows of sparse keys with `on_change()`, which emits only changed windows."""
 
 from benchmarks.baselines.ours import Ours
 from benchmarks.baselines.spark import SparkWindow
@@ -13,7 +13,7 @@ CHECK = Check(Ours(), SparkWindow(), SPARSE.cut(0.002), HOUR, MINUTE)
 
 
 def _closes_and_changes() -> tuple[Run, Run]:
-    """On_close and on_change at R = 60; not in turns with Spark, which leaves garbage to collect."""
+    """Run on_close and on_change at R = 60; not in turns with Spark, which leaves garbage to collect."""
     queries = (Ours(emission=on_change()), Ours())
     changes, closes = turns.run(*(Side(query, SPARSE, HOUR, MINUTE, SLOW) for query in queries))
     return closes, changes

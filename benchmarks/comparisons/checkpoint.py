@@ -1,4 +1,4 @@
-"""What a stream writes of its state into the checkpoint."""
+"""The bytes of state that a stream writes into its checkpoint."""
 
 import math
 from dataclasses import replace

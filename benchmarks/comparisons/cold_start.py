@@ -1,9 +1,9 @@
-"""What the first answer of a new program takes: `python -m benchmarks.comparisons.cold_start` prints ratios.
+"""The time to the first answer of a new program: `python -m benchmarks.comparisons.cold_start` prints ratios.
 
-Each measurement has a process, a JVM and workers of its own, in turns, and nothing is warm. The clock starts when the
-session and the driver's imports are there; it stops when the first micro-batch is done, or the bounded query. Beside
-seconds there are processor seconds of all processes. The baseline is Spark's `window()` on its default store. Options
-of the session may be given: `spark.python.unix.domain.socket.enabled=false`.
+Each measurement has its own process, JVM and workers, in turns, and nothing is warm. The clock starts when the session
+exists and the driver's imports are done; it stops when the first micro-batch or the bounded query is done. Processor
+seconds of all processes are measured too. The baseline is Spark's `window()` on its default store. Options of the
+session may be given: `spark.python.unix.domain.socket.enabled=false`.
 """
 
 import json
@@ -28,7 +28,7 @@ KINDS, SIDES = ("stream", "bounded"), ("Spark", "ours")
 
 @dataclass(frozen=True)
 class Cold:
-    """Seconds and processor seconds of a first micro-batch or query; `second` those of the next micro-batch."""
+    """The seconds and processor seconds of the first micro-batch or query; `second` has the seconds of a later one."""
 
     seconds: float
     processor: float
@@ -36,10 +36,10 @@ class Cold:
 
 
 def once(kind: str, side: str, options: Mapping[str, str]) -> Cold:
-    """Measure in this process, which must be new: 200,000 records, 1,000 keys, 1 h by 1 min."""
+    """Measure in this process, which must be new: 200,000 records, 1,000 keys, windows of 1 h by 1 min."""
     settings = Settings(store="RocksDB" if side == "ours" else "default store")
     with configured(settings, {k: v for k, v in options.items() if k.startswith("spark.sql")}) as spark:
-        for name, value in options.items():  # those of the context, which a local executor shares
+        for name, value in options.items():  # options of the context, which a local executor shares
             spark.sparkContext._jsc.sc().conf().set(name, value)
         path, schema = str(DENSE.path()), DENSE.schema
         begun, busy = time.monotonic(), processor_seconds()
@@ -66,7 +66,7 @@ def once(kind: str, side: str, options: Mapping[str, str]) -> Cold:
 
 
 def measured(kind: str, side: str, options: Mapping[str, str]) -> Cold:
-    """The same in a process of its own."""
+    """Run `once` in a new process."""
     given = [f"{name}={value}" for name, value in options.items()]
     command = [sys.executable, "-m", __spec__.name if __spec__ else __name__, kind, side, *given]
     done = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True)
@@ -74,7 +74,7 @@ def measured(kind: str, side: str, options: Mapping[str, str]) -> Cold:
 
 
 def table(options: Mapping[str, str], turns: int = 1) -> list[str]:
-    """Lines with seconds and processor seconds of both sides, and their ratios."""
+    """Return lines with seconds and processor seconds of both sides, and their ratios."""
     lines = []
     for kind in KINDS:
         sides = {side: [measured(kind, side, options) for _ in range(turns)] for side in SIDES}
@@ -86,7 +86,7 @@ def table(options: Mapping[str, str], turns: int = 1) -> list[str]:
 
 
 def main(arguments: list[str]) -> None:
-    """One measurement, `KIND SIDE`, as JSON; or a table of all."""
+    """Print one measurement, `KIND SIDE`, as JSON; or a table of all."""
     options = dict(each.split("=", 1) for each in arguments if "=" in each)
     named = [each for each in arguments if "=" not in each]
     if named:

@@ -1,9 +1,8 @@
-"""A comparison: a baseline and ours, what must give equal rows, and the ratio that is wanted.
+"""A comparison of a baseline with ours: two runs, checks for equal rows, and a goal for the ratio.
 
-Both sides run in one process, each after a run that warms it up unless a note says that it was cold. Where a few
-percent matter, the micro-batches of both take turns, or those of ours with others of ours; elsewhere one side runs
-after the other. A ratio is given only if the same queries, on the same workload or a cut of it, write equal rows into
-Parquet.
+Both sides run in one process, each after a warm-up run unless a note says that it was cold. If a few percent matter,
+the micro-batches of both sides, or of several queries of ours, alternate; otherwise one side runs after the other. A
+ratio is given only if the same queries, on the same workload or a cut of it, write equal rows to Parquet.
 """
 
 from collections.abc import Callable
@@ -24,19 +23,19 @@ STREAMS, BOUNDED, CLOSED = "streams", "bounded", "closed"
 
 
 class Benchmark(Protocol):
-    """What a file of this room lists in `BENCHMARKS`."""
+    """The interface of the entries of `BENCHMARKS`."""
 
     @property
     def name(self) -> str:
-        """A name that no other has."""
+        """A unique name."""
 
     def measured(self) -> results.Kept:
-        """Run it."""
+        """Run the benchmark and return its result."""
 
 
 @dataclass(frozen=True)
 class Measure:
-    """What the ratio of two runs is, and whether more of it is better."""
+    """The ratio of two runs, its unit, and whether a larger ratio is better."""
 
     unit: str
     more_is_better: bool
@@ -50,30 +49,30 @@ MEMORY = Measure(
     False,
     lambda baseline, ours: (ours.worker_mib - ours.idle_mib) / (baseline.worker_mib - baseline.idle_mib),
 )
-"""Of the largest Python worker, above one that is idle."""
+"""The memory of the largest Python worker, minus that of an idle worker."""
 PROCESSOR = Measure(
     "times fewer processor seconds",
     True,
     lambda baseline, ours: baseline.processor / baseline.records / (ours.processor / ours.records),
 )
-"""Per record, where the sides use their cores in different ways."""
+"""Processor seconds per record, for sides that use their cores in different ways."""
 BYTES_READ = Measure("x its bytes", False, lambda baseline, ours: ours.read_bytes / baseline.read_bytes)
-"""Of the state store, in a micro-batch."""
+"""Bytes read from the state store in a micro-batch."""
 
 
 class Checked(Protocol):
-    """What must hold for a ratio to mean something."""
+    """A condition for a meaningful ratio."""
 
     def difference(self) -> str | None:
-        """What differs, or None."""
+        """Return how the rows differ, or None."""
 
 
 @dataclass(frozen=True)
 class Check:
-    """Two queries that must give equal rows on a workload; `theirs` is None for Polars, which is bounded.
+    """Two queries that must return equal rows on a workload; `theirs` is None for Polars, which is bounded.
 
-    `how`: both are streams, both are bounded, or ours is a stream and theirs is bounded, where all windows that are
-    closed at the end of the stream must be equal.
+    `how` is STREAMS if both are streams, BOUNDED if both are bounded, or CLOSED if ours is a stream and theirs is
+    bounded; then the windows that are closed at the end of the stream must be equal.
     """
 
     ours: Query
@@ -85,7 +84,7 @@ class Check:
     mode: str = "append"
 
     def difference(self) -> str | None:
-        """What differs, or None."""
+        """Return how the rows differ, or None."""
         return _difference(self)
 
 
@@ -104,7 +103,7 @@ def _difference(check: Check) -> str | None:
 
 @dataclass(frozen=True)
 class Comparison:
-    """`title` is workload / baseline, `sides` runs the baseline, then ours; `checks` make the ratio mean something."""
+    """A comparison: `title` is "workload / baseline", `sides` runs the baseline, then ours; `checks` compare rows."""
 
     name: str
     title: str
@@ -114,12 +113,12 @@ class Comparison:
     measure: Measure = FASTER
 
     def measured(self) -> results.Ratio:
-        """Both sides and their ratio."""
+        """Run the checks and both sides; return the ratio."""
         differs = next(filter(None, (check.difference() for check in self.checks)), None)
         return self.judged(*self.sides(), differs)
 
     def judged(self, baseline: Run, ours: Run, differs: str | None) -> results.Ratio:
-        """What two runs make of it."""
+        """Return the ratio of two runs, None if a side was stopped or rows differ."""
         known = not (baseline.stopped or ours.stopped or differs)
         return results.Ratio(
             name=self.name,

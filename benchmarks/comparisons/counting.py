@@ -1,5 +1,5 @@
-"""Windows of the last 100 records, at every tenth, against windows in time that give as many rows; and on bounded input
-against Spark's sums over rows.
+"""Count windows of 100 records at every tenth: on a stream against time windows with equally many rows, and on bounded
+input against Spark's sums over rows.
 """
 
 from benchmarks.baselines.ours import OurCounting, Ours
@@ -13,7 +13,7 @@ from benchmarks.workloads.inputs import DAY
 
 RECORDS, ADVANCE = 100, 10
 SIZE, EVERY = "8640 seconds", "864 seconds"
-"""A key of this workload has 100 records in so long, so that it has a row at each tenth here too."""
+"""A key has 100 records in SIZE in this workload, so each time window gives a row per ten records too."""
 COUNTED = Check(OurCounting(RECORDS, ADVANCE), SparkCounting(RECORDS, ADVANCE), DAY.cut(0.005), SIZE, EVERY, BOUNDED)
 
 

@@ -1,4 +1,4 @@
-"""A day of many keys at R = 60, against Spark where a record is in one window only."""
+"""Windows of many keys at R = 60, against Spark's tumbling windows, with one window per record."""
 
 from benchmarks.baselines.ours import Ours
 from benchmarks.baselines.spark import SparkWindow
@@ -11,9 +11,9 @@ from benchmarks.workloads.inputs import DAY, DAY_CUT, HOUR, MINUTE
 
 
 def ours() -> tuple[Run, ...]:
-    """Ours at R = 60: sum of a long, of a double.
+    """Run ours at R = 60: the sum of a long, and of a double.
 
-    Not in turns with Spark, which leaves garbage of a million rows of state to collect while it is our turn.
+    Not in turns with Spark, which leaves garbage of a million rows of state that would be collected during our turn.
     """
     return turns.run(*(Side(query, DAY, HOUR, MINUTE, WARM) for query in (Ours("v"), Ours("d"))))
 

@@ -1,4 +1,4 @@
-"""Many windows of few keys, R = 360 and more, against what Spark offers for it."""
+"""Many windows of few keys, R = 360 and more, against Spark's alternatives."""
 
 from dataclasses import replace
 
@@ -17,7 +17,7 @@ MILLION_HOUR = DENSE_MILLION, HOUR, TEN_SECONDS
 
 
 def ours() -> Run:
-    """Ours at R = 360."""
+    """Run ours at R = 360."""
     return streams.run(Side(Ours(), *DENSE_HOUR, WARM))
 
 
@@ -30,7 +30,7 @@ def _limited(query: Query, **changes: int) -> Run:
 
 
 def _million() -> tuple[Run, Run]:
-    # Minutes per micro-batch: one of them, and only on the store that was the faster one on fewer records.
+    # Minutes per micro-batch, so only one, on the store that was faster with fewer records.
     store = _sparks(SparkWindow()).store
     slowest = Settings(store=store, unsteady=1, steady=1, warm_up=0, limit=300)
     baseline = streams.run(Side(SparkWindow(), *MILLION_HOUR, slowest))
@@ -39,7 +39,7 @@ def _million() -> tuple[Run, Run]:
 
 
 def _fine() -> tuple[Run, Run]:
-    # Spark takes minutes for any micro-batch: 3,600 projections are more than its code generator can take.
+    # Any micro-batch takes Spark minutes: 3,600 projections exceed the limits of its code generator.
     once = Settings(store="default store", unsteady=0, steady=1, warm_up=0, limit=400)
     baseline = streams.run(Side(SparkWindow(), DENSE.cut(0.05), HOUR, SECOND, once))
     note = "default store only; the first micro-batch, cold, in which no window closes"

@@ -1,4 +1,4 @@
-"""Firings by count or delay, whichever comes first, against updates in every micro-batch."""
+"""Early firings by record count or delay, whichever comes first, against updates in every micro-batch."""
 
 from dataclasses import replace
 

@@ -19,12 +19,12 @@ def _check(lengths: tuple[str, ...], column: str) -> Check:
 
 @dataclass(frozen=True)
 class DuckDBCheck:
-    """Whether DuckDB gives equal rows."""
+    """A check that DuckDB returns equal rows."""
 
     lengths: tuple[str, ...]
 
     def difference(self) -> str | None:
-        """What differs, or None."""
+        """Return how the rows differ, or None."""
         ours = written.of_bounded(OurFeatures(self.lengths), DAY_CUT, HOUR, HOUR)
         with ours as found, duckdb.written(DAY_CUT, self.lengths) as wanted:
             return difference(found, wanted)

@@ -1,4 +1,4 @@
-"""What a micro-batch costs that has hardly any records."""
+"""The fixed cost of a micro-batch: it has hardly any records."""
 
 from benchmarks.baselines.floor import Floor
 from benchmarks.baselines.ours import Ours
@@ -12,7 +12,7 @@ SMALLEST = SMALL, HOUR, TEN_SECONDS, Settings(steady=30)
 
 
 def sides() -> tuple[Run, ...]:
-    """Few records: Spark at R = 1, ours, and the stages of ours without any work."""
+    """Run with few records: Spark at R = 1, ours, and the stages of ours without any work."""
     return beside_spark(TEN_SECONDS, SMALLEST[-1], Side(Ours(), *SMALLEST), Side(Floor(0), *SMALLEST))
 
 

@@ -42,7 +42,7 @@ HOURS = replace(DAY, name="day's first 2 M records", batches=2)
 
 @dataclass(frozen=True)
 class Flink:
-    """One line of the page. `backend` is Flink's: hashmap, on its heap, or rocksdb."""
+    """One line of the performance page. `backend` is Flink's state backend: hashmap (on the heap) or rocksdb."""
 
     name: str
     title: str
@@ -52,7 +52,7 @@ class Flink:
     backend: str
 
     def measured(self, python: str) -> results.Ratio:
-        """Both sides, Flink first, and their ratio."""
+        """Run both sides, Flink first, and return their ratio."""
         with scratch() as folder:
             flink.write(self.workload, self.size, folder)
             baseline, version = flink.run(self.workload, self.size, self.advance, self.backend, folder, python)
@@ -78,7 +78,7 @@ COMPARISONS = (
 
 
 def main() -> int:
-    """Measure what is asked for, or all. 1 if rows differed somewhere."""
+    """Measure the named comparisons, or all; return 1 if rows differ in any."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("python", help="the Python that has Flink")
     parser.add_argument("--only", action="append", choices=[each.name for each in COMPARISONS], help="repeatable")
@@ -95,7 +95,7 @@ def main() -> int:
 
 
 def _ours(comparison: Flink, folder: Path) -> Run:
-    """Our timed run. What the other wrote is in `ours`."""
+    """Our timed run. The rows of our other run are in the folder `ours`."""
     source = session().readStream.schema("key bigint, ms bigint, v bigint")
     records = source.option("maxFilesPerTrigger", comparison.workload.parts).csv(f"{folder}/batches")
     timed = records.withColumn("ts", F.timestamp_millis("ms")).withWatermark("ts", "5 seconds")

@@ -1,4 +1,4 @@
-"""Ours against the same stages without any work; rows cannot be equal and are not compared."""
+"""Ours against the same stages without any work; their rows differ and are not compared."""
 
 from dataclasses import replace
 
@@ -16,7 +16,7 @@ from benchmarks.workloads.inputs import DAY, DENSE, HOUR, KEYS, MINUTE
 
 
 def _sides(ours: Side) -> tuple[Run, Run]:
-    rows = streams.run(ours).rows  # which warms ours up too
+    rows = streams.run(ours).rows  # this run also warms up ours
     floor, found = turns.run(replace(ours, query=Floor(rows)), ours.but(warm_up=0.0))
     return floor, found
 

@@ -1,4 +1,4 @@
-"""A user's plain functions: traced against the columns of the catalogue, by rows, and what tracing takes to build."""
+"""Plain functions of a user: traced, against built-in columnar aggregates; by rows; and the time that tracing takes."""
 
 import statistics
 import time
@@ -21,7 +21,7 @@ from benchmarks.workloads.inputs import DAY, DAY_CUT, HOUR, MINUTE
 
 _TIMES = 15
 BEFORE = "1cbd9b4"
-"""The commit before functions were traced; partials of functions by rows were Python's objects between calls too."""
+"""The commit before functions were traced; then partials of functions by rows were Python objects between calls too."""
 BY_ROWS = Since(BEFORE, DAY, HOUR, MINUTE, "rows")
 BOUNDED_PLAIN = Since(BEFORE, DAY, HOUR, MINUTE, "plain", bounded=True)
 
@@ -49,7 +49,7 @@ def _since(name: str, title: str, since: Since, goal: float, measure: Measure = 
 
 @dataclass(frozen=True)
 class Building:
-    """Milliseconds that a query takes longer to build with tracing than without, for each aggregate."""
+    """The benchmark of the additional milliseconds that building a query takes with tracing, per aggregate."""
 
     query: Query
     rows: Query
@@ -57,7 +57,7 @@ class Building:
     title: str
 
     def measured(self) -> results.Figure:
-        """The difference of two medians, built in turns."""
+        """Return the difference of the medians of both, built in turns."""
         frame = bounded.read(DAY_CUT)
         taken: list[list[float]] = [[], []]
         for _ in range(_TIMES):

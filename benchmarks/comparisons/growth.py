@@ -1,4 +1,4 @@
-"""How cost grows: one axis at a time around one centre, and a few pairs of axes. Ours only, short runs."""
+"""The growth of cost: one axis at a time around one centre, and a few pairs of axes. Ours only, short runs."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -16,12 +16,12 @@ from benchmarks.workloads.workload import Workload
 
 OURS = Ours()
 SHORT = Settings(steady=3, warm_up=0)
-WARM_UP = Settings(steady=2, warm_up=0)  # once per process, as runs of the same arguments are
+WARM_UP = Settings(steady=2, warm_up=0)  # runs once per process, because runs of equal arguments are cached
 
 
 @dataclass(frozen=True)
 class AxisPoint:
-    """What to run for a point: `x` is None where an axis has names instead of numbers."""
+    """The query and workload of a point on an axis; `x` is None if the axis has names instead of numbers."""
 
     axis: str
     label: str
@@ -34,23 +34,23 @@ class AxisPoint:
 
     @property
     def name(self) -> str:
-        """A name that no other point has."""
+        """A unique name."""
         return "-".join(filter(None, [self.axis, self.series, self.label])).replace(" ", "_").replace(",", "")
 
     @property
     def side(self) -> Side:
-        """What runs."""
+        """The stream that is run."""
         return Side(self.query, self.workload, f"{self.windows} minutes", MINUTE, self.settings)
 
     def measured(self) -> results.Point:
-        """The point."""
+        """Run the stream after a warm-up and return the point."""
         streams.run(Side(OURS, CENTRE, "60 minutes", MINUTE, WARM_UP))
         machine = results.machine(self.settings.cores)
         return results.Point(self.name, self.axis, self.label, self.x, self.series, streams.run(self.side), machine)
 
 
 def _along(axis: str, xs: Sequence[float | str], **fields: Sequence[Any]) -> Iterator[AxisPoint]:
-    """The points of an axis, of numbers or names; each has its own one of the values of every field."""
+    """The points of an axis of numbers or names; the i-th point has the i-th value of each field."""
     for i, x in enumerate(xs):
         own = {name: values[i] for name, values in fields.items()}
         if isinstance(x, str):

@@ -1,6 +1,6 @@
-"""The first micro-batch after a change of windows and results, against a restart without one.
+"""The first micro-batch after a change of windows and results, against a restart without a change.
 
-The micro-batch after a change reads the slices of open windows once, as the nodes of trees have other results.
+After a change, the first micro-batch reads the slices of open windows once, because the nodes of trees are recomputed.
 """
 
 from dataclasses import dataclass
@@ -20,10 +20,10 @@ from slicing import group_by, hopping, tumbling
 
 @dataclass(frozen=True)
 class Changed:
-    """The query `Ours` with windows of 15 minutes and a further result, going on with its checkpoint."""
+    """The query `Ours` with 15-minute windows and one more result, continued on the same checkpoint."""
 
     def __call__(self, frame: DataFrame, size: str, advance: str) -> DataFrame:
-        """Windows of both kinds."""
+        """Return windows of both sizes."""
         windowed = group_by(frame, *keys_of(frame)).window(hopping(size, advance), tumbling("15 minutes"), time="ts")
         return windowed.adapt("allow").aggregate(records=C.count(), total=C.sum("v"), most=C.max("v"))
 

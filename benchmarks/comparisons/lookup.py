@@ -1,4 +1,4 @@
-"""A lookup of one key in the state of a million, against Spark's state reader over the same checkpoint, all of it."""
+"""A lookup of one of a million keys, against Spark's state reader over the whole checkpoint."""
 
 import shutil
 import statistics
@@ -22,13 +22,13 @@ from slicing.definition import Definition
 
 KEYS, PARTITIONS, MANY, TURNS, SLICES = 1_000_000, 8, 64, 5, 12
 VARIABLES = ("header", "pages")
-"""The state of the operator: Spark's reader reads one at a time."""
+"""The state variables of the operator; Spark's reader reads one at a time."""
 START = 1_700_006_400
 SCHEMA = "key bigint, ts timestamp, v bigint"
 
 
 def records(spark: SparkSession, keys: int) -> DataFrame:
-    """A record of each key in each of some minutes."""
+    """Return one record per key and minute, for 12 minutes."""
     rows = spark.range(keys * SLICES).select(
         (F.col("id") % keys).alias("key"),
         F.timestamp_seconds(F.lit(START) + 60 * F.floor(F.col("id") / keys)).alias("ts"),
@@ -38,7 +38,7 @@ def records(spark: SparkSession, keys: int) -> DataFrame:
 
 
 def definition(spark: SparkSession, source: str) -> Definition:
-    """The sums of an hour that advances by a minute, of a stream of files."""
+    """Return the definition of hourly sums, advancing by a minute, of a stream of files."""
     stream = spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", 1).parquet(source)
     window = hopping("1 hour", "1 minute")
     return (
@@ -48,7 +48,7 @@ def definition(spark: SparkSession, source: str) -> Definition:
 
 
 def filled(spark: SparkSession, folder: Path, keys: int) -> tuple[Definition, str]:
-    """A definition, and the checkpoint of a stream of it that has stopped."""
+    """Run a stream to its end; return its definition and its checkpoint."""
     source, checkpoint = str(folder / "records"), str(folder / "checkpoint")
     records(spark, keys).write.parquet(source)
     made = definition(spark, source)
@@ -58,7 +58,7 @@ def filled(spark: SparkSession, folder: Path, keys: int) -> tuple[Definition, st
 
 
 def _in_turns(*do: Callable[[], object]) -> list[float]:
-    """The seconds that each takes, the median of some turns."""
+    """The median seconds of each action, which alternate."""
     found: list[list[float]] = [[] for _ in do]
     for _ in range(1 + TURNS):
         for each, seconds in zip(do, found, strict=True):
@@ -69,7 +69,7 @@ def _in_turns(*do: Callable[[], object]) -> list[float]:
 
 
 def timed(keys: int, partitions: int) -> tuple[Run, Run]:
-    """Spark's reader over all of the state, and a lookup of one key."""
+    """Return the run of Spark's reader over the whole state, and that of a lookup of one key."""
     settings = replace(SLOWER, partitions=partitions)
     folder = Path(tempfile.mkdtemp(dir=workload.FOLDER))
     try:
@@ -92,12 +92,12 @@ def timed(keys: int, partitions: int) -> tuple[Run, Run]:
 
 @dataclass(frozen=True)
 class OneKey:
-    """The latest window of one key has what its records make."""
+    """A check that the latest window of one key has the results of its records."""
 
     keys: int = 1000
 
     def difference(self) -> str | None:
-        """What differs, or None."""
+        """Return how the results differ, or None."""
         folder = Path(tempfile.mkdtemp(dir=workload.FOLDER))
         try:
             with configured(replace(SLOWER, partitions=PARTITIONS)) as spark:

@@ -1,7 +1,7 @@
-"""Lookups beside a running query: the micro-batches while one key is looked up all the time, against those without.
+"""Lookups during a running query: micro-batches while a key is looked up repeatedly, against those without lookups.
 
-The micro-batches of one query are fed one by one; in every other block of them a thread looks a key up, with a pause
-after each lookup. Both share the cores of the machine, as they would in one cluster.
+The micro-batches of one query are fed one by one. In every other block of them a thread looks up a key, with a pause
+after each lookup. Both share the cores of the machine, as they would share a cluster.
 """
 
 import shutil
@@ -24,12 +24,12 @@ from benchmarks.workloads import workload
 from slicing.definition import Definition
 
 KEYS, BLOCKS, BLOCK, WARM, PAUSE = 200_000, 8, 5, 4, 10.0
-"""Keys; blocks of micro-batches, of so many each; micro-batches before them; seconds between lookups."""
+"""Keys, blocks, micro-batches per block, micro-batches before the first block, seconds between lookups."""
 
 
 @dataclass
 class Lookups:
-    """A thread that looks a key up while it is `on`, with a pause after each lookup; `seconds` are those of each."""
+    """A thread that looks up a key while `on` is set, with a pause after each lookup; `seconds` has their durations."""
 
     made: Definition
     checkpoint: str
@@ -41,7 +41,7 @@ class Lookups:
     failed: list[Exception] = field(default_factory=list)
 
     def run(self) -> None:
-        """Look up until it is over."""
+        """Look up repeatedly until `over` is set."""
         while not self.over.is_set():
             if not self.on.wait(0.2):
                 continue
@@ -55,7 +55,7 @@ class Lookups:
 
 
 def fed(spark: SparkSession, folder: Path, keys: int, pause: float) -> tuple[list[float], list[float], Lookups]:
-    """The seconds of micro-batches without lookups, of those with, and the lookups."""
+    """Return the seconds of micro-batches without lookups, of those with lookups, and the lookups."""
     staged, source, checkpoint = folder / "staged", folder / "source", str(folder / "checkpoint")
     source.mkdir()
     for number in range(1 + (WARM + BLOCKS * BLOCK) // SLICES):
@@ -91,7 +91,7 @@ def _took(progress: Any) -> float:
 
 
 def timed(keys: int, pause: float) -> tuple[Run, Run]:
-    """The micro-batches without lookups, and those with."""
+    """Return the run of the micro-batches without lookups, and of those with lookups."""
     folder = Path(tempfile.mkdtemp(dir=workload.FOLDER))
     try:
         with configured(replace(SLOWER, partitions=PARTITIONS)) as spark:

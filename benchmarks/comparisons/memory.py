@@ -1,4 +1,4 @@
-"""Memory of Python workers: at most with a million keys and 60 windows at once, and how it grows with micro-batches."""
+"""Memory of Python workers: the peak with a million keys and 60 windows at once, and the growth over micro-batches."""
 
 import subprocess
 import sys
@@ -15,14 +15,14 @@ from benchmarks.running.side import CORES, Settings
 from benchmarks.running.streams import noop, source
 from benchmarks.workloads.inputs import HOUR, MINUTE, ONE_DAY, Workload
 
-# Four minutes, each a micro-batch, then, in one micro-batch, records of one key up to an hour later.
+# Four minutes, one micro-batch each, then one micro-batch with records of one key up to an hour later.
 _MINUTES = Workload("a million keys", 500_000, 1_000_000, 60, 4, parts=1)
 _GAP = Workload("an hour later", 100, 1, 3_600, 1, parts=1, history=_MINUTES)
 
 
 @dataclass(frozen=True)
 class Peak:
-    """MiB of a Python worker: 1 M keys, 500,000 records a minute, one window a micro-batch, then 60 at once."""
+    """MiB of a Python worker: 1 M keys, 500,000 records per minute, one window per micro-batch, then 60 at once."""
 
     size: str
     column: str
@@ -30,11 +30,11 @@ class Peak:
 
     @property
     def name(self) -> str:
-        """A name that no other has."""
+        """A unique name."""
         return f"Memory-{self.size.replace(' ', '_')}-{self.kind}"
 
     def measured(self) -> results.Figure:
-        """The peak, for which the goal is a GiB."""
+        """Return the peak in MiB; the goal is at most 1 GiB."""
         title = f"peak memory of a Python worker, {self.size} by {MINUTE}, {self.kind}"
         return results.Figure(self.name, title, self._mib(), "MiB", 1024.0, results.machine(CORES))
 
@@ -47,17 +47,17 @@ class Peak:
 
 @dataclass(frozen=True)
 class Held:
-    """By how many MiB a process grows from its 10th to its 200th micro-batch of a function of a user's."""
+    """The growth in MiB of a process from its 10th to its 200th micro-batch with a user's function."""
 
     function: str
 
     @property
     def name(self) -> str:
-        """A name that no other has."""
+        """A unique name."""
         return f"Held-{''.join(word.capitalize() for word in self.function.split())}".replace("'", "")
 
     def measured(self) -> results.Figure:
-        """The difference, which may be 5 MiB: what a worker holds does not grow with the micro-batches."""
+        """Return the growth; the goal is at most 5 MiB, as a worker's memory must not grow with the micro-batches."""
         title = f"growth of a worker from its 10th to its 200th micro-batch, partials: {self.function}"
         command = [sys.executable, "-m", "benchmarks.running.held", self.function]
         done = subprocess.run(command, check=True, capture_output=True, text=True, cwd=ROOT)

@@ -14,13 +14,13 @@ from benchmarks.workloads.inputs import HOUR, MINUTE, Workload
 
 
 def _keys(keys: int) -> Workload:
-    """2 M records of the first minute, then micro-batches of 10,000, three in a minute."""
+    """2 M records of the first minute, then micro-batches of 10,000 records, three per minute."""
     history = Workload(f"{keys} keys before", 1_000_000, keys, 30, 2)
     return Workload(f"{keys} keys", 10_000, keys, 20, 18, history=history)
 
 
 def _sides(part: Callable[[Run], Run]) -> tuple[Run, Run]:
-    """Half a million keys and a million, of which that part of the micro-batches counts."""
+    """The runs with half a million keys and with a million; `part` selects the micro-batches that count."""
     settings = Settings(partitions=10, steady=12)
     few, many = turns.run(*(Side(Ours(), _keys(keys), HOUR, MINUTE, settings) for keys in (500_000, 1_000_000)))
     return (few, many) if few.stopped or many.stopped else (part(few), part(many))

@@ -1,8 +1,8 @@
-"""Ours against ours of an older commit: `python -m benchmarks.against COMMIT` runs it.
+"""Ours against ours at an older commit: `python -m benchmarks.against COMMIT` runs it.
 
-Each tree has a process of its own. They take turns, a whole stream at a time, and the best turn of each counts, so that
-what else the machine does matters little. The first turn warms up; in it the rows of both are compared by their number
-and the sum of their hashes. The accounting is counted, not timed, in one turn: a record of each key in each slice.
+Each tree has its own process. The sides alternate, one whole stream at a time, and the best turn of each counts, so
+that other load on the machine matters little. The first turn warms up; in it, the rows of both sides are compared by
+number and by the sum of their hashes. The accounting is counted, not timed, in one turn: one record per key and slice.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -23,7 +23,7 @@ HEAD = ("ours / ours of the commit", "now", "then", "ratio", "goal")
 
 @dataclass(frozen=True)
 class Timed:
-    """Seconds of a steady micro-batch: the median of those behind a history and two more."""
+    """Seconds of a steady micro-batch: the median of those after the history and two more micro-batches."""
 
     name: str
     workload: Workload
@@ -34,7 +34,7 @@ class Timed:
     kind: str = "hopping"
 
     def compared(self, now: Run, then: Run, turns: int, share: float) -> Sequence[str]:
-        """A line of the table, of a share of records and keys."""
+        """Return a line of the table, for a share of records and keys."""
         workload = self.workload if share == 1 else self.workload.cut(share)
         files = {"path": str(workload.path()), "files": workload.parts, "schema": workload.schema}
         files |= {"functions": self.functions, "kind": self.kind}
@@ -48,7 +48,7 @@ class Timed:
 
 @dataclass(frozen=True)
 class Counted:
-    """Partials of a key that a micro-batch reads / writes: one record of each key, and one window closes."""
+    """Partials per key that a micro-batch reads / writes, with one record per key and one closing window."""
 
     name: str
     tree: str
@@ -57,7 +57,7 @@ class Counted:
     goal: float = 1.0
 
     def compared(self, now: Run, then: Run, turns: int, share: float) -> Sequence[str]:
-        """A line of the table, at R = 12."""
+        """Return a line of the table, at R = 12."""
         keys, ratio = max(1, round(800 * share)), 12
         batches, period = micro_batches(Slicing(ratio * SECOND, SECOND))
         query = {"tree": self.tree, "column": self.column, "mode": self.mode, "last": period, "hashed": True}
@@ -90,7 +90,7 @@ LINES = (
 
 
 def lines(now: Run, then: Run, chosen: Sequence[str], turns: int, share: float) -> Iterator[Sequence[str]]:
-    """Those of which a part of the name is chosen, or all, each as soon as it is known."""
+    """Yield the lines whose name contains a chosen part, or all, each as soon as it is measured."""
     for each in LINES:
         if not chosen or any(part in each.name for part in chosen):
             yield each.compared(now, then, turns, share)
@@ -102,7 +102,7 @@ def _judged(ours: float, theirs: float, goal: float) -> tuple[str, str]:
 
 
 def difference(now: dict[str, Any], then: dict[str, Any]) -> str:
-    """How the rows of two trees differ, or nothing."""
+    """Return how the rows of two trees differ, "" if they are equal."""
     if not now["rows"]:
         return "no rows at all"
     if now["rows"] != then["rows"]:

@@ -1,4 +1,4 @@
-"""The limit: Polars in one process, on a stream's records and on bounded input."""
+"""Polars in one process, as a limit: on the records of a stream, and on bounded input."""
 
 from dataclasses import replace
 

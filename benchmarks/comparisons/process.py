@@ -1,7 +1,7 @@
-"""A function of all records of a window against records that were copied into every window, bounded and on a stream.
+"""A function of all records of a window, against copying each record into each of its windows; bounded and on a stream.
 
-The baselines copy a record 60 times and call Python for each window: they run on a share of the keys, and what is
-compared is the time per record.
+The baselines copy a record 60 times and call Python for each window. They run on a share of the keys, so times per
+record are compared.
 """
 
 from dataclasses import replace
@@ -18,7 +18,7 @@ MEDIANS = Workload("medians", 200_000, 1_000, 14_400, 1)
 FIFTIETH = MEDIANS.cut(0.02)
 STREAMED = Workload("medians of a stream", 50_000, 1_000, 3_600, 5)
 SHARE = STREAMED.cut(0.005)
-"""As dense per key; a list of each of its windows is about what a minute allows."""
+"""As many records per key; more lists of windows would take longer than a minute."""
 
 
 def _bounded() -> tuple[Run, Run]:

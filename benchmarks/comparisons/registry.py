@@ -1,4 +1,4 @@
-"""All benchmarks there are: those of every file of this room, what matters most first."""
+"""Finds the benchmarks of all files in this folder, the most important first."""
 
 from functools import cache
 from importlib import import_module
@@ -25,21 +25,21 @@ FIRST = (
         "accounting",
     ),
 )
-"""Files in the order of the page; others follow by name."""
+"""Files in the order of the page; other files follow by name."""
 QUICK = ("ManyKeys", "PolarsBoundedHour", *(f"windows_per_record_R-{ratio}" for ratio in ("1", "60", "1440")))
-"""What `--quick` measures."""
+"""The benchmarks that `--quick` measures."""
 
 
 @cache
 def benchmarks() -> tuple[Benchmark, ...]:
-    """Comparisons with a goal, other comparisons, all else: who has to stop early has what matters most."""
+    """Return comparisons with a goal, other comparisons, then the rest: a run cut short has the important ones."""
     files = sorted((module.name for module in iter_modules(comparisons.__path__)), key=_place)
     modules = [import_module(f"{comparisons.__name__}.{file}") for file in files]
     return tuple(sorted((each for module in modules for each in getattr(module, "BENCHMARKS", ())), key=_weight))
 
 
 def compared() -> list[Comparison]:
-    """The comparisons among them."""
+    """Return the comparisons among the benchmarks."""
     return [each for each in benchmarks() if isinstance(each, Comparison)]
 
 

@@ -1,4 +1,4 @@
-"""Slices that are retained for a day though no window needs them, against the same query without."""
+"""Retaining slices for a day although no window needs them, against the same query without `retain`."""
 
 from benchmarks.baselines.ours import Ours
 from benchmarks.baselines.spark import SparkWindow
@@ -12,7 +12,7 @@ RETAINING = Ours(retain=ONE_DAY)
 
 
 def _sides() -> tuple[Run, Run]:
-    """Both after more than a day, when as much is removed as comes."""
+    """Both queries after more than a day, when equally many slices are removed as added."""
     plain, retaining = turns.run(*(Side(query, AFTER_A_DAY, HOUR, MINUTE) for query in (Ours(), RETAINING)))
     return plain, retaining
 

@@ -1,4 +1,4 @@
-"""Sessions against Spark's `session_window`, on a stream and on bounded input; 30 seconds end one."""
+"""Sessions with a gap of 30 seconds against Spark's `session_window`, on a stream and on bounded input."""
 
 from benchmarks.baselines.ours import OurSessions
 from benchmarks.baselines.spark import SparkSessions
@@ -12,7 +12,7 @@ GAP = "30 seconds"
 
 
 def _streams() -> tuple[Run, Run]:
-    """Spark on the faster of its state stores, then ours, each for itself: Spark leaves garbage of its rows."""
+    """Spark on its faster state store, and ours; not in turns, because Spark leaves garbage of its rows."""
     (ours,) = turns.run(Side(OurSessions(), DAY, GAP, GAP, WARM))
     return streams.faster(Side(SparkSessions(), DAY, GAP, GAP, SLOW)), ours
 

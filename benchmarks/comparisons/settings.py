@@ -1,9 +1,9 @@
-"""What settings of a session give here: `python -m benchmarks.comparisons.settings [ROUNDS]` prints ratios.
+"""The effect of session settings on this machine: `python -m benchmarks.comparisons.settings [ROUNDS]` prints ratios.
 
-Each measurement has a process, a JVM and workers of its own; in each round, of three unless told otherwise, every
-setting has one, and so has the session as it is advised. A ratio is of the medians of all rounds: with the setting, to
-as advised. What each process measured goes to the standard error as it comes. Large micro-batches are those of the day
-workload, small ones have 1,000 records; both emit at R = 60.
+Each measurement has its own process, JVM and workers. In each round (default: three), each setting is measured once,
+and so is the session with the advised settings. A ratio compares the medians over all rounds: with the setting / as
+advised. Each measurement is also printed to stderr. Large micro-batches are those of the workload day, small ones have
+1,000 records; both have R = 60.
 """
 
 import json
@@ -39,13 +39,13 @@ LITTLE = Side(Ours(), SMALL, HOUR, MINUTE, Settings(steady=20))
 
 
 def once(options: Mapping[str, str]) -> list[float]:
-    """Median seconds of a large and of a small micro-batch in this process, which must be new."""
+    """Return the median seconds of a large and of a small micro-batch in this process, which must be new."""
     OPTIONS.update(options)
     return [streams.run(side.but(batch_bytes=OPTIONS[BATCH_BYTES.name])).seconds for side in (LARGE, LITTLE)]
 
 
 def measured(options: Mapping[str, str]) -> list[float]:
-    """The same in a process of its own."""
+    """Run `once` in a new process."""
     command = [sys.executable, "-m", __spec__.name if __spec__ else __name__, "once", json.dumps(dict(options))]
     done = subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True)
     found: list[float] = json.loads(done.stdout.splitlines()[-1])
@@ -53,7 +53,7 @@ def measured(options: Mapping[str, str]) -> list[float]:
 
 
 def table(rounds: int) -> list[str]:
-    """A line for the session as advised, and one for each setting."""
+    """Return a line for the advised session, and one for each setting."""
     every: dict[str, Mapping[str, str]] = {"as advised": {}, **CHANGES}
     found: dict[str, list[list[float]]] = {name: [] for name in every}
     for _ in range(rounds):
@@ -67,7 +67,7 @@ def table(rounds: int) -> list[str]:
 
 
 def main(arguments: list[str]) -> None:
-    """One measurement, `once OPTIONS`, as JSON; or a table of all."""
+    """Print one measurement, `once OPTIONS`, as JSON; or a table of all."""
     if arguments[:1] == ["once"]:
         print(json.dumps(once(json.loads(arguments[1]))))
         stop()

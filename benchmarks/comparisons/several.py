@@ -1,4 +1,4 @@
-"""Several windows in one query, against one of them alone, a query for each, and Spark; and kinds that time decides."""
+"""Several windows in one query, against one alone, a query per window, and Spark; also cumulating and zones."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -15,10 +15,10 @@ FIVE_MINUTES = "5 minutes"
 SIZES = FIVE_MINUTES, HOUR, ONE_DAY
 ZONE = "Europe/Berlin"
 TENTH, HUNDREDTH = DAY.cut(0.1), DAY.cut(0.01)
-"""Of the records and keys: Spark copies each record 1,505 times, and takes minutes for a hundredth."""
+"""Shares of the records and keys: Spark copies each record 1,505 times and takes minutes for a hundredth."""
 
 STATE = Measure("x its state", False, lambda baseline, ours: ours.state_bytes / baseline.state_bytes)
-"""Of the state store, at the end of the stream."""
+"""Bytes in the state store at the end of the stream."""
 PER_ROW = Measure("x its time a row", False, lambda alone, ours: _per_row(ours) / _per_row(alone))
 
 
@@ -27,14 +27,14 @@ def _per_row(run: Run) -> float:
 
 
 def _together(column: str) -> dict[str, Run]:
-    """All sizes in one query, and each of them alone, in turns."""
+    """The runs of all sizes in one query, and of each size alone, in turns."""
     queries = [(OurSizes(SIZES, column), ONE_DAY), *((Ours(column), size) for size in SIZES)]
     runs = turns.run(*(Side(query, DAYS, size, MINUTE) for query, size in queries))
     return dict(zip(("all", *SIZES), runs, strict=True))
 
 
 def _one_after_the_other(runs: list[Run]) -> Run:
-    """Runs as if they were one: seconds, rows and state of all together."""
+    """Several runs as one: seconds, rows and state are added up."""
     note = "; ".join(f"{size} {run.seconds:.2f} s" for size, run in zip(SIZES, runs, strict=True))
     totals = {name: sum(getattr(run, name) for run in runs) for name in ("seconds", "rows", "state_bytes")}
     return replace(runs[-1], **totals, stopped=any(run.stopped for run in runs), note=note)

@@ -1,4 +1,4 @@
-"""What several comparisons have in common."""
+"""Checks and runs that several comparisons share."""
 
 from dataclasses import replace
 
@@ -15,19 +15,19 @@ DENSE_HOUR = DENSE, HOUR, TEN_SECONDS
 
 
 def hourly(column: str = "v") -> Check:
-    """Ours and Spark's rows of day at R = 60."""
+    """Return the check of ours against Spark on the workload day at R = 60."""
     return Check(Ours(column), SparkWindow(column), DAY_CUT, HOUR, MINUTE)
 
 
 def dense(theirs: Query | None = None) -> Check:
-    """Ours and others' rows of dense at R = 360; Spark's `window()` if left out."""
+    """Return the check of ours against `theirs` on the workload dense at R = 360; by default Spark's `window()`."""
     return Check(Ours(), theirs or SparkWindow(), DENSE_CUT, HOUR, TEN_SECONDS)
 
 
 def beside_spark(size: str, settings: Settings, *ours: Side) -> tuple[Run, ...]:
-    """Spark's `window()` of this size on its faster state store, and streams of ours, in turns.
+    """Run Spark's `window()` of this size on its faster state store, and streams of ours, in turns.
 
-    The store is chosen by runs of Spark alone, with these settings; they warm it up too.
+    The store is chosen by runs of Spark alone, with these settings; they also warm it up.
     """
     spark = replace(ours[0], query=SparkWindow(), size=size)
     alone = streams.faster(replace(spark, settings=settings))

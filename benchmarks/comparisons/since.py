@@ -1,4 +1,4 @@
-"""A query of now against the same query of an older commit, each in a process of its own, in turns."""
+"""A query against the same query at an older commit, each in its own process, in turns."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from benchmarks.running.run import Run
 from benchmarks.workloads.workload import Workload
 
 TINY = 0.002
-"""Of the records and keys: what a worker has of them is nothing beside its imports."""
+"""A share of the records and keys so small that a worker's memory is only that of its imports."""
 
 
 @dataclass(frozen=True)
 class Since:
-    """What `Comparison` wants of two sides: those of a commit, then of now, and how their rows differ.
+    """The two sides of a `Comparison`, a commit's and the current one, and the check of their rows.
 
-    `functions` are those that `old_commit_job.aggregated` knows. Both sides run on `TINY` of the records, where their
-    rows are compared and workers are as good as idle; then on all of them, in `turns`, of which the best one counts.
+    `functions` is an option of `old_commit_job.aggregated`. Both sides first run on the share `TINY` of the records,
+    where rows are compared and workers count as idle; then on all records, in `turns`, of which the best one counts.
     """
 
     commit: str
@@ -32,20 +32,20 @@ class Since:
     turns: int = 2
 
     def sides(self) -> tuple[Run, Run]:
-        """Then, and now."""
+        """Return the run of the commit, and the current one."""
         return _runs(self)[0]
 
     def difference(self) -> str | None:
-        """How rows differ, or None."""
+        """Return how the rows differ, or None."""
         return _runs(self)[1] or None
 
     @property
     def cut(self) -> Workload:
-        """On what rows are compared."""
+        """The workload on which rows are compared."""
         return self.workload.cut(TINY)
 
     def query(self, workload: Workload) -> dict[str, Any]:
-        """What to run, as the job of a tree takes it."""
+        """Return the query as arguments for the job of a tree."""
         common = {"path": str(workload.path()), "schema": workload.schema, "functions": self.functions}
         common |= {"size": self.size, "advance": self.advance}
         if self.bounded:
@@ -65,7 +65,7 @@ def _runs(since: Since) -> tuple[tuple[Run, Run], str]:
 
 
 class _Taken:
-    """What the turns of a tree took."""
+    """The turns of one tree and their figures."""
 
     def __init__(self, since: Since, process: Process):
         self.since, self.process = since, process
@@ -73,11 +73,11 @@ class _Taken:
         self.turns: list[dict[str, Any]] = []
 
     def turn(self) -> None:
-        """Run once more, to be timed."""
+        """Run the query once more and keep its figures."""
         self.turns.append(self.process.watched(**self.since.query(self.since.workload)))
 
     def run(self) -> Run:
-        """The best turn; the peak is that of all of them."""
+        """Return the best turn, with the peak memory of all turns."""
         since, idle = self.since, self.idle["mib"]
         seconds, processor = (min(each[name] for each in self.turns) for name in ("seconds", "processor"))
         peak = max(each["mib"] for each in self.turns)

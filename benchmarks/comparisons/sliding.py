@@ -1,4 +1,4 @@
-"""Windows of ten minutes that end with each record, of 10,000 keys in an hour: bounded, and as a stream."""
+"""Left sliding windows of ten minutes, of 10,000 keys in an hour: bounded, and as a stream."""
 
 from dataclasses import replace
 
@@ -17,7 +17,7 @@ from benchmarks.workloads.workload import Workload
 
 
 def _bounded(theirs: Query, workload: Workload) -> tuple[Run, Run]:
-    """There is no advance, and nobody asks for it."""
+    """The runs of the baseline and of ours. The advance is ignored, as sliding windows have none."""
     ours = bounded.run(OurSliding(), workload, TEN_MINUTES, TEN_MINUTES)
     return bounded.run(theirs, workload, TEN_MINUTES, TEN_MINUTES), ours
 
@@ -28,9 +28,9 @@ def _polars(workload: Workload) -> tuple[Run, Run]:
 
 
 def _stream() -> tuple[Run, Run]:
-    """The same stages with as many rows and no work, then ours, by turns."""
+    """The same stages with equally many rows and no work, then ours, in turns."""
     ours = Side(OurSliding(), SLIDING, TEN_MINUTES, TEN_MINUTES, WARM)
-    rows = streams.run(ours).rows  # which warms ours up too
+    rows = streams.run(ours).rows  # this run also warms up ours
     floor, found = turns.run(replace(ours, query=Floor(rows)), ours.but(warm_up=0.0))
     return floor, found
 

@@ -1,4 +1,4 @@
-"""Where the time of a micro-batch goes: ours with timers, and the same stages without any work, in turns."""
+"""The time of each stage of a micro-batch: ours with timers, and the same stages without any work, in turns."""
 
 from dataclasses import dataclass, replace
 
@@ -16,16 +16,16 @@ from benchmarks.workloads.inputs import DAY, DAYS, DENSE, HOUR, KEYS, MINUTE, ON
 
 @dataclass(frozen=True)
 class Timed:
-    """A workload of ours whose stages are timed."""
+    """The benchmark of a workload whose stages are timed."""
 
     name: str
     title: str
     ours: Side
 
     def measured(self) -> results.Stages:
-        """Both sides."""
+        """Run both sides and return the times of the stages."""
         ours = self.ours.but(timers=True)
-        rows = streams.run(ours).rows  # which warms ours up too
+        rows = streams.run(ours).rows  # this run also warms up ours
         floor, found = turns.run(replace(self.ours, query=Floor(rows)), ours.but(warm_up=0.0))
         return results.Stages(self.name, self.title, floor, found, results.machine(CORES))
 

@@ -1,7 +1,7 @@
-"""Bytes of state per record kept, and of windows that fire by counts: of one bucket in this process, as it is stored.
+"""State bytes per stored record, and of windows that fire by record counts, in one bucket of this process.
 
-A record is stored once, whatever R. A count of records is that of a window's slices, which the state holds anyway; what
-is added is at which count a window of a key has fired, and goes when the window closes.
+A record is stored once, whatever R. The record count of a window is that of its slices, which the state holds anyway.
+The trigger adds the count at which a window of a key has fired, which is removed when the window closes.
 """
 
 from collections.abc import Callable
@@ -30,13 +30,13 @@ from slicing.windows.time.slices import Slicing
 MINUTE = 60_000_000
 KEYS = 1_000
 RECORD_BYTES = 24
-"""A record is a key, a time and a value of 8 bytes each."""
+"""The bytes of a record: a key, a time and a value of 8 bytes each."""
 
 
 def state_bytes(each: Kernel, columns: Callable[[Any, Any], list[Any]], trigger: Any, ratio: int, minutes: int) -> int:
-    """Bytes after as many micro-batches of a minute each, in each of which every key has a record.
+    """Return the state bytes after a number of one-minute micro-batches, in each of which each key has a record.
 
-    `columns` of the kernel are made of times and of numbers.
+    `columns` returns the kernel's columns for arrays of times and of numbers.
     """
     family, store, random = Slicing(ratio * MINUTE, MINUTE), MemoryStore(), np.random.default_rng(0)
     shape = Shape(family, (Field("key", "bigint"),), (each,))
@@ -52,7 +52,7 @@ def state_bytes(each: Kernel, columns: Callable[[Any, Any], list[Any]], trigger:
 
 
 def record_bytes(ratio: int) -> float:
-    """Bytes of state for a record, after as many minutes as a window has."""
+    """Return the state bytes per record, after as many minutes as a window has."""
     fields = (Field("v0", "timestamp"), Field("v1", "bigint"))
     kept = kernel("records", kept_records(fields, 0))
 
@@ -64,13 +64,13 @@ def record_bytes(ratio: int) -> float:
 
 @dataclass(frozen=True)
 class RecordBytes:
-    """Bytes of state of a kept record, as multiples of the record."""
+    """The state bytes of a stored record, as a multiple of the record's bytes."""
 
     ratio: int
     name: str = "StateOfRecords"
 
     def measured(self) -> results.Figure:
-        """The multiple, for which the goal is 1.5: a record is stored once, whatever R."""
+        """Return the multiple; the goal is 1.5, as a record is stored once, whatever R."""
         title = f"state of a record kept for `process`, R = {self.ratio} / the record of {RECORD_BYTES} bytes"
         value = record_bytes(self.ratio) / RECORD_BYTES
         return results.Figure(self.name, title, value, "x its bytes", 1.5, results.machine(CORES))
@@ -78,9 +78,9 @@ class RecordBytes:
 
 @dataclass(frozen=True)
 class CountState:
-    """State with a count trigger, as a multiple of that without one.
+    """The state with a trigger by record count, as a multiple of the state without it.
 
-    Counters by hand, of 8 bytes for each window and key, would more than double it, whatever they count.
+    Separate counters, of 8 bytes per window and key, would more than double it.
     """
 
     name: str
@@ -88,7 +88,7 @@ class CountState:
     records: int
 
     def measured(self) -> results.Figure:
-        """The multiple, which does not depend on R."""
+        """Return the multiple, which does not depend on R."""
         summed = kernel("spent", sum_of("spent").resolve(("bigint",)))
         counting, plain = (
             state_bytes(summed, lambda _, numbers: [pa.array(numbers)], trigger, self.ratio, minutes=2 * self.ratio)

@@ -1,4 +1,4 @@
-"""Windows of five lengths up to 90 days with tails, in one query, against the longest alone, by the minute."""
+"""Windows of five lengths up to 90 days with tails in one query, against the longest alone, advancing by a minute."""
 
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -28,7 +28,7 @@ LENGTHS = (
 )
 BEFORE = Workload("six hours", 250_000, 10_000, 3_600, 6)
 MINUTES = Workload("by the minute", 10_000, 10_000, 60, 24, history=BEFORE)
-"""Every key has a record a minute, and one window of each length closes in a micro-batch."""
+"""Each key has a record per minute, and one window of each length closes per micro-batch."""
 
 
 DAY = 86_400
@@ -36,19 +36,19 @@ LONG, SHORT = (
     replace(MINUTES, batches=64, history=Workload(f"{days} days", days * 11_100, 10_000, days * DAY / 40, 40))
     for days in (90, 2)
 )
-"""Days in which a key has 44 records each, then by the minute."""
+"""Days with 44 records per key each, then one-minute micro-batches."""
 WORST = Measure("x the median", False, lambda _, ours: max(seconds for seconds, _ in ours.each) / ours.seconds)
 
 
 @dataclass(frozen=True)
 class AfterHistory:
-    """Windows that begin with the state of a workload's history, the records of which the stream has once more."""
+    """Windows warm-started from a workload's history, whose records the stream then contains once more."""
 
     windows: tuple[Window, ...]
     workload: Workload
 
     def __call__(self, frame: DataFrame, size: str, advance: str) -> DataFrame:
-        """Windows with columns `records` and `total`, of which none is emitted that ends in the history."""
+        """Return windows with columns `records` and `total`; none that ends in the history is emitted."""
         history = self.workload.history
         assert history is not None
         until = datetime.fromtimestamp(START / 1e6 + history.seconds * history.batches, UTC)
@@ -84,7 +84,7 @@ def _sides() -> tuple[Run, Run]:
 
 
 def _check() -> Check:
-    """The rows of a stream, which merges slices, are those of bounded input, which does not."""
+    """A check that a stream, which merges slices, has the same rows as bounded input, which does not."""
     short = replace(MINUTES, records=1, keys=1, batches=3, history=replace(BEFORE, records=60, keys=1, batches=2))
     return Check(OurLengths(LENGTHS), OurLengths(LENGTHS), short, "90 days", MINUTE, CLOSED)
 

@@ -1,4 +1,4 @@
-"""Updates of open windows against Spark's update mode, and closed windows against updates that are suppressed later."""
+"""Updates of open windows against Spark's update mode, and `on_close()` against updates that are suppressed later."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""A warm start against the bounded query over the same records, and against the stream that replays them."""
+"""A warm start, against the bounded query over the same records and against the stream that replays them."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from benchmarks.workloads.inputs import DAY, HOUR, MINUTE, NINETY_DAYS, ONE_DAY
 from benchmarks.workloads.workload import Workload
 
 COMPARED = 80_000
-"""Of so many records at most rows are compared."""
+"""The maximum number of records on which rows are compared."""
 
 
 @dataclass(frozen=True)
 class SameRows:
-    """Whether a warm start gives the rows of a cold replay."""
+    """A check that a warm start has the same rows as a cold replay."""
 
     workload: Workload
     size: str
     advance: str
 
     def difference(self) -> str | None:
-        """What differs, or None."""
+        """Return how the rows differ, or None."""
         records, until = bounded.read(self.workload), warm.end(self.workload) - timedelta(hours=2)
         defined = warm.defined(self.workload, self.size, self.advance)
         try:

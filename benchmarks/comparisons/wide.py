@@ -1,4 +1,4 @@
-"""Ours at wide windows and at R = 60, on the same workload and with as many rows: time, and bytes of state read."""
+"""Ours with long windows against R = 60, on the same workload with equally many rows: time, and state bytes read."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from benchmarks.workloads.inputs import DAYS, HOUR, MINUTE, ONE_DAY, SEVEN_DAYS,
 
 @dataclass(frozen=True)
 class Span:
-    """A wide window; rows are compared on a `share` of its workload."""
+    """A long window; rows are compared on a `share` of its workload."""
 
     name: str
     title: str
@@ -25,14 +25,14 @@ class Span:
     settings: Settings
 
     def sides(self) -> dict[str, tuple[Run, Run]]:
-        """Ours at R = 60 and at the wide window, by the column that is summed."""
+        """Run ours at R = 60 and with the long window; the runs are returned by the summed column."""
         sizes = (HOUR, self.size)
         sides = (Side(Ours(column), self.workload, size, MINUTE, self.settings) for column in "vd" for size in sizes)
         long, wide_long, double, wide_double = turns.run(*sides)
         return {"v": (long, wide_long), "d": (double, wide_double)}
 
     def check(self, column: str) -> Check:
-        """The rows of the wide window."""
+        """Return the check of the long window's rows."""
         cut = self.workload.cut(self.share)
         return Check(Ours(column), SparkExploded(column), cut, self.size, MINUTE, CLOSED)
 

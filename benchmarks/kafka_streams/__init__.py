@@ -1,1 +1,1 @@
-"""Kafka Streams beside ours, by hand: `python -m benchmarks.kafka_streams`."""
+"""Compares Kafka Streams with this framework; run by hand: `python -m benchmarks.kafka_streams`."""

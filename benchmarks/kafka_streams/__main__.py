@@ -55,7 +55,7 @@ LIMITED = Ours(emission=early(after="10 seconds", by="event", final=False))
 
 @dataclass(frozen=True)
 class KafkaStreams:
-    """One line of the page: Kafka Streams emits on `emit` and reads `part` of the workload that ours reads."""
+    """One line of the performance page: `emit` is the emit strategy, `part` the cut that Kafka Streams reads."""
 
     name: str
     title: str
@@ -68,7 +68,7 @@ class KafkaStreams:
     goal: float | None = None
 
     def measured(self) -> results.Ratio:
-        """Both sides, Kafka Streams first, and their ratio."""
+        """Run both sides, Kafka Streams first, and return their ratio."""
         with scratch() as folder, broker(folder) as server:
             streams.feed(self.part, self.size, server, folder, "part")
             baseline = streams.run(self.part, self.size, self.advance, self.emit, server, folder, "part")
@@ -91,7 +91,7 @@ class KafkaStreams:
         return replace(found, machine=f"{found.machine}, {VERSION}")
 
     def _run(self, server: Broker, topic: str, workload: Workload, sink: object, checkpoint: Path) -> Run:
-        """Our stream over a topic, into `sink`, a function of rows and micro-batch, or nowhere."""
+        """Our stream over a topic, into `sink`, a function of rows and micro-batch number, or into a noop sink."""
         out = self.ours(_records(server, topic, workload), self.size, self.advance)
         writer = out.writeStream.foreachBatch(sink) if sink else out.writeStream.format("noop")
         writer = writer.option("checkpointLocation", str(checkpoint)).trigger(availableNow=True)
@@ -142,7 +142,7 @@ COMPARISONS = (
 
 
 def main() -> int:
-    """Measure what is asked for, or all. 1 if rows differed somewhere, 2 if Kafka cannot be had."""
+    """Measure the named comparisons, or all; return 1 if rows differ in any, 2 if Kafka is not available."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--only", action="append", choices=[each.name for each in COMPARISONS], help="repeatable")
     options = parser.parse_args()
@@ -180,12 +180,12 @@ def _append(path: Path, rows: DataFrame, _: int) -> None:
 
 
 def _last(rows: DataFrame) -> DataFrame:
-    """Of updates the last of each window, which has most records."""
+    """The last update of each window, which is the one with the most records."""
     return rows.groupBy("key", "window").agg(F.max("records").alias("records"), F.max("total").alias("total"))
 
 
 def _spoken(run: Run) -> Run:
-    """With its processor time in the note."""
+    """The run with its processor time in the note."""
     notes = [
         f"{run.processor:.1f} s of processor time, {1e6 * run.processor / run.records:.1f} us per record",
         run.note,

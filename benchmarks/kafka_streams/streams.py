@@ -1,4 +1,4 @@
-"""Kafka Streams in a JVM of its own: a topic with its input, its job and the rows that it wrote."""
+"""Kafka Streams in its own JVM: a topic with its input, its job and its output rows."""
 
 import json
 import os
@@ -22,7 +22,7 @@ LIMIT_SECONDS = 600.0
 
 
 def feed(workload: Workload, size: str, broker: Broker, folder: Path, topic: str) -> None:
-    """Fill a topic with a workload, and with a last record in either partition that closes all windows."""
+    """Fill a topic with a workload; a last record in each partition closes all windows."""
     place = folder / topic
     place.mkdir()
     flink.write(workload, size, place)
@@ -31,7 +31,7 @@ def feed(workload: Workload, size: str, broker: Broker, folder: Path, topic: str
 
 
 def run(workload: Workload, size: str, advance: str, emit: str, broker: Broker, folder: Path, topic: str) -> Run:
-    """Its timed run. What it wrote in the other run is in `folder`. With the advance "" windows slide by KIP-450."""
+    """Return Kafka's timed run; the rows of its other run are in `folder`. Advance "" means KIP-450 sliding windows."""
     window = [str(milliseconds(each) if each else 0) for each in (size, advance)]
     try:
         said = json.loads(_java("Job", broker.address, topic, *window, emit, str(folder), "2").splitlines()[-1])
@@ -45,7 +45,7 @@ def run(workload: Workload, size: str, advance: str, emit: str, broker: Broker, 
 
 
 def rows(folder: Path) -> DataFrame:
-    """What it wrote, without the record that closes all windows: of updates the last, which has most records."""
+    """Return the last update of each window, the one with the most records, without the record that closes all."""
     schema = "key bigint, start bigint, end bigint, records bigint, total bigint"
     written = session().read.schema(schema).csv(f"{folder}/rows").where("key >= 0")
     last = written.groupBy("key", "start", "end").agg(F.max("records").alias("records"), F.max("total").alias("total"))
@@ -53,9 +53,9 @@ def rows(folder: Path) -> DataFrame:
 
 
 def left_rows(folder: Path, topic: str) -> DataFrame:
-    """Of windows that slide those that end with a time of their key: the other half begins behind one.
+    """Return the left sliding windows, which end with a time of their key; right windows begin after such a time.
 
-    Kafka's ends are of the window, ours are a millisecond behind it.
+    Kafka's window ends are inclusive; ours are one millisecond later.
     """
     fed = session().read.schema("key bigint, end_ms bigint, v bigint").csv(f"{folder}/{topic}/readers")
     found = rows(folder).withColumn("end_ms", F.unix_millis("window.end"))
@@ -69,7 +69,7 @@ def _window(start: str, end: str) -> Column:
 
 
 def milliseconds(duration: str) -> int:
-    """Kafka's unit."""
+    """Return a duration in milliseconds, Kafka's unit."""
     return microseconds(duration, duration) // 1000
 
 

@@ -1,1 +1,1 @@
-"""What came out: each result in a file (`results`), docs/performance.md (`page`), its tables and plots from them."""
+"""Stores results in files (`results`) and writes docs/performance.md from them (`page`), with tables and plots."""

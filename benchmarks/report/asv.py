@@ -1,4 +1,4 @@
-"""The times of the kernels, as asv keeps them."""
+"""The times of the kernels, from the result files of asv."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -13,7 +13,7 @@ FOLDER = ROOT / ".asv" / "results"
 
 
 def kernels(folder: Path = FOLDER) -> list[tuple[str, str, float]]:
-    """The times of the kernels that asv has kept last: benchmark, parameters, seconds."""
+    """Return the newest times of the kernels that asv has stored: benchmark, parameters, seconds."""
     files = [path for path in folder.glob("*/*.json") if path.name != "machine.json"]
     if not files:
         return []
@@ -33,6 +33,6 @@ def _combinations(name: str, fields: dict[str, Any]) -> Iterator[tuple[str, str,
 
 
 def kernel_table(kernels: Sequence[tuple[str, str, float]]) -> str:
-    """Milliseconds of each kernel."""
+    """Return a table with the milliseconds of each kernel."""
     rows = [(name, parameters, f"{1000 * seconds:,.2f}") for name, parameters, seconds in kernels]
     return markdown(("kernel", "of", "ms"), rows) if rows else ""

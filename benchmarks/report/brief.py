@@ -1,4 +1,4 @@
-"""The first lines of the page: one sentence for each figure that matters, and how many goals are reached."""
+"""The first lines of the page: a sentence for each important ratio, and the number of goals reached."""
 
 import re
 from collections.abc import Iterable
@@ -45,7 +45,7 @@ SENTENCES = (
         "A micro-batch of 1,000 records takes {} times as long as with Spark's tumbling windows.",
     ),
 )
-"""Titles of lines of the page, and a sentence with the ratio of the line."""
+"""Pairs of the title of a line of the page and a sentence that takes its ratio."""
 
 BELOW = "[How it was measured](#how-it-was-measured) is explained below, with the workloads."
 
@@ -53,7 +53,7 @@ _LINE = re.compile(r"^\| (?P<title>[^|]+) \| [^|]* \| (?P<ratio>\d[\d.e+]*)(?: \
 
 
 def brief(sections: Iterable[str]) -> str:
-    """The sentences whose lines are measured in `sections`, as a list, and the number of goals; empty without any."""
+    """Return the sentences with a measured ratio in `sections`, as a list, and the number of goals; else ""."""
     text = "\n".join(sections)
     found = {each["title"]: each["ratio"] for each in _LINE.finditer(text)}
     lines = [f"- {sentence.format(found[title])}" for title, sentence in SENTENCES if title in found]

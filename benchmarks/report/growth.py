@@ -1,4 +1,4 @@
-"""The tables of axes, and the powers by which cost grows along them."""
+"""The tables of the axes, with the exponents by which cost grows along them."""
 
 from collections.abc import Sequence
 from itertools import groupby
@@ -13,7 +13,7 @@ COLUMNS = ("time, s", "records/s", "rows", "state, MB", "rows in state", "checkp
 
 
 def _values(run: Run) -> tuple[float, ...]:
-    """What the columns show."""
+    """The values of the columns."""
     return (
         run.seconds,
         run.records / run.seconds,
@@ -26,7 +26,7 @@ def _values(run: Run) -> tuple[float, ...]:
 
 
 def grown(points: Sequence[Point]) -> str:
-    """A table for each axis, and below it by which power of it each column grows."""
+    """Return a table for each axis; a line after each series has the exponents of its columns."""
     return "\n\n".join(_axis(axis, list(own)) for axis, own in groupby(points, key=lambda point: point.axis))
 
 
@@ -60,7 +60,7 @@ def _number(value: float) -> str:
 
 
 def exponent(xs: list[float], ys: list[float]) -> float | None:
-    """The slope of the least-squares line through log x and log y: y grows as x to this power. None without a line."""
+    """Return the least-squares slope through log x and log y: y grows as x to this power; None with fewer than 2 x."""
     pairs = [(x, y) for x, y in zip(xs, ys, strict=True) if x > 0 and y > 0]
     if len({x for x, _ in pairs}) < 2:
         return None

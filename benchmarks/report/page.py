@@ -1,4 +1,4 @@
-"""docs/performance.md with its tables and plots, from kept results; no figure is written by hand."""
+"""Writes docs/performance.md with its tables and plots from stored results; no figure is typed by hand."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -90,9 +90,9 @@ def text(
     drawn: Iterable[str] = (),
     before: str = "",
 ) -> str:
-    """The page; `kernels` are benchmark, parameters and seconds, `drawn` the plots there are, by their paths.
+    """Return the page; `kernels` has benchmark, parameters and seconds, `drawn` the paths of the plots.
 
-    `before` is the page as it was, whose lines of comparisons, and other sections, stay where there is nothing new.
+    `before` is the previous page; its lines and sections are kept where there are no new results.
     """
     known, machines = _before(before)
     sections = {
@@ -117,7 +117,7 @@ def text(
 
 
 def workloads() -> str:
-    """The inputs that titles name, as a section."""
+    """Return the section about the workloads that titles name."""
     named = {
         "day": DAY,
         "dense": DENSE,
@@ -132,7 +132,7 @@ def workloads() -> str:
 
 
 def _comparisons(found: Sequence[Kept], before: Mapping[str, str]) -> dict[str, str]:
-    """The sections of comparisons: those with a goal, and others."""
+    """The sections of comparisons, with and without a goal."""
     measured, every = _ratios(found), registry.compared()
     titles = {
         "Goals": {each.name: each.title for each in every if each.goal},
@@ -142,7 +142,7 @@ def _comparisons(found: Sequence[Kept], before: Mapping[str, str]) -> dict[str, 
 
 
 def in_short(result: Kept) -> str:
-    """A result in a line."""
+    """Return a result in one line."""
     if isinstance(result, Ratio):
         return f"{ratios.short(result)} {result.unit}; baseline {shown(result.baseline)}, ours {shown(result.ours)}"
     if isinstance(result, Figure):
@@ -159,13 +159,13 @@ def _ratios(found: Sequence[Kept]) -> dict[str, Ratio]:
 
 
 def _timed(found: Sequence[Kept]) -> list[Stages]:
-    """What was timed, in the order of the comparisons."""
+    """The timed stages, in the order of the comparisons."""
     known = {each.name: each for each in found if isinstance(each, Stages)}
     return [known[each.name] for each in registry.benchmarks() if each.name in known]
 
 
 def _on(found: Sequence[Kept], axes: Sequence[growth.AxisPoint]) -> list[Point]:
-    """The points on these axes, in their order."""
+    """The points on these axes, in the order of the axes."""
     known = {each.name: each for each in found if isinstance(each, Point)}
     return [known[each.name] for each in axes if each.name in known]
 
@@ -175,7 +175,7 @@ def _pictured(title: str, body: str, plot: str | None) -> str:
 
 
 def _before(page: str) -> tuple[dict[str, str], set[str]]:
-    """The sections of a page by their titles, and the machines that it says they were measured on."""
+    """The sections of a page by their titles, and the machines that it names."""
     body, _, last = page.partition(f"\n\n{MEASURED_ON}")
     sections = dict(each.split("\n\n", 1) for each in body.split("\n\n## ")[1:])
     return sections, set(filter(None, last.strip().removesuffix(".").split("; ")))

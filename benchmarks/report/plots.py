@@ -13,14 +13,14 @@ import matplotlib.pyplot as plt
 from benchmarks.report.ratios import Goal
 from benchmarks.report.results import Point
 
-# Text stays text, and the same figures give the same file.
+# Text stays text, and equal figures give an equal file.
 STYLE = {"svg.fonttype": "none", "svg.hashsalt": "slicing", "font.size": 8, "axes.spines.top": False}
 PLOTS = ("goals", "axes", "crosses")
 OURS, GOAL = "#2b6cb0", "#c05621"
 
 
 def draw(goals: Sequence[Goal], axes: Sequence[Sequence[Point]], folder: Path) -> list[str]:
-    """Draw what there are results for; returns the paths as the page in the folder above links them."""
+    """Draw the plots that have results; return their paths relative to the page in the folder above."""
     drawn = []
     with mpl.rc_context(STYLE):
         for name, figure in zip(PLOTS, (_goals(goals), *map(_axes, axes)), strict=True):
@@ -32,7 +32,7 @@ def draw(goals: Sequence[Goal], axes: Sequence[Sequence[Point]], folder: Path) -
 
 
 def _goals(goals: Sequence[Goal]) -> Any:
-    """How far each goal is reached: 1 is the goal, more is better."""
+    """The share of each goal that is reached: 1 is the goal, more is better."""
     reached = [(each.title, _reached(each)) for each in reversed(goals)]
     if not reached:
         return None
@@ -50,7 +50,7 @@ def _reached(each: Goal) -> float:
 
 
 def _axes(points: Sequence[Point]) -> Any:
-    """Seconds of a micro-batch along every axis, both logarithmic; a line per series."""
+    """The seconds of a micro-batch along each axis, both on logarithmic scales; one line per series."""
     finished = [point for point in points if point.x is not None and not point.run.stopped]
     panels = [(axis, list(own)) for axis, own in groupby(finished, key=lambda point: point.axis)]
     if not panels:

@@ -1,4 +1,4 @@
-"""The tables of comparisons, those not measured yet included."""
+"""The tables of comparisons, including those that are not measured yet."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -14,7 +14,7 @@ COLUMNS = ("workload / baseline", "goal", "ratio", "", "baseline", "ours", "reco
 
 @dataclass(frozen=True)
 class Goal:
-    """A goal and what was measured, as a line says it."""
+    """A goal and the measured ratio, read from a line of the page."""
 
     title: str
     goal: float
@@ -26,7 +26,7 @@ _GOAL = re.compile(r"^\| (?P<title>[^|]+) \| (?P<sign>[<>])= (?P<goal>\S+) \| (?
 
 
 def goals(section: str) -> list[Goal]:
-    """The lines with a goal and a ratio, in their order."""
+    """Return the lines with a goal and a ratio, in their order."""
     return [
         Goal(each["title"], float(each["goal"]), float(each["ratio"]), each["sign"] == ">")
         for each in _GOAL.finditer(section)
@@ -34,9 +34,9 @@ def goals(section: str) -> list[Goal]:
 
 
 def compared(ratios: Mapping[str, Ratio], titles: Mapping[str, str], before: str = "") -> str:
-    """The comparisons of these names and titles in this order, and their notes; nothing if none is measured.
+    """Return a table of the comparisons by name and title, in this order, with their notes; "" if none is measured.
 
-    What was not measured has the line and the note that it has in `before`, the section as it was.
+    A comparison without a result keeps its line and its note in `before`, the previous section.
     """
     lines = {_title(line): line for line in before.splitlines() if line.startswith("| ")}
     noted = [line for line in before.splitlines() if line.startswith("- ")]
@@ -60,7 +60,7 @@ def _title(line: str) -> str:
 
 
 def short(each: Ratio) -> str:
-    """The ratio, or why there is none."""
+    """Return the ratio as text, or the reason why there is none."""
     if each.differs:
         return f"rows differ: {each.differs}"
     return "no ratio" if each.ratio is None else f"{each.ratio:.3g}"

@@ -1,4 +1,4 @@
-"""Results as they are kept: one file each, so that one benchmark can be measured again and the page written anew."""
+"""Results in one file each, so that single benchmarks can be measured again before the page is rewritten."""
 
 import json
 import os
@@ -19,7 +19,7 @@ PACKAGES = ("pyspark", "numpy", "pyarrow", "pandas", "polars")
 
 @dataclass(frozen=True)
 class Ratio:
-    """A comparison; `ratio` is None where a side was stopped or `differs` says how rows differ."""
+    """The result of a comparison; `ratio` is None if a side was stopped, or if rows differ, as `differs` says."""
 
     name: str
     title: str
@@ -47,7 +47,7 @@ class Ratio:
 
 @dataclass(frozen=True)
 class Point:
-    """One point of an axis or of a cross: `x` (and `series`, for a cross), and what it took."""
+    """A point on an axis: `x`, for two axes also `series`, and its run."""
 
     name: str
     axis: str
@@ -65,7 +65,7 @@ class Point:
 
 @dataclass(frozen=True)
 class Stages:
-    """Where the time of a micro-batch of ours goes, and of one with the same stages without any work."""
+    """The times of the stages of our micro-batch, and of the same stages without any work."""
 
     name: str
     title: str
@@ -81,7 +81,7 @@ class Stages:
 
 @dataclass(frozen=True)
 class Figure:
-    """A single figure that is no ratio, such as a peak of memory."""
+    """A single figure other than a ratio, such as a memory peak."""
 
     name: str
     title: str
@@ -92,7 +92,7 @@ class Figure:
 
     @property
     def figure(self) -> float:
-        """The figure itself."""
+        """The value."""
         return self.value
 
 
@@ -110,13 +110,13 @@ Kept = Ratio | Point | Stages | Figure | Table
 
 
 def machine(cores: int) -> str:
-    """Versions and cores, which belong to every result."""
+    """Return the versions and cores, which are stored with each result."""
     packages = ", ".join(f"{name} {version(name)}" for name in PACKAGES)
     return f"{cores} cores of {os.cpu_count()}, Python {platform.python_version()}, {packages}"
 
 
 def keep(result: Kept, folder: Path | None = None) -> None:
-    """Write a result, in place of the one of the same name."""
+    """Write a result; it replaces the result with the same name."""
     folder = folder or FOLDER
     folder.mkdir(parents=True, exist_ok=True)
     kind = type(result).__name__
@@ -124,7 +124,7 @@ def keep(result: Kept, folder: Path | None = None) -> None:
 
 
 def kept(folder: Path | None = None) -> Iterator[Kept]:
-    """All results there are."""
+    """Yield all stored results."""
     for path in sorted((folder or FOLDER).glob("*.json")):
         yield _read(json.loads(path.read_text()))
 

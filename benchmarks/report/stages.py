@@ -1,4 +1,4 @@
-"""The table of where the time of a micro-batch goes."""
+"""The table of the time that each stage of a micro-batch takes."""
 
 from collections.abc import Iterable, Iterator
 
@@ -17,7 +17,7 @@ HEAD = ("workload", "micro-batch", "plan and log", *PYTHON, "rest")
 
 
 def stages(measured: Iterable[Stages]) -> str:
-    """The section; nothing if none is measured."""
+    """Return the section, "" if nothing is measured."""
     rows = [row for each in measured for row in _rows(each)]
     return f"{SAYS}\n\n{markdown(HEAD, rows)}" if rows else ""
 

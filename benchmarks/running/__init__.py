@@ -1,3 +1,3 @@
-"""How a `side` is run, and what it took (`run`): streams alone (`streams`) or in turns (`turns`), bounded queries
-(`bounded`), rows that are written to be compared (`written`), all in one Spark `session`.
+"""Runs a `side` and returns its figures (`run`): streams alone (`streams`) or in turns (`turns`), bounded queries
+(`bounded`), and rows written for comparison (`written`), all in one Spark `session`.
 """

@@ -1,4 +1,4 @@
-"""A bounded query into a noop sink."""
+"""Runs a bounded query into a noop sink."""
 
 import statistics
 import time
@@ -15,14 +15,14 @@ from benchmarks.workloads.workload import Workload
 
 @cache
 def run(query: Query, workload: Workload, size: str, advance: str) -> Run:
-    """Seconds of a bounded query, after a run that warms up."""
+    """Return the run of a bounded query, after a warm-up run."""
     out = query(read(workload), size, advance)
     seconds = warm_seconds(lambda: out.write.format("noop").mode("overwrite").save())
     return Run(seconds, workload.total, rows=out.count())
 
 
 def warm_seconds(action: Callable[[], object], repeat: int = 1) -> float:
-    """Median seconds of what is run so often, after a run that warms up."""
+    """Return the median seconds of `repeat` calls of an action, after one call that warms up."""
     seconds = []
     for _ in range(repeat + 1):
         start = time.monotonic()
@@ -32,5 +32,5 @@ def warm_seconds(action: Callable[[], object], repeat: int = 1) -> float:
 
 
 def read(workload: Workload) -> DataFrame:
-    """A workload as a bounded DataFrame."""
+    """Return a workload as a bounded DataFrame."""
     return session().read.schema(workload.schema).parquet(str(workload.path()))

@@ -1,4 +1,4 @@
-"""The first micro-batch of a stream that is started again on its checkpoint, as the same query or as another one."""
+"""The first micro-batch of a stream that is restarted on its checkpoint, with the same or another query."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from benchmarks.running.side import Settings
 from benchmarks.workloads.workload import Workload
 
 BEFORE, TURNS = 6, 5
-"""Micro-batches before the restart, and restarts of each side, in turns; the first of each warms up."""
+"""Micro-batches before the restart, and restarts of each side, in turns; the first restart of each warms up."""
 
 
 def run(workload: Workload, size: str, advance: str, before: Query, *after: Query) -> tuple[Run, ...]:
-    """Medians of the first micro-batch after a restart, for each of the queries `after`, all from one checkpoint."""
+    """Return medians of the first micro-batch after a restart, for each query in `after`, all from one checkpoint."""
     settings = Settings()
     files, each = workload.files(), workload.parts
     with configured(settings) as spark, tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
@@ -53,7 +53,7 @@ def _stream(spark: SparkSession, workload: Workload, path: Path, settings: Setti
 
 
 def _first_seconds(frame: DataFrame, checkpoint: Path) -> float:
-    """Run a stream to its end; seconds of its first micro-batch."""
+    """Run a stream to its end and return the seconds of its first micro-batch."""
     writer = frame.writeStream.format("noop").option("checkpointLocation", str(checkpoint))
     query = writer.trigger(availableNow=True).start()
     query.awaitTermination()

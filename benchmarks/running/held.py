@@ -1,7 +1,7 @@
-"""What a process holds after 10 and after 200 micro-batches of one function: `python -m benchmarks.running.held NAME`.
+"""The memory growth of a process from 10 to 200 micro-batches of a function: `python -m benchmarks.running.held NAME`.
 
-The process does what Spark's Python workers do, with units of work as they have them, and state in a dictionary. It
-prints by how many MiB it has grown in between; windows close as fast as others begin, so that state does not grow.
+The process does the work of Spark's Python workers, in the same units, with its state in a dictionary. It prints the
+growth in MiB. Windows close as fast as others begin, so the state does not grow.
 """
 
 import gc
@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from slicing import Aggregate, hopping, traced  # the import of `traced` lets functions be traced
+from slicing import Aggregate, hopping, traced  # importing `traced` enables the tracing of functions
 from slicing.aggregates.dry_run import trial
 from slicing.aggregates.fields import Field
 from slicing.aggregates.kernels import kernel
@@ -44,16 +44,16 @@ FUNCTIONS = {
     "integers kept free": ("bigint", lambda: 0, lambda acc, v: max(acc, FIRST + v), max),
     "not the same type each time": ("bigint", lambda: 0.0, lambda acc, v: np.float32(v) if v % 2 else acc + v, _sum),
 }
-"""By name: the type of the values, and `init`, `agg` and `combine`."""
+"""By name: the type of the values, and the functions `init`, `agg` and `combine`."""
 
 
 def grown(name: str) -> float:
-    """MiB of this process after `LATE` micro-batches, less those after `EARLY`."""
+    """Return the MiB of this process after `LATE` micro-batches minus those after `EARLY`."""
     kind, init, agg, combine = FUNCTIONS[name]
     made = kernel("value", Aggregate(init, agg, combine, laws=False))
     trial(made, [kind])
     rebuilt, (label, aggregate) = made.__reduce__()[:2]
-    own = rebuilt(label, aggregate)  # as a worker gets it
+    own = rebuilt(label, aggregate)  # as unpickled in a worker
     window = hopping("4 minutes", "1 minute")
     shape = Shape(window.family, (Field("k", "bigint"),), (own,))
     trees = (choose(own, window.family),)

@@ -1,4 +1,4 @@
-"""Memory and processor time of the processes below this one. Linux only."""
+"""Memory and processor time of the child processes of this process. Linux only."""
 
 import os
 import threading
@@ -9,7 +9,7 @@ from pathlib import Path
 
 @contextmanager
 def workers(root: int | None = None) -> Iterator[dict[int, float]]:
-    """MiB that each Python worker of a process, this one by default, has had at most, looked up four times a second."""
+    """Yield the peak MiB of each Python worker below a process (default: this one), sampled four times per second."""
     root = root or os.getpid()
     seen: dict[int, float] = {}
     done = threading.Event()
@@ -29,9 +29,9 @@ def workers(root: int | None = None) -> Iterator[dict[int, float]]:
 
 
 def processor_seconds(root: int | None = None, without: int | None = None) -> float:
-    """Processor time of a process, this one by default, and all below it so far, those that have ended included.
+    """Return the processor seconds of a process (default: this one) and all processes below it, ended ones included.
 
-    `without` is one of them that does not count.
+    The process `without` is not counted.
     """
     ticks, root = 0, root or os.getpid()
     for process in {root, *_descendants(root)} - {without}:
@@ -43,7 +43,7 @@ def processor_seconds(root: int | None = None, without: int | None = None) -> fl
 
 
 def _descendants(root: int) -> list[int]:
-    """The processes below one, by the parents that /proc names."""
+    """The processes below `root`, found by the parents in /proc."""
     children: dict[int, list[int]] = {}
     for path in Path("/proc").glob("[0-9]*/stat"):
         try:
@@ -64,7 +64,7 @@ def _note(process: int, seen: dict[int, float]) -> None:
         folder = Path(f"/proc/{process}")
         if b"pyspark.daemon" in (folder / "cmdline").read_bytes():
             fields = dict(line.split(":", 1) for line in (folder / "status").read_text().splitlines())
-            # A worker is forked: until it is used, its peak is that of the process it comes from.
+            # Not the recorded peak: a worker is forked, so that begins with the peak of its parent process.
             seen[process] = max(seen.get(process, 0.0), int(fields["VmRSS"].split()[0]) / 1024)
     except (OSError, KeyError):
         pass  # it has just ended

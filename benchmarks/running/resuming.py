@@ -1,4 +1,4 @@
-"""Which benchmarks have been measured with the code as it is, so that a run that was stopped goes on where it was."""
+"""Remembers which benchmarks were measured with the current code, so that a stopped run can be resumed."""
 
 import hashlib
 from dataclasses import dataclass, field
@@ -10,7 +10,7 @@ CODE = ("slicing", "combinators", "benchmarks")
 
 
 def digest(root: Path = ROOT) -> str:
-    """Of all code that a figure depends on: the packages and the benchmarks."""
+    """Return the hash of all code that a figure depends on: the packages and the benchmarks."""
     found = hashlib.sha256()
     for path in sorted(path for folder in CODE for path in (root / folder).rglob("*.py")):
         content = path.read_bytes()
@@ -20,7 +20,7 @@ def digest(root: Path = ROOT) -> str:
 
 @dataclass(frozen=True)
 class Measured:
-    """Names of benchmarks that ran to their end, each with the code and the machine that it ran with."""
+    """The names of completed benchmarks, each with the code and the machine of its run."""
 
     machine: str
     folder: Path = ROOT / ".asv" / "ran"
@@ -31,7 +31,7 @@ class Measured:
         return path.exists() and path.read_text() == self._said
 
     def add(self, name: str) -> None:
-        """Remember that a benchmark ran."""
+        """Remember that a benchmark was completed."""
         self.folder.mkdir(parents=True, exist_ok=True)
         (self.folder / name).write_text(self._said)
 

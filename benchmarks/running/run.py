@@ -1,4 +1,4 @@
-"""What a side took."""
+"""The figures of a run."""
 
 import statistics
 from collections.abc import Callable, Sequence
@@ -9,20 +9,20 @@ from slicing.profiling import STAGES
 from slicing.stages.metrics import PREAGGREGATE, timer
 
 PYTHON = {"preaggregate": PREAGGREGATE} | {stage: timer(stage) for stage in STAGES}
-"""The stages of ours in Python, and the metrics that have their microseconds where a side is timed."""
+"""The stages of ours in Python, with the metrics that have their microseconds if a side is timed."""
 
 
 @dataclass(frozen=True)
 class Run:
-    """Medians of the steady micro-batches of a stream, or one bounded query, which has no state.
+    """The medians of the steady micro-batches of a stream; or the figures of a bounded query, which has no state.
 
-    `records`, `rows`, `read_bytes`, `gets`, `puts`, `partials_read` and `partials_written` are those of a micro-batch,
-    or of the query; `each` has seconds and rows of every one. `state_rows` and `state_bytes` are what was there at the
-    end, in memory and in files; `checkpoint_bytes` what the stream wrote of state into its checkpoint, per record;
-    `worker_mib` is the peak of the largest Python worker, `idle_mib` that of one that has the same imports and next to
-    no records, `took` the seconds of the whole stream, and `processor` its processor seconds where they were looked at.
-    `around` has the seconds of a micro-batch in which Spark plans and logs it; `stages` the processor seconds of each
-    stage in Python, where they were timed.
+    `records`, `rows`, `read_bytes`, `gets`, `puts`, `partials_read` and `partials_written` are per micro-batch, or of
+    the query. `each` has the seconds and rows of each micro-batch. `state_rows` and `state_bytes` (in memory and in
+    files) are those at the end. `checkpoint_bytes` are the bytes of state written to the checkpoint, per record.
+    `worker_mib` is the peak of the largest Python worker, `idle_mib` that of a worker with the same imports and hardly
+    any records. `took` is the seconds of the whole stream, `processor` its processor seconds, if measured. `around` is
+    the seconds per micro-batch in which Spark plans and logs. `stages` has the processor seconds of each stage in
+    Python, if timed.
     """
 
     seconds: float
@@ -55,12 +55,12 @@ class Run:
 
 
 def shown(run: Run) -> str:
-    """Seconds, or where the run was stopped."""
+    """Return the seconds as text, or when the run was stopped."""
     return f"stopped at {run.seconds:.0f} s" if run.stopped else f"{run.seconds:.2f} s"
 
 
 def of_progress(full: Sequence[Any], steady: Sequence[Any], written: int, store: str) -> Run:
-    """The medians of the `steady` ones of all micro-batches with records, which wrote so many bytes of state."""
+    """Return the medians of the `steady` micro-batches; `full` has all with records, which wrote `written` bytes."""
 
     def median(value: Callable[[Any], float]) -> int:
         return round(statistics.median(map(value, steady)))

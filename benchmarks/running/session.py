@@ -1,4 +1,4 @@
-"""The one Spark session of a benchmark process, and its settings while a stream is started."""
+"""The Spark session of a benchmark process, and its settings while streams are started."""
 
 import os
 import sys
@@ -30,15 +30,15 @@ OPTIONS = {
     "spark.sql.session.timeZone": "UTC",
     **{setting.name: setting.value for setting in settings_of(pyspark.__version__)},
 }
-"""Those of `slicing.configure(builder, local=True)`, and what a quiet process on one machine needs."""
+"""The options of `slicing.configure(builder, local=True)`, and those of a quiet process on one machine."""
 
 _sessions: dict[int, SparkSession] = {}
 
 
 def session(cores: int = CORES) -> SparkSession:
-    """The one session of a benchmark process: RocksDB with changelog checkpoints, as many partitions as cores.
+    """Return the session of this process: RocksDB with changelog checkpoints, as many partitions as cores.
 
-    Asking for another number of cores ends the session there is.
+    A call with another number of cores stops the existing session.
     """
     if cores not in _sessions:
         stop()
@@ -53,17 +53,17 @@ def session(cores: int = CORES) -> SparkSession:
 
 
 def add_jars(jars: str) -> None:
-    """Jars, between commas, of the sessions to come; this process must not have had one."""
+    """Add jars, separated by commas, to later sessions; this process must not have had one."""
     OPTIONS["spark.jars"] = jars
 
 
 def stop() -> None:
-    """End the session, if there is one, also one whose JVM has died."""
+    """Stop the session, if there is one, even if its JVM has died."""
     while _sessions:
         try:
             _sessions.popitem()[1].stop()
         except (Py4JError, OSError):
-            # Without these the next session gets another JVM.
+            # Without these references, the next session starts a new JVM.
             SparkContext._gateway = SparkContext._jvm = SparkContext._active_spark_context = None
             SparkSession._instantiatedSession = None
 
@@ -78,7 +78,7 @@ def _find_packages_in_workers() -> None:
 
 @contextmanager
 def configured(settings: Settings, more: Mapping[str, str] | None = None) -> Iterator[SparkSession]:
-    """The session, set up for streams that are started meanwhile, with `more` settings, and as it was again."""
+    """Yield the session with the settings of a stream and those in `more`; restore its settings afterwards."""
     spark = session(settings.cores)
     wanted = {
         STATE_STORE.name: STORES[settings.store],

@@ -1,4 +1,4 @@
-"""What to run: a query over a window of a workload, and the settings of its stream."""
+"""A stream to run: a query over windows of a workload, with its settings."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ CORES = 2
 
 @dataclass(frozen=True)
 class Settings:
-    """How a stream runs: delay, output mode, state store, cores and shuffle partitions; which micro-batches count.
+    """The settings of a stream: delay, output mode, state store, cores, shuffle partitions, and counted micro-batches.
 
-    `warm_up` is the share of the workload's records with which it is warmed up; 0 for not at all. `batch_bytes` limits
-    the Arrow batches that Spark hands to Python. With `timers` ours reports the time of its stages.
+    `warm_up` is the share of the workload's records for the warm-up run, 0 for none. `batch_bytes` limits the Arrow
+    batches that Spark passes to Python. With `timers`, ours reports the time of its stages.
     """
 
     delay: str = DELAY
@@ -35,19 +35,19 @@ class Settings:
 
     @property
     def counted(self) -> int:
-        """Micro-batches behind those of a history."""
+        """The number of micro-batches after those of the history."""
         return self.unsteady + self.steady
 
 
 WARM = Settings(warm_up=1.0)
 SLOW = replace(WARM, steady=2)
 SLOWER = Settings(unsteady=1, steady=2)
-"""For micro-batches of many seconds, the first of which warms up more than any run of ours."""
+"""For micro-batches of many seconds: the first one is a better warm-up than any run of ours."""
 
 
 @dataclass(frozen=True)
 class Side:
-    """One stream. As it is a value, what has run once need not run again for another comparison."""
+    """One stream. It is a value, so that comparisons can share its run."""
 
     query: Query
     workload: Workload
@@ -57,7 +57,7 @@ class Side:
 
     @property
     def batches(self) -> int:
-        """Micro-batches to run, with those of the history. Raises ValueError if the workload has fewer."""
+        """The number of micro-batches, history included. Raises ValueError if the workload has fewer."""
         settings, workload = self.settings, self.workload
         if settings.counted > workload.batches:
             raise ValueError(
@@ -68,9 +68,9 @@ class Side:
 
     @property
     def warm_up(self) -> Side | None:
-        """The side to run first so that this one is warm, on a part of the records; None if there is none.
+        """The side that is run first as a warm-up, on a part of the records; None if there is none.
 
-        Where the history is long, it does the same.
+        A long history needs none: it warms up by itself.
         """
         share = self.settings.warm_up
         if not share or self.workload.before >= self.settings.counted:
@@ -78,5 +78,5 @@ class Side:
         return replace(self, workload=self.workload.cut(share))
 
     def but(self, **changes: Any) -> Side:
-        """The same with other settings."""
+        """Return the side with other settings."""
         return replace(self, settings=replace(self.settings, **changes))

@@ -1,4 +1,4 @@
-"""A stream alone: its steady micro-batches, into a noop sink."""
+"""Runs a stream alone and returns its steady micro-batches; its sink is noop."""
 
 import tempfile
 import time
@@ -21,25 +21,25 @@ from benchmarks.workloads.workload import Workload
 
 @cache
 def run(side: Side) -> Run:
-    """The steady micro-batches of a stream; once per process for the same side.
+    """Return the steady micro-batches of a stream; equal sides are run once per process.
 
-    The micro-batches of a workload's history are not counted. Unless told otherwise, the same query runs twice, each
-    time from an empty checkpoint: the first run, on a part of the records, only lets the JVM compile what both sides
-    are about to do. Where that one is stopped there is no second.
+    Micro-batches of a workload's history are not counted. By default the query runs twice, each time from an empty
+    checkpoint: the first run, on a part of the records, lets the JVM compile what both sides need. If it is stopped,
+    there is no second run.
     """
     cold = warmed_up(side)
     return cold if cold and cold.stopped else _run(side)
 
 
 def warmed_up(side: Side) -> Run | None:
-    """The run that warms up, if there is one."""
+    """Return the warm-up run, if there is one."""
     return _run(side.warm_up) if side.warm_up else None
 
 
 def faster(side: Side) -> Run:
-    """The faster of Spark's two state stores; the note has both figures.
+    """Return the run on the faster of Spark's two state stores; its note has both figures.
 
-    The second one is stopped when it has taken as long as the first one did, and a quarter more: it is slower then.
+    The second run is stopped after 1.25 times the duration of the first one, because it is slower then.
     """
     default = run(side.but(store="default store"))
     limit = side.settings.limit if default.stopped else max(20.0, 1.25 * default.took)
@@ -72,19 +72,19 @@ def _run(side: Side) -> Run:
 def source(
     spark: SparkSession, workload: Workload, delay: str = DELAY, together: int = 1, path: str | None = None
 ) -> DataFrame:
-    """The stream, with as many of the workload's micro-batches `together` in one; of files elsewhere if so told."""
+    """Return the stream of a workload, `together` micro-batches in one, or of other files at `path`."""
     reader = spark.readStream.schema(workload.schema).option("maxFilesPerTrigger", workload.parts * together)
     return reader.parquet(path or str(workload.path())).withWatermark("ts", delay)
 
 
 def noop(out: DataFrame, settings: Settings, checkpoint: str | Path) -> DataStreamWriter:
-    """What writes a stream nowhere."""
+    """Return a writer that drops all rows."""
     writer = out.writeStream.format("noop").outputMode(settings.mode)
     return writer.option("checkpointLocation", str(checkpoint))
 
 
 def _wait(running: StreamingQuery, batches: int, deadline: float) -> bool:
-    """Whether the time was over before that many micro-batches with data were done. Raises what the query raised."""
+    """Whether the deadline passed before `batches` micro-batches with data were done. Raises the error of the query."""
     while running.isActive and len(running.recentProgress) < batches:
         if time.monotonic() >= deadline:
             return True
@@ -95,7 +95,7 @@ def _wait(running: StreamingQuery, batches: int, deadline: float) -> bool:
 
 
 def medians(side: Side, progress: Sequence[Any], written: int) -> Run:
-    """The steady ones of a side's micro-batches, which wrote so many bytes of state in all."""
+    """Return the medians of a side's steady micro-batches; `written` are the bytes of state of all of them."""
     full = [each for each in progress if each["numInputRows"]]
     steady = full[side.batches - side.settings.steady : side.batches]
     assert len(steady) == side.settings.steady, f"{len(full)} micro-batches are too few"
@@ -103,5 +103,5 @@ def medians(side: Side, progress: Sequence[Any], written: int) -> Run:
 
 
 def bytes_of(folder: Path) -> int:
-    """Bytes of all files below a folder."""
+    """Return the bytes of all files below a folder."""
     return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())

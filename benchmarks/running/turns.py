@@ -1,6 +1,6 @@
-"""Streams side by side: one micro-batch of each in turn, so that a machine that changes its speed does so for all.
+"""Streams in turns: one micro-batch of each, so that a change of the machine's speed affects all of them.
 
-Each stream waits for files of its own folder, to which the next micro-batch is added when it is its turn.
+Each stream waits for files in its own folder, to which its next micro-batch is added when it is its turn.
 """
 
 import os
@@ -22,11 +22,11 @@ from benchmarks.workloads.workload import scratch
 
 PAUSE = 0.1
 WAITING = {
-    # One that waits looks for files. Every 10 ms, which is the default, two of them take more than half a core.
+    # A waiting stream looks for files. At the default interval of 10 ms, two of them take more than half a core.
     "spark.sql.streaming.pollingDelay": "1s",
-    # Of more folders than these Spark would have the executors look for files.
+    # Spark would let the executors look for files if there were more folders than this.
     "spark.sql.sources.parallelPartitionDiscovery.threshold": "1000",
-    # A stream whose files are all there runs no micro-batch without records between two of them; nor does this one.
+    # A stream with all files present runs no micro-batch without records in between; neither must a waiting one.
     "spark.sql.streaming.noDataMicroBatches.enabled": "false",
 }
 """Settings of a stream that waits for its turns."""
@@ -34,10 +34,10 @@ WAITING = {
 
 @cache
 def run(*sides: Side) -> tuple[Run, ...]:
-    """The steady micro-batches of every side, into a noop sink; once per process for the same sides.
+    """Return the steady micro-batches of each side, with noop sinks; equal sides are run once per process.
 
-    They are counted and warmed up for as by `streams.run`, and a side is stopped as there: the others go on. Memory
-    of workers is not told apart: it is left out.
+    Counting, warm-up and stopping are as in `streams.run`; if one side is stopped, the others continue. The memory of
+    workers is left out, because it cannot be attributed to a side.
     """
     most = max(side.batches for side in sides)
     cold = {side: streams.warmed_up(side) for side in sides}
@@ -59,11 +59,11 @@ class _Fed:
     files: Sequence[Path]
     running: StreamingQuery
     progress: list[Any] = field(default_factory=list)
-    spent: float = 0.0  # seconds of its own turns
+    spent: float = 0.0  # seconds in its turns
     stopped: bool = False
 
     def next(self) -> None:
-        """Add the next micro-batch and wait until it is done, or the side has taken too long."""
+        """Add the next micro-batch and wait until it is done or the side exceeds its limit."""
         if self.stopped:
             return
         parts, number, start = self.side.workload.parts, len(self.progress), time.monotonic()
@@ -80,7 +80,7 @@ class _Fed:
         self.spent += time.monotonic() - start
 
     def _is_done(self, number: int) -> bool:
-        """Keep the micro-batch's progress if it is there: Spark keeps a hundred, and a stream that waits has some."""
+        """Keep the micro-batch's progress once available: Spark keeps only 100 reports, idle ones included."""
         last = self.running.lastProgress
         done = bool(last and last["numInputRows"] and last["batchId"] == number)
         if done:
@@ -88,7 +88,7 @@ class _Fed:
         return done
 
     def run(self) -> Run:
-        """Medians, as those of a stream that has run alone."""
+        """Return the medians, as for a stream that runs alone."""
         if self.stopped:
             return Run(self.spent, self.side.workload.records, stopped=True, store=self.side.settings.store)
         written = streams.bytes_of(self.folder / "checkpoint" / "state")
@@ -97,7 +97,7 @@ class _Fed:
 
 @contextmanager
 def _fed(side: Side) -> Iterator[_Fed]:
-    """A stream that waits for its first files."""
+    """A running stream that waits for its first files."""
     with scratch() as folder:
         with configured(side.settings, WAITING) as spark:
             source = streams.source(spark, side.workload, side.settings.delay, path=f"{folder}/batch-*")
@@ -110,7 +110,7 @@ def _fed(side: Side) -> Iterator[_Fed]:
 
 
 def _add(files: Sequence[Path], folder: Path) -> None:
-    """Put links to the files into a new folder, which appears with all of them at once."""
+    """Link the files into a new folder that appears with all of them at once."""
     scratch = folder.with_name(f"next-{folder.name}")
     scratch.mkdir()
     for file in files:

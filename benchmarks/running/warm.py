@@ -1,5 +1,5 @@
-"""A warm start: the first micro-batch of a stream with one record, which loads a workload and is committed; and, in its
-place, the stream that reads the workload, micro-batch by micro-batch.
+"""A warm start: a stream with one record, whose first micro-batch loads a workload as history and commits it; and for
+comparison, the stream that reads the workload, micro-batch by micro-batch.
 """
 
 from __future__ import annotations
@@ -31,26 +31,26 @@ SETTINGS = Settings()
 
 @cache
 def start(workload: Workload, size: str, advance: str) -> Run:
-    """The median of three warm starts, after one on a part of the records."""
+    """Return the median of three warm starts, after one on a part of the records."""
     _start(workload.cut(SETTINGS.warm_up), size, advance)
     return Run(statistics.median(_start(workload, size, advance) for _ in range(3)), workload.total)
 
 
 @cache
 def replay(workload: Workload, size: str, advance: str) -> Run:
-    """The sum of the micro-batches of a stream, after one on a part of the records."""
+    """Return the run of a stream over all records, after one on a part of them."""
     _replayed(workload.cut(SETTINGS.warm_up), size, advance)
     return Run(_replayed(workload, size, advance), workload.total)
 
 
 def defined(workload: Workload, size: str, advance: str, path: str | None = None) -> Definition:
-    """Count and sum over a stream of a workload, or of files elsewhere."""
+    """Return the definition of count and sum over a stream of a workload, or of files at `path`."""
     frame = source(session(), workload, path=path)
     return group_by(frame, "key").window(hopping(size, advance), time="ts").define(records=C.count(), total=C.sum("v"))
 
 
 def end(workload: Workload) -> datetime:
-    """A whole second after all records."""
+    """Return a whole second after the last record."""
     newest = read(workload).agg(F.date_trunc("second", F.max("ts"))).first()
     assert newest is not None
     found: datetime = newest[0].astimezone()
@@ -59,7 +59,7 @@ def end(workload: Workload) -> datetime:
 
 @contextmanager
 def _live(workload: Workload, until: datetime) -> Iterator[str]:
-    """A folder with one record, at an instant."""
+    """A folder with one record, whose time is `until`."""
     with scratch() as folder:
         table = pq.read_table(workload.files()[0]).slice(0, 1)
         at = table.schema.get_field_index("ts")

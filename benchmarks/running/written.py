@@ -1,4 +1,4 @@
-"""All rows that a query writes into Parquet, so that those of two sides can be compared."""
+"""All rows of a query, written as Parquet, so that the rows of two sides can be compared."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,12 +14,12 @@ from benchmarks.running.streams import source
 from benchmarks.workloads.workload import Workload, scratch
 
 COMPARED_BATCHES = 4
-"""Rows are compared after so many micro-batches, the same ones for both sides, however many are measured."""
+"""The number of micro-batches whose rows are compared, equal for both sides and independent of those measured."""
 
 
 @contextmanager
 def of_stream(query: Query, workload: Workload, size: str, advance: str, mode: str = "append") -> Iterator[DataFrame]:
-    """The rows of a stream over the whole workload, those of update mode one after another."""
+    """Yield the rows of a stream over the whole workload; in update mode, all updates in sequence."""
     with scratch() as folder:
         together = -(-(workload.before + workload.batches) // COMPARED_BATCHES)
         out = query(source(session(), workload, together=together), size, advance)
@@ -35,14 +35,14 @@ def of_stream(query: Query, workload: Workload, size: str, advance: str, mode: s
 
 @contextmanager
 def of_bounded(query: Query, workload: Workload, size: str, advance: str) -> Iterator[DataFrame]:
-    """The rows of a bounded query."""
+    """Yield the rows of a bounded query."""
     with scratch() as folder:
         query(read(workload), size, advance).write.parquet(f"{folder}/rows")
         yield session().read.parquet(f"{folder}/rows")
 
 
 def closed(rows: DataFrame, workload: Workload) -> DataFrame:
-    """Those of a bounded query's windows that a stream over the same workload has closed at its end."""
+    """Return those rows of a bounded query whose windows a stream over the same workload has closed at its end."""
     delay = F.expr(f"interval {DELAY}")
     newest = read(workload).agg(F.date_trunc("millisecond", F.max("ts")) - delay).first()
     assert newest is not None

@@ -24,11 +24,11 @@ from benchmarks.soak.steady import MOST, TEN_MINUTES, ratios, read
 from benchmarks.soak.truth import differences, keep, micro_batches
 
 PATIENCE = 900
-"""Seconds in which what has arrived is done at the end."""
+"""The seconds in which the query must finish the remaining files at the end."""
 
 
 class Soak:
-    """One run in a folder: files arrive, the query is killed and started again."""
+    """One run in a folder: files arrive, the query is killed and restarted."""
 
     def __init__(self, folder: Path, feed: Feed, pace: float):
         self.folder, self.feed, self.pace = folder, feed, pace
@@ -47,23 +47,23 @@ class Soak:
 
     @property
     def kept(self) -> Path:
-        """What is kept of the checkpoint."""
+        """The folder with the copied offsets and commits of the checkpoint."""
         return self.folder / "kept"
 
     def done(self) -> int:
-        """How many micro-batches are done."""
+        """Return the number of completed micro-batches."""
         keep(self.folder / "checkpoint", self.kept)
         return sum(1 for _ in (self.kept / "commits").glob("[0-9]*"))
 
     def kill(self) -> None:
-        """End the process and all below it as a power cut does."""
+        """Kill the process and all processes below it, like a power failure."""
         if self.job.poll() is None:
             os.killpg(self.job.pid, signal.SIGKILL)
         self.job.wait()
         self.kills += 1
 
     def run(self, minutes: float, kill: float) -> None:
-        """Let files arrive for so many minutes, and kill the query; then let it finish."""
+        """Add files for `minutes` minutes and kill the query repeatedly; then let it finish."""
         begin = time.monotonic()
         self.start()
         while (elapsed := time.monotonic() - begin) < 60 * minutes:
@@ -74,7 +74,7 @@ class Soak:
                 raise RuntimeError(f"the query has ended: {self.log()}")
             done = self.done()
             half = self.trigger == "on_close" and elapsed >= 30 * minutes and done > 1
-            # One that was killed before it had done anything would never do anything.
+            # A query that is always killed before its first commit would never make progress.
             if half or (time.monotonic() - self.since >= kill and done > self.before + 1):
                 self.kill()
                 if half:
@@ -87,11 +87,11 @@ class Soak:
             raise RuntimeError(f"the query has failed: {self.log()}")
 
     def log(self) -> str:
-        """The end of what the processes wrote."""
+        """Return the end of the output of the processes."""
         return (self.folder / "log").read_text(errors="replace")[-3000:]
 
     def verdict(self) -> list[str]:
-        """What is wrong, a line each."""
+        """Return the failures, one per line."""
         self.done()
         found = differences(self.folder / "files", self.folder / "sink", self.kept, self.changed)
         lines, done = read(self.folder / "figures"), micro_batches(self.kept)

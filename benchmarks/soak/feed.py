@@ -1,4 +1,4 @@
-"""Records of the soak: a file for each micro-batch, which depends on its number and the seed only."""
+"""Records of the soak: one file per micro-batch, which depends only on its number and the seed."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 START = 1_700_006_400 * 10**6
-"""A midnight, at which event time begins; microseconds."""
+"""The start of event time, a midnight, in microseconds."""
 STEP = 60 * 10**6
-"""The event time of a file in microseconds: the advance of all windows."""
+"""The event time of a file in microseconds, equal to the advance of all windows."""
 SCHEMA = "key bigint, ts timestamp, v bigint"
 
 
 @dataclass(frozen=True)
 class Feed:
-    """Files of `records` records of `keys` keys, of which key 0 has a tenth.
+    """Files of `records` records of `keys` keys; key 0 has a tenth of the records.
 
-    Records are in disorder within their file and reach `disorder` microseconds into the one before. A share `late` of
-    them is up to an hour old.
+    Records are out of order within their file, and up to `disorder` microseconds older than the file begins. A share
+    `late` of them is up to an hour old.
     """
 
     records: int = 4000
@@ -32,7 +32,7 @@ class Feed:
     seed: int = 0
 
     def table(self, number: int) -> pa.Table:
-        """The records of a file."""
+        """Return the records of a file."""
         random = np.random.default_rng((self.seed, number))
         keys = np.where(random.random(self.records) < 0.1, 0, random.integers(0, self.keys, self.records))
         times = START + number * STEP + random.integers(-self.disorder, STEP, self.records)
@@ -43,8 +43,8 @@ class Feed:
         return pa.table(columns)
 
     def write(self, folder: Path, number: int) -> None:
-        """Let a file arrive at once, after those before it; it may be there already."""
+        """Make a file visible at once, after the files before it; it may exist already."""
         target, made = folder / f"{number:06d}.parquet", folder / f".{number:06d}"
         pq.write_table(self.table(number), made)
-        os.utime(made, (1_000_000_000 + number,) * 2)  # Spark's file source goes by these times
+        os.utime(made, (1_000_000_000 + number,) * 2)  # Spark's file source orders files by modification time
         made.rename(target)

@@ -1,7 +1,7 @@
 """The process of the soak that is killed: `python -m benchmarks.soak.job FOLDER TRIGGER`.
 
-Each micro-batch has a folder of its own in the sink, which is replaced when it runs again. `stop` in FOLDER ends it
-when all files are done; a line of figures for each micro-batch is appended to `figures`.
+Each micro-batch has its own folder in the sink, which is overwritten if the micro-batch is repeated. A file `stop` in
+FOLDER ends the process when all files are done. A line of figures per micro-batch is appended to `figures`.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ TRIGGERS: dict[str, Emission] = {"on_close": on_close(), "on_change": on_change(
 
 
 def query(stream: DataFrame, trigger: Emission) -> DataFrame:
-    """Records and sum of five lengths, in rows of their own."""
+    """Return record count and sum in windows of five lengths, each in rows of its own."""
     windowed = group_by(stream, "key").window(**windows(), time="ts", long=True)
     return windowed.grace(f"{GRACE} microseconds").emit(trigger).aggregate(records=C.count(), total=C.sum("v"))
 
 
 def figures(progress: dict[str, Any], memory: float, checkpoint: Path) -> dict[str, float]:
-    """Seconds, bytes of state, MiB of the largest worker and files of the checkpoint after a micro-batch."""
+    """Return seconds, state bytes, MiB of the largest worker and checkpoint files after a micro-batch."""
     state = progress["stateOperators"]
     return {
         "at": time.time(),
@@ -45,7 +45,7 @@ def figures(progress: dict[str, Any], memory: float, checkpoint: Path) -> dict[s
 
 
 def main(folder: Path, trigger: Emission) -> None:
-    """Run until `stop` is there and all files are done, or until killed."""
+    """Run until `stop` exists and all files are done, or until killed."""
     checkpoint, seen = folder / "checkpoint", -1
     with configured(Settings()) as spark, workers() as memory, (folder / "figures").open("a") as log:
         stream = spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", 1).parquet(str(folder / "files"))

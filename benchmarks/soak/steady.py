@@ -1,4 +1,4 @@
-"""Whether the end of the soak is like its beginning: medians of its last ten minutes by those of its second ten."""
+"""Compares the end of the soak with its beginning: medians of the last and of the second ten minutes."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ TEN_MINUTES = 600
 
 
 def ratios(lines: Sequence[dict[str, float]]) -> dict[str, float]:
-    """Of each figure the median of the last ten minutes by that of the second ten.
+    """Return, for each figure, the median of the last ten minutes divided by that of the second ten minutes.
 
-    Raises ValueError for a run of less than 30 minutes, or one without micro-batches in them.
+    Raises ValueError if the run is shorter than 30 minutes, or has no micro-batches in these minutes.
     """
     begin, end = lines[0]["at"], lines[-1]["at"]
     if end - begin < 3 * TEN_MINUTES:
@@ -31,7 +31,7 @@ def ratios(lines: Sequence[dict[str, float]]) -> dict[str, float]:
 
 
 def read(path: Path) -> list[dict[str, float]]:
-    """The figures of all micro-batches, those that ran again included; a line that a kill cut is left out."""
+    """Return the figures of all micro-batches, repeated ones included; a line that a kill cut off is left out."""
     found = []
     for line in path.read_text().splitlines():
         try:

@@ -1,8 +1,8 @@
-"""The rows that the soak must have emitted, from the records of its files and the watermarks of its micro-batches.
+"""The rows that the soak must emit, computed from the records of its files and the watermarks of its micro-batches.
 
-Nothing of the framework is used: a record counts in the windows from the first one that ends after its time and after
-the watermark by which it was judged, less the grace, to the last one that begins by its time. So a window of a key has
-the records whose first window is not later than it, less those whose last window is earlier.
+Nothing of the framework is used. The first window of a record is the first one that ends after its time, and after the
+watermark that decides its lateness, minus the grace. Its last window is the last one that begins at or before its time.
+So a window of a key has the records whose first window is not after it, minus those whose last window is before it.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from benchmarks.soak.windows import GRACE, LENGTHS
 Array = npt.NDArray[np.int64]
 _MINUTE = 60 * 10**6
 _BEFORE = 200
-"""Windows before the first record that are looked at."""
+"""The number of windows before the first record that are considered."""
 
 
 @dataclass(frozen=True)
 class Records:
-    """Keys, times, values, and the watermarks by which records were judged; in microseconds."""
+    """Keys, times and values, and in `judged` the watermarks that decided lateness; times are in microseconds."""
 
     keys: Array
     times: Array
@@ -39,7 +39,7 @@ class Records:
 
 @dataclass(frozen=True)
 class Rows:
-    """Emitted rows of one length: keys, numbers of windows, records, totals, and the micro-batch of each."""
+    """The emitted rows of one length: keys, window numbers, record counts, totals, and micro-batch numbers."""
 
     keys: Array
     windows: Array
@@ -49,7 +49,7 @@ class Rows:
 
 
 def keep(checkpoint: Path, kept: Path) -> None:
-    """Copy what a checkpoint says of micro-batches that are done, which Spark removes after a hundred more."""
+    """Copy offsets and commits of completed micro-batches from a checkpoint, as Spark removes them after 100 more."""
     for name in ("offsets", "commits"):
         (kept / name).mkdir(parents=True, exist_ok=True)
     for done in (checkpoint / "commits").glob("[0-9]*"):
@@ -59,9 +59,9 @@ def keep(checkpoint: Path, kept: Path) -> None:
 
 
 def micro_batches(checkpoint: Path) -> list[tuple[int, int, int]]:
-    """Of each micro-batch that is done: its number, how many files were read by its end, its watermark in us.
+    """Return number, files read so far and watermark in microseconds of each completed micro-batch.
 
-    `checkpoint` may be what `keep` has copied of one.
+    `checkpoint` may also be a copy made by `keep`.
     """
     found = []
     for number in sorted(int(path.name) for path in (checkpoint / "commits").glob("[0-9]*")):
@@ -72,7 +72,7 @@ def micro_batches(checkpoint: Path) -> list[tuple[int, int, int]]:
 
 
 def records_of(files: Path, done: list[tuple[int, int, int]]) -> Records:
-    """All records that were read; those of a micro-batch are judged by the watermark of the one before it."""
+    """Return all records that were read; the watermark of the previous micro-batch decides their lateness."""
     parts, read, judged = [], 0, 0
     for _, until, watermark in done:
         for number in range(read, until):
@@ -84,14 +84,14 @@ def records_of(files: Path, done: list[tuple[int, int, int]]) -> Records:
 
 
 def starts_and_ends(size: int, tail: int, count: int) -> tuple[Array, Array]:
-    """Edges of windows 0 up to `count`; `size` and `tail` in minutes."""
+    """Return starts and ends of windows 0 to `count` - 1, in microseconds; `size` and `tail` are in minutes."""
     ends = START + (np.arange(count) - _BEFORE + 1) * STEP
     starts = ends - size * _MINUTE
     return (starts // (tail * _MINUTE) * (tail * _MINUTE) if tail else starts), ends
 
 
 class Truth:
-    """Records and totals of the windows of one length."""
+    """The record counts and totals of all windows of one length."""
 
     def __init__(self, records: Records, size: int, tail: int, count: int):
         self.starts, self.ends = starts_and_ends(size, tail, count)
@@ -104,7 +104,7 @@ class Truth:
         self.ended = _sums(keys * count + np.minimum(last[there] + 1, count - 1), values)
 
     def of(self, keys: Array, windows: Array) -> tuple[Array, Array]:
-        """Records and totals of some windows."""
+        """Return record counts and totals of some windows."""
         low, at = keys * self.count, keys * self.count + windows
         found = []
         for held in (0, 1):
@@ -119,12 +119,12 @@ def _sums(places: Array, values: Array) -> tuple[Array, Array, Array]:
 
 
 def _until(of: tuple[Array, Array, Array], places: Array, held: int) -> Array:
-    """How many records lie at or before some places, or their total."""
+    """The number of records at or before some places (`held` = 0), or their total (`held` = 1)."""
     return np.asarray(of[1 + held][np.searchsorted(of[0], places, "right")])
 
 
 def rows_of(sink: Path, done: list[tuple[int, int, int]], starts: Mapping[str, tuple[Array, Array]]) -> dict[str, Rows]:
-    """What the sink holds of the micro-batches that are done, by length. Raises AssertionError for other edges."""
+    """Return the sink's rows of completed micro-batches, by length. Raises AssertionError for unexpected edges."""
     found: dict[str, list[tuple[Array, ...]]] = {name: [] for name in starts}
     for number, *_ in done:
         folder = sink / f"{number:06d}"
@@ -141,15 +141,15 @@ def rows_of(sink: Path, done: list[tuple[int, int, int]], starts: Mapping[str, t
 
 
 def _microseconds(times: pa.Array) -> Array:
-    """Spark's files have nanoseconds, unless it is told otherwise."""
+    """The times in microseconds; Spark writes nanoseconds by default."""
     return np.asarray(times.cast(pa.timestamp("us")).cast("int64").to_numpy())
 
 
 def differences(files: Path, sink: Path, checkpoint: Path, changed: int) -> list[str]:
-    """What the sink holds that is wrong or lacks, a line each, none if all is right.
+    """Return the differences between the sink and the truth, one per line; empty if all rows are right.
 
-    From micro-batch `changed` on windows fire by `on_change()`: those that have the result of the window before may be
-    left out; before it all that hold a record fire.
+    From micro-batch `changed` on, windows fire by `on_change()`, so a window with the same result as the previous one
+    may be missing. Before that, each window with a record must fire.
     """
     done = micro_batches(checkpoint)
     records, closed = records_of(files, done), done[-1][2]
@@ -172,7 +172,7 @@ def differences(files: Path, sink: Path, checkpoint: Path, changed: int) -> list
 
 
 def _missing(truth: Truth, places: Array, last: int, changes: int) -> int:
-    """How many windows before window `last` hold records and were not emitted; from `changes` on if they differ."""
+    """The number of missing windows before `last` that hold records; from `changes` on, only changed ones."""
     missing, known = 0, np.sort(places)
     windows = np.arange(last)
     for key in range(truth.keys):

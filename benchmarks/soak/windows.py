@@ -1,4 +1,4 @@
-"""The five lengths of the soak, by name: as the query has them, and as the truth needs them, in microseconds."""
+"""The five window lengths of the soak by name, as windows for the query and as minutes for the truth."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from benchmarks.soak.feed import STEP
 from slicing import Window, hopping
 
 LENGTHS = {"short": (5, 0), "quarter": (15, 0), "half": (30, 5), "hour": (60, 15), "two_hours": (120, 30)}
-"""Minutes of size and tail; 0 for no tail."""
+"""Size and tail in minutes; 0 means no tail."""
 DELAY, GRACE = STEP, 5 * STEP
 
 
 def windows() -> dict[str, Window]:
-    """The windows by name."""
+    """Return the windows by name."""
     return {name: _window(*minutes) for name, minutes in LENGTHS.items()}
 
 

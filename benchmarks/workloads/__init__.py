@@ -1,3 +1,3 @@
-"""What goes in, and what must come out: seeded records (`workload`), those with a name (`inputs`) and along an axis
-(`axes`), the payments of the demo (`feed`), and whether two sides gave the same rows (`rows`).
+"""Inputs of the benchmarks and the comparison of outputs: seeded records (`workload`), named inputs (`inputs`), inputs
+along an axis (`axes`), payments of the demo (`feed`), and a check for equal rows (`rows`).
 """

@@ -1,7 +1,7 @@
-"""A seeded feed like a payment provider's: people, a day with quiet hours, disorder, late records, big spenders.
+"""A seeded feed like that of a payment provider: users, quiet hours, disorder, late records, and big spenders.
 
-The same seed gives the same records. They are laid out in the order in which they *arrive*, file after file; their
-event times run behind, by seconds for most, by minutes for some, by hours for the very late ones.
+Equal seeds give equal records. They are stored in order of arrival, file after file. Their event times are earlier than
+their arrival: by seconds for most records, by minutes for some, by hours for the very late ones.
 """
 
 from dataclasses import dataclass
@@ -17,17 +17,17 @@ MIDNIGHT = 1_748_736_000  # 2025-06-01T00:00:00Z
 HOURLY = np.array(
     [5, 3, 2, 1, 1, 2, 6, 14, 25, 30, 32, 38, 48, 42, 34, 32, 34, 42, 52, 55, 46, 34, 20, 10], dtype=float
 )
-"""Payments by hour of the day, relative to each other; hardly any between two and five at night."""
+"""Relative numbers of payments by hour of the day; hardly any between two and five at night."""
 
 OUTAGE = (14.0, 14.35)
-"""Hours between which nothing arrives; it comes in a burst when the outage is over."""
+"""The hours of an outage: its payments arrive in a burst afterwards."""
 
 
 @dataclass(frozen=True)
 class Feed:
-    """How much of what. `late` and `very_late` are shares of all records, `first` those in the first files.
+    """The sizes and shares of a feed: `late` and `very_late` are shares of all records, `first` of the first files.
 
-    The first files are small, so that a slow reader gets through some of them in a time that one wants to wait.
+    The first files are small, so that even a slow reader finishes some of them in acceptable time.
     """
 
     records: int = 2_000_000
@@ -41,12 +41,12 @@ class Feed:
 
 
 def payments(feed: Feed) -> pa.Table:
-    """The records in order of arrival, with columns user, ts, amount (cents), latency (ms)."""
+    """Return the records in order of arrival, with columns user, ts, amount (cents), latency (ms)."""
     random = np.random.default_rng(feed.seed)
     arrival = _arrivals(random, feed)
     event = arrival - _lag(random, feed)
     held = (arrival > 3600 * OUTAGE[0]) & (arrival < 3600 * OUTAGE[1])
-    # What happens in the outage arrives within a minute after it, in no order.
+    # Payments of the outage arrive within a minute after it, in random order.
     arrival[held] = 3600 * OUTAGE[1] + random.uniform(0, 60, int(held.sum()))
     order = np.argsort(arrival, kind="stable")
     micros = ((MIDNIGHT + event) * 1e6).astype(np.int64)[order]
@@ -62,7 +62,7 @@ def payments(feed: Feed) -> pa.Table:
 
 
 def _arrivals(random: np.random.Generator, feed: Feed) -> np.ndarray:
-    """Seconds of the day, dense where HOURLY is, between the hours linear."""
+    """Arrival times in seconds of the day, distributed like HOURLY, linear within an hour."""
     hours = np.arange(25)
     cumulated = np.concatenate([[0.0], np.cumsum(HOURLY) / HOURLY.sum()])
     return np.interp(random.random(feed.records), cumulated, hours) * 3600.0
@@ -77,14 +77,14 @@ def _lag(random: np.random.Generator, feed: Feed) -> np.ndarray:
 
 
 def _users(random: np.random.Generator, feed: Feed) -> np.ndarray:
-    """Few pay often, many seldom: Zipf's law over ranks, flattened."""
+    """The users: few pay often, many seldom, by a flattened Zipf's law over ranks."""
     weights = 1.0 / np.arange(10, feed.users + 10) ** 0.7
     ranks = np.searchsorted(np.cumsum(weights) / weights.sum(), random.random(feed.records))
     return random.permutation(feed.users)[np.minimum(ranks, feed.users - 1)].astype(np.int64) + 10_000
 
 
 def _amounts(random: np.random.Generator, users: np.ndarray) -> np.ndarray:
-    """Cents, log-normal around 18.00, with the level of the user; one in 50,000 buys a car."""
+    """Amounts in cents: log-normal around 18.00, scaled by user; one payment in 50,000 is 400 times as large."""
     level = 1.0 + (users % 7) / 10
     cents = np.exp(random.normal(7.5, 0.9, len(users))) * level
     cents[random.random(len(users)) < 1 / 50_000] *= 400
@@ -92,7 +92,7 @@ def _amounts(random: np.random.Generator, users: np.ndarray) -> np.ndarray:
 
 
 def write(feed: Feed, directory: Path) -> list[Path]:
-    """Write the feed as Parquet files, named in order of arrival; after the first ones they are of equal length."""
+    """Write the feed as Parquet files, named in order of arrival; all but the first files have equal length."""
     table = payments(feed)
     directory.mkdir(parents=True, exist_ok=True)
     shares = np.cumsum((0.0, *feed.first))

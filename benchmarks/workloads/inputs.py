@@ -1,4 +1,4 @@
-"""The inputs that comparisons share, by name, and the windows over them."""
+"""The named inputs that comparisons share, and durations of the windows over them."""
 
 from dataclasses import replace
 
@@ -25,4 +25,4 @@ KEYS = Workload("keys", 200_000, 100_000, 360, 10)
 
 DAY_CUT = DAY.cut(0.002)
 DENSE_CUT = DENSE.cut(0.005)
-"""Cuts on which rows are compared."""
+"""Cuts of workloads on which rows are compared."""

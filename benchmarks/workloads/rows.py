@@ -1,4 +1,4 @@
-"""Whether two runs gave the same rows: exact columns by count and hash, floats row by row within the bound of sums."""
+"""Checks that two runs have equal rows: exact columns by count and hash, floats row by row within an error of sums."""
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -9,10 +9,11 @@ SUMS_WITHIN = 1e-12
 
 
 def difference(ours: DataFrame, theirs: DataFrame) -> str | None:
-    """What differs, in a sentence, or None. Columns are matched by position: keys, `window`, then results.
+    """Return how the rows differ, or None. Columns are matched by position: keys, `window`, then results.
 
-    Equal means: as many rows; the same sum over rows of `xxhash64` of keys, window and exact columns; every float sum
-    within 1e-12 of the sum of the absolute values, which, as no value of a workload is negative, is the sum itself.
+    Rows are equal if their numbers are, if the sums over rows of `xxhash64` of keys, window and exact columns are, and
+    if each float sum is within 1e-12 of the sum of absolute values. No value of a workload is negative, so that is the
+    sum itself.
     """
     floats = [name for name, kind in ours.dtypes if kind in FLOATS]
     ours, theirs = _flat(ours), _flat(theirs.toDF(*ours.columns))
@@ -30,7 +31,7 @@ def difference(ours: DataFrame, theirs: DataFrame) -> str | None:
 
 
 def _flat(frame: DataFrame) -> DataFrame:
-    """The window as two numbers, and all integers as longs: the hash of a value depends on its type."""
+    """The window as two numbers, and all integers as longs, because the hash of a value depends on its type."""
     columns = []
     for name, kind in frame.dtypes:
         if name == "window":
@@ -54,7 +55,7 @@ def _apart(ours: DataFrame, theirs: DataFrame, exact: list[str], floats: list[st
     near = F.lit(True)
     for name in floats:
         a, b = F.col(f"our_{name}"), F.col(f"their_{name}")
-        # For Spark NaN equals NaN and exceeds all numbers; infinities and NaN are near only to themselves.
+        # In Spark, NaN equals NaN and exceeds all numbers; infinities and NaN are near only to themselves.
         finite = F.greatest(F.abs(a), F.abs(b)) < float("inf")
         within = finite & (F.abs(a - b) <= SUMS_WITHIN * F.abs(b))
         near &= a.eqNullSafe(b) | F.coalesce(a.isNotNull() & b.isNotNull() & within, F.lit(False))

@@ -26,7 +26,7 @@ KEY_COLUMNS = {
 
 @contextmanager
 def scratch() -> Iterator[Path]:
-    """A folder of its own beside the workloads, so that their files can be linked into it."""
+    """Yield a temporary folder next to the workloads, so that their files can be linked into it."""
     FOLDER.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True, dir=FOLDER) as folder:
         yield Path(folder)
@@ -36,8 +36,8 @@ def scratch() -> Iterator[Path]:
 class Workload:
     """`batches` micro-batches of `records` records of `keys` keys over `seconds` of event time each.
 
-    Records come in time order but for `disorder` seconds; a share `late` of them is up to an hour old. A micro-batch is
-    `parts` files, so that as many cores can read it. `history` comes before, in micro-batches of its own.
+    Records are in time order, except for a disorder of `disorder` seconds; a share `late` of them is up to an hour old.
+    A micro-batch has `parts` files, so that as many cores can read it. `history` precedes it, in its own micro-batches.
     """
 
     name: str
@@ -53,22 +53,22 @@ class Workload:
 
     @property
     def schema(self) -> str:
-        """The columns as Spark wants them."""
+        """The schema as DDL for Spark."""
         columns = KEY_COLUMNS[self.key] | {"ts": "timestamp", "v": "bigint", "d": "double"}
         return ", ".join(f"{name} {kind}" for name, kind in columns.items())
 
     @property
     def before(self) -> int:
-        """Micro-batches of the history."""
+        """The number of micro-batches of the history."""
         return self.history.batches if self.history else 0
 
     @property
     def total(self) -> int:
-        """Records of all micro-batches, without the history."""
+        """The number of records of all micro-batches, without the history."""
         return self.records * self.batches
 
     def cut(self, share: float) -> Workload:
-        """The same with a share of the records and of the keys, as dense per key as before."""
+        """Return the workload with a share of the records and of the keys, so the records per key are the same."""
         part = replace(self, name=f"{share:g} of {self.name}", records=self._share(self.records, share))
         history = self.history and self.history.cut(share)
         return replace(part, keys=self._share(self.keys, share), history=history)
@@ -78,11 +78,11 @@ class Workload:
         return max(1, round(count * share))
 
     def files(self) -> list[Path]:
-        """The files in order, those of the history first."""
+        """Return the files in order, those of the history first."""
         return sorted(self.path().glob("*.parquet"))
 
     def path(self) -> Path:
-        """The folder of the files, which are written at the first call."""
+        """Return the folder of the files; the first call writes them."""
         digest = hashlib.sha256(repr(self).encode()).hexdigest()[:12]
         root = FOLDER / f"{self.name} {digest}"
         if not root.exists():
@@ -91,7 +91,7 @@ class Workload:
             self._write(scratch)
             try:
                 scratch.rename(root)
-            except OSError:  # another process was first
+            except OSError:  # another process has created it first
                 shutil.rmtree(scratch)
         return root
 
@@ -105,7 +105,7 @@ class Workload:
                 for file in range(self.parts):
                     path = folder / f"part-{batch:05d}-{file}.parquet"
                     pq.write_table(table.take(np.arange(file, len(table), self.parts)), path)
-                    # Spark's file source goes by these times, and all files of a micro-batch have the same.
+                    # Spark's file source orders files by these times; all files of a micro-batch have the same time.
                     os.utime(path, (1_000_000_000 + batch, 1_000_000_000 + batch))
                 batch += 1
             start += round(part.seconds * part.batches * 10**6)

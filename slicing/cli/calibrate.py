@@ -44,7 +44,7 @@ MICRO_BATCHES, UNSTEADY = 6, 2
 
 @dataclass(frozen=True)
 class Case:
-    """A stream: in each micro-batch `records` of `keys` keys come, of so many seconds of event time."""
+    """A stream with `records` records of `keys` keys in `seconds` seconds of event time per micro-batch."""
 
     records: int
     keys: int
@@ -52,7 +52,7 @@ class Case:
     window: Window
 
     def table(self, number: int) -> pa.Table:
-        """The records of a micro-batch, in time order."""
+        """Return the records of a micro-batch, in time order."""
         random = np.random.default_rng(number)
         times = np.sort(random.integers(0, self.seconds * 10**6, self.records)) + START + number * self.seconds * 10**6
         columns = {"key": random.integers(0, self.keys, self.records), "v": random.integers(0, 1000, self.records)}
@@ -69,12 +69,12 @@ CASES = (
     Case(100_000, 2000, 600, hopping("10 minutes", "10 seconds")),
     Case(400_000, 20_000, 60, MINUTES),
 )
-"""Next to no records without and with windows that close, many records, many keys without and with them, many windows,
-and several of it."""
+"""Few records without and with closing windows; many records; many keys without and with closing windows; many windows;
+many of several things at once."""
 
 
 def counted(case: Case, plan: Plan, cores: int) -> dict[str, float]:
-    """What the coefficients are multiplied by in a micro-batch of a case."""
+    """Return the multipliers of the coefficients for a micro-batch of a case."""
     return plan.at(
         keys=case.keys,
         records_per_second=case.records / case.seconds,
@@ -85,14 +85,14 @@ def counted(case: Case, plan: Plan, cores: int) -> dict[str, float]:
 
 
 def run(case: Case, spark: SparkSession, folder: Path) -> tuple[Plan, float]:
-    """The plan of a case, and the median seconds of its steady micro-batches."""
+    """Return the plan of a case, and the median seconds of its steady micro-batches."""
     cores = spark.sparkContext.defaultParallelism
     for number in range(MICRO_BATCHES):
         table = case.table(number)
         for part in range(cores):
             path = folder / f"{number:03d}-{part:03d}.parquet"
             pq.write_table(table.take(np.arange(part, len(table), cores)), path)
-            os.utime(path, (1_000_000_000 + number,) * 2)  # the file source goes by these times
+            os.utime(path, (1_000_000_000 + number,) * 2)  # the file source orders files by modification time
     reader = spark.readStream.schema("key bigint, v bigint, ts timestamp").option("maxFilesPerTrigger", cores)
     stream = reader.parquet(str(folder)).withWatermark("ts", "5 seconds")
     windowed, results = group_by(stream, "key").window(case.window, time="ts"), results_of(["count()", "total=sum(v)"])
@@ -105,7 +105,7 @@ def run(case: Case, spark: SparkSession, folder: Path) -> tuple[Plan, float]:
 
 
 def in_process() -> dict[str, float]:
-    """Without Spark: stored bytes by bytes of partials, and bytes of a worker."""
+    """Return what is measured without Spark: stored bytes per byte of partials, and the bytes of a worker."""
     bound, window = C.sum("v"), hopping("1 hour", "1 minute")
     shape = Shape(window.family, (Field("key", "bigint"),), (kernel("total", bound.resolve(("bigint",))),))
     trees = tuple(choose(each, shape.family) for each in shape.kernels)
@@ -124,13 +124,13 @@ def in_process() -> dict[str, float]:
 
 
 def resident() -> int:
-    """Bytes of this process, which has the imports of a worker."""
+    """Return the resident bytes of this process, which has the imports of a worker."""
     fields = Path("/proc/self/statm")
     return int(fields.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") if fields.exists() else int(SHIPPED.worker)
 
 
 def measured(cases: Sequence[Case] = CASES, cores: str = "*") -> Coefficients:
-    """Measure; Spark is started and stopped."""
+    """Measure the coefficients; starts and stops Spark."""
     own: Mapping[str, Any] = in_process()
     counts, seconds = [], []
     with workspace() as scratch:

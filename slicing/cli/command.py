@@ -1,4 +1,4 @@
-"""The job of a command line. No pyspark is needed for help and for wrong arguments."""
+"""The job that a command line describes. Neither help nor argument errors need pyspark."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 FAILED, REFUSED, UNREADABLE, INTERRUPTED = 1, 2, 3, 130
-"""Exit codes: Spark failed, an argument is wrong, records could not be read, Ctrl-C; 0 if all went well."""
+"""Exit codes: Spark failed, an argument is wrong, records were unreadable, Ctrl-C. 0 is success."""
 
 
 class NothingReadable(InvalidValue):
-    """No record of the input could be read, so its columns are not known."""
+    """No record of the input could be read, so its columns are unknown."""
 
 
 @dataclass(frozen=True)
 class Job:
     """The job of a command line, checked as far as possible without Spark. Durations are in microseconds.
 
-    `unit` is "s", "ms", "us" or, for times that are no numbers, empty. `values` are the columns that are aggregated.
+    `unit` is the unit of numeric times, "s", "ms" or "us", else empty. `values` are the columns that are aggregated.
     """
 
     source: Path
@@ -49,30 +49,30 @@ class Job:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """All columns that are read, each once."""
+        """All columns that are read, without duplicates."""
         return tuple(dict.fromkeys((self.time, *self.keys, *self.values)))
 
     @property
     def files(self) -> list[Path]:
-        """The files that are there, in the order of their names."""
+        """The existing input files, sorted by path."""
         return sorted(data_files(self.source)) if self.source.is_dir() else [self.source]
 
     @property
     def checkpoint(self) -> Path | None:
-        """The checkpoint of a stream: the one asked for, or a directory next to the output."""
+        """The checkpoint of a stream: the given one, or a directory next to the output."""
         if self.given_checkpoint is not None or self.output is None:
             return self.given_checkpoint
         return self.output.with_name(self.output.name + ".checkpoint")
 
 
 def data_files(directory: Path) -> list[Path]:
-    """The files of a directory, but for those that Spark passes over too: names that begin with a dot or underscore."""
+    """Return the files of a directory without those that Spark ignores: names that start with a dot or underscore."""
     paths = (path for path in directory.rglob("*") if path.is_file())
     return [path for path in paths if not any(part[0] in "._" for part in path.relative_to(directory).parts)]
 
 
 def check_writable(path: Path, name: str) -> None:
-    """Raise InvalidValue unless a directory at `path` can be made, or written into. What is made is removed again."""
+    """Raise InvalidValue unless a directory at `path` can be created or written to; remove what was created."""
     missing = [each for each in (path, *path.parents) if not each.exists()]
     made: list[Path] = []
     try:

@@ -1,4 +1,4 @@
-"""How the command line speaks: progress and errors on stderr, tables on stdout, all of it safe for a terminal."""
+"""Console output of the command line: progress and errors on stderr, tables on stdout, safe for a terminal."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ BEAT_SECONDS = 5.0
 
 
 def complain(message: str, code: int) -> int:
-    """Print an error as one line, and return the exit code."""
+    """Print an error as one line to stderr and return the exit code."""
     print("error: " + visible(" ".join(message.split())), file=sys.stderr)
     return code
 
 
 def say(text: str) -> None:
-    """Print progress."""
+    """Print progress to stderr."""
     print(visible(text), file=sys.stderr, flush=True)
 
 
 def visible(text: str) -> str:
-    """Text as a terminal may have it: control characters are written out, such as \\x1b."""
+    """Return the text with control characters escaped, such as \\x1b."""
     return text if text.isprintable() else "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
 
 
 @contextmanager
 def alive(what: str) -> Iterator[None]:
-    """Say every few seconds that something still goes on, also while Spark's own noise is redirected to its log."""
+    """Report every few seconds that `what` is still running, even while Spark's output is redirected to its log."""
     terminal = os.dup(2)
 
     def beat(seconds: float) -> float:
@@ -45,7 +45,7 @@ def alive(what: str) -> Iterator[None]:
 
 
 def print_table(names: Sequence[str], rows: Sequence[Sequence[str]], numeric: Sequence[bool]) -> None:
-    """Print rows in columns, numbers to the right."""
+    """Print rows in aligned columns, numbers aligned to the right."""
     table = [[visible(cell) for cell in row] for row in (names, *rows)]
     widths = [max(map(len, column)) for column in zip(*table, strict=True)]
     for cells in [table[0], ["-" * width for width in widths], *table[1:]]:

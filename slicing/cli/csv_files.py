@@ -1,4 +1,4 @@
-"""CSV files as DataFrames: columns by the names in the headers, with types that all values fit."""
+"""CSV files as DataFrames: columns by header name, with types that fit all values."""
 
 from __future__ import annotations
 
@@ -27,23 +27,23 @@ from slicing.errors import InvalidValue
 from slicing.spark.columns import quoted
 
 CSV = {"header": "true", "escape": '"'}
-"""As pandas and spreadsheets write it: a quote in quotes is doubled. Spark's own default is a backslash."""
+"""The CSV dialect of pandas and spreadsheets: a quote inside quotes is doubled. Spark's default is a backslash."""
 
-# CSV: Spark reads it by position, so files are read header by header
+# Spark reads CSV columns by position, so files are read separately for each header.
 
 
 Groups = dict[ColumnNames, list[Path]]
 
 
 def load_csv(job: Job, spark: SparkSession) -> DataFrame:
-    """The CSV files of a job."""
+    """Return the CSV files of a job as a DataFrame."""
     groups = _by_header(job, spark)
     kinds = _kinds(job, spark, groups)
     return _csv_union(job, spark, groups, kinds)
 
 
 def _csv_union(job: Job, spark: SparkSession, groups: Groups, kinds: Mapping[str, T.DataType]) -> DataFrame:
-    """All files, by name. With column pruning Spark would not see lines that are too short or too long."""
+    """All files with columns by name. Column pruning is off because it hides lines with too few or too many fields."""
     options = {"columnPruning": "false", **CSV, **PERMISSIVE}
     parts = []
     for names, files in groups.items():
@@ -54,7 +54,7 @@ def _csv_union(job: Job, spark: SparkSession, groups: Groups, kinds: Mapping[str
 
 
 def _by_header(job: Job, spark: SparkSession) -> Groups:
-    """Files by the columns in their headers, those that most files have first; files without a line are left out."""
+    """The files by the columns in their headers, the most frequent header first; files without a line are left out."""
     groups: Groups = {}
     for path in job.files:
         if found := _header(path, spark):
@@ -73,14 +73,14 @@ def _header(path: Path, spark: SparkSession) -> Header | None:
 
 
 def _positions(job: Job, names: ColumnNames, kinds: Mapping[str, T.DataType]) -> list[T.StructField]:
-    """The schema of a header: what the job does not need is text, which costs nothing and never fails."""
+    """The schema for a header. Columns that the job does not need are text, which is free and never fails."""
     return [
         T.StructField(f"#{i}", kinds[name] if name in job.columns else T.StringType()) for i, name in enumerate(names)
     ]
 
 
 def _by_name(job: Job, names: ColumnNames, frame: DataFrame, bad: Column, struct: str = "") -> DataFrame:
-    """The columns of the job out of positions, and those of directories."""
+    """The job's columns, selected by position or from the names of directories."""
     found = [
         F.col(f"{struct}`#{names.index(name)}`").alias(name) if name in names else quoted(name) for name in job.columns
     ]
@@ -88,7 +88,7 @@ def _by_name(job: Job, names: ColumnNames, frame: DataFrame, bad: Column, struct
 
 
 def _kinds(job: Job, spark: SparkSession, groups: Groups) -> dict[str, T.DataType]:
-    """The type of each column over all files. Times are text or numbers: what they are, the job decides."""
+    """The type of each column over all files. Times stay text or numbers; the job converts them."""
     found: dict[str, set[T.DataType]] = {name: set() for name in job.columns}
     for names, files in groups.items():
         schema = load(job, spark, files, None, inferSchema="true", **CSV).schema
@@ -98,13 +98,13 @@ def _kinds(job: Job, spark: SparkSession, groups: Groups) -> dict[str, T.DataTyp
     kinds = {name: _common(kinds) for name, kinds in found.items()}
     if not isinstance(kinds[job.time], T.NumericType):
         kinds[job.time] = T.StringType()
-    # A broken line, or a file in which the column is empty, makes text of numbers: look at whole lines of all files.
+    # A broken line, or a file with an empty column, makes Spark infer text for numbers: check the values of all files.
     doubtful = [name for name, kind in kinds.items() if _doubtful(kind, found[name], name in job.values)]
     return kinds | _numbers(_csv_union(job, spark, groups, kinds), [name for name in doubtful if name != job.time])
 
 
 def _common(kinds: set[T.DataType]) -> T.DataType:
-    """The type that holds the values of all; text if there is no other."""
+    """The type that holds the values of all types; text if there is no other."""
     if len(kinds) == 1:
         return next(iter(kinds))
     if kinds <= {T.IntegerType(), T.LongType()}:
@@ -119,7 +119,7 @@ def _doubtful(kind: T.DataType, found: set[T.DataType], aggregated: bool) -> boo
 
 
 def _numbers(frame: DataFrame, names: list[str]) -> dict[str, T.DataType]:
-    """Return the text columns whose readable values are all numbers, each with the type of these."""
+    """The text columns whose readable values are all numbers, each with the type of these numbers."""
     if not names:
         return {}
     candidates = (T.IntegerType(), T.LongType(), T.DoubleType())
@@ -136,7 +136,7 @@ def _numbers(frame: DataFrame, names: list[str]) -> dict[str, T.DataType]:
 
 
 def stream_csv(job: Job, spark: SparkSession) -> DataFrame:
-    """Lines of text, put into one order by the headers of their files, then parsed by Spark."""
+    """Return the stream of CSV files: read as text, reordered by the header of each file, then parsed by Spark."""
     if unknown := [path for path in job.files if not readable(str(path))]:
         raise InvalidValue(f"`--follow` reads CSV files that are plain, .gz or .bz2; found `{unknown[0]}`. Convert it.")
     groups = _by_header(job, spark)

@@ -1,4 +1,4 @@
-"""CSV files by the names in their headers. Workers read this as well as the driver: it needs no pyspark."""
+"""Headers of CSV files and columns by name. Workers import this module too, so it does not import pyspark."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from slicing.errors import InvalidValue
 ColumnNames = tuple[str, ...]
 
 PATTERN = frozenset("{}[]*?\\")
-"""The characters that make a path a pattern for Spark."""
+"""The characters that Spark treats as a pattern in a path."""
 
 _FIELD = re.compile(r'(?:^|,)("(?:[^"]|"")*"(?=,|$)|[^,]*)')
 _OPEN: dict[str, Any] = {".gz": gzip.open, ".bz2": bz2.open}
@@ -28,19 +28,19 @@ _OPEN: dict[str, Any] = {".gz": gzip.open, ".bz2": bz2.open}
 
 @dataclass(frozen=True)
 class Header:
-    """The first line of a CSV file, and the names in it."""
+    """The first line of a CSV file, and its column names."""
 
     line: str
     names: ColumnNames
 
 
 def header_of(line: str) -> Header:
-    """The header that a line is; a column without a name is called `_c` and its number, as by Spark."""
+    """Return the header of a line; like Spark, name a column without a name `_c` and its number."""
     return Header(line, tuple(_plain(field) or f"_c{i}" for i, field in enumerate(fields(line))))
 
 
 def fields(line: str) -> list[str]:
-    """The fields of a line as they stand there, in quotes or not."""
+    """Return the fields of a line, with their quotes."""
     return _FIELD.findall(line)
 
 
@@ -50,20 +50,20 @@ def _plain(field: str) -> str:
 
 
 def readable(path: str) -> bool:
-    """Whether Python reads files of this compression; Spark knows more."""
+    """Whether Python can read files with this compression; Spark supports more."""
     return Path(path).suffix.lower() not in (".zst", ".lz4", ".snappy")
 
 
 @lru_cache(maxsize=4096)
 def header(path: str) -> Header | None:
-    """The header of a CSV file, None if it has no line."""
+    """Return the header of a CSV file, None if it has no line."""
     opened = _OPEN.get(Path(path).suffix.lower(), open)
     with opened(path, "rt", encoding="utf-8-sig", errors="replace") as file:
         return next((header_of(line.rstrip("\n")) for line in file if line.strip()), None)
 
 
 def check_names(path: str, names: ColumnNames, wanted: ColumnNames) -> None:
-    """Raise InvalidValue unless every column that is wanted is there, once."""
+    """Raise InvalidValue unless each wanted column exists exactly once."""
     for name in wanted:
         if name not in names:
             raise InvalidValue(f"`{path}` has no column `{name}`; its columns are {', '.join(names)}. Mend the file.")
@@ -72,14 +72,14 @@ def check_names(path: str, names: ColumnNames, wanted: ColumnNames) -> None:
 
 
 def local(path: str) -> str:
-    """The path of a followed file from Spark's address of it. Raises InvalidValue for what is a pattern to Spark."""
+    """Return the path of a followed file from the URL in Spark's metadata. Raises InvalidValue for a pattern."""
     found = unquote(urlsplit(path).path)
     check_followed(found)
     return found
 
 
 def check_followed(path: str) -> None:
-    """Raise InvalidValue for a path with a pattern's characters, which streams of Spark read several times.
+    """Raise InvalidValue for a path with characters of a pattern: a Spark stream reads such a file several times.
 
     https://github.com/apache/spark/pull/57769
     """
@@ -91,13 +91,13 @@ def check_followed(path: str) -> None:
 
 @dataclass(frozen=True)
 class Reordered:
-    """Lines of CSV files in the order of one header. Lines of files that have this order are passed through."""
+    """Reorders the fields of CSV lines to the order of one header. Files with this order are passed through."""
 
     names: ColumnNames
     wanted: ColumnNames
 
     def __call__(self, lines: pa.Array, paths: pa.Array) -> pa.Array:
-        """The lines, null for headers and empty ones. Raises InvalidValue for files that lack a column."""
+        """Return the lines, null for headers and empty lines. Raises InvalidValue if a file lacks a column."""
         made = [self._of_file(lines.slice(at, count), local(path)) for path, at, count in _runs(paths)]
         return pa.concat_arrays(made) if made else lines
 
@@ -117,12 +117,12 @@ class Reordered:
     def _moved(self, line: str, places: list[int | None], width: int) -> str:
         found = fields(line)
         if len(found) != width:
-            return line + "," * len(places)  # Too many fields for any header: Spark then counts it as broken.
+            return line + "," * len(places)  # more fields than any header, so that Spark counts the line as corrupt
         return ",".join("" if place is None else found[place] for place in places)
 
 
 def _runs(paths: pa.Array) -> Iterator[tuple[str, int, int]]:
-    """Path, first row and number of rows of each stretch of rows from one file."""
+    """The path, first row and number of rows of each run of rows from one file."""
     encoded, start = pc.run_end_encode(paths), 0
     for path, end in zip(encoded.values.to_pylist(), encoded.run_ends.to_pylist(), strict=True):
         yield path, start, end - start

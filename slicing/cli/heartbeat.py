@@ -1,4 +1,4 @@
-"""Something that is done every now and then, from a thread, while something else goes on."""
+"""Calls a function at intervals from a thread while other code runs."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from contextlib import contextmanager
 
 @contextmanager
 def beating(beat: Callable[[float], float], pause: float) -> Iterator[None]:
-    """Call `beat` at intervals of some seconds while the block runs, with the seconds since its start.
+    """Call `beat` at intervals while the block runs, first after `pause` seconds.
 
-    It returns how long the next pause is. Behind the block it is not called any more.
+    `beat` gets the seconds since the start and returns the seconds until its next call. It is not called after the
+    block.
     """
     done, began = threading.Event(), time.monotonic()
 

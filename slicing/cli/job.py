@@ -1,4 +1,4 @@
-"""The command line's half on Spark: reading, running and showing a job, once or as files arrive."""
+"""The Spark half of the command line: reads, runs and prints a job, once or as files arrive."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ from slicing.spark.progress import REMEMBERED, MicroBatch, micro_batch, panel
 
 POLL_SECONDS = 0.2
 INPUT = "input"
-"""The name of the observed metrics of what a stream reads."""
+"""The name of the observed metrics of a stream's input."""
 
 _RECORDS = {
     "csv": "Lines of CSV have as many fields as the header.",
@@ -50,7 +50,7 @@ _RECORDS = {
 
 
 def run(job: Job, scratch: Path) -> int:
-    """Start Spark, do the job, stop Spark."""
+    """Start Spark, run the job, stop Spark; return the exit code."""
     say(f"starting Spark to read {job.source} ...")
     with alive("Spark has been starting"):
         spark = session(scratch)
@@ -64,34 +64,34 @@ def run(job: Job, scratch: Path) -> int:
 
 
 def keep_log(scratch: Path) -> Path:
-    """A copy of Spark's log that stays, for its owner only: it may show records."""
+    """Return the path of a copy of Spark's log, which only its owner can read because it may contain records."""
     handle, name = tempfile.mkstemp(prefix="slicing-", suffix=".log")
     os.close(handle)
     return Path(shutil.copyfile(scratch / "spark.log", name))
 
 
 def interrupt(*_: Any) -> NoReturn:
-    """End at once, in place of pyspark's handler, which calls into Spark and fails when that is what it interrupts."""
+    """Exit at once. Replaces pyspark's handler, which calls into Spark and fails if it interrupts such a call."""
     logging.disable(logging.CRITICAL)
     raise KeyboardInterrupt
 
 
 @dataclass
 class Tally:
-    """How many records were read, how many of them could not be, and one of those."""
+    """The numbers of read and of unreadable records, and an example of an unreadable one."""
 
     records: int = 0
     unreadable: int = 0
     example: str | None = None
 
     def add(self, counts: dict[str, Any]) -> None:
-        """Add what `accounted` observed."""
+        """Add the metrics that `accounted` observed."""
         self.records += counts["records"]
         self.unreadable += counts["unreadable"]
         self.example = self.example or counts["example"]
 
     def verdict(self, job: Job) -> int:
-        """Say what could not be read, and return the exit code."""
+        """Report the unreadable records, and return the exit code."""
         if not self.unreadable:
             return 0
         lost = f"{self.unreadable:,} of {self.records:,} records could not be read and are in no window"
@@ -103,7 +103,7 @@ class Tally:
 
 
 def accounted(job: Job, frame: DataFrame, observation: Observation | str) -> DataFrame:
-    """The records that could be read; all others are counted on the way."""
+    """Return the readable records; observe the number of all and of unreadable ones as metrics."""
     metrics = [
         F.count(F.lit(1)).alias("records"),
         F.count(quoted(BAD)).alias("unreadable"),
@@ -114,13 +114,13 @@ def accounted(job: Job, frame: DataFrame, observation: Observation | str) -> Dat
 
 
 def presented(job: Job, frame: DataFrame) -> DataFrame:
-    """Windows as columns `window_start` and `window_end`, for what knows no structs."""
+    """Return the windows with columns `window_start` and `window_end`, for formats without structs."""
     times = [F.col(f"window.{edge}").alias(f"window_{edge}") for edge in ("start", "end")]
     return frame.select(*map(quoted, job.keys), *times, *map(quoted, job.results))
 
 
 def once(job: Job, spark: SparkSession) -> int:
-    """Bounded input: print or write all windows, then one line about the run."""
+    """Run on bounded input: print or write all windows, then one line about the run; return the exit code."""
     started = time.monotonic()
     read, made = Observation("read"), Observation("made")
     windows = job.aggregate(accounted(job, bounded(job, spark), read)).observe(made, F.count(F.lit(1)).alias("windows"))
@@ -146,7 +146,7 @@ def write(job: Job, windows: DataFrame, output: Path) -> None:
 
 
 def top(job: Job, windows: DataFrame) -> tuple[list[str], list[list[str]], list[bool]]:
-    """The first rows by window and key as text, with the names of the columns and which of them are numbers."""
+    """Return the first rows by window and key: column names, rows of text, and which columns are numeric."""
     frame = presented(job, windows)
     ordered = frame.orderBy("window_start", "window_end", *map(quoted, job.keys)).limit(job.limit)
     texts = ordered.select(*(quoted(name).cast("string").alias(name) for name in frame.columns))
@@ -156,7 +156,7 @@ def top(job: Job, windows: DataFrame) -> tuple[list[str], list[list[str]], list[
 
 
 def summary(job: Job, counts: dict[str, int], seconds: float) -> str:
-    """One line about a bounded run."""
+    """Return one line about a bounded run."""
     windows = counts["windows"]
     shown = f", {min(job.limit, windows):,} shown" if not job.output else f" in {job.output}"
     timeless = counts["without_time"]
@@ -168,10 +168,10 @@ def summary(job: Job, counts: dict[str, int], seconds: float) -> str:
 
 
 def follow(job: Job, spark: SparkSession, scratch: Path) -> int:
-    """The files of a directory as a stream, until a signal: one line of progress per micro-batch."""
+    """Process the files of a directory as a stream until a signal, and show its progress; return the exit code."""
     with stopping() as stop, ExitStack() as first:
         first.enter_context(alive("the first micro-batch has been under way"))
-        # One record of the year 9999 would take the watermark with it, and no later one would count.
+        # A record from the year 9999 would move the watermark there, and all later records would be late.
         frame = plausible(
             accounted(job, stream(job, spark), INPUT), f"`{job.time.replace('`', '``')}`", f"{job.ahead} microseconds"
         )
@@ -191,7 +191,7 @@ def follow(job: Job, spark: SparkSession, scratch: Path) -> int:
 
 
 def sink(job: Job, windows: DataFrame, checkpoint: Path, display: Display) -> DataStreamWriter:
-    """The writer of the stream: files, or rows printed after each micro-batch."""
+    """Return the writer of the stream: to files, or a printer of rows after each micro-batch."""
 
     if job.output_format == "csv":
         windows = presented(job, windows)
@@ -204,7 +204,7 @@ def sink(job: Job, windows: DataFrame, checkpoint: Path, display: Display) -> Da
 
 
 def print_rows(job: Job, batch: DataFrame, display: Display) -> None:
-    """Print a micro-batch's first windows. One action only: each would run the stateful operator again."""
+    """Print the first windows of a micro-batch, with a single action: each action runs the stateful operator again."""
     table = top(job, batch)
     if table[1]:
         with display.aside():
@@ -213,7 +213,7 @@ def print_rows(job: Job, batch: DataFrame, display: Display) -> None:
 
 @contextmanager
 def stopping() -> Iterator[threading.Event]:
-    """An event that SIGINT and SIGTERM set, instead of interrupting a call into Spark; the second one interrupts."""
+    """Yield an event that SIGINT and SIGTERM set, so that they do not interrupt Spark; a second SIGINT interrupts."""
     stop = threading.Event()
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
 
@@ -233,9 +233,9 @@ def stopping() -> Iterator[threading.Event]:
 def watch(
     query: StreamingQuery, stop: threading.Event, started: Callable[[], None], display: Display, name: str
 ) -> Tally:
-    """Show every micro-batch until asked to stop or the query ends; `started` is called at the first.
+    """Show each micro-batch until `stop` is set or the query ends; call `started` at the first one.
 
-    In a terminal they are a few lines that are kept up to date under this name, elsewhere a line for each.
+    A terminal shows a few lines that are updated, under this name; other outputs get one line per micro-batch.
     """
     tally, known = Tally(), deque[MicroBatch](maxlen=REMEMBERED)
     going = True
@@ -252,7 +252,7 @@ def watch(
 
 
 def figures(found: MicroBatch, progress: Mapping[str, Any], tally: Tally) -> str:
-    """The figures of a micro-batch, with what it could not read; Spark's number of records has headers of CSV in it."""
+    """Return the figures of a micro-batch with its unreadable records. Spark's record count includes CSV headers."""
     observed = progress["observedMetrics"].get(INPUT)
     if observed is None:
         return found.line()

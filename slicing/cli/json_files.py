@@ -15,17 +15,17 @@ from slicing.cli.loading import BAD, BAD_FIELD, PERMISSIVE, load, load_stream
 
 
 def load_json(job: Job, spark: SparkSession) -> DataFrame:
-    """The JSON files of a job."""
+    """Return the JSON files of a job as a DataFrame."""
     return load(job, spark, job.files, [*_json_fields(job, spark), BAD_FIELD], **PERMISSIVE)
 
 
 def stream_json(job: Job, spark: SparkSession) -> DataFrame:
-    """The JSON files of a job as they arrive."""
+    """Return the JSON files of a job as a stream."""
     return load_stream(job, spark, [*_json_fields(job, spark), BAD_FIELD], "json", **PERMISSIVE)
 
 
 def _json_fields(job: Job, spark: SparkSession) -> list[T.StructField]:
-    """The columns of the job, as all lines together have them."""
+    """The fields of the job's columns, with types inferred from all lines."""
     schema = load(job, spark, job.files, None, **PERMISSIVE).schema
     names = tuple(name for name in schema.names if name != BAD)
     if not names:

@@ -1,4 +1,4 @@
-"""Files as Spark loads them, with a column for what it could not read."""
+"""Loads files with Spark, with an additional column for unreadable records."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from slicing.cli.headers import (
 )
 
 BAD = "slicing: unreadable"
-"""The column with the text of a record, or of its time, that could not be read; null for all others."""
+"""The column with the text of an unreadable record, or of its unreadable time; null in readable records."""
 PERMISSIVE = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": BAD}
 BAD_FIELD = T.StructField(BAD, T.StringType())
 
@@ -25,7 +25,7 @@ BAD_FIELD = T.StructField(BAD, T.StringType())
 def load(
     job: Job, spark: SparkSession, files: list[Path], schema: list[T.StructField] | None = None, **options: str
 ) -> DataFrame:
-    """Some of the files, as they are."""
+    """Return the given files as a DataFrame."""
     reader = spark.read.format(job.source_format).options(**options)
     if any(_partitions(job, path) for path in files):
         reader = reader.option("basePath", str(job.source.absolute()))
@@ -35,7 +35,7 @@ def load(
 
 
 def load_stream(job: Job, spark: SparkSession, schema: list[T.StructField], kind: str, **options: str) -> DataFrame:
-    """All files of the directory as they arrive."""
+    """Return the files of the directory as a stream."""
     reader = spark.readStream.format(kind).schema(T.StructType(schema)).options(**options)
     if job.max_files is not None:
         reader = reader.option("maxFilesPerTrigger", job.max_files)
@@ -43,16 +43,16 @@ def load_stream(job: Job, spark: SparkSession, schema: list[T.StructField], kind
 
 
 def literal(path: Path) -> str:
-    """A path as Spark takes it, to which brackets and stars are patterns."""
+    """Return the path with brackets and stars escaped, which Spark would treat as a pattern."""
     return "".join(f"\\{c}" if c in PATTERN else c for c in str(path.absolute()))
 
 
 def _partitions(job: Job, path: Path) -> ColumnNames:
-    """The columns that Spark takes from directories such as `day=2024-05-01`."""
+    """The columns that Spark reads from names of directories such as `day=2024-05-01`."""
     directories = path.relative_to(job.source).parts[:-1] if job.source.is_dir() else ()
     return tuple(part.partition("=")[0] for part in directories if "=" in part)
 
 
 def in_file(job: Job, path: Path) -> ColumnNames:
-    """The columns of the job that a file itself must have."""
+    """Return the job's columns that the file itself must contain."""
     return tuple(name for name in job.columns if name not in _partitions(job, path))

@@ -3,12 +3,12 @@
     python -m slicing mentions.csv.gz --time ts --keys symbol --size "7 days" --advance "1 hour" \\
         --aggregate "mean(mentions)"
 
-Arguments are checked, and the output is tried, before Spark starts; an error is one line on stderr. Results go to
-stdout or to `--output`, progress to stderr. `--help` has the exit codes; it needs no pyspark.
+Arguments and the output path are checked before Spark starts; an error is one line on stderr. Results are written to
+stdout or to `--output`, progress to stderr. `--help` lists the exit codes and needs no pyspark.
 
     python -m slicing state CHECKPOINT
 
-describes what the checkpoint of a query holds.
+describes the content of a query's checkpoint.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from slicing.errors import MissingRequirement, SlicingError
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line, and return its exit code."""
+    """Run the command line and return its exit code."""
     given = sys.argv[1:] if arguments is None else arguments
     try:
         if given[:1] == [state.COMMAND]:
@@ -44,7 +44,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def run(job: Job) -> int:
-    """Do the job. Raises MissingRequirement without pyspark, which nothing before this needs."""
+    """Run the job and return the exit code. Raises MissingRequirement without pyspark."""
 
     def load() -> Callable[[Path], int]:
         from slicing.cli.job import run
@@ -55,7 +55,7 @@ def run(job: Job) -> int:
 
 
 def on_spark(load: Callable[[], Callable[[Path], int]]) -> int:
-    """Do in a directory of its own what `load` imports from pyspark. Raises MissingRequirement without it."""
+    """Call the function that `load` imports, in a temporary directory. Raises MissingRequirement without pyspark."""
     try:
         from slicing.spark.versions import COMMAND_LINE, check_release
 

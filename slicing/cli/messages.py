@@ -1,11 +1,11 @@
-"""Errors in the words of the command line: remedies that can be typed, where Python is of no use."""
+"""Error messages for the command line: remedies are options to type, not Python code."""
 
 from __future__ import annotations
 
 from slicing.errors import Argument, Call, Code, SlicingError, Topic, class_of_reason, reason
 
 _OPTIONS = {"step": "cumulate"}
-"""Arguments that have another name as options."""
+"""Arguments whose option has another name."""
 _REMEDIES = {
     Topic.NO_OVERLAP: "leave out --advance",
     Topic.NAMES: "Leave one out.",
@@ -19,11 +19,11 @@ _OF_WORKERS = {
     "ResultOverflow": "On the command line: write larger numbers as decimals, in Parquet, or sum fewer at once.",
     "StateMismatch": "On the command line: choose another --checkpoint and --output.",
 }
-"""The remedies for errors of workers, of which Spark passes on only the text."""
+"""Remedies for errors of workers, of which Spark passes on only the text."""
 
 
 def worded(error: SlicingError) -> str:
-    """The message of an error, with remedies that can be typed as options."""
+    """Return the message of an error, with remedies as command line options."""
     return error.worded(_words)
 
 
@@ -43,5 +43,5 @@ def _option(argument: Argument) -> str:
 
 
 def failure(error: object) -> str:
-    """Why Spark failed, and what to do about it."""
+    """Return why Spark failed, and the remedy."""
     return " ".join(filter(None, (reason(error), _OF_WORKERS.get(class_of_reason(error)))))

@@ -1,4 +1,4 @@
-"""Parquet files as DataFrames: instants in microseconds, whatever the files have."""
+"""Parquet files as DataFrames, with all times converted to microseconds."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from slicing.spark.columns import logical, quoted
 _NANOS_AS_LONG = "spark.sql.legacy.parquet.nanosAsLong"
 
 
-# Parquet: every file knows its own types, and pandas' nanoseconds are none that Spark knows
+# Each Parquet file has its own types, and Spark has no type for the nanoseconds that pandas writes.
 
 
 def load_parquet(job: Job, spark: SparkSession) -> DataFrame:
-    """The Parquet files of a job."""
+    """Return the Parquet files of a job as a DataFrame."""
     groups: dict[tuple[pa.DataType | None, ...], list[Path]] = {}
     for path in job.files:
         groups.setdefault(_parquet_types(job, path), []).append(path)
@@ -41,14 +41,14 @@ def _parquet_files(job: Job, spark: SparkSession, files: list[Path]) -> DataFram
 
 
 def _parquet_types(job: Job, path: Path) -> tuple[pa.DataType | None, ...]:
-    """The types of the columns of the job in a file, None for those of directories."""
+    """The types of the job's columns in a file, None for columns from names of directories."""
     schema, inside = pq.read_schema(path), in_file(job, path)
     check_names(str(path), tuple(schema.names), inside)
     return tuple(schema.field(name).type if name in inside else None for name in job.columns)
 
 
 def _in_micros(job: Job, frame: DataFrame, types: tuple[pa.DataType | None, ...]) -> DataFrame:
-    """Nanoseconds, read as numbers, as timestamps; what is below a microsecond is cut off, as pandas does."""
+    """Nanoseconds, which were read as numbers, as timestamps; digits below a microsecond are cut off, as in pandas."""
     columns = []
     for name, kind in zip(job.columns, types, strict=True):
         column = quoted(name)
@@ -65,7 +65,7 @@ def _is_nanos(kind: pa.DataType | None) -> bool:
 
 
 def stream_parquet(job: Job, spark: SparkSession) -> DataFrame:
-    """As the first file has them. Spark would take microseconds for nanoseconds, so every file is looked at."""
+    """Return the Parquet files as a stream with the first file's types; each file is checked for other time units."""
     path = job.files[0]
     types = _parquet_types(job, path)
     alike = tuple((name, _is_nanos(kind)) for name, kind in zip(job.columns, types, strict=True) if kind is not None)
@@ -82,7 +82,7 @@ def stream_parquet(job: Job, spark: SparkSession) -> DataFrame:
 
 @lru_cache(maxsize=4096)
 def check_nanos(path: str, alike: tuple[tuple[str, bool], ...]) -> None:
-    """Raise InvalidValue unless a file has these columns, in nanoseconds or not as is said with their names."""
+    """Raise InvalidValue unless a file has these columns, each in nanoseconds exactly if its flag is true."""
     schema = pq.read_schema(path)
     check_names(path, tuple(schema.names), tuple(name for name, _ in alike))
     for name, nanos in alike:

@@ -43,12 +43,12 @@ exit codes:
 
 class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
-        """One line as for all other errors."""
+        """Exit with the error as one line, like all other errors."""
         raise SystemExit(complain(f"{message}. See `python -m slicing --help`.", REFUSED))
 
 
 def parser() -> argparse.ArgumentParser:
-    """The arguments."""
+    """Return the parser of the arguments."""
     names = ", ".join(aggregators())
     made = _Parser(
         prog="python -m slicing",
@@ -104,7 +104,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def parse(arguments: Sequence[str] | None) -> Job:
-    """The job that the arguments describe. Raises InvalidValue and InvalidType, with the remedy."""
+    """Return the job that the arguments describe. Raises InvalidValue and InvalidType, with the remedy."""
     given = parser().parse_args(arguments)
     source = Path(given.input)
     output = Path(given.output) if given.output else None
@@ -146,7 +146,7 @@ def parse(arguments: Sequence[str] | None) -> Job:
 
 
 def _windows(given: argparse.Namespace) -> list[Window]:
-    """The windows that the arguments ask for."""
+    """The windows that the arguments describe."""
     if (made := _by_records(given)) is not None:
         return [made]
     if not given.size:
@@ -166,7 +166,7 @@ def _windows(given: argparse.Namespace) -> list[Window]:
 
 
 def _of_each(option: str, values: list[str], sizes: list[str]) -> list[str]:
-    """The value of an option for each size; none if it was not given. Raises InvalidValue for another number."""
+    """The value of an option for each size; empty if not given. Raises InvalidValue for any other number of values."""
     if values and len(values) not in (1, len(sizes)):
         raise InvalidValue(
             f"`--{option}` is given once for all sizes or once for each; got {len(values)} for {len(sizes)} "
@@ -186,7 +186,7 @@ def _cumulating(given: argparse.Namespace, offset: str | int) -> Window:
 
 
 def _by_records(given: argparse.Namespace) -> Window | None:
-    """Windows that records decide, which need one duration and nothing else; None if none are asked for."""
+    """Session or sliding windows, which take a single duration; None if neither is asked for. Raises InvalidValue."""
     kinds: dict[str, Callable[[str], Window]] = {"session": session, "sliding": sliding}
     asked = [name for name in kinds if getattr(given, name) is not None]
     if not asked:
@@ -198,7 +198,7 @@ def _by_records(given: argparse.Namespace) -> Window | None:
 
 
 def _check_written(job: Job) -> None:
-    """Try what will be written, which is the last check: all that came before leaves no trace."""
+    """Check that the outputs are writable. It is the last check, so that a failed earlier check leaves no trace."""
     if job.output:
         check_writable(job.output, "--output")
     if job.checkpoint and job.follow:
@@ -232,7 +232,7 @@ def _check_bounded(job: Job) -> None:
 
 
 def format_of_input(path: Path) -> str:
-    """ "csv", "json" or "parquet", by the extension of a file or of the files in a directory."""
+    """Return "csv", "json" or "parquet", by the extension of a file or of the files in a directory."""
     if not path.exists():
         raise InvalidValue(f"`{path}` does not exist. INPUT is a file or a directory.")
     files = data_files(path) if path.is_dir() else [path]
@@ -251,7 +251,7 @@ def _format(path: Path) -> str | None:
 
 
 def format_of_output(path: Path) -> str:
-    """The format to write, by the extension."""
+    """Return the output format, by the extension."""
     if path.suffix.lower() not in (".csv", ".json", ".parquet"):
         raise InvalidValue(f"`--output` must end in .csv, .json or .parquet, which gives the format; got `{path}`.")
     return FORMATS[path.suffix.lower()]

@@ -1,4 +1,4 @@
-"""How far a bounded run is: the tasks of the stage that runs, after the first seconds."""
+"""Progress of a bounded run: the tasks of the running stage, shown after the first seconds."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from slicing.cli.heartbeat import beating
 from slicing.drawing.terminal import Display
 
 WAIT_SECONDS, LIVE_SECONDS, PLAIN_SECONDS = 3.0, 0.5, 10.0
-"""The seconds before progress is shown: updated in a terminal, at intervals elsewhere."""
+"""Seconds until progress is first shown, and between updates in a terminal and elsewhere."""
 WIDTH = 30
 
 
 @dataclass(frozen=True)
 class Work:
-    """The tasks of a stage, numbered as Spark does."""
+    """The tasks of a stage, with Spark's stage number."""
 
     stage: int
     tasks: int
     done: int
 
     def line(self, seconds: float) -> str:
-        """A bar and its figures."""
+        """Return a bar with its figures."""
         filled = WIDTH * self.done // max(1, self.tasks)
         bar = "█" * filled + "░" * (WIDTH - filled)
         return f"{bar} stage {self.stage + 1}: {self.done:,} of {self.tasks:,} tasks, {seconds:.0f} s"
@@ -35,14 +35,14 @@ class Work:
 
 @contextmanager
 def working(spark: SparkSession, stream: TextIO | None = None) -> Iterator[None]:
-    """Show how far Spark's jobs are while the block runs, and clear it at the end in a terminal."""
+    """Show the progress of Spark's jobs while the block runs; in a terminal, clear it at the end."""
     with shown(lambda: _work(spark), Display(stream or sys.stderr)):
         yield
 
 
 @contextmanager
 def shown(work: Callable[[], Work | None], display: Display, wait: float = WAIT_SECONDS) -> Iterator[None]:
-    """Ask for the work every now and then, from a thread, and show it."""
+    """Ask for the work at intervals, from a thread, and show it."""
 
     def beat(seconds: float) -> float:
         found = work()
@@ -58,12 +58,12 @@ def shown(work: Callable[[], Work | None], display: Display, wait: float = WAIT_
 
 
 def _work(spark: SparkSession) -> Work | None:
-    """The newest stage that runs; None between stages, and once Spark is gone."""
+    """The newest running stage; None between stages, and when Spark has stopped."""
     try:
         tracker = spark.sparkContext.statusTracker()
         stages = tracker.getActiveStageIds()
         info = tracker.getStageInfo(max(stages)) if stages else None
     except Exception:
-        # It only says how far the work is: what fails there is raised where the work is asked for.
+        # Only the progress display fails here; the job itself raises its own errors.
         return None
     return None if info is None else Work(info.stageId, info.numTasks, info.numCompletedTasks)

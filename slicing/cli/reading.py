@@ -1,4 +1,4 @@
-"""The files of the command line as DataFrames: columns by name, and the text that could not be read."""
+"""The input files of the command line as DataFrames, with columns by name and the text of unreadable records."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ _MOMENTS = ("timestamp", "timestamp_ntz")
 
 
 def bounded(job: Job, spark: SparkSession) -> DataFrame:
-    """All records, with the columns of the job and BAD. Raises InvalidValue for files that lack a column."""
+    """Return all records, with the job's columns and BAD. Raises InvalidValue if a file lacks a column."""
     frame = {"csv": load_csv, "json": load_json, "parquet": load_parquet}[job.source_format](job, spark)
     return with_bad_times(job, frame)
 
 
 def stream(job: Job, spark: SparkSession) -> DataFrame:
-    """The same of files as they arrive, with the types of those that are there already."""
+    """Return the files as a stream, with the column types of the files that exist now."""
     for path in (job.source, *job.files):
         check_followed(str(path.absolute()))
     frame = {"csv": stream_csv, "json": stream_json, "parquet": stream_parquet}[job.source_format](job, spark)
     frame = with_bad_times(job, frame)
-    # Spark takes watermarks on nothing else. Times are UTC here, as the session is.
+    # Only timestamps can have a watermark. Times are UTC, like the session.
     return frame.withColumn(job.time, quoted(job.time).cast("timestamp"))
 
 
@@ -41,7 +41,7 @@ def stream(job: Job, spark: SparkSession) -> DataFrame:
 
 
 def with_bad_times(job: Job, frame: DataFrame) -> DataFrame:
-    """The frame with a timestamp as its time column; text that is not a time makes a record bad, an empty one not."""
+    """Return the frame with a timestamp as its time column; unreadable text makes a record bad, empty text does not."""
     before = quoted(job.time).cast("string")
     lost = (F.trim(before) != "") & instants(frame, job.time, job.unit).isNull()
     bad = F.coalesce(quoted(BAD), F.when(lost, F.concat(F.lit(f"{job.time} = "), before)))
@@ -49,15 +49,15 @@ def with_bad_times(job: Job, frame: DataFrame) -> DataFrame:
 
 
 def with_time(frame: DataFrame, column: str, unit: str = "") -> DataFrame:
-    """The frame with its time column as a timestamp, null for what is not a time."""
+    """Return the frame with its time column as a timestamp, null for values that are no time."""
     return frame.withColumn(column, instants(frame, column, unit))
 
 
 def instants(frame: DataFrame, column: str, unit: str = "") -> Column:
-    """The time column as timestamps: text is cast, numbers are counted in `unit` from 1970.
+    """Return the time column as timestamps: text is cast, numbers are counted in `unit` from 1970.
 
-    Raises InvalidType for numbers without a unit, InvalidValue for a column that does not exist and for a unit of what
-    is no number.
+    Raises InvalidType for numbers without a unit, and InvalidValue for a missing column and for a unit with a column
+    that is not numeric.
     """
     kind = dict(frame.dtypes).get(column)
     if kind is None:

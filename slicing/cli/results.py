@@ -1,4 +1,4 @@
-"""Results as the command line writes them: `spent=sum(amount)` is a name, an aggregate and its arguments."""
+"""Parses results on the command line: in `spent=sum(amount)`, a name, an aggregate and its arguments."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ _RESULT = re.compile(r"\s*(?:(\w+)\s*=\s*)?(\w+)\s*\((.*)\)\s*")
 
 
 def aggregators() -> dict[str, Callable[..., Any]]:
-    """The combinators by name."""
+    """Return the combinators by name."""
     return {name: getattr(combinators, name) for name in combinators.__all__ if callable(getattr(combinators, name))}
 
 
 def results_of(texts: Sequence[str]) -> dict[str, Bound | Struct]:
-    """Bound aggregates by the names of their results: "spent=sum(amount)", or "sum(amount)", which is `sum_amount`."""
+    """Return bound aggregates by result name: "spent=sum(amount)", or "sum(amount)", which is named `sum_amount`."""
     results: dict[str, Bound | Struct] = {}
     for text in texts:
         name, bound = result_of(text)
@@ -32,7 +32,7 @@ def results_of(texts: Sequence[str]) -> dict[str, Bound | Struct]:
 
 
 def result_of(text: str) -> tuple[str, Bound | Struct]:
-    """The name and the bound aggregate of one `--aggregate`."""
+    """Return the name and the bound aggregate of one `--aggregate`."""
     match = _RESULT.fullmatch(text)
     if match is None:
         raise InvalidValue(f"`--aggregate` takes FUNCTION(COLUMN), for example mean(price) or count(); got {text!r}.")

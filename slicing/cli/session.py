@@ -1,4 +1,4 @@
-"""A local Spark session for the command line and the demo, with what streams need, and quiet."""
+"""A quiet local Spark session for the command line and the demo, with the settings of streams."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _SETTINGS = settings_of(pyspark.__version__)
 
 @contextmanager
 def workspace() -> Iterator[Path]:
-    """A directory for logs and what need not be kept."""
+    """Yield a temporary directory, which is removed afterwards."""
     path = Path(tempfile.mkdtemp(prefix="slicing-"))
     try:
         yield path
@@ -32,7 +32,7 @@ def workspace() -> Iterator[Path]:
 
 @contextmanager
 def redirected(log: Path) -> Iterator[None]:
-    """Processes started inside write their stdout and stderr to a file: Spark's JVM is not quiet when it starts."""
+    """Redirect stdout and stderr of processes that the block starts to a file: Spark's JVM prints when it starts."""
     sys.stdout.flush()
     sys.stderr.flush()
     kept = [os.dup(1), os.dup(2)]
@@ -48,7 +48,7 @@ def redirected(log: Path) -> Iterator[None]:
 
 
 def session(scratch: Path, name: str = "slicing", cores: str = "*") -> SparkSession:
-    """A local session with what streams need; under `spark-submit` its settings win."""
+    """Return a local session with the settings of streams; under `spark-submit`, its settings take precedence."""
     _find_packages_in_workers()
     builder = SparkSession.builder.appName(name)
     if not {"PYSPARK_GATEWAY_PORT", "PYSPARK_SUBMIT_ARGS"} & os.environ.keys():

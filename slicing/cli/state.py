@@ -1,4 +1,4 @@
-"""`python -m slicing state CHECKPOINT`: what the checkpoint of a query holds, and lookups in it, as text."""
+"""`python -m slicing state CHECKPOINT`: prints the content of a query's checkpoint, or windows looked up in it."""
 
 from __future__ import annotations
 
@@ -46,10 +46,10 @@ of a definition or of a function that takes the session and returns one.
 
 @dataclass(frozen=True)
 class Asked:
-    """The arguments: a checkpoint, a micro-batch and an operator of it, None for the last one and for the only one.
+    """The arguments: a checkpoint, a micro-batch (None: the last one) and an operator (None: the only one).
 
-    `keys` are texts of keys with columns and values, `windows` others than those of the definition.
-    `starts` are in microseconds, None where they are open; `why` is the start of the window that is explained.
+    `keys` are texts of keys with columns and values; `windows` replace those of the definition. `starts` are in
+    microseconds, None where there is no limit. `why` is the start of the window to explain, in microseconds.
     """
 
     checkpoint: str
@@ -67,12 +67,12 @@ class Asked:
 
 class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
-        """One line as for all other errors."""
+        """Exit with the error as one line, like all other errors."""
         raise SystemExit(complain(f"{message}. See `python -m slicing {COMMAND} --help`.", REFUSED))
 
 
 def parser() -> argparse.ArgumentParser:
-    """The arguments."""
+    """Return the parser of the arguments."""
     made = _Parser(
         prog=f"python -m slicing {COMMAND}",
         description="Describe what the checkpoint of a query holds, or look windows up in it. Nothing is written, and "
@@ -103,7 +103,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def parse(arguments: Sequence[str]) -> Asked:
-    """Return what the arguments ask for. Raises InvalidValue and InvalidType, before Spark is started."""
+    """Return the parsed arguments. Raises InvalidValue and InvalidType, before Spark is started."""
     given = parser().parse_args(arguments)
     path = given.checkpoint if "://" in given.checkpoint else str(Path(given.checkpoint).absolute())
     asked = Asked(
@@ -146,7 +146,7 @@ def _check(asked: Asked) -> None:
 
 
 def _values(text: str, names: Sequence[str]) -> dict[str, str | None]:
-    """Return the value of each key column, None for null. Commas that no name of a column follows are of values.
+    """Return the value of each key column, None for null. A comma is part of a value unless a column name follows it.
 
     >>> _values("user=Bob, Jr.,card is null", ["user", "card"])
     {'user': 'Bob, Jr.', 'card': None}
@@ -194,7 +194,7 @@ def _instant(name: str, text: str) -> int:
 
 
 def run(asked: Asked, scratch: Path) -> int:
-    """Start Spark, print the description or what is looked up, stop Spark. Raises InvalidValue, InvalidType."""
+    """Start Spark, print the description or the found windows, stop Spark. Raises InvalidValue, InvalidType."""
     from py4j.protocol import Py4JError  # type: ignore[import-untyped]
     from pyspark.errors import PySparkException
 
@@ -216,14 +216,14 @@ def run(asked: Asked, scratch: Path) -> int:
 
 
 def _use_utc() -> None:
-    """Let `collect` give times in UTC: it takes the zone of the process, whatever the zone of the session."""
+    """Make `collect` return times in UTC: it uses the time zone of the process, not that of the session."""
     os.environ["TZ"] = "UTC"
     if hasattr(time, "tzset"):  # not on Windows
         time.tzset()
 
 
 def answers(spark: SparkSession, asked: Asked) -> Iterator[str]:
-    """Yield what is printed."""
+    """Yield the texts to print."""
     from slicing.spark.describe import describe
 
     if asked.define is None:
@@ -245,7 +245,7 @@ def answers(spark: SparkSession, asked: Asked) -> Iterator[str]:
 
 
 def _frame(spark: SparkSession, made: Definition, keys: Sequence[dict[str, str | None]]) -> DataFrame:
-    """The keys as a DataFrame, cast from text. Raises InvalidValue for text that is no value of the type."""
+    """The keys as a DataFrame, cast from text. Raises InvalidValue if a text cannot be cast."""
     columns = made.query().keys
     _check_types(columns)
     names = [f"`{column.name.replace('`', '``')}`" for column in columns]
@@ -275,7 +275,7 @@ def _check_types(columns: Sequence[Key]) -> None:
 
 
 def _check_value(column: Key, text: str | None, value: Any) -> None:
-    """Raise InvalidValue for a text that is no value of the type of a column, or that is rounded to one."""
+    """Raise InvalidValue if the text cannot be cast to the column's type, or only by rounding."""
     if text is None:
         return
     if value is None or (isinstance(value, Decimal) and Decimal(text.strip()) != value):
@@ -338,7 +338,7 @@ def _module(name: str) -> Any:
     assert spec, "of a .py file"
     module = module_from_spec(spec)
     assert spec.loader, "of a .py file"
-    sys.modules[spec.name] = module  # where dataclasses look annotations up
+    sys.modules[spec.name] = module  # dataclasses look up annotations there
     before = set(sys.modules)
     spec.loader.exec_module(module)
     _pickle_by_value([module] if known else [module, *_within(path.parent, sys.modules.keys() - before)])
@@ -346,7 +346,7 @@ def _module(name: str) -> Any:
 
 
 def _within(folder: Path, names: Iterable[str]) -> Iterator[ModuleType]:
-    """The modules and packages directly in a folder, not those of an environment below it."""
+    """The modules and packages directly in a folder, without those of an environment in a sub-folder."""
     for name in {name.partition(".")[0] for name in names}:
         module = sys.modules.get(name)
         path = Path(getattr(module, "__file__", None) or "/")
@@ -355,7 +355,7 @@ def _within(folder: Path, names: Iterable[str]) -> Iterator[ModuleType]:
 
 
 def _pickle_by_value(modules: Iterable[ModuleType]) -> None:
-    """Send modules with the functions that use them: workers do not find them."""
+    """Pickle the modules by value together with functions that use them: workers cannot import them."""
     from pyspark.cloudpickle import register_pickle_by_value
 
     for module in modules:

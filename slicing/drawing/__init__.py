@@ -1,5 +1,5 @@
-"""Pictures and tables as text: timelines as SVG, tables as HTML. Knows instants and labels, but no windows.
+"""Pictures and tables as text: timelines as SVG, tables as HTML. It knows instants and labels, but no windows.
 
-A timeline is a value that says what lies where in time; how that looks is `svg`'s. Nothing here asks for fonts, scripts
-or files, so that a picture is one text which a page, a notebook and a repository show alike, in the light and the dark.
+A timeline is a value that places shapes in time; `svg` decides how they look. A picture is one text without external
+fonts, scripts or files, so that a page, a notebook and a repository show it alike, in light and dark mode.
 """

@@ -1,4 +1,4 @@
-"""Numbers of things, durations, bytes and shares as text."""
+"""Counts, durations, bytes and shares as text."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from fractions import Fraction
 
 
 def counted(count: int, noun: str) -> str:
-    """A number of things."""
+    """Return a count and its noun, in the plural unless the count is 1."""
     return f"{count:,} {noun}" + ("" if count == 1 else "s")
 
 
 def duration(seconds: float) -> str:
-    """Seconds in the largest unit that leaves a number of at least 1."""
+    """Return seconds in the largest unit with a number of at least 1."""
     for unit, length in (("d", 86_400), ("h", 3_600), ("min", 60)):
         if abs(seconds) >= length:
             return f"{seconds / length:,.1f} {unit}"
@@ -19,7 +19,7 @@ def duration(seconds: float) -> str:
 
 
 def exact_duration(micros: int) -> str:
-    """A duration with all of its units, which is not negative.
+    """Return a duration, in microseconds and not negative, with all of its units.
 
     >>> exact_duration(640_000_000), exact_duration(86_400_000_000), exact_duration(1_013_000), exact_duration(0)
     ('10 min 40 s', '1 d', '1 s 13 ms', '0 s')
@@ -33,7 +33,7 @@ def exact_duration(micros: int) -> str:
 
 
 def size(count: float) -> str:
-    """Bytes in the largest unit that leaves a number of at least 1."""
+    """Return bytes in the largest unit with a number of at least 1."""
     for unit, length in (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)):
         if count >= length:
             return f"{count / length:,.1f} {unit}"
@@ -41,7 +41,7 @@ def size(count: float) -> str:
 
 
 def percent(part: int, of: int) -> str:
-    """A share as a percentage, rounded down so that only all of them are 100 %, with more digits near that.
+    """Return a share in percent, rounded down, with more digits near 100 %: only a complete share is 100 %.
 
     >>> percent(997, 1000), percent(99_999, 100_000), percent(5, 5), percent(1, 3)
     ('99.7 %', '99.999 %', '100 %', '33.3 %')

@@ -1,4 +1,4 @@
-"""Instants as labels of an axis: as short as is unambiguous, at places that fit."""
+"""Axis labels for instants: as short as possible without ambiguity, at positions that fit."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from zoneinfo import ZoneInfo
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _FIRST, _LAST = -62_000_000_000_000_000, 253_000_000_000_000_000
-"""Instants that datetime knows in every zone, in microseconds."""
+"""The range of instants that datetime supports in every zone, in microseconds."""
 SECOND = 10**6
 MINUTE, HOUR, DAY = 60 * SECOND, 3600 * SECOND, 86_400 * SECOND
 STEPS = (
@@ -18,13 +18,13 @@ STEPS = (
     *(HOUR * each for each in (1, 2, 3, 6, 12)),
     *(DAY * each for each in (1, 2, 7, 14, 28, 91, 182, 365, 730, 1826, 3652, 36_525)),
 )
-"""Distances of ticks, in microseconds."""
+"""Possible distances of ticks, in microseconds."""
 
 
 class Clock:
-    """How instants are written by the clock of a zone: as days if all are midnights, with the day if there are several.
+    """Formats instants in a time zone: as days if all are midnights, with the day if they span several days.
 
-    `instants` are those that will be shown.
+    `instants` are those that will be shown, in microseconds.
     """
 
     def __init__(self, instants: Sequence[int], zone: str = "UTC"):
@@ -36,7 +36,7 @@ class Clock:
         self.seconds = any(each.second or each.microsecond for each in known)
 
     def text(self, instant: int) -> str:
-        """An instant, as short as it can be."""
+        """Return the label of an instant, as short as possible."""
         if not _FIRST < instant < _LAST:
             return "-∞" if instant < 0 else "∞"
         local = self._local(instant)
@@ -46,9 +46,9 @@ class Clock:
         return f"{local.day} {local:%b} {time}" if self.several_days else time
 
     def tick(self, instant: int, before: int | None) -> str:
-        """An instant under a tick, `before` being that of the tick before: days are said where they begin.
+        """Return the label of a tick, with the day only if it differs from that of the tick `before`.
 
-        All of them with seconds, if one has them.
+        If any instant has seconds, all labels have seconds.
         """
         if self.by_days:
             return self.text(instant)
@@ -66,16 +66,16 @@ def _since_midnight(local: datetime) -> bool:
 
 
 def _time(local: datetime, seconds: bool) -> str:
-    """The time of day to the minute, or as exact as it is."""
+    """The time of day to the minute, or to seconds or microseconds if needed."""
     if local.microsecond:
         return f"{local:%H:%M:%S}.{local.microsecond:06d}".removesuffix("000")
     return f"{local:%H:%M:%S}" if seconds or local.second else f"{local:%H:%M}"
 
 
 def ticks(low: int, high: int, wanted: Sequence[int], apart: float) -> list[int]:
-    """Instants for ticks in `[low, high]`: those wanted, if they are `apart` microseconds apart, else round ones.
+    """Return instants for ticks in `[low, high]`: the wanted ones if `apart` microseconds apart, else round ones.
 
-    Of those wanted, if they are even, every second, fifth or tenth is taken if only then they fit.
+    If equally spaced wanted instants are too close, every second, third, ... up to every twelfth of them is used.
     """
     inside = sorted({each for each in wanted if low <= each <= high})
     is_even = len({b - a for a, b in pairwise(inside)}) == 1

@@ -1,4 +1,4 @@
-"""Tables as HTML for notebooks, readable in the light and in the dark, as they take the colours of the page."""
+"""HTML tables for notebooks; they use the colours of the page, so they are readable in light and dark mode."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _CELL = "padding:2px 10px;text-align:{};white-space:nowrap;font-variant-numeric:
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A table; the first column is aligned to the left, the others to the right."""
+    """Return an HTML table; the first column is aligned to the left, the others to the right."""
 
     def line(tag: str, cells: Sequence[str]) -> str:
         styles = (_CELL.format("left" if i == 0 else "right") for i in range(len(cells)))
@@ -21,13 +21,13 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 
 def pictured(picture: str | None, text: str) -> str:
-    """A text in columns below a picture, if there is one; both scroll by themselves where they are too wide."""
+    """Return HTML with a picture, if any, above preformatted text; each scrolls on its own if it is too wide."""
     above = f'<div style="overflow-x:auto">{picture}</div>' if picture else ""
     return f'<div>{above}<pre style="overflow-x:auto;line-height:1.35">{escape(text)}</pre></div>'
 
 
 def bars(values: Sequence[float]) -> str:
-    """A bar of text for each value, the greatest as high as the line.
+    """Return a bar of text for each value; the greatest is as high as the line.
 
     >>> bars([0, 1, 4, 8])
     ' ▁▄█'

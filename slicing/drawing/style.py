@@ -1,11 +1,11 @@
-"""How shapes look: colours by name, for the light and for the dark, and fonts that every machine has."""
+"""The look of shapes: colours by name for light and dark mode, and fonts that every machine has."""
 
 from __future__ import annotations
 
 SANS = 'system-ui, -apple-system, "Segoe UI", Roboto, "DejaVu Sans", sans-serif'
 MONO = 'ui-monospace, SFMono-Regular, Menlo, Consolas, "DejaVu Sans Mono", monospace'
 WIDE = 0.62
-"""Width of a character to the size of its font, for the widest of these fonts."""
+"""The width of a character divided by the font size, for the widest of these fonts."""
 
 COLOURS = {
     "paper": ("#ffffff", "#161b22"),
@@ -26,7 +26,7 @@ COLOURS = {
     "correction": ("#b3560b", "#f2a25c"),
     "gone": ("#76818d", "#8b98a6"),
 }
-"""Each in the light and in the dark."""
+"""Each colour for light and for dark mode."""
 
 FILLS = {
     "odd": "fill:var(--odd)",
@@ -35,19 +35,19 @@ FILLS = {
     "open": "fill:var(--open);stroke:var(--window);stroke-dasharray:3 2",
     "empty": "fill:none;stroke:var(--soft);stroke-dasharray:2 3",
 }
-"""Of bars: slices in turns, windows that were emitted, those that were not, and those without a record."""
+"""Fills of bars: alternating slices, emitted windows, windows that were not emitted, windows without a record."""
 DOTS = {
     "taken": "fill:var(--taken);stroke:var(--taken)",
     "late": "fill:var(--paper);stroke:var(--late)",
     "partly": "fill:var(--partly);stroke:var(--partly)",
     "lost": "fill:var(--paper);stroke:var(--soft)",
 }
-"""Of points: records that count, that are late for all windows, late for some, and in no window."""
+"""Looks of dots: records that count, are late for all windows, are late for some, or are in no window."""
 CELLS = ("final", "update", "early", "correction", "gone")
 
 
 def sheet() -> str:
-    """The style sheet; it touches nothing outside of the pictures, which share it in a page."""
+    """Return the style sheet; it affects nothing outside of the pictures, which share it in a page."""
 
     def colours(which: int) -> str:
         return ";".join(f"--{name}:{both[which]}" for name, both in COLOURS.items())

@@ -25,12 +25,12 @@ FONT, SMALL = 12, 11
 
 
 def svg(timeline: Timeline) -> str:
-    """The picture of a timeline; shapes say in `data-` attributes what they stand for."""
+    """Return the picture of a timeline as SVG; `data-` attributes of shapes say what they represent."""
     return _Drawing(timeline).text()
 
 
 def element(tag: str, content: str = "", data: Data | None = None, **attributes: object) -> str:
-    """An element of XML: `content` is XML, attributes are escaped; `_` in their names is `-`."""
+    """Return an XML element. `content` is XML; attributes are escaped, and `_` in their names becomes `-`."""
     named = {name.rstrip("_").replace("_", "-"): value for name, value in attributes.items()}
     named |= {f"data-{name}": value for name, value in (data or {}).items()}
     written = "".join(f' {name}="{escape(_shown(value))}"' for name, value in named.items())
@@ -42,7 +42,7 @@ def _shown(value: object) -> str:
 
 
 def width_of(text: str, size: int = FONT) -> float:
-    """About how wide a text is at most, in pixels."""
+    """Return the approximate maximum width of a text in pixels."""
     return len(text) * size * WIDE
 
 
@@ -74,13 +74,13 @@ class _Drawing:
         self.height = self.legend[-1][-1] + 14 if self.legend else self.bottom + 10
 
     def x(self, instant: int) -> float:
-        """Return the position of an instant; instants beyond the axis are at its ends."""
+        """Return the x position of an instant in pixels; instants outside the axis are placed at its ends."""
         span = max(1, self.timeline.high - self.timeline.low)
         share = (instant - self.timeline.low) / span
         return round(self.left + PLOT * min(1.0, max(0.0, share)), 1)
 
     def text(self) -> str:
-        """The whole picture."""
+        """Return the whole picture."""
         parts = [element("title", escape(self.timeline.title)), element("style", sheet())]
         parts.append(element("rect", class_="paper", width=self.width, height=self.height, rx=6))
         for number, line in enumerate(self.titles):
@@ -144,7 +144,7 @@ class _Drawing:
 
     def _bar(self, bar: Bar, y: float) -> str:
         start, end = self.x(bar.start), self.x(bar.end)
-        # A hair's breadth between neighbours, as they are half open.
+        # A small gap between neighbours, because intervals are half-open.
         box: dict[str, Any] = {
             "x": start + 0.5,
             "y": y - BAR / 2,
@@ -158,7 +158,7 @@ class _Drawing:
         return shape
 
     def _dots(self, dots: tuple[Dot, ...], y: float) -> Iterator[str]:
-        """Records of about one instant stand above one another, so that each can be seen."""
+        """The circles of records; those at about the same instant are stacked, so that each is visible."""
         last, level = -1e9, 0
         for dot in sorted(dots, key=lambda dot: dot.at):
             x = self.x(dot.at)
@@ -171,14 +171,14 @@ class _Drawing:
         return self._text(cell.text, self._middle(cell.column), y + 4, f"cell-{cell.look}", "middle", cell.data)
 
     def _mark(self, at: int, y: float, is_new: bool) -> Iterator[str]:
-        """A flag, and a line down, unless there is one already."""
+        """A flag, and a vertical line down if this instant has none."""
         x = self.x(at)
         if is_new:
             yield element("path", class_="mark", d=f"M{x} {y - ROW / 2 + 3}V{self.bottom}")
         yield element("path", class_="flag", data={"watermark": at}, d=f"M{x} {y - ROW / 2 + 1}h-5l5 8l5 -8z")
 
     def _placed(self) -> list[tuple[str, str, str, float, float]]:
-        """Looks, samples and meanings of the legend, and where they are, in as many lines as they need."""
+        """The looks, samples, meanings and positions of the legend, in as many lines as needed."""
         placed: list[tuple[str, str, str, float, float]] = []
         x, y = self.left, self.bottom + 18
         for look, sample, meaning in self.timeline.legend:
@@ -203,7 +203,7 @@ class _Drawing:
 
 
 def _ticks(timeline: Timeline) -> tuple[list[int], Clock]:
-    """The ticks of the axis and how they are written: what shows more takes more room, and so leaves fewer ticks."""
+    """The ticks of the axis and the clock that labels them; longer labels leave room for fewer ticks."""
     clock, per_pixel = Clock(timeline.ticks, timeline.zone), max(1, timeline.high - timeline.low) / PLOT
     for _ in range(3):
         widest = max((width_of(clock.tick(each, None), SMALL) for each in (timeline.low, *timeline.ticks)), default=0)
@@ -217,7 +217,7 @@ def _height(row: Row) -> int:
 
 
 def _wrapped(text: str, most: int) -> list[str]:
-    """Break a text into lines of at most a number of characters, where spaces allow it."""
+    """Break a text at spaces into lines of at most `most` characters, where words are short enough."""
     lines: list[str] = [""]
     for word in text.split(" "):
         if lines[-1] and len(lines[-1]) + 1 + len(word) > most:

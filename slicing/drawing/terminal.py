@@ -1,4 +1,4 @@
-"""Lines that follow one another, or, in a terminal, blocks of lines that are kept in their places."""
+"""Prints lines one after another or, in a terminal, as blocks of lines that are updated in place."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from typing import TextIO
 
 
 class Display:
-    """Lines by name: one after another or, in a terminal, the newest ones of each name in their place.
+    """Shows texts by name: one after another or, in a terminal, the newest text of each name in place.
 
-    What else is printed to the same terminal is printed inside `aside`. Threads may share it.
+    Other output to the same terminal must be printed inside `aside`. Several threads may share it.
     """
 
     def __init__(self, stream: TextIO):
@@ -21,7 +21,7 @@ class Display:
         self._lock = threading.RLock()
 
     def show(self, name: str, text: str) -> None:
-        """Show the newest text of a name, of one line or several."""
+        """Show the newest text of a name, which may have several lines."""
         with self._lock:
             if self.live:
                 self._redraw(self._blocks | {name: text.splitlines()})
@@ -29,7 +29,7 @@ class Display:
                 print(text, file=self.stream, flush=True)
 
     def end(self, name: str) -> None:
-        """Leave the last text of a name where it is; the others move on below it."""
+        """Leave the last text of a name where it is; the other texts move below it."""
         with self._lock:
             last = self._blocks.get(name)
             if last is not None:
@@ -37,13 +37,13 @@ class Display:
                 del self._blocks[name]
 
     def clear(self) -> None:
-        """Take away what is kept."""
+        """Remove the texts that are updated in place."""
         with self._lock:
             self._redraw({})
 
     @contextmanager
     def aside(self) -> Iterator[None]:
-        """Print text above the block that is kept up to date."""
+        """Make room for printing above the texts that are updated in place."""
         with self._lock:
             kept = self._blocks
             self._redraw({})

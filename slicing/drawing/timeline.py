@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 Data = dict[str, object]
-"""The meaning of a shape, in its `data-` attributes: pictures can be read back, and styled from outside."""
+"""The `data-` attributes of a shape: its meaning, for reading pictures back and for styling them."""
 
 
 @dataclass(frozen=True)
@@ -21,7 +21,7 @@ class Bar:
 
 @dataclass(frozen=True)
 class Dot:
-    """A point at an instant. `look` is one of `style.DOTS`; those of one instant are drawn next to each other."""
+    """A point at an instant. `look` is one of `style.DOTS`; dots at the same instant are drawn next to each other."""
 
     at: int
     look: str
@@ -40,7 +40,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class Row:
-    """The content of one row. `mark` is an instant from which a line goes down to the last row, `note` says it."""
+    """The content of one row. `mark` is an instant from which a line goes down to the last row; `note` labels it."""
 
     label: str = ""
     note: str = ""
@@ -49,15 +49,15 @@ class Row:
     cells: tuple[Cell, ...] = ()
     mark: int | None = None
     is_first: bool = False
-    """Whether a group of rows begins."""
+    """Whether this row begins a group of rows."""
 
 
 @dataclass(frozen=True)
 class Timeline:
-    """A picture: `rows` from above, over the axis `[low, high]` in microseconds, with columns headed by `heads`.
+    """A picture: `rows` from top to bottom over the axis `[low, high]` in microseconds, with columns headed by `heads`.
 
-    `ticks` are instants that had better be on the axis, `zone` the name of the one by whose clock it goes. `legend` has
-    looks, a sample of those that are texts, and what they mean.
+    `ticks` are the preferred instants on the axis; `zone` is the name of the time zone of its labels. `legend` has the
+    look, the sample text and the meaning of each entry.
     """
 
     title: str

@@ -1,4 +1,4 @@
-"""Seconds and bytes that were measured on one machine: what a prediction multiplies counts by."""
+"""The measured seconds and bytes by which a prediction multiplies its counts."""
 
 from __future__ import annotations
 
@@ -15,16 +15,17 @@ from slicing.aggregates.arrays import Array
 from slicing.errors import InvalidValue
 
 COUNTED = ("trigger", "bucket", "record", "partial", "node", "emitted")
-"""The coefficients in seconds that are fitted to micro-batches of a stream, in the order of what they count."""
+"""The coefficients in seconds that are fitted to a stream's micro-batches, in the order of the fit."""
 
 
 @dataclass(frozen=True)
 class Coefficients:
-    """Seconds on one core: of a micro-batch without records, a bucket in which windows close, a record, and so on.
+    """The measured costs of one machine. Seconds are of one core.
 
-    `partial` is one that comes or enters state, `node` a node of a tree that is read or written, `emitted` a row.
-    `stored` has the bytes of a stored partial by its bytes before compression, `worker` the bytes of a Python worker
-    without records. `machine` says where they are from.
+    In seconds: `trigger` per micro-batch, even without records; `bucket` per bucket in which windows close; `record`
+    per record; `partial` per partial that is shuffled or enters the state; `node` per node of a tree that is read or
+    written; `emitted` per emitted row. `stored` is the number of stored bytes per byte of partials before compression,
+    `worker` the bytes of a Python worker without records. `machine` says where the numbers are from.
     """
 
     trigger: float
@@ -38,13 +39,13 @@ class Coefficients:
     machine: str
 
     def save(self, path: Path) -> None:
-        """Write them as JSON."""
+        """Write the coefficients as JSON."""
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(json.dumps(asdict(self), indent=1) + "\n")
 
     @classmethod
     def load(cls, path: Path) -> Coefficients:
-        """The inverse of `save`. Raises InvalidValue for a file of other content."""
+        """Return the coefficients that `save` has written. Raises InvalidValue for a file of other content."""
         try:
             found = json.loads(path.read_text())
             return cls(**{each.name: found[each.name] for each in fields(cls)})
@@ -55,10 +56,10 @@ class Coefficients:
             ) from None
 
     def fitted(self, counts: Sequence[Mapping[str, float]], seconds: Sequence[float]) -> Coefficients:
-        """Return them with those of `COUNTED` that fit micro-batches best, each weighed by its seconds.
+        """Return the coefficients with those of `COUNTED` fitted to micro-batches by relative error; none is negative.
 
-        `counts` has what each coefficient is multiplied by, on one core. None is negative. Raises InvalidValue for
-        fewer micro-batches than coefficients.
+        `counts` has, per micro-batch, the multiplier of each coefficient on one core; `seconds` has the measured
+        duration. Raises InvalidValue for fewer micro-batches than coefficients.
         """
         if len(counts) < len(COUNTED):
             raise InvalidValue(f"{len(COUNTED)} coefficients need as many micro-batches; got {len(counts)}.")
@@ -68,7 +69,7 @@ class Coefficients:
 
 
 def _not_negative(table: Array) -> Array:
-    """The factors that bring each row nearest to 1, none below 0: the best ones of all choices of columns."""
+    """The non-negative least-squares solution of `table @ x = 1`, the best one over all subsets of columns."""
     count = table.shape[1]
     best, least = np.zeros(count), np.inf
     for chosen in range(1, 1 << count):
@@ -82,12 +83,12 @@ def _not_negative(table: Array) -> Array:
 
 
 def place() -> Path:
-    """The file in which this machine keeps its coefficients."""
+    """Return the path of this machine's coefficients."""
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "slicing" / "coefficients.json"
 
 
 def known() -> Coefficients:
-    """Those of this machine, if it was calibrated; else the shipped ones."""
+    """Return the coefficients of this machine if it was calibrated, else the shipped ones."""
     path = place()
     return Coefficients.load(path) if path.exists() else SHIPPED
 
@@ -103,4 +104,4 @@ SHIPPED = Coefficients(
     worker=150 * 2**20,
     machine="shipped, of 2 cores",
 )
-"""Fitted to eight workloads of docs/performance.md, which they predict within an eighth of their seconds."""
+"""Fitted to eight workloads of docs/performance.md; the predictions are within an eighth of the measured seconds."""

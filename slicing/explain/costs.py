@@ -1,10 +1,10 @@
-"""The predicted cost of the state, in partials of one key read and written, as `explain` prints it.
+"""The predicted cost of the state: the partials of one key that are read and written, as `explain` prints them.
 
-They are those of a steady stream: every slice holds records of the key, windows close one after another, and a slice of
+The figures assume a steady stream: each slice holds records of the key, windows close one after another, and a slice of
 a bucket fills a page. Smaller slices share pages (see `stripes`), and a read counts all rows of its page: at most the
-rows of a stripe more, which cost as much as the reading of one page. Of slices that come several at once all but the
-newest ones are not written again when they enter, a write less for each. `tests/repository/test_accounting.py` counts
-all of it.
+rows of one slice group more, which cost as much as reading one page. If several slices arrive in one micro-batch, all
+but the newest save one write each, because they are not written again when they enter their slice group.
+`tests/repository/test_accounting.py` checks these figures by counting.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from slicing.windows.families.tailed import tailed
 
 @dataclass(frozen=True)
 class Cost:
-    """Partials of one key that are read and written, on average unless said otherwise."""
+    """The numbers of partials of one key that are read and written, on average unless stated otherwise."""
 
     reads: float
     writes: float
@@ -37,18 +37,21 @@ class Cost:
 
 
 MERGING = Cost(FAN_IN / (FAN_IN - 1), 1 / (FAN_IN - 1))
-"""What merging small pages adds, at most, for each further micro-batch that brings a record for the same slice: a page
-is read and folded with others once, what they became once again, and so on: 1 + 1/5 + 1/25 + ..."""
+"""The maximum additional cost of merging small pages, for each further micro-batch with a record for the same slice.
+
+A page is read and merged with others once, the merged page once again, and so on: 1 + 1/5 + 1/25 + ...
+"""
 
 
 @dataclass(frozen=True)
 class Costs:
-    """The costs of some results together: rows of slices hold them all, each tree keeps nodes of its own.
+    """The cost of several results together: a slice row holds the partials of all, each tree has its own nodes.
 
-    Rows of windows hold those that are eager. If some are and others not, both cost what they cost alone, but for the
-    marks of the eager ones, as slices decide then.
+    Rows of windows hold the partials of eager results. If only some results are eager, both groups cost the same as
+    alone, minus the dirty set of the eager ones, because the slices then decide which windows fire.
 
-    `held` says whether the worker process still has the latest slices, see `recent`; else they are read.
+    In the methods, `held` says whether the worker process still has the latest slices in memory, see `recent`;
+    otherwise they are read from the state.
     """
 
     family: Family
@@ -57,33 +60,33 @@ class Costs:
 
     @property
     def asks(self) -> frozenset[str]:
-        """Return the questions of the trigger."""
+        """The questions that the trigger asks of the state."""
         return self.trigger.asks
 
     @property
     def _n(self) -> int:
-        """Slices per window, at most."""
+        """The maximum number of slices per window."""
         return self.family.longest
 
     @property
     def _step(self) -> int:
-        """Slices that enter for a window, on average where windows differ."""
+        """The number of slices by which the next window is newer; an average where windows differ."""
         return self.family.step or max(1, round(self.family.longest / max(1.0, self.family.ratio)))
 
     @property
     def eager(self) -> bool:
-        """Whether there is a partial for each (window, key)."""
+        """Whether the state has partials per (window, key)."""
         return EAGER in self.trees
 
     @property
     def sliced(self) -> bool:
-        """Whether there is a partial for each (slice, key)."""
+        """Whether the state has partials per (slice, key)."""
         return bool(self.trees - {EAGER})
 
     def record_at_most(self, held: bool = False) -> Cost:
-        """Of a record, also a late one, before any window closes; records that come together for a slice share it.
+        """Return the maximum cost of a record, even a delayed one, before any window closes, without `MERGING`.
 
-        Without merging, see MERGING.
+        The records of one slice in a micro-batch share this cost.
         """
         ratio, n = math.ceil(self.family.ratio), self.family.longest
         cost = self._marks(held)
@@ -94,10 +97,10 @@ class Costs:
         return cost + Cost(2 * n - 1 if self._looks and not held else 0, 1)
 
     def record_in_order(self, held: bool = False) -> Cost:
-        """Of the first record of a slice that is the newest: later slices hold nothing, and a window is new.
+        """Return the cost of the first record of the newest slice: later slices are empty, and a window begins.
 
-        Early results are those of a tick, or of one record. Of two slices an advance, the first one is not the last of
-        its window, which so has an older slice less.
+        Early firings are those of one tick, or of one record. With two slices per advance, the first slice is not the
+        last one of its window, so that window has one older slice less.
         """
         n, step = self._n, self._step
         cost = Cost(0, 0)
@@ -105,13 +108,13 @@ class Costs:
             cost += Cost((n - 1) / step + (n / step if self._looks else 0), n / step)
         if not self.sliced:
             return cost + Cost(0, self._later.writes / step)
-        others: float = n  # early ones look when the record has been written
+        others: float = n  # early firings read the slices after the record has been written
         if not self.asks & {WAITING, PAIRS}:
             others -= 1 + (step - 1) / 2
         return cost + Cost(others if self._looks and not held else 0, 1)
 
     def close(self, held: bool = False) -> Cost:
-        """When one window closes: what entered since goes to its stripe, and the trees move on."""
+        """Return the cost of closing one window: new slices enter their slice group, and the trees advance."""
         pages = Cost(0, 0)
         if self.eager:
             pages = Cost(2 if CHANGED in self.asks else 1 if CLOSING in self.asks else 0, 0)
@@ -121,19 +124,21 @@ class Costs:
         n, step = self._n, self._step
         stays = self.trigger.fires_late or CHANGED in self.asks
         entering = Cost(step, step if stays else max(0, min(step, n - step)))
-        if self.family.assembled == TAILED:  # once more to be merged, with the slice that they are merged into
+        if self.family.assembled == TAILED:  # slices are read once more to be merged into one
             entering += Cost(step + step / AT_ONCE, step / AT_ONCE)
         if CHANGED in self.asks:
             return entering + Cost(0 if held else n, 0)
         trees = sorted(self.trees - {EAGER}) if CLOSING in self.asks else []
-        # The slices of a stripe that becomes the oldest are read once for both trees, with those that leave first.
+        # Both trees share one read of the slices in the group that becomes the oldest, including those that leave
+        # first.
         shared = step * step / self.family.stripe if {"two_layer", "three_layer"} <= set(trees) else 0
         return sum((self._tree(tree) for tree in trees), entering + Cost(-shared, 0))
 
     def newest(self, total: bool) -> int:
-        """Combines for the newest window of a key, when a record of it has come in its newest slice.
+        """Return the combines for the latest window of a key after a record in its newest slice.
 
-        `total` says whether the process has that window combined; else, and when the window moves on, its slices are.
+        `total` says whether the process has the combined older slices in memory; otherwise, and when the window
+        advances, they are combined again.
         """
         return 1 if total else self._n - 1
 
@@ -144,13 +149,14 @@ class Costs:
 
     @property
     def _later(self) -> Cost:
-        """Of a record in the later one of two slices an advance, where all is eager; see `eager.Newest`."""
+        """The cost of a record in the second of two slices per advance, if all results are eager: `eager.Newest`."""
         return Cost(0, self._step - 1)
 
     def _marks(self, held: bool) -> Cost:
-        """Return the cost of the dirty set of early firings: rows like those of partials.
+        """The cost of the dirty set of early firings, whose rows are read and written like partials.
 
-        Where records are counted, half of the rows may be of keys that have fired, and are rewritten as rarely.
+        With a trigger by record count, up to half of the rows may be of keys that have fired; they are rewritten as
+        rarely.
         """
         if NEWEST in self.asks and not self.sliced:
             return Cost(1, 1)
@@ -167,35 +173,36 @@ class Costs:
         if self.family.assembled == TAILED:
             own = tailed(self.family)
             of_wholes = Costs(own.wholes, self.trees, self.trigger)._tree(tree)
-            # The total of whole tails and the running one; the running one, and once a tail all others.
+            # Reads: total of whole tails, running total. Writes: running total. Once per tail: all other nodes.
             return Cost(2 + of_wholes.reads / own.per_tail, 1 + (1 + of_wholes.writes) / own.per_tail)
         n, step = self._n, self._step
         if tree == "two_layer":
-            return Cost(1 + step, 1)  # the total and what leaves; the total
+            return Cost(1 + step, 1)  # read the total and the slices that leave, write the total
         if tree == "three_layer":
             return _three_layer(regular(self.family))
         if tree == RUNNING:
-            return Cost(1, 1)  # the total
+            return Cost(1, 1)  # read and write the total
         return Cost(max(0, n - step), 0)
 
 
 def _three_layer(family: Regular) -> Cost:
-    """The average over the closes in which a stripe is the oldest; exact where a stripe has whole advances.
+    """The average cost of a close while one slice group is the oldest; exact if a group holds whole advances.
 
-    Once per stripe the newest stripe becomes whole and once the oldest one changes, both in the same close if the
-    window is a slice longer than its stripes. Either makes the node between anew, from the rest of the group in front
-    and, unless all is of one group, the start of the next.
+    Per slice group, the newest group becomes complete once and the oldest one changes once. Both happen in the same
+    close if the window is one slice longer than its groups. Each of them recomputes the node in between, from the rest
+    of the higher group in front and, unless all slice groups belong to one higher group, from the start of the next
+    one.
     """
     closes, group = family.stripe / family.per_advance, group_length(family)
     changes = 1 if (family.per_window - 1) % family.stripe == 0 else 2
     crossing = (group - 1) / group
-    at_once = 1 / group if changes == 1 else 0  # the newest stripe is whole in the close in which its group is in front
+    at_once = 1 / group if changes == 1 else 0  # the slice group is complete in the close that needs it in front
     reads = {
         "run": closes,
-        "suffix": closes - 1,  # the first one is used as it is made
+        "suffix": closes - 1,  # the first one is used when it is computed
         "slices of the oldest stripe": family.stripe,
         "between": closes - changes,
-        "rest": changes - 1 / group,  # the first of a group is used as it is made
+        "rest": changes - 1 / group,  # the first one of a group is used when it is computed
         "start": changes * crossing,
         "stripes of the group": 1 - at_once,
     }
@@ -211,10 +218,10 @@ def _three_layer(family: Regular) -> Cost:
 
 
 def counted(count: float, noun: str) -> str:
-    """A number and its noun."""
+    """Return the number and its noun, in the plural unless the number is 1."""
     return f"{number(count)} {noun}" + ("" if count == 1 else "s")
 
 
 def number(value: float) -> str:
-    """A number as people write it, with at most one decimal from 1 on."""
+    """Return the number as text: with thousands separators, and at most one decimal from 1 on."""
     return f"{int(value):,}" if value == int(value) else f"{value:,.1f}" if value >= 1 else f"{value:.2g}"

@@ -1,4 +1,4 @@
-"""The plan of a query over count windows: slices of a key's records, rows of a ledger."""
+"""The plan of a query over count windows; its state is a ledger of rows, each with the records of a key in a slice."""
 
 from __future__ import annotations
 
@@ -15,38 +15,38 @@ from slicing.windows.families.family import Family
 
 @dataclass(frozen=True)
 class CountingPlan(LedgerPlan):
-    """The plan of counted windows.
+    """The plan of count windows.
 
-    Figures count rows of the state: a row has new records of a slice of a key, or one record.
+    Figures count rows of the state. A row holds the new records of a key in one slice, or a single record.
     """
 
     marks = False
 
     @property
     def keeps_records(self) -> bool:
-        """Whether rows are records, as an aggregate does not combine."""
+        """Whether rows are single records, because an aggregate has no `combine`."""
         return EAGER in self.trees
 
     @property
     def family(self) -> CountingFamily:
-        """The windows over slices, those of single records where these are kept."""
+        """The family of the windows, over slices or, if records are kept, over single records."""
         assert isinstance(self.shape.family, CountingFamily)
         return self.shape.family.by_record if self.keeps_records else self.shape.family
 
     @property
     def per_record(self) -> Cost:
-        """Rows read and written of a key with records, at most: appended, and once more when half of all are void."""
+        """The maximum rows read and written per key with new records: appended, and rewritten when half are void."""
         return Cost(2, 2)
 
     @property
     def row_bytes(self) -> int:
-        """Bytes of a row before compression."""
+        """The bytes of a row before compression."""
         own = self.record_bytes if self.keeps_records else sum(each.partial_bytes for each in self.assemblies)
         return own + _ROW_BYTES
 
     @property
     def state_bytes_per_key(self) -> int:
-        """An estimate of a stream's state for a key just before a window is full; bounded input 0."""
+        """The estimated bytes of a stream's state for a key just before a window is full; 0 for bounded input."""
         return 2 * self.family.longest * self.row_bytes if self.streaming else 0
 
     def _reason(self, kernel: Kernel, tree: str, family: Family) -> str:
@@ -100,4 +100,4 @@ class CountingPlan(LedgerPlan):
 
 
 _ROW_BYTES = 36
-"""Number of the slice and of the first one (8 each), the clock (8), code of the key (4), count of records (8)."""
+"""The slice number and the first record's number (8 bytes each), clock (8), key code (4), record count (8)."""

@@ -10,21 +10,21 @@ from slicing.explain.plan import Plan, ResultPlan, columns
 from slicing.windows.families.family import Family
 
 ADDED, JOINED = "running totals", "ranges"
-"""How the rows of a window become one: by a subtraction, or from nodes of two, four, eight."""
+"""How the rows of a window are combined: by one subtraction, or from precomputed runs of 2, 4, 8, ... rows."""
 
 
 @dataclass(frozen=True)
 class FeaturesPlan(Plan):
-    """The plan of `features_at`. Figures are per row of the spine and length, m being the times with records in it."""
+    """The plan of `features_at`. Figures are per spine row and window length; m is the number of times with records."""
 
     @property
     def assemblies(self) -> tuple[ResultPlan, ...]:
-        """How each result is assembled, which is the same for all lengths."""
+        """The plan of each result, which is the same for all lengths."""
         numbers = range(len(self.shape.kernels))
         return tuple(replace(self._assembly(0, number), windows="") for number in numbers)
 
     def combines(self, number: int) -> str:
-        """Return the cost of a row of the spine for result `number` of each length."""
+        """Return the cost of result `number` per row of the spine and length, as text."""
         return "1 subtraction" if is_additive(self.shape.kernels[number]) else "log2(m) combines, 2 log2(m) at worst"
 
     def _reason(self, kernel: Kernel, tree: str, family: Family) -> str:

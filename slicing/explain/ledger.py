@@ -1,4 +1,4 @@
-"""Plans of windows that are rows of a ledger: nothing is assembled from slices."""
+"""Plans of windows whose state is a ledger of rows; nothing is assembled from slices."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from slicing.explain.plan import Plan
 
 @dataclass(frozen=True)
 class LedgerPlan(Plan):
-    """Figures are of rows of the state."""
+    """A plan whose figures count rows of the state."""
 
     @property
     def _is_timed(self) -> bool:
@@ -19,22 +19,22 @@ class LedgerPlan(Plan):
 
     @property
     def marks(self) -> bool:
-        """Whether small rows of the dirty set or the retraction log are kept together with those of results."""
+        """Whether rows of the dirty set or of the retraction log are stored among those of the results."""
         raise NotImplementedError
 
     @property
     def eager(self) -> Plan:
-        """The plan to compare with: what the key of each record has is read, added to, and written."""
+        """The plan for comparison: each record reads, updates and writes the stored value of its key."""
         return replace(self, trees=(EAGER,) * len(self.trees))
 
     @property
     def per_record(self) -> Cost:
-        """Rows read and written of a key with records, at most: appended, and once more when half of all are void."""
+        """The maximum rows read and written per key with new records: appended, and rewritten when half are void."""
         if self.trees[0] == EAGER:
             return Cost(1, 1)
         return Cost(2, 2) + (Cost(2, 2) if self.marks else Cost(0, 0))
 
     @property
     def per_window(self) -> Cost:
-        """Return no further cost for an emitted row."""
+        """No cost: an emitted row costs no more than its records."""
         return Cost(0, 0)

@@ -1,7 +1,7 @@
-"""The counts of one micro-batch: records, partials and rows of a stream of so many keys, on average.
+"""The average counts of one micro-batch: records, partials and rows of a stream with a given number of keys.
 
-Records of a key come independently of each other. So of pieces of event time of d seconds the share
-`1 - exp(-d * records per second / keys)` has a record of a given key.
+The records of a key are assumed to be independent of each other. So a given key has a record in the share
+`1 - exp(-d * records per second / keys)` of all intervals of d seconds of event time.
 """
 
 from __future__ import annotations
@@ -14,19 +14,19 @@ from slicing.windows.families.family import Family
 
 _TYPICAL = 1_700_000_000_000_000
 _SAMPLE = 4096
-"""Windows over which lengths and distances are averaged."""
+"""The number of windows or slices over which distances are averaged."""
 
 
 @dataclass(frozen=True)
 class Pace:
-    """How often something comes per second of event time, and how many seconds it is long."""
+    """The frequency of windows or slices per second of event time, and their length in seconds."""
 
     per_second: float
     seconds: float
 
 
 def windows_of(family: Family) -> Pace:
-    """The pace of the windows of one family."""
+    """Return the pace of the windows of one family."""
     first = int(family.first_open(_TYPICAL))
     last = first + _SAMPLE
     span = (int(family.window_end(last)) - int(family.window_end(first))) / 1e6
@@ -35,7 +35,7 @@ def windows_of(family: Family) -> Pace:
 
 
 def slices_of(family: Family) -> Pace:
-    """The pace of the slices that families share."""
+    """Return the pace of the slices that families share."""
     first = int(family.slice_at(_TYPICAL))
     span = (int(family.slice_start(first + _SAMPLE)) - int(family.slice_start(first))) / 1e6
     return Pace(_SAMPLE / span, span / _SAMPLE) if span > 0 else Pace(0.0, math.inf)
@@ -43,10 +43,11 @@ def slices_of(family: Family) -> Pace:
 
 @dataclass(frozen=True)
 class Load:
-    """What a micro-batch has to do. `closes` are the windows of each family that close in it.
+    """The work of a micro-batch.
 
-    `shipped` are partials that are shuffled, `entered` those of slices that are stored, `nodes` the nodes of trees that
-    are read or written, `written` all partials that are written, and `emitted` the rows.
+    `shipped` counts the shuffled partials, `entered` the partials of slices that enter the state, `nodes` the nodes of
+    trees that are read or written, `written` all partials that are written, `emitted` the emitted rows, and `closes`
+    the windows that close, over all families.
     """
 
     records: float
@@ -59,14 +60,14 @@ class Load:
 
     @property
     def partials(self) -> float:
-        """Partials that are shuffled, and those that enter state."""
+        """The number of partials that are shuffled or enter the state."""
         return self.shipped + self.entered
 
 
 def load_of(
     family: Family, per_window: Cost, keys: int, rate: float, cores: int, seconds: float, closing: bool = False
 ) -> Load:
-    """The load of a micro-batch of some seconds; with `closing` of one in which at least one window closes."""
+    """Return the load of a micro-batch of `seconds`; with `closing`, of one in which at least one window closes."""
     slices, families = slices_of(family), [windows_of(each) for each in family.families]
     each = rate / keys
 
@@ -79,11 +80,11 @@ def load_of(
     entered = active(slices.seconds) * max(seconds * slices.per_second, max(closes) if closing else 0.0)
     emitted = sum(count * active(windows.seconds) for count, windows in zip(closes, families, strict=True))
     moving = sum(min(1.0, count) * active(windows.seconds) for count, windows in zip(closes, families, strict=True))
-    # What a window costs beside its slices is read and written once in a micro-batch, however many close.
+    # The nodes of a window are read and written once per micro-batch, even if several windows close.
     nodes, written = (
         max(1.0, of / len(families) - 1) for of in (per_window.reads + per_window.writes - 1, per_window.writes)
     )
-    # Of slices that come together all but the newest are written once, straight into their own pages.
+    # Slices that look complete are written once, straight to their own pages: all but the newest of a micro-batch.
     slices_written = entered * (1 + 1 / count)
     return Load(
         rate * seconds, shipped, entered, nodes * moving, slices_written + written * moving, emitted, sum(closes)

@@ -1,4 +1,4 @@
-"""What is kept of slices where those that no window needs apart are merged: how many of which length, of one key."""
+"""The stored slices of a key when slices that no window needs one by one are merged: their lengths and numbers."""
 
 from __future__ import annotations
 
@@ -14,30 +14,30 @@ from slicing.windows.time.durations import show
 from slicing.windows.time.edges import Edges
 
 _TYPICAL = 1_700_000_000_000_000
-"""An instant, in microseconds; the figures are those of the moment before the next start of a window after it."""
+"""An instant, in microseconds. The figures hold for the moment before the first window start after it."""
 
 
 @dataclass(frozen=True)
 class Merged:
-    """The slices that are kept when they are most: just before the longest tail is over and its slices are merged."""
+    """The stored slices at their maximum: just before the longest tail ends and its slices are merged."""
 
     family: Family
 
     @property
     def applies(self) -> bool:
-        """Whether slices are merged: if windows of a family have a tail."""
+        """Whether slices are merged: if the windows of a family have a tail."""
         return any(each.assembled == TAILED for each in self.family.families)
 
     @cached_property
     def levels(self) -> list[tuple[int, int]]:
-        """Lengths of slices in microseconds, the longest first, and how many are kept of each. Linear in the slices."""
+        """The lengths of slices in microseconds, longest first, and the number of each. Cost: linear in the slices."""
         starts = self._starts
         lengths, counts = np.unique(np.diff(self.family.slice_start(starts)), return_counts=True)
         return [*zip(lengths.tolist(), counts.tolist(), strict=True)][::-1]
 
     @property
     def partials(self) -> int:
-        """Partials of a key that are kept, at most: those of all levels, and that of the newest slice."""
+        """The maximum number of stored partials of a key: those of all levels, and that of the newest slice."""
         return sum(count for _, count in self.levels) + 1
 
     @property
@@ -51,7 +51,7 @@ class Merged:
         for each, first in needed:
             begun = each.first_slice(each.last_window(index))
             found = np.where(index >= first, np.maximum(found, begun), found)
-        # Slices are merged once the last one with them has ended: until then they are apart.
+        # Slices are merged when the last slice of their run has ended; until then they are stored one by one.
         return np.unique(np.append(np.where(index >= found[-1], index, found), index[-1] + 1))
 
     def __str__(self) -> str:

@@ -1,4 +1,4 @@
-"""The plan of a query: `explain` prints a `Plan`, tests and tools read its figures. No Spark."""
+"""The plan of a query, without Spark: `explain` prints a `Plan`; tests and tools read its figures."""
 
 from __future__ import annotations
 
@@ -35,18 +35,18 @@ _BY_KIND = {
     MERGED: "records decide where windows end",
 }
 _TYPICAL = 1_700_000_000_000_000
-"""An instant around which slices are counted."""
+"""An instant, in microseconds, around which slices are counted."""
 _ROW_BYTES = 20  # slice (8), code of the key (4), count of records (8)
 _BY_CLOCK = "one that keeps running; availableNow ends only without spark.sql.streaming.noDataMicroBatches.enabled"
 
 
 @dataclass(frozen=True)
 class ResultPlan:
-    """How one result is assembled: what follows from its tree for `slices` per window at ratio `ratio`.
+    """The assembly of one result, and the figures that follow from its tree, `slices` per window and the ratio R.
 
-    Figures are per key and are those of a stream whose windows close one after another, see `slicing.explain.costs`.
-    For the three-layer tree they are averages: once per stripe it reads a stripe of slices and writes their suffix
-    aggregates. `host` is the result whose fields it is read off, empty if it keeps its own.
+    Figures are per key, for a stream whose windows close one after another, see `slicing.explain.costs`. For the
+    three-layer tree they are averages: once per slice group it reads the group's slices and writes their suffix
+    aggregates. `host` is the result whose stored fields this one uses, empty if it stores its own.
     """
 
     kernel: Kernel
@@ -60,33 +60,33 @@ class ResultPlan:
 
     @property
     def name(self) -> str:
-        """The name of the result, with that of its windows if there are several."""
+        """The name of the result, with the name of its windows if there are several."""
         return f"{self.kernel.label}, {self.windows}" if self.windows else self.kernel.label
 
     @property
     def mode(self) -> str:
-        """How its functions are called: "columns", "rows", or "traced", if rows run as columns; or "traced in part"."""
+        """How its functions are called: "columns"; "rows"; "traced" if rows run as columns; or "traced in part"."""
         return mode(self.kernel)
 
     @property
     def combines_per_window(self) -> float:
-        """Calls of `combine` and `invert` per window, on average; 0 for eager, which only calls `agg`.
+        """The average calls of `combine` and `invert` per window; 0 for eager results, which only call `agg`.
 
-        If only newest windows go out: per row while the window of a key is the same.
+        If only the latest window is emitted: per row, while the latest window of the key does not change.
         """
         if self.is_newest:
             return self.costs.newest(total=True)
         few = {"two_layer": 2.0, "three_layer": 4.0, RUNNING: 1.0, RUNS: math.sqrt(self.slices), EAGER: 0.0}
         combines = few.get(self.tree, self._in_tree - 1.0)
-        if self._has_tail and self.tree != EAGER:  # the running total and the whole tails; the tree moves once a tail
+        if self._has_tail and self.tree != EAGER:  # running total and whole tails; the tree advances once per tail
             return 2 + combines / tailed(self.costs.family).per_tail
         return combines
 
     @property
     def worst_combines(self) -> float:
-        """The most calls for one window; the three-layer tree makes a stripe's suffixes when it enters the stripe.
+        """The maximum calls for one window; the three-layer tree computes suffixes when it reaches a slice group.
 
-        If only newest windows go out: of the first row of a window.
+        If only the latest window is emitted: for the first row of a window.
         """
         if self.is_newest:
             return self.costs.newest(total=False)
@@ -100,47 +100,47 @@ class ResultPlan:
 
     @property
     def _in_tree(self) -> int:
-        """The slices of the tree: of windows with a coarse start their whole tails."""
+        """The number of slices in the tree: for windows with a tail, the whole tails."""
         return tailed(self.costs.family).whole if self._has_tail else self.slices
 
     @property
     def is_newest(self) -> bool:
-        """Whether only the newest window of a key is emitted, from the bucket cache, without the tree."""
+        """Whether only the latest window of a key is emitted, from the bucket cache, without the tree."""
         return NEWEST in self.costs.asks and self.tree != EAGER
 
     @property
     def per_record(self) -> Cost:
-        """Partials read and written per record, at most: what comes together for a slice and key shares one."""
+        """The maximum partials read and written per record; records of one slice and key in a micro-batch share it."""
         return self.costs.record_at_most()
 
     @property
     def per_window(self) -> Cost:
-        """Partials read and written when a window closes, on average."""
+        """The average partials read and written when a window closes."""
         return self.costs.close()
 
     @property
     def slices_kept(self) -> float:
-        """Partials in state that are not caches: one per slice, for eager one per open window."""
+        """The partials in the state except nodes of the tree: one per slice; for eager results one per open window."""
         if self.tree == EAGER:
             return math.ceil(self.ratio)
         return Merged(self.costs.family).partials if self._has_tail and self.merges else self.slices
 
     @property
     def merges(self) -> bool:
-        """Whether slices of windows with a coarse start are merged: not if partials have an order, or are records."""
+        """Whether slices of windows with a tail are merged: not if partials are ordered or are records."""
         return not (self.kernel.aggregate.ordered or self.kernel.aggregate.keeps_records)
 
     @property
     def nodes_kept(self) -> int:
-        """Partials in state that are caches of the tree."""
+        """The partials in the state that are nodes of the tree."""
         nodes = {"two_layer": 1, RUNNING: 1, "three_layer": math.ceil(3 * math.sqrt(self._in_tree))}.get(self.tree, 0)
         return nodes + 2 if self._has_tail and self.tree != EAGER else nodes
 
     @property
     def partial_bytes(self) -> int:
-        """Bytes of one partial before compression, with one thing if it grows; 16 is taken for a text or binary.
+        """The approximate bytes of one partial before compression, of one record if records are kept.
 
-        Of records those of one.
+        A text or binary counts 16 bytes; a partial that grows counts as holding one thing.
         """
         if isinstance(self.kernel.aggregate, KeptRecords):
             return sum(map(_bytes_of, self.kernel.aggregate.values))
@@ -151,7 +151,7 @@ class ResultPlan:
 
     @property
     def size(self) -> str:
-        """Return the size of a partial in words."""
+        """The size of a partial, in words."""
         growth = self.kernel.aggregate.growth
         if self.kernel.aggregate.keeps_records:
             return f"{self.partial_bytes} bytes a record, about; each is stored once, whatever R"
@@ -163,12 +163,12 @@ class ResultPlan:
 
 @dataclass(frozen=True)
 class Plan:
-    """The plan that `explain` prints. `trees` has the tree of each kernel of `shape`, `windows` what it is cut for.
+    """The plan that `explain` prints. `trees` has the tree of each kernel of `shape`, family by family.
 
-    Figures say what one key costs; they count partials, not bytes, unless the name says so. `late` says what becomes of
-    late records, `values` are the columns that aggregates are bound to; `sharing` says which results share fields, and
-    `by_clock` whether something waits for the clock of the trigger: ticks, ends of windows, or keys that are forgotten.
-    `retain` are the microseconds that slices stay after the watermark.
+    Figures are per key; they count partials, not bytes, unless the name says so. `late` is the treatment of late
+    records, `values` are the input columns of aggregates, and `sharing` says which results share fields. `by_clock`
+    says whether something waits for the trigger's clock: ticks, ends of windows, or the TTL of keys. `retain` is how
+    long slices stay after the watermark, in microseconds.
     """
 
     windows: Window
@@ -186,58 +186,58 @@ class Plan:
 
     @property
     def slices_per_window(self) -> int:
-        """n in every cost that the docs state."""
+        """The number of slices per window: n in the costs of the documentation."""
         return self.shape.family.longest
 
     @property
     def ratio(self) -> float:
-        """R, the windows that a record is in: size / advance; an average when that is not whole, below 1 with gaps."""
+        """R, the windows per record: size / advance. It is an average if not a whole number, and below 1 with gaps."""
         return self.shape.family.ratio
 
     @property
     def stripe(self) -> int:
-        """Slices per stripe."""
+        """The number of slices per slice group."""
         return self.shape.family.stripe
 
     @property
     def buckets_per_partition(self) -> float:
-        """Buckets for each shuffle partition; some partitions have one more when this is not whole."""
+        """The buckets per shuffle partition; if it is not a whole number, some partitions have one more than others."""
         return self.buckets / self.partitions
 
     @property
     def record_bytes(self) -> int:
-        """Bytes of one record before compression, with its slice and time, where records are shuffled."""
+        """The bytes of one shuffled record before compression, with its slice and time."""
         return 16 + sum(map(_bytes_of, (*self.shape.keys, *self.values)))
 
     @property
     def assemblies(self) -> tuple[ResultPlan, ...]:
-        """How each result is assembled, in their order."""
+        """The plans of the results, in their order, family by family."""
         pairs = list(product(range(len(self.shape.family.families)), range(len(self.shape.kernels))))
         return tuple(self._assembly(*pair) for pair in pairs)
 
     @property
     def stored(self) -> tuple[ResultPlan, ...]:
-        """Return the results that store fields of their own."""
+        """The plans of the results that store fields of their own."""
         return tuple(each for each in self.assemblies if not each.host)
 
     @property
     def eager(self) -> Plan:
-        """The plan to compare with: each record read and written once for every window that it is in."""
+        """The plan for comparison: each record is read and written once for each of its windows."""
         return replace(self, trees=(EAGER,) * len(self.trees), sharing=None)
 
     @property
     def costs(self) -> Costs:
-        """Return the cost of the state for all results together: rows of slices hold them all, nodes are per tree."""
+        """The cost of the state for all results together: a row of a slice holds all of them, nodes are per tree."""
         return self._costs_of(tuple(each.tree for each in self.stored))
 
     @property
     def per_record(self) -> Cost:
-        """Partials read and written per record, at most, all results together."""
+        """The maximum partials read and written per record, for all results together."""
         return self.costs.record_at_most()
 
     @property
     def per_window(self) -> Cost:
-        """Partials read and written per window and key, on average, all results together; of several, for each one."""
+        """The average partials read and written per closing window and key, for all results; summed over families."""
         families = self.shape.family.families
         count = len(self.shape.kernels)
         leaders = range(count) if self.sharing is None else self.sharing.leaders
@@ -247,21 +247,22 @@ class Plan:
 
     @property
     def state_bytes_per_key(self) -> int:
-        """An estimate of a stream's state for a key with records in every slice, before compression; bounded input 0.
+        """The estimated bytes of a stream's state for a key with records in each slice, before compression; bounded: 0.
 
-        It leaves out what waits for the watermark: the slices of the delay, the grace and the last window, and the key.
+        It leaves out the key itself and the data that waits for the watermark: slices of the delay, grace and last
+        window.
         """
         if not self.streaming:
             return 0
         rows: dict[bool, float] = {}
         partials: dict[str, float] = {}
-        for each in self.stored:  # several windows share slices: the longest has them all
+        for each in self.stored:  # windows of several families share slices; the longest window needs all of them
             is_eager, label = each.tree == EAGER, each.kernel.label
             rows[is_eager] = max(rows.get(is_eager, 0), each.slices_kept)
             partials[label] = max(partials.get(label, 0), each.slices_kept * each.partial_bytes)
         nodes = sum(each.nodes_kept * (each.partial_bytes + _ROW_BYTES) for each in self.stored)
         if self._merges and rows.get(False):
-            together = self._merged.partials  # windows share slices of which each needs some apart
+            together = self._merged.partials  # families share slices, and each needs some of them unmerged
             rows[False] = together
             partials |= {e.kernel.label: together * e.partial_bytes for e in self.stored if e.tree != EAGER}
         kept = sum(rows.values()) * _ROW_BYTES + sum(partials.values()) + nodes - self._once
@@ -276,12 +277,13 @@ class Plan:
         trigger: Duration,
         coefficients: Coefficients | None = None,
     ) -> Scale:
-        """Return the prediction for so many keys and records on so many cores, with a micro-batch every `trigger`.
+        """Return the prediction for numbers of keys, records and cores, with a micro-batch every `trigger`.
 
-        Seconds of a micro-batch, bytes of state, checkpoint and workers, and what breaks first; also for a billion keys
-        on a thousand cores. Coefficients are those that `python -m slicing.calibrate` has measured on this machine, the
-        shipped ones if it was not run, or those given. Raises InvalidType and InvalidValue for what is no size, and for
-        plans that are not predicted: bounded input, other triggers than `on_close()`, and windows that records decide.
+        It has the seconds of a micro-batch, the bytes of state, checkpoint and workers, and the first bottleneck; also
+        for a billion keys on a thousand cores. `coefficients` are by default those that `python -m slicing.calibrate`
+        has measured on this machine, else the shipped ones. Raises InvalidType and InvalidValue for arguments that are
+        no sizes, and for plans without a prediction: bounded input, triggers other than `on_close()`, windows that
+        depend on records.
         """
         if not self.streaming or self.trigger != ON_CLOSE or self.costs.eager or not self._is_timed:
             raise InvalidValue(
@@ -293,17 +295,17 @@ class Plan:
 
     @property
     def _is_timed(self) -> bool:
-        """Whether time decides which windows there are."""
+        """Whether windows depend on time alone, not on records."""
         return True
 
     @property
     def row_bytes(self) -> int:
-        """Bytes of a partial of all results, with its slice, its key and its records."""
+        """The bytes of a row with the partials of all results, its slice, key and record count, before compression."""
         return _ROW_BYTES + sum({each.kernel.label: each.partial_bytes for each in self.stored}.values())
 
     @property
     def slices_stored(self) -> list[tuple[int, int]]:
-        """Lengths of slices in microseconds, and how many of each are kept of a key at most."""
+        """The lengths of stored slices in microseconds, with the maximum number of each per key."""
         if self._merges:
             return self._merged.levels
         family = self.shape.family
@@ -313,7 +315,7 @@ class Plan:
 
     @property
     def slices_retained(self) -> int:
-        """Slices of a stream that stay though no window needs them: those of `retain`, less those of a window."""
+        """The number of slices of a stream that only `retain` keeps, beyond those of a window."""
         if not (self.streaming and self.retain):
             return 0
         last = self.shape.family.slice_at(_TYPICAL)
@@ -321,29 +323,29 @@ class Plan:
 
     @property
     def retained_bytes_per_key(self) -> int:
-        """What these add to `state_bytes_per_key`."""
+        """The bytes that retained slices add to `state_bytes_per_key`."""
         partials: dict[str, int] = {each.kernel.label: each.partial_bytes for each in self.stored}
         return self.slices_retained * (_ROW_BYTES + sum(partials.values()) - self._once_in_a_row)
 
     @property
     def _merged(self) -> Merged:
-        """What is kept of the slices, where some are merged."""
+        """The stored slices, where some are merged."""
         return Merged(self.shape.family)
 
     @property
     def _merges(self) -> bool:
-        """Whether slices are merged: where a family has a tail, unless a result that has their rows forbids it."""
+        """Whether slices are merged: if a family has a tail, and each result in their rows can be merged."""
         return self._merged.applies and all(each.merges for each in self.stored if each.tree != EAGER)
 
     @property
     def without_tail(self) -> int:
-        """Partials of a key in slices that would be kept without tails."""
+        """The partials of a key in slices that would be stored without tails."""
         families = self.shape.family.families
         return max(f.longest - (tailed(f).per_tail - 1 if f.assembled == TAILED else 0) for f in families)
 
     @property
     def _once(self) -> float:
-        """Bytes of fields in slices that several groups have, which are stored once."""
+        """The bytes of slice fields that several groups of results use but that are stored once."""
         if self.sharing is None:
             return 0
         kept = self._merged.partials if self._merges else max(each.slices_kept for each in self.stored)
@@ -351,7 +353,7 @@ class Plan:
 
     @property
     def _once_in_a_row(self) -> int:
-        """The same, of one row."""
+        """The same for a single row."""
         same = self.sharing.same if self.sharing is not None else ()
         return sum(_bytes_of(self.stored[group].kernel.fields[field]) for group, field in same)
 
@@ -360,7 +362,7 @@ class Plan:
         return "\n\n".join([*parts, self._state()] if self.streaming else parts)
 
     def _repr_html_(self) -> str:
-        """Return HTML for notebooks: a picture of some windows, and the same text."""
+        """Return HTML for notebooks: a picture of some windows, then the text."""
         return pictured(self.windows._repr_svg_(), str(self))
 
     def _assembly(self, number: int, result: int) -> ResultPlan:
@@ -376,7 +378,7 @@ class Plan:
         return ResultPlan(kernel, tree, reason, family.longest, family.ratio, costs, windows, host)
 
     def _costs_of(self, trees: tuple[str, ...], family: Family | None = None) -> Costs:
-        # Bounded input has every window once, whatever the trigger.
+        # On bounded input each window fires once, whatever the trigger.
         trigger = self.trigger if self.streaming else ON_CLOSE
         return Costs(family or self.shape.family, frozenset(trees), trigger)
 
@@ -393,7 +395,7 @@ class Plan:
         return "exact `invert`" if tree == "two_layer" else "only `combine`"
 
     def _tree(self, each: ResultPlan) -> str:
-        """How the tree of a result is called."""
+        """The name of a result's tree, as printed."""
         return each.tree.replace("_", "-")
 
     def _overview(self) -> str:
@@ -414,7 +416,7 @@ class Plan:
         )
 
     def _shape(self) -> list[tuple[str, str]]:
-        """Return the lines about slices."""
+        """The lines about slices."""
         return [
             ("ratio", f"R = {number(self.ratio)} windows per record"),
             ("slices", self._slices()),
@@ -423,7 +425,7 @@ class Plan:
         ]
 
     def _tails(self) -> str:
-        """What is kept of slices of windows with a coarse start, and what would be kept without tails."""
+        """The line about stored slices of windows with a tail, compared with the slices without tails."""
         row = self.row_bytes
         without = f"{self.without_tail:,} without tails, {size_of(self.without_tail * row)}"
         if not self._merges:
@@ -488,14 +490,14 @@ class Plan:
         return columns([head, record, *self._by_strategy(), *self._more_per_record(), *rows, *self._together()])
 
     def _by_strategy(self) -> list[tuple[str, str, str]]:
-        """Return the cost of a record for each result, if only some are eager."""
+        """The rows with the cost of a record for each result, if only some results are eager."""
         if not (self.costs.eager and self.costs.sliced):
             return []
         pairs = zip(self.assemblies, self.eager.assemblies, strict=True)
         return [(f"  per record: {a.name}", str(a.per_record), str(eager.per_record)) for a, eager in pairs]
 
     def _more_per_record(self) -> list[tuple[str, str, str]]:
-        """Return the conditions that change the figures of a record: cached slices, and many small pages."""
+        """The rows with conditions that change the cost of a record: cached slices, and many small pages."""
         costs, eager = self.costs, self.eager.costs
         if not costs.sliced:
             return []
@@ -546,19 +548,19 @@ def _kept(assembly: ResultPlan) -> str:
 
 
 def combines(assembly: ResultPlan) -> str:
-    """How often a window of a result combines, in words."""
+    """Return the number of combines per window of a result, in words."""
     text = counted(assembly.combines_per_window, "combine")
     varies = assembly.worst_combines > assembly.combines_per_window
     return f"{text}, {number(assembly.worst_combines)} at worst" if varies else text
 
 
 def size_of(count: int) -> str:
-    """A number of bytes as people write it."""
+    """Return a number of bytes as text, in KiB from 10,000 on."""
     return f"{count:,} bytes" if count < 10_000 else f"{count / 1024:,.0f} KiB"
 
 
 def columns(rows: list[tuple[str, ...]]) -> str:
-    """Rows as text, in columns."""
+    """Return rows as text in aligned columns."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines = ("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in rows)
     return "\n".join(line.rstrip() for line in lines)

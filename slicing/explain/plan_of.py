@@ -1,4 +1,4 @@
-"""The plan of each kind of windows, which `explain` prints."""
+"""Selects the type of plan for each kind of windows."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _PLANS: dict[type[Window], type[Plan]] = {Counting: CountingPlan, Session: Sessi
 
 
 def plan_type_of(window: Window, streaming: bool) -> type[Plan]:
-    """Return the type of plan; bounded input keeps no totals, so an unbounded window has one slice there."""
+    """Return the type of plan. On bounded input, an unbounded window has one slice instead of running totals."""
     if isinstance(window, Unbounded) and streaming:
         return TotalsPlan
     return _PLANS.get(type(window), Plan)

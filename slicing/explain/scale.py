@@ -1,6 +1,6 @@
-"""A prediction: the cost of a micro-batch for so many keys and records on so many cores, and what breaks first.
+"""Predicts the cost of a micro-batch for given numbers of keys, records and cores, and the first bottleneck.
 
-Counts are those of `load`, seconds and bytes those of `coefficients`. They are averages of a steady stream.
+Counts are from `load`, seconds and bytes from `coefficients`. They are averages of a steady stream.
 """
 
 from __future__ import annotations
@@ -21,44 +21,44 @@ from slicing.explain.load import Load, load_of, windows_of
 from slicing.windows.time.durations import Duration, microseconds
 
 LARGE_KEYS, LARGE_CORES = 10**9, 1000
-"""The size that is printed beside what was asked."""
+"""The keys and cores of the second prediction, printed next to the requested one."""
 CORE_MEMORY, CORE_DISK, CORE_BYTES_PER_SECOND, BUCKET_KEYS = 2 << 30, 100 << 30, 50 << 20, 1_000_000
-"""What a core has: memory for its Python worker, disk for its state, bytes a second for its changelog. And the keys of
-a bucket, of which a close reads all."""
+"""The resources of a core: bytes of memory for its Python worker, bytes of disk for its state, changelog bytes per
+second. The last number is the maximum keys of a bucket, because a close reads all of its keys."""
 BUCKETS_PER_CORE = 4
 
 
 class Planned(Protocol):
-    """What a prediction asks of a plan."""
+    """The figures of a plan that a prediction needs."""
 
     @property
     def shape(self) -> Shape:
-        """Keys, windows and results."""
+        """The keys, windows and results."""
 
     @property
     def per_window(self) -> Cost:
-        """Partials read and written per window and key."""
+        """The partials read and written per window and key."""
 
     @property
     def row_bytes(self) -> int:
-        """Bytes of a partial of all results, with its slice and key."""
+        """The bytes of a row with the partials of all results, its slice and key."""
 
     @property
     def state_bytes_per_key(self) -> int:
-        """Bytes of the state of a key with records in every slice."""
+        """The bytes of the state of a key with records in every slice."""
 
     @property
     def slices_stored(self) -> list[tuple[int, int]]:
-        """Lengths of slices in microseconds, and how many are kept of each."""
+        """The lengths of stored slices in microseconds, and the number of each."""
 
     @property
     def buckets(self) -> int:
-        """Buckets of the state."""
+        """The number of buckets."""
 
 
 @dataclass(frozen=True)
 class Limit:
-    """Something that a query may run out of: the share of it that is used, and what to do."""
+    """A resource that a query may exhaust: the share of it in use, and the remedy."""
 
     name: str
     share: float
@@ -67,10 +67,10 @@ class Limit:
 
 @dataclass(frozen=True)
 class Scale:
-    """The prediction for one size. `seconds` of event time come in a micro-batch, `rate` records in each of them.
+    """The prediction for one size: `rate` records per second, and `seconds` of event time per micro-batch.
 
-    It prints as a table, together with the same query for a billion keys on a thousand cores, with as many records for
-    each key.
+    It prints as a table, next to the same query for a billion keys on a thousand cores with equally many records per
+    key.
     """
 
     plan: Planned
@@ -92,22 +92,22 @@ class Scale:
 
     @property
     def busy(self) -> int:
-        """Cores that have a bucket."""
+        """The number of cores that have a bucket."""
         return min(self.cores, self.buckets)
 
     @property
     def seconds_per_micro_batch(self) -> float:
-        """Seconds of an average micro-batch."""
+        """The seconds of an average micro-batch."""
         return self._seconds(self.load)
 
     @property
     def longest_micro_batch(self) -> float:
-        """Seconds of a micro-batch in which windows close, if not in each."""
+        """The seconds of a micro-batch in which windows close."""
         return self._seconds(self._load(closing=True))
 
     @property
     def counts(self) -> dict[str, float]:
-        """What each coefficient of seconds is multiplied by, in an average micro-batch."""
+        """The multiplier of each coefficient in seconds, for an average micro-batch."""
         return self._counts(self.load)
 
     def _counts(self, load: Load) -> dict[str, float]:
@@ -125,7 +125,7 @@ class Scale:
 
     @property
     def state_bytes(self) -> float:
-        """Bytes of the state of all keys, compressed."""
+        """The compressed bytes of the state of all keys."""
         each, plan = self.rate / self.keys, self.plan
         slices = plan.slices_stored
         held = sum(count * -math.expm1(-each * length / 1e6) for length, count in slices)
@@ -136,19 +136,19 @@ class Scale:
 
     @property
     def checkpoint_bytes(self) -> float:
-        """Bytes that an average micro-batch adds to the checkpoint. Spark keeps those of the last 100."""
+        """The bytes that an average micro-batch adds to the checkpoint. Spark keeps the last 100 micro-batches."""
         return self.load.written * self.plan.row_bytes * self.coefficients.stored
 
     @property
     def worker_bytes(self) -> float:
-        """Bytes of the largest Python worker: of a bucket at a time, whose windows are emitted in portions."""
+        """The bytes of the largest Python worker; it processes one bucket at a time and emits windows in partitions."""
         load = self._load(closing=True)
         rows = (3 * load.entered + load.nodes + load.emitted) / self.buckets
         return self.coefficients.worker + min(3.0 * PORTION_BYTES, rows * self.plan.row_bytes)
 
     @property
     def limits(self) -> list[Limit]:
-        """What the query may run out of, the scarcest first."""
+        """The resources that the query may exhaust, the scarcest first."""
         found = [
             Limit("time", self.longest_micro_batch / self.seconds, "Add cores, or lengthen the trigger."),
             Limit("memory", self.worker_bytes / CORE_MEMORY, "Ask for more buckets."),
@@ -164,18 +164,18 @@ class Scale:
 
     @property
     def breaks_first(self) -> Limit:
-        """The scarcest."""
+        """The scarcest resource."""
         return self.limits[0]
 
     @property
     def large(self) -> Scale:
-        """The same query for a billion keys on a thousand cores, with as many records for each key."""
+        """The same query for a billion keys on a thousand cores, with equally many records per key."""
         rate, buckets = self.rate / self.keys * LARGE_KEYS, max(self.buckets, LARGE_CORES * BUCKETS_PER_CORE)
         return replace(self, keys=LARGE_KEYS, cores=LARGE_CORES, rate=rate, buckets=buckets)
 
     @property
     def rows(self) -> list[tuple[str, str]]:
-        """What is printed, by name."""
+        """The printed figures, by name."""
         first = self.breaks_first
         return [
             ("keys", f"{self.keys:,}"),
@@ -210,7 +210,7 @@ class Scale:
         return "\n".join([*lines, *self._notes])
 
     def _repr_html_(self) -> str:
-        """The same as a table, for notebooks."""
+        """The same as an HTML table, for notebooks."""
         head, *rows = self._table
         return table(head, rows) + "".join(f"<div>{escape(note)}</div>" for note in self._notes)
 
@@ -227,7 +227,7 @@ def scale_of(
     trigger: Duration,
     coefficients: Coefficients | None = None,
 ) -> Scale:
-    """The prediction for a plan. Raises InvalidType and InvalidValue for what is no size, or no trigger."""
+    """Return the prediction for a plan. Raises InvalidType and InvalidValue for invalid sizes, rates or triggers."""
     for name, count in (("keys", keys), ("cores", cores)):
         if not isinstance(count, int) or isinstance(count, bool) or count < 1:
             raise InvalidValue(f"`{name}` must be a positive integer; got {excerpt(count)}.")

@@ -1,4 +1,4 @@
-"""The plan of a query over sessions: windows made by merging, not from slices."""
+"""The plan of a query over sessions: windows that are merged, not assembled from slices."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from slicing.windows.session import SESSION, Session
 class SessionPlan(LedgerPlan):
     """The plan of sessions.
 
-    Figures count rows of the state: a row has the records of a key at one time, or overlapping ones.
+    Figures count rows of the state. A row holds the records of a key at one time, or overlapping ones.
     """
 
     @property
     def session(self) -> Session:
-        """The sessions."""
+        """The session window of the query."""
         assert isinstance(self.windows, Session)
         return self.windows
 
     @property
     def marks(self) -> bool:
-        """Whether a retraction log of emitted sessions is kept."""
+        """Whether the state has a retraction log of emitted sessions."""
         return not self.trigger.fires_once
 
     @property
     def shipped(self) -> str:
-        """Return the output of the first stage in words."""
+        """The output of the first stage, in words."""
         ordered = any(kernel.aggregate.ordered for kernel in self.shape.kernels)
         judged = self.streaming and self.session.late_by != SESSION
         if self.trigger.ends:
@@ -43,7 +43,7 @@ class SessionPlan(LedgerPlan):
 
     @property
     def state_bytes_per_key(self) -> int:
-        """An estimate of a stream's state for a key with one open session; bounded input 0."""
+        """The estimated bytes of a stream's state for a key with one open session; 0 for bounded input."""
         if not self.streaming:
             return 0
         rows = 2 * (sum(each.partial_bytes for each in self.assemblies) + _ROW_BYTES)
@@ -83,4 +83,4 @@ class SessionPlan(LedgerPlan):
 
 
 _ROW_BYTES = 28
-"""Start and end (8 each), code of the key (4), count of records (8)."""
+"""Start and end (8 bytes each), code of the key (4), count of records (8)."""

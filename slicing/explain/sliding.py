@@ -1,4 +1,4 @@
-"""The plan of a query over sliding windows, which exist at the times of records."""
+"""The plan of a query over sliding windows, which begin or end at the times of records."""
 
 from __future__ import annotations
 
@@ -16,27 +16,27 @@ from slicing.windows.time.durations import show
 
 @dataclass(frozen=True)
 class SlidingPlan(LedgerPlan):
-    """The plan of sliding windows. Figures count rows of the state: a row has the records of a key at one time."""
+    """The plan of sliding windows. Figures count rows of the state; a row holds the records of a key at one time."""
 
     @property
     def sliding(self) -> Sliding:
-        """The windows."""
+        """The sliding window of the query."""
         assert isinstance(self.windows, Sliding)
         return self.windows
 
     @property
     def marks(self) -> bool:
-        """Times that have no partial in an open window any more are rows like the others."""
+        """False: times without partials in open windows are rows like the others."""
         return False
 
     @property
     def per_record(self) -> Cost:
-        """Rows read and written for a record at most: read once by each process, written anew once with its page."""
+        """The maximum rows read and written per record: read once per process, and rewritten once with its page."""
         return Cost(1, 1) if self.trees[0] == EAGER else Cost(1, 2)
 
     @property
     def state_bytes_per_key(self) -> int:
-        """An estimate of a stream's state for each distinct time of a key within the difference; bounded input 0."""
+        """The estimated state bytes per distinct time of a key within the difference; 0 for bounded input."""
         if not self.streaming:
             return 0
         return sum(each.partial_bytes for each in self.stored) + _ROW_BYTES - self._once_in_a_row
@@ -83,4 +83,4 @@ def _combines(kernel: Kernel) -> str:
 
 
 _ROW_BYTES = 20
-"""Time (8), code of the key (4), count of records (8)."""
+"""The bytes of time (8), code of the key (4) and count of records (8)."""

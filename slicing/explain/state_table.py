@@ -1,4 +1,4 @@
-"""The content of a checkpoint, as a value that prints as a table."""
+"""The content of a checkpoint as a value that prints as a table; `describe` returns it."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from slicing.state.format.header import SAME, Header, Result, covered
 from slicing.windows.time.durations import show, show_instant
 
 MOST_SHOWN = 10
-"""The most buckets that are shown, largest first."""
+"""The maximum number of buckets, and of keys, in the table, largest first."""
 _COLUMNS = ("bucket", "keys", "slices", "pages", "bytes")
 _OF_KEYS = ("largest keys", "bucket", "slices", "records", "bytes")
 
 
 @dataclass(frozen=True)
 class BucketState:
-    """A bucket: distinct keys, slices that its pages span, pages, and bytes as they are stored."""
+    """A bucket: the numbers of distinct keys, of slices that its pages span, of pages, and of stored bytes."""
 
     label: int
     keys: int
@@ -29,15 +29,15 @@ class BucketState:
 
     @property
     def cells(self) -> tuple[str, ...]:
-        """Its numbers as a table shows them."""
+        """The numbers as text, for a table."""
         return str(self.label), *(f"{number:,}" for number in (self.keys, self.slices, self.pages, self.bytes))
 
 
 @dataclass(frozen=True)
 class KeyState:
-    """A key, as text, and what its bucket has of it: slices with records, these records, and bytes.
+    """The state of a key, named by its text: the slices with its records, the number of these records, and bytes.
 
-    The bytes are the share of its rows in the bytes of their pages. Windows without slices count as one each.
+    The bytes are the share of the key's rows in the bytes of their pages. A window without slices counts as one slice.
     """
 
     bucket: int
@@ -48,21 +48,22 @@ class KeyState:
 
     @property
     def cells(self) -> tuple[str, ...]:
-        """It as a table shows it."""
+        """The key and its numbers as text, for a table."""
         return self.key, str(self.bucket), *(f"{number:,}" for number in (self.slices, self.records, self.bytes))
 
 
 def largest_of(keys: Iterable[KeyState]) -> tuple[KeyState, ...]:
-    """Return the largest keys, those with most bytes first."""
+    """Return the ten keys with most bytes, largest first."""
     return tuple(sorted(keys, key=lambda each: (-each.bytes, each.bucket, each.key))[:MOST_SHOWN])
 
 
 @dataclass(frozen=True)
 class StateTable:
-    """The result of `describe`: a checkpoint after one micro-batch, its buckets, and its damage.
+    """The result of `describe`: a checkpoint after one micro-batch, with its buckets and its damage.
 
-    `watermark` is in microseconds, None before the first one. `results` have the columns that each is of, and its
-    partial; `windows` and `cut` are as the state has them. `largest_keys` are at most ten, the largest first.
+    `watermark` is in microseconds, None before the first one. `results` names the input columns and the partial of each
+    result. `windows` and `cut` (the slices) are shown as stored. `largest_keys` has at most ten keys, the largest
+    first.
     """
 
     checkpoint: str
@@ -79,7 +80,7 @@ class StateTable:
 
     @property
     def skew(self) -> float:
-        """The bytes of the largest bucket, by those of a bucket on average; 1.0 without any."""
+        """The bytes of the largest bucket divided by the average of all buckets; 1.0 for empty state."""
         sizes = [bucket.bytes for bucket in self.buckets]
         return max(sizes) * len(sizes) / sum(sizes) if sum(sizes) else 1.0
 
@@ -90,7 +91,7 @@ class StateTable:
 
     @property
     def facts(self) -> list[tuple[str, str]]:
-        """Return the facts about all buckets together, by name."""
+        """The facts about all buckets together, as pairs of name and text."""
         total = [f"{sum(getattr(each, name) for each in self.buckets):,} {name}" for name in ("keys", "pages", "bytes")]
         found = [
             ("checkpoint", self.checkpoint),
@@ -130,13 +131,13 @@ class StateTable:
 
 
 def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Return rows with cells aligned to the right."""
+    """Return the rows as lines of text, with cells aligned to the right."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return ["  ".join(f"{cell:>{width}}" for cell, width in zip(row, widths, strict=True)) for row in rows]
 
 
 def facts_of(head: Header) -> dict[str, object]:
-    """Return what the header of a bucket says of all: keys, results, windows and slices."""
+    """Return what the header of one bucket says about all buckets: keys, results, windows and slices."""
     results = []
     for result in head.current:
         version = f", version {result.version}" if result.version else ""
@@ -155,7 +156,7 @@ def _of(result: Result) -> str:
 
 
 def _field(head: Header, field: str) -> str:
-    """Name and type of a field; of one that another result stores also that result."""
+    """The name and type of a field; if another result stores it, that result too."""
     name, shared, other = field.partition(SAME)
     return (
         f"{name} stored with the result {_of(next(each for each in head.results if each.id == int(other)))}"
@@ -165,7 +166,7 @@ def _field(head: Header, field: str) -> str:
 
 
 def slices_of(head: Header) -> int:
-    """Return how many slices the pages of a bucket span."""
+    """Return the number of slices that the pages of a bucket span."""
     return covered(head.spans()) if "stripe" in head.layout and len(head.spans()) else 0
 
 

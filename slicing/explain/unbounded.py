@@ -1,4 +1,4 @@
-"""The plan of a query over windows that never close: totals of keys, rows of a ledger."""
+"""The plan of a query over unbounded windows on a stream: totals of keys, stored as rows of a ledger."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from slicing.windows.families.family import Family
 class TotalsPlan(LedgerPlan):
     """The plan of totals on a stream.
 
-    Figures count rows of the state: a row has the records of a key in one micro-batch.
+    Figures count rows of the state. A row holds the records of a key in one micro-batch.
     """
 
     @property
     def state_bytes_per_key(self) -> int:
-        """An estimate of the state of a key, before compression."""
+        """The estimated bytes of the state of a key, before compression."""
         rows = 2 * (sum(each.partial_bytes for each in self.assemblies) + _ROW_BYTES)
         return rows + (2 * _ROW_BYTES if self.marks else 0)
 
     @property
     def marks(self) -> bool:
-        """Whether a dirty set of keys is kept, or their counts."""
+        """Whether the state has a dirty set of keys, or record counts for a trigger."""
         return bool(self.trigger.asks & {WAITING, PAIRS})
 
     def _reason(self, kernel: Kernel, tree: str, family: Family) -> str:
@@ -59,4 +59,4 @@ class TotalsPlan(LedgerPlan):
 
 
 _ROW_BYTES = 20
-"""The clock of its last record (8), code of the key (4), count of records (8)."""
+"""The clock of the last record (8 bytes), code of the key (4), count of records (8)."""

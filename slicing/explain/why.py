@@ -1,4 +1,4 @@
-"""Of what a result is made: the slices of one window of one key, as a value that prints as a table."""
+"""The explanation of a result: the slices of one window of one key, as a value that prints as a table."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from slicing.explain.state_table import aligned
 from slicing.windows.time.durations import show_instant
 
 MOST_SHOWN = 100
-"""The most slices that are shown."""
+"""The maximum number of slices in the table."""
 _COUNTED_ELSEWHERE = (
     "late records that a slice no longer accepted are in no state: the counter `late` of the query has them"
 )
@@ -29,11 +29,11 @@ _COUNTED_ELSEWHERE = (
 
 @dataclass(frozen=True)
 class WindowSlice:
-    """A slice of a window that holds records of the key; instants are microseconds since 1970.
+    """A slice of a window that holds records of the key; instants are in microseconds since 1970.
 
-    `late` of its `records` came after the slice had been read for the first window that closed, as far as they are
-    stored separately. `accepts` says whether a record that comes now is still counted. `partials` are those of its
-    records by result, `so_far` the results of this slice and all before it.
+    `late` counts those of its `records` that arrived after the slice had been read for the first closing window, as far
+    as they are stored separately. `accepts` says whether new records are still added. `partials` has the partial of
+    each result, `so_far` the results of this slice and all slices before it.
     """
 
     start: int
@@ -47,7 +47,7 @@ class WindowSlice:
 
 @dataclass(frozen=True)
 class TreeNode:
-    """A node of a tree that a window is combined of, by its name, with the records in it; `stored` in the state."""
+    """A named node of the tree that combines a window, with its number of records; `stored`: in the state."""
 
     tree: str
     name: str
@@ -76,22 +76,22 @@ class Why:
 
     @property
     def records(self) -> int:
-        """How many records the window holds."""
+        """The number of records in the window."""
         return sum(each.records for each in self.slices)
 
     @property
     def late(self) -> int:
-        """How many of these came late, as far as that is stored."""
+        """The number of records that arrived after their slice was read, as far as that is stored."""
         return sum(each.late for each in self.slices)
 
     @property
     def results(self) -> Mapping[str, Any]:
-        """The results of the window, empty without records."""
+        """The results of the window by name; empty without records."""
         return self.slices[-1].so_far if self.slices else {}
 
     @property
     def facts(self) -> list[tuple[str, str]]:
-        """Return the facts about the window, by name."""
+        """The facts about the window, as pairs of name and text."""
         watermark = "none" if self.watermark is None else show_instant(self.watermark)
         found = [
             ("checkpoint", self.checkpoint),
@@ -146,7 +146,7 @@ class Why:
 
 
 def why_of(pieces: Pieces, known: Why) -> Why:
-    """Return a value with the slices and the nodes of a window, of which `known` has the rest."""
+    """Return `known` with the slices and the nodes of the window added."""
     shape, rows = pieces.shape, pieces.rows
     family = shape.family
     starts, ends = family.slice_start(rows.index), family.slice_start(rows.index + 1)
@@ -178,7 +178,7 @@ def why_of(pieces: Pieces, known: Why) -> Why:
 
 
 def _by_result(shape: Shape, rows: Block, window: int) -> tuple[dict[str, list[Any]], dict[str, list[Any]]]:
-    """The partials of each slice and the results so far, by the names of results; of kept records there are none."""
+    """The partials of each slice, and the results so far, by result name; results that keep records are left out."""
     partials, so_far, start = {}, {}, int(shape.family.window_start(window))
     for at, kernel in enumerate(shape.kernels[: len(shape.kernels) - shape.marks]):
         if kernel.aggregate.keeps_records:
@@ -192,7 +192,7 @@ def _by_result(shape: Shape, rows: Block, window: int) -> tuple[dict[str, list[A
 
 
 def _running(kernel: Kernel, partials: Partials) -> Partials:
-    """The partial of each row combined with all before it, the older first."""
+    """The partial of each row combined with all partials before it, older ones first."""
     count = len(partials[0])
     found = [[column[:1] for column in partials]] if count else []
     for at in range(1, count):
@@ -219,7 +219,7 @@ def _structs(names: Sequence[str], arrays: Sequence[pa.Array]) -> list[Any]:
 
 
 def _shown(value: Any) -> str:
-    """A value in a cell: short, and without quotes around what is no text."""
+    """A value as the text of a cell, shortened."""
     if isinstance(value, dict):
         return " ".join(f"{name}={_shown(each)}" for name, each in value.items())
     if isinstance(value, bytes | bytearray):

@@ -1,4 +1,4 @@
-"""What a session should be set to: said by `advice`, set by `configure`, and by nothing else."""
+"""Advised session settings: `advice` prints them, `configure` sets them on a builder; nothing else changes settings."""
 
 from __future__ import annotations
 
@@ -14,18 +14,20 @@ from slicing.spark.requirements import missing, on_connect
 from slicing.spark.settings import LOCAL, PARTITIONS, Setting, settings_of
 
 MOST = 100
-"""More shuffle partitions are advised against, as few clusters have so many cores for a stream, and Spark has 200."""
+"""`advice` flags more shuffle partitions. Spark's default is 200; few clusters have 100 cores for a stream."""
 
 
 def configure(
     builder: SparkSession.Builder, *, local: bool = False, partitions: int | None = None
 ) -> SparkSession.Builder:
-    """Set on a session's builder what streams need, and what makes them faster: `configure(SparkSession.builder)`.
+    """Set the settings that streams need, and those that make them faster, on a session builder.
 
-    With `local=True` also those for a session on one machine, with its checkpoints on a local disk, whose workers are
-    given the interpreter of this program, by `PYSPARK_PYTHON`, unless that is set. `partitions` sets how many shuffle
-    partitions there are, about as many as cores. Settings made on the builder afterwards take precedence. The settings
-    depend on the installed version of Spark; `slicing.advice(spark)` compares those of a session with them.
+    Write `configure(SparkSession.builder)`. The settings depend on the installed version of Spark. Settings made on the
+    builder afterwards take precedence. `slicing.advice(spark)` compares the settings of a session with these.
+
+    `local=True` adds the settings for a session on one machine with its checkpoints on a local disk. It also sets
+    `PYSPARK_PYTHON`, unless it is set, so that the workers run the interpreter of this program. `partitions` is the
+    number of shuffle partitions: about one per core.
     """
     for setting in settings_of(pyspark.__version__):
         if local or setting.kind != LOCAL:
@@ -38,10 +40,10 @@ def configure(
 
 
 def advice(spark: SparkSession | None = None, *, pipeline: bool = False, partitions: int = 200) -> None:
-    """Print the settings of a session that matter to streams, and what to change. Nothing is changed.
+    """Print the settings of a session that matter to streams, and what to change; change nothing.
 
-    With `pipeline=True` and no session, print the block `configuration:` of a pipeline's spec, with `partitions` as the
-    number that definitions declare. Raises InvalidValue without a session otherwise.
+    With `pipeline=True`, print the block `configuration:` for the spec of a declarative pipeline instead; `partitions`
+    is then the number that the definitions declare. Raises InvalidValue without a session and without `pipeline=True`.
     """
     if pipeline:
         print("\n".join(specification(partitions)))
@@ -54,7 +56,7 @@ def advice(spark: SparkSession | None = None, *, pipeline: bool = False, partiti
 
 
 def specification(partitions: int) -> list[str]:
-    """The lines of a pipeline's `configuration:`. Its values are text; what is for one machine alone is left out."""
+    """Return the lines of a pipeline's `configuration:`, values as text, without settings for a single machine."""
     wanted = [
         (setting.name, setting.value, setting.why)
         for setting in settings_of(pyspark.__version__)
@@ -67,7 +69,7 @@ def specification(partitions: int) -> list[str]:
 
 
 def lines(spark: SparkSession) -> list[str]:
-    """What `advice` prints: a line for each setting, with the reason where it is not as advised."""
+    """Return the lines that `advice` prints: one per setting, with the reason if its value is not the advised one."""
     found = [_line(spark, setting) for setting in settings_of(spark.version)]
     return [*found, *_partitions(spark), *_bytecode(spark), *missing(spark)]
 
@@ -80,7 +82,7 @@ def _line(spark: SparkSession, setting: Setting) -> str:
 
 
 def _value(spark: SparkSession, name: str) -> str | None:
-    """What Spark goes by: of settings that are not SQL's, those it was started with, whatever a builder says later."""
+    """The value in effect, None if not set. A setting outside `spark.sql.` is fixed when Spark starts."""
     if name.startswith("spark.sql.") or on_connect(spark):
         return spark.conf.get(name, None)
     return spark.sparkContext.getConf().get(name)

@@ -1,4 +1,4 @@
-"""Windows that a function assigns, as sessions of keys of their own.
+"""Windows assigned by a function, run as sessions: start and end of a window become part of the key.
 
 ::
 
@@ -6,7 +6,7 @@
              ada  5  1             ada  0     10  | 0       10        a row for each window of a record
                                    ada  5     15  | 5       10
 
-All rows of a key (user, start, end) have one interval, so it is one session, which closes as the window does.
+All rows of a key (user, start, end) have the same interval. They form one session, which closes when the window does.
 """
 
 from __future__ import annotations
@@ -35,19 +35,19 @@ if TYPE_CHECKING:
 
 _WINDOWS = "__window"
 START, END = "__window_start", "__window_end"
-"""The keys that windows are told apart by."""
+"""The two key columns that distinguish the windows of a key."""
 AT, GAP, TIME = "__window_time", "__window_gap", "__record_time"
-"""Where windows start and how long they are, and the time of the record in microseconds."""
+"""The start of the window as a timestamp, its length in microseconds, the record's own time in microseconds."""
 
 
 @dataclass(frozen=True)
 class AssignedColumns(WindowColumns):
-    """Columns of windows that a function assigns."""
+    """The columns of windows that a function assigns."""
 
     window: Assigned
 
     def prepared(self, call: Call) -> Call:
-        """Return the call over a row for each window of a record. Raises InvalidValue and InvalidType."""
+        """Return the call over a DataFrame with one row per record and window. Raises InvalidValue and InvalidType."""
         if not isinstance(call.time, str):
             raise InvalidValue(
                 f"`time` of {self.window} is the name of a column; got {excerpt(call.time)}. Compute it first, by "
@@ -65,44 +65,44 @@ class AssignedColumns(WindowColumns):
         )
 
     def check_call(self, name: str) -> None:
-        """Refuse calls that read other columns, or keys, than those of a row for each window. Raises InvalidValue."""
+        """Raise InvalidValue: these windows do not support the calls that come here."""
         raise InvalidValue(
             f"`{name}` is not built for {self.window}, whose state has windows of keys as keys. Use windows that time "
             "decides, such as `hopping` or `by_edges`, or build the query without it."
         )
 
     def late_inputs(self, call: Call) -> tuple[str, ...]:
-        """Return the time of records: rows have that of their window."""
+        """Return the name of the record's time column; the time of a row here is the start of its window."""
         return (call.time,)
 
     def own_time(self, query: Query) -> dict[str, Column]:
-        """Return nothing: it is among the values."""
+        """Return nothing: the time of the record is one of its values, see `late_inputs`."""
         return {}
 
     def shown(self, names: Sequence[str]) -> list[str]:
-        """Leave out the windows, and the time as a number."""
+        """Return the names without the added columns: window start, window end and the time in microseconds."""
         return [name for name in names if name not in (START, END, TIME)]
 
     def resolved(self, names: Names) -> Session:
-        """Return the sessions that the rows make."""
+        """Return sessions whose gap is the length of the assigned window."""
         return session(gap_column=GAP)
 
     def spelled(self, names: Names) -> AssignedColumns:
-        """Return these: the columns that are assigned are named by `prepared`."""
+        """Return itself: `prepared` has named the columns that the function reads."""
         return self
 
     def leaves(self, query: Query) -> list[Column]:
-        """Return how long the window of a row is."""
+        """Return the length of the row's window in microseconds, as the gap of a session."""
         return [quoted(GAP)]
 
     def of_rows(self, query: Query) -> list[Column]:
-        """Return `window`; one of no length is shown as such."""
+        """Return `window`. A window of length 0 has a gap of 1 microsecond in the state, but ends at its start here."""
         start, end = list(map(F.col, flat.numbered(flat.KEY, query.shape.keys)))[-2:]
         return query.columns_by_time(F.when(start == end, F.col(flat.START)).otherwise(F.col(flat.STOP)))
 
 
 def frame_of(df: DataFrame, window: Assigned, time: str) -> DataFrame:
-    """The records, a row for each of their windows. Raises InvalidValue and InvalidType."""
+    """Return the records, one row for each of their windows. Raises InvalidValue and InvalidType."""
     for what, name in (("time column", time), *(("column", name) for name in window.values)):
         if name not in df.columns:
             raise InvalidValue(f"{what} `{name}` of {window} does not exist; the columns are {', '.join(df.columns)}.")
@@ -129,7 +129,7 @@ def frame_of(df: DataFrame, window: Assigned, time: str) -> DataFrame:
 
 
 class _Assigning:
-    """The function of Spark: no windows of a record without a time, and one without an end of a record without any."""
+    """The assigning function as a UDF: null without a time, one window without an end if it assigns none."""
 
     def __init__(self, window: Assigned):
         self.window = window
@@ -141,7 +141,7 @@ class _Assigning:
 
 
 def results_of(results: Mapping[str, Bound | Struct]) -> dict[str, Bound | Struct]:
-    """The results, with the time of records as a column: rows have that of their window."""
+    """Return the results with EVENT_TIME replaced by the record's time; the row's time is its window's start."""
     return {name: _by_column(result) for name, result in results.items()}
 
 

@@ -1,4 +1,4 @@
-"""Bounded DataFrames: the first stage of a stream, then all windows at once, without state."""
+"""Bounded DataFrames: the same first stage as on a stream, then all windows are assembled at once, without state."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from slicing.stages.signalled import Signalled
 
 @dataclass(frozen=True)
 class AssembleAll:
-    """The function for `mapInArrow` behind the shuffle; rows of a bucket come together, in the order of the input."""
+    """The function for `mapInArrow` after the shuffle; the rows of a bucket are consecutive and in input order."""
 
     strategy: Strategy
     packed: Packed
@@ -36,7 +36,7 @@ class AssembleAll:
     signalled: Signalled | None = None
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """The windows of bucket after bucket."""
+        """Yield the windows, bucket by bucket."""
         for _, rows in groupby(rows_of(batches), key=lambda row: row["bucket"]):
             with spilling():
                 yield from self._bucket(rows)
@@ -62,7 +62,7 @@ class AssembleAll:
             yield from self.packed.counts(refused).to_batches()
 
     def _windows(self, shipped: Iterator[Any], heard: list[Any]) -> Iterator[Windows]:
-        """All windows; `heard` are the signals that have come with what has been shipped so far."""
+        """Return all windows; `heard` receives the signals of the rows that `shipped` has yielded so far."""
         if self.signalled is None:
             return self.strategy.all_windows(shipped)
         assert isinstance(self.strategy, Ended), "only ends are asked for"
@@ -70,13 +70,13 @@ class AssembleAll:
 
 
 def rows_of(batches: Iterable[pa.RecordBatch]) -> Iterator[dict[str, Any]]:
-    """The rows of a first stage, one by one."""
+    """Yield the rows of a first stage, one by one, as dicts."""
     for batch in batches:
         yield from batch.to_pylist()
 
 
 def build(query: Query, labels: tuple[int, ...]) -> DataFrame:
-    """The windows of a bounded DataFrame."""
+    """Return the windows of a bounded DataFrame."""
     stage = query.strategy.first_stage(labels)
     if not query.trigger.ends:
         return assembled(query, query.records(), stage)
@@ -84,7 +84,7 @@ def build(query: Query, labels: tuple[int, ...]) -> DataFrame:
 
 
 def assembled(query: Query, rows: DataFrame, stage: Any) -> DataFrame:
-    """The windows of what a first stage makes of some rows."""
+    """Return the windows of `rows`, which the first stage `stage` turns into blocks."""
     chosen = query.strategy
     blocks = rows.mapInArrow(InTask(stage), struct_of(stage.schema))
     grouped = blocks.repartition("bucket").sortWithinPartitions("bucket", "partition", "part")

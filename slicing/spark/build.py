@@ -1,4 +1,4 @@
-"""From a windowed grouping to a DataFrame: streams and bounded input part ways here."""
+"""Builds the DataFrame of a query, its plan and its changes; chooses between streams and bounded input."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ def build(
     of_stream: Callable[..., DataFrame] = stream.build,
     of_bounded: Callable[..., DataFrame] = bounded.build,
 ) -> DataFrame:
-    """The windows as a DataFrame; `buckets` is None for the usual number.
+    """Return the windows as a DataFrame; `buckets=None` means the default number of buckets.
 
-    `of_stream` makes those of a stream, and `of_bounded` those of bounded input.
+    `of_stream` builds the windows of a stream, `of_bounded` those of bounded input.
     """
     spark = query.source.sparkSession
     check_workers(spark)
@@ -45,9 +45,10 @@ def build(
 
 
 def spread(query: Query, buckets: Buckets | None) -> tuple[tuple[int, ...], Buckets]:
-    """The labels of a query's buckets, and how many there are.
+    """Return the labels of a query's buckets, and their number.
 
-    State may move to another number of partitions, so on streams labels do not depend on that of now.
+    State may move to another number of shuffle partitions, so on a stream the labels do not depend on the current
+    number.
     """
     partitions = _partitions(query)
     found = buckets or Buckets(_count(buckets, query, partitions))
@@ -55,13 +56,13 @@ def spread(query: Query, buckets: Buckets | None) -> tuple[tuple[int, ...], Buck
 
 
 def build_features(asked: features.Asked, buckets: Buckets | None) -> DataFrame:
-    """A spine with its features as a DataFrame."""
+    """Return the spine with its features as a DataFrame."""
     partitions = _partitions(asked.query)
     return features.build(asked, labels(_count(buckets, asked.query, partitions), partitions))
 
 
 def plan_features(asked: features.Asked, buckets: Buckets | None) -> FeaturesPlan:
-    """What `build_features` would make."""
+    """Return the plan of the features that `build_features` would build."""
     query, partitions = asked.query, _partitions(asked.query)
     return FeaturesPlan(
         windows=query.window,
@@ -78,7 +79,7 @@ def plan_features(asked: features.Asked, buckets: Buckets | None) -> FeaturesPla
 
 
 def plan(query: Query, buckets: Buckets | None) -> Plan:
-    """What `build` would make."""
+    """Return the plan of the query that `build` would build."""
     partitions = _partitions(query)
     return plan_type_of(query.window, query.streaming)(
         windows=query.window,
@@ -97,7 +98,7 @@ def plan(query: Query, buckets: Buckets | None) -> Plan:
 
 
 def changes(query: Query, buckets: Buckets | None, checkpoint: str) -> Changes:
-    """What differs between a checkpoint and the query that `build` would make."""
+    """Return the differences between a checkpoint and the query that `build` would build. Raises InvalidType."""
     if not query.streaming:
         raise InvalidType(
             "`changes` compares a checkpoint with a stream, and this DataFrame is bounded. Give a stream."

@@ -1,11 +1,11 @@
 """Python workers that start sooner: `python -m slicing.spark.bytecode`, once for an installation of Spark.
 
-Spark puts `pyspark.zip` before everything else on the path of every Python process that it starts: of workers, and of
-the one that a stateful query has beside the driver. The archive holds sources only, and nothing is kept beside them, so
-that each process compiles them anew, in nearly half of the processor time of its start. With bytecode beside the
-sources that is gone. Processes of another version of Python find a magic number that is not theirs, and a source that
-has been changed since has another hash: both compile the sources as before. Not while Spark
-runs: its Python processes remember where in the archive each module begins.
+Spark puts `pyspark.zip` first on the path of each Python process that it starts: the workers, and the process that a
+stateful query runs next to the driver. The archive holds sources only, and Python does not cache bytecode of modules in
+an archive. So every process compiles the sources again, which takes nearly half of the processor time of its start.
+With bytecode in the archive, it does not. Bytecode is ignored, and the source compiled as before, by processes of
+another version of Python (another magic number) and for a source that has changed since (another hash). Do not run it
+while Spark runs: Python processes remember at which offset of the archive each module begins.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ def archives() -> list[Path]:
 
 
 def has_bytecode(archive: Path) -> bool:
-    """Whether this version of Python would find bytecode in an archive."""
+    """Whether an archive contains bytecode for this version of Python."""
     with ZipFile(archive) as found:
         first = next((name for name in found.namelist() if name.endswith(".pyc")), None)
         return first is not None and found.read(first).startswith(importlib.util.MAGIC_NUMBER)
 
 
 def compiled(archive: Path, target: Path) -> dict[str, str]:
-    """Write an archive anew, to `target`, with the bytecode of its modules; return why some have none, by name."""
+    """Write a copy of an archive with bytecode to `target`; return the error of each module that did not compile."""
     failed: dict[str, str] = {}
     with tempfile.TemporaryDirectory() as place, ZipFile(archive) as found, ZipFile(target, "w") as made:
         for each in found.infolist():
@@ -57,8 +57,8 @@ def compiled(archive: Path, target: Path) -> dict[str, str]:
 
 
 def _compiled(source: str, shown_as: Path) -> str:
-    # By the hash of the source, which the import compares: a source that is mended later counts. Not by its time, which
-    # a zip archive has without a time zone.
+    # Checked by the hash of the source, so a source that is patched later is compiled again. Not by its time, because a
+    # zip archive stores times without a time zone.
     checked = py_compile.PycInvalidationMode.CHECKED_HASH
     with warnings.catch_warnings(action="ignore"):
         made = py_compile.compile(source, source + "c", str(shown_as), doraise=True, invalidation_mode=checked)
@@ -67,9 +67,10 @@ def _compiled(source: str, shown_as: Path) -> str:
 
 
 def renew(archive: Path) -> dict[str, str]:
-    """Replace an archive, or the file that it links to, by one with bytecode; return why modules have none, by name.
+    """Replace an archive by a copy with bytecode; return the error of each module that did not compile.
 
-    Mode and owner stay as they are, the owner as far as this user may set it. Raises OSError; the archive stays whole.
+    A link is followed. The mode is kept, and the owner if this user may set it. Raises OSError, and leaves the archive
+    unchanged then.
     """
     real = archive.resolve()
     handle, name = tempfile.mkstemp(dir=real.parent, prefix=f".{real.name}-")
@@ -80,7 +81,7 @@ def renew(archive: Path) -> dict[str, str]:
         known = real.stat()
         with suppress(PermissionError):
             os.chown(made, known.st_uid, known.st_gid)
-        made.chmod(stat.S_IMODE(known.st_mode))  # after the owner: a change of that may reset bits
+        made.chmod(stat.S_IMODE(known.st_mode))  # after chown, which may reset bits of the mode
         made.replace(real)
     finally:
         made.unlink(missing_ok=True)
@@ -90,7 +91,7 @@ def renew(archive: Path) -> dict[str, str]:
 def main() -> int:
     """Add bytecode to the archives of this installation; return 1 if there are none, or they cannot be written.
 
-    A module that does not compile keeps its source alone, and is named; that is no failure.
+    A module that does not compile is named and keeps its source only; the exit code stays 0.
     """
     found = archives()
     try:

@@ -1,4 +1,4 @@
-"""Whether a warm start gives the rows of a cold replay, tried on a history and a sample of the stream after it."""
+"""Checks that a warm start gives the same rows as a cold replay, on a history and a sample of the following stream."""
 
 from __future__ import annotations
 
@@ -36,15 +36,16 @@ from slicing.triggers.emission import ON_CLOSE, on_update
 from slicing.triggers.trigger import MicroBatchTime, Trigger
 
 _ENDED = 1 << 61
-"""A watermark that closes everything."""
+"""A watermark, in microseconds, that closes every window."""
 _MICRO_BATCH = "micro_batch"
 
 
 @dataclass(frozen=True)
 class Replay:
-    """The function for `mapInArrow` behind the shuffle: a bucket takes a history, then the records of a stream.
+    """The function for `mapInArrow` after the shuffle: each bucket processes the history, then the stream's records.
 
-    `past` reads what is loaded where the start is warm; where it is None the history is a micro-batch.
+    `past` reads the blocks of the history for a warm start. It is None for a cold replay, in which the history is the
+    first micro-batch.
     """
 
     strategy: Strategy
@@ -57,7 +58,7 @@ class Replay:
     by_time: bool
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """The windows that the stream's records make, and that end after the history, of bucket after bucket."""
+        """Yield, by bucket, the windows that fire after the history; time windows only if they end after `until`."""
         for _, rows in groupby(rows_of(batches), key=lambda row: row["bucket"]):
             with spilling():
                 yield from self._bucket(list(rows))

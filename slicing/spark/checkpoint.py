@@ -1,8 +1,8 @@
-"""Reads the checkpoint of a query as it is after one micro-batch, by Spark's public data sources for state.
+"""Reads the state of a query after one micro-batch from its checkpoint, with Spark's public data sources for state.
 
-Nothing is written, and the query may run meanwhile. A running query removes old micro-batches: if the one that is read
-has been removed before the answer is complete, the question is asked once more, of the last one. A failure of Spark is
-asked again too, of the same one, as its log of commits may have been read while it was written.
+Nothing is written, and the query may be running. A running query removes old micro-batches: if the micro-batch that is
+read is removed before the answer is complete, the last micro-batch is read instead, once. If Spark fails although no
+micro-batch was committed, the same micro-batch is read again: the query may have been writing the commit log.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ HEADER, PAGES = "header", "pages"
 """The state variables of the stateful operator."""
 _SNAPSHOT = re.compile(r".*/(\d+)\.zip$")
 PAUSES = (0.05, 0.2)
-"""Seconds to wait before Spark reads a checkpoint again that a query writes."""
+"""Seconds to wait before each repeated attempt to read a checkpoint that a running query writes."""
 Answer = TypeVar("Answer")
 
 
 @dataclass(frozen=True)
 class Only:
-    """One partition, from the snapshot that was written after an earlier micro-batch on: others are not read."""
+    """Restricts a read to one partition, reconstructed from the snapshot of the earlier micro-batch `snapshot`."""
 
     partition: int
     snapshot: int
@@ -41,10 +41,10 @@ class Only:
 
 @dataclass(frozen=True)
 class State:
-    """The state of one windowed aggregation in a checkpoint, as it was after the micro-batch `batch`.
+    """The state of one windowed aggregation in a checkpoint after the micro-batch `batch`.
 
-    `operator` is the number of the stateful operator, which has so many `partitions`. The micro-batches from `first` to
-    `last` were committed and are still there.
+    `operator` is the id of the stateful operator, `partitions` its number of partitions. `first` and `last` are the
+    oldest and the newest committed micro-batch that the checkpoint still holds.
     """
 
     spark: SparkSession
@@ -56,18 +56,18 @@ class State:
     batch: int
 
     def headers(self) -> DataFrame:
-        """Return the headers of buckets: `bucket`, `text`."""
+        """Return the headers of the buckets: columns `bucket`, `text`."""
         return self._variable(HEADER, None).selectExpr("key.bucket AS bucket", "value.value AS text")
 
     def pages(self, only: Only | None = None) -> DataFrame:
-        """Return the pages of buckets: `bucket`, `page`, `text`."""
+        """Return the pages of the buckets: columns `bucket`, `page`, `text`."""
         columns = ("key.bucket AS bucket", "user_map_key.page AS page", "user_map_value.value AS text")
         return self._variable(PAGES, only).selectExpr(*columns)
 
     def buckets(self, labels: Sequence[int], only: Only) -> DataFrame:
-        """Return headers and pages of some buckets of one partition: the columns of pages, `page` null in headers."""
+        """Return headers and pages of some buckets of one partition: the columns of `pages`, `page` null in headers."""
         columns = ("key.bucket AS bucket", "CAST(NULL AS STRING) AS page", "value.value AS text")
-        heads = self._variable(HEADER, only).selectExpr(*columns)  # each further step would be analyzed once more
+        heads = self._variable(HEADER, only).selectExpr(*columns)  # one step: Spark analyzes the plan once per step
         return heads.unionAll(self.pages(only)).where(F.col("bucket").isin(*labels))
 
     def _variable(self, name: str, only: Only | None) -> DataFrame:
@@ -78,11 +78,11 @@ class State:
 
     @cached_property
     def texts(self) -> dict[int, str]:
-        """The headers of all buckets as they are stored, by the labels of the buckets."""
+        """The stored headers of all buckets, by bucket label."""
         return {row.bucket: row.text for row in self.headers().collect()}
 
     def newest_snapshot(self, partition: int) -> Only | None:
-        """Return the newest snapshot from which a partition can be read; None if there is none, or it is not found."""
+        """Return the newest snapshot from which a partition can be read, or None."""
         where = f"{self.path.rstrip('/')}/state/{self.operator}/{partition}"
         files = self.spark.read.format("binaryFile").option("pathGlobFilter", "*.zip")
         try:
@@ -90,24 +90,24 @@ class State:
         except PySparkException:
             return None
         after = [int(match[1]) - 1 for match in found if match]
-        # Spark looks the micro-batch of the snapshot up in its log of commits, from which old ones are removed.
+        # To read a snapshot, Spark needs its micro-batch in the commit log, which forgets old micro-batches.
         there = [batch for batch in after if self.first <= batch <= self.batch]
         return Only(partition, max(there)) if there else None
 
 
 def headers(spark: SparkSession, path: str, batch: int | None = None) -> dict[int, Header]:
-    """Return the headers of a checkpoint with one windowed aggregation, by the labels of their buckets.
+    """Return the headers of a checkpoint with one windowed aggregation, by bucket label.
 
-    They are of one micro-batch, by default the last one. Raises InvalidValue, InvalidType, StateMismatch.
+    `batch` is the micro-batch, by default the last one. Raises InvalidValue, InvalidType, StateMismatch.
     """
     texts = of_one_batch(lambda: state(spark, path, batch), lambda found: found.texts)
     return {label: Header.from_text(text) for label, text in texts.items()}
 
 
 def state(spark: SparkSession, path: str, batch: int | None = None, operator: int | None = None) -> State:
-    """Return the state of a checkpoint after a micro-batch, by default the last one that was committed.
+    """Return the state of a checkpoint after a micro-batch, by default the last committed one.
 
-    `operator` tells several windowed aggregations apart. Raises InvalidValue, InvalidType, MissingRequirement.
+    `operator` selects one of several windowed aggregations. Raises InvalidValue, InvalidType, MissingRequirement.
     """
     check_release("reading state needs", OLDEST, spark.version)
     if not isinstance(path, str):
@@ -130,11 +130,11 @@ def state(spark: SparkSession, path: str, batch: int | None = None, operator: in
 
 
 def of_one_batch(opened: Callable[[], State], ask: Callable[[State], Answer]) -> Answer:
-    """Return an answer that is of one micro-batch as a whole.
+    """Return `ask(opened())`, an answer from a single micro-batch; repeat it if a running query interferes.
 
-    If it fails and a micro-batch has been committed meanwhile, the state that was read may have been removed: it is
-    asked once more, of the last micro-batch. If Spark fails and none has been, it is asked again, of the same one.
-    Raises what the last attempt raises.
+    If it fails after another micro-batch was committed, the state may have been removed while it was read: the last
+    micro-batch is asked instead, once. If Spark fails and no micro-batch was committed, the same one is asked again.
+    Raises the error of the last attempt.
     """
     chosen, moved = opened(), False
     for pause in PAUSES:
@@ -155,12 +155,12 @@ def of_one_batch(opened: Callable[[], State], ask: Callable[[State], Answer]) ->
 
 
 def _operators(spark: SparkSession, path: str) -> list[Any]:
-    """The operators whose state variables are ours. Raises InvalidValue if there is no state."""
+    """The stateful operators of this package. Raises InvalidValue if the checkpoint has no state."""
     for pause in PAUSES:
         rows, _ = _metadata(spark, path)
         if rows and all(row["maxBatchId"] >= 0 for row in rows):
             break
-        time.sleep(pause)  # the log of commits may be written just now
+        time.sleep(pause)  # the query may be writing the commit log
     else:
         rows, why = _metadata(spark, path)
         if not rows:
@@ -171,7 +171,7 @@ def _operators(spark: SparkSession, path: str) -> list[Any]:
 
 
 def _metadata(spark: SparkSession, path: str) -> tuple[list[Any], str]:
-    """The operators of a checkpoint, and why there are none."""
+    """The stateful operators of a checkpoint, and the reason if there are none."""
     try:
         return spark.read.format("state-metadata").load(path).collect(), "there is no state"
     except PySparkException as error:

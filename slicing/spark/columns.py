@@ -1,8 +1,7 @@
-"""Columns between Spark and Arrow: keys flattened to atomic leaves on the way in, results rebuilt on the way out.
+"""Columns between Spark and Arrow: keys are flattened to atomic leaves for Python, results are rebuilt from leaves.
 
-Leaves travel in Arrow forms that are exact and cheap to convert: timestamps as int64 microseconds, dates as int32
-days. The JVM makes timestamps, dates, structs and the `window` column from them, which costs a hundredth of what a
-struct through pandas does.
+Leaves use Arrow types that are exact and cheap to convert: timestamps are int64 microseconds, dates are int32 days. The
+JVM rebuilds timestamps, dates, structs and `window` from them, at a hundredth of the cost of a struct through pandas.
 """
 
 from __future__ import annotations
@@ -23,9 +22,10 @@ _NTZ_EPOCH = "timestamp_ntz'1970-01-01 00:00:00'"
 
 @dataclass(frozen=True)
 class Key:
-    """A key column: its type, and its leaves, which are itself or, for a struct, a null flag and its fields' leaves.
+    """A key column with its type and its leaves.
 
-    `source` is the column that it is read from.
+    An atomic key is its own leaf. The leaves of a struct are a flag "is not null" and the leaves of its fields.
+    `source` is the input column that the key is read from.
     """
 
     name: str
@@ -33,21 +33,21 @@ class Key:
     source: str
 
     def leaves(self) -> list[tuple[Column, Field]]:
-        """Columns of atomic types that determine the key, and their fields."""
+        """Return the columns of atomic types that determine the key, each with its field."""
         return list(_leaves(quoted(self.source), self.name, self.type))
 
     def rebuild(self, leaves: Iterator[Column]) -> Column:
-        """The key from its leaves, in their order."""
+        """Return the key, rebuilt from the next of its leaves."""
         return _rebuild(self.type, leaves).alias(self.name)
 
 
 def quoted(name: str) -> Column:
-    """A column by its name, whatever characters are in it."""
+    """Return the column with a name that may contain any characters."""
     return F.col("`" + name.replace("`", "``") + "`")
 
 
 def check_time_type(name: str, data_type: T.DataType) -> None:
-    """Raise InvalidType, with the remedy, for a time column of another type."""
+    """Raise InvalidType, with the remedy, unless the time column is a timestamp or a timestamp_ntz."""
     if not isinstance(data_type, (T.TimestampType, T.TimestampNTZType)):
         raise InvalidType(
             f"time column `{name}` must be timestamp or timestamp_ntz; got {data_type.simpleString()}. "
@@ -57,7 +57,7 @@ def check_time_type(name: str, data_type: T.DataType) -> None:
 
 def _as_time(name: str, data_type: T.DataType) -> str:
     if isinstance(data_type, T.NumericType):
-        # Not `to_timestamp`, which takes all numbers for seconds.
+        # Not `to_timestamp`, which reads every number as seconds.
         units = ", ".join(f"`F.timestamp_{unit}({name!r})`" for unit in ("seconds", "millis", "micros"))
         return f"Say what it counts, by `withColumn` and one of {units}"
     if isinstance(data_type, T.StructType):
@@ -68,7 +68,7 @@ def _as_time(name: str, data_type: T.DataType) -> str:
 
 
 def kind_of_type(data_type: T.DataType, name: str, what: str) -> str:
-    """The kind of an atomic type. Raises InvalidType, with the remedy, for the others."""
+    """Return the kind of an atomic type. Raises InvalidType, with the remedy, for other types."""
     try:
         return kind_of(data_type.simpleString())
     except ValueError:
@@ -79,7 +79,7 @@ def kind_of_type(data_type: T.DataType, name: str, what: str) -> str:
 
 
 def nested_kind_of_type(data_type: T.DataType, name: str) -> str:
-    """The kind of an atomic type, an array or a struct. Raises InvalidType, with the remedy, for the others."""
+    """Return the kind of an atomic type, an array or a struct. Raises InvalidType, with the remedy, for other types."""
     if isinstance(data_type, (T.ArrayType, T.StructType)):
         with suppress(ValueError):
             return result_kind_of(data_type.simpleString())
@@ -104,7 +104,7 @@ def _leaves(column: Column, name: str, data_type: T.DataType) -> Iterator[tuple[
         return
     kind = kind_of_type(data_type, name, "key column")
     if kind in FLOATS:
-        # As Spark does for grouping: one NaN, one zero.
+        # Spark groups the same way: all NaNs are one key, 0.0 and -0.0 are one key.
         column = F.when(F.isnan(column), F.lit(float("nan"))).when(column == 0, F.lit(0.0)).otherwise(column).cast(kind)
     yield column, Field(name, kind)
 
@@ -118,7 +118,7 @@ def _rebuild(data_type: T.DataType, leaves: Iterator[Column]) -> Column:
 
 
 def logical(column: Column, kind: str) -> Column:
-    """A column of a kind from the form in which it travelled."""
+    """Return the column of type `kind` from its Arrow form: timestamps from microseconds, dates from days."""
     if element := element_of(kind):
         return F.transform(column, lambda item: _inside(item, element))
     if members := members_of(kind):
@@ -129,11 +129,11 @@ def logical(column: Column, kind: str) -> Column:
     if kind == "timestamp":
         return F.timestamp_micros(column)
     if kind == "timestamp_ntz":
-        # Interval arithmetic knows no time zone, so every wall clock time is kept.
+        # Interval arithmetic does not use a time zone, so every wall clock time is preserved.
         return F.expr(_NTZ_EPOCH) + column * F.expr("interval '0.000001' second")
     return column
 
 
 def _inside(column: Column, kind: str) -> Column:
-    """`logical` of what is in an array: on its way through pandas a NaN there becomes null, which nothing else is."""
+    """`logical` for an element of an array or a struct. Pandas turns NaN into null there; nothing else is null."""
     return F.coalesce(column, F.lit(float("nan")).cast(kind)) if kind in FLOATS else logical(column, kind)

@@ -1,4 +1,4 @@
-"""The columns of each kind of windows that are not those of time alone."""
+"""Selects the `WindowColumns` of each kind of windows; kinds without an entry use the columns of time windows."""
 
 from __future__ import annotations
 
@@ -22,5 +22,5 @@ _COLUMNS: dict[type[Window], type[WindowColumns]] = {
 
 
 def columns_of(window: Window) -> WindowColumns:
-    """Return the columns of a kind of windows."""
+    """Return the columns of windows of this kind."""
     return _COLUMNS.get(type(window), WindowColumns)(window)

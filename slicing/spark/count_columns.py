@@ -1,4 +1,4 @@
-"""Columns of count windows: what orders bounded input, and the numbers of a window's records."""
+"""Columns of count windows: the column that orders bounded input, and the record numbers of each window."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from slicing.windows.counting import Counting
 
 @dataclass(frozen=True)
 class CountColumns(WindowColumns):
-    """Columns of windows of a number of records."""
+    """The columns of count windows."""
 
     window: Counting
 
     def resolved(self, names: Names) -> Counting:
-        """Return the window with its order column as the schema spells it. Raises InvalidValue and InvalidType."""
+        """Return the window with its order column spelled as in the schema. Raises InvalidValue and InvalidType."""
         if names.streaming:
             return self.window
         return replace(self.window, order_by=_order(names, self.window))
 
     def of_rows(self, query: Query) -> list[Column]:
-        """Return `window`, from the last two results if there is a time, and the numbers of its records."""
+        """Return `window`, null without a time column, and the numbers of the window's first and last record."""
         window = query.no_window
         if query.time:
             ends = flat.numbered(flat.RESULT, range(2), len(query.results()) - 2)

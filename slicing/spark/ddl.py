@@ -1,4 +1,4 @@
-"""Schemas as text, read here: PySpark asks the JVM, or over Spark Connect the server, what such a text means."""
+"""A parser for schemas in DDL text. PySpark would ask the JVM, or over Spark Connect the server, to parse them."""
 
 from __future__ import annotations
 
@@ -37,17 +37,17 @@ _MONTHS = {"year": 0, "month": 1}
 
 
 def struct_of(text: str) -> T.StructType:
-    """Return the columns that a schema as DDL names, "user string, amount decimal(10,2)", without asking Spark.
+    """Return the struct type of a DDL schema such as "user string, amount decimal(10,2)", without asking Spark.
 
-    A column of `varchar(n)` or `char(n)` is read as a string. Raises InvalidValue where Spark would not understand the
-    text either, and for types that are newer than this.
+    `varchar(n)` and `char(n)` become strings. Raises InvalidValue for text that Spark would not parse either, and for
+    types that this parser does not know.
     """
     reader = _Reader(text)
     return reader.columns("")
 
 
 class _Reader:
-    """Reads a schema from left to right; `next` is the token that comes next, "" at the end."""
+    """Reads a schema from left to right; `next` is the next token, "" at the end."""
 
     def __init__(self, text: str):
         self.text = text
@@ -58,7 +58,7 @@ class _Reader:
         return self._tokens[0] if self._tokens else ""
 
     def columns(self, end: str) -> T.StructType:
-        """Columns up to the token `end`."""
+        """Read columns up to the token `end`."""
         fields: list[T.StructField] = []
         while self.next != end:
             if fields:
@@ -79,7 +79,7 @@ class _Reader:
         return T.StructField(name, kind, nullable, metadata)
 
     def type(self) -> T.DataType:
-        """A type."""
+        """Read a type."""
         word = self.name("a type").lower()
         if word in ("array", "map", "struct"):
             return self._nested(word)
@@ -120,7 +120,7 @@ class _Reader:
         return kind(units[first], units[last])
 
     def _numbers(self) -> list[int]:
-        """Numbers in parentheses, if there are any."""
+        """Read numbers in parentheses, if there are any."""
         found: list[int] = []
         if self.next != "(":
             return found
@@ -137,12 +137,12 @@ class _Reader:
 
     @contextmanager
     def until(self, end: str) -> Iterator[None]:
-        """What is read inside is followed by `end`."""
+        """Expect the token `end` after the body of the `with` statement."""
         yield
         self.expect(end)
 
     def name(self, what: str) -> str:
-        """A name, without its backquotes."""
+        """Read a name and return it without its backquotes."""
         token = self.take()
         if token.startswith("`") and len(token) > 2:
             return token[1:-1].replace("``", "`")
@@ -151,22 +151,22 @@ class _Reader:
         return token
 
     def word(self, word: str) -> bool:
-        """Whether this word comes next; it is taken then."""
+        """Whether `word` is the next token; if so, it is consumed."""
         if self.next.lower() != word:
             return False
         self.take()
         return True
 
     def expect(self, token: str) -> None:
-        """Take this token. Raises InvalidValue for another one."""
+        """Consume this token. Raises InvalidValue if the next token is another one."""
         found = self.take()
         if found.lower() != token:
             raise self.failed(f"expected `{token}`, not {f'`{found}`' if found else 'the end'}")
 
     def take(self) -> str:
-        """The next token, which is gone then."""
+        """Consume the next token and return it."""
         return self._tokens.pop(0) if self._tokens else ""
 
     def failed(self, why: str) -> InvalidValue:
-        """The error of a text that cannot be read."""
+        """Return the error for a text that cannot be parsed."""
         return InvalidValue(f'a schema is text such as "user string, ts timestamp"; in {self.text!r} {why}.')

@@ -1,7 +1,7 @@
-"""What a definition says of its DataFrames, so that nothing is asked of Spark when a query is built.
+"""Schema, watermark and partitions declared by a definition, so that building a query asks Spark nothing.
 
-Inside a query function of a declarative pipeline Spark answers no question about a DataFrame: its schema is known only
-when the whole graph is.
+Inside a query function of a declarative pipeline, Spark cannot answer questions about a DataFrame: schemas are known
+only when the whole dataflow graph is known.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ from slicing.windows.window import Window
 
 @dataclass(frozen=True)
 class Declared:
-    """The columns of a DataFrame, whether it is a stream, its watermark, and how many shuffle partitions there are.
+    """The declared facts about a DataFrame: its columns, whether it is a stream, its watermark, the shuffle partitions.
 
-    `watermark` is the time column and the delay in milliseconds, which the column's metadata have too, as those of a
-    column with a watermark do; None on bounded input, and where nothing is late.
+    `watermark` is the time column and the delay in milliseconds. The metadata of that column in `schema` hold the delay
+    too, as Spark writes it. It is None on bounded input, and where time closes no window.
     """
 
     schema: T.StructType
@@ -38,7 +38,7 @@ class Declared:
     partitions: int
 
     def read(self, frame: DataFrame) -> DataFrame:
-        """The declared columns of a DataFrame, with the watermark. Nothing is asked of Spark."""
+        """Return the declared columns of a DataFrame, with the watermark; ask Spark nothing."""
         found = frame.select(*map(_checked, self.schema.fields))
         if self.watermark is None:
             return found
@@ -49,7 +49,7 @@ class Declared:
 def declare(
     schema: str | T.StructType, streaming: bool, delay: Duration | None, partitions: int, window: Window, time: Any
 ) -> Declared:
-    """Return what is declared, for windows by a time. Raises InvalidType and InvalidValue."""
+    """Return a checked declaration. Raises InvalidType and InvalidValue."""
     columns = _columns(schema)
     if not isinstance(streaming, bool):
         raise InvalidType(f"`streaming` is True or False; got {excerpt(streaming)}.")
@@ -80,10 +80,10 @@ def declare(
 
 
 def told(frame: DataFrame, schema: T.StructType) -> DataFrame:
-    """Return the DataFrame with its columns known in the client, so that `mapInArrow` does not ask the server for them.
+    """Return the DataFrame with its schema cached in the client, so that `mapInArrow` does not ask the server for it.
 
-    `DataFrame.to` makes them known too, but the server resolves at once what that, or `withColumn`, is called on. In a
-    pipeline the name of another dataset then has no table, or that of an earlier run, which is read without waiting.
+    `DataFrame.to` would cache it too, but with `to`, as with `withColumn`, the server resolves the DataFrame at once.
+    In a pipeline, another dataset then has no table, or that of an earlier run, which would be read without waiting.
     """
     if not on_connect(frame.sparkSession):
         return frame
@@ -109,7 +109,7 @@ def _columns(schema: str | T.StructType) -> T.StructType:
 
 
 def _time(columns: T.StructType, time: Any) -> T.StructField:
-    """The declared time column, which takes the watermark."""
+    """The declared column that gets the watermark. Raises InvalidValue and InvalidType."""
     found = [field for field in columns.fields if not is_column(time) and field.name.casefold() == str(time).casefold()]
     if not found:
         raise InvalidValue(
@@ -125,9 +125,9 @@ def _time(columns: T.StructType, time: Any) -> T.StructField:
 
 
 def _checked(field: T.StructField) -> Column:
-    """A declared column; a record of another type is an error. The optimizer folds the check, so that it costs nothing.
+    """A declared column that raises an error at run time if its type is another one; the optimizer removes the check.
 
-    As a cast would do it, another type would be another value: 1 for 1.5.
+    A cast instead would silently change values: 1.5 to 1.
     """
     column, kind = quoted(field.name), F.typeof(quoted(field.name))
     said = field.dataType.simpleString()

@@ -1,4 +1,4 @@
-"""What the checkpoint of a query holds: its headers, and what the pages of each bucket take."""
+"""Describes the checkpoint of a query: the settings in its headers, and the size of each bucket's pages."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from slicing.state.format.header import Header
 def describe(
     spark: SparkSession, checkpoint: str, batch: int | None = None, *, operator: int | None = None
 ) -> StateTable:
-    """Describe the state of a query in its checkpoint: a value that prints as a table, in notebooks too.
+    """Describe the state of a query in its checkpoint, as a value that prints as a table, in notebooks too.
 
-    It is of one committed micro-batch, by default the last; the query may be running. What is damaged is named, and
-    left out. `operator` is the number of a stateful operator, where a query has several windowed aggregations.
+    It describes one committed micro-batch, by default the last; the query may be running. Damaged headers and pages are
+    named and left out. `operator` is the id of the stateful operator, if the query has several windowed aggregations.
 
     Cost: Spark reads the state of all partitions, and the keys of all pages are decoded. Raises InvalidValue,
     InvalidType.
@@ -32,7 +32,7 @@ def describe(
 
 
 def _spread(buckets: Sequence[BucketState], partitions: int) -> str:
-    """How many buckets there are, and how evenly they lie in the shuffle partitions of now."""
+    """The number of buckets, and how evenly their bytes are spread over the current shuffle partitions."""
     sizes = [0] * partitions
     for bucket in buckets:
         sizes[int(hash_of(bucket.label)) % partitions] += bucket.bytes
@@ -46,7 +46,7 @@ def _described(found: State) -> StateTable:
     for label, text in sorted(found.texts.items()):
         try:
             heads[label] = Header.from_text(text)
-        except Exception as error:  # whatever damaged bytes are taken for
+        except Exception as error:  # damaged bytes may raise any error
             damage.append(f"the header of bucket {label}: {raised(error)}")
     measure = Measure({label: text for label, text in found.texts.items() if label in heads})
     rows = {row.bucket: row for row in found.pages().mapInArrow(measure, struct_of(SCHEMA)).collect()}

@@ -1,4 +1,4 @@
-"""Point-in-time features of bounded input: records and spine meet in one shuffle, bucket by bucket.
+"""Point-in-time features of bounded input: one shuffle brings records and spine rows together, bucket by bucket.
 
 ::
 
@@ -39,14 +39,14 @@ from slicing.stages.output import side_by_side
 from slicing.windows.lookback import Lookbacks
 
 SPINE = "spine"
-"""The column of rows of the spine beside the blocks of records."""
+"""The column with encoded rows of the spine; blocks of records are in `block`."""
 HELD = "h"
-"""How columns begin that say whether a window holds a record: of structs the fields alone would be null."""
+"""Prefix of flags that tell whether a window holds a record; without one, a struct is null, not only its fields."""
 
 
 @dataclass(frozen=True)
 class Asked:
-    """A query for features: that of the records, that of the spine, its columns, and the names of results."""
+    """A query for features: `query` over the records, `spine` over the spine, the spine's columns, the result names."""
 
     query: Query
     spine: Query
@@ -55,14 +55,14 @@ class Asked:
 
     @property
     def strategy(self) -> Sliced | Shared:
-        """What is shipped of the records, and how results share fields."""
+        """The execution plan of the records' query, which holds the sharing of fields between results."""
         chosen = self.query.strategy
         assert isinstance(chosen, Sliced | Shared), "what is eager is refused"
         return chosen
 
     @property
     def schema(self) -> T.StructType:
-        """What the second stage emits: the columns of the spine, then results, numbered."""
+        """The schema of the second stage: the columns of the spine, flags per window, then results, all numbered."""
         kept = [T.StructField(name, field.dataType) for name, field in flat.numbered(flat.VALUE, self.kept).items()]
         kinds = [physical(field.kind) for _ in range(self.query.widths) for field in self.query.results()]
         made = flat.numbered(HELD, ["boolean"] * self.query.widths) | flat.numbered(flat.RESULT, kinds)
@@ -79,7 +79,7 @@ def resolve_features(
     spine_time: Any,
     named: Mapping[str, Bound | Struct],
 ) -> Asked:
-    """Check everything that the schemas of both sides decide. Raises InvalidValue and InvalidType."""
+    """Return the checked query for features, given the schemas of both sides. Raises InvalidValue and InvalidType."""
     check_bounded(frame, spine)
     query = resolve(Call(frame=frame, keys=keys, window=windows, time=time, named=named))
     names = tuple(output_names(named, windows))
@@ -89,9 +89,9 @@ def resolve_features(
 
 @dataclass(frozen=True)
 class Answer:
-    """The function for `mapInArrow` behind the shuffle; rows of a bucket come together, in the order of the input.
+    """The function for `mapInArrow` after the shuffle; the rows of a bucket are consecutive and in input order.
 
-    Of the columns of the spine `time` is the position of its time, and the first `kept` come back.
+    `time` is the position of the time among the spine's values; the first `kept` values are returned.
     """
 
     strategy: Sliced | Shared
@@ -99,7 +99,7 @@ class Answer:
     kept: int
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """The rows of the spine with their results, bucket after bucket."""
+        """Yield the rows of the spine with their results, bucket by bucket."""
         for _, rows in groupby(rows_of(batches), key=lambda row: row["bucket"]):
             blocks: list[Block] = []
             asked: list[Records] = []
@@ -124,7 +124,7 @@ class Answer:
 
 
 def build(asked: Asked, labels: tuple[int, ...]) -> DataFrame:
-    """The spine with its results."""
+    """Return the spine with its results."""
     query, spine, chosen = asked.query, asked.spine, asked.strategy
     stage, ship = chosen.first_stage(labels), ShipSpine(query.shape, labels)
     blocks = query.records().mapInArrow(InTask(stage), stage.schema)

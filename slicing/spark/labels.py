@@ -1,4 +1,4 @@
-"""Labels of buckets: grouping values that Spark's shuffle spreads evenly over its partitions."""
+"""Labels of buckets: integers that Spark's shuffle spreads evenly over its partitions."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ import numpy as np
 import numpy.typing as npt
 
 _SEED = 42
-"""The seed of Spark's `hash`, by which its shuffle places rows."""
+"""The seed of Spark's `hash`, by which the shuffle assigns rows to partitions."""
 
 
 def labels(count: int, partitions: int) -> tuple[int, ...]:
-    """`count` integers of which every one of `partitions` gets the same number (or one more) in Spark's shuffle.
+    """Return `count` integers that Spark's shuffle distributes evenly: partitions differ by at most one label.
 
-    Spark places a group in partition `pmod(hash(value), partitions)`. Integers are tried in order until every partition
-    has its share. 0 is always among them: should another number of partitions ask for other labels on an old
-    checkpoint, that bucket's header tells before anything is written.
+    Spark sends a group to partition `pmod(hash(value), partitions)`. Integers are tried in order until each partition
+    has its share. 0 is always a label: if another number of partitions leads to other labels on an old checkpoint, the
+    header of bucket 0 reveals it before anything is written.
     """
     chosen: list[int] = []
     tried = max(64, 8 * count)
@@ -27,7 +27,7 @@ def labels(count: int, partitions: int) -> tuple[int, ...]:
 
 
 def hash_of(values: npt.ArrayLike) -> npt.NDArray[np.int64]:
-    """Return Spark's `hash` of integers of 32 bits, Murmur3 (x86, 32 bits); computed here, so that no server is asked.
+    """Return Spark's `hash` of 32-bit integers, Murmur3 (x86, 32 bits), computed here instead of by a server.
 
     Source: `org.apache.spark.unsafe.hash.Murmur3_x86_32`, `hashInt`.
 
@@ -50,7 +50,7 @@ def _rotated(bits: npt.NDArray[np.uint32], by: int) -> npt.NDArray[np.uint32]:
 
 
 def _spread(placed: Sequence[int], count: int, partitions: int) -> list[int]:
-    # The partition of label 0 comes first where some have one label more.
+    # Where some partitions have one label more, the partition of label 0 is the first of them.
     free = {(placed[0] + i) % partitions: len(range(i, count, partitions)) for i in range(partitions)}
     chosen = []
     for label, partition in enumerate(placed):

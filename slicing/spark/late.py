@@ -1,4 +1,4 @@
-"""Late rows in the output of a query, beside its results: how they are tagged, and how to take the two apart."""
+"""Late rows in the output of a query: how results and late rows are tagged and separated."""
 
 from __future__ import annotations
 
@@ -15,30 +15,30 @@ from slicing.stages import flat
 from slicing.stages.flat import physical
 
 LATE = "late"
-"""The column that tags late rows; null in results."""
+"""The column that tags late rows; it is null in results."""
 
 DELAY, HELD_DELAY = "spark.watermarkDelayMs", "slicing.watermarkDelayMs"
-"""Metadata of event-time columns: where Spark looks for the delay of the watermark, and where it does not."""
+"""Metadata of event-time columns with the watermark delay in ms: Spark's own, and one that Spark does not look at."""
 
 _TIMES = ("window", "window_end")
-"""The column that says when results are of: the window, or the end of aligned windows."""
+"""The column with the time of a result: the window, or the end of aligned windows."""
 _TAG = ("slice", "records", "cause", "watermark", "first_window", "missed")
 _RECORD, _NAME = "record", "windows"
 
 
 def named(names: tuple[str, ...]) -> Column:
-    """The name of the windows that a flat row is of."""
+    """Return the name of the windows of a flat row."""
     return F.element_at(F.array(*map(F.lit, names)), F.col(flat.FAMILY) + 1)
 
 
 @dataclass(frozen=True)
 class LateColumns:
-    """The flat columns that only late rows have: what refused them and, if the records are emitted too, those.
+    """The flat columns that only late rows have: the reason, and the values of the record if late records are emitted.
 
-    `values` are the columns of values of a record, None if only partials are emitted. Times are in microseconds:
-    `end` of the slice, `watermark`, `taken` the start of the first window that was open; `missed` counts the others.
-    Where windows differ in length, `size` is None and `until` is the end of that window. Of several windows a row is of
-    one, which `names` tell apart.
+    `values` are the value columns of a record, None if only late partials are emitted. Times are in microseconds: the
+    `end` of the slice, the `watermark`, and `taken`, the start of the first window that was open. `missed` counts the
+    windows that were closed. `size` is the length of the windows, None if they differ in length; then the flat column
+    `until` has the end of the first open window. `names` distinguish several windows in one call.
     """
 
     values: tuple[Field, ...] | None
@@ -47,11 +47,11 @@ class LateColumns:
 
     @property
     def kinds(self) -> tuple[str, ...] | None:
-        """The kinds in which the values of a record travel, None if no records do."""
+        """The physical kinds of the values of a record, None if no late records are emitted."""
         return None if self.values is None else tuple(physical(field.kind) for field in self.values)
 
     def tag(self, kind: str, record: Column) -> Column:
-        """The column that tags late rows; times are of `kind`, `record` is a late record."""
+        """Return the column that tags late rows; `kind` is the type of times, `record` the struct of a late record."""
 
         def interval(start: Column, end: Column) -> Column:
             return F.struct(logical(start, kind).alias("start"), logical(end, kind).alias("end"))
@@ -77,7 +77,7 @@ class LateColumns:
 def results(df: DataFrame) -> DataFrame:
     """Return the results of a query without its late rows; a DataFrame without late rows is returned unchanged.
 
-    Works on streams, on the micro-batches of `foreachBatch`, and on what was written with its column `late` and read.
+    Works on streams, on micro-batches in `foreachBatch`, and on tables that were written with the column `late`.
     """
     if not _tag_of(df):
         return df
@@ -90,13 +90,13 @@ def results(df: DataFrame) -> DataFrame:
 
 
 def late_partials(df: DataFrame) -> DataFrame:
-    """Return the late partials of a query: a row for each slice and key of a micro-batch, from its late records only.
+    """Return the late partials of a query: one row per slice and key of a micro-batch, made of late records only.
 
-    Columns: the keys, the results as of the refused records, and `late`, a struct of `slice`; `records`, their number;
-    `cause`, "late" for all windows or "late_for_some"; `watermark`, by which they were late; `first_window` that still
-    took them, null if none did; `missed`, the number of windows that did not. Of several windows in one call each has
-    rows of its own, and `windows` is the name of those that a row is of, or the call that makes them.
-    Raises InvalidValue for a DataFrame without late rows.
+    Columns: the keys, the results of the refused records, and `late`. The struct `late` has the fields `slice`;
+    `records`, their number; `cause`, "late" if all windows were closed, else "late_for_some"; `watermark`, the one they
+    were late for; `first_window`, the first open window, null if there was none; `missed`, the number of closed
+    windows. With several windows in one call, each window has its own rows, and the field `windows` has its name or its
+    call. Raises InvalidValue for a DataFrame without late rows.
     """
     tag = _tagged(df)
     rows = df.where(F.col(LATE).isNotNull())
@@ -107,10 +107,10 @@ def late_partials(df: DataFrame) -> DataFrame:
 
 
 def late_records(df: DataFrame) -> DataFrame:
-    """Return the late records of a query, as it read them.
+    """Return the late records of a query, with their input values.
 
-    Columns: the keys, the event time and the columns that the aggregates are bound to, by their names, and `late` as
-    that of `late_partials`, without `records`. Raises InvalidValue unless the query says `.late("records")`.
+    Columns: the keys, the event time, the columns that the aggregates read, and `late`, which has the fields of
+    `late_partials` except `records`. Raises InvalidValue unless the query has `.late("records")`.
     """
     tag = _tagged(df)
     if _RECORD not in tag.names:
@@ -128,7 +128,7 @@ def _fields_of(names: tuple[str, ...]) -> Column:
 
 
 def _marks_of(df: DataFrame) -> tuple[str, ...]:
-    """Columns that tell results apart which go out more than once; late rows go out once."""
+    """The columns that distinguish several firings of one window; late rows are emitted once and do not have them."""
     return ("emission", "revision", "old") if {"emission", "revision"} <= set(df.columns) else ()
 
 

@@ -1,4 +1,4 @@
-"""How late the records of a stream were, and what another delay of the watermark would have kept."""
+"""How late the records of a stream were, and how many another watermark delay would have kept."""
 
 from __future__ import annotations
 
@@ -18,12 +18,13 @@ from slicing.windows.time.slices import FOREVER
 
 @dataclass(frozen=True)
 class Lateness:
-    """The records of some micro-batches by the delay that they need to count in all of their windows.
+    """The records of some micro-batches, counted by their required delay. Times are in microseconds.
 
-    `counts` has how many need at most each of `BOUNDS` and more than the one before, then those that need more;
-    `longest` is the longest delay that a record needs. `late` records needed a longer delay than the query had, None if
-    it had several. `delay` is that of the newest micro-batch, with `state` bytes for `retained`, which is how long a
-    record stays in the state. Times are in microseconds. Values are added up with `+`, the newest last.
+    The required delay of a record is the shortest watermark delay with which it counts in all of its windows. `counts`
+    has one number per bound in `BOUNDS`, of the records between the previous bound and this one, then the number beyond
+    the last. `longest` is the longest required delay. `late` is the number of records that were late, None if the delay
+    changed in between. `delay` is the watermark delay of the newest micro-batch, `state` the bytes of its state, and
+    `retained` how long a record stays in the state. Add values with `+`, the newest last.
     """
 
     counts: tuple[int, ...]
@@ -35,9 +36,9 @@ class Lateness:
 
     @classmethod
     def of(cls, metrics: Mapping[str, Any], state: int) -> Lateness | None:
-        """Return the lateness that an aggregation reports of a micro-batch, None if time closes no window.
+        """Return the lateness that an aggregation reports for a micro-batch, None if time closes no window.
 
-        `metrics` are those of Spark's progress report, `state` is the size of the state in bytes.
+        `metrics` are the observed metrics of Spark's progress report, `state` is the size of the state in bytes.
         """
         counts = metrics.get(REQUIRED_DELAYS)
         if counts is None:
@@ -54,14 +55,14 @@ class Lateness:
 
     @property
     def records(self) -> int:
-        """How many records there were, those in no window left out."""
+        """The number of records that were in a window."""
         return sum(self.counts)
 
     def kept(self, delay: Duration) -> float:
-        """Return the share of records that count in all of their windows with a delay, 1.0 for none.
+        """Return the share of records that count in all of their windows with a delay; 1.0 if there are no records.
 
         It is exact for the delay of the query, for each of the bounds, and from the longest required delay on. For
-        others it is a lower limit: the share with the next shorter bound.
+        other delays it is a lower limit: the share at the next shorter bound.
         """
         length = microseconds(delay, "delay")
         if length < 0:
@@ -69,10 +70,10 @@ class Lateness:
         return self._kept(length) / self.records if self.records else 1.0
 
     def delay_for(self, share: float) -> timedelta | None:
-        """Return the shortest known delay with which at least such a share of records counts in all of its windows.
+        """Return the shortest known delay with which at least this share of records counts in all of its windows.
 
-        Known are the bounds, the delay of the query and the longest required delay. None if no delay is long enough,
-        which is the case for records before 1970.
+        Known delays are the bounds, the delay of the query and the longest required delay. None if no delay is long
+        enough, which happens with records before 1970.
         """
         if not 0 <= share <= 1:
             raise InvalidValue(f"`share` is a number from 0 to 1; got {excerpt(share)}.")
@@ -102,7 +103,7 @@ class Lateness:
         return "; ".join(said)
 
     def _kept(self, delay: int) -> int:
-        """How many records count in all of their windows with a delay, at least."""
+        """The number of records that count in all of their windows with a delay; a lower limit between bounds."""
         if delay >= self.longest:
             return self.records
         if delay == self.delay and self.late is not None:
@@ -113,13 +114,13 @@ class Lateness:
         return self.records - self._kept(delay)
 
     def _bytes(self, change: int) -> str:
-        """What a change of the delay does to the state, which grows with the time that records stay in it."""
+        """The change of the state's size as text; the state grows in proportion to how long records stay in it."""
         if self.retained is None or not self.state:
             return ""
         amount = size(self.state * abs(change) / self.retained)
         return f" (about {amount} {'more' if change > 0 else 'less'} state)"
 
     def cumulative(self) -> list[tuple[float, int]]:
-        """Return the bounds in seconds, each with how many records need at most that; the last one is infinity."""
+        """Return pairs (bound in seconds, number of records that need at most it); the last bound is infinity."""
         bounds = [*(bound / 1e6 for bound in BOUNDS), float("inf")]
         return list(zip(bounds, accumulate(self.counts), strict=True))

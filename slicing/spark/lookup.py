@@ -1,15 +1,15 @@
-"""Windows of a running or stopped query, looked up in its checkpoint, as a bounded DataFrame.
+"""Looks up windows of a running or stopped query in its checkpoint and returns them as a bounded DataFrame.
 
 ::
 
     checkpoint  ->  one committed micro-batch
-    headers     ->  watermark, and the pages of each bucket
-    pages       ->  the engine of each bucket is asked, where Spark reads it  ->  rows, kept by Spark
+    headers     ->  watermark, and the names of each bucket's pages
+    pages       ->  the engine of each bucket assembles the windows, in a Spark worker  ->  rows, cached by Spark
 
-Of few keys both are read in one job, from the partitions of their buckets, if these have snapshots; the buckets are
-asked in this process then.
+A lookup of few keys assembles the windows in this process. If their partitions have snapshots, one job reads headers
+and pages of these partitions only.
 
-All is read when `lookup` is called and not when its DataFrame is used: by then the micro-batch may have been removed.
+All is read while `lookup` runs, not when its DataFrame is used: by then the micro-batch may have been removed.
 """
 
 from __future__ import annotations
@@ -54,18 +54,18 @@ from slicing.windows.time.local import Local
 from slicing.windows.time.slices import FOREVER
 
 AS_OF, IS_CLOSED, KNOWN_FROM = "as_of", "closed", "known_from"
-"""The columns that lookups have beside those of bounded input."""
+"""The columns that a lookup adds to those of bounded input."""
 FEW_KEYS = 10
-"""The buckets of so many keys at most are asked in this process."""
+"""Windows of up to this number of keys are assembled in this process."""
 LOCAL_KINDS = ("boolean", "tinyint", "smallint", "int", "bigint", "string")
-"""Kinds of keys that are the same in Python and in Arrow; Spark converts values of others."""
+"""Kinds of keys that have the same values in Python and in Arrow; for other kinds Spark converts the values."""
 MOST_APART = 4
-"""Keys in so many partitions at most are read from these alone, each from its newest snapshot on."""
+"""Up to this number of partitions are read one by one, each from its newest snapshot on; otherwise all are read."""
 
 
 @dataclass(frozen=True)
 class Asked:
-    """The arguments of a lookup, checked. `shown` is the query whose rows are wanted: of bounded input."""
+    """The checked arguments of a lookup. `shown` is the query that makes the rows, as if the input were bounded."""
 
     query: Query
     shown: Query
@@ -73,14 +73,14 @@ class Asked:
     buckets: Buckets | None
 
     def answered(self, state: State) -> DataFrame:
-        """Return the rows that the state of a micro-batch gives. Raises StateMismatch, InvalidValue."""
+        """Return the rows of a lookup from the state of one micro-batch. Raises StateMismatch, InvalidValue."""
         if self.is_here:
             return self._answered_here(*self.found(state), state)
         return self._answered_in_workers(state)
 
     @property
     def is_here(self) -> bool:
-        """Whether the buckets of the keys are asked in this process: a worker takes longer to start than to answer."""
+        """Whether windows are assembled in this process: for few keys, starting a worker would take longer."""
         return self.look.keys is not None and len(self.look.keys) <= FEW_KEYS
 
     @cached_property
@@ -88,7 +88,7 @@ class Asked:
         return LookupFlat.of(self.shown.flat)
 
     def function(self, texts: Mapping[int, str]) -> LookUp:
-        """What asks buckets, given their headers."""
+        """Return the function that assembles the windows of buckets, given the headers by bucket label."""
         query = self.query
         return LookUp(
             strategy=query.strategy,
@@ -103,19 +103,19 @@ class Asked:
             headers=texts,
         )
 
-    # Where the keys are.
+    # Reading the state of the keys.
 
     def found(self, state: State) -> tuple[pa.Table, Mapping[int, str]]:
-        """Return the pages and the headers of the buckets of few keys."""
+        """Return the pages of the buckets of few keys, and their headers by bucket label."""
         return self._of_few_partitions(state) or self._of_all(state)
 
     def _of_all(self, state: State) -> tuple[pa.Table, Mapping[int, str]]:
-        """The same, from all partitions."""
+        """As `found`, from all partitions."""
         texts = self._chosen(state.texts)
         return self._pages(state, texts).toArrow(), texts
 
     def _chosen(self, texts: Mapping[int, str]) -> Mapping[int, str]:
-        """The headers of the buckets of the keys. All buckets are there from the first micro-batch on."""
+        """The headers of the buckets of the keys. Each bucket exists from the first micro-batch on."""
         if self.look.keys is None or not texts:
             return texts
         chosen = set(labels_of(self.look.keys, tuple(sorted(texts))).tolist())
@@ -126,7 +126,7 @@ class Asked:
         return pages if self.look.keys is None else pages.where(F.col("bucket").isin([*texts]))
 
     def _answered_in_workers(self, state: State) -> DataFrame:
-        """The rows of many keys, from all partitions."""
+        """The rows of many keys, from all partitions, assembled by Spark's workers."""
         texts = self._chosen(state.texts)
         function = self.function(texts)
         function.check()
@@ -136,9 +136,9 @@ class Asked:
         return self._rows(kept.where(F.col(flat.CAUSE).isNull()), state, state.texts)
 
     def _of_few_partitions(self, state: State) -> tuple[pa.Table, Mapping[int, str]] | None:
-        """Pages and headers from the partitions of the buckets of the keys, both in one job.
+        """The pages and headers of the buckets of the keys, read from their partitions only, in one job.
 
-        None if the partitions are not few, or one has no snapshot from which it can be read.
+        None if there are too many partitions, if one has no usable snapshot, or if the query has other buckets.
         """
         assert self.look.keys is not None, "of keys that are known"
         wanted = self.buckets or Buckets(state.partitions)
@@ -156,7 +156,7 @@ class Asked:
         texts = dict(zip(heads["bucket"].to_pylist(), heads["text"].to_pylist(), strict=True))
         spread = {canonical(header_of(label, text).buckets) for label, text in texts.items()}
         if sorted(texts) != chosen or spread != {wanted.text}:
-            return None  # the query has other buckets
+            return None  # the checkpoint was written with other buckets
         return found.filter(pc.is_valid(found["page"])), texts
 
     def _answered_here(self, pages: pa.Table, texts: Mapping[int, str], state: State) -> DataFrame:
@@ -169,10 +169,10 @@ class Asked:
         rows = state.spark.createDataFrame(windows, struct_of(self._flat.schema))
         return self._rows(rows, state, texts)
 
-    # What comes back.
+    # Rows of the answer.
 
     def _rows(self, windows: DataFrame, state: State, headers: Mapping[int, str]) -> DataFrame:
-        # Every bucket has seen the watermark of the micro-batch.
+        # The largest watermark of the buckets is that of the micro-batch.
         watermark = max((header_of(label, text).watermark for label, text in headers.items()), default=0)
         reached = F.timestamp_micros(F.lit(watermark)) if watermark else F.lit(None).cast("timestamp")
         as_of = F.struct(F.lit(state.batch).cast("bigint").alias("micro_batch"), reached.alias("watermark"))
@@ -182,7 +182,7 @@ class Asked:
 
 
 def _check_answered(answered: pa.ChunkedArray, headers: Mapping[int, str]) -> None:
-    """Raise StateMismatch unless every bucket with pages has answered."""
+    """Raise StateMismatch unless each bucket with pages has answered."""
     there = set(answered.to_pylist())
     for label, text in headers.items():
         if label not in there and pages_looked_up(header_of(label, text)):
@@ -202,7 +202,7 @@ def lookup(
     incomplete: bool,
     operator: int | None,
 ) -> DataFrame:
-    """Return windows of the state of a query, or `other` windows that its slices make; see `Definition.lookup`.
+    """Return windows from the state of a query, or windows of `other` made of its slices; see `Definition.lookup`.
 
     Raises InvalidValue, InvalidType, StateMismatch.
     """
@@ -222,7 +222,7 @@ def lookup(
 
 
 def session_of(query: Query, call: str = "lookup") -> SparkSession:
-    """The session of a definition, or the one that is active."""
+    """Return the session of the query's DataFrame, or the active one. Raises MissingRequirement if there is none."""
     if query.frame is not None:
         return query.frame.sparkSession
     spark = SparkSession.getActiveSession()
@@ -234,7 +234,7 @@ def session_of(query: Query, call: str = "lookup") -> SparkSession:
 
 
 def check(query: Query, other: Query | None, given: Mapping[str, Any], call: str = "lookup") -> Other | None:
-    """Raise InvalidValue for what cannot be looked up; return the other windows over the cut of the stored slices."""
+    """Return the windows of `other` over the stored slices, if given. Raises InvalidValue if a lookup is impossible."""
     if not query.streaming:
         raise InvalidValue(
             f"`{call}` reads the state of a stream, and this definition is of a bounded DataFrame. Ask its results, or "
@@ -276,13 +276,13 @@ def _cut(family: Family) -> Cut:
 
 
 def shown_by(query: Query, stored: Shape, other: Other | None) -> Query:
-    """The query of the rows, as if it were of bounded input: its windows over the cut of the stored slices."""
+    """Return the query that makes the rows: bounded, its windows over the slices that are stored."""
     shape = stored if other is None else stored.over(over_one_cut(other.families))
     return replace(query, streaming=False, trigger=ON_CLOSE, late=COUNTS, shape=shape, then=None)
 
 
 def _starts(given: Any) -> tuple[int, int]:
-    """The first and the last microsecond of a pair of instants, either of which may be None."""
+    """The range of window starts in microseconds; None in the pair means no limit."""
     if not isinstance(given, Sequence) or isinstance(given, str) or len(given) != 2:
         raise InvalidType(
             f"`starts` is a pair of instants, the first and the last at which windows may start; got {excerpt(given)}. "
@@ -301,7 +301,7 @@ def _starts(given: Any) -> tuple[int, int]:
 
 
 def keys_of(spark: SparkSession, query: Query, given: Any) -> pa.Table:
-    """The distinct keys that are asked for, as columns of their leaves."""
+    """Return the distinct keys as a table with one column per leaf. Raises InvalidValue and InvalidType."""
     if not query.keys:
         raise InvalidValue("`keys` are asked of a query with keys; this one has none. Leave `keys` out.")
     if not isinstance(getattr(given, "schema", None), T.StructType):

@@ -1,4 +1,4 @@
-"""A table that a stream keeps up to date: rows are merged, so that a newer one replaces an older one, once."""
+"""Keeps a table up to date with a stream: a newer row replaces an older row, and a repeated row changes nothing."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from slicing.errors import InvalidType, InvalidValue, excerpt
 from slicing.spark.late import results
 
 GONE = ("drained", "merged")
-"""Emissions that say that a row is no result any more."""
+"""Values of the column `emission` of rows that withdraw a result: empty windows and merged sessions."""
 _ENDS = ("window.end", "window_end")
 
 
@@ -23,8 +23,8 @@ class MergeInto:
     key: tuple[str, ...]
 
     def __call__(self, batch: DataFrame, number: int) -> None:
-        """Merge the rows of a micro-batch, whose number is not looked at: rows say themselves which are newer."""
-        batch.persist()  # MERGE may read its rows more than once, and they come from the state
+        """Merge the rows of a micro-batch. The number is ignored: the rows themselves tell which is newer."""
+        batch.persist()  # MERGE may read its rows more than once, and they are computed from the state
         try:
             rows = results(batch)
             newest, statement = self.newest(rows), self.statement(rows)
@@ -33,14 +33,14 @@ class MergeInto:
             batch.unpersist()
 
     def newest(self, rows: DataFrame) -> DataFrame:
-        """The newest of the rows that have the same key."""
+        """Return the newest row of each key."""
         key = [F.col(_quoted(name, rows)).alias(f"key{at}") for at, name in enumerate(self.key)]
         order = F.struct(*map(F.col, _order(rows)))
         found = rows.groupBy(*key).agg(F.max_by(F.struct("*"), order).alias("row"))
         return found.select("row.*")
 
     def statement(self, rows: DataFrame) -> str:
-        """The MERGE into the table of rows with these columns, which it calls `{incoming}`."""
+        """Return the MERGE statement for rows with these columns, `{incoming}`, into the table. Raises InvalidValue."""
         if not _order(rows):
             raise InvalidValue(
                 "rows to merge say which is newer by `revision`, `window` or `window_end`; these have "
@@ -70,13 +70,13 @@ class MergeInto:
 def merge_into(table: str, *key: str) -> MergeInto:
     """Return a function for `foreachBatch` that merges the rows of each micro-batch into a table, by SQL's MERGE.
 
-    The table is of Delta Lake, Apache Iceberg, or another format that takes MERGE.
+    The table must have a format that supports MERGE, such as Delta Lake or Apache Iceberg.
 
-    `table` is its name as SQL takes it, for example "lake.db.features" or "delta.`/features`". It has the columns of
-    the rows, and one row for each value of the key: `"user", "window"` keeps each window, `"user"` the newest row of a
-    user. A row of larger `revision`, or without revisions of a later window, replaces the one that is there; one whose
-    emission is "drained" or "merged" removes it. So a micro-batch that comes again changes nothing. Late rows are left
-    out. Raises InvalidType, InvalidValue.
+    `table` is its name in SQL, for example "lake.db.features" or "delta.`/features`". The table has the columns of the
+    rows, and one row for each value of the key: `"user", "window"` keeps each window, `"user"` the newest row of each
+    user. A row replaces the stored row if it has a larger `revision`, or, without revisions, a later window. A newer
+    row whose emission is "drained" or "merged" removes the stored row. So a repeated micro-batch changes nothing. Late
+    rows are left out. Raises InvalidType, InvalidValue.
     """
     for what, given in (("table", table), *(("key", name) for name in key)):
         if not isinstance(given, str):
@@ -90,12 +90,12 @@ def merge_into(table: str, *key: str) -> MergeInto:
 
 
 def _order(rows: DataFrame) -> list[str]:
-    """What of two rows of a key says which is newer."""
+    """The columns that order the rows of a key from old to new."""
     ends = [end for end in _ENDS if end.split(".")[0] in rows.columns]
     return [*(["revision"] if "revision" in rows.columns else []), *ends]
 
 
 def _quoted(name: str, rows: DataFrame) -> str:
-    """A column, or a field of one by its path, as SQL takes it."""
+    """A column, or a field of a struct by its path, quoted for SQL."""
     parts = [name] if name in rows.columns else name.split(".")
     return ".".join("`" + part.replace("`", "``") + "`" for part in parts)

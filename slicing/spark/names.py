@@ -1,4 +1,4 @@
-"""Names and Columns of a call as columns of its DataFrame, resolved as Spark resolves them."""
+"""Resolves the names and Columns of a call to columns of its DataFrame, by Spark's rules."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from slicing.spark.columns import Key, quoted
 from slicing.spark.declared import Declared
 
 _ADDRESSED = "columnnodeexpression("
-"""In the text of a Python function of columns, which then has addresses of this process: the next one has others."""
+"""A part of the text of a Column made by a Python lambda; such a text has memory addresses, which change."""
 
 
 class Names:
-    """What a call names. `frame` is its DataFrame, with what has been computed so far in columns called by their texts.
+    """Resolves what a call names. `frame` is its DataFrame plus computed columns, each named by the text of its Column.
 
-    A name is a column in whatever case, unless `spark.sql.caseSensitive` is set, or a path into a struct; a column that
-    has a path's text for a name goes first.
+    A name is a column, in any case unless `spark.sql.caseSensitive` is set, or a path into a struct. A column whose
+    name equals the path takes precedence.
     """
 
     def __init__(self, frame: DataFrame):
@@ -33,22 +33,22 @@ class Names:
 
     @property
     def schema(self) -> T.StructType:
-        """All columns, with those that have been computed."""
+        """The schema of all columns, computed ones included."""
         assert self.frame is not None
         return self.frame.schema
 
     @property
     def given_schema(self) -> T.StructType:
-        """The columns of the call's DataFrame."""
+        """The schema of the call's DataFrame."""
         return self.given.schema
 
     @property
     def streaming(self) -> bool:
-        """Whether it is a stream."""
+        """Whether the DataFrame is a stream."""
         return self.given.isStreaming
 
     def key(self, given: Any) -> Key:
-        """The key that is meant, under the name that Spark would give it."""
+        """Return the key column, under the name that Spark would give it. Raises InvalidValue."""
         field = self.field(given, "key column")
         return Key(self._name(given, field), field.dataType, field.name)
 
@@ -58,7 +58,7 @@ class Names:
         return self.given.select(given).columns[0]
 
     def field(self, given: Any, what: str) -> T.StructField:
-        """The column that is meant, which is computed if there is none. Raises InvalidValue, naming `what` it is."""
+        """Return the column, computed if necessary. Raises InvalidValue; `what` is the column's role in the message."""
         name = (
             self._of_column(given, what)
             if is_column(given)
@@ -67,13 +67,13 @@ class Names:
         return self.schema[name]
 
     def named(self, name: str, what: str) -> T.StructField:
-        """The same where only a name will do, and state holds it: so a path is spelled as the schema has it."""
+        """As `field`, for names that the state stores: it takes only a name, and spells a path as the schema does."""
         spelled = name if self._called(name) else self._spelled(name)
         found = self._of_name(spelled, what, "gets a name first, by `withColumn`.")
         return self.schema[found]
 
     def _spelled(self, path: str) -> str:
-        """A path into structs with the names of its fields, as far as it leads."""
+        """A path into structs with its fields spelled as in the schema; unchanged if a part does not resolve."""
         found: list[str] = []
         inside: T.DataType = self.given_schema
         for part in path.split("."):
@@ -98,11 +98,11 @@ class Names:
         raise InvalidValue(f"{what} `{shortened(name)}` does not exist; the columns are {known}.{expression}")
 
     def _called(self, name: str) -> list[str]:
-        """The columns of the call's DataFrame that have a name."""
+        """The columns of the call's DataFrame with this name."""
         return self._alike(self.given_schema.names, name)
 
     def _alike(self, names: Sequence[str], name: str) -> list[str]:
-        """Return the names that Spark takes for the same name."""
+        """The names that Spark treats as equal to `name`."""
         exact = [each for each in names if each == name]
         folded = [each for each in names if each.casefold() == name.casefold()]
         if len(folded) == len(exact):
@@ -124,7 +124,7 @@ class Names:
                 for name, other in known.items():
                     if self.given.select(other).sameSemantics(found):
                         return name
-                text += "'"  # another function may have the same text
+                text += "'"  # a different function may have the same text
             assert self.frame is not None
             computed = self.frame.withColumn(text, column)
             _ = computed.schema
@@ -137,24 +137,24 @@ class Names:
         return text
 
     def _known(self, text: str) -> dict[str, Column]:
-        """What has a text for its name already, in whatever case: columns that were given or computed."""
+        """The given and computed columns whose name equals the text, ignoring case."""
         every = {name: quoted(name) for name in self.given.columns} | self._computed
         return {name: column for name, column in every.items() if name.casefold() == text.casefold()}
 
 
 class NamesOfHistory(Names):
-    """What a call over a stream names of its history: a bounded DataFrame, whose records come in an order."""
+    """Resolves what a call over a stream names to columns of its history, a bounded DataFrame."""
 
     @property
     def streaming(self) -> bool:
-        """It is a part of the stream."""
+        """True: the history is part of the stream."""
         return True
 
 
 class DeclaredNames(Names):
-    """What a call names of declared columns: these, and paths into their structs. `frame` is None if there is none yet.
+    """Resolves what a call names to declared columns, and paths into structs. `frame` is None without a DataFrame.
 
-    The type of any other expression only Spark knows, which is not asked.
+    Other expressions raise InvalidType: only Spark knows their types, and Spark is not asked.
     """
 
     def __init__(self, frame: DataFrame | None, declared: Declared):
@@ -165,24 +165,24 @@ class DeclaredNames(Names):
 
     @property
     def schema(self) -> T.StructType:
-        """All columns, with those that have been computed."""
+        """The schema of all columns, computed ones included."""
         return self._schema
 
     @property
     def given_schema(self) -> T.StructType:
-        """The declared columns."""
+        """The declared schema."""
         return self._declared.schema
 
     @property
     def streaming(self) -> bool:
-        """Whether a stream is declared."""
+        """Whether the declaration is of a stream."""
         return self._declared.streaming
 
     def _name(self, given: Any, field: T.StructField) -> str:
         return field.name.rpartition(".")[2] if field.name in self._computed else str(given)
 
     def _sensitive(self) -> bool:
-        return False  # no two declared columns have names that differ in case alone
+        return False  # declared columns differ in more than case
 
     def _of_column(self, column: Column, what: str) -> str:
         text = text_of(column)
@@ -200,6 +200,6 @@ class DeclaredNames(Names):
         if text not in self._computed:
             self._schema = T.StructType([*self._schema.fields, T.StructField(text, kind)])
             self._computed[text] = F.col(".".join(f"`{part}`" for part in path))
-            if self.frame is not None:  # not by `withColumn`, see `told`
+            if self.frame is not None:  # `withColumn` would ask the server, see `told`
                 self.frame = self.frame.select("*", self._computed[text].alias(text))
         return text

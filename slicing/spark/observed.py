@@ -1,6 +1,6 @@
-"""The metrics that a query observes on packed rows, as SQL.
+"""The metrics that a query observes on packed rows, as SQL text.
 
-Not as columns: each would be a dozen calls of the JVM, and all of them most of the time in which a query is built.
+SQL instead of Columns: a Column takes a dozen calls of the JVM, most of the time in which a query is built.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from slicing.stages.packed import COUNT
 
 
 def counted(name: str) -> str:
-    """What is counted under a name, 0 if nothing is."""
+    """Return the SQL of the count of this name, 0 if no row has it."""
     return f"{_count(name)} AS `{name}`"
 
 
 def delays(delay: int, retained: int | None) -> list[str]:
-    """The delays that records need, as an array of counts and the longest; then those that there are."""
+    """Return the SQL of the counts of required delays, the longest one, the watermark delay and the retained time."""
     return [
         f"{_counts_by_number(DELAYS)} AS `{REQUIRED_DELAYS}`",
         counted(LONGEST_DELAY),
@@ -36,9 +36,9 @@ def delays(delay: int, retained: int | None) -> list[str]:
 
 
 def _counts_by_number(names: Sequence[str]) -> str:
-    """An array of what is counted under names whose causes follow one another, the greatest of all.
+    """The SQL of an array with one count per name; the causes of the names are consecutive and the greatest ones.
 
-    One metric that collects the rows that count: Spark plans each one in every micro-batch.
+    It is one metric that collects the rows with counts, because Spark plans each metric in every micro-batch.
     """
     first = CAUSES[names[0]]
     found = f"CASE WHEN `{CAUSE}` >= {first} THEN struct(`{CAUSE}` - {first} AS place, `{COUNT}` AS number) END"

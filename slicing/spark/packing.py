@@ -1,4 +1,4 @@
-"""The way of packed rows to the JVM and there into rows."""
+"""Packed rows: their way to the JVM without conversion, and their unpacking into rows there."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from slicing.stages.packed import COUNT, ROWS, Packed
 
 
 class ArrowBacked(pd.Series):
-    """A column whose lists stay as they are.
+    """A pandas column of Arrow lists that Spark does not convert.
 
-    Spark converts a pandas column of lists by `apply`, which would make a Python object of every value. Arrow has the
-    type already that Spark wants.
+    Spark converts a pandas column of lists by `apply`, which would create a Python object for each value. The Arrow
+    type is the right one already.
     """
 
     def apply(self, func: Callable[..., Any], *args: Any, **kwargs: Any) -> ArrowBacked:  # type: ignore[override]
-        """Return the same column."""
+        """Return the same column, without calling the function."""
         return self
 
 
 class PackedFrame(pd.DataFrame):
-    """Packed rows as pandas has them, backed by Arrow, so that they reach Spark without a copy."""
+    """Packed rows as a pandas frame that is backed by Arrow, so that they reach Spark without a copy."""
 
     @property
     def _constructor(self) -> type[PackedFrame]:
@@ -37,12 +37,12 @@ class PackedFrame(pd.DataFrame):
 
 
 def frame_of(table: pa.Table) -> pd.DataFrame:
-    """Packed rows as the stateful operator yields them."""
+    """Return packed rows as the pandas frame that the stateful operator yields."""
     columns = zip(table.column_names, table.columns, strict=True)
     return PackedFrame({name: pd.array(column, pd.ArrowDtype(column.type)) for name, column in columns})
 
 
 def unpacked(rows: DataFrame, packed: Packed) -> DataFrame:
-    """Take the lists apart. A row that counts has none, and nothing comes of it."""
+    """Return one row per element of the packed lists. Rows with counts have no list and yield no row."""
     beside = (f"`{field.name}`" for field in packed.scalars if field.name != COUNT)
     return rows.selectExpr(*beside, f"inline(`{ROWS}`)")

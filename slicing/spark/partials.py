@@ -1,4 +1,4 @@
-"""Partials of slices as a product: a table of them, windows from such a table, and a history made of them.
+"""Partials of slices as a table: writing it, assembling windows from it, and starting a stream from it.
 
 ::
 
@@ -35,7 +35,7 @@ from slicing.windows.families.slices_of import SlicesOf
 from slicing.windows.window import Timed, Window
 
 SLICE, RECORDS = "slice", "records"
-"""The columns of a table of partials, beside its keys and results."""
+"""The columns that a table of partials adds to its keys and results."""
 
 
 def query_of(call: Call) -> Query:
@@ -58,7 +58,7 @@ def query_of(call: Call) -> Query:
 
 
 def of_slices(windows: DataFrame) -> DataFrame:
-    """Return windows that are slices under their name."""
+    """Return windows that are slices, with the column `window` renamed to `slice`."""
     return windows.withColumnRenamed("window", SLICE)
 
 
@@ -87,7 +87,7 @@ def _check_query(query: Query) -> None:
 
 
 def _partials(named: Mapping[str, Bound | Struct]) -> dict[str, Bound | Struct]:
-    """Results that are their own partials."""
+    """The results without `lower`, so that each result is its partial."""
     return {
         name: Struct(_partials(each.results)) if isinstance(each, Struct) else replace(each, source=_own(each.source))
         for name, each in named.items()
@@ -102,13 +102,13 @@ def _own(source: Aggregate | Callable[..., Aggregate]) -> Aggregate | Callable[.
 
 @dataclass(frozen=True)
 class PartialsTable:
-    """A table of partials, for a query whose results `names` are read of it."""
+    """A table of partials; `names` are the results of the query that reads it."""
 
     frame: DataFrame
     names: tuple[str, ...]
 
     def check(self, query: Query) -> None:
-        """Raise InvalidType and InvalidValue for a table that has not the partials of a query."""
+        """Raise InvalidType or InvalidValue unless the table has the partials of this query."""
         _check_windows(query.window)
         _check_query(query)
         if self.frame.isStreaming:
@@ -138,11 +138,11 @@ class PartialsTable:
                 )
 
     def _columns(self, query: Query) -> Iterator[tuple[str, Column, Kernel]]:
-        """Name, column and kernel of each result."""
+        """The name, column and kernel of each result."""
         return zip(self.names, map(_path, self.names), query.shape.kernels, strict=True)
 
     def rows(self, query: Query) -> DataFrame:
-        """The rows of the table as the first stage reads them: start and end, leaves of the key, records, fields."""
+        """Return the rows for the first stage: start and end, leaves of the key, record count, fields of partials."""
         leaves = [column for key in query.keys for column, _ in replace(key, source=key.name).leaves()]
         fields = [
             column if _is_plain(kernel) else column.getField(field.name)
@@ -157,17 +157,17 @@ class PartialsTable:
         return self.frame.select(*edges, *keys, F.col(RECORDS), *values)
 
     def _stored(self, query: Query) -> Iterator[tuple[str, Column, Kernel]]:
-        """Of results that share fields those whose fields are stored."""
+        """The results whose fields are stored: of results that share fields, only one."""
         found, sharing = tuple(self._columns(query)), query.strategy.sharing
         yield from found if sharing is None else sharing.select(found)
 
     def stage(self, strategy: Strategy, labels: tuple[int, ...], until: int | None = None) -> OfPartials:
-        """The first stage that reads the rows."""
+        """Return the first stage that reads the rows of the table."""
         return OfPartials(strategy.shipping, (), labels, until=until)
 
 
 def _is_plain(kernel: Kernel) -> bool:
-    """Whether a partial is a value and no struct."""
+    """Whether the partial is a single value instead of a struct."""
     return len(kernel.fields) == 1 and not isinstance(kernel.aggregate.init(), tuple)
 
 
@@ -179,7 +179,7 @@ def _kind(kernel: Kernel) -> str:
 
 
 def _path(name: str) -> Column:
-    """A column, or a field of a struct, by its path."""
+    """The column with this path: a column, or a field of a struct."""
     first, *rest = name.split(".")
     column = quoted(first)
     for each in rest:
@@ -188,5 +188,5 @@ def _path(name: str) -> Column:
 
 
 def build(table: PartialsTable, query: Query, labels: tuple[int, ...]) -> DataFrame:
-    """The windows of a query from a table of partials, bounded."""
+    """Return the windows of a query from a table of partials, as a bounded DataFrame."""
     return assembled(query, table.rows(query), table.stage(query.strategy, labels))

@@ -1,4 +1,4 @@
-"""Event times that cannot be: a record from the future would take the watermark with it, and no later one counts."""
+"""Removes implausible event times: one from the far future would move the watermark and make later records late."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ def plausible(df: DataFrame, time: str, ahead: Duration, behind: Duration | None
     """Replace implausible event times by null: more than `ahead` after now, or more than `behind` before now.
 
     A single time in the far future would move the watermark there, and all later records would be late. Call it before
-    `withWatermark`. Null times are counted downstream as `no_time`; those made here also as `implausible`, an observed
-    metric under the name `implausible: `, the column, and the number of the call in this process. Now is Spark's
-    `current_timestamp()`: on a stream the time of the trigger, the same when a micro-batch is repeated. A timestamp_ntz
-    is taken for the wall clock of the session's time zone, as Spark casts it. Without `behind` a time may be as old as
-    it likes, as in a backfill.
+    `withWatermark`. Null times are counted downstream as `no_time`. Those made here are also counted as `implausible`,
+    in an observed metric named `implausible: `, the column, and the number of the call in this process. Now is Spark's
+    `current_timestamp()`: on a stream the time of the trigger, which is the same when a micro-batch is repeated. A
+    timestamp_ntz is read as wall clock time in the session's time zone, like Spark's cast. Without `behind`, a time may
+    be arbitrarily old, as in a backfill.
 
     `time` is the name of a column as Spark resolves it. The column keeps its place, its name and its metadata. Raises
     InvalidType, and InvalidValue for durations that are not positive and after `withWatermark`.
@@ -53,7 +53,7 @@ def _length(duration: Duration, name: str) -> int:
 
 
 def _resolved(df: DataFrame, time: str) -> T.StructField:
-    """The column of that name: as it is written, or as Spark reads it, in backquotes and in any case."""
+    """The column with this name: exactly, or as Spark resolves it, without backquotes and in any case."""
     if not isinstance(time, str):
         raise InvalidType(f"`time` is the name of a column; got {time!r}.")
     fields = df.schema.fields
@@ -71,8 +71,9 @@ def _resolved(df: DataFrame, time: str) -> T.StructField:
 
 
 def _inside(column: Column, data_type: T.DataType, ahead: int, behind: int | None) -> Column:
-    """Whether a time is not too far from now, null for null."""
-    # A day is 24 hours here; added to a timestamp as an interval it would be a day of the session's calendar.
+    """Whether a time is within the bounds around now; null for null."""
+    # A day is 24 hours here. Added to a timestamp as an interval, it would be a calendar day of the session's time
+    # zone.
     now = F.unix_micros(F.current_timestamp())
     latest, earliest = (F.timestamp_micros(now + F.lit(shift)).cast(data_type) for shift in (ahead, -(behind or 0)))
     return column <= latest if behind is None else (column <= latest) & (column >= earliest)

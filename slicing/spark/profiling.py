@@ -1,7 +1,7 @@
-"""Where the time of a stream goes in Python, for those who look for it: with `spark.slicing.timers` set to true.
+"""Measures the time of a stream's stages in Python, if `spark.slicing.timers` is true when the query is built.
 
-A watch is set for as long as a partition runs, and only if the query was built to be timed. What is in no stage is
-Spark's: reading the source, the shuffle, the way to Python and back, the commit.
+Timing is on while a partition runs. The time outside of all stages is Spark's: reading the source, the shuffle, data
+transfer to Python and back, the commit.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from slicing.stages.preaggregate import PreAggregate, Ship
 
 
 class TimedBuckets(stream.WindowOperator):
-    """The stateful operator with its stages timed; the first stage's time comes with the rows."""
+    """The stateful operator with timed stages; rows from the first stage bring the time of that stage."""
 
     def init(self, handle: Any) -> None:
         """Called once per partition and micro-batch."""
@@ -30,7 +30,7 @@ class TimedBuckets(stream.WindowOperator):
         self._watched.__enter__()
 
     def handleInputRows(self, key: Any, rows: Any, timerValues: Any) -> Iterator[pd.DataFrame]:  # noqa: N802, N803
-        """As without timers."""
+        """As in `WindowOperator`."""
         tables = list(rows)
         self.shipped = sum(int(table[PREAGGREGATE].sum()) for table in tables)
         yield from super().handleInputRows(key, iter(tables), timerValues)
@@ -48,13 +48,13 @@ class TimedBuckets(stream.WindowOperator):
 
 @dataclass(frozen=True)
 class TimedStage:
-    """The first stage, with a column of how long it took, in the first row of every batch. Waiting for input is not."""
+    """The first stage, with its duration in microseconds in the first row of each batch, without waiting for input."""
 
     stage: PreAggregate | Ship
 
     @property
     def schema(self) -> str:
-        """The columns of its rows."""
+        """The schema of its rows, as DDL."""
         return f"{self.stage.schema}, {PREAGGREGATE} bigint"
 
     def __call__(self, batches: Iterator[pa.RecordBatch], partition: int = 0) -> Iterator[pa.RecordBatch]:

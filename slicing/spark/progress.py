@@ -1,4 +1,4 @@
-"""What a stream reports of its micro-batches, as a line to read and as gauges to export."""
+"""Progress of a stream's micro-batches: a line of text and gauges for export."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ Gauges = dict[str, float]
 
 @dataclass(frozen=True)
 class MicroBatch:
-    """The figures of a micro-batch; those of several aggregations in one query are added up.
+    """The figures of one micro-batch; several aggregations in one query are added up.
 
-    `watermark` and `lag`, which is how many seconds it is behind the clock, are None until there is a watermark.
-    `in_memory` and `on_disk` are bytes of state as Spark reports them, caches and buffers of RocksDB included.
+    `lag` is the distance of the watermark behind the clock in seconds; `watermark` and `lag` are None until there is a
+    watermark. `in_memory` and `on_disk` are bytes of state as Spark reports them, with RocksDB's caches and buffers.
     `lateness` is None where time closes no window.
     """
 
@@ -56,7 +56,7 @@ class MicroBatch:
         return self.records / self.seconds if self.seconds else 0.0
 
     def gauges(self) -> Gauges:
-        """All figures by name; those of the watermark are left out until there is one."""
+        """Return all figures by name; those of the watermark are left out until there is one."""
         found = {
             "micro_batch": self.number,
             "records": self.records,
@@ -71,12 +71,12 @@ class MicroBatch:
         return {name: float(value) for name, value in found.items()}
 
     def additions(self) -> Gauges:
-        """The figures that may be added up over micro-batches, by name."""
+        """Return the figures that may be summed over micro-batches, by name."""
         counts = {name: count for name, count in self.counts.items() if name not in EXTENT}
         return {"micro_batches": 1, "records": self.records, "seconds": self.seconds, **counts}
 
     def line(self) -> str:
-        """All figures to read; causes of refusal that did not occur are left out, but for `late`."""
+        """Return all figures as a line of text; causes of refusal that did not occur are left out, except `late`."""
         counts = self.counts
         reported = [
             f"{counted(self.records, 'record')} ({self.rate:,.0f}/s)",
@@ -97,7 +97,7 @@ class MicroBatch:
         return f"micro-batch {self.number}: {', '.join(reported)}, {self.seconds:.1f} s"
 
     def cells(self) -> tuple[str, ...]:
-        """The figures of `HEAD`."""
+        """Return the figures for the columns of `HEAD`, as text."""
         counts = self.counts
         return (
             self.query,
@@ -113,7 +113,7 @@ class MicroBatch:
         )
 
     def mark(self) -> str:
-        """The watermark, and how long ago it is."""
+        """Return the watermark and its lag as text, "-" if there is none."""
         if self.watermark is None or self.lag is None:
             return "-"
         return f"{self.watermark:%Y-%m-%dT%H:%M:%S} ({duration(self.lag)} ago)"
@@ -131,15 +131,15 @@ HEAD = (
     "open windows",
     "state in memory, on disk",
 )
-"""What `MicroBatch.cells` are."""
+"""The headings of `MicroBatch.cells`."""
 REMEMBERED = 40
-"""The micro-batches of each query that have a bar."""
+"""The number of micro-batches per query that are kept and drawn as bars."""
 
 
 def micro_batch(progress: Mapping[str, Any]) -> MicroBatch | None:
-    """The figures of a progress report of Spark; None if nothing was run, or nothing of ours."""
+    """Return the figures of Spark's progress report; None if no micro-batch ran, or none of this package's windows."""
     reported = {name: _observed(row) for name, row in progress["observedMetrics"].items()}
-    # Without "addBatch" nothing was run: the query is waiting for records.
+    # Without "addBatch" no micro-batch ran: the query is waiting for records.
     if not any(name.startswith(METRICS) for name in reported) or "addBatch" not in progress["durationMs"]:
         return None
     observed = [row for name, row in reported.items() if name.startswith((METRICS, f"{IMPLAUSIBLE}: "))]
@@ -167,8 +167,8 @@ def micro_batch(progress: Mapping[str, Any]) -> MicroBatch | None:
 def lateness(reports: Iterable[Mapping[str, Any]]) -> Lateness | None:
     """Return how late the records of some micro-batches were, from their progress reports, the newest last.
 
-    `lateness(query.recentProgress)` is of the micro-batches that Spark remembers. Printed it says what another delay of
-    the watermark would have kept. None if none of the reports is of a query whose windows are closed by time.
+    `lateness(query.recentProgress)` covers the micro-batches that Spark still has. Printed, the value says how many
+    records another watermark delay would have kept. None if no report is of a query whose windows are closed by time.
     """
     found = [micro_batch(report) for report in reports]
     return _added(each.lateness for each in found if each is not None)
@@ -180,7 +180,7 @@ def _added(several: Iterable[Lateness | None]) -> Lateness | None:
 
 
 def _observed(row: Row) -> dict[str, Any]:
-    """Metrics by name: of Spark Connect a row has `values` and `schema`, as it comes in JSON."""
+    """The metrics by name. With Spark Connect, a row has the two fields `values` and `schema`, from JSON."""
     found = row.asDict()
     if found.keys() != {"values", "schema"}:
         return found
@@ -188,19 +188,19 @@ def _observed(row: Row) -> dict[str, Any]:
 
 
 def _records(progress: Mapping[str, Any]) -> int:
-    """Spark Connect leaves the sum over the sources to its client."""
+    """The number of input records. Spark Connect does not report the sum, so the sources are added up."""
     found = progress["numInputRows"]
     return sum(source["numInputRows"] or 0 for source in progress["sources"]) if found is None else int(found)
 
 
 def _instant(text: str) -> datetime:
-    """An instant of Spark's, which knows years after 9999; datetime does not, and says its last instant for them."""
+    """A timestamp of Spark. For years after 9999, which datetime does not support, the last datetime."""
     year = text.lstrip("+").partition("-")[0]
     return datetime.max.replace(tzinfo=UTC) if len(year) > 4 else datetime.fromisoformat(text)
 
 
 def panel(batches: Sequence[MicroBatch]) -> str:
-    """The newest micro-batch of a query in a few lines, with a bar for each of those before."""
+    """Return a query's newest micro-batch as a few lines of text, with a bar for each remembered micro-batch."""
     now, counts = batches[-1], batches[-1].counts
     late = sum(each.counts["late"] + each.counts["late_for_some"] for each in batches)
     delays = _added(each.lateness for each in batches)
@@ -228,14 +228,15 @@ def panel(batches: Sequence[MicroBatch]) -> str:
 class ProgressListener(StreamingQueryListener):
     """Print a line for every micro-batch of windowed aggregations, and pass its figures on as gauges.
 
-    Register it with `spark.streams.addListener(ProgressListener())`. Lines go to `stream`, stderr if left out; in a
-    terminal each query has a few that are kept up to date, with a bar for each micro-batch. `lines=False` shows none.
-    `on_gauges(query, gauges)` is called after each micro-batch; `gauges` has the newest of every query that runs, by
-    its name or, if it has none, its id. Queries without an aggregation of ours are passed over. Of one that fails a
-    line says why.
+    Register it with `spark.streams.addListener(ProgressListener())`. Lines are written to `stream`, by default stderr.
+    In a terminal, each query has a few lines that are updated, with a bar for each micro-batch. `lines=False` prints
+    nothing. `on_gauges(query, gauges)` is called after each micro-batch with the newest gauges of this query; `query`
+    is its name or, without a name, its id. The attribute `gauges` has the newest gauges of each running query. Queries
+    without an aggregation of this package are ignored. If a query fails, a line says why.
 
-    In a notebook the listener itself is a table of the queries that run or ran, and `live()` shows one that is kept up
-    to date. `batches` has the last micro-batches of each, `totals` the sums over all micro-batches of those that run.
+    In a notebook, the listener is displayed as a table of running and finished queries, and `live()` shows a table that
+    is updated. `batches` has the last micro-batches of each query, `totals` the sums over all micro-batches of each
+    running query.
     """
 
     def __init__(
@@ -256,20 +257,20 @@ class ProgressListener(StreamingQueryListener):
         self._shown: Any = None
 
     def lateness(self, query: str) -> Lateness | None:
-        """Return how late the records of a query were since the listener was registered, by its name or id.
+        """Return how late the records of a query, by name or id, were since the listener was registered.
 
-        None if it has had no micro-batch, or if time closes none of its windows.
+        None if the query had no micro-batch, or if time closes none of its windows.
         """
         return self._lateness.get(query)
 
     def live(self) -> None:
-        """Show the table in this cell of a notebook, and keep it up to date. Raises ModuleNotFoundError elsewhere."""
+        """Show the table in this notebook cell and keep it up to date. Raises ModuleNotFoundError without IPython."""
         from IPython.display import display  # type: ignore[import-not-found, unused-ignore]
 
         self._shown = display(self, display_id=True)  # type: ignore[no-untyped-call, unused-ignore]
 
     def _repr_html_(self) -> str:
-        """A row for each query: the figures of its newest micro-batch, and a bar of the seconds of each."""
+        """A table with a row for each query: the figures of its newest micro-batch, and bars of their durations."""
         rows = [(*known[-1].cells(), bars([each.seconds for each in known])) for known in self.batches.values()]
         return table((*HEAD, "seconds of each"), rows)
 
@@ -309,6 +310,6 @@ class ProgressListener(StreamingQueryListener):
             del self.gauges[query], self.totals[query]
             if self._display:
                 self._display.end(query)
-        # Of a query that failed before its first progress only the error says whether it is ours.
+        # For a query that failed before its first progress report, only the error tells whether it is of this package.
         if event.exception and self._display and (query is not None or "slicing.errors." in event.exception):
             print(f"{query or started}: failed: {reason(event.exception)}", file=self._display.stream, flush=True)

@@ -1,4 +1,4 @@
-"""The figures of a `ProgressListener` as metrics of Prometheus."""
+"""The figures of a `ProgressListener` as Prometheus metrics."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ class PrometheusCollector:
         prometheus_client.REGISTRY.register(PrometheusCollector(listener))
         prometheus_client.start_http_server(9108)
 
-    Every metric has the label `query`, its name or id. Nothing is computed before somebody asks. Counters count from
-    the start of a query in this program; Prometheus expects that they begin at zero again. Raises MissingRequirement
-    without `prometheus_client`, which the extra `prometheus` installs, and InvalidType.
+    Every metric has the label `query`, the name or id of the query. Metrics are computed only on a scrape. Counters
+    start at zero when a query starts in this program, as Prometheus expects. Raises MissingRequirement without
+    `prometheus_client`, which the extra `prometheus` installs, and InvalidType.
     """
 
     def __init__(self, listener: ProgressListener):
@@ -52,12 +52,12 @@ class PrometheusCollector:
         self.listener = listener
 
     def describe(self) -> Iterable[Metric]:
-        """Return nothing: a registry need not ask for all figures to know their names."""
+        """Return nothing, so that a registry does not collect all figures only to learn their names."""
         return ()
 
     def collect(self) -> Iterator[Metric]:
-        """Yield all metrics; called by `prometheus_client` in a thread of its own."""
-        # Queries end while they are collected: what is read here is a copy.
+        """Yield all metrics; `prometheus_client` calls it in a thread of its own."""
+        # Copies, because queries may end during the collection.
         newest = {query: self.listener.batches[query][-1] for query in list(self.listener.gauges)}
         totals = {query: dict(self.listener.totals.get(query, {})) for query in newest}
         yield from _counters(totals)
@@ -134,5 +134,5 @@ def _figures(batch: MicroBatch) -> dict[str, float]:
 
 
 def _bound(seconds: float) -> str:
-    """A bound as the text format writes it."""
+    """A bound in the text format of Prometheus."""
     return "+Inf" if isinf(seconds) else str(seconds)

@@ -1,4 +1,4 @@
-"""A windowed aggregation that fits its DataFrame: what is asked of Spark, nothing run yet."""
+"""A resolved windowed aggregation over its DataFrame: the columns it reads and emits; it runs nothing."""
 
 from __future__ import annotations
 
@@ -44,11 +44,11 @@ if TYPE_CHECKING:
 
 _WINDOW = "spark.timeWindow"
 EMISSION = "slicing.emission"
-"""Metadata of columns of windows that go out more than once, or behind the watermark."""
+"""Metadata of window columns whose windows may fire more than once, or after the watermark has passed them."""
 
 
 class Time(Enum):
-    """What windows go by: the time of records and their watermark, the clock of the trigger, or nothing at all."""
+    """The time that closes windows: event time with its watermark, the clock of the trigger, or none."""
 
     EVENT = "by event time"
     CLOCK = "by the clock"
@@ -56,7 +56,7 @@ class Time(Enum):
 
     @classmethod
     def of(cls, time: object, window: Window, streaming: bool) -> Time:
-        """Return the time of a call."""
+        """Return the kind of time of a call."""
         if isinstance(time, ProcessingTime):
             return cls.CLOCK
         return cls.EVENT if window.by_time or not streaming else cls.NONE
@@ -64,7 +64,7 @@ class Time(Enum):
 
 @dataclass(frozen=True, kw_only=True)
 class Query:
-    """What `aggregate` was called for. `tree` is "auto" or one of `assembly.TREES`; `grace`, `retain`: microseconds."""
+    """A resolved call of `aggregate`. `trees` has one tree per kernel; `grace` and `retain` are in microseconds."""
 
     frame: DataFrame | None
     schema: T.StructType
@@ -93,7 +93,7 @@ class Query:
 
     @property
     def function(self) -> WindowFunction | None:
-        """The function of the call that makes rows of windows, None if there is none."""
+        """The function of the call that turns windows into rows, None if there is none."""
         if self.then is not None:
             return self.then
         first = self.shape.kernels[0].aggregate if self.shape.kernels else None
@@ -101,13 +101,13 @@ class Query:
 
     @property
     def remembers(self) -> WindowFunction | None:
-        """The same, of a function with states."""
+        """The function, if it has states; None otherwise."""
         found = self.function
         return found if found is not None and found.states else None
 
     @property
     def source(self) -> DataFrame:
-        """The DataFrame, which a declared schema alone does not make."""
+        """The DataFrame. Only a query with a DataFrame may be asked for it."""
         assert self.frame is not None, "who asks has one"
         return self.frame
 
@@ -118,7 +118,7 @@ class Query:
 
     @property
     def strategy(self) -> Strategy:
-        """What is shipped and done behind the shuffle; records may be late on a stream."""
+        """The execution plan: what is shipped and what runs after the shuffle. Records are late only on a stream."""
         asked = Aggregation(
             shape=self.shape,
             trees=self.trees,
@@ -130,7 +130,7 @@ class Query:
         return self.support.strategy(asked)
 
     def records(self, signals: bool = False) -> DataFrame:
-        """What the first stage reads: time, leaves of the key, values; with `signals` the column of the trigger too."""
+        """Return the first stage's input: time, leaves of the key, values, and with `signals` the trigger's columns."""
         leaves = [column for key in self.keys for column, _ in key.leaves()]
         leaves = (leaves or [F.lit(True)]) + self.window_columns.leaves(self)
         named = [leaf.alias(name) for name, leaf in flat.numbered(flat.KEY, leaves).items()]
@@ -140,7 +140,7 @@ class Query:
         return found if self.declared is None else told(found, self._record_schema(len(leaves), signals))
 
     def _signals(self) -> list[Column]:
-        """The columns of the trigger as a signal and a number; `slicing.stages.signalled` takes them off again."""
+        """The trigger's columns as a signal and a number; the stage `slicing.stages.signalled` removes them again."""
         column, number = self.trigger.column, self.trigger.number
         found = []
         if column is not None:
@@ -150,7 +150,7 @@ class Query:
         return found
 
     def _record_schema(self, leaves: int, signals: bool) -> T.StructType:
-        """The columns of `records`; what follows the leaves of the key is the gap of a session, in microseconds."""
+        """The schema of `records`. The columns after the leaves of the key are gaps of sessions, in microseconds."""
         kinds = [field.kind for key in self.keys for _, field in key.leaves()] or ["boolean"]
         kinds += ["bigint"] * (leaves - len(kinds))
         columns = {flat.TIME: self.time_kind, **flat.numbered(flat.KEY, kinds)}
@@ -160,25 +160,25 @@ class Query:
         return struct_of(", ".join(f"{name} {kind}" for name, kind in columns.items()))
 
     def record_time(self) -> Column:
-        """The time of records; Spark's clock is that of the trigger in all of a micro-batch."""
+        """The time of a record: its time column, or the trigger's clock, which is constant within a micro-batch."""
         if self.clock is Time.CLOCK:
             return F.current_timestamp()
         return quoted(self.time) if self.time else F.timestamp_micros(F.lit(0))
 
     @property
     def by_clock(self) -> bool:
-        """Whether the stateful operator needs the clock of the trigger."""
+        """Whether the stateful operator needs the trigger's clock."""
         waits = self.trigger.by_clock or self.clock is Time.CLOCK
         return waits or self.window.ttl is not None or self.idle > 0
 
     @property
     def waits(self) -> bool:
-        """Whether anything happens in a bucket that got no record."""
+        """Whether a bucket without new records needs a timer."""
         return self.clock is not Time.NONE or self.trigger.by_clock
 
     @property
     def flat(self) -> Flat:
-        """The columns that the second stage emits."""
+        """The flat columns that the second stage emits."""
         results = [physical(field.kind) for _ in range(self.widths) for field in self.results()]
         late, differ = self.late_columns, self.window.family.size is None
         told_apart = self._calls if late else self.window.names and not self.window.wide
@@ -196,22 +196,22 @@ class Query:
 
     @property
     def widths(self) -> int:
-        """Return how often a row has all results: once, or once for each aligned window."""
+        """The number of times that a row holds all results: once, or once for each aligned window."""
         return len(self.window.names or ()) if self.window.wide else 1
 
     @property
     def once(self) -> bool:
-        """Whether there are no columns but keys, window and results; bounded input is never emitted twice."""
+        """Whether each window is emitted at most once, so that rows have only keys, window and results."""
         return self.trigger.fires_once or not self.streaming
 
     @property
     def with_old(self) -> bool:
-        """Whether rows carry what they replace."""
+        """Whether rows have the column `old` with the result that they replace."""
         return self.streaming and self.trigger.accumulation.retracts
 
     @property
     def late_columns(self) -> LateColumns | None:
-        """What late rows have besides, None if they are only counted; on bounded input nothing is late."""
+        """The additional columns of late rows, None if late records are only counted or the input is bounded."""
         if self.late == COUNTS or not self.streaming or self.clock is not Time.EVENT:
             return None
         values = self.values if self.late == RECORDS else None
@@ -219,7 +219,7 @@ class Query:
 
     @property
     def _calls(self) -> tuple[str, ...] | None:
-        """What late rows name several windows by: their names, else the calls that make them."""
+        """What distinguishes several windows in late rows: their names, else the calls that make them."""
         return tuple(self.window.calls) if len(self.window.family.families) > 1 else None
 
     @property
@@ -229,7 +229,7 @@ class Query:
         return tuple(Field(name, nested_kind_of_type(schema[name].dataType, name)) for name in self.columns)
 
     def results(self) -> list[Field]:
-        """The fields of all results, in order; those of the rows that a function makes of them, if there is one."""
+        """Return the fields of all results, in order; if a function makes the rows, the fields of its rows."""
         if self.then is not None:
             return list(self.then.returns)
         return [field for kernel in self.shape.kernels for field in kernel.results]
@@ -242,7 +242,7 @@ class Query:
         return unpacked(rows, Packed(self.flat)).select(*self.row_columns())
 
     def row_columns(self) -> list[Column]:
-        """Keys, windows and results, from the flat columns."""
+        """Return the columns of keys, windows and results, built from the flat columns."""
         leaves = map(F.col, flat.numbered(flat.KEY, self.shape.keys))
         keys = {key.name: key.rebuild(leaves) for key in self.keys}
         keys = {name: keys[name] for name in self.window_columns.shown(list(keys))}
@@ -258,20 +258,20 @@ class Query:
 
     @property
     def delay(self) -> int | None:
-        """The delay of the watermark in microseconds, None where no record is late."""
+        """The watermark delay in microseconds, None where no record is late."""
         if not self.streaming or self.clock is not Time.EVENT:
             return None
         return int(self.schema[self.time].metadata[DELAY]) * 1000
 
     @property
     def retained(self) -> int | None:
-        """How long a record stays in the state, in microseconds of event time; None where windows differ in length."""
+        """How long a record stays in the state, in microseconds of event time; None if windows differ in length."""
         sizes = [family.size for family in self.window.family.families]
         known = [size for size in sizes if size is not None]
         return max(max(known) + self.grace, self.retain) + (self.delay or 0) if len(known) == len(sizes) else None
 
     def metrics_name(self) -> str:
-        """The name of the observed metrics; Spark wants them to differ between the aggregations of a query."""
+        """Return the name of the observed metrics; Spark requires different names for the aggregations of a query."""
         results = ", ".join(kernel.label for kernel in self.shape.kernels)
         keys = ", ".join(key.name for key in self.keys)
         return f"{METRICS}{results} in {self.window} of {self.time or self.clock.value}" + (
@@ -280,18 +280,18 @@ class Query:
 
     @property
     def time_kind(self) -> str:
-        """The type of times in rows."""
+        """The Spark type of times in rows."""
         return "timestamp_ntz" if self.ntz else "timestamp"
 
     @property
     def no_window(self) -> Column:
-        """A `window` that is null."""
+        """A null `window`."""
         return F.lit(None).cast(f"struct<start:{self.time_kind},end:{self.time_kind}>")
 
     def columns_by_time(self, stop: Column | None = None) -> list[Column]:
-        """`window`, and the name of windows in rows of their own; or `window_end` of aligned windows.
+        """Return `window`, and the windows' name if each has its own rows; or `window_end` of aligned windows.
 
-        `stop` is where windows end in microseconds, if that is not what they say.
+        `stop` replaces the end of the window, in microseconds.
         """
         if self.window.wide:
             return [self._time_column(logical(F.col(flat.START), self.time_kind), "window_end", {})]
@@ -304,12 +304,12 @@ class Query:
         return [*columns, named(self.window.names).alias("windows")] if self.window.names else columns
 
     def _time_column(self, column: Column, name: str, metadata: dict[str, object]) -> Column:
-        """The time of results, with what Spark and this package know columns of windows by."""
+        """The time column of results, with the metadata by which Spark and this package recognize it."""
         if not self.once:
             metadata[EMISSION] = str(self.trigger)
         elif self.streaming and not self.grace and self.clock is Time.EVENT:
-            # With grace a window is emitted after the watermark has passed it: Spark's operators would drop it.
-            # With late rows, which have no window, the delay waits until `results` has split them off.
+            # With grace a window is emitted after the watermark has passed it, so Spark's operators would drop its row.
+            # Late rows have no window, so the delay is hidden from Spark until `results` has removed them.
             delay = HELD_DELAY if self.late_columns else DELAY
             metadata[delay] = self.schema[self.time].metadata[DELAY]
         if self.late_columns:
@@ -317,7 +317,7 @@ class Query:
         return column.alias(name, metadata=metadata)
 
     def _late_tag(self, keys: dict[str, Column]) -> list[Column]:
-        """The column that tags late rows, if they are emitted. A late record has each of its columns once."""
+        """The column that tags late rows, if they are emitted. A late record contains each column once."""
         if self.late_columns is None:
             return []
         record = keys | {name: time for name, time in self.window_columns.own_time(self).items() if name not in keys}
@@ -327,7 +327,7 @@ class Query:
         return [self.late_columns.tag(self.time_kind, F.struct(*columns))]
 
     def result_columns(self, prefix: str) -> list[Column]:
-        """The results by their names, from the flat columns that begin so."""
+        """Return the result columns by name, built from the flat columns with this prefix."""
         if self.then is not None:
             rows = flat.numbered(prefix, self.then.returns)
             return [logical(F.col(column), field.kind).alias(field.name) for column, field in rows.items()]
@@ -349,6 +349,6 @@ class Query:
 
 
 def _nested(nesting: Nesting, columns: Iterator[Column], suffix: str = "") -> Iterator[Column]:
-    """One column for each result, those of a struct together."""
+    """One column for each result, the fields of a struct in one column."""
     for name, parts in nesting:
         yield (F.struct(*_nested(parts, columns)) if parts else next(columns)).alias(name + suffix)

@@ -1,4 +1,4 @@
-"""What the stateful operator needs from the machine and the session, checked before Spark fails without a reason."""
+"""Requirements of streams on machine and session, checked here because Spark would fail with an unclear error."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _MESSAGES = "pyspark.sql.streaming.proto.StateMessage_pb2"
 
 
 def check_stream(spark: SparkSession, asks: bool = True) -> None:
-    """Raise MissingRequirement when this session cannot run Spark's stateful operator; its settings are asked for."""
+    """Raise MissingRequirement if the session cannot run the stateful operator; without `asks`, do not ask Spark."""
     if lacking := missing(spark):
         raise MissingRequirement(lacking[0])
     if not asks:
@@ -42,13 +42,13 @@ def check_stream(spark: SparkSession, asks: bool = True) -> None:
 
 
 def setting_remedy(name: str, value: str) -> Remedy:
-    """The advice to set a setting of Spark's to a value."""
+    """Return the advice to set a Spark setting to a value."""
     text = f'Set it before the query is built: spark.conf.set("{name}", "{value}").'
     return Remedy(Topic.SETTING, text, (name, value))
 
 
 def missing(spark: SparkSession) -> list[str]:
-    """What is not installed that streams need, each in a line with its remedy."""
+    """Return the missing requirements of streams, one line each, with the remedy."""
     found = []
     pandas = _installed("pandas")
     if pandas is None or not (2, 2) <= release(pandas) < (3, 0):
@@ -59,16 +59,16 @@ def missing(spark: SparkSession) -> list[str]:
 
 
 def check_workers(spark: SparkSession) -> None:
-    """Raise MissingRequirement when Spark would start Python workers that cannot run this program.
+    """Raise MissingRequirement if Spark would start Python workers that cannot run this program.
 
-    That is where it runs in a virtual environment which is not activated, and Spark is not told which Python to start.
+    This happens if the program runs in a virtual environment that is not activated and `PYSPARK_PYTHON` is not set.
     """
     if lacking := _of_workers(spark):
         raise MissingRequirement(lacking[0])
 
 
 def on_connect(spark: SparkSession) -> bool:
-    """Whether Spark runs elsewhere, with settings and workers of its own."""
+    """Whether this is a Spark Connect session: Spark runs elsewhere, with its own settings and workers."""
     return type(spark).__module__.startswith("pyspark.sql.connect")
 
 
@@ -90,7 +90,7 @@ def _of_workers(spark: SparkSession) -> list[str]:
 
 @cache
 def _lacks(path: str) -> str:
-    """What an interpreter lacks to be a worker of this program; "" if it lacks nothing."""
+    """Why an interpreter cannot be a worker of this program; "" if it can."""
     here = f"{sys.version_info.major}.{sys.version_info.minor}"
     program = (
         "import importlib.util as u, sys; print('%d.%d' % sys.version_info[:2], "
@@ -104,14 +104,14 @@ def _lacks(path: str) -> str:
 
 
 def _protobuf() -> str:
-    """What is wrong with protobuf, "" if nothing is: Spark's messages are generated for some versions."""
+    """Why the installed protobuf does not work, "" if it does: Spark's generated messages need certain versions."""
     found = _installed("protobuf")
     if found is None:
         return "found none"
     try:
         with warnings.catch_warnings(action="ignore"):
             import_module(_MESSAGES)
-    except Exception as error:  # of an old protobuf an ImportError, else its own VersionError
+    except Exception as error:  # ImportError from an old protobuf, else protobuf's own VersionError
         needed = re.search(r"gencode ([\d.]+)", str(error))
         least = f"{needed[1]} or newer" if needed else "another version"
         return f"found {found}, and the messages of Spark {pyspark.__version__} want {least}"

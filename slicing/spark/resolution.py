@@ -1,4 +1,4 @@
-"""The call of a windowed aggregation, and all that follows from it and its DataFrame's schema."""
+"""The call of a windowed aggregation, and its resolution against the schema of its DataFrame."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ TIMED = "spark.slicing.timers"
 
 @dataclass(frozen=True, kw_only=True)
 class Call:
-    """The arguments of a call. `grace` and `retain` are in microseconds, `tree` "auto" or one of `assembly.TREES`."""
+    """The arguments of a call. `grace` and `retain` are in microseconds; `tree` is "auto", "eager" or in `TREES`."""
 
     frame: DataFrame | None
     keys: tuple[Any, ...]
@@ -59,10 +59,10 @@ class Call:
 
 
 class Resolution:
-    """What a call means, resolved when it is asked for.
+    """A call resolved against the schema of its DataFrame; each property is resolved when it is first read.
 
-    Everything raises InvalidValue or InvalidType for names and types that the schema does not have.
-    `slicing.spark.rules` asks in the order in which errors are to be found. Columns that are computed join the
+    Every property raises InvalidValue or InvalidType for names and types that are not in the schema. The order in which
+    `slicing.spark.rules` reads the properties decides which error is raised first. Computed columns are added to the
     DataFrame in the order time, keys, windows, results.
     """
 
@@ -76,7 +76,7 @@ class Resolution:
 
     @cached_property
     def trigger(self) -> Trigger:
-        """The trigger, with its columns by name."""
+        """The trigger, with its columns replaced by their names."""
         trigger = self.asked_trigger
         if trigger.column is not None:
             trigger = trigger.named(_boolean(self._names, trigger.column))
@@ -84,28 +84,28 @@ class Resolution:
 
     @cached_property
     def _trigger_that_ends(self) -> Trigger:
-        """The trigger of bounded input: it fires nothing, but its column may end windows."""
+        """The trigger on bounded input: it fires nothing, but the records of its column may end sessions."""
         given = self.call.trigger
         return given.named(_boolean(self._names, given.column)) if given.ends else given
 
     @property
     def given_schema(self) -> T.StructType:
-        """The columns of the DataFrame, as it was given or declared."""
+        """The schema of the DataFrame as it was given or declared, without computed columns."""
         return self._names.given_schema
 
     @property
     def by_event_time(self) -> bool:
-        """Whether it is a stream whose watermark closes windows."""
+        """Whether the input is a stream whose watermark closes windows."""
         return self.streaming and self.clock is Time.EVENT
 
     @property
     def asked_support(self) -> WindowSupport:
-        """The support of the windows as they are in the call."""
+        """The support of the windows in the call, before `prepared` replaces them."""
         return support_of(self.call.window)
 
     @cached_property
     def time(self) -> T.StructField | None:
-        """The time column, None where there is none."""
+        """The time column, None if there is none."""
         given = self.call.time
         return None if given is None or isinstance(given, ProcessingTime) else self._names.field(given, "time column")
 
@@ -121,7 +121,7 @@ class Resolution:
 
     @cached_property
     def window(self) -> Window:
-        """The windows, with the columns that they name as the schema spells them."""
+        """The windows, with their columns spelled as in the schema."""
         return self.window_columns.resolved(self._names)
 
     @property
@@ -131,54 +131,54 @@ class Resolution:
 
     @cached_property
     def key_fields(self) -> tuple[Field, ...]:
-        """The fields of blocks that keys are in."""
+        """The fields of the leaves of the keys."""
         return tuple(field for key in self.keys for _, field in key.leaves()) or (_NO_KEY,)
 
     @property
     def key_names(self) -> tuple[str, ...]:
-        """The names of key columns."""
+        """The names of the key columns."""
         return tuple(key.name for key in self.keys)
 
     @property
     def result_names(self) -> list[str]:
-        """The names of columns of results."""
+        """The names of the result columns."""
         if self.call.then is not None:
             return [field.name for field in self.call.then.returns]
         return output_names(self.call.named, self.window)
 
     @cached_property
     def results(self) -> dict[str, Bound]:
-        """The results of columns by name, those of structs each for itself, under names such as `candle.open`."""
+        """The results by name; those inside structs separately, under names such as `candle.open`."""
         return {name: _named(bound, self._names) for name, bound in flat_results(self.call.named).items()}
 
     @cached_property
     def frame(self) -> DataFrame | None:
-        """The DataFrame with all columns that are computed; None if there is only a declared schema."""
+        """The DataFrame with all computed columns; None if there is only a declared schema."""
         _ = self.schema
         return self._names.frame
 
     @cached_property
     def schema(self) -> T.StructType:
-        """All columns, with those that are computed."""
+        """The schema of all columns, computed ones included."""
         _ = self.time, self.keys, self.window, self.results, self.trigger, self._trigger_that_ends
         return self._names.schema
 
     @cached_property
     def value_columns(self) -> tuple[str, ...]:
-        """The columns that results are of."""
+        """The input columns of the results."""
         inputs = (column for bound in self.results.values() for column in bound.inputs)
         return tuple(dict.fromkeys(column for column in inputs if column != EVENT_TIME))
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The columns of values that records bring: those of results, then those of the windows."""
+        """The value columns of a record: inputs of results, inputs of windows, then columns for late records only."""
         late = self.window_columns.late_inputs(self.given) if self.call.late == RECORDS else ()
         found = self.value_columns + self.support.inputs
         return found + tuple(name for name in late if name not in found)
 
     @cached_property
     def kinds(self) -> dict[str, str]:
-        """The kinds of the columns that results are of."""
+        """The kinds of the input columns of results, by name."""
         schema = self.schema
         nested = {column for bound in self.results.values() if bound.nested for column in bound.inputs}
         return {
@@ -190,7 +190,7 @@ class Resolution:
 
     @cached_property
     def result_kernels(self) -> tuple[Kernel, ...]:
-        """A kernel for each result."""
+        """The kernel of each result."""
         return tuple(kernel(name, _resolved(bound, self.kinds)) for name, bound in self.results.items())
 
     @cached_property
@@ -203,12 +203,12 @@ class Resolution:
 
     @property
     def kernels(self) -> tuple[Kernel, ...]:
-        """The kernels of results, then those that the windows need beside them."""
+        """The kernels of the results, then additional kernels that the windows need."""
         return self._stored[0]
 
     @property
     def arguments(self) -> Arguments:
-        """For each kernel the places of its columns."""
+        """For each kernel, the positions of its input columns among the value columns; -1 is the event time."""
         return self._stored[1]
 
     @cached_property
@@ -223,7 +223,7 @@ class Resolution:
 
     @cached_property
     def trees(self) -> tuple[str, ...]:
-        """The tree of each kernel, of family after family."""
+        """The tree of each kernel, family by family."""
         shapes = map(self.shape.over, self.families)
         return self.support.trees(tuple(self._tree(each, shape) for shape in shapes for each in self.kernels))
 
@@ -237,7 +237,7 @@ class Resolution:
         return str(self.frame.sparkSession.conf.get(TIMED, "false")).lower() == "true"
 
     def query(self) -> Query:
-        """The query."""
+        """Return the query."""
         return Query(
             frame=self.frame,
             schema=self.schema,
@@ -266,7 +266,7 @@ class Resolution:
 
 
 class OfHistory(Resolution):
-    """What a call over a stream means of its history, a bounded DataFrame with the same columns."""
+    """The resolution of a stream's call against its history, a bounded DataFrame with the same columns."""
 
     def __init__(self, call: Call):
         assert call.frame is not None, "a history is a DataFrame"
@@ -277,7 +277,7 @@ class OfHistory(Resolution):
 
 
 class Draft(Resolution):
-    """What a call means without a DataFrame: only what is right on streams and on bounded input is asked of it."""
+    """The resolution of a call without a DataFrame; it answers only what holds for streams and bounded input alike."""
 
     def __init__(self, call: Call):
         self.given, self.window_columns = call, columns_of(call.window)
@@ -290,23 +290,23 @@ class Draft(Resolution):
 
     @property
     def key_names(self) -> tuple[str, ...]:
-        """The names of keys that are columns."""
+        """The names of keys that are plain column names."""
         return tuple(key for key in self.call.keys if isinstance(key, str) and "." not in key)
 
     @property
     def key_fields(self) -> tuple[Field, ...]:
-        """No fields: their types are not known."""
+        """A placeholder: the types of the keys are unknown."""
         return (_NO_KEY,)
 
     @cached_property
     def result_kernels(self) -> tuple[Kernel, ...]:
-        """A kernel for each result that needs no types of columns."""
+        """The kernels of the results that do not depend on column types."""
         untyped = {name: bound for name, bound in self.results.items() if isinstance(bound.source, Aggregate)}
         return tuple(kernel(name, bound.resolve(())) for name, bound in untyped.items())
 
     @property
     def kernels(self) -> tuple[Kernel, ...]:
-        """The same."""
+        """The kernels of the results; those for windows are unknown."""
         return self.result_kernels
 
 
@@ -318,7 +318,7 @@ def _names(call: Call) -> Names:
 
 
 def _boolean(names: Names, column: Any) -> str:
-    """The name of the column of a trigger. Raises InvalidValue, and InvalidType for a column of no booleans."""
+    """The name of the trigger's boolean column. Raises InvalidValue, and InvalidType for another type."""
     found = names.field(column, "column of `when`")
     if not isinstance(found.dataType, T.BooleanType):
         raise InvalidType(
@@ -329,7 +329,7 @@ def _boolean(names: Names, column: Any) -> str:
 
 
 def _number(names: Names, column: Any) -> str:
-    """The name of the column of numbers of a trigger. Raises InvalidValue, and InvalidType for one of no numbers."""
+    """The name of the trigger's numeric column. Raises InvalidValue, and InvalidType for another type."""
     found = names.field(column, "column of `delta`")
     if not isinstance(found.dataType, T.NumericType):
         raise InvalidType(
@@ -340,21 +340,21 @@ def _number(names: Names, column: Any) -> str:
 
 
 def output_names(named: Mapping[str, object], window: Window) -> list[str]:
-    """Return the columns of results, one for each aligned window."""
+    """Return the names of result columns; of aligned windows, one for each window and result."""
     if window.wide:
         return [f"{name}_{each}" for each in window.names or () for name in named]
     return [column for name, bound in named.items() for column in getattr(bound, "names", ()) or (name,)]
 
 
 def _named(bound: Bound, names: Names) -> Bound:
-    """The same of columns by name, with those of Spark's Columns computed."""
+    """The result with its columns replaced by their names; Columns of Spark are computed."""
     columns = [c if isinstance(c, str) and c == EVENT_TIME else names.field(c, "column").name for c in bound.columns]
     condition = None if bound.condition is None else names.field(bound.condition, "column").name
     return replace(bound, columns=tuple(columns), condition=condition)
 
 
 def flat_results(named: Mapping[str, Bound | Struct], within: str = "") -> dict[str, Bound]:
-    """The results with those of structs each for itself, under names such as `candle.open`."""
+    """Return the results by name; those inside structs separately, under names such as `candle.open`."""
     found: dict[str, Bound] = {}
     for name, result in named.items():
         more = (

@@ -1,4 +1,4 @@
-"""A windowed aggregation resolved against a DataFrame: every name and type checked, nothing run yet."""
+"""Resolves the call of a windowed aggregation: checks all names and types, runs nothing."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def resolve(call: Call) -> Query:
 
 
 def resolve_history(call: Call) -> Query:
-    """Return the query of a call over the history of its stream. Raises InvalidValue or InvalidType."""
+    """Return the query of a stream's call over its history. Raises InvalidValue or InvalidType."""
     resolution = OfHistory(call)
     for rule in RULES_OF_HISTORIES:
         rule(resolution)

@@ -1,4 +1,4 @@
-"""The rules of a windowed aggregation: `RULES` has them all, in the order in which they are applied."""
+"""The rules that the call of a windowed aggregation must obey; `RULES` lists them in the order of application."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from slicing.windows.time.durations import show
 
 
 def input_is_final(asked: Resolution) -> None:
-    """A stream does not read windows that are emitted more than once."""
+    """A stream must not aggregate windows that may be emitted more than once or after the watermark."""
     for field in asked.given_schema.fields if asked.streaming else ():
         if emission := (field.metadata or {}).get(EMISSION):
             raise InvalidValue(
@@ -39,13 +39,13 @@ def input_is_final(asked: Resolution) -> None:
 
 
 def time_is_a_timestamp(asked: Resolution) -> None:
-    """The time column exists and is a timestamp."""
+    """The time column must exist and be a timestamp."""
     if asked.time is not None:
         check_time_type(asked.time.name, asked.time.dataType)
 
 
 def stream_has_a_watermark(asked: Resolution) -> None:
-    """A stream by event time has its watermark on the time column."""
+    """A stream in event time must have its watermark on the time column."""
     if asked.time is None or not asked.by_event_time or DELAY in asked.time.metadata:
         return
     time = asked.time.name
@@ -59,13 +59,13 @@ def stream_has_a_watermark(asked: Resolution) -> None:
 
 
 def windows_take_the_options(asked: Resolution) -> None:
-    """The kind of windows knows the tree and the emission of the call."""
+    """The windows must support the tree and the trigger of the call."""
     trigger = asked.call.trigger if asked.call.trigger.ends else asked.trigger
     asked.asked_support.check(asked.call.tree, asked.clock is Time.CLOCK, trigger, asked.streaming)
 
 
 def windows_take_functions_of_records(asked: Resolution) -> None:
-    """Functions of records, or of results, go with the windows, the tree and the trigger of the call."""
+    """Functions of records or of results must suit the windows, the tree and the trigger of the call."""
     call = asked.call
     if any(isinstance(bound, Bound) and bound.names for bound in call.named.values()):
         asked.asked_support.check_process(call.tree, asked.trigger, asked.streaming)
@@ -74,9 +74,9 @@ def windows_take_functions_of_records(asked: Resolution) -> None:
 
 
 def windows_take_the_options_somewhere(asked: Draft) -> None:
-    """The kind of windows knows the tree and the trigger of the call, on a stream or on bounded input."""
+    """The windows must support the tree and the trigger of the call, either on a stream or on bounded input."""
     call, support = asked.call, support_of(asked.call.window)
-    if isinstance(call.time, ProcessingTime):  # by the clock there are streams only
+    if isinstance(call.time, ProcessingTime):  # processing time exists only on streams
         support.check(call.tree, True, call.trigger, True)
         if call.grace:
             raise InvalidValue(_no_grace(Time.CLOCK, call.grace))
@@ -90,7 +90,7 @@ def windows_take_the_options_somewhere(asked: Draft) -> None:
 
 
 def state_of_windows_goes_with_their_records(asked: Resolution) -> None:
-    """A trigger whose firings alone do not say what is dropped has no function with a state of windows."""
+    """A function may have a `window_state` only if the trigger's firings alone decide when records are purged."""
     trigger = asked.trigger
     if not (asked.streaming and trigger.purges and not trigger.drops("early")):
         return
@@ -104,7 +104,7 @@ def state_of_windows_goes_with_their_records(asked: Resolution) -> None:
 
 
 def clock_is_of_a_stream(asked: Resolution) -> None:
-    """Windows by the clock are of streams."""
+    """Processing time is for streams only."""
     if asked.clock is Time.CLOCK and not asked.streaming:
         raise InvalidValue(
             "`processing_time()` is for streams: bounded input is read at once, and its clock says nothing about its "
@@ -113,7 +113,7 @@ def clock_is_of_a_stream(asked: Resolution) -> None:
 
 
 def grace_is_by_event_time(asked: Resolution) -> None:
-    """Only a stream by event time has a grace."""
+    """On a stream, a grace requires event time."""
     if asked.streaming and not asked.by_event_time and asked.call.grace:
         raise InvalidValue(_no_grace(asked.clock, asked.call.grace))
 
@@ -123,13 +123,13 @@ def _no_grace(clock: Time, grace: int) -> str:
 
 
 def retained_are_slices(asked: Resolution) -> None:
-    """The state of a stream that retains has slices."""
+    """A stream may retain records after their windows only if its state consists of slices."""
     if asked.streaming and asked.call.retain:
         asked.support.check_retain(asked.trees)
 
 
 def idleness_is_of_event_time(asked: Resolution) -> None:
-    """Only a stream by event time stands still without input."""
+    """On a stream, `idle` requires event time."""
     if asked.streaming and not asked.by_event_time and asked.call.idle:
         raise InvalidValue(
             f"`idle` closes windows while no record moves the watermark, and there is none {asked.clock.value}; got "
@@ -138,7 +138,7 @@ def idleness_is_of_event_time(asked: Resolution) -> None:
 
 
 def late_firings_are_by_event_time(asked: Resolution) -> None:
-    """Only a stream by event time emits windows again for late records."""
+    """On a stream, late firings require event time."""
     if asked.streaming and not asked.by_event_time and asked.trigger.fires_late:
         raise InvalidValue(_no_late_firings(asked.clock, asked.trigger))
 
@@ -151,17 +151,17 @@ def _no_late_firings(clock: Time, trigger: Trigger) -> str:
 
 
 def keys_and_windows_name_columns(asked: Resolution) -> None:
-    """The columns that keys and windows name exist."""
+    """The columns that keys and windows name must exist."""
     _ = asked.keys, asked.window
 
 
 def _reserved(asked: Resolution) -> tuple[str, ...]:
-    """The names of columns of the output that are neither keys nor results."""
+    """The names of output columns that are neither keys nor results."""
     return (*asked.window.columns, *asked.trigger.columns, *(() if asked.call.late == COUNTS else (LATE,)))
 
 
 def keys_are_not_columns_of_the_emission(asked: Resolution) -> None:
-    """A key is not called as a column that the emission adds."""
+    """A key must not have the name of a column that the trigger adds."""
     for name in asked.key_names:
         if name.casefold() in asked.trigger.columns:
             raise InvalidValue(
@@ -170,7 +170,7 @@ def keys_are_not_columns_of_the_emission(asked: Resolution) -> None:
 
 
 def results_differ_from_other_columns(asked: Resolution) -> None:
-    """A result has another name than each other column of the output."""
+    """A result must not have the name of another output column."""
     taken = {*_reserved(asked), *map(str.casefold, asked.key_names)}
     for name in asked.result_names:
         if name.casefold() in taken:
@@ -179,13 +179,13 @@ def results_differ_from_other_columns(asked: Resolution) -> None:
 
 
 def keys_differ(asked: Resolution) -> None:
-    """Keys have names of their own."""
+    """No two keys may have the same name."""
     if len(set(map(str.casefold, asked.key_names))) < len(asked.key_names):
         raise InvalidValue(f"key columns must differ; got {', '.join(asked.key_names)}.")
 
 
 def keys_differ_from_columns_of_windows(asked: Resolution) -> None:
-    """A key has another name than the columns of windows and of late rows."""
+    """A key must not have the name of a column of windows or of late rows."""
     for name in _reserved(asked):
         if name in map(str.casefold, asked.key_names):
             raise InvalidValue(
@@ -197,22 +197,22 @@ def keys_differ_from_columns_of_windows(asked: Resolution) -> None:
 
 
 def results_name_columns(asked: Resolution) -> None:
-    """The columns of results exist, and the results have names of their own."""
+    """The input columns of results must exist, and no two results may have the same name."""
     _ = asked.results
 
 
 def keys_are_atomic(asked: Resolution) -> None:
-    """Keys are of atomic types, or structs of those."""
+    """Keys must have atomic types, or be structs of atomic types."""
     _ = asked.key_fields
 
 
 def results_take_their_columns(asked: Resolution) -> None:
-    """The results are made for the types of their columns."""
+    """The results must support the types of their input columns."""
     _ = asked.result_kernels
 
 
 def times_of_results_are_given(asked: Resolution) -> None:
-    """Without a time no result goes by the event time."""
+    """Without a time column, no result may use the event time."""
     for name, bound in asked.results.items() if asked.call.time is None else ():
         if EVENT_TIME in bound.inputs:
             raise InvalidValue(
@@ -222,7 +222,7 @@ def times_of_results_are_given(asked: Resolution) -> None:
 
 
 def keys_of_late_records_differ_from_their_columns(asked: Resolution) -> None:
-    """A late record has its columns as they are, so that no computed key is called as one of them."""
+    """A late record contains its input columns, so a computed key must not have the name of one of them."""
     for key in asked.keys if asked.call.late == RECORDS else ():
         if key.name != key.source and key.name in asked.columns:
             raise InvalidValue(
@@ -232,7 +232,7 @@ def keys_of_late_records_differ_from_their_columns(asked: Resolution) -> None:
 
 
 def columns_of_late_records_differ_from_their_tag(asked: Resolution) -> None:
-    """A late record has no column that is called as its tag."""
+    """No input column of a late record may have the name of the tag column."""
     if asked.call.late == RECORDS and LATE in map(str.casefold, asked.columns):
         raise InvalidValue(
             f'with `.late("records")` a column cannot be called `{LATE}`, as late records have a column of that name. '
@@ -244,7 +244,7 @@ def columns_of_late_records_differ_from_their_tag(asked: Resolution) -> None:
 
 
 def windows_that_keep_partials_have_some(asked: Resolution) -> None:
-    """Nothing is eager in windows that keep partials."""
+    """Windows that store partials must not have eager results."""
     wanted = asked.call.tree
     eager = [k.label for k in asked.kernels if wanted == EAGER or k.aggregate.eager or k.aggregate.combine is None]
     if asked.window.keeps and eager:
@@ -254,7 +254,7 @@ def windows_that_keep_partials_have_some(asked: Resolution) -> None:
 
 
 def trees_suit_their_results(asked: Resolution) -> None:
-    """Each result can do what its tree needs; see `OF_TREES`."""
+    """Each result must provide the functions that its tree needs; see `OF_TREES`."""
     for shape in map(asked.shape.over, asked.families):
         for each in asked.kernels:
             if asked.call.tree != EAGER and not each.aggregate.eager:
@@ -263,7 +263,7 @@ def trees_suit_their_results(asked: Resolution) -> None:
 
 
 def tree_has_combine(each: Kernel, family: Family, wanted: str) -> None:
-    """A tree that is asked for needs `combine`."""
+    """An explicitly chosen tree needs `combine`."""
     if wanted in TREES and each.aggregate.combine is None:
         raise InvalidValue(
             f"a tree needs `combine`, which `{each.label}` does not have. Give it one, or say that it is eager: "
@@ -272,7 +272,7 @@ def tree_has_combine(each: Kernel, family: Family, wanted: str) -> None:
 
 
 def many_windows_of_a_record_are_asked_for(each: Kernel, family: Family, wanted: str) -> None:
-    """Folding each record into more than `EAGER_RATIO` windows has to be asked for."""
+    """Without `combine`, more than `EAGER_RATIO` windows per record require an explicit `eager=True`."""
     if each.aggregate.combine is None and (ratio := family.ratio) > EAGER_RATIO:
         pages = math.ceil(ratio)
         raise InvalidValue(
@@ -293,7 +293,7 @@ def two_layers_have_invert(each: Kernel, family: Family, wanted: str) -> None:
 
 
 def functions_run(asked: Resolution) -> None:
-    """Functions of users run on a record of these types."""
+    """Functions of users must run on a generated record of the columns' types."""
     for bound, each in zip(asked.results.values(), asked.result_kernels, strict=True):
         for own, kinds in bound.tried(each, [asked.kinds.get(column, "bigint") for column in bound.columns]):
             trial(own, kinds)
@@ -305,20 +305,20 @@ _SHORT = "must be at least 1 ms on a stream, whose watermark counts milliseconds
 
 
 def windows_of_streams_are_not_shorter_than_the_watermark(asked: Resolution) -> None:
-    """The edges of windows on a stream are no nearer than the watermark counts."""
+    """Window edges on a stream must not be closer than the resolution of the watermark."""
     if asked.streaming and asked.window.by_time and asked.window.family.shortest < asked.window.finest:
         shortest = show(asked.window.family.shortest)
         raise InvalidValue(f"edges of windows {_SHORT} {shortest} for ", asked.window.written, ".")
 
 
 def grace_is_not_shorter_than_the_watermark(asked: Resolution) -> None:
-    """A grace is no shorter than the watermark counts."""
+    """A grace must not be shorter than the resolution of the watermark."""
     if asked.streaming and asked.window.by_time and 0 < asked.call.grace < 1000:
         raise InvalidValue(f"`grace` {_SHORT} {show(asked.call.grace)}.")
 
 
 def windows_that_never_close_bound_their_results(asked: Resolution) -> None:
-    """On a stream, a window that never closes does not keep all of its records."""
+    """On a stream, a result of windows that never close must bound the number of records that it keeps."""
     for name, bound in asked.results.items() if asked.streaming else ():
         if bound.unlimited and not asked.window.closes:
             raise InvalidValue(
@@ -329,7 +329,7 @@ def windows_that_never_close_bound_their_results(asked: Resolution) -> None:
 
 
 def windows_that_overlap_bound_their_results(asked: Resolution) -> None:
-    """On a stream, windows that overlap do not keep all of their records."""
+    """On a stream, a result of overlapping windows must bound the number of records that it keeps."""
     overlap = asked.streaming and asked.window.by_time and asked.window.family.ratio > 1
     for name, bound in asked.results.items() if overlap else ():
         if bound.unlimited:
@@ -341,7 +341,7 @@ def windows_that_overlap_bound_their_results(asked: Resolution) -> None:
 
 
 def late_firings_have_grace(asked: Resolution) -> None:
-    """Late records are taken for as long as the grace says."""
+    """Late firings require a grace, during which delayed records are accepted."""
     if asked.streaming and asked.trigger.fires_late and not asked.call.grace:
         raise InvalidValue(
             f"{asked.trigger} needs time in which late records are taken, and there is no grace. "
@@ -350,7 +350,7 @@ def late_firings_have_grace(asked: Resolution) -> None:
 
 
 def emptied_windows_have_results(asked: Resolution) -> None:
-    """Where a window without records is emitted, its results exist."""
+    """If empty windows are emitted, each result must exist for a window without records."""
     for each in asked.kernels if asked.streaming and asked.trigger.tombstones else ():
         try:
             each.results_to_arrow(each.spread(1), each.no_dictionary)
@@ -362,7 +362,7 @@ def emptied_windows_have_results(asked: Resolution) -> None:
 
 
 def buffers_have_room(asked: Resolution) -> None:
-    """The buffer of a trigger has room for a pair of key and window, as it is stored."""
+    """The trigger's buffer must hold at least one stored pair of key and window."""
     if asked.streaming:
         asked.trigger.check_room(asked.query().strategy.shipping.pair_bytes, asked.shape.keeps_records)
 
@@ -401,7 +401,7 @@ RULES: tuple[Callable[[Resolution], None], ...] = (
     emptied_windows_have_results,
     buffers_have_room,
 )
-"""The rules of a call. The first one that is broken raises InvalidValue or InvalidType."""
+"""The rules of a call, in order; the first broken rule raises InvalidValue or InvalidType."""
 RULES_OF_DRAFTS: tuple[Callable[[Draft], None], ...] = (
     windows_take_the_options_somewhere,
     keys_are_not_columns_of_the_emission,
@@ -412,7 +412,7 @@ RULES_OF_DRAFTS: tuple[Callable[[Draft], None], ...] = (
     windows_that_keep_partials_have_some,
     trees_suit_their_results,
 )
-"""The rules of a call without a DataFrame: those that need no schema, and hold on streams and on bounded input."""
+"""The rules of a call without a DataFrame: those that need no schema and hold for streams and bounded input alike."""
 RULES_OF_HISTORIES: tuple[Callable[[Resolution], None], ...] = (
     time_is_a_timestamp,
     keys_and_windows_name_columns,
@@ -420,10 +420,10 @@ RULES_OF_HISTORIES: tuple[Callable[[Resolution], None], ...] = (
     keys_are_atomic,
     results_take_their_columns,
 )
-"""The rules of a stream's history: it has the columns that the call names, which is checked for the stream."""
+"""The rules of a stream's history: the columns of the call must exist; all else is checked on the stream."""
 OF_TREES: tuple[Callable[[Kernel, Family, str], None], ...] = (
     tree_has_combine,
     many_windows_of_a_record_are_asked_for,
     two_layers_have_invert,
 )
-"""The rules of a result, its windows and the tree that is asked for, which is not eager."""
+"""The rules of a result that is not eager: its kernel, the family of its windows, and the tree in the call."""

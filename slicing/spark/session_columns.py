@@ -1,4 +1,4 @@
-"""Columns of sessions: each record may carry a gap of its own."""
+"""Columns of sessions; each record may have its own gap."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ _INTERVALS = (T.DayTimeIntervalType, T.YearMonthIntervalType, T.CalendarInterval
 
 @dataclass(frozen=True)
 class SessionColumns(WindowColumns):
-    """Columns of windows from one pause of a key to the next."""
+    """The columns of session windows."""
 
     window: Session
 
     def resolved(self, names: Names) -> Session:
-        """Return the session with its gap column as the schema spells it. Raises InvalidValue and InvalidType."""
+        """Return the session with its gap column spelled as in the schema. Raises InvalidValue and InvalidType."""
         if self.window.gap_column is None:
             return self.window
         return replace(self.window, gap_column=_gaps(names, self.window.gap_column))
@@ -38,7 +38,8 @@ class SessionColumns(WindowColumns):
         if isinstance(query.schema[column].dataType, T.LongType):
             return [quoted(column)]
         time = query.record_time()
-        # The length of a calendar interval depends on where it begins; that of days on no clock, if time has no zone.
+        # A calendar interval's length depends on where it begins. Without a time zone, a day always has the same
+        # length.
         later = time + quoted(column)
         return [
             F.timestamp_diff("MICROSECOND", time, later) if query.ntz else F.unix_micros(later) - F.unix_micros(time)

@@ -1,4 +1,4 @@
-"""The settings of a session that streams need, and those that pay; what is checked, advised and set is this table."""
+"""The table of session settings that streams need or benefit from; it is used to check, to advise and to configure."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ NEEDED, PAYS, LOCAL = "needed", "pays", "pays on one machine"
 
 @dataclass(frozen=True)
 class Setting:
-    """A setting's name, the value that is advised, whether it is needed, and why in a few words.
+    """A setting: its name, the advised value, its kind (needed or beneficial) and the reason in a few words.
 
-    It holds from the version `since` on, up to the one before `until`.
+    It applies to Spark versions from `since` up to, but not including, `until`.
     """
 
     name: str
@@ -50,7 +50,7 @@ BATCH_BYTES = Setting(
     LOCAL,
     "with any other value Spark measures all columns of an Arrow batch after every record",
 )
-"""A fifth of a large micro-batch. Behind the shuffle all blocks of a partition are one batch: not beyond a machine."""
+"""Saves a fifth of a large micro-batch. After the shuffle a partition's blocks form one batch: only for one machine."""
 SOCKETS = Setting(
     "spark.python.unix.domain.socket.enabled",
     "true",
@@ -58,7 +58,7 @@ SOCKETS = Setting(
     "Python workers are reached through files instead of ports: a small micro-batch takes a seventh less",
     since=(4, 1),
 )
-"""Where directories of temporary files have short names, as on a machine of one's own; containers' may be too long."""
+"""Needs short paths of temporary directories, as on a developer's machine; those in containers may be too long."""
 PARTITIONS = "spark.sql.shuffle.partitions"
 
 _ALL = (
@@ -77,5 +77,5 @@ _ALL = (
 
 
 def settings_of(version: str) -> tuple[Setting, ...]:
-    """What a session of this version of Spark should be set to: said by `advice`, set by `configure`."""
+    """Return the settings for a session of this version of Spark; `advice` prints them, `configure` sets them."""
     return tuple(setting for setting in _ALL if setting.since <= release(version) < setting.until)

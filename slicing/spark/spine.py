@@ -1,4 +1,4 @@
-"""The spine of `features_at`: the rows that are asked for, checked against the records and shipped to their buckets."""
+"""The spine of `features_at`: its rows are checked against the records and shipped to their buckets."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from slicing.stages.preaggregate import Dropped, Ship, records_of
 
 
 class ShipSpine(Ship):
-    """The first stage of a spine: rows as they are, all columns as values; what has no time is shipped as any other."""
+    """The first stage of a spine: ships each row with all of its columns as values, rows without a time too."""
 
     def _read(self, chunk: pa.Table, refused: Dropped) -> Records:
         times = chunk["time"].cast(pa.int64()).fill_null(0)
@@ -27,7 +27,7 @@ class ShipSpine(Ship):
 
 
 def check_bounded(frame: DataFrame, spine: DataFrame) -> None:
-    """Refuse streams, which have no history to look up. Raises InvalidType for a spine that is no DataFrame."""
+    """Raise InvalidValue if one of them is a stream, and InvalidType if the spine is no DataFrame."""
     if not isinstance(getattr(spine, "schema", None), T.StructType):
         raise InvalidType(
             f"the spine is a DataFrame with the keys and a time in each row; got {excerpt(spine)}. "
@@ -42,7 +42,7 @@ def check_bounded(frame: DataFrame, spine: DataFrame) -> None:
 
 
 def resolve_spine(spine: DataFrame, keys: Sequence[Any], time: Any, of_records: Query, results: Sequence[str]) -> Query:
-    """The query for the rows of a spine, whose values are all of its columns, then its time if that is computed.
+    """Return the query over the rows of a spine; its values are all columns, and the time if that is computed.
 
     `keys` and `time` are as in the call. Raises InvalidValue and InvalidType.
     """

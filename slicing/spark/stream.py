@@ -1,7 +1,7 @@
-"""Streams: blocks of a micro-batch go into the state of their bucket, windows go out when its timer fires.
+"""Streams: the stateful operator adds blocks to the state of their bucket; windows fire when the bucket's timer fires.
 
-Every bucket keeps one timer, at its watermark + 1 ms. It fires in the next micro-batch whose watermark has moved, with
-data or without, so that a bucket sees every watermark and knows that of the micro-batch before.
+Each bucket has one timer, at its watermark + 1 ms. It fires in the next micro-batch whose watermark has advanced, with
+or without data. So each bucket sees every watermark and knows that of the previous micro-batch.
 """
 
 from __future__ import annotations
@@ -49,12 +49,12 @@ from slicing.triggers.lateness import RECORDS, Late, Refused
 from slicing.triggers.trigger import MicroBatchTime
 
 _TIMES = {Time.EVENT: "event", Time.CLOCK: "clock", Time.NONE: "none"}
-# Not as text: in every micro-batch each task would ask the JVM twice what it means.
+# Types instead of DDL text: each task would ask the JVM twice per micro-batch to parse the text.
 _PAGE, _VALUE = (StructType().add(name, "string") for name in ("page", "value"))
 
 
 class SparkStore:
-    """The state of the bucket that Spark has made current; `slicing.state.store.Store`."""
+    """The state of the bucket that is Spark's current grouping key; implements `slicing.state.store.Store`."""
 
     def __init__(self, handle: StatefulProcessorHandle):
         self._header = handle.getValueState("header", _VALUE)
@@ -63,7 +63,7 @@ class SparkStore:
 
     @of_stage(READ)
     def header(self) -> str | None:
-        """The header, None for a bucket never seen."""
+        """Return the header, None for a new bucket."""
         row = self._header.get()
         return None if row is None else row[0]
 
@@ -74,7 +74,7 @@ class SparkStore:
 
     @of_stage(READ)
     def get(self, page: str) -> str:
-        """Read a page."""
+        """Return a page. Raises StateMismatch if it is missing."""
         row = self._pages.getValue((page,))
         if row is None:
             raise StateMismatch(f"page `{page}` of {self.name} is in the header and not in the store. {RESTORE}")
@@ -92,7 +92,7 @@ class SparkStore:
 
 
 class WindowOperator(StatefulProcessor):
-    """Spark's stateful operator over buckets: rows are added, and closing happens in the timer only."""
+    """Spark's stateful operator; its grouping keys are buckets. Windows close in the timer, unless no timer is due."""
 
     def __init__(self, strategy: Strategy, query: Query, fingerprint: Fingerprint):
         self.strategy, self.fingerprint, self.waits = strategy, fingerprint, query.waits
@@ -107,13 +107,13 @@ class WindowOperator(StatefulProcessor):
 
     @property
     def time_mode(self) -> str:
-        """What Spark's timers go by."""
+        """The kind of Spark's timers: event time, processing time or none."""
         if self.by_clock:
             return "ProcessingTime"
         return "EventTime" if self.waits else "None"
 
     def init(self, handle: StatefulProcessorHandle) -> None:
-        """Called once per partition and micro-batch."""
+        """Called by Spark once per partition and micro-batch."""
         self.handle = handle
         self.store = SparkStore(handle)
         self.spilling = spilling()
@@ -121,7 +121,7 @@ class WindowOperator(StatefulProcessor):
         self.waiting: dict[Any, OpenBucket] = {}
 
     def handleInputRows(self, key: Any, rows: Any, timerValues: Any) -> Iterator[pd.DataFrame]:  # noqa: N802, N803
-        """Judge and keep the blocks of a micro-batch; emit counts, and what came late if that is asked for."""
+        """Add the new records of a bucket to its state; yield counts, and late rows if the query emits them."""
         self.store.name = f"bucket {key[0]}"
         bucket = self._bucket()
         table = pd.concat(list(rows)).sort_values(["partition", "part"], kind="stable")
@@ -131,7 +131,7 @@ class WindowOperator(StatefulProcessor):
         if self.signalled:
             bucket.hear(*self._heard(self.signalled, table, bucket))
         late: Late[Any] = bucket.accept(shipped)
-        bucket.head.idle = [] if self.idle else bucket.head.idle  # begins anew
+        bucket.head.idle = [] if self.idle else bucket.head.idle  # new records restart the idle time
         if bucket.pages.is_new and self.waits:
             self.handle.registerTimer(self._last(bucket) + 1)
         counts = {
@@ -143,14 +143,14 @@ class WindowOperator(StatefulProcessor):
         if self.delay is not None:
             counts |= delay_counts(late.first_ends, bucket.head.watermark, self.delay, self.grace)
         if self.waits and self._now(timerValues) > self._last(bucket):
-            # The timer fires in this micro-batch: what came is still in memory then, and need not be written first.
+            # The timer fires in this micro-batch and finds the bucket in memory, so nothing is written before.
             self.waiting[key] = bucket
         else:
             standing = self._last(bucket)
             yield from self._closed(bucket, timerValues, counts)
             if (
                 self.waits and self._last(bucket) < standing
-            ):  # The clock stepped back; the timer would wait until it is there again.
+            ):  # The clock went backwards; the old timer would fire only when the clock reaches it again.
                 self.handle.deleteTimer(standing + 1)
                 self.handle.registerTimer(self._last(bucket) + 1)
         yield from self._counted(counts)
@@ -159,7 +159,7 @@ class WindowOperator(StatefulProcessor):
                 yield from self._late_rows(self.late_columns, number, refused, table)
 
     def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Iterator[pd.DataFrame]:  # noqa: N802, N803
-        """Close all windows that the watermark has passed, and wait for the next one."""
+        """Fire all windows that the watermark has passed, and set the timer for the next watermark."""
         self.store.name = f"bucket {key[0]}"
         bucket = self.waiting.pop(key, None) or self._bucket()
         counts: dict[str, int] = {}
@@ -168,13 +168,13 @@ class WindowOperator(StatefulProcessor):
         self.handle.registerTimer(self._last(bucket) + 1)
 
     def close(self) -> None:
-        """Called once per partition and micro-batch."""
+        """Called by Spark once per partition and micro-batch."""
         self.spilling.__exit__(None, None, None)
         if self.waiting:
             raise RuntimeError("no standing timer fired, so what came would be lost; please report this")
 
     def _heard(self, stage: Signalled, table: Any, bucket: OpenBucket) -> tuple[list[Any], list[Any]]:
-        """The signals and values of a micro-batch, in the slices that its records are in."""
+        """The signals and numbers of a micro-batch, each with the slice of its record."""
         heard: list[Any] = stage.heard(table)
         numbers: list[Any] = stage.numbers(table)
         if self.time is Time.CLOCK:
@@ -187,16 +187,16 @@ class WindowOperator(StatefulProcessor):
         return self.strategy.bucket(self.grace, self.fingerprint, self.store, self.trigger)
 
     def _now(self, timerValues: Any) -> int:  # noqa: N803
-        """The time by which timers go, in milliseconds: the watermark, or the clock of the trigger."""
+        """The current time of timers in milliseconds: the watermark, or the clock of the trigger."""
         by_clock = self.by_clock
         return int(timerValues.getCurrentProcessingTimeInMs() if by_clock else timerValues.getCurrentWatermarkInMs())
 
     def _last(self, bucket: OpenBucket) -> int:
-        """That time when the bucket was closed last."""
+        """The time of timers, in milliseconds, when this bucket was last closed."""
         return (bucket.head.clock if self.by_clock else bucket.head.watermark) // 1000
 
     def _moment(self, timerValues: Any) -> MicroBatchTime:  # noqa: N803
-        """When the micro-batch is, by the clock alone where windows are by it."""
+        """The times of the micro-batch in microseconds; in processing time, the clock is the watermark too."""
         clock = self._now(timerValues) * 1000 if self.by_clock else 0
         watermark = clock if self.time is Time.CLOCK else timerValues.getCurrentWatermarkInMs() * 1000
         return MicroBatchTime(watermark, clock, self.idle)
@@ -207,7 +207,7 @@ class WindowOperator(StatefulProcessor):
         timerValues: Any,  # noqa: N803
         counts: dict[str, int],
     ) -> Iterator[pd.DataFrame]:
-        """Yield the emitted rows of a bucket; results, reads and writes, and the state left are added to `counts`."""
+        """Yield the rows that a bucket emits; add results, reads, writes and the size of its state to `counts`."""
         results, shape = 0, replace(self.strategy.shape, since=bucket.since)
         states = self.remembers and StoredStates(self.remembers, shape, bucket, self.grace)
         calling = replace(self.calling, remembered=states.remembered) if states else self.calling
@@ -252,7 +252,7 @@ class WindowOperator(StatefulProcessor):
 
 
 def fingerprint(query: Query, buckets: Buckets) -> Fingerprint:
-    """What the state of a query depends on."""
+    """Return all properties of a query on which its stored state depends."""
     contents = [WINDOWS if tree == EAGER else PARTIALS for tree in query.trees[: len(query.shape.kernels)]]
     columns = [[None if at < 0 else query.columns[at] for at in places] for places in query.arguments]
     time, fixed = query.time or None, query.support.fixed(query.trigger, query.trees)
@@ -272,10 +272,10 @@ def build(
     wrapped: Callable[[Any], Any] = lambda stage: stage,
     initial: GroupedData | None = None,
 ) -> DataFrame:
-    """The windows of a stream, in append mode, as they close, and late rows if they are asked for.
+    """Return the emitted windows of a stream in append mode, and its late rows if the query emits them.
 
-    `buckets` makes the stateful operator, and `wrapped` gets the first stage: both may do more than they must.
-    `initial` is what the operator begins with, by bucket.
+    `buckets` makes the stateful operator and `wrapped` wraps the first stage, for example to measure times. `initial`
+    is the initial state of the operator, grouped by bucket.
     """
     chosen = query.strategy
     stage = chosen.first_stage(labels, beside=query.late == RECORDS)
@@ -283,7 +283,7 @@ def build(
     blocks = query.records(signals=True).mapInArrow(InTask(stage), struct_of(stage.schema))
     processor = buckets(chosen, query, fingerprint(query, spread))
     flat = blocks.groupBy("bucket").transformWithStateInPandas(
-        # Always Append, also for rows that replace others: Spark refuses a checkpoint of another mode.
+        # Always Append, also for rows that replace others: Spark rejects a checkpoint with another output mode.
         processor,
         struct_of(Packed(query.flat).schema),
         outputMode="Append",

@@ -1,4 +1,4 @@
-"""Columns of the window that never closes: its `window` is null."""
+"""Columns of the unbounded window: its `window` is null."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from slicing.windows.unbounded import Unbounded
 
 @dataclass(frozen=True)
 class UnboundedColumns(WindowColumns):
-    """Columns of the one window that never closes."""
+    """The columns of the unbounded window."""
 
     window: Unbounded
 

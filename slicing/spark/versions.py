@@ -1,4 +1,4 @@
-"""Versions of Spark: what needs which, and how they are told apart."""
+"""The Spark versions that are required, and their comparison."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from slicing.errors import MissingRequirement
 
 Release = tuple[int, int]
 OLDEST: Release = (4, 0)
-"""The first with the stateful operator in Python, and with functions on Arrow batches as they are used here."""
+"""The first version with the stateful operator in Python and with the functions on Arrow batches used here."""
 COMMAND_LINE: Release = (4, 1)
-"""The first with the functions on columns of Arrow by which the command line reads files."""
+"""The first version with the functions on Arrow columns by which the command line reads files."""
 
 
 def release(text: str) -> Release:
-    """The first two numbers of a version."""
+    """Return the first two numbers of a version."""
     major, minor, *_ = text.split(".")
     return int(major), int("".join(filter(str.isdigit, minor)) or 0)
 
 
 def check_release(user: str, oldest: Release, found: str = "") -> None:
-    """Raise MissingRequirement if a version of Spark, that of this program if left out, is older than the oldest."""
+    """Raise MissingRequirement if a version of Spark, by default the installed one, is older than `oldest`."""
     found = found or pyspark.__version__
     if release(found) < oldest:
         raise MissingRequirement(

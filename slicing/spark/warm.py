@@ -1,4 +1,4 @@
-"""Warm start: the first state of a stream is made from a bounded DataFrame of its past, then the stream goes on.
+"""Warm start: the initial state of a stream is built from a bounded DataFrame of its past; then the stream continues.
 
 ::
 
@@ -6,8 +6,8 @@
                                                                        | Spark's initialState, in the first micro-batch
     stream    ---- first stage, from `until` on -- blocks by bucket ---+---- stateful operator
 
-The first micro-batch commits the history with its own records, or neither. Spark reads the history in that micro-batch
-only: a query that is started again has it from its checkpoint.
+The first micro-batch commits the history together with its own records, atomically. Spark reads the history only in
+that micro-batch; a restarted query finds it in its checkpoint.
 """
 
 from __future__ import annotations
@@ -42,12 +42,12 @@ from slicing.triggers.trigger import MicroBatchTime
 from slicing.windows.time.durations import microseconds_of, show_instant
 
 DROP, KEEP = OVERLAPS = ("drop", "keep")
-"""What becomes of records of the stream before the end of its history: they are dropped, or counted in."""
+"""The treatment of a stream's records from before the end of the history: they are dropped, or added to it."""
 
 
 @dataclass(frozen=True)
 class History:
-    """The past of a stream: a bounded DataFrame, of which the records before `until` count, in microseconds."""
+    """The past of a stream: a bounded DataFrame. Only its records before `until`, in microseconds, count."""
 
     frame: DataFrame
     until: int
@@ -60,7 +60,7 @@ class History:
 
 
 def history_of(history: DataFrame | None, partials: DataFrame | None, until: Any, overlap: Any) -> History:
-    """Return a history. Raises InvalidType and InvalidValue for what does not depend on the query."""
+    """Return a history after the checks that need no query. Raises InvalidType and InvalidValue."""
     frame = history if partials is None else partials
     assert frame is not None, "one of them was given"
     if frame.isStreaming:
@@ -95,7 +95,7 @@ def _microseconds(until: Any) -> int:
 
 
 def check(query: Query, call: Call, history: History) -> None:
-    """Raise InvalidValue and InvalidType where a query cannot start from a history."""
+    """Raise InvalidValue or InvalidType if a query cannot start from a history."""
     if not query.streaming:
         raise InvalidValue(
             "`warm` is for streams, and this DataFrame is bounded. Leave it out: bounded input is its own history."
@@ -138,12 +138,12 @@ def _table(call: Call, history: History) -> PartialsTable:
 
 
 def past_of(call: Call, history: History) -> Query:
-    """Return the query over a history, whose records are never late. Raises InvalidType and InvalidValue."""
+    """Return the query over a history; none of its records is late. Raises InvalidType and InvalidValue."""
     return replace(resolve_history(replace(call, frame=history.frame, declared=None)), streaming=False)
 
 
 def needed(rows: DataFrame, query: Query, history: History) -> DataFrame:
-    """The rows of a history that a window needs: before its end, and not before all that open windows hold."""
+    """Return the rows of a history that open windows need: those before `until`, and not older than these windows."""
     support, time = query.support, F.col(flat.TIME)
     first = support.history_from(history.until, query.trigger)
     counts = time < _instant(history, history.until)
@@ -154,13 +154,13 @@ def needed(rows: DataFrame, query: Query, history: History) -> DataFrame:
 
 
 def _instant(history: History, microseconds: int) -> Column:
-    """An instant as rows have their time: slices of partials in microseconds."""
+    """An instant as a literal of the rows' time: microseconds in partials, else a timestamp."""
     return F.lit(microseconds) if history.of_partials else F.timestamp_micros(F.lit(microseconds))
 
 
 @dataclass(frozen=True)
 class Loading:
-    """What the stateful operator needs to load a history that ends at `until`; `strategy` reads its blocks."""
+    """The end of the history that the stateful operator loads, in microseconds, and the plan that reads its blocks."""
 
     until: int
     strategy: Strategy
@@ -172,12 +172,12 @@ class WarmOperator(stream.WindowOperator):
     loading: Loading
 
     def init(self, handle: Any) -> None:
-        """Called once per partition and micro-batch."""
+        """Called by Spark once per partition and micro-batch."""
         super().init(handle)
         self.noted: Counter[str] = Counter()
 
     def handleInitialState(self, key: Any, initialState: Any, timerValues: Any) -> None:  # noqa: N802, N803
-        """Load some rows of a bucket's history; Spark may call this several times before the first records come."""
+        """Load rows of a bucket's history; Spark may call this several times per bucket, before its first records."""
         self.store.name = f"bucket {key[0]}"
         table = initialState.sort_values(["partition", "part"], kind="stable")
         shipped = self.loading.strategy.shipped(table)
@@ -187,13 +187,13 @@ class WarmOperator(stream.WindowOperator):
             self.noted[cause] += int(table[cause].sum())
 
     def handleInputRows(self, key: Any, rows: Any, timerValues: Any) -> Iterator[pd.DataFrame]:  # noqa: N802, N803
-        """As without a history, of which the records of the stream that lie in it are counted."""
+        """As in `WindowOperator`; also counts the stream's records from before `until`, and loads an empty history."""
         tables = list(rows)
         if BEFORE_WARM in tables[0]:
             self.noted[BEFORE_WARM] += sum(int(table[BEFORE_WARM].sum()) for table in tables)
         self.store.name = f"bucket {key[0]}"
         bucket = super()._bucket()
-        if bucket.pages.is_new:  # no partition of the history has sent a row
+        if bucket.pages.is_new:  # no row of the history belongs to this bucket
             self._load(bucket, [], timerValues)
         yield from super().handleInputRows(key, iter(tables), timerValues)
 
@@ -222,7 +222,7 @@ class WarmOperator(stream.WindowOperator):
 
 
 def _count(shipped: Sequence[Block | Records]) -> int:
-    """How many records were shipped, be it as partials, as they are, or both."""
+    """The number of records that were shipped: as partials, as records, or as both."""
     blocks = sum(int(each.records.sum()) for each in shipped if isinstance(each, Block))
     return max(blocks, sum(len(each.index) for each in shipped if isinstance(each, Records)))
 
@@ -236,7 +236,7 @@ def build(
     buckets: type[stream.WindowOperator] = stream.WindowOperator,
     wrapped: Callable[[Any], Any] = lambda stage: stage,
 ) -> DataFrame:
-    """The windows of a stream that starts from a history; arguments from `query` on are those of `stream.build`."""
+    """Return the windows of a stream that starts from a history; see `stream.build` for `query` and what follows it."""
     past = query if history.of_partials else past_of(call, history)
     loading = Loading(history.until, past.strategy)
     first_stage: Any = past.strategy.first_stage(labels)
@@ -259,6 +259,6 @@ def build(
 
 
 def _blocks(rows: DataFrame, stage: Any) -> GroupedData:
-    """What a first stage makes of a history, by bucket, in the order of its partitions."""
+    """The blocks that a first stage makes of a history, grouped by bucket, in the order of input partitions."""
     blocks = rows.mapInArrow(InTask(stage), struct_of(stage.schema))
     return blocks.repartition("bucket").sortWithinPartitions("bucket", "partition", "part").groupBy("bucket")

@@ -1,4 +1,4 @@
-"""Of what one result of a running or stopped query is made, read from its checkpoint as lookups read it."""
+"""Explains one result of a running or stopped query by its slices, read from the checkpoint as by a lookup."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from slicing.state.format.buckets import Buckets
 from slicing.windows.time.durations import microseconds_of, show_instant
 
 MOST_NAMED = 5
-"""The most ends of windows that a message names."""
+"""The maximum number of window ends in an error message."""
 
 
 @dataclass(frozen=True)
 class Question:
-    """The window of which the slices are wanted: its key as it was given, its start, and its end if that was given."""
+    """A window whose slices are wanted: the key as given, and start and end in microseconds; the end may be None."""
 
     asked: Asked
     key: tuple[Any, ...]
@@ -35,7 +35,7 @@ class Question:
     end: int | None
 
     def answered(self, state: State) -> Why:
-        """Return the slices that the state of a micro-batch has. Raises InvalidValue, StateMismatch."""
+        """Return the slices of the window in the state of a micro-batch. Raises InvalidValue, StateMismatch."""
         pages, texts = self.asked.found(state)
         function = self.asked.function(texts)
         function.check()
@@ -47,7 +47,7 @@ class Question:
         return why_of(pieces, Why(state.path, state.batch, watermark or None, key, start, end, closed))
 
     def _one(self, found: list[tuple[Pieces, int, int]], known: int | None) -> tuple[Pieces, int, int]:
-        """The window that is meant. Raises InvalidValue if there is none, or several."""
+        """The matching window. Raises InvalidValue if there is none, or more than one."""
         ends = sorted({end for _, _, end in found})
         chosen = [each for each in found if self.end in (None, each[2])]
         if len(chosen) == 1:

@@ -1,4 +1,4 @@
-"""The columns of a kind of windows: which it reads of the input, and which say what window a row is of."""
+"""The columns of a kind of windows: those read from the input, and those that identify the window of a row."""
 
 from __future__ import annotations
 
@@ -21,47 +21,47 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class WindowColumns:
-    """Columns of windows that time decides; a subclass knows the type of its `window`."""
+    """The columns of time windows; subclasses for other kinds narrow the type of `window`."""
 
     window: Window
 
     def prepared(self, call: Call) -> Call:
-        """Return the call over the DataFrame that these windows read: the same, if they need no other.
+        """Return the call over the DataFrame that these windows read, by default the call itself.
 
         Raises InvalidValue and InvalidType.
         """
         return call
 
     def check_call(self, name: str) -> None:
-        """Refuse a call of a definition that these windows do not have. Raises InvalidValue."""
+        """Raise InvalidValue if these windows do not support this method of a definition."""
 
     def late_inputs(self, call: Call) -> tuple[str, ...]:
-        """Return the columns that a late record has besides those of results."""
+        """Return the input columns that late records have in addition to those of results."""
         return ()
 
     def own_time(self, query: Query) -> dict[str, Column]:
-        """Return the time of a late record by its name, if it is not among its values."""
+        """Return the time column of a late record by its name, unless it is one of its values."""
         return {query.time: logical(F.col(flat.TIME), query.time_kind).alias(query.time)}
 
     def shown(self, names: Sequence[str]) -> list[str]:
-        """Return those of some keys or values that rows, and late records, have."""
+        """Return those names of keys or values that are columns of the output."""
         return list(names)
 
     def resolved(self, names: Names) -> Window:
-        """Return the window with the columns that it names as the schema spells them.
+        """Return the window with its columns spelled as in the schema.
 
         Raises InvalidValue and InvalidType.
         """
         return self.window
 
     def spelled(self, names: Names) -> WindowColumns:
-        """Return these with the columns that the window names as the schema spells them."""
+        """Return a copy whose window has its columns spelled as in the schema."""
         return replace(self, window=self.resolved(names))
 
     def leaves(self, query: Query) -> list[Column]:
-        """Return what each record carries after the leaves of its key."""
+        """Return the columns that each record carries after the leaves of its key."""
         return []
 
     def of_rows(self, query: Query) -> list[Column]:
-        """Return the columns that identify the window of a row, from the flat columns."""
+        """Return the columns that identify the window of a row, built from the flat columns."""
         return query.columns_by_time()
