@@ -14,7 +14,7 @@ from slicing.content.block import Block, Shape, order
 
 
 class StatesKernel(RecordKernel):
-    """The kernel of rows of which the newest one replaces the older ones."""
+    """The kernel of states: of rows with equal place and key, the newest one replaces the older ones."""
 
     def joined(self, partials: Partials, dictionary: pa.Array | None, starts: Array) -> tuple[Partials, pa.Array]:
         """Return the last row of each run."""

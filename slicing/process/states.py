@@ -3,7 +3,7 @@
 ::
 
     window of key a    12:00 - 12:10    12:10 - 12:20    13:00 - 13:10        ends more than `key_ttl` after the last
-    key_state.n        None -> 1        1 -> 2           None -> 1            window: the key's state starts anew
+    key_state.n        None -> 1        1 -> 2           None -> 1            window: the key's state is reset
     window_state       None -> ..       None -> ..       None -> ..           removed when its window has closed
 """
 

@@ -300,7 +300,7 @@ class Mixed:
     def late_records(
         self, family: Family, refused: Refused[list[Records]], beside: Iterable[bytes]
     ) -> Iterator[Records]:
-        """Return the records that a bucket refused, which it has found among those shipped with the blocks."""
+        """Return the refused records; the bucket has found them among the records that accompany the blocks."""
         return iter(refused.rows)
 
     def all_windows(self, shipped: Iterable[Block | Records]) -> Iterator[Windows]:

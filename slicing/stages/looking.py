@@ -160,7 +160,7 @@ class LookUp:
                 yield replace(each, shape=replace(each.shape, since=bucket.since))
 
     def known_from(self) -> int | None:
-        """Return the microsecond from which on buckets have all accepted records; None if they have all of them."""
+        """Return the microsecond from which on buckets still have all accepted records; None if nothing is missing."""
         known = max((self._opened(label, {}).known_from for label in self.headers), default=-FOREVER)
         return None if known == -FOREVER else known
 

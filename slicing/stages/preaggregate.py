@@ -35,7 +35,7 @@ RECORDS_SCHEMA = f"{SCHEMA}, records binary"
 Page = tuple[int, bytes | None]
 """The label of the bucket of a row, and its block, if there is one."""
 Between = Callable[[], Iterable[pa.RecordBatch]]
-"""A function that returns rows to be shuffled between those of two chunks."""
+"""A function that returns additional rows for the shuffle. It is called between two chunks."""
 
 
 @dataclass

@@ -158,7 +158,7 @@ class _Values:
         return batch.select(range(last))
 
     def pages(self) -> list[Page]:
-        """Return the pages of the values collected so far, and forget these."""
+        """Return the pages of the values collected so far, and drop the values."""
         if not self.waiting:
             return []
         records = self.of._read(pa.Table.from_batches(self.waiting), Dropped())

@@ -101,7 +101,7 @@ class Recent:
             yield part.between(max(first, self.first), FOREVER)
 
     def replace(self, first: int, end: int, merged: Callable[[Block], Block]) -> None:
-        """Apply `merged` to the cached slices from `first` up to `end`, as is done in the pages.
+        """Apply `merged`, which the pages use too, to the cached slices from `first` up to `end`.
 
         If only some of these slices are cached, all cached slices are dropped.
         """

@@ -6,7 +6,7 @@ The list is read once per process, in whole.
 
     pages       [0 .. 3)  [2 .. 5)  [4 ........ 9)  [7 .. 9)
     kept from              3                                     the first page is removed
-    kept from                              8                     the second too; the third is written anew from 8 on
+    kept from                              8                     the second too; the third is rewritten from 8 on
 
 A row expires by its time; there is no mark per row. A page is removed as soon as all of its rows have expired. A page
 that begins more than `span` slices before the first retained slice is rewritten, so that no expired row stays for

@@ -62,7 +62,7 @@ class Stripes:
 
     @property
     def cut_bytes(self) -> int:
-        """The bytes from which on slices get a page of their own."""
+        """Return the size in bytes from which on slices get a page of their own."""
         return CUT_BYTES * min(self.at_once, MOST_AT_ONCE, self.length)
 
     def read(self, first: int, end: int) -> Iterator[Block]:

@@ -20,9 +20,9 @@ class Accumulation(Protocol):
         """Yield the windows of some pairs with the results of this mode."""
 
     def note(self, before: Callable[[], Any], alone: Callable[[], Any]) -> None:
-        """Store the data that late firings need, by calling `before` (the window without its late records) or `alone`.
+        """Store the data that late firings need, by calling `before`, `alone`, or neither.
 
-        `alone` stores the partials of the late records only.
+        `before` stores the window without its delayed records, `alone` the partials of the delayed records only.
         """
 
 
@@ -49,7 +49,7 @@ class Retracting:
         return panes.replacing()
 
     def note(self, before: Callable[[], Any], alone: Callable[[], Any]) -> None:
-        """Store the window as it was before its late records."""
+        """Store the window without its delayed records."""
         before()
 
 
@@ -63,7 +63,7 @@ class Discarding:
         return panes.alone()
 
     def note(self, before: Callable[[], Any], alone: Callable[[], Any]) -> None:
-        """Store the partials of the late records."""
+        """Store the partials of the delayed records."""
         alone()
 
 

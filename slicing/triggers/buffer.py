@@ -1,4 +1,4 @@
-"""`buffer=`: a bound on the pairs of key and window that wait for a firing, as Kafka's `BufferConfig`.
+"""`buffer=`: a limit on the (key, window) pairs that wait for a firing, as Kafka's `BufferConfig`.
 
 ::
 

@@ -1,4 +1,4 @@
-"""`early(...)` with several conditions: the first true condition fires a pair, and all conditions then start anew."""
+"""`early(...)` with several conditions: the first true condition fires a pair, and all conditions then restart."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`on_close(corrections=True)`: windows fire at their end, and again for late records until grace is over."""
+"""`on_close(corrections=True)`: windows fire at their end, and again for delayed records until grace is over."""
 
 from __future__ import annotations
 

@@ -317,7 +317,7 @@ class _OfPair(Exception):
 
 
 def remembered(fields: Sequence[Field], merged: Callable[[Sequence[Array], Array], Sequence[Array]]) -> Remembered:
-    """What is stored of pairs for fields of numbers and booleans."""
+    """Return the kind of memory for a state with these fields: 0 and False for new pairs, combined by `merged`."""
     nothing = tuple(False if field.kind == "boolean" else 0.0 if field.kind in FLOATS else 0 for field in fields)
     return Remembered("state", kernel_of(fields, nothing), nothing, _columns, merged)
 

@@ -144,7 +144,7 @@ class Engine(Protocol):
 
     @property
     def waiting(self) -> Waiting:
-        """Open pairs with records since their last firing."""
+        """Return the open pairs with records since their last firing."""
 
     def pairs(self, remembers: Remembered | None, counts_keys: bool) -> OpenPairs:
         """Return the open pairs with their record counts.
@@ -166,7 +166,7 @@ W = TypeVar("W", bound=Waiting, covariant=True)
 class _Waits(Protocol[W]):
     @property
     def waiting(self) -> W:
-        """Open pairs with records since their last firing."""
+        """Return the open pairs with records since their last firing."""
 
 
 Firing = tuple[str, "Iterator[Any]"]
