@@ -1,4 +1,4 @@
-"""Blocks: batches of partials as columns sorted by slice; the unit that is shuffled and stored."""
+"""Blocks: batches of partials as columns, sorted by slice. A block is the unit that is shuffled and stored."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from slicing.errors import excerpt
 from slicing.windows.families.family import Family
 
 Slot: TypeAlias = tuple[int, int]
-"""A field: the place of its kernel, and its own in the partial."""
+"""A field: the position of its kernel, and the position of the field in the partial."""
 
 
 @dataclass(frozen=True)
 class Shape:
-    """The shape of a block's rows: family of slices, fields of keys, kernels of partials.
+    """The schema of a block's rows: the family of windows, the fields of keys, the kernels of partials.
 
-    There is at least one key field; a query without key columns has a constant one. `same` has fields that are in every
-    row what a field of a kernel before is: those are encoded once. `numbers` are the places of the kernels among all
-    results, where these are some of them. `since` has for each kernel the microsecond from which on windows must begin
-    to hold all records that it has a result of, None where all of them do; it is empty where that goes for all kernels.
-    The last `marks` kernels are of no result: they are what an engine keeps beside results in its rows.
+    There is at least one key field; a query without key columns has a constant one. `same` maps a field to an earlier
+    field that has the same value in every row; only the earlier one is encoded. `numbers` are the positions of the
+    kernels among all results, if the shape has only some of them. `since` has for each kernel the microsecond from
+    which on windows must begin to hold all records of its result, None if all windows do; it is empty if all windows do
+    for every kernel. The last `marks` kernels belong to no result: they are additional columns of an engine.
     """
 
     family: Family
@@ -40,28 +40,28 @@ class Shape:
 
     @property
     def places(self) -> tuple[int, ...]:
-        """The places of the kernels among all results."""
+        """Return the positions of the kernels among all results."""
         return self.numbers or tuple(range(len(self.kernels)))
 
     @property
     def key_schema(self) -> pa.Schema:
-        """Arrow schema of the distinct keys."""
+        """Return the Arrow schema of the distinct keys."""
         return pa.schema([(f"k{i}", arrow_type(field.kind)) for i, field in enumerate(self.keys)])
 
     @property
     def row_schema(self) -> pa.Schema:
-        """Arrow schema of the rows: slice, step to the key, records, then all partials' fields."""
+        """Return the Arrow schema of encoded rows: slice, step to the key, record count, then all encoded fields."""
         return schema_of_rows([self.kernels[k].fields[f].kind for k, f in self.slots])
 
     @property
     def slots(self) -> list[Slot]:
-        """The fields that are encoded, in order."""
+        """Return the fields that are encoded, in order."""
         slots = [(number, field) for number, kernel in enumerate(self.kernels) for field in range(len(kernel.fields))]
         return [slot for slot in slots if slot not in self.same]
 
     @property
     def has_results(self) -> bool:
-        """Whether rows have fields of results, and not only what an engine keeps beside them."""
+        """Whether rows have fields of results, and not only additional columns of an engine."""
         return len(self.kernels) > self.marks
 
     @property
@@ -71,24 +71,24 @@ class Shape:
 
     @property
     def pair_bytes(self) -> int:
-        """About how many bytes a row takes: fields of results as arrays have them, and 8 for each field of its key.
+        """Return the estimated bytes of a row: its fields of results in arrays, and 8 bytes for each field of its key.
 
-        Records that partials keep are not among them.
+        Records that partials keep are not included.
         """
         results = self.kernels[: len(self.kernels) - self.marks]
         fields = sum(column.nbytes for kernel in results for column in kernel.spread(1))
-        return int(fields) + 8 * len(self.keys) + 2 * 8  # the window, and its records
+        return int(fields) + 8 * len(self.keys) + 2 * 8  # the window, and its record count
 
     def with_marks(self, kernel: Kernel) -> Shape:
-        """The shape of rows that have fields of a kernel behind those of results."""
+        """Return the shape with the fields of a kernel as additional columns, after all others."""
         return replace(self, kernels=(*self.kernels, kernel), marks=self.marks + 1)
 
     def over(self, family: Family) -> Shape:
-        """The shape of the windows of another family."""
+        """Return the shape with another family."""
         return replace(self, family=family)
 
     def select(self, chosen: Sequence[int]) -> Shape:
-        """The shape with only some of the kernels."""
+        """Return the shape with only the kernels at the positions `chosen`."""
         at = {number: place for place, number in enumerate(chosen)}
         same = {
             (at[number], field): (at[other], source)
@@ -106,7 +106,11 @@ class Shape:
 
 @dataclass(frozen=True)
 class Block:
-    """Partials of (slice, key): row i belongs to `slices[i]` and to row `keys[i]` of `names`."""
+    """Partials of (slice, key): row i belongs to slice `index[i]` and to the key in row `keys[i]` of `names`.
+
+    `index`, `keys` and `records` (record counts) are `int64[n]`. `partials` has a list of arrays for each kernel, and
+    `dictionaries` has the dictionary of each kernel, None if it has none.
+    """
 
     index: Array
     keys: Array
@@ -129,7 +133,7 @@ class Block:
         assert np.all(self.records > 0)
 
     def take(self, rows: Array | slice) -> Block:
-        """Some of the rows; `names` stays as it is."""
+        """Return some of the rows; `names` keeps all keys."""
         return replace(
             self,
             index=self.index[rows],
@@ -139,18 +143,18 @@ class Block:
         )
 
     def between(self, first: int, end: int) -> Block:
-        """The rows of slices `first` up to but not including `end`."""
+        """Return the rows of slices `first` up to but not including `end`."""
         return self.take(slice(*np.searchsorted(self.index, (first, end))))
 
 
 def schema_of_rows(kinds: Sequence[str]) -> pa.Schema:
-    """The Arrow schema of rows with fields of these kinds."""
+    """Return the Arrow schema of encoded rows with fields of these types."""
     columns = [(f"p{i}", arrow_type(kind)) for i, kind in enumerate(kinds)]
     return pa.schema([("slice", pa.int64()), ("key", pa.int64()), ("records", pa.int64()), *columns])
 
 
 def empty(shape: Shape) -> Block:
-    """A block without rows."""
+    """Return a block without rows."""
     none = np.zeros(0, dtype=np.int64)
     partials = [kernel.spread(0) for kernel in shape.kernels]
     dictionaries = [kernel.no_dictionary for kernel in shape.kernels]
@@ -158,7 +162,10 @@ def empty(shape: Shape) -> Block:
 
 
 def encode_keys(table: pa.Table) -> tuple[Array, pa.Table]:
-    """Codes 0, 1, ... of equal rows, and the distinct rows by code. Nulls are equal, and so are NaNs."""
+    """Return the code of each row (`int64[n]`), equal for equal rows, and the distinct rows by code.
+
+    Codes are 0, 1, ... Nulls are equal, and so are NaNs.
+    """
     codes = np.zeros(len(table), dtype=np.int64)
     for column in table.columns:
         encoded = column.combine_chunks().dictionary_encode(null_encoding="encode")
@@ -173,7 +180,7 @@ def encode_keys(table: pa.Table) -> tuple[Array, pa.Table]:
 
 
 def concat(shape: Shape, blocks: Sequence[Block]) -> Block:
-    """All rows of the blocks, in their order, over one set of keys and dictionaries. Not folded."""
+    """Return all rows of the blocks in order, not folded, with one common set of keys and dictionaries."""
     blocks = [block for block in blocks if len(block)] or [empty(shape)]
     if len(blocks) == 1:
         return blocks[0]
@@ -199,10 +206,10 @@ def _unify_names(blocks: Sequence[Block]) -> tuple[Array, pa.Table]:
 
 
 def order(slices: Array, keys: Array) -> tuple[Array, Array]:
-    """Rows sorted by (slice, key), stable, and where each run of equal (slice, key) starts in that order.
+    """Return the rows stably sorted by (slice, key), and where each run of equal (slice, key) starts: `int64` each.
 
-    Both may be any integers, also the other way round. Packing (slice, key, row) into one int64 lets numpy sort plain
-    values, several times faster than a stable argsort.
+    Slices and keys may be any integers, and may be swapped to sort by (key, slice). Packing (slice, key, row) into one
+    int64 lets numpy sort plain values, several times faster than a stable argsort.
     """
     count = len(slices)
     if count == 0:
@@ -224,7 +231,7 @@ def order(slices: Array, keys: Array) -> tuple[Array, Array]:
 
 
 def _stable(values: Array, rows: Array) -> Array:
-    """Rows sorted by their values, those of equal ones as they are; packed with their places if that fits."""
+    """Return `rows` stably sorted by their values. Values are packed with their positions if both fit into 63 bits."""
     bits, least, values = max(1, (len(rows) - 1).bit_length()), int(values.min()), values[rows]
     if int(values.max()) - least >= 1 << (63 - bits):
         return rows[np.argsort(values, kind="stable")]
@@ -236,21 +243,21 @@ def _stable(values: Array, rows: Array) -> Array:
 
 
 def _is_sorted(packed: Array) -> bool:
-    """Whether distinct numbers are sorted; most that are not show it at once."""
+    """Whether distinct numbers are sorted. The first 1,000 are checked first, as they mostly decide."""
     return all(bool((part[1:] > part[:-1]).all()) for part in (packed[:1000], packed))
 
 
 def place(shape: Shape, names: pa.Table, key: int, index: int) -> str:
-    """A key and a slice as messages show them."""
+    """Return a key and a slice as text for messages."""
     return show_place(shape.family, names, key, index)
 
 
 def show_place(family: Family, names: pa.Table, key: int, index: int) -> str:
-    """`place` where there is no shape."""
+    """Return a key and a slice as text for messages, like `place`, for a family instead of a shape."""
     start, end = (family.slice_start(int(i)) for i in (index, index + 1))
     return f"{show_key(names, key)} in slice [{family.show(start)}, {family.show(end)})"
 
 
 def show_key(names: pa.Table, key: int) -> str:
-    """A key as messages show it, by its code."""
+    """Return the key of a code as text for messages."""
     return f"key {excerpt(tuple(names.slice(int(key), 1).to_pylist()[0].values()))}"

@@ -1,4 +1,4 @@
-"""Blocks as bytes and as text: how they are shuffled and stored."""
+"""Encode blocks as bytes, for the shuffle, and as text, for the state store."""
 
 from __future__ import annotations
 
@@ -14,16 +14,17 @@ from slicing.content.block import Block, Shape, place
 from slicing.content.packing import from_text, pack, to_text, unpack, unpack_first
 
 MOST_BYTES = 1 << 31
-"""More than any block has: lengths from damaged bytes must not allocate memory."""
+"""A limit above the size of any block, so that a length from damaged bytes cannot allocate too much memory."""
 _CODEC = pa.Codec("zstd", compression_level=1)
 _HEAD = struct.Struct("<qq")
 
 
 def encode(shape: Shape, block: Block) -> bytes:
-    """The block as bytes: two lengths, then, compressed, the packed columns of keys and of rows.
+    """Return the block as bytes: two lengths, then, compressed, the packed columns of keys and of rows.
 
-    Rows are numbered, slice after slice and key after key, and the steps from one to the next take the place of the
-    codes of their keys: small numbers where rows are sorted, which they need not be.
+    Codes of keys are not stored. Instead, each (slice, key) pair has a number, in the order of slices and keys, and the
+    differences between the numbers of consecutive rows are stored. They are small if rows are sorted, but rows need not
+    be sorted.
     """
     used = np.zeros(len(block.names), dtype=bool)
     used[block.keys] = True
@@ -40,7 +41,7 @@ def encode(shape: Shape, block: Block) -> bytes:
 
 
 def decode(shape: Shape, data: bytes) -> Block:
-    """The inverse of `encode`."""
+    """Return the block of bytes: the inverse of `encode`."""
     columns, rows = decode_columns(shape, data, shape.row_schema)
     found = dict(zip(shape.slots, columns, strict=True))
     found |= {slot: found[source] for slot, source in shape.same.items()}
@@ -53,9 +54,9 @@ def decode(shape: Shape, data: bytes) -> Block:
 
 
 def decode_columns(shape: Shape, data: bytes, schema: pa.Schema) -> tuple[list[pa.Array], Block]:
-    """The fields of a block that was encoded by a shape with this schema of rows, and the block without partials.
+    """Return the fields of an encoded block as columns, and the block without partials.
 
-    Keys are those of `shape`.
+    `schema` is the row schema of the shape that encoded the block; `shape` needs to have the same keys only.
     """
     size, body = _body(data)
     names = pa.table(unpack(body.slice(0, size), shape.key_schema), schema=shape.key_schema)
@@ -66,7 +67,7 @@ def decode_columns(shape: Shape, data: bytes, schema: pa.Schema) -> tuple[list[p
 
 
 def _body(data: bytes) -> tuple[int, pa.Buffer]:
-    """The packed columns, and how many bytes of them are keys."""
+    """Return the number of bytes of the keys, and the packed columns. Raises ValueError for impossible lengths."""
     size, length = _HEAD.unpack_from(data)
     if not 0 <= size <= length < MOST_BYTES:
         raise ValueError(f"no block has {size:,} bytes of keys in {length:,}")
@@ -74,15 +75,15 @@ def _body(data: bytes) -> tuple[int, pa.Buffer]:
 
 
 def keys_in_text(schema: pa.Schema, text: str) -> pa.Table:
-    """The distinct keys of a block as text, by the Arrow schema of keys; what its rows are need not be known."""
+    """Return the distinct keys of a block in text form. Needs only the Arrow schema of keys, not that of rows."""
     size, body = _body(from_text(text))
     return pa.table(unpack(body.slice(0, size), schema), schema=schema)
 
 
 def counts_in_text(schema: pa.Schema, text: str, columns: int) -> tuple[pa.Table, Array, Array]:
-    """Return the distinct keys of a block as text, and for each its rows and its records.
+    """Return the distinct keys of a block in text form, and the numbers of rows and of records of each: `int64[n]`.
 
-    `columns` is how many columns its rows have; what they hold need not be known.
+    `columns` is the number of columns of its rows; their types need not be known.
     """
     size, body = _body(from_text(text))
     names = pa.table(unpack(body.slice(0, size), schema), schema=schema)
@@ -96,10 +97,10 @@ def _since_first(slices: Array) -> Array:
 
 
 def encode_text(shape: Shape, block: Block) -> str:
-    """`encode` as text, which Spark moves between Python and the state store faster than binary values."""
+    """Return the block as text. Spark moves text between Python and the state store faster than binary values."""
     return to_text(encode(shape, block))
 
 
 def decode_text(shape: Shape, text: str) -> Block:
-    """The inverse of `encode_text`."""
+    """Return the block of a text: the inverse of `encode_text`."""
     return decode(shape, from_text(text))

@@ -1,4 +1,4 @@
-"""Rows of one slice and key folded into one partial: of records, or of partials."""
+"""Fold records, or partials, into one partial per (slice, key)."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from slicing.content.block import Block, Shape, concat, order, place
 from slicing.errors import RowFailure
 
 PIECE_ROWS = 20_000
-"""With fewer rows per block, splitting blocks costs more than sorting all of their rows."""
+"""The mean rows per block below which splitting blocks costs more than sorting all of their rows."""
 
 
 def fold(shape: Shape, blocks: Sequence[Block]) -> Block:
-    """One block from folded ones: equal (slice, key) are combined in the order of the blocks.
+    """Return one folded block from folded blocks. Rows of equal (slice, key) are combined in the order of the blocks.
 
-    Slices that only one block has are only put together, which costs a third of sorting them.
+    Slices that only one block has are concatenated, which costs a third of sorting them.
     """
     blocks = [block for block in blocks if len(block)]
     together = concat(shape, blocks)
@@ -41,9 +41,9 @@ def fold(shape: Shape, blocks: Sequence[Block]) -> Block:
 
 
 def _stretches(blocks: Sequence[Block]) -> Iterator[list[slice]]:
-    """Ranges of slices, in order, as the rows that each block has of them in a concatenation.
+    """Yield ranges of slices in order, each as the row ranges of its blocks in the concatenation of all blocks.
 
-    A range is of one block only, or of several that overlap.
+    The rows of a range belong to one block only, or to several blocks that overlap.
     """
     firsts, ends = (np.array([int(block.index[i]) for block in blocks]) for i in (0, -1))
     ends += 1
@@ -64,17 +64,20 @@ def _stretches(blocks: Sequence[Block]) -> Iterator[list[slice]]:
 
 
 def regroup(shape: Shape, block: Block) -> Block:
-    """The block folded, whatever its order: one row per (slice, key), in the order of the rows."""
+    """Return the block folded: rows of equal (slice, key), in any order, are combined in the order of the rows."""
     return reduced(shape, block, *order(block.index, block.keys))
 
 
 def with_index(shape: Shape, block: Block, index: Array) -> Block:
-    """The rows of a folded block in other slices, folded; those that become one are combined in their order."""
+    """Return a folded block with other slices `index`, folded again: rows of one (slice, key) are combined in order."""
     return block if np.array_equal(index, block.index) else regroup(shape, replace(block, index=index))
 
 
 def reduced(shape: Shape, block: Block, rows: Array, starts: Array) -> Block:
-    """A row for each run of `rows`, which are all rows in some order: with the slice and the key of its first one."""
+    """Return a row for each run of `rows`, with the slice and the key of the first row of the run.
+
+    `rows` has all row numbers in some order; run g begins at `starts[g]` of it.
+    """
     alone = len(starts) == len(block)
     heads = rows if alone else rows[starts]
     with locating(lambda index: place(shape, block.names, block.keys[rows[index]], block.index[rows[index]])):
@@ -89,14 +92,14 @@ def reduced(shape: Shape, block: Block, rows: Array, starts: Array) -> Block:
 
 
 def by_key(shape: Shape, block: Block) -> Block:
-    """Return rows in any order folded, sorted by key and slice."""
+    """Return the block folded, sorted by key and slice. Its rows may be in any order."""
     return reduced(shape, block, *order(block.keys, block.index))
 
 
 def from_records(
     shape: Shape, slices: Array, keys: Array, names: pa.Table, arguments: Sequence[Sequence[pa.Array]]
 ) -> Block:
-    """A folded block from records: their slices, the codes of their keys, and for each kernel its columns of values."""
+    """Return a folded block from records: their slices, the codes of their keys, and the input columns per kernel."""
     return from_runs(shape, slices, keys, names, arguments, *order(slices, keys))
 
 
@@ -109,7 +112,10 @@ def from_runs(
     rows: Array,
     starts: Array,
 ) -> Block:
-    """A row for each run of records: run g begins at `starts[g]` of the order `rows`, and is of its first slice."""
+    """Return a row for each run of records, with the slice and the key of the first record of the run.
+
+    `rows` has the record numbers in some order; run g begins at `starts[g]` of it.
+    """
     heads = rows[starts]
     partials, dictionaries = [], []
     for kernel, arrays in zip(shape.kernels, arguments, strict=True):
@@ -126,7 +132,7 @@ def fold_arrays(
 ) -> tuple[Partials, pa.Array | None]:
     """Fold records, taken in the order `rows`, into one partial per group; group g begins at `starts[g]` of that order.
 
-    `onto` has the partials to go on from, `init()` if left out. Also returns the dictionary of the ranks.
+    `onto` has the partials to start from, `init()` if left out. Also returns the dictionary of the partials, if any.
     """
     if singles := kernel.singles(arrays):
         partials, dictionary = singles
@@ -138,7 +144,7 @@ def fold_arrays(
     known = _known(kernel, arrays, condition)
     if known is None:
         return kernel.fold(_permuted(values, rows), starts, len(rows), onto), dictionary
-    # Records with a null are left out: fold the groups that have others, the rest keep `init()`.
+    # Records with a null are left out. Groups without other records keep `init()`, or `onto`.
     kept = known[rows]
     sizes = np.add.reduceat(kept, starts, dtype=np.int64) if len(starts) else starts
     folded = kernel.spread(len(starts)) if onto is None else onto
@@ -157,7 +163,7 @@ def fold_arrays(
 
 
 def _known(kernel: Kernel, arrays: Sequence[pa.Array], condition: pa.Array | None) -> Array | None:
-    """Return the records that `agg` gets, None for all."""
+    """Return which records are passed to `agg`: `bool[n]`, None for all."""
     valid = [] if kernel.aggregate.nulls else [np.asarray(array.is_valid()) for array in arrays if array.null_count]
     if condition is not None:
         valid.append(np.asarray(condition.fill_null(False)))

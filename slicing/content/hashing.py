@@ -1,4 +1,4 @@
-"""A hash of keys: 64 bits of every row of a table, the same on every machine and with every version of Arrow."""
+"""A 64-bit hash of keys that is the same on every machine and with every version of Arrow."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from slicing.aggregates.arrow import to_numpy
 from slicing.aggregates.ranks import limbs
 
 PIECE_BYTES = 1 << 17
-"""The bytes of text that are hashed at once: their hashes stay in the processor's cache."""
+"""The bytes of text that are hashed at once, so that the intermediate numbers fit into the processor's cache."""
 
 
 def hashes(names: pa.Table) -> Array:
-    """64 bits for each key, a key being a row of its leaves; equal keys have equal ones."""
+    """Return the hash of each row of a table of keys: `uint64[n]`. Equal keys have equal hashes."""
     bits = np.zeros(len(names), dtype=np.uint64)
     for column in names.columns:
         bits = mixed(bits * _ODD + _hashed(column.combine_chunks()))
@@ -26,7 +26,7 @@ _NULL = np.uint64(0xD1B54A32D192ED03)
 
 
 def _hashed(array: pa.Array) -> Array:
-    """64 bits of each value of one leaf; equal values have equal ones."""
+    """Return 64 bits for each value of one column: `uint64[n]`. Equal values have equal bits."""
     if pa.types.is_string(array.type) or pa.types.is_binary(array.type):
         hashed = _hashed_bytes(array)
     elif pa.types.is_decimal(array.type):
@@ -40,9 +40,10 @@ def _hashed(array: pa.Array) -> Array:
 
 
 def _hashed_bytes(array: pa.Array) -> Array:
-    """A polynomial in an odd base over the bytes of each value: `length + sum((byte + 1) * base ** (place + 1))`.
+    """Return a polynomial in an odd base over the bytes of each value.
 
-    All values at once, a piece of their bytes after the other: numbers of 64 bits take many times the bytes.
+    It is `length + sum((byte + 1) * base ** (place + 1))`. All values are computed together, one piece of their bytes
+    after another, because the 64-bit numbers take many times the memory of the bytes.
     """
     array = array.fill_null("" if pa.types.is_string(array.type) else b"")
     ends = np.frombuffer(array.buffers()[1], dtype=np.int32)[array.offset : array.offset + len(array) + 1]
@@ -60,14 +61,14 @@ def _hashed_bytes(array: pa.Array) -> Array:
         begins = np.maximum(starts[first:end], low) - low
         place = np.arange(high - low) - np.repeat(begins, np.diff(begins, append=high - low))
         sums = np.add.reduceat((text[low:high].astype(np.uint64) + np.uint64(1)) * powers[place], begins)
-        # The first value of a piece may have begun in one before it.
+        # The first value of a piece may have begun in an earlier piece.
         sums[:1] *= np.uint64(pow(int(_ODD), max(0, low - int(starts[first])), 1 << 64))
         hashed[filled[first:end]] += sums
     return hashed
 
 
 def mixed(bits: Array) -> Array:
-    """Every bit of a value spread over all bits; the finalizer of MurmurHash3 (Appleby, public domain)."""
+    """Return values in which every input bit affects all bits: MurmurHash3's finalizer (Appleby, public domain)."""
     for factor in (np.uint64(0xFF51AFD7ED558CCD), np.uint64(0xC4CEB9FE1A85EC53)):
         bits = (bits ^ bits >> np.uint64(33)) * factor
     spread: Array = bits ^ bits >> np.uint64(33)

@@ -1,7 +1,6 @@
-"""Intervals: rows that end somewhere. A row's slice is its start, and its last partial its end.
+"""Rows that are intervals: the slice of a row is its start, and its last partial is its end.
 
-The end is a partial like any other: it travels and is stored with the rest, and where rows become one theirs is the
-greatest.
+The end is shuffled and stored like any other partial. When rows are combined, the latest end counts.
 """
 
 from __future__ import annotations
@@ -35,34 +34,34 @@ END = kernel("end", Aggregate(_never, _itself, fieldwise(np.maximum), columns=Tr
 
 @dataclass(frozen=True)
 class Ending(Block):
-    """Return a block whose rows have the ends `ends` in addition to their partials."""
+    """A block whose rows have the ends `ends` (microseconds, `int64[n]`) in addition to their partials."""
 
     ends: Array
 
     def take(self, rows: Array | slice) -> Ending:
-        """Some of the rows."""
+        """Return some of the rows."""
         return replace(super().take(rows), ends=self.ends[rows])  # type: ignore[call-arg, return-value]
 
 
 @dataclass(frozen=True)
 class EndingRecords(Records):
-    """Records whose intervals end where `ends` says."""
+    """Records that are intervals with the ends `ends`: microseconds, `int64[n]`."""
 
     ends: Array
 
     def take(self, rows: Array) -> EndingRecords:
-        """Some of the records."""
+        """Return some of the records."""
         some = super().take(rows)
         return EndingRecords(some.index, some.times, some.names, some.values, self.ends[rows])
 
 
 def with_ends(shape: Shape) -> Shape:
-    """The shape of rows that end somewhere."""
+    """Return the shape with an end for each row."""
     return shape.with_marks(END)
 
 
 def put_ends(block: Block, ends: Array) -> Block:
-    """A block with ends as its last partials."""
+    """Return the block with ends as its last partials."""
     return replace(block, partials=[*block.partials, [ends]], dictionaries=[*block.dictionaries, None])
 
 
@@ -72,22 +71,22 @@ def ends_of(block: Block) -> Array:
 
 
 def ending(block: Block, beyond: int = 0) -> Ending:
-    """Return the same rows with ends that are later by a duration."""
+    """Return the block with its ends in `ends` instead of the last partials, later by `beyond` microseconds."""
     fields = (block.index, block.keys, block.names, block.records, block.partials[:-1], block.dictionaries[:-1])
     return Ending(*fields, ends=ends_of(block) + beyond)
 
 
 def extents(block: Block) -> Block:
-    """Only where the rows of a block begin and end, and how many records they have."""
+    """Return the block with no partials but the ends: only starts, ends and record counts."""
     return replace(block, partials=block.partials[-1:], dictionaries=block.dictionaries[-1:])
 
 
 def last_key(block: Block) -> Array:
-    """The values of the last field of the key, row by row: a number that is there for each."""
+    """Return the last field of the key of each row. It must be a number without nulls."""
     return np.asarray(block.names.columns[-1].combine_chunks())[block.keys]
 
 
 def without_last_key(block: Block, encode: Callable[[pa.Table], tuple[Array, pa.Table]]) -> Block:
-    """The block by the other fields of its keys."""
+    """Return the block with the last field of its keys removed."""
     codes, names = encode(block.names.select(range(block.names.num_columns - 1)))
     return replace(block, keys=codes[block.keys], names=names)

@@ -1,4 +1,4 @@
-"""Marks: blocks of places without partials, which say that something is there."""
+"""Marks: blocks without partials, which only say which keys have records in which slices."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ from slicing.windows.time.slices import FOREVER
 
 
 def without_partials(block: Block) -> Block:
-    """Only which slices of which keys a block has, and how many records: a block of no kernels."""
+    """Return the block without partials: only slices, keys and record counts."""
     return replace(block, partials=[], dictionaries=[])
 
 
 def all_of(names: pa.Table) -> Block:
-    """A block without partials that has a row of every key."""
+    """Return a block without partials that has one row for every key."""
     every = np.arange(len(names))
     return Block(every, every, names, np.ones(len(names), dtype=np.int64), [], [])
 
 
 def newest_slices(block: Block) -> Block:
-    """Return, of a block without partials, the row of each key in its newest slice."""
+    """Return the row of each key in its newest slice. The block has no partials."""
     newest = np.full(len(block.names), -FOREVER)
     np.maximum.at(newest, block.keys, block.index)
     return block.take(np.flatnonzero(block.index == newest[block.keys]))
 
 
 def of_keys(block: Block, marks: Block) -> Block:
-    """The rows of a block whose keys have rows in another, with the codes of that one."""
+    """Return the rows whose keys have rows in `marks`, with the key codes of `marks`."""
     codes, _ = encode_keys(pa.concat_tables([marks.names, block.names]))
     codes = codes[len(marks.names) :]
     used = np.zeros(max(len(marks.names), int(codes.max(initial=-1)) + 1), dtype=bool)
@@ -40,7 +40,7 @@ def of_keys(block: Block, marks: Block) -> Block:
 
 
 def without_keys(block: Block, marks: Block) -> Block:
-    """The rows of a block whose keys have no rows in another."""
+    """Return the rows whose keys have no rows in `marks`."""
     codes = under(marks, block.names).keys
     gone = np.zeros(max(len(block.names), int(codes.max(initial=-1)) + 1), dtype=bool)
     gone[codes] = True
@@ -48,7 +48,7 @@ def without_keys(block: Block, marks: Block) -> Block:
 
 
 def under(block: Block, names: pa.Table) -> Block:
-    """A block with the codes of other names, which have all of its keys."""
+    """Return the block with its keys as codes into `names`. Keys that `names` lacks get codes from `len(names)` on."""
     if block.names is names:
         return block
     codes, _ = encode_keys(pa.concat_tables([names, block.names]))

@@ -1,6 +1,6 @@
-"""What triggers remember of pairs of key and window: rows in which the newest one of a pair counts.
+"""The memory of triggers for (key, window) pairs, as rows of blocks: the newest row of a pair counts.
 
-The number of the window, or the start of a session, is in the place of the slice.
+The slice index of a row is the number of the window, or the start of a session.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from slicing.aggregates.kernels import kernel
 from slicing.content.block import Block, Shape, order
 
 NEVER = -1
-"""The clock of no record."""
+"""The value of a clock that stands for "no record"."""
 
 
 def _nothing() -> tuple[int, int, int]:
@@ -36,15 +36,15 @@ def _newer(_: Any, newer: Any) -> Any:
 
 
 class _Remembering(Aggregate):
-    """The aggregate of a kernel of memory, which is no result of a query."""
+    """The aggregate of the memory's kernel. It is not a result of a query."""
 
 
 MEMORY = kernel("memory", _Remembering(_nothing, _itself, _newer, columns=True, laws=False))
-"""The fields of `slicing.triggers.candidates.Memory`, in their order."""
+"""The kernel with the fields of `slicing.triggers.candidates.Memory`, in their order."""
 
 
 def kernel_of(fields: Sequence[Field], nothing: Sequence[Any]) -> Kernel:
-    """The kernel of fields that a trigger remembers, and their values where nothing is."""
+    """Return the kernel of the fields of a memory; `nothing` has their values for new pairs."""
     init = tuple(nothing) if len(nothing) > 1 else nothing[0]
     partial = ", ".join(map(str, fields))
     return kernel("state", _Remembering(lambda: init, _newer, _newer, partial=partial, columns=True, laws=False))
@@ -52,11 +52,11 @@ def kernel_of(fields: Sequence[Field], nothing: Sequence[Any]) -> Kernel:
 
 @dataclass(frozen=True)
 class Remembered:
-    """What is remembered of pairs: the fields of a kernel, with the values `nothing` of pairs that are new.
+    """A kind of memory of pairs: the fields of a kernel, with the values `nothing` for new pairs.
 
-    `which` names the list of pages. `made` makes what a trigger sees of the arrays of all fields, which its `fields`
-    are. `merged` gives the fields of sessions that have become one, from those of their parts and from where the parts
-    of each session start.
+    `which` names the list of pages. `made` turns the arrays of all fields into the object that a trigger gets; the
+    object has the arrays as `fields`. `merged(parts, starts)` returns the fields of merged sessions from the fields of
+    their parts; the parts of session i begin at `starts[i]`.
     """
 
     which: str
@@ -66,12 +66,12 @@ class Remembered:
     merged: Callable[[Sequence[Array], Array], Sequence[Array]]
 
     def of_none(self, count: int) -> list[Array]:
-        """The fields of pairs that are new."""
+        """Return the fields of new pairs."""
         types = [field.dtype for field in self.kernel.spread(0)]
         return [np.full(count, value, dtype) for value, dtype in zip(self.nothing, types, strict=True)]
 
     def telling(self, rows: Block) -> Block:
-        """The rows that say something."""
+        """Return the rows that differ from the memory of a new pair."""
         tells = np.zeros(len(rows), dtype=bool)
         for field, value in zip(rows.partials[0], self.nothing, strict=True):
             tells |= differs(field, value)
@@ -79,24 +79,24 @@ class Remembered:
 
 
 def differs(fields: Array, others: Any) -> Array:
-    """Where values are others: `bool[n]`. NaN is NaN."""
+    """Return where values differ: `bool[n]`. NaN equals NaN."""
     different: Array = (fields != others) & ((fields == fields) | (others == others))
     return different
 
 
 def with_memory(shape: Shape, memory: Kernel = MEMORY) -> Shape:
-    """The shape of rows of memory, of the same keys."""
+    """Return the shape of rows of a memory with the same keys."""
     return shape.select(()).with_marks(memory)
 
 
 def memory_rows(places: Array, keys: Array, names: pa.Table, fields: list[Array]) -> Block:
-    """Rows of memory, sorted as blocks are."""
+    """Return rows of a memory as a block, sorted by place. A place is the number of a window, or a session start."""
     rows = np.argsort(places, kind="stable")
     ones = np.ones(len(rows), dtype=np.int64)
     return Block(places[rows], keys[rows], names, ones, [[field[rows] for field in fields]], [None])
 
 
 def newest(block: Block) -> Block:
-    """The newest row of each pair, rows being in the order in which they were appended; sorted by window."""
+    """Return the last row of each pair, sorted by window. The rows must be in the order in which they were appended."""
     rows, starts = order(block.index, block.keys)
     return block.take(rows[np.append(starts[1:], len(rows)) - 1] if len(rows) else rows)

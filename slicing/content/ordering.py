@@ -1,4 +1,4 @@
-"""The order that a column gives to records."""
+"""The order of records by a column."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from slicing.aggregates.arrays import Array
 
 
 def sorted_by(column: pa.Array) -> Array:
-    """The rows in the order in which Spark sorts a column: nulls first, NaN last, equal ones as they are."""
+    """Return the rows in the order in which Spark sorts a column: nulls first, NaN last, equal values as before."""
     if pa.types.is_floating(column.type):
-        # Arrow puts NaN beside nulls, and knows a negative zero.
+        # Arrow would put NaN next to nulls, and would distinguish -0.0 from 0.0.
         rows = np.argsort(np.asarray(column.fill_null(0.0)), kind="stable")
     else:
         rows = np.asarray(pc.sort_indices(column)).astype(np.int64)

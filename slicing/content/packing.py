@@ -1,10 +1,11 @@
-"""Columns as bytes that compress well, and bytes as text, so that less is shuffled, stored and read.
+"""Pack columns into bytes that compress well, and bytes into text, to reduce the data that are shuffled and stored.
 
-Every integer column is written as its least value and the differences to it, in 1, 2, 4 or 8 bytes each, or in none
-where all values are equal (frame of reference; Goldstein, Ramakrishnan and Shaft, 1998). Of these and of floats all
-first bytes are written, then all second ones, and so on: high bytes are alike and low ones are not, and a compressor
-sees which are which (Parquet's BYTE_STREAM_SPLIT). Other columns, and those with nulls, are written as Arrow has them.
-The widths stand before the columns; the types are the reader's, as the state's fingerprint has them.
+An integer column is written as its least value and the differences from it, in 1, 2, 4 or 8 bytes each, or in no bytes
+if all values are equal (frame of reference; Goldstein, Ramakrishnan and Shaft, 1998). For these and for floats, first
+the first bytes of all values are written, then all second bytes, and so on (Parquet's BYTE_STREAM_SPLIT). High bytes
+are alike and low bytes are not, so separating them helps the compressor. Other columns, and columns with nulls, are
+written in Arrow's format. The widths are written before the columns. The types are not written: the reader knows them
+from the fingerprint of the state.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ _AS_IT_IS = 255
 
 
 def pack(columns: Sequence[pa.Array]) -> bytes:
-    """Columns of equal length, of which there is at least one."""
+    """Return columns of equal length as bytes. There must be at least one column."""
     plan, planes, kept = [_ROWS.pack(len(columns[0]))], [], []
     for column in columns:
         width, least = _width(column)
@@ -34,7 +35,7 @@ def pack(columns: Sequence[pa.Array]) -> bytes:
             kept.append(column)
         elif width:
             values = np.asarray(column)
-            # Differences of the least to the most may take a bit more than the type has: they wrap, here and back.
+            # A difference may need one bit more than the type has. It wraps around here, and back when it is read.
             numbers = values if pa.types.is_floating(column.type) else (values - values.dtype.type(least))
             planes.append(_split(numbers, width))
     if kept:
@@ -44,7 +45,7 @@ def pack(columns: Sequence[pa.Array]) -> bytes:
 
 
 def unpack(data: pa.Buffer, schema: pa.Schema) -> list[pa.Array]:
-    """The inverse of `pack`; `schema` has the types of the columns."""
+    """Return the columns of packed bytes: the inverse of `pack`. `schema` has the types of the columns."""
     (rows,) = _ROWS.unpack_from(data)
     plan = [_COLUMN.unpack_from(data, _ROWS.size + i * _COLUMN.size) for i in range(len(schema))]
     at = _ROWS.size + len(schema) * _COLUMN.size
@@ -64,7 +65,7 @@ def unpack(data: pa.Buffer, schema: pa.Schema) -> list[pa.Array]:
 
 
 def unpack_first(data: pa.Buffer, count: int, of: int) -> list[NDArray[Any]]:
-    """Return the first `count` of `of` packed columns, which are integers without nulls; others are not read."""
+    """Return the first `count` of `of` packed columns, without reading the others. They must be int64 without nulls."""
     (rows,) = _ROWS.unpack_from(data)
     at, found = _ROWS.size + of * _COLUMN.size, []
     for number in range(count):
@@ -75,7 +76,7 @@ def unpack_first(data: pa.Buffer, count: int, of: int) -> list[NDArray[Any]]:
 
 
 def _width(column: pa.Array) -> tuple[int, int]:
-    """Bytes that each value takes, and what is taken off it before."""
+    """Return the bytes per value, and the least value, which is subtracted from each."""
     type_ = column.type
     if column.null_count or not (pa.types.is_integer(type_) or type_ in (pa.float32(), pa.float64())):
         return _AS_IT_IS, 0
@@ -86,7 +87,7 @@ def _width(column: pa.Array) -> tuple[int, int]:
 
 
 def _split(numbers: NDArray[Any], width: int) -> bytes:
-    """The bytes of all numbers by their place; those beyond `width` are zero and left out."""
+    """Return the first bytes of all numbers, then the second ones, and so on; bytes beyond `width` are left out."""
     narrow = numbers if numbers.itemsize == width else numbers.astype(f"<u{width}")
     return np.ascontiguousarray(narrow).view(np.uint8).reshape(len(narrow), width).T.tobytes()
 
@@ -103,11 +104,11 @@ def _joined(data: pa.Buffer, at: int, rows: int, width: int, least: int, dtype: 
 
 
 _HALVES = ((0x000000000FFFFFFF, 4), (0x00003FFF00003FFF, 2), (0x007F007F007F007F, 1))
-"""How 56 bits become 8 times 7: the upper half moves up, then that of either half, then that of each quarter."""
+"""The steps that spread 56 bits over 8 bytes: the upper half moves up, then that of each half, then of each quarter."""
 
 
 def to_text(data: bytes) -> str:
-    """Bytes as ASCII text, 7 bits in a character: a seventh more than the bytes, where base64 takes a third."""
+    """Return bytes as ASCII text with 7 bits per character: one seventh longer than the bytes, base64 is one third."""
     missing = -len(data) % 7
     each = np.zeros(((len(data) + missing) // 7, 8), np.uint8)
     each[:, :7] = np.frombuffer(data + bytes(missing), np.uint8).reshape(-1, 7)
@@ -121,7 +122,7 @@ def to_text(data: bytes) -> str:
 
 
 def from_text(text: str) -> bytes:
-    """The inverse of `to_text`. Raises ValueError for a text of another length than that has."""
+    """Return the bytes of a text: the inverse of `to_text`. Raises ValueError if the text has an impossible length."""
     words = np.frombuffer(text[1:].encode("ascii"), "<u8").copy()
     for lower, shift in reversed(_HALVES):
         low = words & np.uint64(lower)
@@ -133,7 +134,7 @@ def from_text(text: str) -> bytes:
 
 
 _SEAL = "#"
-"""How a text with a checksum begins, and one of state before format 7 does not."""
+"""The first character of a text with a checksum. No text of a format before 7 begins with it."""
 _SUM = slice(1, 9)
 
 
@@ -145,14 +146,14 @@ def sealed(text: str) -> str:
 def is_sealed(text: str) -> bool:
     """Whether a text has a checksum.
 
-    One whose first character has changed is not read as one without: `to_text` gives 8 k + 1 characters, and the
-    checksum with its mark are 9 more.
+    A text whose first character is damaged is not mistaken for one without a checksum: `to_text` gives 8 k + 1
+    characters, and the checksum with its mark adds 9.
     """
     return text.startswith(_SEAL)
 
 
 def unsealed(text: str) -> str:
-    """The inverse of `sealed`. Raises ValueError for a text that has changed since."""
+    """Return a text without its checksum: the inverse of `sealed`. Raises ValueError if the text has changed."""
     content = text[_SUM.stop :]
     if f"{zlib.crc32(content.encode('ascii')):08x}" != text[_SUM]:
         raise ValueError(f"its checksum is not {text[_SUM]!r}, as it says")

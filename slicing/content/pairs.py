@@ -1,4 +1,4 @@
-"""Pairs of a key and an index in time as single int64 numbers, which numpy sorts and searches faster than pairs."""
+"""Pack (key, index) pairs into single int64 numbers, which numpy sorts and searches faster than pairs."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from slicing.aggregates.arrays import Array
 
 @dataclass(frozen=True)
 class Pairs:
-    """Numbers for pairs (key, index), in the order of the pairs: all indices from `first` on, or those `present`.
+    """A numbering of (key, index) pairs that keeps their order: of all indices from `first` on, or only of `present`.
 
-    A year is 3e13 microseconds, so that keys times all indices between the first and the last may leave 64 bits; keys
-    times those that are there never do.
+    A year is 3e13 microseconds, so the number of keys times all indices between the first and the last may exceed 64
+    bits. The number of keys times the present indices never does.
     """
 
     first: int
@@ -23,7 +23,7 @@ class Pairs:
 
     @classmethod
     def over(cls, indices: Array, keys: int) -> Pairs:
-        """Numbers for pairs of some indices, in any order, with the codes of `keys` keys."""
+        """Return the numbering for some indices, in any order, and the codes of `keys` keys."""
         first, end = (int(indices.min()), int(indices.max()) + 1) if len(indices) else (0, 1)
         if max(end, (end - first) * keys) < 1 << 63:
             return cls(first, end - first, None)
@@ -31,7 +31,7 @@ class Pairs:
         return cls(first, len(present), present)
 
     def pack(self, keys: Array, indices: Array) -> Array:
-        """The number of each pair; an index that has none counts as the next one that has."""
+        """Return the number of each pair: `int64[n]`. An index without a number gets that of the next one with one."""
         if self.present is None:
             places = np.clip(indices, self.first, self.first + self.length) - self.first
         else:
@@ -40,6 +40,6 @@ class Pairs:
         return packed
 
     def unpack(self, packed: Array) -> tuple[Array, Array]:
-        """The keys and the indices of pairs that were packed."""
+        """Return the keys and the indices of packed pairs: `int64[n]` each."""
         keys, places = np.divmod(packed, self.length)
         return keys, places + self.first if self.present is None else self.present[places]

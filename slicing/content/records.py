@@ -1,4 +1,4 @@
-"""Records that travel as they are, for what no partial of a slice can stand for."""
+"""Records that are shuffled without pre-aggregation, for aggregates that cannot be assembled from partials."""
 
 from __future__ import annotations
 
@@ -17,7 +17,11 @@ from slicing.errors import RowFailure
 
 @dataclass(frozen=True)
 class Records:
-    """Records in the order of the input: slices, event times, the leaves of their keys, and columns of values."""
+    """Records in the order of the input.
+
+    `index` has their slices and `times` their event times in microseconds, `int64[n]` each. `names` has the leaves of
+    their keys, and `values` the columns of values.
+    """
 
     index: Array
     times: Array
@@ -25,7 +29,7 @@ class Records:
     values: list[pa.Array]
 
     def take(self, rows: Array) -> Records:
-        """Some of the records."""
+        """Return some of the records."""
         chosen = pa.array(rows)
         return Records(
             self.index[rows], self.times[rows], self.names.take(chosen), [value.take(chosen) for value in self.values]
@@ -39,7 +43,7 @@ class Records:
 
 
 def fold_records(shape: Shape, batches: Sequence[Records], arguments: Sequence[Sequence[int]]) -> Block:
-    """One folded block of the partials of records, in their order."""
+    """Return one folded block of all records, aggregated in their order."""
     batches = [records for records in batches if len(records.index)]
     if not batches:
         return empty(shape)
@@ -49,20 +53,23 @@ def fold_records(shape: Shape, batches: Sequence[Records], arguments: Sequence[S
 
 
 def joined(batches: Sequence[Records]) -> Records:
-    """All records of the batches, of which there is one at least, in their order."""
+    """Return all records of the batches in order. There must be at least one batch."""
     slices, times = (np.concatenate([getattr(r, name) for r in batches]) for name in ("index", "times"))
     values = [pa.concat_arrays(arrays) for arrays in zip(*(records.values for records in batches), strict=True)]
     return Records(slices, times, pa.concat_tables([records.names for records in batches]), values)
 
 
 def columns_of(records: Records, arguments: Sequence[Sequence[int]]) -> list[list[pa.Array]]:
-    """For each kernel the columns that it sees, by their positions among the values, -1 being the event time."""
+    """Return the input columns of each kernel, given by their positions in `values`; -1 is the event time."""
     times = pa.array(records.times)
     return [[times if i < 0 else records.values[i] for i in positions] for positions in arguments]
 
 
 def fold_onto(shape: Shape, page: Block, window: int, records: Records, arguments: Sequence[Sequence[int]]) -> Block:
-    """A page of one window with records added in their order: `agg` goes on from the partial that is there."""
+    """Return a page of one window after adding records in their order.
+
+    `agg` continues from the stored partial; aggregates with `combine` fold the records first and then combine.
+    """
     codes, names = encode_keys(pa.concat_tables([page.names, records.names]))
     known, codes = codes[page.keys], codes[len(page.names) :]
     rows, starts = order(np.zeros_like(codes), codes)
@@ -97,7 +104,7 @@ def fold_onto(shape: Shape, page: Block, window: int, records: Records, argument
 
 
 def encode_records(shape: Shape, records: Records) -> bytes:
-    """Records as an Arrow stream: slice, event time, the key's leaves, values."""
+    """Return records as an Arrow stream: slice, event time, the key's leaves, values."""
     columns = {"slice": pa.array(records.index), "time": pa.array(records.times)}
     columns |= dict(zip(shape.key_schema.names, records.names.columns, strict=True))
     columns |= {f"v{i}": value for i, value in enumerate(records.values)}
@@ -109,7 +116,7 @@ def encode_records(shape: Shape, records: Records) -> bytes:
 
 
 def decode_records(shape: Shape, data: bytes) -> Records:
-    """The inverse of `encode_records`."""
+    """Return the records of an Arrow stream: the inverse of `encode_records`."""
     table = pa.ipc.open_stream(data).read_all()
     first = 2 + len(shape.keys)
     slices, times = (np.asarray(table[name].combine_chunks()) for name in ("slice", "time"))

@@ -1,6 +1,6 @@
-"""Signals: what a condition of a trigger asks of new records, besides their number.
+"""Signals: values of new records that a condition of a trigger needs, besides the record count.
 
-A signal is an int64 of each record, and the least one of the records of a slice and key is shipped::
+A signal is an int64 for each record. For each (slice, key), the least signal of the records is shuffled::
 
     records of a slice and key     (12:01, logout) (12:02, view)
     "when"                         0               ABSENT             0: the condition was true of a record
@@ -22,11 +22,11 @@ from slicing.content.block import Block, Shape, concat
 from slicing.content.folding import by_key
 
 WHEN, FIRST = SIGNALS = ("when", "first")
-"""Whether the condition of the trigger is true of a record, and the least event time in microseconds."""
+"""The signals: whether the condition of the trigger is true for a record, and the least event time in microseconds."""
 ABSENT = int(np.iinfo(np.int64).max)
-"""No record sends this signal."""
+"""The value of a signal that no record has sent."""
 TRUE = 0
-"""The signal of a record of which the condition is true."""
+"""The signal of a record for which the condition is true."""
 
 
 def _least(acc: Any, value: Any) -> Any:
@@ -39,20 +39,20 @@ _SIGNAL = kernel(
 
 
 def with_signals(shape: Shape, count: int) -> Shape:
-    """The shape of rows of so many signals, of the same slices and keys."""
+    """Return the shape of rows with `count` signals, and the same slices and keys."""
     return replace(shape, kernels=(_SIGNAL,) * count, same={}, numbers=(), since=())
 
 
 def together(shape: Shape, names: Sequence[str], blocks: Sequence[Block]) -> Block:
-    """All signals that have been shipped, by key and slice; `shape` is that of the results, or of rows like these."""
+    """Return all shuffled signals, folded and sorted by key and slice; `shape` is that of the results, or alike."""
     signals = with_signals(shape, len(names))
     return by_key(signals, concat(signals, blocks))
 
 
 def least_between(values: Array, low: Array, high: Array) -> Array:
-    """The least value of each range `low` up to but not including `high`, ABSENT for an empty one: `int64[n]`.
+    """Return the least value of each range `low` up to but not including `high`, ABSENT if empty: `int64[n]`.
 
-    Costs as much as the ranges are long together.
+    The cost is linear in the total length of the ranges.
     """
     found = np.full(len(low), ABSENT)
     some = np.flatnonzero(low < high)
@@ -63,7 +63,7 @@ def least_between(values: Array, low: Array, high: Array) -> Array:
 
 
 def least_of(values: Array, groups: Array, count: int) -> Array:
-    """The least value of each group, ABSENT for one without any: `int64[count]`; rows of other groups are left out."""
+    """Return the least value of each group, ABSENT if it is empty: `int64[count]`. Other groups are left out."""
     found, some = np.full(count, ABSENT), (groups >= 0) & (groups < count)
     np.minimum.at(found, groups[some], values[some])
     return found

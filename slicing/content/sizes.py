@@ -1,4 +1,4 @@
-"""The sizes of blocks: bytes of rows in a page and in memory, and blocks cut into pages."""
+"""The sizes of blocks: estimated bytes of rows in pages and in memory, and the division of blocks into pages."""
 
 from __future__ import annotations
 
@@ -14,13 +14,17 @@ from slicing.errors import TooLarge
 
 PAGE_BYTES = 4 << 20
 PORTION_BYTES = 64 << 20
-"""The bytes of windows that are in memory at once, with the rows that they are assembled from."""
+"""The bytes of windows that are in memory at once, together with the rows that they are assembled from."""
 ROW_BYTES = 3 << 29
-"""A row must be smaller: values end at 2 GiB in Arrow and in the JVM, and as text a page is a seventh longer."""
+"""The upper limit of a row in bytes. A value is limited to 2 GiB in Arrow and in the JVM, and a page as text is one
+seventh longer than its bytes."""
 
 
 def parts(shape: Shape, block: Block) -> Iterator[Block]:
-    """The block in consecutive parts of at most about `PAGE_BYTES` each, or of one row. Raises TooLarge for a row."""
+    """Yield the block in consecutive parts of at most about `PAGE_BYTES` each, or of one row.
+
+    Raises TooLarge if a single row exceeds `ROW_BYTES`.
+    """
     sizes = row_sizes(shape, block)
     if isinstance(sizes, float):
         for start, end in even_runs(0, max(1, len(block)), at_once(PAGE_BYTES, sizes)):
@@ -32,7 +36,7 @@ def parts(shape: Shape, block: Block) -> Iterator[Block]:
 
 
 def at_once(most: float, size: float) -> int:
-    """How many rows of this size take `most` together, one at least.
+    """Return how many rows of this size fit into `most` bytes, at least one.
 
     >>> at_once(100, 30.0), at_once(100, 300)
     (3, 1)
@@ -41,7 +45,7 @@ def at_once(most: float, size: float) -> int:
 
 
 def even_runs(first: int, end: int, count: int) -> Iterator[tuple[int, int]]:
-    """Consecutive rows of `first` up to `end`, from and up to, `count` at a time: `runs` of rows of one size.
+    """Yield the ranges of rows from `first` up to `end`, `count` rows at a time: `runs` for rows of equal size.
 
     >>> list(even_runs(2, 9, 3))
     [(2, 5), (5, 8), (8, 9)]
@@ -50,7 +54,7 @@ def even_runs(first: int, end: int, count: int) -> Iterator[tuple[int, int]]:
 
 
 def runs(sizes: Array, most: float) -> Iterator[tuple[int, int]]:
-    """Consecutive rows of these sizes, from and up to, of at most `most` together or one alone; (0, 0) if none."""
+    """Yield consecutive ranges of rows whose sizes sum to at most `most`, or that have one row; (0, 0) if none."""
     totals, start = np.cumsum(sizes), 0
     while True:
         before = totals[start - 1] if start else 0.0
@@ -73,7 +77,7 @@ def _check_rows(shape: Shape, block: Block, sizes: Array) -> None:
 
 
 def _shares(shape: Shape, block: Block, row: int) -> str:
-    """How many bytes of a row are the partial of each result."""
+    """Return the bytes of the partial of each result in a row, as text."""
     one = block.take(slice(row, row + 1))
     pairs = zip(shape.kernels, one.partials, one.dictionaries, strict=True)
     shares = [f"{int(np.sum(kernel.sizes(columns, own)))} of them `{kernel.label}`" for kernel, columns, own in pairs]
@@ -81,9 +85,10 @@ def _shares(shape: Shape, block: Block, row: int) -> str:
 
 
 def row_sizes(shape: Shape, block: Block) -> Array | float:
-    """About how many bytes each row takes when it is encoded, one number where all take the same.
+    """Return the estimated bytes of each row before compression: `float64[n]`, or one number if all are equal.
 
-    By the kinds of keys and fields, and by the real lengths of text and binaries: a sample would miss the long ones.
+    The estimate uses the types of keys and fields, and the real lengths of texts and binaries: a sample would miss the
+    long ones.
     """
     sizes = 20.0 + _key_sizes(block)
     for kernel, columns, dictionary in zip(shape.kernels, block.partials, block.dictionaries, strict=True):
@@ -92,13 +97,13 @@ def row_sizes(shape: Shape, block: Block) -> Array | float:
 
 
 def row_bytes(shape: Shape, block: Block) -> float:
-    """The mean of `row_sizes`."""
+    """Return the mean of `row_sizes`."""
     sizes = row_sizes(shape, block)
     return sizes if isinstance(sizes, float) else float(sizes.mean()) if len(sizes) else 20.0
 
 
 def memory(shape: Shape, block: Block) -> int:
-    """About how many bytes a block takes in memory, as arrays or as Python objects, its distinct keys counted once."""
+    """Return the estimated bytes of a block in memory, as arrays or Python objects. Distinct keys count once."""
     size = 24.0 * len(block) + block.names.nbytes
     for kernel, columns, dictionary in zip(shape.kernels, block.partials, block.dictionaries, strict=True):
         size += kernel.memory(columns, dictionary)
@@ -106,7 +111,7 @@ def memory(shape: Shape, block: Block) -> int:
 
 
 def _key_sizes(block: Block) -> Array | float:
-    """Return the size of the key of each row, which rows of a page share."""
+    """Return the bytes of the key of each row, although rows of a page share their keys."""
     found: Array | float = 0.0
     for column in block.names.columns:
         if pa.types.is_string(column.type) or pa.types.is_binary(column.type):

@@ -16,25 +16,28 @@ from slicing.content.sizes import memory, parts
 
 @dataclass(frozen=True)
 class Piece:
-    """Some of the rows, of slices `first` up to but not including `end`, and where in the file they are."""
+    """A part of the spilled rows, of slices `first` up to but not including `end`, and its position in the file."""
 
     first: int
     end: int
     size: int  # bytes in memory
     records: int
-    at: int
-    length: int
+    at: int  # the offset in the file, in bytes
+    length: int  # bytes in the file
 
 
 class Aside:
-    """A file of pieces of at most about a page each, gone when it is closed. Raises TooLarge for a row."""
+    """A temporary file of pieces of at most about a page each, removed when it is closed.
+
+    Raises TooLarge if a single row is too large.
+    """
 
     def __init__(self, shape: Shape):
         self.shape = shape
         self._file: IO[bytes] | None = None
 
     def put(self, block: Block) -> list[Piece]:
-        """Write rows in any order; those of one slice and key keep theirs."""
+        """Write rows, sorted by slice, and return their pieces. Rows of one slice and key keep their order."""
         if not len(block):
             return []
         in_order = block.take(np.argsort(block.index, kind="stable"))
@@ -49,7 +52,7 @@ class Aside:
         return Piece(first, end, size, int(page.records.sum()), at, len(data))
 
     def read(self, piece: Piece) -> Block:
-        """The rows of a piece."""
+        """Return the rows of a piece."""
         assert self._file is not None
         self._file.seek(piece.at)
         return decode(self.shape, self._file.read(piece.length))

@@ -1,4 +1,4 @@
-"""Rows of what functions remember: the newest row of a key, or of a key and a window, counts."""
+"""Rows of the states of functions: the newest row of a key, or of a (key, window) pair, is the current state."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from slicing.content.block import Block, Shape, order
 
 
 class StatesKernel(RecordKernel):
-    """The kernel of rows of which the newest one replaces the others of its place."""
+    """The kernel of states: of rows with equal place and key, the newest one replaces the older ones."""
 
     def joined(self, partials: Partials, dictionary: pa.Array | None, starts: Array) -> tuple[Partials, pa.Array]:
         """Return the last row of each run."""
@@ -24,13 +24,13 @@ class StatesKernel(RecordKernel):
 
 
 def with_states(shape: Shape, kinds: Sequence[str]) -> Shape:
-    """The shape of rows of states with values of these kinds, of the same keys."""
+    """Return the shape of rows of states with the same keys, and with values of these types."""
     fields = [Field(f"v{at}", kind) for at, kind in enumerate(kinds)]
     return shape.select(()).with_marks(StatesKernel("states", kept_records(fields, None)))
 
 
 def state_rows(shape: Shape, places: Array, keys: Array, names: pa.Table, columns: Sequence[pa.Array]) -> Block:
-    """Rows of states, sorted as blocks are; a column for each value."""
+    """Return rows of states as a block, sorted by place and key. `columns` has a column for each value."""
     partials, dictionary = shape.kernels[0].singles(columns) or ([], None)
     rows, _ = order(places, keys)
     ones = np.ones(len(places), dtype=np.int64)

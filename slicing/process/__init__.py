@@ -1,1 +1,1 @@
-"""Functions of users that get the records of a window when it fires, and what is evicted before that."""
+"""Users' functions of windows that fire, their states, and evictors, which remove records before the call."""

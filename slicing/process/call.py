@@ -1,4 +1,4 @@
-"""The call of `.process`, checked: what is kept of each record, and the function that gets it."""
+"""Check a call of `.process`, and return its result: the stored columns of records, and the function."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from slicing.windows.window import Window
 
 @dataclass(frozen=True, repr=False)
 class Processed(Bound):
-    """The records of windows bound to columns, as the result of `.process`."""
+    """The result of `.process`: the records of windows, bound to columns."""
 
     rows: tuple[Field, ...] = field(kw_only=True)
 
@@ -29,12 +29,12 @@ class Processed(Bound):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The columns of the output that it makes."""
+        """Return the names of its output columns."""
         return tuple(each.name for each in self.rows)
 
 
 class Options(TypedDict, total=False):
-    """The arguments of `.process` besides the function; `Windowed.process` says what they mean."""
+    """The arguments of `.process` besides the function; `Windowed.process` documents them."""
 
     returns: Required[str]
     columns: Sequence[str] | str
@@ -48,7 +48,7 @@ class Options(TypedDict, total=False):
 
 @dataclass(frozen=True)
 class _Source:
-    """Makes the aggregate for columns of some kinds."""
+    """A function that returns the aggregate for columns of given types."""
 
     function: Callable[..., Any]
     rows: tuple[Field, ...]
@@ -140,7 +140,7 @@ def processing(
         states = replace(states, window=(*states.window, Field(EVICTED, "binary")))
     timed = time is not None
     by = EVENT_TIME if isinstance(time, ProcessingTime) else time
-    # The time of records is kept with them: once, if it is asked for too.
+    # The time of records is stored with them, but only once if `columns` has it, too.
     inputs = list(names) if not timed or by in names else [by, *names]
     if not inputs:
         raise InvalidValue('`process` needs columns of the records: name them, for example columns=["amount"].')
@@ -182,7 +182,7 @@ def _check_batches(before: tuple[Evictor, ...], later: tuple[Evictor, ...], wind
 
 
 def check_evictors(evictors: Iterable[Evictor], timed: bool) -> None:
-    """Refuse evictors that go by the time of records that have none. Raises InvalidValue."""
+    """Raise InvalidValue if an evictor needs the time of records, and there is none."""
     if not timed and (needy := [each for each in evictors if each.needs_time]):
         raise InvalidValue(
             f'{needy[0]} goes by the time of records, and there is none. Name its column: time="ts"; or leave the '
@@ -191,7 +191,7 @@ def check_evictors(evictors: Iterable[Evictor], timed: bool) -> None:
 
 
 def check_after(window: Window) -> None:
-    """Refuse evictors after the function where records keep no places. Raises InvalidValue."""
+    """Raise InvalidValue for evictors after the function if the order of a window's records may change."""
     if window.closes:
         raise InvalidValue(
             f"`evict(..., after=True)` removes records from later firings of a window, by their places in the order of "
@@ -206,7 +206,7 @@ def check_after(window: Window) -> None:
 
 
 def then(function: Any, returns: Any, window: Window, states: States = NO_STATES) -> Then:
-    """Return the function of results of a call of `.aggregate`. Raises InvalidType and InvalidValue."""
+    """Return the function `then` of a call of `.aggregate`. Raises InvalidType and InvalidValue."""
     if not callable(function):
         raise InvalidType(f"`then` takes a function `(key, window, results, context)`; got {excerpt(function)}.")
     return Then(function=function, returns=_rows(returns), window=window, states=states)

@@ -15,8 +15,8 @@ _EPOCH = datetime(1970, 1, 1)
 class Span(NamedTuple):
     """A window `[start_us, end_us)` in microseconds since 1970; `start` and `end` are the same as datetimes.
 
-    Times are of UTC, and without a zone where the time column is `timestamp_ntz`. Count windows also have the numbers
-    of their records, `first_record` and `last_record`.
+    Times are in UTC; they have no zone if the time column is `timestamp_ntz`. Count windows also have the numbers of
+    their first and last records.
 
     >>> Span(0, 60_000_000).end
     datetime.datetime(1970, 1, 1, 0, 1, tzinfo=datetime.timezone.utc)
@@ -42,8 +42,8 @@ class Span(NamedTuple):
 class Firing(NamedTuple):
     """One call of a function: the values of the key, the window, its number, and the number of its family.
 
-    `at` is the instant that its states are judged by, in microseconds: the end of the window or, where time closes
-    none, the clock.
+    `at` is the instant by which its states expire, in microseconds: the end of the window, or the clock if time does
+    not close windows.
     """
 
     key: tuple[Any, ...]
@@ -57,10 +57,10 @@ class Firing(NamedTuple):
 class Context:
     """The firing that a function is called for.
 
-    kind: why the window fires, as the column `emission` names it: "final", "update", "early" or "correction".
+    kind: the kind of the firing, as in the column `emission`: "final", "update", "early" or "correction".
     watermark: the watermark of the micro-batch; None on bounded input and before there is one.
-    clock: the clock of the micro-batch where windows, triggers or `ttl=` go by it, else None.
-    key_state, window_state: the fields that the function remembers, which it reads and sets; None if it has none.
+    clock: the clock of the micro-batch if windows, triggers or `ttl=` depend on it, else None.
+    key_state, window_state: the states, whose fields the function reads and sets; None if none are declared.
     """
 
     kind: str = "final"
@@ -71,6 +71,6 @@ class Context:
 
 
 def instant(microseconds: int, has_zone: bool = True) -> datetime:
-    """Return an instant as a datetime, of UTC if it has a zone."""
+    """Return an instant as a datetime, in UTC, with or without the zone."""
     found = _EPOCH + timedelta(microseconds=microseconds)
     return found.replace(tzinfo=UTC) if has_zone else found

@@ -1,10 +1,10 @@
-"""Aggregates of what evictors leave: the records of a window are kept, and folded when it fires.
+"""Aggregates over the records that evictors leave: records are stored, and aggregated when the window fires.
 
 ::
 
-    records of a window    3 1 4 1 5 9 2        kept as for a function of records
+    records of a window    3 1 4 1 5 9 2        stored as for a function of records
     keep_last(3)                   5 9 2        applied when the window fires
-    sum                              16         folded then, anew for each firing
+    sum                              16         then computed, again for each firing
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ from slicing.windows.clock import ProcessingTime
 from slicing.windows.window import Window
 
 FOLDED = 1 << 20
-"""So many records of windows are folded at once."""
+"""The number of records that are folded at once."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Evicted(Process):
-    """Aggregates of the records of a window: `kernels`, the places of their columns, and how results are nested.
+    """Aggregates of the records of a window: `kernels`, the positions of their columns, and the nesting of results.
 
-    The place -1 is the time of records. Its rows are one for each window, also if no record is left.
+    Position -1 is the time of records. There is one row for each window, even if no record is left.
     """
 
     kernels: tuple[Kernel, ...] = ()
@@ -65,7 +65,7 @@ class Evicted(Process):
         context: Context,
         remembered: Remembered | None = None,
     ) -> tuple[Array, list[pa.Array]]:
-        """Evict and fold for windows, of records `first[i]` up to `end[i]` each. Raises RowFailure."""
+        """Evict and fold the records of windows; window i has records `first[i]` up to `end[i]`. Raises RowFailure."""
         assert isinstance(records, pa.StructArray), "windows in files are given part by part"
         left = list(self._left(records, first.tolist(), end.tolist(), firings, context, remembered))
         counts = np.array([len(places) for places in left], dtype=np.int64)
@@ -85,7 +85,7 @@ class Evicted(Process):
         context: Context,
         remembered: Remembered | None,
     ) -> Iterator[Array]:
-        """The places of the records that are left of each window, in their order."""
+        """Yield the positions of the records that are left in each window, in order: `int64[n]`."""
         table, times = self._table(records), self._times(records)
         for number, firing in enumerate(firings):
             own = context if remembered is None else remembered.context(firing, context)
@@ -99,7 +99,7 @@ class Evicted(Process):
             yield low[number] + places
 
     def _folded(self, records: pa.StructArray, left: Sequence[Array], number: int) -> pa.StructArray:
-        """The results of some windows, the first of which has this number; without a record those of `init()`."""
+        """Return the results of windows, those of `init()` without a record. `number` is that of the first window."""
         counts = np.array([len(places) for places in left], dtype=np.int64)
         held, before = np.flatnonzero(counts), np.cumsum(counts) - counts
         rows, chosen = np.arange(int(counts.sum())), pa.array(np.concatenate(left))
@@ -127,20 +127,23 @@ class Evicted(Process):
 
 @dataclass(frozen=True, repr=False)
 class EvictedResults(Bound):
-    """Results of what evictors leave, as one that keeps records; `results` are as they were given."""
+    """Results over the records that evictors leave, as one aggregate that stores records.
+
+    `results` has the results as the user gave them.
+    """
 
     results: Mapping[str, Bound | Struct] = field(kw_only=True)
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The columns of the output that it makes."""
+        """Return the names of its output columns."""
         return tuple(self.results)
 
     def tried(self, kernel: Kernel, kinds: Sequence[str]) -> Iterator[tuple[Kernel, Sequence[str]]]:
-        """Yield those of its results, which `kernel` folds from the records that it keeps."""
+        """Yield the kernels and column types of its results, which `kernel` folds from the records it stores."""
         call = kernel.aggregate.call  # type: ignore[attr-defined]  # an aggregate that keeps records has it
         for (_, bound), own, places in zip(leaves(self.results), call.kernels, call.places, strict=True):
-            columns = places[: len(bound.columns)]  # what follows is the condition
+            columns = places[: len(bound.columns)]  # the rest is the condition
             yield from bound.tried(own, ["bigint" if at < 0 else kinds[at] for at in columns])
 
     def __repr__(self) -> str:
@@ -149,7 +152,7 @@ class EvictedResults(Bound):
 
 @dataclass(frozen=True)
 class _Source:
-    """Makes the aggregate for columns of some kinds."""
+    """A function that returns the aggregate for columns of given types."""
 
     results: Mapping[str, Bound | Struct]
     inputs: tuple[Any, ...]
@@ -209,7 +212,7 @@ def evicted(
     evictors: tuple[Evictor, ...],
     after: tuple[Evictor, ...],
 ) -> EvictedResults:
-    """Return results over what evictors leave as one that keeps records. Raises InvalidValue."""
+    """Return results over the records that evictors leave, as one aggregate. Raises InvalidValue."""
     states = NO_STATES
     if after:
         check_after(window)
@@ -234,7 +237,7 @@ def evicted(
 
 
 def leaves(results: Mapping[str, Bound | Struct], within: str = "") -> Iterator[tuple[str, Bound]]:
-    """The results, those of structs each for itself."""
+    """Yield the results with their names; the results inside structs are yielded one by one."""
     for name, result in results.items():
         if isinstance(result, Struct):
             yield from leaves(result.results, f"{within}{name}.")
@@ -247,7 +250,7 @@ def _nesting(results: Mapping[str, Bound | Struct]) -> Nesting:
 
 
 def _kind(kernels: Iterator[Kernel], parts: Nesting | None) -> str:
-    """The kind of a result, of a struct that of its parts."""
+    """Return the type of a result as DDL; that of a struct is made of the types of its parts."""
     if parts is not None:
         return f"struct<{','.join(f'{name}:{_kind(kernels, own)}' for name, own in parts)}>"
     each = next(kernels)

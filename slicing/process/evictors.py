@@ -1,4 +1,4 @@
-"""Evictors: which records of a window are left out before its function is called."""
+"""Evictors: they leave records of a window out before its function is called."""
 
 from __future__ import annotations
 
@@ -19,33 +19,33 @@ from slicing.windows.time.durations import microseconds, show
 
 
 class Evictor(Protocol):
-    """What `.evict(...)` takes; functions become one."""
+    """The argument of `.evict(...)`; a function is wrapped into one."""
 
     @property
     def needs_time(self) -> bool:
-        """Whether it goes by the time of records."""
+        """Whether it reads the time of records."""
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The columns of the records that it reads."""
+        """Return the columns of the records that it reads."""
 
     @property
     def needs_whole(self) -> bool:
-        """Whether it must have all records of a window at once."""
+        """Whether it needs all records of a window at once."""
 
     def kept(self, records: pa.Table, times: Array, window: Span | None, context: Context) -> slice | Array:
-        """Return the records that are left, as a range or as booleans; `times` are theirs in microseconds."""
+        """Return the records that are left, as a range or as `bool[n]`; `times` has their times in microseconds."""
 
     def left(self, parts: Parts) -> Parts:
-        """Return the records that are left, part by part. Goes through the parts once, and once more as they are read.
+        """Return the records that are left, part by part. Reads all parts once here, and again as the result is read.
 
-        Not asked if it `needs_whole`.
+        Not called if it `needs_whole`.
         """
 
 
 @dataclass(frozen=True)
 class KeepLast:
-    """What `keep_last` returns."""
+    """The evictor of `keep_last`: keeps the last `count` records."""
 
     count: int
     needs_time = needs_whole = False
@@ -59,7 +59,7 @@ class KeepLast:
         return slice(max(0, len(records) - self.count), len(records))
 
     def left(self, parts: Parts) -> Parts:
-        """Return the last records: they are counted first."""
+        """Return the last records, after counting all of them."""
         first = sum(len(records) for records, _ in parts) - self.count
 
         def last(records: pa.Table, times: Array, place: int) -> slice:
@@ -70,7 +70,7 @@ class KeepLast:
 
 @dataclass(frozen=True)
 class KeepNewest:
-    """What `keep_newest` returns; the duration is in microseconds."""
+    """The evictor of `keep_newest`; the duration is in microseconds."""
 
     duration: int
     needs_time, needs_whole = True, False
@@ -85,14 +85,14 @@ class KeepNewest:
         return after
 
     def left(self, parts: Parts) -> Parts:
-        """Return the same: the newest time is found first."""
+        """Return the same records as `kept`, after finding the newest time."""
         newest = max((int(times.max()) for _, times in parts), default=0)
         return parts.left(lambda records, times, place: times > newest - self.duration)
 
 
 @dataclass(frozen=True)
 class WithinDelta:
-    """What `within_delta` returns."""
+    """The evictor of `within_delta`: keeps the records whose number is near that of the last record."""
 
     column: str
     threshold: float
@@ -100,14 +100,14 @@ class WithinDelta:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The column that is compared."""
+        """Return the column that is compared."""
         return (self.column,)
 
     def __repr__(self) -> str:
         return f"within_delta({self.column!r}, {self.threshold!r})"
 
     def kept(self, records: pa.Table, times: Array, window: Span | None, context: Context) -> slice | Array:
-        """Return the records near the last one; none is near a null."""
+        """Return the records near the last one; no value is near a null."""
         return self._near(records, records[self.column][-1]) if len(records) else slice(0, 0)
 
     def _near(self, records: pa.Table, last: pa.Scalar) -> Array:
@@ -115,7 +115,7 @@ class WithinDelta:
         return np.asarray(near.fill_null(False).combine_chunks())
 
     def left(self, parts: Parts) -> Parts:
-        """Return the same: the last value is found first."""
+        """Return the same records as `kept`, after finding the last value."""
         last = None
         for records, _ in parts:
             last = records[self.column][-1]
@@ -134,7 +134,7 @@ class ByFunction:
         return getattr(self.function, "__name__", repr(self.function))
 
     def kept(self, records: pa.Table, times: Array, window: Span | None, context: Context) -> slice | Array:
-        """Return what the function says. Raises InvalidValue for an array of another length or type."""
+        """Return the booleans of the function. Raises InvalidValue for an array of another length or type."""
         mask = self.function(records, window, context)
         found = np.asarray(pc.fill_null(mask, False) if isinstance(mask, (pa.Array, pa.ChunkedArray)) else mask)
         if found.dtype != np.bool_ or found.shape != (len(records),):
@@ -144,7 +144,7 @@ class ByFunction:
         return found
 
     def left(self, parts: Parts) -> Parts:
-        """Refused when the query is built."""
+        """Never called: such a query is refused when it is built."""
         raise AssertionError("a function is given whole windows")
 
 
@@ -184,8 +184,8 @@ def keep_newest(duration: str | timedelta) -> KeepNewest:
 def within_delta(column: str, threshold: float) -> WithinDelta:
     """Keep the records of a window whose number differs by less than a threshold from that of the last record.
 
-    Flink's `DeltaEvictor`. Records with a null are evicted, and all if the last one has it. The column must be among
-    those of `process`. Raises InvalidType, InvalidValue.
+    Flink's `DeltaEvictor`. Records with a null are evicted; if the last record has a null, all are. The column must be
+    among those of `process`. Raises InvalidType, InvalidValue.
 
     >>> within_delta("speed", 5.0)
     within_delta('speed', 5.0)
@@ -204,7 +204,7 @@ def within_delta(column: str, threshold: float) -> WithinDelta:
 
 
 def evictor(given: Any) -> Evictor:
-    """Return what was given as an evictor. Raises InvalidType for what is neither one nor a function."""
+    """Return the argument of `.evict(...)` as an evictor. Raises InvalidType if it is neither one nor a function."""
     if isinstance(given, (KeepLast, KeepNewest, WithinDelta)):
         return given
     if not callable(given) or isinstance(given, type):

@@ -1,4 +1,4 @@
-"""Functions of windows, of their records or of their results, and how what they return becomes rows."""
+"""Call users' functions of the records or results of windows, and convert their return values to rows."""
 
 from __future__ import annotations
 
@@ -25,16 +25,17 @@ from slicing.windows.window import Window
 
 _REMEDY = "Mend the function and start again: the micro-batch is repeated."
 _FLUSHED = 10_000
-"""So many rows become columns at once, so that their Python objects do not pile up."""
+"""The number of rows that are converted to columns at once, so that their Python objects do not pile up."""
 Given: TypeAlias = Callable[[int, Span | None, Context], Any]
-"""What a function gets of a firing beside key, window and context, by the number of the firing."""
+"""A function of the number, the window and the context of a firing. It returns the third argument of the user's call:
+the records or the results."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class WindowFunction:
-    """A function of a user that makes rows of a window; `zoned` says whether times have a zone.
+    """A user's function that returns rows for a window. `zoned` says whether times have a zone.
 
-    `name` is that of the argument that took it.
+    `name` is the name of the argument or method that took the function.
     """
 
     function: Callable[..., Any]
@@ -51,9 +52,9 @@ class WindowFunction:
         context: Context,
         remembered: Remembered | None = None,
     ) -> tuple[Array, list[pa.Array]]:
-        """Call the function for each firing, with what is `given` for its number.
+        """Call the function for each firing, with the records or results that `given` returns.
 
-        Return for each row that it returns the number of its firing, and the columns of the rows. Raises RowFailure.
+        Returns the number of the firing of each row (`int64[n]`), and the columns of the rows. Raises RowFailure.
         """
         made, number = _Rows(self.returns, self.name), 0
         counts: list[int] = []
@@ -84,7 +85,7 @@ class WindowFunction:
         return returned
 
     def _failure(self, error: Exception, number: int) -> RowFailure:
-        """The failure of the call for a window, by its number."""
+        """Return the failure of the call for window `number`."""
         if isinstance(error, SlicingError):
             return RowFailure(type(error), f"{str(error).rstrip('.')}.", "Found", _REMEDY, number)
         return RowFailure(FunctionFailed, f"`{self.name}` raised", raised(error), _REMEDY, number)
@@ -92,11 +93,11 @@ class WindowFunction:
 
 @dataclass(frozen=True, kw_only=True)
 class Process(WindowFunction):
-    """What `.process` was called with: `columns` are the names of a record's columns that the function gets, by place.
+    """The function of `.process`. `columns` has the name and the position of each column that the function gets.
 
-    `time` is the place of the column of times, None if there is none. With `batches` it gets an iterator of parts of
-    them instead of one table. Evictors `after` the function leave records out
-    of later firings; which ones is in the state of the window, so that these functions have one.
+    `time` is the position of the column of times, None if there is none. With `batches` the function gets an iterator
+    of tables instead of one table. The evictors `after` the function remove records from later firings; the removed
+    records are stored in the state of the window, so such functions always have one.
     """
 
     columns: tuple[tuple[str, int], ...]
@@ -108,7 +109,7 @@ class Process(WindowFunction):
         "Say `batches=True`, so that the function gets them part by part; name fewer `columns`; take shorter windows; "
         "aggregate the records; or give more `window_bytes` if workers have several times as much memory."
     )
-    """What to do about a window that takes too much memory."""
+    """The remedies in the message about a window that takes too much memory."""
 
     def rows(
         self,
@@ -119,12 +120,12 @@ class Process(WindowFunction):
         context: Context,
         remembered: Remembered | None = None,
     ) -> tuple[Array, list[pa.Array]]:
-        """Call the function for windows, of records `first[i]` up to `end[i]` each. As `called`."""
+        """Call the function for windows; window i has records `first[i]` up to `end[i]`. Returns as `called`."""
         give = self._parts if self.batches else self._whole
         return self.called(give(records, first.tolist(), end.tolist()), firings, context, remembered)
 
     def _parts(self, records: Records, low: list[int], high: list[int]) -> Given:
-        """The records of a window as an iterator of tables of bounded size, none of them empty."""
+        """Return the argument of a call: an iterator of tables of bounded size, none of them empty."""
 
         def given(number: int, window: Span | None, context: Context) -> Iterator[pa.Table]:
             parts = Parts(
@@ -139,7 +140,7 @@ class Process(WindowFunction):
         return given
 
     def _whole(self, records: pa.StructArray, low: list[int], high: list[int]) -> Given:
-        """The records of a window as one table."""
+        """Return the argument of a call: the records of a window as one table."""
         table = self._table(records)
         if not (self.evictors or self.after):
             return lambda number, window, context: table.slice(low[number], high[number] - low[number])
@@ -152,7 +153,7 @@ class Process(WindowFunction):
         return given
 
     def left(self, records: pa.Table, times: Array, window: Span | None, context: Context) -> tuple[pa.Table, Array]:
-        """The records that the function gets of those of a window, and their places among them."""
+        """Return the records of a window that the function gets, and their positions in the window: `int64[n]`."""
         if self.after:
             return self._without_evicted(records, times, window, context)
         found, _, places = _left(self.evictors, records, times, window, context)
@@ -168,9 +169,10 @@ class Process(WindowFunction):
     def _without_evicted(
         self, records: pa.Table, times: Array, window: Span | None, context: Context
     ) -> tuple[pa.Table, Array]:
-        """The records that no firing before has evicted, less those that the function must not get.
+        """Return the records that neither an earlier firing nor the evictors have evicted, and their positions.
 
-        Evictors after the function see the same records, and so they may run before it: what they leave is noted.
+        Evictors after the function see the same records as the function, so they may run before it. Their evicted
+        records are stored in the state of the window.
         """
         assert context.window_state is not None, "declared with the evictors"
         there = np.flatnonzero(~unpacked(getattr(context.window_state, EVICTED), len(records)))
@@ -185,7 +187,7 @@ class Process(WindowFunction):
 def _left(
     evictors: Iterable[Evictor], records: pa.Table, times: Array, window: Span | None, context: Context
 ) -> tuple[pa.Table, Array, Array]:
-    """What one evictor after another leaves: records, their times and their places."""
+    """Apply evictors one after another, and return the records that are left, their times and their positions."""
     places = np.arange(len(records))
     for each in evictors:
         kept = each.kept(records, times, window, context)
@@ -194,18 +196,18 @@ def _left(
 
 
 def packed(flags: Array) -> bytes:
-    """Flags as bits."""
+    """Return booleans as bits."""
     return np.packbits(flags).tobytes()
 
 
 def unpacked(bits: bytes | None, count: int) -> Array:
-    """The inverse, of so many flags; those of records that came since are false."""
+    """Return `count` booleans of bits: the inverse of `packed`. Those without a bit, of newer records, are false."""
     given = np.unpackbits(np.frombuffer(bits or b"", dtype=np.uint8))[:count].astype(bool)
     return np.concatenate([given, np.zeros(count - len(given), dtype=bool)])
 
 
 class _Unfit(Exception):
-    """A row, by its number, that does not fit the types of `returns`."""
+    """The error of a row, given by its number, that does not fit the types of `returns`."""
 
     def __init__(self, row: int, cause: str, names: str, call: str):
         super().__init__(row, cause, names, call)
@@ -215,7 +217,7 @@ class _Unfit(Exception):
 
 
 class _Rows:
-    """Rows that were returned, in their order, as columns of the fields of `returns`."""
+    """The rows that functions have returned, in order, as columns of the fields of `returns`."""
 
     def __init__(self, fields: Sequence[Field], call: str):
         self.fields, self.names, self.call = fields, [field.name for field in fields], call
@@ -225,7 +227,7 @@ class _Rows:
         self._count = 0
 
     def add(self, returned: Any) -> int:
-        """Take what one call returned; return how many rows that is. Raises InvalidType."""
+        """Add the return value of one call, and return its number of rows. Raises InvalidType."""
         if returned is None:
             return 0
         if _is_pandas(returned):
@@ -297,7 +299,7 @@ def _is_pandas(value: Any) -> bool:
 
 @dataclass(frozen=True, kw_only=True)
 class Then(WindowFunction):
-    """What `aggregate` was given as `then`: it gets the results of each window as a dict by their names."""
+    """The function `then` of `.aggregate`. It gets the results of each window as a dict by name."""
 
     name: str = "then"
 
@@ -308,6 +310,6 @@ class Then(WindowFunction):
         context: Context,
         remembered: Remembered | None = None,
     ) -> tuple[Array, list[pa.Array]]:
-        """Call the function for windows with a row of results each. As `called`."""
+        """Call the function for windows, each with its row of results. Returns as `called`."""
         values = results.to_pylist()
         return self.called(lambda number, window, context: values[number], firings, context, remembered)

@@ -1,4 +1,4 @@
-"""The records of a window a part at a time, for functions with `batches=True`."""
+"""The records of a window, one part at a time, for functions with `batches=True`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Part: TypeAlias = tuple[pa.Table, Array]
 
 @dataclass(frozen=True)
 class Parts:
-    """Records in their order; `read` goes through them anew, with one part of bounded size in memory."""
+    """Records in their order. Each call of `read` iterates over all of them, one part of bounded size at a time."""
 
     read: Callable[[], Iterator[Part]]
 
@@ -24,7 +24,10 @@ class Parts:
         return (part for part in self.read() if len(part[0]))
 
     def left(self, kept: Callable[[pa.Table, Array, int], slice | Array]) -> Parts:
-        """The records that `kept` returns of each part, as a range or as booleans; it also gets the first's place."""
+        """Return the records that `kept` selects from each part, as a range or as booleans.
+
+        `kept` gets the records, their times, and the position of the first of them in the window.
+        """
 
         def read() -> Iterator[Part]:
             place = 0
@@ -37,7 +40,7 @@ class Parts:
 
 
 def chosen_of(records: pa.Table, kept: slice | Array) -> pa.Table:
-    """The records of a range, which are not copied, or those of which the boolean is true."""
+    """Return the records of a range, without a copy, or those whose boolean is true."""
     if isinstance(kept, slice):
         return records.slice(kept.start, max(0, kept.stop - kept.start))
     return records.filter(pa.array(kept))

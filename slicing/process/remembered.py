@@ -1,4 +1,4 @@
-"""What functions remember of keys and windows, while a micro-batch or bounded input is worked on."""
+"""The states of functions, by key and by window, in memory during a micro-batch or on bounded input."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from slicing.process.states import Row, State, States
 OfKey: TypeAlias = tuple[int, tuple[Any, ...]]
 """The number of a family, and the values of a key."""
 OfWindow: TypeAlias = tuple[int, tuple[Any, ...], int]
-"""The same, and the number of a window."""
+"""The number of a family, the values of a key, and the number of a window."""
 
 
 class KeyRow(NamedTuple):
-    """The state of a key, and the greatest instant of its firings."""
+    """The state of a key, and the latest `Firing.at` of its firings, in microseconds."""
 
     values: Row
     at: int
 
 
 class WindowRow(NamedTuple):
-    """The state of a window, its end or the clock of its last firing, and itself."""
+    """The state of a window, `Firing.at` (its end, or the clock of its last firing), and the window."""
 
     values: Row
     at: int
@@ -33,7 +33,7 @@ class WindowRow(NamedTuple):
 
 @dataclass
 class Remembered:
-    """The states of keys and windows; `read` fills in those of before, when the first function is called."""
+    """The states of keys and windows. `read` loads the stored states when the first function is called."""
 
     states: States
     read: Callable[[Remembered], None] = lambda _: None
@@ -42,20 +42,20 @@ class Remembered:
         self.is_read = False
         self.keys: dict[OfKey, KeyRow] = {}
         self.windows: dict[OfWindow, WindowRow] = {}
-        self.set_keys: set[OfKey] = set()  # since then
-        self.set_windows: set[OfWindow] = set()
-        self.gone: set[OfKey | OfWindow] = set()  # whose stored rows say what holds no more
+        self.set_keys: set[OfKey] = set()  # set in this micro-batch
+        self.set_windows: set[OfWindow] = set()  # set in this micro-batch
+        self.gone: set[OfKey | OfWindow] = set()  # cleared, while their stored rows still have a state
         self._stored: set[OfKey | OfWindow] = set()
 
     def fill(self) -> None:
-        """Read what was remembered before, once."""
+        """Load the stored states, once."""
         if not self.is_read:
             self.is_read = True
             self.read(self)
             self._stored = {*self.keys, *self.windows}
 
     def context(self, firing: Firing, context: Context) -> Context:
-        """The context of a firing with its states."""
+        """Return the context of a firing with its states."""
         self.fill()
         key = window = None
         if self.states.key:
@@ -71,7 +71,7 @@ class Remembered:
         return ttl is None or firing.at - row.at <= ttl
 
     def note(self, firing: Firing, context: Context) -> None:
-        """Keep what a function has left in its states. Raises InvalidType."""
+        """Store the states as a function has left them. Raises InvalidType for a value of another type."""
         if context.key_state is not None:
             self._note_key(firing, context.key_state)
         if context.window_state is not None:
@@ -91,14 +91,14 @@ class Remembered:
         self.set_keys.add(place)
 
     def clear(self, closed: Callable[[WindowRow], bool], context: Context) -> None:
-        """Clear the states of windows that have closed, after `clear` has been called. Raises FunctionFailed."""
+        """Call the user's `clear` for windows that have closed, then remove their states. Raises FunctionFailed."""
         gone = [place for place, row in self.windows.items() if closed(row)]
         for place in sorted(gone, key=lambda place: (place[0], self.windows[place].at, place[2])):
             self._clear(place, context)
             del self.windows[place]
 
     def clear_of(self, firings: Iterable[Firing], context: Context) -> None:
-        """Clear the states of windows whose records have been dropped, after `clear` has been called."""
+        """Call the user's `clear` for windows whose records were purged, then remove their states."""
         for place in map(_of_window, firings):
             if place in self.windows:
                 self._clear(place, context)
@@ -124,14 +124,14 @@ class Remembered:
             ) from error
 
     def forget_keys(self, before: Callable[[KeyRow], bool]) -> None:
-        """Forget the states of keys that no window will see, and those of which nothing is set."""
+        """Remove the states of expired keys (`before` is true), and states whose fields are all None."""
         gone = [place for place, row in self.keys.items() if before(row) or _is_nothing(row.values)]
         for place in gone:
             if _is_nothing(self.keys.pop(place).values):
                 self.gone |= {place} & self._stored
 
     def of_family(self, family: int) -> tuple[Iterator[OfKey], Iterator[OfWindow]]:
-        """The places of the rows of a family."""
+        """Return the keys and the windows of a family that have a state."""
         return (at for at in self.keys if at[0] == family), (at for at in self.windows if at[0] == family)
 
 
@@ -148,7 +148,7 @@ def _of_window(firing: Firing) -> OfWindow:
 
 
 class _NaN(float):
-    """One NaN that equals itself, as keys do in Spark."""
+    """A NaN that equals itself, as NaN in a key does in Spark."""
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, float) and other != other
@@ -161,7 +161,7 @@ _NAN = _NaN("nan")
 
 
 def same_key(key: tuple[Any, ...]) -> tuple[Any, ...]:
-    """The values of a key, NaN as one that equals itself."""
+    """Return the values of a key, with NaN replaced by one that equals itself."""
     if any(value != value for value in key):
         return tuple(_NAN if value != value else value for value in key)
     return key

@@ -1,10 +1,10 @@
-"""What a function of windows remembers: typed fields of a key, and of a window, that it reads and sets by its context.
+"""The state of a function: typed fields per key and per window, which the function reads and sets by its context.
 
 ::
 
-    window of key a    12:00 - 12:10    12:10 - 12:20    13:00 - 13:10        ends later than `key_ttl` after the last
-    key_state.n        None -> 1        1 -> 2           None -> 1            one: the key starts anew
-    window_state       None -> ..       None -> ..       None -> ..           gone when its window has closed
+    window of key a    12:00 - 12:10    12:10 - 12:20    13:00 - 13:10        ends more than `key_ttl` after the last
+    key_state.n        None -> 1        1 -> 2           None -> 1            window: the key's state is reset
+    window_state       None -> ..       None -> ..       None -> ..           removed when its window has closed
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ Row = tuple[Any, ...]
 
 @dataclass(frozen=True)
 class States:
-    """The declared fields of both states. `key_ttl` is in microseconds of event time, None where time forgets no key.
+    """The declared fields of both states. `key_ttl` is in microseconds of event time, None if keys do not expire by it.
 
-    `clear` is called with key, window and context of a window whose state is about to be cleared.
+    `clear` is called with key, window and context before the state of a window is removed.
     """
 
     key: tuple[Field, ...] = ()
@@ -42,18 +42,18 @@ class States:
 
     @property
     def text(self) -> str:
-        """The fields as a checkpoint keeps them; empty if there are none."""
+        """Return the fields as text for the checkpoint; empty if there are none."""
         sides = (("key", self.key), ("window", self.window))
         return "; ".join(f"{of}: {', '.join(map(str, fields))}" for of, fields in sides if fields)
 
 
 NO_STATES = States()
 EVICTED = "_evicted"
-"""The field of a window's state that says which of its records have been evicted for good, in their order, as bits."""
+"""The field of a window's state with a bit for each of its records, in order: whether it is evicted for good."""
 
 
 class State:
-    """Fields of a key or of a window, by name: `context.key_state.n = 1`. They are None until they are set."""
+    """The fields of a key's or a window's state as attributes: `context.key_state.n = 1`. They are None until set."""
 
     def __init__(self, fields: Sequence[Field], values: Row | None):
         names = [field.name for field in fields]
@@ -73,7 +73,10 @@ class State:
         return f"State({', '.join(f'{name}={value!r}' for name, value in vars(self)['_values'].items())})"
 
     def values(self, fields: Sequence[Field], what: str) -> Row | None:
-        """The values in their types, None if nothing is set. Raises InvalidType for a value of another type."""
+        """Return the values in the types of the fields, None if no field is set.
+
+        Raises InvalidType for a value of another type.
+        """
         found = vars(self)["_values"].values()
         if all(value is None for value in found):
             return None
@@ -90,7 +93,7 @@ def _value(value: Any, field: Field, what: str) -> Any:
 
 
 def declared(key_state: Any, window_state: Any, clear: Any, key_ttl: Any, window: Window) -> States:
-    """Return the states of a call. Raises InvalidType and InvalidValue."""
+    """Return the states that a call declares. Raises InvalidType and InvalidValue."""
     key, own = _fields(key_state, "key_state"), _fields(window_state, "window_state")
     if (key or own) and window.own_keys:
         raise InvalidValue(

@@ -1,3 +1,3 @@
 """The code before and after the shuffle: the first stage, execution plans, flat rows, a local runner.
 
-Nothing here imports pyspark: what a task knows is handed in."""
+This package does not import pyspark: callers pass in the facts about a task."""

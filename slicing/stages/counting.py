@@ -1,4 +1,4 @@
-"""Count windows: how records are shipped in their order, and counted."""
+"""Window support and execution plan of count windows: records are shuffled in their order, and counted."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def _at(_: Any, time: Any) -> Any:
 
 
 SPAN = kernel("window", Aggregate(_never, _at, fieldwise(np.minimum, np.maximum), columns=True, laws=False))
-"""The first and the last event time of a window, which no family of counted windows knows."""
+"""The first and the last event time of a window. A family of count windows does not know them."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class CountingSupport(WindowSupport):
     window: Counting
 
     def check_tree(self, tree: str, by_clock: bool, streaming: bool) -> None:
-        """Refuse what has no meaning for counted windows. Raises InvalidValue."""
+        """Raise InvalidValue for options that have no meaning for count windows."""
         window = self.window
         if by_clock:
             raise InvalidValue(
@@ -69,20 +69,20 @@ class CountingSupport(WindowSupport):
     from_slices = False
 
     def cannot_retain(self, trees: Sequence[str]) -> str:
-        """There are no slices."""
+        """Return the reason: there are no slices."""
         return "keeps the last records of each key, and no slices"
 
     def cannot_say_why(self, trees: Sequence[str]) -> str:
-        """There are no slices."""
+        """Return the reason: there are no slices."""
         return "keeps the last records of each key, and no slices"
 
     def cannot_look_up(self, trees: Sequence[str]) -> Mapping[str, str]:
-        """Windows are told by numbers of records."""
+        """Return the reason: windows are identified by record numbers, not by times."""
         why = "is counted by records of a key, whatever their times. Ask for its open windows, or with `latest=True`."
         return {STARTS: why, WINDOWS: why}
 
     def fixed(self, trigger: Trigger, trees: Sequence[str]) -> Mapping[str, str]:
-        """The changes of a live checkpoint that these windows do not allow, and why."""
+        """Return the changes of a live checkpoint that these windows do not allow, each with the reason."""
         windows = "refused: of counted records only those are kept that open windows hold. Start with a new checkpoint."
         results = (
             "refused: with which record of a key a change began is not stored, so partial windows could not be told. "
@@ -92,7 +92,7 @@ class CountingSupport(WindowSupport):
 
     @property
     def cannot(self) -> Mapping[str, str]:
-        """Only full windows exist."""
+        """Return all questions but "closing", with the reason: a window fires once, when it is full."""
         why = (
             f"fires windows that are not full, or a second time; a window of {self.window} fires once, with "
             "its last record. Use on_close()."
@@ -101,49 +101,52 @@ class CountingSupport(WindowSupport):
 
     @property
     def history_in_order(self) -> bool:
-        """Records of a history are counted in the order of their times."""
+        """Return True: records of a history are counted in the order of their times."""
         return True
 
     def history_from(self, until: int, trigger: Trigger) -> int | None:
-        """All records count."""
+        """Return None: all records count."""
         return None
 
     @property
     def inputs(self) -> tuple[str, ...]:
-        """The column that orders bounded input; it follows all others."""
+        """Return the column that orders bounded input, if there is one; it follows all others."""
         return () if self.window.order_by is None else (self.window.order_by,)
 
     def kernels(
         self, kernels: tuple[Kernel, ...], arguments: Arguments, has_time: bool
     ) -> tuple[tuple[Kernel, ...], Arguments]:
-        """Kernels, and their columns, with `SPAN` as the last one if there is a time."""
+        """Return the kernels and their columns, with `SPAN` as the last kernel if there is a time."""
         return ((*kernels, SPAN), (*arguments, (-1,))) if has_time else (kernels, arguments)
 
     def trees(self, trees: tuple[str, ...]) -> tuple[str, ...]:
-        """All are eager if one is: then records are kept, of which the others are made too."""
+        """Return eager for all kernels if one is eager: the state then has records, from which all are computed."""
         return (EAGER,) * len(trees) if EAGER in trees else trees
 
     def strategy(self, asked: Aggregation) -> Counted:
-        """Records in their order."""
+        """Return the execution plan."""
         return Counted(*asked.common, values=asked.values, ttl=self.window.ttl)
 
 
 @dataclass(frozen=True)
 class Counted(Eager):
-    """Records are shipped, in their order, and counted by key; the last value is what orders bounded input."""
+    """The plan that shuffles records in their order, and counts them by key.
+
+    On bounded input with `order_by`, the last value is the column that orders the records.
+    """
 
     values: tuple[Field, ...] = ()
     ttl: int | None = None
 
     @property
     def content(self) -> Content:
-        """Return the content of rows of the state."""
+        """Return the content of the rows of the state."""
         return content(self.shape, self.trees, self.arguments, self.values)
 
     def bucket(self, grace: int, fingerprint: Fingerprint, store: Store, trigger: Trigger) -> Bucket:
-        """The state of a bucket on a stream."""
+        """Open the state of a bucket on a stream."""
         return CountingBucket(self.content, fingerprint, store, trigger, self.ttl)
 
     def all_windows(self, shipped: Iterable[Records]) -> Iterator[Windows]:
-        """All windows of a bucket of bounded input."""
+        """Yield all windows of a bucket of bounded input."""
         return all_counted(self.content, list(shipped))

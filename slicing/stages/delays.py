@@ -1,4 +1,4 @@
-"""The delays that the new records of a bucket need, as counts."""
+"""The histogram of the required delays of the new records of a bucket."""
 
 from __future__ import annotations
 
@@ -7,7 +7,10 @@ from slicing.triggers.required_delay import FirstEnds, counted, required_delays
 
 
 def delay_counts(first: FirstEnds, watermark: int, delay: int, grace: int) -> dict[str, int]:
-    """Return how many records need which delay, by the names of the counts, and the longest; times in microseconds."""
+    """Return the record counts by required delay, by the names in `DELAYS`, and the longest required delay.
+
+    All times are in microseconds. Empty without new records.
+    """
     if not len(first.records):
         return {}
     required = required_delays(first, watermark, delay, grace)

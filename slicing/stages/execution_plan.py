@@ -1,4 +1,4 @@
-"""The strategies: what the first stage ships, and what happens to it after the shuffle."""
+"""The execution plans: each defines the first stage before the shuffle, and the buckets after it."""
 
 from __future__ import annotations
 
@@ -33,16 +33,16 @@ from slicing.triggers.trigger import Trigger
 from slicing.windows.families.family import Family
 
 Arguments: TypeAlias = tuple[tuple[int, ...], ...]
-"""For each kernel the places of its columns among those of the records, -1 for their time."""
+"""For each kernel the positions of its columns among those of the records, -1 for their time."""
 Shipped: TypeAlias = Mapping[Any, Iterable[bytes | None]]
-"""Columns of the rows of a first stage, by name."""
+"""The columns of the shuffled rows of a first stage, by name."""
 
 
 @dataclass(frozen=True)
 class Aggregation:
-    """The aggregation of a query: kernels over the slices of `shape`, and a tree for each of them and family.
+    """The aggregation of a query: `shape` has the kernels and the families, `trees` a tree for each family and kernel.
 
-    `judges` says whether records may be late, `values` are their columns without the keys, and `ends` whether the
+    `judges` says whether records may be late, `values` are their columns without the keys, and `ends` says whether the
     trigger lets records end their sessions.
     """
 
@@ -55,13 +55,13 @@ class Aggregation:
 
     @property
     def common(self) -> tuple[Shape, tuple[str, ...], Arguments]:
-        """Return the arguments that all strategies share."""
+        """Return the arguments that all plans share."""
         return self.shape, self.trees, self.arguments
 
 
 @dataclass(frozen=True)
 class Sliced:
-    """Partials of slices are shipped, windows are assembled from them."""
+    """The plan that shuffles partials of slices, and assembles windows from them."""
 
     shape: Shape
     trees: tuple[str, ...]
@@ -70,75 +70,75 @@ class Sliced:
 
     @property
     def sharing(self) -> Sharing | None:
-        """How results share fields, None if none does."""
+        """Return how results share fields, None if no result does."""
         return None
 
     @property
     def shareable(self) -> Sharing:
-        """How results could share fields."""
+        """Return how results could share fields."""
         return sharing(self.shape.kernels, self.trees, self.arguments)
 
     @property
     def shipping(self) -> Shape:
-        """The shape of blocks that are shipped."""
+        """Return the shape of the shuffled blocks."""
         return self.shape
 
     def first_stage(self, labels: tuple[int, ...], beside: bool = False) -> PreAggregate:
-        """The function for `mapInArrow` before the shuffle; with `beside` it also ships the records."""
+        """Return the function for `mapInArrow` before the shuffle; with `beside` it also shuffles the records."""
         return PreAggregate(self.shape, self.arguments, labels, beside)
 
     @of_stage(DECODE)
     def shipped(self, rows: Shipped) -> list[Block]:
-        """Return the shipped blocks or records, from the columns of the first stage's rows."""
+        """Return the shuffled blocks or records, from the columns of the first stage's rows."""
         return [self.decode(data) for data in _filled(rows, "block")]
 
     def decode(self, data: bytes) -> Block:
-        """A block that was shipped."""
+        """Decode a shuffled block."""
         return decode(self.shape, data)
 
     def bucket(self, grace: int, fingerprint: Fingerprint, store: Store, trigger: Trigger) -> OpenBucket:
-        """The state of a bucket on a stream."""
+        """Open the state of a bucket on a stream."""
         engine = SlicedBucket(self.shape, self.trees, grace, fingerprint, store, trigger, self.wide)
         return recut(engine, self.shape, engine.shape)
 
     def late_partials(self, refused: Refused[Block]) -> Block:
-        """The partials that a bucket refused."""
+        """Return the partials that a bucket refused."""
         return refused.rows
 
     def late_records(self, family: Family, refused: Refused[Block], beside: Iterable[bytes]) -> Iterator[Records]:
-        """The records of refused slices, of those that were shipped beside the blocks."""
+        """Yield the records of refused slices, from the records that were shuffled together with the blocks."""
         for data in beside:
             records = decode_records(self.shape, data)
             yield records.take(np.flatnonzero(is_late(family, records.index, refused.taking)))
 
     def all_windows(self, shipped: Iterable[Block]) -> Iterator[Windows]:
-        """All windows of a bucket of bounded input."""
+        """Yield all windows of a bucket of bounded input."""
         if self.shape.keeps_records:
             return frames_of_records(self.shape, self.trees, shipped)
         return all_frames(self.shape, self.trees, fold(self.shape, list(shipped)), self.wide)
 
     def of_results(self, windows: Windows) -> Windows:
-        """Windows over what is stored, with the partials of each result."""
+        """Return windows of stored fields as windows with the partials of each result."""
         return windows
 
 
 @dataclass(frozen=True)
 class Shared:
-    """A strategy of results that share fields, around one of any kind: groups of fields are shipped and stored.
+    """The plan of results that share fields: it wraps a plan, and shuffles and stores groups of fields.
 
-    `of` is the strategy of the results, each with fields of its own; windows and late partials have those.
+    `of` is the plan of the results with separate fields; windows and late partials have these fields.
     """
 
     of: Sliced
 
     @property
     def shape(self) -> Shape:
-        """The shape of the results."""
+        """Return the shape of the results."""
         return self.of.shape
 
     @property
     def trees(self) -> tuple[str, ...]:
-        """The trees of the results."""
+        """Return the trees of the results."""
         return self.of.trees
 
     @property
@@ -148,40 +148,40 @@ class Shared:
 
     @cached_property
     def grouped(self) -> FieldGroups:
-        """The results and what they share."""
+        """Return the results and their shared fields."""
         return FieldGroups(self.of.shape, self.of.trees, self.of.shareable)
 
     @property
     def sharing(self) -> Sharing:
-        """How results share fields."""
+        """Return how results share fields."""
         return self.grouped.sharing
 
     @cached_property
     def stored(self) -> Sliced:
-        """The strategy of the groups."""
+        """Return the plan of the groups of fields."""
         grouped = self.grouped
         arguments = grouped.sharing.select(self.of.arguments)
         return replace(self.of, shape=grouped.stored, trees=grouped.stored_trees, arguments=arguments)
 
     @property
     def shipping(self) -> Shape:
-        """The shape of blocks of groups."""
+        """Return the shape of the shuffled blocks, which have groups of fields."""
         return self.stored.shape
 
     def first_stage(self, labels: tuple[int, ...], beside: bool = False) -> PreAggregate:
-        """The function for `mapInArrow` before the shuffle, which ships groups."""
+        """Return the function for `mapInArrow` before the shuffle, which shuffles groups of fields."""
         return self.stored.first_stage(labels, beside)
 
     def shipped(self, rows: Shipped) -> list[Block]:
-        """Return the shipped blocks or records, from the columns of the first stage's rows."""
+        """Return the shuffled blocks or records, from the columns of the first stage's rows."""
         return self.stored.shipped(rows)
 
     def decode(self, data: bytes) -> Block:
-        """A block of groups that was shipped."""
+        """Decode a shuffled block of groups of fields."""
         return self.stored.decode(data)
 
     def bucket(self, grace: int, fingerprint: Fingerprint, store: Store, trigger: Trigger) -> OpenBucket:
-        """The state of a bucket on a stream."""
+        """Open the state of a bucket on a stream."""
 
         def opened(strategy: Sliced) -> Callable[[Fingerprint], OpenBucket]:
             return lambda fingerprint: strategy.bucket(grace, fingerprint, store, trigger)
@@ -189,30 +189,30 @@ class Shared:
         return shared_fields(self.grouped, fingerprint, opened(self.stored), opened(self.of))
 
     def late_partials(self, refused: Refused[Block]) -> Block:
-        """The partials of results that a bucket refused."""
+        """Return the refused partials of a bucket, with the fields of the results."""
         return self.of.late_partials(refused)
 
     def late_records(self, family: Family, refused: Refused[Block], beside: Iterable[bytes]) -> Iterator[Records]:
-        """The records of refused slices, of those that were shipped beside the blocks."""
+        """Return the records of refused slices, from the records that were shuffled together with the blocks."""
         return self.of.late_records(family, refused, beside)
 
     def all_windows(self, shipped: Iterable[Block]) -> Iterator[Windows]:
-        """All windows of a bucket of bounded input."""
+        """Yield all windows of a bucket of bounded input."""
         return map(self.of_results, self.stored.all_windows(shipped))
 
     def of_results(self, windows: Windows) -> Windows:
-        """Windows over what is stored, with the partials of each result."""
+        """Return windows of stored fields as windows with the partials of each result."""
         return self.grouped.windows(windows)
 
 
 def with_shared_fields(of: Sliced) -> Sliced | Shared:
-    """A strategy whose results share the fields that they have in common."""
+    """Return the plan wrapped in `Shared` if some results have fields in common, else the plan itself."""
     return Shared(of) if of.shareable.is_any else of
 
 
 @dataclass(frozen=True)
 class Eager:
-    """Records are shipped and folded into every window that covers them."""
+    """The plan that shuffles records, and folds each into every window that holds it."""
 
     shape: Shape
     trees: tuple[str, ...]
@@ -222,45 +222,45 @@ class Eager:
 
     @property
     def shipping(self) -> Shape:
-        """The shape of records that are shipped."""
+        """Return the shape of the shuffled records."""
         return self.shape
 
     def first_stage(self, labels: tuple[int, ...], beside: bool = False) -> Ship:
-        """The function for `mapInArrow` before the shuffle, which ships records anyway."""
+        """Return the function for `mapInArrow` before the shuffle, which shuffles records in any case."""
         return Ship(self.shape, labels)
 
     @of_stage(DECODE)
     def shipped(self, rows: Shipped) -> list[Records]:
-        """Return the shipped blocks or records, from the columns of the first stage's rows."""
+        """Return the shuffled blocks or records, from the columns of the first stage's rows."""
         return [self.decode(data) for data in _filled(rows, "block")]
 
     def decode(self, data: bytes) -> Records:
-        """Records that were shipped."""
+        """Decode shuffled records."""
         return decode_records(self.shape, data)
 
     def bucket(self, grace: int, fingerprint: Fingerprint, store: Store, trigger: Trigger) -> OpenBucket:
-        """The state of a bucket on a stream."""
+        """Open the state of a bucket on a stream."""
         engine = EagerBucket(self.shape, self.arguments, grace, fingerprint, store, trigger, self.wide)
         return recut(engine, self.shape, engine.shape)
 
     def late_partials(self, refused: Refused[list[Records]]) -> Block:
-        """The partials that a bucket refused, which nobody has made yet."""
+        """Return the partials of the records that a bucket refused. They are computed here."""
         return fold_records(self.shape, refused.rows, self.arguments)
 
     def late_records(
         self, family: Family, refused: Refused[list[Records]], beside: Iterable[bytes]
     ) -> Iterator[Records]:
-        """Return the records that a bucket refused; none are shipped with blocks."""
+        """Return the records that a bucket refused; no records accompany blocks."""
         return iter(refused.rows)
 
     def all_windows(self, shipped: Iterable[Records]) -> Iterator[Windows]:
-        """All windows of a bucket of bounded input."""
+        """Yield all windows of a bucket of bounded input."""
         return all_windows(self.shape, self.arguments, list(shipped), self.wide)
 
 
 @dataclass(frozen=True)
 class Mixed:
-    """Partials of slices are shipped for some aggregates, together with records for eager ones."""
+    """The plan that shuffles partials of slices for some aggregates, together with records for eager ones."""
 
     shape: Shape
     trees: tuple[str, ...]
@@ -270,41 +270,41 @@ class Mixed:
 
     @property
     def sliced(self) -> Sliced:
-        """The strategy of the aggregates that are assembled from slices."""
+        """Return the plan of the aggregates that are assembled from slices."""
         return Sliced(*self._some(self._split.sliced), self.wide)
 
     @property
     def shipping(self) -> Shape:
-        """The shape of blocks that are shipped; that of the records has the same slices."""
+        """Return the shape of the shuffled blocks; the shape of the records has the same slices."""
         return self.sliced.shape
 
     def first_stage(self, labels: tuple[int, ...], beside: bool = False) -> PreAggregate:
-        """The function for `mapInArrow` before the shuffle, which ships records anyway."""
+        """Return the function for `mapInArrow` before the shuffle, which shuffles records in any case."""
         return self.sliced.first_stage(labels, beside=True)
 
     @of_stage(DECODE)
     def shipped(self, rows: Shipped) -> list[Block | Records]:
-        """Return the shipped blocks or records, from the columns of the first stage's rows."""
+        """Return the shuffled blocks or records, from the columns of the first stage's rows."""
         records = [decode_records(self.shape, data) for data in _filled(rows, "records")]
         return [*self.sliced.shipped(rows), *records]
 
     def bucket(self, grace: int, fingerprint: Fingerprint, store: Store, trigger: Trigger) -> OpenBucket:
-        """The state of a bucket on a stream."""
+        """Open the state of a bucket on a stream."""
         engine = MixedBucket(self.shape, self.trees, self.arguments, grace, fingerprint, store, trigger, self.wide)
         return recut(engine, self.shape, engine.shape)
 
     def late_partials(self, refused: Refused[list[Records]]) -> Block:
-        """The partials that a bucket refused, of all aggregates from the records."""
+        """Return the partials that a bucket refused. Those of all aggregates are computed from the records."""
         return fold_records(self.shape, refused.rows, self.arguments)
 
     def late_records(
         self, family: Family, refused: Refused[list[Records]], beside: Iterable[bytes]
     ) -> Iterator[Records]:
-        """Return the records that a bucket refused, which it has found among those shipped with the blocks."""
+        """Return the refused records; the bucket has found them among the records that accompany the blocks."""
         return iter(refused.rows)
 
     def all_windows(self, shipped: Iterable[Block | Records]) -> Iterator[Windows]:
-        """All windows of a bucket of bounded input."""
+        """Yield all windows of a bucket of bounded input."""
         shipped = list(shipped)
         frames = self.sliced.all_windows([each for each in shipped if isinstance(each, Block)])
         shape, _, arguments = self._some(self._split.eager)
@@ -330,7 +330,7 @@ Strategy: TypeAlias = Sliced | Shared | Eager | Mixed
 
 
 def not_before(shape: Shape, shipped: Block | Records, time: int) -> Block | Records:
-    """Return shipped rows with records of earlier slices moved to the slice of an instant."""
+    """Return shuffled rows with records of earlier slices moved to the slice of `time` (microseconds)."""
     moved = replace(shipped, index=np.maximum(shipped.index, shape.family.slice_at(time)))
     return regroup(shape, moved) if isinstance(moved, Block) else moved
 

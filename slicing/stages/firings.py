@@ -1,4 +1,4 @@
-"""Windows that fire as functions of users are told of them: key by key, with their bounds as instants."""
+"""Convert windows that fire to the arguments of users' functions: key values, and bounds as datetimes."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ NO_KEY = "(all)"
 
 
 def context_of(windows: Windows, at: MicroBatchTime | None) -> Context:
-    """The context of the firings of a micro-batch, which is None on bounded input."""
+    """Return the context of the firings of a micro-batch; `at` is None on bounded input."""
     watermark, clock = (0, 0) if at is None else (at.watermark, at.clock)
     return Context(windows.kind, moment(watermark), moment(clock))
 
 
 def moment(microseconds: int) -> datetime | None:
-    """A watermark or a clock, None while there is none."""
+    """Return a watermark or a clock as a datetime, None if it is 0, that is unknown."""
     return instant(microseconds) if microseconds else None
 
 
 def firings_of(shape: Shape, windows: Windows, function: WindowFunction, at: MicroBatchTime | None) -> Iterator[Firing]:
-    """The firings of windows, of the shape of their own family, row by row."""
+    """Yield the firing of each row of windows; `shape` is that of their family."""
     own, clock = function.window.own_keys, 0 if at is None else at.clock
     keys = _keys(shape, windows)
     by_clock = not function.window.closes or function.window.counts
@@ -38,7 +38,7 @@ def firings_of(shape: Shape, windows: Windows, function: WindowFunction, at: Mic
 
 
 def _keys(shape: Shape, windows: Windows) -> list[tuple[object, ...]]:
-    """The values of key columns, of all keys by their codes; structs have their fields one by one."""
+    """Return the values of each key, by its code; the fields of structs are separate values."""
     if shape.keys[0].name == NO_KEY:
         return [()] * len(windows.names)
     return list(zip(*(column.to_pylist() for column in windows.names.columns), strict=True))
@@ -49,7 +49,7 @@ def _spans(shape: Shape, windows: Windows, function: WindowFunction) -> Iterator
     if not function.window.closes:
         yield from [None] * len(windows)
         return
-    if function.window.own_keys:  # which say how they were assigned, also without a length
+    if function.window.own_keys:  # the keys have the assigned start and end, also for windows without a length
         start, end = (windows.names.column(at).to_pylist() for at in (-2, -1))
         yield from (Span(start[key], end[key], has_zone=zoned) for key in windows.keys.tolist())
         return
@@ -57,7 +57,7 @@ def _spans(shape: Shape, windows: Windows, function: WindowFunction) -> Iterator
     if not function.window.counts:
         yield from (Span(start, end, has_zone=zoned) for start, end in zip(starts, ends, strict=True))
         return
-    # Of counted windows the last kernel, if there is a time, has their first and last event time.
+    # The last kernel of count windows has their first and last event time, if there is a time.
     times = (
         [column.tolist() for column in windows.partials[-1]] if len(windows.partials) > 1 else [[0] * len(starts)] * 2
     )

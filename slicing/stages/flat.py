@@ -1,4 +1,4 @@
-"""The flat table in which Python hands rows to the JVM: the names of its columns, their kinds, their order.
+"""The flat table in which Python passes rows to the JVM: the names, types and order of its columns.
 
 ::
 
@@ -6,8 +6,8 @@
     a window    k0 k1 ..  start stop family   r0 r1 ..   kind revision replaces o0 ..
     late        k0 k1 ..  start        family r0 r1 ..                                  LATE   end records ...
 
-`stages.output` writes it as Arrow tables, which `stages.packed` packs for the JVM; `spark.packing` takes them apart
-there, and `spark.query` and, for late rows, `spark.late` read the DataFrame. Times are in microseconds. All columns may
+`stages.output` writes it as Arrow tables, and `stages.packed` packs these for the JVM. There, `spark.packing` unpacks
+them, and `spark.query` and, for late rows, `spark.late` read the DataFrame. Times are in microseconds. All columns may
 be null.
 """
 
@@ -22,25 +22,25 @@ import pyarrow as pa
 from slicing.aggregates.fields import Field, arrow_type, element_of, members_of, width_of
 
 START, STOP, FAMILY = "start", "stop", "family"
-"""Of a window its start and end, and the number of its family; of a late row its slice."""
+"""The start and the end of a window, and the number of its family; for a late row, the start of its slice instead."""
 KIND, REVISION, REPLACES = "kind", "revision", "replaces"
-"""The position in `trigger.KINDS`, the micro-batch, and whether there was another result before."""
+"""The position in `trigger.KINDS`, the micro-batch, and whether the row replaces an earlier result."""
 CAUSE, LATE_ROW = "cause", -1
-"""Null for windows, or LATE_ROW; of packed rows also the position among the counters of what is counted."""
+"""Null for windows, LATE_ROW for late rows; in packed rows also the number of a counter in `metrics.CAUSES`."""
 END, RECORDS, WATERMARK, TAKEN, MISSED, UNTIL, TIME = "end", "records", "watermark", "taken", "missed", "until", "time"
-"""Of a late row: the end of its slice, its records, the watermark by which it was late, the start of the first window
-that was open, how many others were not, the end of that window, and the time of the record."""
+"""Columns of a late row: the end of its slice, its record count, the watermark by which it was late, the start of the
+first window that was open, the number of closed windows, the end of that open window, and the time of the record."""
 KEY, RESULT, OLD, VALUE = "k", "r", "o", "v"
-"""How columns begin that are numbered: leaves of keys, results, those that are replaced, values of a late record."""
+"""The prefixes of numbered columns: leaves of keys, results, replaced results, values of a late record."""
 SIGNAL, NUMBER = "s0", "s1"
-"""The columns of records that a trigger asks for, behind those of values: a condition, and a number."""
+"""The columns of records that a trigger reads, after those of values: a condition, and a number."""
 _PHYSICAL = {"date": "int", "timestamp": "bigint", "timestamp_ntz": "bigint"}
 
 Item = TypeVar("Item")
 
 
 def numbered(prefix: str, items: Iterable[Item], first: int = 0) -> dict[str, Item]:
-    """Things by the names of columns that are numbered.
+    """Return the items by the names of their numbered columns.
 
     >>> numbered(RESULT, ["bigint", "double"])
     {'r0': 'bigint', 'r1': 'double'}
@@ -49,7 +49,7 @@ def numbered(prefix: str, items: Iterable[Item], first: int = 0) -> dict[str, It
 
 
 def physical(kind: str) -> str:
-    """The kind in which a kind travels to the JVM."""
+    """Return the type in which values of a type are passed to the JVM."""
     if element := element_of(kind):
         return f"array<{physical(element)}>"
     if members := members_of(kind):
@@ -59,12 +59,12 @@ def physical(kind: str) -> str:
 
 @dataclass(frozen=True)
 class Flat:
-    """Which columns a query has. `keys`, `results` and `values` are kinds, in which these travel.
+    """The columns of the flat table of a query. `keys`, `results` and `values` are the types passed to the JVM.
 
-    stops: windows differ in length, so that each says its end.
-    families: rows are of several windows that are told apart.
+    stops: windows differ in length, so each row has the end of its window.
+    families: windows belong to several families, so each row has the number of its family.
     again: windows fire more than once; with `replaces` each row has the previous result.
-    late: late rows are emitted, and with `values` also their records.
+    late: late rows are emitted, and with `values` also the values of late records.
     """
 
     keys: tuple[str, ...]
@@ -79,7 +79,7 @@ class Flat:
 
     @property
     def fields(self) -> tuple[Field, ...]:
-        """The columns, in their order."""
+        """Return the columns in order."""
         columns = numbered(KEY, self.keys) | {START: "bigint"}
         columns |= {STOP: "bigint"} if self.stops else {}
         columns |= {FAMILY: "int"} if self.families else {}
@@ -95,11 +95,11 @@ class Flat:
 
     @property
     def schema(self) -> str:
-        """The columns as Spark wants to know them."""
+        """Return the columns as DDL for Spark."""
         return ", ".join(map(str, self.fields))
 
     def completed(self, table: pa.Table) -> pa.Table:
-        """A table with all columns, in their order, null where it has none."""
+        """Return the table with all columns in order; missing columns are null."""
         there = set(table.column_names)
         columns = [table[f.name] if f.name in there else pa.nulls(len(table), arrow_type(f.kind)) for f in self.fields]
         return pa.table(columns, [field.name for field in self.fields])

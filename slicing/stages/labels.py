@@ -10,10 +10,11 @@ from slicing.content.hashing import hashes
 
 
 def labels_of(names: pa.Table, chosen: tuple[int, ...]) -> Array:
-    """The label of the bucket of each key, a key being a row of its leaves.
+    """Return the label of the bucket of each key, from the labels of all buckets (`chosen`): `int64[n]`.
 
-    State depends on it, so the hash is ours: the same on every machine and with every version of Spark and Arrow. It is
-    taken of distinct keys, in Python; a hash column made by the JVM for every record cost a fifth of the transfer.
+    A key is a row of its leaves. State depends on the hash, so it is our own: the same on every machine and with every
+    version of Spark and Arrow. Python computes it for distinct keys only; a hash column made by the JVM for every
+    record cost a fifth of the transfer.
     """
     if len(chosen) == 1:
         return np.full(len(names), chosen[0])

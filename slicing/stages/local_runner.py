@@ -1,7 +1,7 @@
 """Run micro-batches of one key in this process, without Spark: the first stage, the state of a bucket, emitted rows.
 
-The same objects carry queries out; only the source, the shuffle and the watermark, which are Spark's, are played here:
-in each micro-batch the watermark is the greatest time of those before, less the delay.
+The objects are those of real queries. Only the source, the shuffle and the watermark, which are Spark's, are simulated:
+in each micro-batch the watermark is the greatest time of all earlier micro-batches minus the delay.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ TAKEN, PARTLY, LATE, LOST = "taken", "partly", "late", "lost"
 """The outcome of a record: accepted, late for some of its windows, late for all of them, or in no window."""
 _KEY = Field("(all)", "boolean")
 _END = 1 << 62
-"""A watermark that closes everything."""
+"""A watermark that closes all windows."""
 
 
 @dataclass(frozen=True)
 class Out:
-    """An emitted row: the window `[start, end)` of kind `part`, with its number of records, in a micro-batch."""
+    """An emitted row: the window `[start, end)` of family `part`, its record count, and its micro-batch."""
 
     part: int
     start: int
@@ -51,7 +51,7 @@ class Out:
 
 @dataclass(frozen=True)
 class Batch:
-    """A micro-batch: the times of its records, what became of each, and its watermark, None before there is one."""
+    """A micro-batch: the times of its records, the outcome of each, and its watermark, None before there is one."""
 
     times: tuple[int, ...]
     fates: tuple[str, ...]
@@ -68,7 +68,7 @@ class Replay:
 
 
 def check(window: Window, trigger: Trigger, by_clock: bool, streaming: bool) -> None:
-    """Refuse what a query refuses, and gaps of records, which are times alone here. Raises InvalidValue."""
+    """Raise InvalidValue as a query would, and also for columns: records here have no values, only times."""
     if getattr(window, "gap_column", None) is not None:
         raise InvalidValue(f'records are times alone here, without gaps; got {window}. Draw session("10 minutes").')
     if trigger.column is not None or trigger.number is not None:
@@ -77,7 +77,7 @@ def check(window: Window, trigger: Trigger, by_clock: bool, streaming: bool) -> 
 
 
 def bounded(window: Window, times: Sequence[int]) -> Replay:
-    """All windows of bounded input."""
+    """Run bounded input, and return all windows."""
     run = _Run(window, ON_CLOSE, 0, judges=False)
     shipped = run.ship(times)
     rows = [out for windows in run.strategy.all_windows(shipped[0]) for out in run.out(windows, None)]
@@ -93,10 +93,11 @@ def stream(
     clock: Sequence[int] | None = None,
     by_clock: bool = False,
 ) -> Replay:
-    """A stream of micro-batches, all in microseconds; `watermark` is the delay, or that of each micro-batch.
+    """Run a stream of micro-batches. All times are in microseconds.
 
-    With a delay one without data follows if the watermark has moved, as Spark has it. `clock` has the time of each
-    trigger; with `by_clock` it is that of the records too, and the watermark.
+    `watermark` is the delay, or the watermark of each micro-batch. With a delay, a micro-batch without data follows at
+    the end if the watermark has moved, as in Spark. `clock` has the processing time of each micro-batch; with
+    `by_clock` it is also the time of the records, and the watermark.
     """
     run, found, greatest = _Run(window, trigger, grace), Replay(), None
     given = None if isinstance(watermark, int) else list(watermark)
@@ -131,17 +132,17 @@ class _Run:
         trees = tuple(support.tree_of(self.shape.kernels[0], family, trigger) for family in self.families)
         self.strategy: Any = support.strategy(Aggregation(self.shape, trees * len(kernels), arguments, judges))
         self.stage: Any = first_stage(self.strategy.first_stage((0,), beside=True), trigger.signals)
-        self.heard: list[Any] = []  # the signals of what has been shipped last
+        self.heard: list[Any] = []  # the signals of the records that were shuffled last
         self.fingerprint = fingerprint_of(
             self.shape, ["partials"] * len(kernels), [[]] * len(kernels), "1 over 1 shuffle partition"
         )
         self.store, self.trigger, self.grace = MemoryStore(), trigger, grace
 
     def ship(self, times: Sequence[int]) -> tuple[list[Any], list[bytes]]:
-        """Return what the first stage ships: blocks as the second stage decodes them, and the records with them."""
+        """Return the output of the first stage: decoded blocks, and the encoded records that accompany them."""
         key = pa.nulls(len(times), pa.bool_())
         columns = {"time": pa.array(times, pa.int64()), _KEY.name: key}
-        # Behind them what orders bounded input that is counted.
+        # The last column orders bounded input of count windows.
         columns |= {"order": columns["time"]} if self.counts else {}
         batch = pa.RecordBatch.from_pydict(columns)
         rows = pa.Table.from_batches(self.stage([batch])).to_pydict()
@@ -149,7 +150,7 @@ class _Run:
         return self.strategy.shipped(rows), [data for data in rows.get("records", ()) if data is not None]
 
     def bucket(self, trigger: Trigger) -> Any:
-        """The bucket over the state that is there."""
+        """Open the bucket over the stored state."""
         return self.strategy.bucket(self.grace, self.fingerprint, self.store, trigger)
 
     def step(
@@ -180,11 +181,11 @@ class _Run:
         return [out for windows in closed for out in self.out(windows, None)]
 
     def out(self, windows: Windows, batch: int | None) -> Iterator[Out]:
-        """Rows, those beside one another each for itself."""
+        """Yield the rows of windows; aligned windows become separate rows."""
         family = self.families[windows.family]
         starts, ends = family.window_start(windows.windows), windows.ends_by(family)
         if self.counts:
-            # To the last record, not a microsecond further, which nobody would see.
+            # The window ends at its last record: one microsecond more would not be visible.
             starts, ends = windows.partials[1][0], np.maximum(windows.partials[1][1], windows.partials[1][0] + 1)
         counts = windows.partials[0][0].tolist()
         for start, end, records in zip(starts.tolist(), ends.tolist(), counts, strict=True):
@@ -208,7 +209,7 @@ class _Run:
         return tuple(fates[time] for time in times)
 
     def _refused(self, number: int, refused: Any, beside: list[bytes]) -> dict[int, bool]:
-        """The times that one kind refused, and whether by all of its windows."""
+        """Return the times that one family refused, and whether all of its windows did."""
         found: dict[int, bool] = {}
         for records in self.strategy.late_records(self.families[number], refused, beside):
             by_all = refused.missed_by(self.families[number], records).by_all

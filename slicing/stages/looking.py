@@ -1,8 +1,8 @@
-"""Lookups in the state of buckets: their texts go in, flat rows come out. No pyspark, and nothing is written.
+"""Look up windows in the stored texts of buckets, and return flat rows. Does not use pyspark, and writes nothing.
 
 ::
 
-    pages of a bucket, in any order  ->  all that its header names are there  ->  its engine is asked  ->  flat rows
+    pages of a bucket, in any order  ->  all pages in its header have arrived  ->  its engine answers  ->  flat rows
 """
 
 from __future__ import annotations
@@ -32,23 +32,23 @@ from slicing.triggers.trigger import Trigger
 from slicing.windows.time.slices import FOREVER
 
 CLOSED, KNOWN, ANSWERED = "closed", "known", -2
-"""The columns of lookups, and what a row that says that a bucket has answered has as its cause."""
+"""The additional columns of lookups, and the value of `cause` in the row that says that a bucket has answered."""
 LOOKED_UP = (COUNTED, INSTANTS, SESSIONS, TOTALS, WINDOW)
 """The lists of pages that lookups read in addition to slices; all other lists are caches and marks."""
 
 
 class ReadOnly:
-    """The stored texts of a bucket; `slicing.state.store.Store`, in which nothing can be written."""
+    """A read-only `slicing.state.store.Store` over the stored texts of a bucket."""
 
     def __init__(self, name: str, text: str | None, pages: Mapping[str, str]):
         self.name, self._text, self._pages = name, text, pages
 
     def header(self) -> str | None:
-        """The header."""
+        """Return the header."""
         return self._text
 
     def get(self, page: str) -> str:
-        """Read a page. Raises StateMismatch for one that is not there."""
+        """Return a page. Raises StateMismatch if it is missing."""
         if page not in self._pages:
             raise StateMismatch(f"page `{page}` of {self.name} is in the header and not in the store. {RESTORE}")
         return self._pages[page]
@@ -70,12 +70,12 @@ class ReadOnly:
 
 
 def header_of(label: int, text: str) -> Header:
-    """Return the header of a bucket. Raises StateMismatch for one that cannot be read."""
+    """Return the header of a bucket. Raises StateMismatch if it cannot be read."""
     try:
         return Header.from_text(text)
     except (SlicingError, MemoryError):
         raise
-    except Exception as error:  # whatever damaged bytes are taken for
+    except Exception as error:  # damaged bytes can raise any error
         raise StateMismatch(f"the header of bucket {label} cannot be read: {raised(error)}. {RESTORE}") from error
 
 
@@ -93,24 +93,24 @@ def pages_looked_up(head: Header) -> set[str]:
 
 @dataclass(frozen=True)
 class LookupFlat(Flat):
-    """The columns of looked up windows: those of bounded input, whether the window has closed, and what is known."""
+    """The columns of lookups: those of bounded input, whether the window has closed, and since when it is complete."""
 
     @property
     def fields(self) -> tuple[Field, ...]:
-        """The columns, in their order."""
+        """Return the columns in order."""
         return (*super().fields, Field(CLOSED, "boolean"), Field(KNOWN, "bigint"))
 
     @classmethod
     def of(cls, columns: Flat) -> LookupFlat:
-        """Return those of bounded input with those of lookups."""
+        """Return the columns of bounded input together with those of lookups."""
         return cls(**{each.name: getattr(columns, each.name) for each in fields(Flat)})
 
 
 @dataclass(frozen=True)
 class LookUp:
-    """The function for `mapInArrow` over pages: the answers of buckets whose headers are given, by their labels.
+    """The function for `mapInArrow` over pages that answers a lookup, for the buckets in `headers` (by label).
 
-    `shape` is that of the windows that are looked up, and `closes` says whether time closes them, `grace` after their
+    `shape` is that of the requested windows. `closes` says whether time closes them, `grace` microseconds after their
     end. `strategy`, `fingerprint` and `trigger` are those of the query.
     """
 
@@ -126,7 +126,7 @@ class LookUp:
     headers: Mapping[int, str]
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Yield the answer of each bucket once all of its pages have come, in whatever order."""
+        """Yield the answer of each bucket as soon as all of its pages have arrived, in any order."""
         needed: dict[int, set[str]] = {}
         pages: dict[int, dict[str, str]] = {}
         for batch in batches:
@@ -142,10 +142,10 @@ class LookUp:
                         yield from self.answer(label, pages.pop(label))
         for label in pages:
             if needed[label]:
-                yield from self.answer(label, pages[label])  # which says what is missing
+                yield from self.answer(label, pages[label])  # raises an error that names the missing page
 
     def answer(self, label: int, pages: Mapping[str, str]) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of a bucket, and one that says that it has answered."""
+        """Yield the rows of a bucket, and one row that says that the bucket has answered."""
         for table in self.rows(self._opened(label, pages)):
             yield from self.flat.completed(table).to_batches()
         done = {flat.START: pa.array([label], pa.int64()), flat.CAUSE: pa.array([ANSWERED], pa.int32())}
@@ -160,24 +160,24 @@ class LookUp:
                 yield replace(each, shape=replace(each.shape, since=bucket.since))
 
     def known_from(self) -> int | None:
-        """Return the first microsecond from which on buckets have all that was accepted; None without a limit."""
+        """Return the microsecond from which on buckets still have all accepted records; None if nothing is missing."""
         known = max((self._opened(label, {}).known_from for label in self.headers), default=-FOREVER)
         return None if known == -FOREVER else known
 
     def check(self) -> None:
-        """Raise StateMismatch if a bucket is of another query; no page is read."""
+        """Raise StateMismatch if a bucket belongs to another query. No page is read."""
         for label in self.headers:
             self._opened(label, {})
 
     def _opened(self, label: int, pages: Mapping[str, str]) -> OpenBucket:
-        """A bucket with some pages, however many buckets the query has."""
+        """Open a bucket over some pages, with the number of buckets of the checkpoint instead of the query's."""
         store = ReadOnly(f"bucket {label}", self.headers[label], pages)
         buckets = header_of(label, self.headers[label]).buckets
         fingerprint = replace(self.fingerprint, identity={**self.fingerprint.identity, "buckets": buckets})
         return self.strategy.bucket(self.grace, fingerprint, store, self.trigger)
 
     def rows(self, bucket: OpenBucket) -> Iterator[pa.Table]:
-        """Yield flat rows of the windows of a bucket."""
+        """Yield the flat rows of the windows of a bucket."""
         watermark = bucket.head.watermark
         shape = replace(self.shape, since=bucket.since)
         for windows in bucket.look(self.look):

@@ -1,4 +1,4 @@
-"""Measure the pages of buckets: their texts go in, a row for each bucket with bytes and keys comes out."""
+"""Measure the pages of buckets: return a row for each bucket with its bytes, keys and damage."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SCHEMA = (
     "largest array<struct<key string, rows bigint, records bigint, bytes bigint>>"
 )
 MOST_KEYS = 10
-"""The largest keys of a bucket that are named."""
+"""The number of largest keys that are listed per bucket."""
 _TYPES = (("bucket", pa.int32()), ("pages", pa.int64()), ("bytes", pa.int64()), ("keys", pa.int64()))
 _COUNTS = [("rows", pa.int64()), ("records", pa.int64()), ("bytes", pa.int64())]
 _LARGEST = pa.list_(pa.struct([("key", pa.string()), *_COUNTS]))
@@ -31,9 +31,9 @@ _ARROW = pa.schema([*_TYPES, ("damage", pa.string()), ("largest", _LARGEST)])
 
 @dataclass
 class _Tally:
-    """The counts of a bucket. `sizes` has rows, records and bytes of each key, a key being known by its hash.
+    """The counts of a bucket. Each item of `found` has hashes of keys, and the rows, records and bytes of each key.
 
-    A key has the share of the bytes of a page that its rows have.
+    The bytes of a page are divided among its keys in proportion to their rows.
     """
 
     pages: int = 0
@@ -43,11 +43,11 @@ class _Tally:
     names: list[pa.Table] = field(default_factory=list)
 
     def note(self, damage: str | None) -> None:
-        """Note the first damage."""
+        """Store the first damage that is found; None is no damage."""
         self.damage = self.damage or damage
 
     def add(self, name: str, text: str, schema: pa.Schema, columns: int | None) -> None:
-        """Add a page. One that cannot be read counts too, and is named; of one without `columns` keys are counted."""
+        """Count a page. If it cannot be read, the error is stored as damage. Without `columns` only keys count."""
         self.pages, self.bytes = self.pages + 1, self.bytes + len(text)
         try:
             inside = unsealed(text) if is_sealed(text) else text
@@ -57,7 +57,7 @@ class _Tally:
             else:
                 names, rows, records = counts_in_text(schema, inside, columns)
                 sizes = np.stack([rows, records, rows * (len(text) / max(1, int(rows.sum())))])
-        except Exception as error:  # whatever damaged bytes are taken for
+        except Exception as error:  # damaged bytes can raise any error
             self.note(f"page `{name}`: {raised(error)}")
         else:
             self.found.append((hashes(names), sizes))
@@ -66,7 +66,7 @@ class _Tally:
                 self._join()
 
     def _join(self) -> None:
-        """Count each key once."""
+        """Merge the counts of equal keys."""
         if len(self.found) < 2:
             return
         every, first, at = np.unique(np.concatenate([each for each, _ in self.found]), True, True)
@@ -76,7 +76,7 @@ class _Tally:
         self.names = [pa.concat_tables(self.names).take(pa.array(first))]
 
     def row(self) -> tuple[int, int, int, str | None, list[dict[str, object]]]:
-        """Pages, bytes, distinct keys, damage, and the largest keys."""
+        """Return the number of pages, bytes and distinct keys, the damage, and the largest keys."""
         self._join()
         if not self.found:
             return self.pages, self.bytes, 0, self.damage, []
@@ -92,7 +92,7 @@ class _Tally:
 
 
 MOST_HELD = 64
-"""So many pages are counted before their keys are joined."""
+"""The number of pages after which the counts of equal keys are merged."""
 
 
 def _shown(key: dict[str, object]) -> str:
@@ -101,9 +101,9 @@ def _shown(key: dict[str, object]) -> str:
 
 @dataclass(frozen=True)
 class Measure:
-    """The function for `mapInArrow` over pages, of which those of a bucket are in one partition.
+    """The function for `mapInArrow` over pages; all pages of a bucket must be in one partition.
 
-    `headers` has the headers of buckets by their labels; keys of other buckets are not counted.
+    `headers` has the headers of buckets by label; keys of other buckets are not counted.
     """
 
     headers: Mapping[int, str]
@@ -131,7 +131,7 @@ class Measure:
         )
 
     def _known(self, label: int) -> tuple[pa.Schema, Mapping[str, int], str | None]:
-        """The schema of the keys of a bucket, how many columns its pages have, and why that cannot be told."""
+        """Return the key schema of a bucket, the number of columns of its pages, and the damage of its header."""
         if label not in self.headers:
             return pa.schema([]), {}, None
         head = Header.from_text(self.headers[label])
@@ -139,5 +139,5 @@ class Measure:
         schema = pa.schema([(f"k{at}", arrow_type(kind)) for at, kind in enumerate(kinds)])
         try:
             return schema, columns_of(head), None
-        except Exception as error:  # lists and generations that a damaged header names
+        except Exception as error:  # a damaged header may name unknown lists and generations
             return schema, {}, f"header: {raised(error)}"

@@ -6,35 +6,35 @@ from slicing.profiling import STAGES
 from slicing.triggers.required_delay import BOUNDS
 
 METRICS = "slicing: "
-"""How the names of all observed metrics begin."""
+"""The prefix of the names of all observed metrics."""
 REFUSED = ("late", "late_for_some", "no_time", "no_window")
 """Refused records by cause, as the observed metrics name them."""
 IMPLAUSIBLE = "implausible"
-"""Records whose time `slicing.spark.plausible` made null; observed there, under names that begin so."""
+"""The prefix of the metrics of records whose time `slicing.spark.plausible` has set to null; observed there."""
 EXTENT = ("open_windows", "slices")
-"""The size of the state. Buckets share their slices, so the metric is that of the bucket with most."""
+"""The size of the state. All buckets have the same slices, so the metric is the maximum over buckets, not the sum."""
 COUNTERS = (*REFUSED, "partials_read", "partials_written", "results", *EXTENT)
-"""All observed metrics; what a stream reads and writes is counted in partials of its state."""
+"""All observed metrics. State that is read and written is counted in partials."""
 WATERMARK_DELAY, RETAINED = "watermark_delay", "retained"
-"""Where records may be late: the delay of the watermark, and how long a record stays in the state, in microseconds."""
+"""Metrics if records may be late: the watermark delay, and the time a record stays in the state, in microseconds."""
 REQUIRED_DELAYS, LONGEST_DELAY = "required_delays", "longest_required_delay"
-"""There too: records by the delay that they need, as an array (`slicing.triggers.required_delay`), and the longest."""
+"""Metrics if records may be late: the histogram of required delays (`slicing.triggers.required_delay`), the longest."""
 DELAYS = tuple(f"{REQUIRED_DELAYS}[{number}]" for number in range(len(BOUNDS) + 1))
-"""The counts of the array, as the stateful operator names them."""
+"""The names of the counts of the histogram in the stateful operator."""
 
 
 def timer(stage: str) -> str:
-    """The metric of a stage that is timed."""
+    """Return the name of the metric of a timed stage."""
     return f"micros_{stage}"
 
 
 PREAGGREGATE = timer("preaggregate")
 TIMERS = (PREAGGREGATE, *map(timer, STAGES))
-"""More observed metrics where a stream is timed: microseconds of the stages in Python, see `slicing.profiling`."""
+"""Additional metrics of a profiled stream: microseconds of the stages in Python, see `slicing.profiling`."""
 BEFORE_WARM, LOADED = OF_WARM_STARTS = ("before_warm", "loaded")
-"""More observed metrics of a warm start: records of the stream that lie in its history, and are dropped; and records of
-the history that were loaded, in the first micro-batch."""
+"""Additional metrics of a warm start: records of the stream that lie in its history and are dropped; and records of the
+history that were loaded in the first micro-batch."""
 MAXIMA = (*EXTENT, LONGEST_DELAY)
-"""The metrics that are the greatest of all buckets; of the others it is the sum."""
+"""The metrics that are the maximum over buckets; all others are sums."""
 CAUSES = {name: cause for cause, name in enumerate((*COUNTERS, *TIMERS, LONGEST_DELAY, *DELAYS, *OF_WARM_STARTS))}
-"""The numbers by which flat rows name what they count."""
+"""The numbers by which flat rows identify the counters."""

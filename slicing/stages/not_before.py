@@ -1,4 +1,4 @@
-"""A first stage that drops records before an instant, which a warm start has from its history, and counts them."""
+"""A first stage that drops and counts records before an instant: a warm start has them from its history."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from slicing.stages.metrics import BEFORE_WARM
 
 @dataclass
 class _Dropped:
-    """How many records have been dropped and not reported yet."""
+    """The number of dropped records that have not been reported yet."""
 
     count: int = 0
 
     def take(self) -> int:
-        """Return the number, and begin anew."""
+        """Return the number, and reset it to 0."""
         count, self.count = self.count, 0
         return count
 
 
 @dataclass(frozen=True)
 class NotBefore:
-    """A first stage of the records from `until` on, in microseconds; the others are a column of counts of its rows.
+    """The first stage `stage`, without records before `until` (microseconds). Their number is an additional column.
 
-    A record without a time is handed on, and counted as such there.
+    A record without a time is passed on: the inner stage counts it.
     """
 
     stage: Any
@@ -36,16 +36,16 @@ class NotBefore:
 
     @property
     def schema(self) -> str:
-        """The columns of its rows."""
+        """Return the columns of the output rows as DDL."""
         return f"{self.stage.schema}, {BEFORE_WARM} bigint"
 
     def __call__(self, batches: Iterable[pa.RecordBatch], partition: int = 0) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of the stage; the first one of each batch counts what was dropped since the one before."""
+        """Yield the rows of the stage. The first row of each batch has the number of records dropped since the last."""
         dropped = _Dropped()
         for rows in self.stage(self._kept(batches, dropped), partition):
             yield _counted(rows, dropped.take())
         if dropped.count:
-            # A stage without records is silent, but for the first partition's: a row of that one carries the count.
+            # Without records only the stage of partition 0 yields rows: take one of these to report the count.
             yield _counted(next(self.stage(iter(()), 0)).slice(0, 1), dropped.take())
 
     def _kept(self, batches: Iterable[pa.RecordBatch], dropped: _Dropped) -> Iterator[pa.RecordBatch]:

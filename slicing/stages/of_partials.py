@@ -1,4 +1,4 @@
-"""The first stage of a table of partials: its rows become blocks, as records do, without `agg`."""
+"""The first stage for a table of partials: its rows become blocks without `agg`."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from slicing.windows.time.durations import show_instant
 
 @dataclass(frozen=True)
 class OfPartials(PreAggregate):
-    """`PreAggregate` of rows with columns time, stop, the key's leaves, records, then the fields of all kernels.
+    """`PreAggregate` for rows with columns time, stop, the key's leaves, records, then the fields of all kernels.
 
-    `time` and `stop` are the start and the end of a slice in microseconds. A slice of the table may be a part of one of
-    `shape`, never the other way round. `until` is the end of a history, which no slice may straddle.
+    `time` and `stop` are the start and the end of a slice in microseconds. A slice of the table must lie within one
+    slice of `shape`. `until` is the end of a history in microseconds; no slice may contain it inside.
     """
 
     until: int | None = None
@@ -49,7 +49,10 @@ class OfPartials(PreAggregate):
         return block
 
     def _slices(self, start: Array, stop: Array) -> Array:
-        """The slices that those of the table lie in. Raises InvalidValue for one that is cut."""
+        """Return the slices of `shape` that contain the slices of the table: `int64[n]`.
+
+        Raises InvalidValue if a slice of the table lies in several of them, or contains `until` inside.
+        """
         slices = self.shape.family.slice_at(start)
         cut = slices != self.shape.family.slice_at(stop - 1)
         if cut.any():
@@ -81,5 +84,5 @@ def _typed(column: pa.ChunkedArray, kind: str) -> pa.Array:
     target = arrow_type(kind)
     if array.type == target:
         return array
-    # Of binaries of one length Spark knows no type.
+    # Spark has no type for binaries of fixed length.
     return pa.array(array.to_pylist(), target) if width_of(kind) else array.cast(target)

@@ -1,4 +1,4 @@
-"""Windows and late rows as flat Arrow tables, the form in which streams and bounded input hand them to the JVM."""
+"""Convert windows and late rows to flat Arrow tables, which streams and bounded input pass to the JVM."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ from slicing.triggers.trigger import KINDS, MicroBatchTime, Trigger
 from slicing.windows.families.family import Family
 
 FRAME_BYTES = 64 << 20
-"""The most bytes of keys and partials in a batch of rows; columns of Arrow hold 2 GiB."""
+"""The limit in bytes of keys and partials in a batch of rows; columns of Arrow hold 2 GiB."""
 
 ENDING = Ending, EndingRecords
-"""Rows that say themselves where their interval ends."""
+"""The types of rows that have their own ends."""
 Rows = TypeVar("Rows", Windows, Block)
 
 
 def framed(shape: Shape, rows: Rows) -> Iterator[Rows]:
-    """The rows, those whose keys and partials are long a few at a time."""
+    """Yield the rows in frames of at most `FRAME_BYTES` of keys and partials."""
     block = rows if isinstance(rows, Block) else as_block(rows)
     sizes = row_sizes(shape, block)
     total = sizes * len(rows) if isinstance(sizes, float) else sizes.sum()
@@ -55,11 +55,11 @@ def flat_windows(
     at: MicroBatchTime | None = None,
     calling: Calling = NO_CALLING,
 ) -> pa.Table:
-    """Return a row per window, or the rows of the function that gets its records or its results.
+    """Return a row per window, or the rows that a function makes of its records or its results.
 
-    Columns: leaves of the key, `start` in microseconds, results; `wide` with the windows beside, by ends. `shape` is
-    that of all families. Where windows go out more than once also why, the revision, and the results that are replaced.
-    `at` is the time of the micro-batch, None on bounded input.
+    The columns are the leaves of the key, the start in microseconds, and the results; with `wide` the results of all
+    aligned windows and their end. If windows fire more than once, also the kind of the firing, the revision, and the
+    replaced results. `shape` is that of all families. `at` is the time of the micro-batch, None on bounded input.
     """
     shape, windows = processed(shape, windows, at, calling.remembered, trigger.drops(windows.kind))
     own = shape.over(shape.family.families[windows.family])
@@ -89,7 +89,7 @@ def _all(count: int, family: int) -> pa.Array:
 
 
 def side_by_side(shape: Shape, windows: Windows) -> list[pa.Array]:
-    """The results of all families in their order, null where a window is empty."""
+    """Return the results of aligned windows, all families in order; null where a window is empty."""
     others = iter(windows.beside)
     found = []
     for number, family in enumerate(shape.family.families):
@@ -107,7 +107,7 @@ def _results_of_all(shape: Shape, windows: Windows) -> list[pa.Array]:
 
 
 def _results_of_held(shape: Shape, windows: Windows) -> list[pa.Array]:
-    """The results of windows, null where they hold no record; `lower` is not asked for the result of none."""
+    """Return the results of windows, null for windows without records. `lower` is not called for these."""
     there = windows.records > 0
     if there.all():
         return _results_of_all(shape, windows)
@@ -117,7 +117,7 @@ def _results_of_held(shape: Shape, windows: Windows) -> list[pa.Array]:
 
 
 def _replaced(shape: Shape, windows: Windows, wide: bool) -> dict[str, pa.Array]:
-    """Whether there was a result before, and what it was."""
+    """Return the columns that say whether there was an earlier result, and its values."""
     there = np.zeros(len(windows), dtype=bool) if windows.old is None else windows.old.records > 0
     columns = {flat.REPLACES: pa.array(there)}
     if windows.old is None or not there.any():
@@ -130,9 +130,9 @@ def _replaced(shape: Shape, windows: Windows, wide: bool) -> dict[str, pa.Array]
 def flat_late_partials(
     shape: Shape, refused: Refused[Any], block: Block, family: int = 0, wide: bool = False
 ) -> pa.Table:
-    """One row per partial of a folded block that was refused, with what `block.records` records would have given.
+    """Return one row per refused partial of a folded block, with the results of its records alone.
 
-    `shape` is that of the family which refused them, whose number is `family`.
+    `shape` is that of the family that refused them, and `family` its number.
     """
     columns = _keys(shape, block.names.take(pa.array(block.keys)))
 
@@ -151,7 +151,7 @@ def flat_late_partials(
 def flat_late_records(
     shape: Shape, refused: Refused[Any], records: Records, values: Sequence[Field], family: int = 0
 ) -> pa.Table:
-    """One row per refused record, without results. `values` are the columns of values."""
+    """Return one row per refused record, without results. `values` are the fields of the values."""
     columns = _keys(shape, records.names) | _met(shape.family, refused, records, family)
     columns[flat.TIME] = pa.array(records.times)
     pairs = zip(records.values, values, strict=True)
@@ -174,7 +174,7 @@ def _met(family: Family, refused: Refused[Any], rows: Block | Records, number: i
 
 
 def _all_results(results: Callable[[int], list[pa.Array]], shape: Shape) -> list[pa.Array]:
-    """The arrays that `results` gives for each kernel, in the types that they travel in."""
+    """Return the arrays that `results` returns for each kernel, in the types passed to the JVM."""
     return [
         _travelling(array, field.kind)
         for number, kernel in enumerate(shape.kernels)
@@ -194,7 +194,7 @@ def _results(
         with locating(where):
             return kernel.results_to_arrow(partials, dictionary)
     except ResultOverflow as error:
-        # Rare, so the way of the many pays nothing for it: halve the rows until one is left.
+        # Overflow is rare, so only this path searches for the row: halve the rows until one is left.
         low, high = 0, len(partials[0])
         while high - low > 1:
             middle = (low + high) // 2

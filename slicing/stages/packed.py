@@ -1,13 +1,13 @@
-"""Flat rows in lists: what an operator of Spark hands to the JVM, where each row is worked on several times.
+"""Flat rows packed into lists, to reduce the number of rows that the JVM gets from Spark's operators.
 
 ::
 
-    cause, count   of a row that counts: which of the counters, and the number
-    family ..      what is the same for all rows of a frame
+    cause, count   of a row that counts: the number of the counter, and its value
+    family ..      columns with one value for all rows of a frame
     rows           a list of up to `LENGTH` rows, each a struct of the other columns of the flat table
 
-The JVM observes the counters on these lists, and then takes them apart. So a counter costs time for each list, not for
-each row: a dozen of them took more than half of the JVM's time.
+The JVM observes the counters on the packed rows, and then unpacks the lists. A counter therefore costs time per list,
+not per row: a dozen counters per row took more than half of the JVM's time.
 """
 
 from __future__ import annotations
@@ -23,42 +23,42 @@ from slicing.stages.flat import CAUSE, FAMILY, KIND, REVISION, WATERMARK, Flat
 from slicing.stages.metrics import CAUSES
 
 COUNT, ROWS = "count", "rows"
-"""The number of what is counted, null for lists; and the lists."""
+"""The columns of the value of a counter, null for lists, and of the lists."""
 LENGTH, LIST_BYTES = 256, 1 << 16
-"""The most rows in a list, and about the most bytes."""
+"""The maximum number of rows in a list, and the approximate maximum of bytes."""
 SCALARS = {FAMILY, KIND, REVISION, WATERMARK, CAUSE}
-"""Columns that have one value for all rows of a frame."""
+"""The columns that have one value for all rows of a frame."""
 
 
 @dataclass(frozen=True)
 class Packed:
-    """The columns in which flat rows are packed."""
+    """The columns of packed flat rows."""
 
     flat: Flat
 
     @cached_property
     def scalars(self) -> tuple[Field, ...]:
-        """The columns beside the lists."""
+        """Return the columns outside of the lists."""
         return (*(field for field in self.flat.fields if field.name in SCALARS), Field(COUNT, "bigint"))
 
     @cached_property
     def inside(self) -> tuple[Field, ...]:
-        """The columns of the rows in the lists."""
+        """Return the columns of the rows in the lists."""
         return tuple(field for field in self.flat.fields if field.name not in SCALARS)
 
     @cached_property
     def fields(self) -> tuple[Field, ...]:
-        """All columns, in their order."""
+        """Return all columns in order."""
         members = ",".join(f"{field.name}:{field.kind}" for field in self.inside)
         return (*self.scalars, Field(ROWS, f"array<struct<{members}>>"))
 
     @property
     def schema(self) -> str:
-        """The columns as Spark wants to know them."""
+        """Return the columns as DDL for Spark."""
         return ", ".join(map(str, self.fields))
 
     def rows(self, table: pa.Table) -> pa.Table:
-        """Pack the rows of a frame; a column that the table does not have is null."""
+        """Pack the rows of a frame. Columns that the table does not have are null."""
         length = max(1, min(LENGTH, LIST_BYTES * len(table) // max(1, table.nbytes)))
         count = -(-len(table) // length)
         edges = pa.array([*range(0, len(table), length), len(table)], pa.int32())
@@ -76,7 +76,7 @@ class Packed:
         return pa.table(columns)
 
     def counts(self, counts: Mapping[str, int]) -> pa.Table:
-        """A row for each count that is not zero."""
+        """Return a row for each counter that is not zero."""
         found = [(cause, counts[name]) for name, cause in CAUSES.items() if counts.get(name)]
         causes, numbers = zip(*found, strict=True) if found else ((), ())
         columns: dict[str, pa.Array] = {f.name: pa.nulls(len(found), arrow_type(f.kind)) for f in self.fields}

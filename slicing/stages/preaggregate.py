@@ -1,8 +1,9 @@
 """The first stage, before the shuffle: records of one input partition become blocks, one row per bucket and part.
 
-Every bucket gets a row even if there is nothing for it: that is how a bucket exists from the first micro-batch on, and
-knows all watermarks. One row is enough, so the first input partition sends it: there is one in every micro-batch with
-data, and it may not wait for records of its own. They may all be left out between the watermark and here.
+Every bucket gets a row in every micro-batch, even without records: thus a bucket exists from the first micro-batch on,
+and sees all watermarks. One row is enough, so only the first input partition sends it: that partition exists in every
+micro-batch with data. It sends the row even if it has no records, which may all be dropped between the watermark and
+this stage.
 """
 
 from __future__ import annotations
@@ -23,18 +24,18 @@ from slicing.stages.labels import labels_of
 
 CHUNK_ROWS = 1_000_000
 CHUNK_BYTES = 64 << 20
-"""The most bytes of records, and of their partials, that are folded, held and shipped in one batch."""
+"""The limit in bytes of records, and of their partials, that are folded, held and shuffled in one batch."""
 FIRST_ROWS = 1_000
-"""The records that are folded first if the size of partials is not known before."""
+"""The number of records that are folded first if the size of their partials is not known in advance."""
 
 SCHEMA = "bucket int, partition int, part int, block binary, no_time bigint, no_window bigint"
 RECORDS_SCHEMA = f"{SCHEMA}, records binary"
-"""The columns of a first stage that ships records together with blocks."""
+"""The columns of a first stage that shuffles records together with blocks."""
 
 Page = tuple[int, bytes | None]
-"""The bucket that a row is for, and its block, if there is one."""
+"""The label of the bucket of a row, and its block, if there is one."""
 Between = Callable[[], Iterable[pa.RecordBatch]]
-"""Gives rows that are shipped between those of two chunks."""
+"""A function that returns additional rows for the shuffle. It is called between two chunks."""
 
 
 @dataclass
@@ -47,7 +48,7 @@ class Dropped:
 
 @dataclass
 class Numbers:
-    """The numbers of the rows that one input partition ships."""
+    """The counter of the rows that one input partition shuffles."""
 
     partition: int
     count: int = 0
@@ -60,11 +61,11 @@ class Numbers:
 
 @dataclass(frozen=True)
 class PreAggregate:
-    """The function for `mapInArrow`. Its input has columns time, the key's leaves, then the values.
+    """The function for `mapInArrow` that pre-aggregates records. Its input has columns time, the key's leaves, values.
 
-    `arguments` gives for every kernel the positions of its columns among the values, -1 for the event time; `labels`
-    are those of all buckets. With `beside` the records are shipped too, in rows of their own: who is late is known only
-    behind the shuffle.
+    `arguments` has for every kernel the positions of its columns among the values, -1 for the event time. `labels` has
+    the labels of all buckets. With `beside` the records are shuffled together with the blocks, in separate rows,
+    because lateness is known only after the shuffle.
     """
 
     shape: Shape
@@ -74,20 +75,21 @@ class PreAggregate:
 
     @property
     def schema(self) -> str:
-        """The columns of its rows."""
+        """Return the columns of the output rows as DDL."""
         return RECORDS_SCHEMA if self.beside else SCHEMA
 
     @property
     def packed(self) -> Shape:
-        """The shape of the blocks that it ships; `shape` is that of the records."""
+        """Return the shape of the shuffled blocks; `shape` is that of the records."""
         return self.shape
 
     def __call__(
         self, batches: Iterable[pa.RecordBatch], partition: int = 0, between: Between = lambda: ()
     ) -> Iterator[pa.RecordBatch]:
-        """Yield rows for the shuffle at the end, or as soon as folding does not shrink the input.
+        """Yield rows for the shuffle: at the end of the input, or earlier when the folded blocks exceed the limits.
 
-        `partition` is the number of the input partition, counted from 0; `between` gives more rows after each chunk.
+        `partition` is the number of the input partition, counted from 0. `between` returns additional rows, and is
+        called before each chunk.
         """
         refused, part, none = Dropped(), Numbers(partition), empty(self.packed)
         held: dict[int, Block] = {}
@@ -121,7 +123,7 @@ class PreAggregate:
         return rows or sum(memory(self.packed, block) for block in held) > CHUNK_BYTES
 
     def _folded(self, records: Records) -> Iterator[Block]:
-        """Records as folded blocks: one, or, where only the partials say how large they are, several that fit."""
+        """Yield records as folded blocks: one block, or several if the size of partials is not known in advance."""
         count, start = len(records.index), 0
         rows = FIRST_ROWS if any(kernel.has_long_objects for kernel in self.packed.kernels) else count
         while start < count:
@@ -137,7 +139,7 @@ class PreAggregate:
         return from_records(self.shape, records.index, codes, names, arguments)
 
     def _by_bucket(self, block: Block) -> Iterator[tuple[int, Block]]:
-        """The rows of each bucket that there are rows of, with no keys but their own: blocks of a bucket are folded."""
+        """Yield the label and the rows of each bucket with rows. A block has only the keys of its rows."""
         labels, codes = self._labels(block.names), np.zeros(len(block.names), dtype=np.int64)
         own = dict(_by_label(labels))
         for keys in own.values():
@@ -159,7 +161,7 @@ class PreAggregate:
 
 @dataclass(frozen=True)
 class Ship:
-    """The first stage of the eager strategy, used as `PreAggregate`: records as they are, in their order."""
+    """The first stage of the eager plan, used like `PreAggregate`: shuffles the records themselves, in their order."""
 
     shape: Shape
     labels: tuple[int, ...]
@@ -168,7 +170,7 @@ class Ship:
     def __call__(
         self, batches: Iterable[pa.RecordBatch], partition: int = 0, between: Between = lambda: ()
     ) -> Iterator[pa.RecordBatch]:
-        """Yield rows for the shuffle, chunk by chunk; arguments as those of `PreAggregate`."""
+        """Yield rows for the shuffle, chunk by chunk; the arguments are those of `PreAggregate`."""
         refused, part = Dropped(), Numbers(partition)
         for chunk in _chunks(batches):
             yield from between()
@@ -184,7 +186,7 @@ class Ship:
 
 
 def records_of(shape: Shape, chunk: pa.Table, refused: Dropped) -> Records:
-    """The records of a chunk that belong to a window; the others are counted."""
+    """Return the records of a chunk that belong to a window. Others are counted in `refused`."""
     if missing := chunk["time"].null_count:
         refused.no_time += missing
         chunk = chunk.filter(chunk["time"].is_valid())
@@ -201,14 +203,14 @@ def records_of(shape: Shape, chunk: pa.Table, refused: Dropped) -> Records:
 
 
 def key_table(shape: Shape, columns: Iterable[pa.ChunkedArray]) -> pa.Table:
-    """The leaves of keys as Spark gives them, in the types that state has."""
+    """Return the leaves of keys that Spark provides, in the types of the state."""
     return pa.table([plain(column) for column in columns], schema=shape.key_schema)
 
 
 def _by_label(labels: Array) -> Iterator[tuple[int, Array]]:
-    """The rows of each label, in their order."""
+    """Yield each label with the positions of its rows, in their order: `int64[n]`."""
     counts = np.bincount(labels)
-    # Of narrow integers numpy makes a radix sort.
+    # numpy sorts narrow integers by a radix sort.
     rows = np.argsort(labels.astype(np.min_scalar_type(len(counts))), kind="stable")
     for label, some in enumerate(np.split(rows, np.cumsum(counts)[:-1])):
         if len(some):
@@ -216,29 +218,29 @@ def _by_label(labels: Array) -> Iterator[tuple[int, Array]]:
 
 
 def _encoded(shape: Shape, records: Records, labels: Callable[[pa.Table], Array]) -> Iterator[tuple[int, bytes]]:
-    """The records of each bucket, in their order; `labels` gives those of keys."""
+    """Return the label and the encoded records of each bucket, in their order; `labels` returns the labels of keys."""
     codes, names = encode_keys(records.names)
     buckets = labels(names)[codes]
     return ((label, encode_records(shape, records.take(rows))) for label, rows in _by_label(buckets))
 
 
 def _beside(shipped: pa.RecordBatch) -> pa.RecordBatch:
-    """Rows with their blocks, which hold records, moved to the column of records."""
+    """Return rows whose column `block` holds records, with that column moved to `records`."""
     at = shipped.schema.get_field_index("block")
     without = shipped.set_column(at, "block", pa.nulls(len(shipped), pa.binary()))
     return without.append_column("records", shipped.column(at))
 
 
 def _without_blocks(labels: Sequence[int], held: Collection[int], refused: Dropped, partition: int) -> list[Page]:
-    """The buckets, but for those in `held`, that the last rows of an input partition are for."""
+    """Return the rows without blocks at the end of an input partition: for the buckets that are not in `held`."""
     if partition == 0:
         return [(label, None) for label in labels if label not in held]
-    # Somebody has to count what was refused.
+    # Another partition sends a row only to report its refused records.
     return [(labels[0], None)] if refused != Dropped() and not held else []
 
 
 def _shipped(pages: Iterable[Page], part: Numbers, refused: Dropped) -> Iterator[pa.RecordBatch]:
-    """Rows for the shuffle, at least one, in batches that stay far below what Arrow's columns hold."""
+    """Yield rows for the shuffle, at least one, in batches far below the size limit of Arrow's columns."""
     waiting: list[Page] = []
     size = 0
     for label, page in pages:
@@ -261,7 +263,7 @@ def _batch(pages: list[Page], part: Numbers, refused: Dropped) -> pa.RecordBatch
 
 
 def _chunks(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
-    """The batches, which Spark makes small, together until they are worth a fold."""
+    """Yield the batches, which Spark makes small, joined into chunks that are worth folding."""
     waiting: list[pa.RecordBatch] = []
     rows = size = 0
     for batch in batches:
@@ -275,14 +277,14 @@ def _chunks(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
 
 
 def _small(array: pa.Array) -> pa.Array:
-    """Text and binary with the offsets of their kinds, whatever `spark.sql.execution.arrow.useLargeVarTypes` says."""
+    """Return text and binary with 32-bit offsets, whatever `spark.sql.execution.arrow.useLargeVarTypes` says."""
     if pa.types.is_large_string(array.type):
         return array.cast(pa.string())
     return array.cast(pa.binary()) if pa.types.is_large_binary(array.type) else array
 
 
 def plain(column: pa.ChunkedArray) -> pa.Array:
-    """A column of keys or partials as blocks have it."""
+    """Return a column of keys or partials in the types of blocks."""
     array = _small(column.combine_chunks())
-    # Spark names the session's time zone; the instants are the same in UTC, which is what state remembers.
+    # Spark gives timestamps the session's time zone. The instants are the same in UTC, the zone of the state.
     return array.cast(pa.timestamp("us", "UTC")) if pa.types.is_timestamp(array.type) and array.type.tz else array

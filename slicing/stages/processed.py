@@ -1,4 +1,4 @@
-"""Windows become the rows of the user's function: of their records, before they are flat, or of their results."""
+"""Call the user's function for windows: for their records (`process`), or for their results (`then`)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from slicing.triggers.trigger import FINAL, MicroBatchTime
 
 @dataclass(frozen=True)
 class Calling:
-    """How the functions of a query are called: `then` with its results, if there is one, and what they remember."""
+    """The settings for calls of functions: `then` with the nesting of its results, if given, and the states."""
 
     then: Then | None = None
     nesting: Nesting = ()
@@ -36,7 +36,7 @@ NO_CALLING = Calling()
 
 
 class _Made(Kernel):
-    """The kernel of rows that a function has returned; partials are their numbers, the dictionary has their columns."""
+    """The kernel of rows returned by a function: partials are row numbers, and the dictionary has the rows."""
 
     def results_to_arrow(self, partials: Partials, dictionary: pa.Array | None) -> list[pa.Array]:
         assert dictionary is not None
@@ -51,10 +51,10 @@ def processed(
     remembered: Remembered | None = None,
     purged: bool = False,
 ) -> tuple[Shape, Windows]:
-    """Return windows of records as the rows of their function, and their shape; other windows as they are.
+    """Return the rows that the function makes of windows of records, and their shape. Other windows are unchanged.
 
-    Retractions have no records. `purged` says whether the records are dropped now. Raises FunctionFailed, with key and
-    window, for a function that raises.
+    Retractions are unchanged, too: they have no records. `purged` says whether this firing drops the records. Raises
+    FunctionFailed, with key and window, if the function raises.
     """
     kernel = shape.kernels[0] if shape.kernels else None
     if not isinstance(kernel, RecordsKernel) or windows.kind == "merged":
@@ -77,7 +77,7 @@ def processed(
 
 
 def _check_sizes(kernel: RecordsKernel, windows: Windows) -> None:
-    """Refuse a window whose records may not be given at once. Raises RowFailure, by its number."""
+    """Raise RowFailure, with the number of the window, if the records of a window exceed the memory limit."""
     (first, end), records, limit = windows.partials[0], windows.dictionaries[0], window_limit(kernel.aggregate)
     if kernel.aggregate.by_parts or not len(windows) or records is None or records.nbytes <= limit:
         return
@@ -96,9 +96,9 @@ def then_called(
     at: MicroBatchTime | None,
     purged: bool = False,
 ) -> tuple[Windows, list[pa.Array]]:
-    """Return windows and results as the rows that `then` makes of them; nulls for retractions. As `processed`.
+    """Return the rows that `then` makes of windows and their results; nulls for retractions. Otherwise as `processed`.
 
-    `shape` is that of their family, `results` are as they travel.
+    `shape` is that of their family, and `results` are in the types of flat rows.
     """
     then, remembered = calling.then, calling.remembered
     assert then is not None, "who asks has one"
@@ -121,7 +121,7 @@ def _close(
     remembered: Remembered | None,
     purged: bool,
 ) -> None:
-    """Clear the states of windows that fire only once, as those of bounded input do, and of purged ones."""
+    """Clear the states of purged windows, and of windows that fire only once: on bounded input, and count windows."""
     if remembered is not None and purged:
         remembered.clear_of(firings_of(shape, windows, call, at), context_of(windows, at))
     if remembered is not None and (at is None or call.window.counts):
@@ -133,14 +133,14 @@ def _in_order(shape: Shape, windows: Windows, remembered: Remembered | None) -> 
 
 
 def _order(shape: Shape, windows: Windows, remembered: Remembered | None) -> np.ndarray:
-    """The order of calls: by the ends of windows, where a key remembers."""
+    """Return the order of calls, `int64[n]`: by the ends and starts of windows if there are states."""
     if remembered is None:
         return np.arange(len(windows))
     return np.lexsort((shape.family.window_start(windows.windows), windows.ends_by(shape.family)))
 
 
 def _whole(shape: Shape, windows: Windows) -> Windows:
-    """The windows of which all records have the columns of the function, as they began after these were asked for."""
+    """Return the windows that began after the function's columns were added: all of their records have them."""
     since = shape.since[0] if shape.since else None
     if since is None:
         return windows

@@ -1,4 +1,4 @@
-"""Sessions: how rows that overlap or touch are shipped and become one."""
+"""Window support and execution plans of sessions: rows that overlap or touch are merged."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ from slicing.windows.time.durations import show
 
 @dataclass(frozen=True)
 class SessionSupport(WindowSupport):
-    """Windows from one pause of a key to the next."""
+    """Support for sessions: windows from one pause of a key to the next."""
 
     window: Session
 
     def check_tree(self, tree: str, by_clock: bool, streaming: bool) -> None:
-        """Refuse what has no meaning for sessions. Raises InvalidValue."""
+        """Raise InvalidValue for options that have no meaning for sessions."""
         window = self.window
         if tree != "auto":
             raise InvalidValue(
@@ -55,25 +55,25 @@ class SessionSupport(WindowSupport):
     from_slices = False
 
     def cannot_retain(self, trees: Sequence[str]) -> str:
-        """There are no slices."""
+        """Return the reason: there are no slices."""
         return "keeps open sessions, and no slices"
 
     def cannot_say_why(self, trees: Sequence[str]) -> str:
-        """There are no slices."""
+        """Return the reason: there are no slices."""
         return "keeps one total of each open session, in which its records have been merged"
 
     def cannot_look_up(self, trees: Sequence[str]) -> Mapping[str, str]:
-        """Records of a session have been merged."""
+        """Return the reason for other windows: the records of a session have been merged."""
         return {WINDOWS: "keeps sessions that have been merged, and no slices. Ask for its sessions."}
 
     def fixed(self, trigger: Trigger, trees: Sequence[str]) -> Mapping[str, str]:
-        """The changes of a live checkpoint that these windows do not allow, and why."""
+        """Return the changes of a live checkpoint that these windows do not allow, each with the reason."""
         windows = "refused: which records are one session is decided when they come. Start with a new checkpoint."
         return {changes.WINDOWS: windows}
 
     @property
     def cannot(self) -> Mapping[str, str]:
-        """Sessions of a key have pauses between them."""
+        """Return the questions that sessions cannot answer: they merge, and there are pauses between them."""
         return {
             CHANGED: "compares a window with the one before it, and sessions of a key do not follow each other. "
             "Use on_close() or on_update().",
@@ -82,22 +82,26 @@ class SessionSupport(WindowSupport):
 
     @property
     def cannot_keep(self) -> str:
-        """Records may join sessions that have ended."""
+        """Return the reason: records may join sessions that have ended."""
         return (
             f"is for windows that time decides, and a record before `until` may join {self.window} that has ended. "
             'Use overlap="drop", with `until` where the stream begins.'
         )
 
     def cannot_purge(self, tree: str) -> Mapping[str, str]:
-        """A key has one window at a time."""
+        """Return no reason: sessions can purge, since a record belongs to one session only."""
         return {}
 
     def history_from(self, until: int, trigger: Trigger) -> int | None:
-        """None: a session may have started at any time."""
+        """Return None: a session may have started at any time."""
         return None
 
     def strategy(self, asked: Aggregation) -> Merged:
-        """Rows of single times are shipped if lateness is decided for each record, if they are in order, or end."""
+        """Return the execution plan.
+
+        Rows of single times are shuffled, instead of sub-sessions, if lateness is decided per record, if partials have
+        an order, or if records end sessions.
+        """
         ordered = any(kernel.aggregate.ordered for kernel in asked.shape.kernels)
         merges = not (ordered or asked.ends) and (self.window.late_by == SESSION or not asked.judges)
         return (Ended if asked.ends else Merged)(*asked.common, session=self.window, merges=merges)
@@ -105,7 +109,7 @@ class SessionSupport(WindowSupport):
 
 @dataclass(frozen=True)
 class Merged(Sliced):
-    """Rows that overlap or touch become sessions: rows of single times are shipped, or, if it `merges`, sub-sessions.
+    """The plan that merges rows that overlap or touch: it shuffles rows of single times, or with `merges` sub-sessions.
 
     `shape` is that of results; after the shuffle rows also have their ends.
     """
@@ -114,38 +118,38 @@ class Merged(Sliced):
     merges: bool = field(kw_only=True)
 
     def first_stage(self, labels: tuple[int, ...], beside: bool = False) -> PreMerge:
-        """The function for `mapInArrow` before the shuffle; with `beside` it also ships the records."""
+        """Return the function for `mapInArrow` before the shuffle; with `beside` it also shuffles the records."""
         shape = of_records(self.shape, self.session)
         return PreMerge(shape, self.arguments, labels, beside, session=self.session, merges=self.merges)
 
     def decode(self, data: bytes) -> Block:
-        """A block that was shipped."""
+        """Decode a shuffled block."""
         return decode(self.first_stage(()).packed, data)
 
     def bucket(self, grace: int, fingerprint: Fingerprint, store: Store, trigger: Trigger) -> Bucket:
-        """The state of a bucket on a stream."""
+        """Open the state of a bucket on a stream."""
         return SessionBucket(self.shape, self.session, grace, fingerprint, store, trigger)
 
     def late_records(self, family: Family, refused: Refused[Any], beside: Iterable[bytes]) -> Iterator[EndingRecords]:
-        """Yield the records of refused intervals, from the records that were shipped with the blocks."""
+        """Yield the records of refused intervals, from the records that were shuffled together with the blocks."""
         assert isinstance(refused, RefusedSessions), "sessions refuse intervals"
         for data in beside:
             records = with_own_ends(self.session, decode_records(of_records(self.shape, self.session), data))
             yield records.take(np.flatnonzero(refused.holds(records)))
 
     def all_windows(self, shipped: Iterable[Block]) -> Iterator[Windows]:
-        """All windows of a bucket of bounded input."""
+        """Yield all windows of a bucket of bounded input."""
         return all_sessions(self.shape, self.session, list(shipped))
 
 
 @dataclass(frozen=True)
 class Ended(Merged):
-    """Sessions that records end: rows of single times are shipped and stored, and the ends as signals."""
+    """The plan for sessions that records end: rows of single times are shuffled and stored, and the ends as signals."""
 
     def bucket(self, grace: int, fingerprint: Fingerprint, store: Store, trigger: Trigger) -> Bucket:
-        """The state of a bucket on a stream."""
+        """Open the state of a bucket on a stream."""
         return EndedSessionBucket(self.shape, self.session, grace, fingerprint, store, trigger)
 
     def all_ended(self, shipped: Sequence[Block], names: Sequence[str], heard: Sequence[Block]) -> Iterator[Windows]:
-        """All windows of a bucket of bounded input, with its signals of these names."""
+        """Yield all windows of a bucket of bounded input, given its signals (`heard`) of these names."""
         return all_ended_sessions(self.shape, self.session, shipped, names, heard)

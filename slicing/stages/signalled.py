@@ -1,10 +1,10 @@
-"""A first stage that also ships the signals of conditions, in rows of their own; a trigger without any costs nothing.
+"""A first stage that also shuffles the signals of conditions, in separate rows. Without signals it is not used.
 
 ::
 
-    columns of a record    time  k0  v0  v1  | s0              s0: the signal "when", which the JVM has evaluated
-    the stage inside       time  k0  v0  v1                    knows nothing of it
-    signals                time  k0            s0              one row for each slice and key that sends one
+    columns of a record    time  k0  v0  v1  | s0              s0: the signal "when", evaluated by the JVM
+    the inner stage        time  k0  v0  v1                    does not see it
+    signals                time  k0            s0              one row for each slice and key with a signal
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ COLUMN, NUMBERS = "signals", "numbers"
 
 @dataclass(frozen=True)
 class Signalled:
-    """The first stage `of` a strategy, with the signals of these names. Of records it reads one column more: `when`.
+    """The first stage `of` a plan, which also shuffles the signals `names`. For `when` it reads an additional column.
 
-    With `has_numbers` it reads another one, and ships the values of all records, in their order.
+    With `has_numbers` it reads one more column, and shuffles the values of all records, in their order.
     """
 
     of: PreAggregate | Ship
@@ -41,12 +41,12 @@ class Signalled:
 
     @property
     def schema(self) -> str:
-        """The columns of its rows."""
+        """Return the columns of the output rows as DDL."""
         return f"{self.of.schema}, {COLUMN} binary" + (f", {NUMBERS} binary" if self.has_numbers else "")
 
     @cached_property
     def stage(self) -> PreAggregate:
-        """The stage that folds signals: by slice and key, or, of sessions, by time, key and gap."""
+        """Return the stage that folds signals: by slice and key, or, for sessions, by time, key and gap."""
         shape = with_signals(self.of.shape, len(self.names))
         arguments = tuple((-1,) if name == FIRST else (0,) for name in self.names)
         if isinstance(self.of, PreMerge):
@@ -54,7 +54,7 @@ class Signalled:
         return PreAggregate(shape, arguments, self.of.labels)
 
     def __call__(self, batches: Iterable[pa.RecordBatch], partition: int = 0) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of the stage inside, after each of its chunks those of values, and at the end of signals."""
+        """Yield the rows of the inner stage, the rows of values between its chunks, and the signals at the end."""
         folding, values = _Folding(self.stage, FIRST in self.names, WHEN in self.names), _Values(self.of)
         noted = map(values.note, batches) if self.has_numbers else batches
         between, part = partial(self._of_values, values, Numbers(partition)), Numbers(partition)
@@ -63,14 +63,14 @@ class Signalled:
                 for name in self._columns:
                     rows = rows.append_column(name, pa.nulls(len(rows), pa.binary()))
             yield rows
-        # After all other rows; only rows of one column are put in order.
+        # Signals follow all other rows. Only rows of one column are sorted after the shuffle.
         yield from self._of_pages(folding.pages(), part, COLUMN)
 
     def _of_values(self, values: _Values, part: Numbers) -> Iterator[pa.RecordBatch]:
         return self._of_pages(values.pages(), part, NUMBERS)
 
     def _of_pages(self, pages: list[Page], part: Numbers, name: str) -> Iterator[pa.RecordBatch]:
-        """Rows with their blocks in the column of that name; none of no pages."""
+        """Return rows with the pages in the column of that name; no rows without pages."""
         return (self._moved(rows, name) for rows in (_shipped(pages, part, Dropped()) if pages else ()))
 
     @property
@@ -78,7 +78,7 @@ class Signalled:
         return (COLUMN, NUMBERS) if self.has_numbers else (COLUMN,)
 
     def _moved(self, rows: pa.RecordBatch, name: str) -> pa.RecordBatch:
-        """Rows with their blocks in the column of that name."""
+        """Return rows with their blocks moved to the column of that name."""
         at = rows.schema.get_field_index("block")
         blocks, none = rows.column(at), pa.nulls(len(rows), pa.binary())
         rows = rows.set_column(at, "block", none)
@@ -89,11 +89,11 @@ class Signalled:
         return rows
 
     def heard(self, rows: Mapping[Any, Iterable[bytes | None]]) -> list[Block]:
-        """The signals that have been shipped, from the columns of the rows."""
+        """Return the shuffled signals, from the columns of the rows."""
         return [decode(self.stage.packed, data) for data in rows[COLUMN] if data is not None]
 
     def numbers(self, rows: Mapping[Any, Iterable[bytes | None]]) -> list[Records]:
-        """The values that have been shipped, in their order, from the columns of the rows in order."""
+        """Return the shuffled values in their order, from the columns of the sorted rows."""
         if not self.has_numbers:
             return []
         return [decode_records(self.of.shape, data) for data in rows[NUMBERS] if data is not None]
@@ -101,7 +101,7 @@ class Signalled:
 
 @dataclass
 class _Folding:
-    """The signals of one input partition; with `all_send` every record sends one, else those of `when` alone."""
+    """The signals of one input partition. With `all_send` every record sends a signal, else only those of `when`."""
 
     stage: PreAggregate
     all_send: bool
@@ -111,7 +111,7 @@ class _Folding:
     rows: int = 0
 
     def note(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Take the signals of a batch; return it without their column."""
+        """Collect the signals of a batch, and return the batch without their column."""
         keys = 1 + len(self.stage.shape.keys)
         columns = [*range(keys), *([batch.num_columns - 1] if self.has_column else [])]
         signals = batch.select(columns)
@@ -125,7 +125,7 @@ class _Folding:
         return batch.select(range(batch.num_columns - self.has_column))
 
     def pages(self) -> list[Page]:
-        """What is shipped."""
+        """Return the pages of all signals."""
         self._fold()
         return list(self.stage._pages(self.held))
 
@@ -143,13 +143,13 @@ class _Folding:
 
 @dataclass
 class _Values:
-    """The values of records that have not been shipped yet, for conditions that compare them one by one."""
+    """The values of records that are not yet shuffled, for conditions that compare values one by one."""
 
     of: PreAggregate | Ship
     waiting: list[pa.RecordBatch] = field(default_factory=list)
 
     def note(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Take the values of a batch, its last column, but for null and NaN; return it without them."""
+        """Collect the values of a batch (its last column) except null and NaN, and return the batch without them."""
         last = batch.num_columns - 1
         counts = pc.fill_null(pc.invert(pc.is_nan(batch.column(last))), False)
         columns = batch.select([*range(1 + len(self.of.shape.keys)), last]).filter(counts)
@@ -158,7 +158,7 @@ class _Values:
         return batch.select(range(last))
 
     def pages(self) -> list[Page]:
-        """What is shipped of the values so far."""
+        """Return the pages of the values collected so far, and drop the values."""
         if not self.waiting:
             return []
         records = self.of._read(pa.Table.from_batches(self.waiting), Dropped())
@@ -169,5 +169,5 @@ class _Values:
 
 
 def first_stage(of: PreAggregate | Ship, names: tuple[str, ...], has_numbers: bool = False) -> Any:
-    """Return a first stage that ships these signals and numbers too: itself where there are none."""
+    """Return a first stage that also shuffles these signals and numbers, or `of` itself if there are none."""
     return Signalled(of, names, has_numbers) if names or has_numbers else of

@@ -1,4 +1,4 @@
-"""Sliding windows: how they run, from the times of records."""
+"""Window support and execution plan of sliding windows, which are found from the times of records."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from slicing.windows.sliding import Sliding
 
 @dataclass(frozen=True)
 class SlidingSupport(WindowSupport):
-    """Windows that exist at the times of records."""
+    """Support for sliding windows: windows at the times of records."""
 
     window: Sliding
 
     def check_tree(self, tree: str, by_clock: bool, streaming: bool) -> None:
-        """Refuse what has no meaning for windows that records decide. Raises InvalidValue."""
+        """Raise InvalidValue for options that have no meaning for windows at the times of records."""
         if tree != "auto":
             raise InvalidValue(
                 f"sliding windows are assembled from the times that are there, in one way; got `{tree}`. "
@@ -38,21 +38,21 @@ class SlidingSupport(WindowSupport):
     from_slices = False
 
     def cannot_retain(self, trees: Sequence[str]) -> str:
-        """There are no slices."""
+        """Return the reason: there are no slices."""
         return "keeps instants that open windows hold, and no slices"
 
     def cannot_look_up(self, trees: Sequence[str]) -> Mapping[str, str]:
-        """Times are kept only as long as a window needs them."""
+        """Return the reason: times are stored only as long as a window needs them."""
         return {WINDOWS: "keeps the times of records only as long as its own windows. Ask for these."}
 
     def fixed(self, trigger: Trigger, trees: Sequence[str]) -> Mapping[str, str]:
-        """The changes of a live checkpoint that these windows do not allow, and why."""
+        """Return the changes of a live checkpoint that these windows do not allow, each with the reason."""
         why = "refused: which records are late is decided by the windows that there are. Start with a new checkpoint."
         return {changes.WINDOWS: why}
 
     @property
     def cannot(self) -> Mapping[str, str]:
-        """Which window is before another one is decided by records that may still come."""
+        """Return the questions that these windows cannot answer: later records may still add windows in between."""
         return CANNOT_END | {
             NUMBERS: "compares values of records one by one, and a sliding window that a new record makes holds older "
             "ones, of which the values are gone. Use hopping windows.",
@@ -61,34 +61,34 @@ class SlidingSupport(WindowSupport):
         }
 
     def cannot_purge(self, tree: str) -> Mapping[str, str]:
-        """Windows share the instants that they hold."""
+        """Return the reason: windows share their instants."""
         return {PURGED: "drops the records of a window, and sliding windows share theirs. Leave out `purge`."}
 
     @property
     def cannot_keep(self) -> str:
-        """A record makes windows of its own, and those of records in the history have been passed."""
+        """Return the reason: a record makes its own windows, and those of the history are already skipped."""
         return (
             f"is for windows that time decides, and a record before `until` makes windows of its own in {self.window}. "
             'Use overlap="drop", with `until` where the stream begins.'
         )
 
     def _first_needed(self, family: Family, until: int, trigger: Trigger) -> int:
-        """The left edge of a window may directly follow an earlier time."""
+        """Return the first instant needed; a right window may start directly after an earlier time."""
         return int(family.slice_start(family.first_open(until, 0) - self.window.right))
 
     def strategy(self, asked: Aggregation) -> Sliced | Shared:
-        """Places, with shared fields where there are any."""
+        """Return the execution plan, with shared fields if there are any."""
         return with_shared_fields(Placed(*asked.common))
 
 
 @dataclass(frozen=True)
 class Placed(Sliced):
-    """Partials of the times of records are shipped; which windows there are is found from these."""
+    """The plan that shuffles partials per time of a record. The windows are found from these times."""
 
     def bucket(self, grace: int, fingerprint: Fingerprint, store: Store, trigger: Trigger) -> Bucket:
-        """The state of a bucket on a stream."""
+        """Open the state of a bucket on a stream."""
         return SlidingBucket(self.shape, grace, fingerprint, store, trigger)
 
     def all_windows(self, shipped: Iterable[Block]) -> Iterator[Windows]:
-        """All windows of a bucket of bounded input."""
+        """Yield all windows of a bucket of bounded input."""
         return all_places(self.shape, list(shipped))

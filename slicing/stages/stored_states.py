@@ -1,15 +1,16 @@
-"""What functions of windows remember, in pages of their own of a bucket: stored with the micro-batch, or not at all.
+"""The states of functions of windows, in separate pages of a bucket. They are committed with the micro-batch.
 
 ::
 
     list                 rows
-    states key           of each key, its state and the greatest end of a window that its function was called for
-    states window        of each key and window, its state and where the window starts and ends
-    1 states key         the same of the windows of another family
+    states key           for each key: its state, and the greatest end of a window that its function was called for
+    states window        for each key and window: its state, and the start and the end of the window
+    1 states key         the same for the windows of family 1
 
-Rows are appended, the newest one of a place counts, and rows that the rule forgets are left out when they are read.
-They are written anew when they are more than twice as many as are left, and when a state has been cleared that no rule
-forgets: of a window whose records have been dropped, or of a key of which nothing is set any more.
+Rows are appended, and the newest row of a key or window counts. Rows that have expired by their TTL, or whose window
+has closed, are left out when they are read. The list is rewritten when it has more than twice as many rows as are live.
+It is also rewritten when a state was cleared for another reason: the records of its window were dropped, or all fields
+of a key's state were set to None.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ _AT, _START = Field("at", "bigint"), Field("start", "bigint")
 
 
 class StoredStates:
-    """The states of a function in an open bucket; `save` is called once all that fires has fired."""
+    """The states of a function in an open bucket; `save` is called after all firings of the micro-batch."""
 
     def __init__(self, function: WindowFunction, shape: Shape, bucket: OpenBucket, grace: int):
         self.function, self.bucket, self.grace = function, bucket, grace
@@ -48,7 +49,7 @@ class StoredStates:
             side: with_states(shape, [field.kind for field in fields]) for side, fields in self.sides.items()
         }
         self.remembered = Remembered(states, self._read)
-        self._watermark = bucket.head.watermark  # of the micro-batch before
+        self._watermark = bucket.head.watermark  # of the previous micro-batch
 
     # Read.
 
@@ -65,7 +66,7 @@ class StoredStates:
                     remembered.windows[number, same_key(place[0]), place[1]] = row
 
     def _stored(self, number: int, side: str) -> Iterator[tuple[tuple[tuple[Any, ...], int], tuple[Any, ...]]]:
-        """The newest rows of a list: keys and windows, and values."""
+        """Yield the newest rows of a list: the key and the window, and the values."""
         rows = newest(self._ledger(number, side).rows())
         keys = list(zip(*(column.to_pylist() for column in rows.names.columns), strict=True))
         columns = self.shapes[side].kernels[0].to_arrow(rows.partials[0], rows.dictionaries[0])
@@ -77,7 +78,7 @@ class StoredStates:
         prefix = of_family(self.bucket.head.families[number].id)
         return Ledger(PageLists(self.bucket.pages, f"{prefix}{STATES}", self.shapes[side]), side, None)
 
-    # What is over.
+    # Expired states.
 
     def _is_closed(self, row: WindowRow, watermark: int) -> bool:
         if not self.window.closes:
@@ -92,10 +93,10 @@ class StoredStates:
         ttl = self.window.ttl
         return ttl is not None and self.bucket.head.clock - clock >= ttl
 
-    # Written.
+    # Write.
 
     def save(self) -> None:
-        """Clear what has closed, and store what is left with the micro-batch."""
+        """Clear the states of closed windows and expired keys, and store the others with the micro-batch."""
         head, remembered, states = self.bucket.head, self.remembered, self.remembered.states
         if states.window and any(self._ledger(at, OF_WINDOW).nodes.names() for at in range(len(head.families))):
             remembered.fill()

@@ -1,8 +1,8 @@
-"""The first stage of sessions: records become rows of a key and a time, or sub-sessions where nothing is lost by it.
+"""The first stage of sessions: records become rows per (key, time), or sub-sessions if lateness allows it.
 
-Who is late is known only behind the shuffle. If each record is judged by its own interval, those of one key, time and
-gap are judged as one, and no more of them may become one; if sessions are judged, or nothing is late, all that overlap
-or touch may.
+Lateness is known only after the shuffle. If the lateness of each record depends on its own interval, only records with
+equal key, time and gap may be combined before. If it depends on the session, or if no record is late, all records
+that overlap or touch may be combined.
 """
 
 from __future__ import annotations
@@ -26,22 +26,22 @@ from slicing.stages.preaggregate import Dropped, PreAggregate, records_of
 from slicing.windows.session import MOST_GAP, Session
 
 GAP = Field("gap", "bigint")
-"""The additional key field of records that have gaps of their own: the gap in microseconds."""
+"""The additional key field of records that have their own gap: the gap in microseconds."""
 
 
 def of_records(shape: Shape, session: Session) -> Shape:
-    """The shape of records as they are read; that of results knows no gaps."""
+    """Return the shape of the records that are read: that of results, with the gap as a key field if it is a column."""
     return shape if session.gap is not None else replace(shape, keys=(*shape.keys, GAP))
 
 
 def ends(session: Session, records: Records) -> Array:
-    """Return the end of the interval of each record."""
+    """Return the end of the interval of each record: `int64[n]`, microseconds."""
     gaps = session.gap if session.gap is not None else np.asarray(records.names.columns[-1].combine_chunks())
     return records.times + gaps
 
 
 def with_own_ends(session: Session, records: Records) -> EndingRecords:
-    """Records, by their keys alone, that say where their intervals end."""
+    """Return records with the ends of their intervals, and without the gap in their keys."""
     stop = ends(session, records) + session.unit
     names = records.names if session.gap is not None else records.names.select(range(records.names.num_columns - 1))
     return EndingRecords(records.index, records.times, names, records.values, stop)
@@ -49,14 +49,14 @@ def with_own_ends(session: Session, records: Records) -> EndingRecords:
 
 @dataclass(frozen=True)
 class PreMerge(PreAggregate):
-    """`PreAggregate` of sessions; `shape` is what `of_records` gives. If it `merges`, it ships sub-sessions."""
+    """`PreAggregate` for sessions; `shape` is that of `of_records`. With `merges` it shuffles sub-sessions."""
 
     session: Session = field(kw_only=True)
     merges: bool = field(kw_only=True)
 
     @property
     def packed(self) -> Shape:
-        """The shape of the blocks that it ships."""
+        """Return the shape of the shuffled blocks."""
         return with_ends(self._of_keys) if self.merges else self.shape
 
     @property
@@ -64,7 +64,7 @@ class PreMerge(PreAggregate):
         return self.shape if self.session.gap is not None else replace(self.shape, keys=self.shape.keys[:-1])
 
     def _read(self, chunk: pa.Table, refused: Dropped) -> Records:
-        """The records that have a time and a gap; other ones are counted, those without a time as such."""
+        """Return the records with a time and a positive gap. Others are counted, by cause."""
         if self.session.gap is None:
             at = len(self.shape.keys)
             positive = pc.fill_null(pc.greater(chunk.column(at), 0), False)

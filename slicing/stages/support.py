@@ -1,4 +1,4 @@
-"""The features that a kind of windows supports, and its strategy; the base class is for windows assembled by trees."""
+"""The features and the execution plan of a kind of windows; the base class is for windows assembled by trees."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from slicing.windows.families.several import end_together
 from slicing.windows.window import Window
 
 KEYS, STARTS, LATEST, WINDOWS, INCOMPLETE = "keys", "starts", "latest", "windows", "incomplete"
-"""The arguments of a lookup by name."""
+"""The names of the arguments of a lookup."""
 
 
 CANNOT_END = {ENDS: "lets records end sessions, and other windows end when they are over. Leave out `ends`."}
-"""The reason of windows that records do not end."""
+"""The reason of windows that records cannot end."""
 
 
 @dataclass(frozen=True)
@@ -34,20 +34,23 @@ class WindowSupport:
     window: Window
 
     from_slices: ClassVar[bool] = True
-    """Whether they are ranges of slices, and can be looked up in the slices of other windows."""
+    """Whether the windows are ranges of slices, and can be looked up in the slices of other windows."""
 
     def check(self, tree: str, by_clock: bool, trigger: Trigger, streaming: bool) -> None:
-        """Refuse what has no meaning for these windows. Raises InvalidValue."""
+        """Raise InvalidValue for options and triggers that these windows do not support."""
         self.check_tree(tree, by_clock, streaming)
         if streaming or trigger.ends:
             trigger.refuse({**self.cannot, **self.cannot_purge(tree)})
 
     def check_tree(self, tree: str, by_clock: bool, streaming: bool) -> None:
-        """Refuse options that have no meaning for these windows. Raises InvalidValue."""
+        """Raise InvalidValue for options that these windows do not support."""
 
     @property
     def cannot(self) -> Mapping[str, str]:
-        """The questions of triggers that these windows cannot answer, and why; the text follows the trigger's name."""
+        """Return the questions of triggers that these windows cannot answer, each with the reason.
+
+        The text of a reason follows the trigger in a message.
+        """
         families = self.window.family.families
         if len(families) == 1 or end_together(families):
             return CANNOT_END
@@ -57,7 +60,7 @@ class WindowSupport:
         }
 
     def cannot_purge(self, tree: str) -> Mapping[str, str]:
-        """Why a trigger cannot drop the records of one of these windows, as `cannot`, of a tree that is asked for."""
+        """Return why a trigger cannot purge one of these windows if `tree` is requested, in the form of `cannot`."""
         what = "drops the records of a window"
         if self.window.wide:
             why = f"{what}, and wide rows are of several windows; got {self.window}. Say `long=True`."
@@ -75,16 +78,19 @@ class WindowSupport:
 
     @property
     def cannot_keep(self) -> str:
-        """Why a warm start cannot count records of the stream that lie in its history; "" if it can."""
+        """Return why a warm start cannot count records of the stream that lie in its history; empty if it can."""
         return ""
 
     @property
     def history_in_order(self) -> bool:
-        """Whether a history is loaded in the order of its times."""
+        """Whether the records of a history must be loaded in the order of their times."""
         return False
 
     def history_from(self, until: int, trigger: Trigger) -> int | None:
-        """The first instant of which windows that end after `until` need a record; None if that cannot be told."""
+        """Return the first instant whose records are needed by windows that end after `until`; None if it is unknown.
+
+        Both are in microseconds.
+        """
         starts = [self._first_needed(family, until, trigger) for family in self.window.family.families]
         return min(until, *starts)
 
@@ -105,13 +111,13 @@ class WindowSupport:
         return {}
 
     def cannot_say_why(self, trees: Sequence[str]) -> str:
-        """Why the state does not say of what a result is made, "" if it does; the text follows the windows' name."""
+        """Return why the state cannot explain a result, empty if it can; the text follows the windows in a message."""
         if EAGER in trees:
             return "keeps results of whole windows, as not all of its aggregates combine"
         return "has several windows in one row. Give `windows=`, one of them" if self.window.wide else ""
 
     def check_why(self, trees: Sequence[str]) -> None:
-        """Refuse to say of what a result is made where the state has no slices. Raises InvalidValue."""
+        """Raise InvalidValue if the state has no slices, which explain a result."""
         if reason := self.cannot_say_why(trees):
             raise InvalidValue(
                 f"`why` shows the slices of a window, and the state of {self.window} {reason}. "
@@ -119,7 +125,7 @@ class WindowSupport:
             )
 
     def cannot_retain(self, trees: Sequence[str]) -> str:
-        """Why slices that no window needs cannot be retained, "" if they can; the text follows the windows' name."""
+        """Return why slices cannot be retained longer, empty if they can; the text follows the windows in a message."""
         if EAGER in trees:
             return "keeps results of whole windows, as not all of its aggregates combine"
         if any(family.assembled == TAILED for family in self.window.family.families):
@@ -127,21 +133,22 @@ class WindowSupport:
         return ""
 
     def check_retain(self, trees: Sequence[str]) -> None:
-        """Refuse to retain slices where the state has none. Raises InvalidValue."""
+        """Raise InvalidValue if slices cannot be retained."""
         if why := self.cannot_retain(trees):
             raise InvalidValue(f"`retain` keeps slices longer, and the state of {self.window} {why}. Leave it out.")
 
     def check_lookup(self, trees: Sequence[str], asked: Sequence[str]) -> None:
-        """Refuse a lookup that asks what the state of these windows does not tell. Raises InvalidValue."""
+        """Raise InvalidValue if the state of these windows cannot answer a lookup with the arguments `asked`."""
         cannot = self.cannot_look_up(trees)
         for name in asked:
             if name in cannot:
                 raise InvalidValue(f"`{name}` cannot be looked up: the state of {self.window} {cannot[name]}")
 
     def fixed(self, trigger: Trigger, trees: Sequence[str]) -> Mapping[str, str]:
-        """The changes of a live checkpoint that these windows do not allow under a trigger with these trees, and why.
+        """Return the changes of a live checkpoint that these windows do not allow, each with the reason.
 
-        Wide rows go on while a window of theirs lacks records only where slices tell what the others hold.
+        Windows can be added to wide rows only if the state has slices, and only under some triggers: the columns of the
+        added windows are null until these windows have all their records.
         """
         if not self.window.wide:
             return {}
@@ -153,7 +160,7 @@ class WindowSupport:
 
     @property
     def cannot_process(self) -> Mapping[str, str]:
-        """The questions of triggers that windows of records do not answer, and why; as `cannot`."""
+        """Return the questions of triggers that `process` does not answer, in the form of `cannot`."""
         return {
             NEWEST: "keeps one total of each key, and records have none. Use on_update().",
             CHANGED: "compares the results of windows, and a function makes rows of each. Use on_close(), and compare "
@@ -161,7 +168,7 @@ class WindowSupport:
         }
 
     def check_process(self, tree: str, trigger: Trigger, streaming: bool) -> None:
-        """Refuse what has no meaning for functions of the records of a window. Raises InvalidValue."""
+        """Raise InvalidValue for options that functions of records (`process`) do not support."""
         if self.window.wide:
             raise InvalidValue(
                 f"`process` makes rows of one window, and wide rows are of several; got {self.window}. "
@@ -183,7 +190,7 @@ class WindowSupport:
         _check_rows(trigger, streaming)
 
     def check_then(self, trigger: Trigger, late: str, streaming: bool) -> None:
-        """Refuse what has no meaning for functions of the results of a window. Raises InvalidValue."""
+        """Raise InvalidValue for options that functions of results (`then`) do not support."""
         if self.window.wide:
             raise InvalidValue(
                 f"`then` makes rows of one window, and wide rows are of several; got {self.window}. "
@@ -198,37 +205,37 @@ class WindowSupport:
 
     @property
     def inputs(self) -> tuple[str, ...]:
-        """The columns of records that follow those of results."""
+        """Return additional columns of records, after those of results."""
         return ()
 
     def kernels(
         self, kernels: tuple[Kernel, ...], arguments: Arguments, has_time: bool
     ) -> tuple[tuple[Kernel, ...], Arguments]:
-        """Return the kernels and the columns of each, with those that rows need in addition to results."""
+        """Return the kernels and the columns of each, including kernels that rows need in addition to results."""
         return kernels, arguments
 
     def tree_of(self, kernel: Kernel, family: Family, trigger: Trigger, asked: str = "auto") -> str:
         """Return the tree of a kernel and a family: the one that is asked for, or the best one.
 
-        A trigger that drops the records of a window needs one that stores windows separately.
+        A trigger that purges needs the eager plan, which stores windows separately.
         """
         wanted = EAGER if trigger.purges and self.from_slices else asked
         best = EAGER if wanted == EAGER or kernel.aggregate.eager else choose(kernel, family)
         return best if wanted == "auto" or best in (EAGER, "recompute") else wanted
 
     def trees(self, trees: tuple[str, ...]) -> tuple[str, ...]:
-        """The trees that go together, where each kernel has its best one."""
+        """Return the trees of all kernels after adapting them to each other, from the best tree of each."""
         return trees
 
     def strategy(self, asked: Aggregation) -> Strategy:
-        """Return the strategy before and after the shuffle; results share fields if all are assembled from slices."""
+        """Return the execution plan; results share fields if all are assembled from slices."""
         if EAGER not in asked.trees:
             return with_shared_fields(Sliced(*asked.common, self.window.wide))
         return (Eager if set(asked.trees) == {EAGER} else Mixed)(*asked.common, self.window.wide)
 
 
 def _check_rows(trigger: Trigger, streaming: bool) -> None:
-    """Refuse retractions of the rows of a function."""
+    """Raise InvalidValue if the trigger emits replaced results: a function makes any number of rows of a window."""
     if streaming and trigger.accumulation.retracts:
         raise InvalidValue(
             f"{trigger} emits what a row replaces, and a function makes any number of rows of a window. Replace "

@@ -1,4 +1,4 @@
-"""The support of each kind of windows that is not assembled from slices by trees."""
+"""The `WindowSupport` of each kind of windows; the default is for windows that trees assemble from slices."""
 
 from __future__ import annotations
 
@@ -22,5 +22,5 @@ _SUPPORT: dict[type[Window], type[WindowSupport]] = {
 
 
 def support_of(window: Window) -> WindowSupport:
-    """Return the support of a kind of windows."""
+    """Return the support of a window."""
     return _SUPPORT.get(type(window), WindowSupport)(window)

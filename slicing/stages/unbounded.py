@@ -1,4 +1,4 @@
-"""The window that never closes: how its totals run."""
+"""Window support and execution plan of the unbounded window: one total per key."""
 
 from __future__ import annotations
 
@@ -20,27 +20,27 @@ _OPEN = 'Say `.emit(on_update())`, or for example `.emit(early(every="10 seconds
 
 @dataclass(frozen=True)
 class UnboundedSupport(WindowSupport):
-    """One window that never closes."""
+    """Support for one window that never closes."""
 
     window: Unbounded
 
     from_slices = False
 
     def cannot_retain(self, trees: Sequence[str]) -> str:
-        """There are no slices."""
+        """Return the reason: there are no slices."""
         return "keeps one total for each key, of all time, and no slices"
 
     def cannot_say_why(self, trees: Sequence[str]) -> str:
-        """There are no slices."""
+        """Return the reason: there are no slices."""
         return "keeps one total for each key, of all time, and no slices"
 
     def cannot_look_up(self, trees: Sequence[str]) -> Mapping[str, str]:
-        """There is one total for each key."""
+        """Return the reason: there is only one total for each key."""
         why = "keeps one total for each key, of all time. Ask for that, without it."
         return {STARTS: why, WINDOWS: why}
 
     def fixed(self, trigger: Trigger, trees: Sequence[str]) -> Mapping[str, str]:
-        """The changes of a live checkpoint that these windows do not allow, and why."""
+        """Return the changes of a live checkpoint that these windows do not allow, each with the reason."""
         windows = "refused: its only window has begun, and others would miss records. Start with a new checkpoint."
         return {
             changes.WINDOWS: windows,
@@ -49,7 +49,7 @@ class UnboundedSupport(WindowSupport):
 
     @property
     def cannot(self) -> Mapping[str, str]:
-        """It never closes, and there is no other."""
+        """Return the questions that it cannot answer: it never closes, and it is the only window."""
         waits = f"waits for windows to close, and {self.window} never does. {_OPEN}"
         return CANNOT_END | {
             CLOSING: waits,
@@ -59,24 +59,24 @@ class UnboundedSupport(WindowSupport):
         }
 
     def cannot_purge(self, tree: str) -> Mapping[str, str]:
-        """A key has one window at a time."""
+        """Return no reason: a key has only one window, so it can be purged."""
         return {}
 
     def history_from(self, until: int, trigger: Trigger) -> int | None:
-        """All records count."""
+        """Return None: all records count."""
         return None
 
     def strategy(self, asked: Aggregation) -> Totals:
-        """Totals, without shared fields."""
+        """Return the execution plan, without shared fields."""
         return Totals(*asked.common, ttl=self.window.ttl)
 
 
 @dataclass(frozen=True)
 class Totals(Sliced):
-    """Partials of the only slice are shipped, and added to the totals of a window that never closes."""
+    """The plan that shuffles the partials of the only slice, and adds them to the totals of the unbounded window."""
 
     ttl: int | None = None
 
     def bucket(self, grace: int, fingerprint: Fingerprint, store: Store, trigger: Trigger) -> Bucket:
-        """The state of a bucket on a stream."""
+        """Open the state of a bucket on a stream."""
         return UnboundedBucket(self.shape, fingerprint, store, trigger, self.ttl)

@@ -1,4 +1,4 @@
-"""Where blocks are kept: pages in Spark's store with the header that finds them, and what a worker process remembers.
+"""Storage of blocks: pages in Spark's state store, the header that finds them, and the cache of a worker process.
 
-How windows are assembled from them is not known here.
+This package does not know how windows are assembled from blocks.
 """

@@ -1,8 +1,9 @@
-"""What a worker process keeps of a bucket between two micro-batches: its latest slices, and blocks made from them.
+"""The bucket cache: the latest slices of a bucket, and blocks derived from them, in the memory of a worker process.
 
-A process may run another bucket next, or this one after another process ran it. So what is kept is found by a random
-nonce, which the header of the bucket carries too: it is there only if it is what that header was written with. Blocks
-are never changed in place: a micro-batch that fails runs again on what was kept before it.
+A process may run another bucket next, or run this bucket again after another process has run it. Therefore a cache
+entry is found by a random nonce, which is also stored in the header of the bucket: the entry is used only if it was
+made together with that header. Blocks are never changed in place, because a micro-batch that fails is run again on the
+entry of the micro-batch before it.
 """
 
 from __future__ import annotations
@@ -25,15 +26,18 @@ from slicing.windows.families.family import Family
 from slicing.windows.time.slices import FOREVER
 
 KEPT_BYTES = 128 << 20
-"""What a process keeps of all its buckets together. Slices are dropped first, those used longest ago before others:
-what is made from them is smaller, and to make it anew all of them are read."""
+"""The limit of the cache in bytes, for all buckets of a process together. The slices of the least recently used entries
+are dropped first: derived blocks are smaller, and all slices would have to be read to compute them again."""
 SAMPLE = 256
-"""Of so many Python objects, evenly spread, the size is asked."""
+"""The number of evenly spread Python objects of an array whose size is measured."""
 
 
 @dataclass(frozen=True)
 class _Kept:
-    """The slices from `first` on in parts, the older rows of a slice in earlier ones; and what is made from slices."""
+    """A cache entry: the slices from `first` on, in parts, and the derived blocks `beside`, by name.
+
+    Earlier parts hold the older rows of a slice.
+    """
 
     first: int
     parts: list[Block]
@@ -46,13 +50,13 @@ _kept: OrderedDict[str, _Kept] = OrderedDict()
 
 
 class Recent:
-    """The slices from `first` on, or nothing yet; the rest is read.
+    """The cached slices of a bucket from `first` on; older slices are read. `first` is FOREVER while none is cached.
 
-    `read(first, end)` gives the rows of some slices, not folded: what is stored, and what has been added since. `what`
-    names the emission: each keeps rows and blocks of its own, and one may follow another on the same state. So may
-    functions for columns on functions for rows, or one view on another: partials are the same in pages and not in
-    memory. `beside` has
-    the blocks that were kept with the slices, by name.
+    `read(first, end)` yields the stored rows of some slices and the rows added since, not folded. `what` is the text of
+    the trigger: triggers cache different rows and blocks, and a restarted query may have another trigger on the same
+    state. The layout of the kernels is part of the nonce for the same reason: functions for columns and functions for
+    rows, or two views, have the same partials in pages but not in memory. `beside` has the blocks that were cached
+    together with the slices, by name.
     """
 
     def __init__(self, shape: Shape, nonce: str, what: str, read: Callable[[int, int], Iterable[Block]]):
@@ -67,17 +71,17 @@ class Recent:
             self.first, self._parts, self.beside = kept.first, kept.parts, kept.beside
 
     def add(self, block: Block) -> None:
-        """Count rows that came; they are the newer part of their slices."""
+        """Add the new records. They come after the cached rows of their slices."""
         if len(block):
             self._changed = True
             if self.first < FOREVER:
                 self._parts = [*self._parts, block.between(self.first, FOREVER)]
 
     def slices(self, ranges: Sequence[tuple[int, int]], keep: int | None) -> Iterator[Block]:
-        """The rows of disjoint ranges of slices, the older ones of a slice first; not folded, or not all together.
+        """Yield the rows of disjoint ranges of slices, the older rows of a slice first.
 
-        What is read of slice `keep` and all later ones is kept, if it is not too much; there should be few of them
-        outside these ranges.
+        The rows of a slice may be in several blocks, not folded. Slice `keep` and all later slices are cached when they
+        are read, if they fit into the cache; few of these should be outside the ranges.
         """
         until = self.first
         if keep is not None:
@@ -91,18 +95,21 @@ class Recent:
                 yield self._block().between(max(first, self.first), end)
 
     def since(self, first: int) -> Iterator[Block]:
-        """The rows of slice `first` and all later ones, likewise, in the parts they came in; what is read is kept."""
+        """Yield the rows of slice `first` and all later slices, part by part, and cache the slices that are read."""
         yield from self._reach(first)
         for part in self._parts:
             yield part.between(max(first, self.first), FOREVER)
 
     def replace(self, first: int, end: int, merged: Callable[[Block], Block]) -> None:
-        """Let `merged` combine slices from `first` up to `end`, as it does in pages; a part of them is forgotten."""
+        """Apply `merged`, which the pages use too, to the cached slices from `first` up to `end`.
+
+        If only some of these slices are cached, all cached slices are dropped.
+        """
         if first < self.first < end:
             self.drop()
         elif self.first <= first:
             edges = ((-FOREVER, first), (first, end), (end, FOREVER))
-            self._parts = list(self._parts)  # what is kept is never changed in place
+            self._parts = list(self._parts)  # the cached list must not be changed in place
             for at, part in enumerate(self._parts):
                 older, some, newer = (part.between(*edge) for edge in edges)
                 if len(some):
@@ -110,13 +117,13 @@ class Recent:
             self._changed = True
 
     def drop(self) -> None:
-        """Keep no slices."""
+        """Drop all cached slices."""
         self.first, self._parts, self._changed = FOREVER, [], True
 
     def keep(self, first: int, beside: Mapping[str, Block] | None = None) -> str:
-        """Keep the slices from `first` on, and blocks, for the next micro-batch.
+        """Cache the slices from `first` on, and the blocks `beside`, for the next micro-batch.
 
-        Returns their nonce, empty if there is nothing.
+        Returns the nonce of the cache entry, or an empty text if nothing is cached.
         """
         beside = {name: block for name, block in (beside or {}).items() if len(block)}
         same = beside.keys() == self.beside.keys() and all(self.beside[name] is beside[name] for name in beside)
@@ -128,7 +135,7 @@ class Recent:
         if self.first == FOREVER and not beside:
             return ""
         if any(SPILL.refers(chain.from_iterable(block.partials)) for block in (*self._parts, *beside.values())):
-            return ""  # what cells refer to is released with the micro-batch; pages have it
+            return ""  # these rows refer to spilled values, which are released with the micro-batch; pages have them
         nonce = f"{self.what}{secrets.token_hex(8)}"
         oldest = self.first if self.first == FOREVER else max(first, self.first)
         parts = _stacked(self.shape, [_since(self.shape, part, oldest) for part in self._parts])
@@ -138,7 +145,7 @@ class Recent:
         return nonce if nonce in _kept else ""
 
     def _reach(self, first: int) -> Iterator[Block]:
-        """Read what is not there of slice `first` and all later ones, or yield it if it is too much to be kept."""
+        """Read and cache the missing slices from `first` on; if they exceed the limit, yield them instead."""
         if first >= self.first:
             return
         blocks, found, size = iter(self.read(first, self.first)), [], 0
@@ -162,9 +169,9 @@ class Recent:
 
 
 def _stacked(shape: Shape, parts: list[Block]) -> list[Block]:
-    """The same rows in parts of which each is more than twice as long as the next one.
+    """Merge parts until each one is more than twice as long as the next one.
 
-    So there are few, and a row is folded a few times in all, not in every micro-batch.
+    There are then few parts, and a row is folded only a few times in total, not in every micro-batch.
     """
     found: list[Block] = []
     for part in parts:
@@ -175,13 +182,19 @@ def _stacked(shape: Shape, parts: list[Block]) -> list[Block]:
 
 
 def _since(shape: Shape, block: Block, first: int) -> Block:
-    """The block without rows before slice `first`, once these are half of it: a copy frees them, a view would not."""
+    """Return the block without the rows before slice `first` if these are more than half of it, else the block itself.
+
+    The rows are copied: a view would not free the memory of the others.
+    """
     gone = int(np.searchsorted(block.index, first))
     return block if 2 * gone <= len(block) else _compact(shape, block.take(np.arange(gone, len(block))))
 
 
 def _bytes(blocks: Iterable[Block]) -> int:
-    """What blocks take in memory together: what they share once, and all of an array that they have a part of."""
+    """Return the bytes that blocks take in memory together.
+
+    Shared arrays count once. An array counts in full even if a block refers only to a part of it.
+    """
     held: dict[int, int] = {}
     for block in blocks:
         for column in (block.index, block.keys, block.records, *chain.from_iterable(block.partials)):
@@ -194,14 +207,14 @@ def _bytes(blocks: Iterable[Block]) -> int:
 
 
 def _object_bytes(items: Array) -> int:
-    """About what the Python objects of an array take, by a sample of them."""
+    """Estimate the bytes that the Python objects of an array take, from a sample of `SAMPLE` of them."""
     some = items.reshape(-1)[:: max(1, items.size // SAMPLE)].tolist()
     sizes = [sum(map(getsizeof, (item, *item) if isinstance(item, tuple) else (item,))) for item in some]
     return items.size * sum(sizes) // max(1, len(sizes))
 
 
 def _make_room() -> None:
-    """Drop slices, then whole entries, until what is kept has its bound."""
+    """Drop slices, then whole entries, until the cache is within `KEPT_BYTES`; least recently used ones first."""
     total = sum(kept.slices_bytes + kept.beside_bytes for kept in _kept.values())
     for nonce, kept in list(_kept.items()):
         if total > KEPT_BYTES:
@@ -214,7 +227,7 @@ def _make_room() -> None:
 
 
 def _compact(shape: Shape, block: Block) -> Block:
-    """The block without keys and values that none of its rows has, or they would pile up in a process for ever."""
+    """Return the block without unused keys and dictionary values, which would otherwise pile up in a process."""
     used = np.zeros(len(block.names), dtype=bool)
     used[block.keys] = True
     if not used.all():
@@ -231,9 +244,9 @@ def _compact(shape: Shape, block: Block) -> Block:
 
 
 def around(family: Family, slices: Array, first: int) -> list[tuple[int, int]]:
-    """Disjoint ranges that hold, for each of some ascending slices, all slices of all windows that cover it.
+    """Return disjoint ranges of slices that hold all slices of all windows that cover one of `slices`.
 
-    What lies before slice `first` is left out.
+    `slices` ascend. The part of a range before slice `first` is left out.
     """
     found: list[tuple[int, int]] = []
     lows = np.maximum(family.first_slice(family.first_window(slices)), first).tolist()

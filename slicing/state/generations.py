@@ -1,4 +1,4 @@
-"""Pages that were written when the query had other results, as if they had been written with those of now.
+"""Decode pages that were written when the query had other results, as if they had the current results.
 
 ::
 
@@ -6,7 +6,7 @@
     generation 1   slice, key, records | mean m2 | value           results 2 and 3
     a page of generation 0 is read as  | mean m2 | init()
 
-What an engine keeps beside results is in the last columns of every generation.
+The additional columns of an engine are the last columns in every generation.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from slicing.state.format.header import Header
 
 
 def decode_older(head: Header, generation: int, shape: Shape, text: str) -> Block:
-    """Return the rows of a page of an older generation; results, or fields, that it does not have hold `init()`.
+    """Return the rows of a page of an older generation; missing results and fields hold `init()`.
 
-    All kernels of `shape` must be of pages of one content.
+    All results of `shape` must have the same content: partials of slices, or partials of windows.
     """
     results = len(shape.kernels) - shape.marks
     ids = [head.generations[head.generation][place] for place in shape.places[:results]]

@@ -1,14 +1,17 @@
-"""Rows of keys at instants, kept for so long: appended as they come, read whole once a process, gone with their pages.
+"""An append-only list of rows at instants: rows expire by time, and are removed together with their pages.
+
+The list is read once per process, in whole.
 
 ::
 
     pages       [0 .. 3)  [2 .. 5)  [4 ........ 9)  [7 .. 9)
     kept from              3                                     the first page is removed
-    kept from                              8                     the second too; the third is written anew from 8 on
+    kept from                              8                     the second too; the third is rewritten from 8 on
 
-What is void is so by its time, and nothing says it row by row. A page goes as soon as all of it is void; one that
-begins `span` slices before what is kept is written anew, so that no void row stays for longer than that. A row is
-written once, a quarter more often with small pages merged, and once more where few micro-batches make a span.
+A row expires by its time; there is no mark per row. A page is removed as soon as all of its rows have expired. A page
+that begins more than `span` slices before the first retained slice is rewritten, so that no expired row stays for
+longer than that. A row is written once, 1.25 times with the merging of small pages, and once more if a span has few
+micro-batches.
 """
 
 from __future__ import annotations
@@ -21,26 +24,32 @@ from slicing.windows.time.slices import FOREVER
 
 
 class Instants:
-    """The rows of one list from some slice on; `kept` are those, folded, if the process still has them."""
+    """The rows of one list. `kept` has the retained rows, folded, or None if the process has not cached them."""
 
     def __init__(self, nodes: PageLists, name: str, span: int, kept: Block | None):
         self.nodes, self.name, self.span, self.kept = nodes, name, span, kept
 
     def rows(self, first: int) -> Block:
-        """The rows from slice `first` on, folded."""
+        """Return the rows from slice `first` on, folded."""
         if self.kept is None:
             self.kept = fold(self.nodes.shape, self.nodes.read(self.name))
         self.kept = self.kept.between(first, FOREVER)
         return self.kept
 
     def put(self, came: Block, rows: Block, first: int) -> None:
-        """Append folded rows, and forget all that lies before slice `first`; `rows` are what there is then."""
+        """Append the new rows `came`, folded, and remove the rows before slice `first`.
+
+        `rows` has all rows afterwards, folded; the process caches them.
+        """
         self._forget(first)
         self.nodes.append(self.name, came.between(first, FOREVER))
         self.kept = rows.between(first, FOREVER)
 
     def _forget(self, first: int) -> None:
-        """Remove or write anew the pages that have rows before a slice; the others stay as they are, and where."""
+        """Remove or rewrite the pages that have rows before slice `first`.
+
+        A page that begins at most `span` slices before `first` stays, and so does the order of the pages.
+        """
         pages, left = self.nodes.pages, list[Entry]()
         for entry in self.nodes.entries(self.name):
             if entry[2] > first and entry[1] >= first - self.span:

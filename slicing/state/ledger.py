@@ -1,8 +1,8 @@
-"""Rows of keys that are appended: read whole once a process, and written anew when more than half of them are void.
+"""An append-only list of rows, rewritten when more than half of its rows are obsolete.
 
-A row is a partial of a key in the place of a slice, which says when it came. What a key has is all of its rows
-combined, in the order in which they were appended. Each row is written twice at most: as it comes, and, on average over
-those that are void, once more.
+The list is read once per process, in whole. A row is a partial of a key; its slice index says when the row was
+appended. The value of a key is the combination of all its rows, in the order in which they were appended. On average,
+each row is written at most twice: once when it is appended, and once more by the rewrites.
 """
 
 from __future__ import annotations
@@ -12,19 +12,23 @@ from slicing.state.lists import PageLists
 
 
 class Ledger:
-    """The rows of one list; `kept` are all of them, in their order and not folded, if the process still has them."""
+    """The rows of one list. `kept` has all rows in order, not folded, or None if the process has not cached them."""
 
     def __init__(self, nodes: PageLists, name: str, kept: Block | None):
         self.nodes, self.name, self.kept = nodes, name, kept
 
     def rows(self) -> Block:
-        """All rows, in the order in which they were appended."""
+        """Return all rows, in the order in which they were appended."""
         if self.kept is None:
             self.kept = concat(self.nodes.shape, self.nodes.read(self.name))
         return self.kept
 
     def put(self, came: Block, live: Block) -> None:
-        """Append rows; `live` is what all rows come to, and replaces them when they are more than twice as many."""
+        """Append the new rows `came`, or replace the whole list by `live`.
+
+        `live` has the current row of each key, computed from the old and the new rows. It replaces the list as soon as
+        the list would have more than twice as many rows.
+        """
         rows = self.rows()
         if len(rows) + len(came) > 2 * len(live):
             self.rewrite(live)

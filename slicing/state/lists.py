@@ -1,4 +1,4 @@
-"""Lists of pages by name, read and written whole: the nodes of the trees, marks, what is pending."""
+"""Named lists of pages that are read and written as a whole: nodes of trees, marks, dirty sets."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ from slicing.state.pages import Pages
 
 
 class PageLists:
-    """The nodes of one tree as lists of pages; `slicing.assembly.trees.cache.Cache`."""
+    """The blocks of one tree as lists of pages; implements `slicing.assembly.trees.cache.Cache`."""
 
     def __init__(self, pages: Pages, tree: str, shape: Shape):
         self.pages, self.prefix, self.shape = pages, f"{tree} ", shape
         self.lists = pages.head.lists
 
     def load(self, name: str) -> Block | None:
-        """The block of that name, None if there is none or it has no rows."""
+        """Return the block of that name, folded; None if there is none or it has no rows."""
         blocks = self.read(name)
         return fold(self.shape, blocks) if blocks else None
 
     def read(self, name: str) -> list[Block]:
-        """What was appended to a block, the older rows first."""
+        """Return the pages that were appended to a block, the oldest first."""
         return list(self.pages.take(self.entries(name), self.shape))
 
     def entries(self, name: str) -> list[Entry]:
-        """The pages of a block, none for one that was never saved."""
+        """Return the entries of the pages of a block; empty if the block was never saved."""
         return self.lists.get(self.prefix + name, [])
 
     def save(self, name: str, block: Block) -> None:
@@ -39,14 +39,14 @@ class PageLists:
             self.pages.append(self.lists.setdefault(self.prefix + name, []), block, self.shape)
 
     def drop(self, name: str) -> None:
-        """Forget a block, if it is there."""
+        """Remove a block if it exists."""
         self.pages.remove(self.lists.pop(self.prefix + name, []))
 
     def clear(self) -> None:
-        """Forget all blocks."""
+        """Remove all blocks."""
         for name in self.names():
             self.drop(name)
 
     def names(self) -> list[str]:
-        """The names of all blocks."""
+        """Return the names of all blocks."""
         return [name.removeprefix(self.prefix) for name in self.lists if name.startswith(self.prefix)]

@@ -1,4 +1,4 @@
-"""The pages of one bucket: blocks as texts under names, small ones merged."""
+"""The pages of one bucket: each block is stored as a text under a name, and small pages are merged."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from slicing.state.store import Store
 FAN_IN = 5
 """The number of small pages that are merged into one."""
 GENERATION = 4
-"""The place of its generation in the entry of a page."""
+"""The position of the generation in an `Entry`."""
 LARGE = -1
-"""The level of pages that fill `blocks.PAGE_BYTES`, which are not merged any more."""
+"""The level of pages that already have the full page size. They are not merged any more."""
 
 
 @contextmanager
 def _decoding(what: str, store: Store) -> Iterator[None]:
-    """Say of a text that is damaged where it is."""
+    """Turn any error while a stored text is decoded into a StateMismatch that names the text and the bucket."""
     try:
         yield
     except (SlicingError, MemoryError):
@@ -41,11 +41,11 @@ def _decoding(what: str, store: Store) -> Iterator[None]:
 
 
 class Pages:
-    """The header of a bucket as it was stored, and its pages.
+    """The stored header of a bucket, and access to its pages.
 
-    `done` are the first windows that have not fired, of each family, of a bucket never seen. Raises StateMismatch,
-    also for a page that cannot be read. `removed` has the ids of families that a change has removed. `read` and
-    `written` count partials, a partial being a row of a page.
+    For a new bucket, `done` has the next window to fire of each family. `removed` has the ids of the families that a
+    change of the query has removed. `read` and `written` count partials, that is rows of pages. Raises StateMismatch
+    if the query does not fit the checkpoint, or if the header or a page cannot be read.
     """
 
     def __init__(self, store: Store, fingerprint: Fingerprint, done: Sequence[int]):
@@ -64,7 +64,7 @@ class Pages:
                 self.removed = families - {family.id for family in self.head.families}
 
     def save_header(self) -> None:
-        """Write the header, if it changed."""
+        """Write the header if it has changed."""
         text = self.head.to_text()
         if text != self._stored:
             self.store.put_header(text)
@@ -72,7 +72,7 @@ class Pages:
 
     @of_stage(DECODE)
     def get(self, name: str, shape: Shape, generation: int) -> Block:
-        """Read a page by its name, one of an older generation as if it had been written in this one."""
+        """Read a page by its name. A page of an older generation is converted to the current results."""
         text = self.store.get(name)
         with _decoding(f"page `{name}`", self.store):
             if generation == self.head.generation or not shape.has_results:
@@ -84,16 +84,19 @@ class Pages:
 
     @of_stage(ENCODE)
     def put(self, name: str, block: Block, shape: Shape) -> None:
-        """Write a page of a name that was never used."""
+        """Write a page. Its name must never have been used before."""
         self.store.put(name, sealed(encode_text(shape, block)))
         self.written += len(block)
 
     def take(self, entries: Sequence[Entry], shape: Shape) -> Iterator[Block]:
-        """Read the pages of a list, one after another as they are asked for."""
+        """Read the pages of a list lazily, one at a time."""
         return (self.get(page_name(entry), shape, entry[GENERATION]) for entry in entries)
 
     def append(self, entries: list[Entry], block: Block, shape: Shape) -> None:
-        """Add rows to a list of pages, oldest first; `FAN_IN` small pages of one level at its end become one."""
+        """Append rows to a list of pages, oldest first, and merge the last `FAN_IN` small pages of one level into one.
+
+        A merged page has the next level; it may complete `FAN_IN` pages of that level, which are then merged too.
+        """
         self._add(entries, block, shape, level=0)
         while True:
             level = entries[-1][3]
@@ -106,7 +109,7 @@ class Pages:
             self._add(entries, folded, shape, level + 1)
 
     def remove(self, entries: list[Entry]) -> None:
-        """Remove all pages of a list."""
+        """Remove all pages of a list from the store, and clear the list."""
         for entry in entries:
             self.store.remove(page_name(entry))
         entries.clear()
@@ -122,12 +125,12 @@ class Pages:
 
 
 def _unsealed(text: str) -> str:
-    """The text of a page without its checksum. Raises ValueError for one that was never sealed."""
+    """Return the text of a page without its checksum. Raises ValueError if the text has no checksum."""
     if not is_sealed(text):
         raise ValueError("it has no checksum, as if it were of a format before 7, or its first character has changed")
     return unsealed(text)
 
 
 def page_name(entry: Entry) -> str:
-    """The name of a page of a list."""
+    """Return the name under which a page of a list is stored."""
     return f"p{entry[0]}"

@@ -1,10 +1,11 @@
-"""The slices that have entered the trees, in pages by stripe: cut to what one close reads, and removed whole.
+"""The pages of the slices that have entered the trees, by slice group (`Stripe`).
 
-A stripe has *cut* pages, of single slices or of several small ones that share a page, and *loose* pages, one for each
-close in which some of its slices were too small for a page of their own; they are cut when the stripe is whole. Slices
-that come all at once are cut before they enter, and are then written only once. Rows that come later to slices that
-are cut or have entered are few: they share pages, whatever their stripes, and join their stripe when it is the next to
-leave.
+A slice group is removed as a whole. It has two sorts of pages. A *cut* page holds a single slice, or several
+consecutive small slices, so that a close reads little else than the slices it needs. A *loose* page holds the slices of
+one close that were too small for a page of their own; loose pages are rewritten as cut pages when the slice group is
+complete. Slices whose records all arrive together are cut before they enter, and are then written only once. Late rows
+of slices that are cut or have entered are few. They share separate pages, whatever their slice groups, and join their
+slice group when it is the next one to leave the windows.
 """
 
 from __future__ import annotations
@@ -26,41 +27,46 @@ from slicing.windows.time.slices import FOREVER
 Named = tuple[str, int]
 """A page: its name and its generation."""
 CUT_BYTES = 16 << 10
-"""Slices smaller than this share a page: reading one costs as much as about 11 KB of content."""
+"""Slices smaller than this share a page, because the fixed cost of reading a page is that of about 11 KB of content."""
 MOST_AT_ONCE = 64
-"""Slices that leave in the same close share a page from this many times CUT_BYTES on, or as many as a stripe has."""
+"""The upper limit of the factor of `CUT_BYTES` for slices that leave in the same close, see `Stripes.cut_bytes`."""
 
 
 JOINED = 2
-"""Late rows of merged slices join theirs in so many stripes of a micro-batch, so that none pauses for long."""
+"""The number of slice groups per micro-batch whose merged slices are joined by their late rows. The limit keeps each
+micro-batch short."""
 
 
 def page_stripe(longest: int) -> int:
-    """Slices in a stripe of pages of a new checkpoint, windows having so many at most; old ones keep theirs.
+    """Return the number of slices in a slice group of a new checkpoint; `longest` is the most slices of a window.
 
-    A 32nd of a window is not better: of 60 slices of 20 keys it makes 61 pages instead of 12, of three times the bytes,
-    and a close with late rows reads 6.5 pages instead of 5.4; of 10,080 slices a close reads 1.2 KB instead of 0.7.
+    An existing checkpoint keeps its number. A 32nd of a window is not better: with 60 slices of 20 keys it makes 61
+    pages instead of 12, with three times the bytes, and a close with late rows reads 6.5 pages instead of 5.4; with
+    10,080 slices a close reads 1.2 KB instead of 0.7 KB.
     """
     return max(1, round(math.sqrt(longest)))
 
 
 class Stripes:
-    """The slices that have entered or are cut. Blocks that are read are not folded: a slice may be in several pages."""
+    """The pages of the slices that have entered or are cut.
+
+    A slice may be in several pages, so blocks that are read are not folded.
+    """
 
     def __init__(self, pages: Pages, shape: Shape):
         self.pages, self.shape = pages, shape
         self.held, self.late = pages.head.stripes, pages.head.late
         self.length: int = pages.head.layout.setdefault("stripe", page_stripe(shape.family.longest))
         self.at_once = 1
-        """How many slices a close takes in, or a micro-batch brings, and so, some time later, how many leave in one."""
+        """The number of slices that enter in one close, or arrive in one micro-batch. As many leave together later."""
 
     @property
     def cut_bytes(self) -> int:
-        """The size from which on slices have a page of their own."""
+        """Return the size in bytes from which on slices get a page of their own."""
         return CUT_BYTES * min(self.at_once, MOST_AT_ONCE, self.length)
 
     def read(self, first: int, end: int) -> Iterator[Block]:
-        """All stored rows of slices `first` up to but not including `end`, those that came late last."""
+        """Return all stored rows of slices `first` up to but not including `end`, the late rows last."""
         found: list[Named] = []
         for key in self._keys(first, end):
             found += self._found(key, first, end)
@@ -68,16 +74,17 @@ class Stripes:
         return self._between(found, first, end)
 
     def read_late(self, first: int, end: int) -> Iterator[Block]:
-        """The rows of some slices that came late and have not joined their slices yet."""
+        """Return the late rows of some slices that have not joined their slices yet."""
         return self._between(_within(self.late, first, end), first, end)
 
     def _between(self, pages: Sequence[Named], first: int, end: int) -> Iterator[Block]:
         return (self.pages.get(name, self.shape, of).between(first, end) for name, of in pages)
 
     def put_ahead(self, block: Block, first: int, end: int) -> Block:
-        """Cut slices `first` up to `end`, of which nothing is stored, and return the rows that are not in these pages.
+        """Write new slices from `first` up to `end` as cut pages, and return the rows that are not in these pages.
 
-        Only slices that fill pages, and only where the window is longer than what came: else they leave as they enter.
+        Nothing is stored of these slices yet. Only slices that fill a page are cut, and only if a window has more
+        slices than arrived; otherwise the slices would leave as soon as they enter.
         """
         self.at_once = len(np.unique(block.between(first, FOREVER).index))
         ahead = block.between(first, end)
@@ -91,7 +98,7 @@ class Stripes:
         return block.take(np.flatnonzero(others))
 
     def put(self, block: Block) -> None:
-        """Add slices that enter: those that fill a page are cut at once."""
+        """Add slices that enter. Slices that fill a page are cut at once; others go to loose pages."""
         late = np.zeros(len(block), dtype=bool)
         for key in np.unique(block.index // self.length).tolist():
             for first, end, *_ in self.held[key].cuts if key in self.held else ():
@@ -106,9 +113,10 @@ class Stripes:
                 self.pages.append(stripe.loose, part, self.shape)
 
     def put_late(self, block: Block) -> None:
-        """Add rows of slices that are cut or have entered before; those of merged slices in pages of their own.
+        """Add late rows, that is rows of slices that are cut or have entered before.
 
-        Others join their slices when these are merged, for which their pages are written anew.
+        Late rows of merged slices get pages of their own. The others join their slices when these are merged, because
+        merging rewrites the pages of the slices.
         """
         merged = self.pages.head.all_merged
         if merged is None or not len(block):
@@ -121,7 +129,7 @@ class Stripes:
         self.late[:] = [*old, *new]
 
     def _add_to_few(self, entries: list[Entry], block: Block) -> None:
-        """Add rows to a list of pages, to those of its last page while these are few: one row of a slice and key."""
+        """Append rows to a list of pages, folded into the last page while that is smaller than `CUT_BYTES`."""
         if not len(block):
             return
         if entries:
@@ -133,9 +141,10 @@ class Stripes:
         self.pages.append(entries, block, self.shape)
 
     def join_late(self, first: int, end: int) -> None:
-        """Let late rows of slices from `first` up to `end`, which are merged, join theirs; in the newest few stripes.
+        """Fold the late rows of the merged slices from `first` up to `end` into these slices.
 
-        What came late to a tail is then one row with it again. Rows of older stripes join later, or leave with them.
+        Only the newest `JOINED` slice groups with late rows are rewritten. The late rows of older slice groups join in
+        a later call, or are removed with their slice groups.
         """
         for _ in range(JOINED):
             late = [entry for entry in self.late if entry[1] < end and entry[2] > first]
@@ -154,7 +163,7 @@ class Stripes:
             self.pages.append(entries, block, self.shape)
 
     def cut(self, key: int) -> None:
-        """Cut the loose pages of a stripe that is whole."""
+        """Rewrite the loose pages of a complete slice group as cut pages."""
         stripe = self.held[key]
         if stripe.loose:
             loose = fold(self.shape, list(self.pages.take(stripe.loose, self.shape)))
@@ -162,7 +171,10 @@ class Stripes:
             self._cut(key, loose)
 
     def settle(self, key: int, first: int) -> None:
-        """Let the late rows of a stripe and earlier ones, from slice `first` on, join theirs; others are forgotten."""
+        """Fold the late rows of this and earlier slice groups into their slices.
+
+        Late rows of slices before `first` are removed.
+        """
         end = (key + 1) * self.length
         if not self.late:
             return
@@ -178,9 +190,9 @@ class Stripes:
             self._cut(each, block)
 
     def replace(self, first: int, end: int, merged: Callable[[Block], Block]) -> None:
-        """Let `merged` combine slices from `first` up to `end`, and their late rows with them.
+        """Apply `merged` to the rows of slices `first` up to `end`, including their late rows, and store the result.
 
-        Stripes that end by then are whole for good, and are cut.
+        Slice groups that end at `end` or earlier are complete, and are cut.
         """
         keys = self._keys(first, end)
         taken = [block for key in keys for block in self._take(key, first, end)]
@@ -196,7 +208,7 @@ class Stripes:
                 self.cut(key)
 
     def _take(self, key: int, first: int, end: int) -> Iterator[Block]:
-        """Read and remove the pages of a stripe that may hold rows of some slices; all others stay."""
+        """Read and remove the pages of a slice group that may hold rows of some slices."""
         stripe = self.held[key]
         loose = [entry for entry in stripe.loose if entry[1] < end and entry[2] > first]
         stripe.loose[:] = [entry for entry in stripe.loose if entry not in loose]
@@ -213,7 +225,7 @@ class Stripes:
             del self.held[key]
 
     def _take_late(self, first: int, end: int) -> Block:
-        """Read and remove the late rows of some slices."""
+        """Remove and return the late rows of some slices."""
         late = [entry for entry in self.late if entry[1] < end and entry[2] > first]
         rows = fold(self.shape, list(self.pages.take(late, self.shape)))
         self.late[:] = [entry for entry in self.late if entry not in late]
@@ -222,11 +234,11 @@ class Stripes:
         return rows.between(first, end)
 
     def _keys(self, first: int, end: int) -> list[int]:
-        """The stripes that hold some slices, in order."""
+        """Return the numbers of the slice groups that hold some slices, in order."""
         return sorted(key for key in self.held if key * self.length < end and (key + 1) * self.length > first)
 
     def remove_before(self, index: int) -> None:
-        """Remove the stripes that end at slice `index` or earlier."""
+        """Remove the slice groups, and the pages of late rows, that end at slice `index` or earlier."""
         for key in [key for key in self.held if (key + 1) * self.length <= index]:
             self._remove(key)
         expired = [entry for entry in self.late if entry[2] <= index]
@@ -234,11 +246,15 @@ class Stripes:
         self.pages.remove(expired)
 
     def names(self, key: int, cut: SlicePages) -> list[str]:
-        """Pages of a cut, named by its first slice: the header then looks alike for every stripe, and compresses."""
+        """Return the page names of a cut.
+
+        The names follow from its first slice, so the header need not store them and is alike for every slice group:
+        it compresses well.
+        """
         return [f"c{key * self.length + cut[0]}.{part}" for part in range(cut[2])]
 
     def _found(self, key: int, first: int, end: int) -> list[Named]:
-        """Pages of a stripe that may hold rows of some slices."""
+        """Return the pages of a slice group that may hold rows of some slices."""
         stripe, start = self.held[key], key * self.length
         cuts = [cut for cut in stripe.cuts if start + cut[0] < end and start + cut[1] > first]
         return [(name, cut[3]) for cut in cuts for name in self.names(key, cut)] + _within(stripe.loose, first, end)
@@ -248,11 +264,11 @@ class Stripes:
             yield key, block.between(key * self.length, (key + 1) * self.length)
 
     def _fills(self, block: Block) -> bool:
-        """Whether slices fill a page."""
+        """Whether a block has at least `cut_bytes`."""
         return len(block) * row_bytes(self.shape, block) >= self.cut_bytes
 
     def _cut(self, key: int, block: Block) -> None:
-        """Write slices as pages of their own; small ones share a page with those that follow, or with the last ones."""
+        """Write slices as cut pages. Small slices share a page with the following ones, or with the preceding ones."""
         stripe, start = self.held.setdefault(key, Stripe()), key * self.length
         for low, high in pairwise(self._edges(block)):
             pages = list(parts(self.shape, block.between(low, high)))
@@ -262,7 +278,7 @@ class Stripes:
                 self.pages.put(name, page, self.shape)
 
     def _edges(self, block: Block) -> list[int]:
-        """Where slices are cut, so that all pages are filled, from the first slice to the end of the last."""
+        """Return the slices at which pages begin, then the end of the last slice, so that every page is filled."""
         indices, starts = np.unique(block.index, return_index=True)
         rows, edges = self.cut_bytes / row_bytes(self.shape, block), [0]
         for at in range(1, len(indices)):

@@ -1,4 +1,4 @@
-"""Where texts are kept: all that state asks of a store."""
+"""The interface of the key-value store that holds the pages and the header of a bucket."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from typing import Protocol
 
 
 class Store(Protocol):
-    """A key-value store of texts, and one text beside it; `name` is how messages call the bucket."""
+    """A key-value store of texts together with one header text. `name` identifies the bucket in messages."""
 
     name: str
 
     def header(self) -> str | None:
-        """The header, None for a bucket never seen."""
+        """Return the header, None for a new bucket."""
 
     def put_header(self, text: str) -> None:
         """Write the header."""
@@ -35,7 +35,7 @@ class MemoryStore:
         self.pages: dict[str, str] = {}
 
     def header(self) -> str | None:
-        """The header, None before it was written."""
+        """Return the header, None before it was written."""
         return self.text
 
     def put_header(self, text: str) -> None:

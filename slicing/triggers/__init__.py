@@ -1,1 +1,1 @@
-"""When windows fire, what a firing says, and what becomes of late records: values, one trigger a file."""
+"""Triggers, accumulation modes, and the output of late records: immutable values, one trigger per file."""

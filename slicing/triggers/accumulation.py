@@ -1,4 +1,4 @@
-"""Accumulation modes: what a firing says of the firings of its window before it."""
+"""Accumulation modes: how the row of a firing relates to the earlier firings of its window."""
 
 from __future__ import annotations
 
@@ -10,17 +10,20 @@ if TYPE_CHECKING:
 
 
 class Accumulation(Protocol):
-    """One mode: whether rows carry the result that they replace, or that of new records alone."""
+    """One accumulation mode."""
 
-    retracts: bool
-    discards: bool
-    option: str  # of the public call
+    retracts: bool  # whether rows also have the result that they replace
+    discards: bool  # whether rows have the result of the new records only
+    option: str  # the argument of `on_close` that selects the mode
 
     def rows(self, panes: Panes) -> Iterator[Any]:
-        """The windows of some pairs as this mode has them."""
+        """Yield the windows of some pairs with the results of this mode."""
 
     def note(self, before: Callable[[], Any], alone: Callable[[], Any]) -> None:
-        """Note what rows of a window need of late records: what it held before them, or what they make alone."""
+        """Store the data that late firings need, by calling `before`, `alone`, or neither.
+
+        `before` stores the window without its delayed records, `alone` the partials of the delayed records only.
+        """
 
 
 class Accumulating:
@@ -29,11 +32,11 @@ class Accumulating:
     retracts, discards, option = False, False, ""
 
     def rows(self, panes: Panes) -> Iterator[Any]:
-        """The results now."""
+        """Yield the current results."""
         return panes.results()
 
     def note(self, before: Callable[[], Any], alone: Callable[[], Any]) -> None:
-        """Nothing."""
+        """Store nothing."""
 
 
 class Retracting:
@@ -42,11 +45,11 @@ class Retracting:
     retracts, discards, option = True, False, "old"
 
     def rows(self, panes: Panes) -> Iterator[Any]:
-        """The results now, with those of before."""
+        """Yield the current results together with those that they replace."""
         return panes.replacing()
 
     def note(self, before: Callable[[], Any], alone: Callable[[], Any]) -> None:
-        """What the window held before."""
+        """Store the window without its delayed records."""
         before()
 
 
@@ -56,11 +59,11 @@ class Discarding:
     retracts, discards, option = False, True, "discarding"
 
     def rows(self, panes: Panes) -> Iterator[Any]:
-        """The results of the new records."""
+        """Yield the results of the new records."""
         return panes.alone()
 
     def note(self, before: Callable[[], Any], alone: Callable[[], Any]) -> None:
-        """What the late records make alone."""
+        """Store the partials of the delayed records."""
         alone()
 
 

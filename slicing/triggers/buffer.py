@@ -1,4 +1,4 @@
-"""`buffer=`: a bound on the pairs of key and window that wait for a firing, as Kafka's `BufferConfig`.
+"""`buffer=`: a limit on the (key, window) pairs that wait for a firing, as Kafka's `BufferConfig`.
 
 ::
 
@@ -25,12 +25,12 @@ Full = Literal["emit", "fail"]
 EMIT: Full = "emit"
 FAIL: Full = "fail"
 FULL = (EMIT, FAIL)
-"""What happens to a buffer that is full."""
+"""The reactions to a full buffer: fire the oldest pairs, or stop the query."""
 
 
 @dataclass(frozen=True)
 class Buffer:
-    """At most `records` pairs, or as many as take `bytes`, wait in a bucket. Printing one shows its call."""
+    """The limit of the waiting pairs of a bucket: `records` pairs, or `bytes` bytes. Printing one shows its call."""
 
     records: int | None = None
     bytes: int | None = None
@@ -38,7 +38,7 @@ class Buffer:
 
     @property
     def meaning(self) -> str:
-        """The bound, in a few words."""
+        """Return the limit in a few words."""
         bounds = [f"{self.records:,} windows of keys"] if self.records is not None else []
         bounds += [f"{self.bytes:,} bytes of them"] if self.bytes is not None else []
         then = "then the oldest fire" if self.full == EMIT else "more stop the query"
@@ -47,10 +47,11 @@ class Buffer:
     def pushed(
         self, some: Sequence[Candidates], waits: Sequence[Array], since: Sequence[Array], size: int
     ) -> list[Array]:
-        """Return which of the pairs that wait fire because the buffer is full: `bool[n]` for each of `some`.
+        """Return which waiting pairs fire because the buffer is full: `bool[n]` for each of `some`.
 
-        `since` says since when they wait, and `size` how many bytes one of them takes. Of those that wait for equally
-        long the window that starts first fires first, then by the values of the key. Raises TooLarge if it fails.
+        `waits` says which pairs wait, `since` has the time at which each began to wait, and `size` is the bytes of one
+        pair. The pairs that have waited longest fire first; ties are broken by the start of the window, then by the
+        values of the key. Raises TooLarge if the buffer is full and `full` is "fail".
         """
         held, limit = sum(int(np.count_nonzero(each)) for each in waits), self._limit(size)
         if held <= limit:
@@ -93,7 +94,7 @@ class Buffer:
 
 
 def _ranks(some: Sequence[Candidates], since: Sequence[Array]) -> Array:
-    """The place of each pair in the order in which they fire."""
+    """Return the position of each pair in the order of firing: `int64[n]`, over all of `some` together."""
     tables = []
     for each, begun in zip(some, since, strict=True):
         extents = each.extents()
@@ -110,12 +111,13 @@ def _ranks(some: Sequence[Candidates], since: Sequence[Array]) -> Array:
 
 
 def buffer(*, records: int | None = None, bytes: int | None = None, full: Full = EMIT) -> Buffer:
-    """Bound what waits for an early firing: pairs of key and window with records since they fired last, per bucket.
+    """Limit the number of (key, window) pairs per bucket that have new records and wait for an early firing.
 
-    At most `records` pairs wait, or as many as take `bytes`, by an estimate of their results and keys. If there are
-    more the oldest fire ("emit"), or the query stops ("fail"): those that have waited for longest, by what the trigger
-    goes by; then those of the window that starts first. For `early(..., buffer=...)`. Raises InvalidValue, InvalidType.
-    Cost: a look at all open windows in each micro-batch.
+    At most `records` pairs wait, or as many as fit into `bytes`, by an estimate of the size of their results and keys.
+    If there are more, the oldest pairs fire (`full="emit"`), or the query stops (`full="fail"`). The oldest pairs are
+    those that have waited longest by the time of the trigger, then those whose window starts first. For
+    `early(..., buffer=...)`. Raises InvalidValue, InvalidType. Cost: every micro-batch reads the memory of all open
+    windows.
 
     >>> buffer(records=1000)
     buffer(records=1000)

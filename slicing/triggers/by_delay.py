@@ -1,4 +1,4 @@
-"""`after=`: so long by the clock since the first record that came after the last firing."""
+"""`after=`: fire when a delay by the clock has passed since the first record after the last firing."""
 
 from __future__ import annotations
 
@@ -14,26 +14,26 @@ from slicing.windows.time.durations import show
 
 @dataclass(frozen=True)
 class ByDelay(Condition):
-    """`microseconds` after the micro-batch in which the first record since the last firing came."""
+    """True `microseconds` after the micro-batch with the first record since the last firing."""
 
     microseconds: int
 
     @property
     def interval(self) -> int:
-        """The delay."""
+        """Return the delay."""
         return self.microseconds
 
     @property
     def meaning(self) -> str:
-        """When it is true, in a few words."""
+        """Return the condition in a few words."""
         return f"{show(self.microseconds)} have passed since the first record after the last firing"
 
     def wakes(self, since: Array, at: MicroBatchTime) -> bool:
-        """Whether the delay of a pair is over."""
+        """Whether the delay of at least one pair is over."""
         return bool(self._over(since, at).any())
 
     def due(self, pairs: Candidates, memory: Memory, at: MicroBatchTime) -> Array:
-        """The pairs whose delay is over."""
+        """Return the pairs whose delay is over: `bool[n]`."""
         return self._over(memory.since, at)
 
     def _over(self, since: Array, at: MicroBatchTime) -> Array:

@@ -1,4 +1,4 @@
-"""`delta=`: the value of a record is further from that of the last firing than a threshold.
+"""`delta=`: fire when the value of a record differs from the value at the last firing by more than a threshold.
 
 ::
 
@@ -6,7 +6,7 @@
                  compared with               1    1    7    7    7
                  fires                            *              *        7 - 1 and 7 - 2 are more than 4, 7 - 3 is not
 
-The first record of a window is what the next ones are compared with, then the record of each firing.
+Values are compared with the first record of the window, and after a firing with the record that caused it.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ from slicing.triggers.trigger import APART, NUMBERS, MicroBatchTime
 
 @dataclass(frozen=True)
 class DeltaMemory(Memory):
-    """What is remembered of pairs, with the values of two records: `float64[n]` each, NaN where there is none."""
+    """The memory of pairs together with the values of two records: `float64[n]` each, NaN where there is none."""
 
-    reference: Array  # of the last firing, or the first one
-    newest: Array  # of the last record
+    reference: Array  # the value at the last firing, or else of the first record
+    newest: Array  # the value of the last record
 
     @property
     def fields(self) -> list[Array]:
-        """The fields as they are stored."""
+        """Return the fields in the order in which they are stored."""
         return [*super().fields, self.reference, self.newest]
 
 
@@ -48,16 +48,16 @@ _NOTHING = (0, 0, NEVER, float("nan"), float("nan"))
 WITH_VALUES = Remembered(
     "values", kernel_of([Field(*field.split()) for field in _FIELDS], _NOTHING), _NOTHING, DeltaMemory, _apart
 )
-"""What the conditions of `early` remember together with a condition of values."""
+"""The memory of the conditions of `early`, together with the values for `delta`."""
 LEFT = 7 / 8
-"""Another pass over the values is worth its time if the one before left less than this of them."""
+"""A further pass over the values pays if the last pass left less than this share of them."""
 
 
 @dataclass(frozen=True)
 class ByDelta(Condition):
-    """A value of `column`, named or computed, differs from that of the last firing by more than `threshold`.
+    """True if a value of `column` (a name or an expression) differs from the last fired value by over `threshold`.
 
-    Records count in the order of their arrival; null and NaN are left out.
+    Records are compared in the order of their arrival. Null and NaN are left out.
     """
 
     column: Any
@@ -67,28 +67,31 @@ class ByDelta(Condition):
 
     @property
     def asks(self) -> frozenset[str]:
-        """The values of new records, of windows that do not merge."""
+        """Ask for the values of new records, and for windows that do not merge."""
         return frozenset({NUMBERS, APART})
 
     @property
     def meaning(self) -> str:
-        """When it is true, in a few words."""
+        """Return the condition in a few words."""
         name = f"`{self.column}`" if isinstance(self.column, str) else str(written(self.column))
         return f"{name} differs from its value at the last firing by more than {self.threshold:g}"
 
     def due(self, pairs: Candidates, memory: Memory, at: MicroBatchTime) -> Array:
-        """The pairs with such a record."""
+        """Return the pairs with such a record: `bool[n]`."""
         fired, _, _ = self._walked(pairs, memory)
         return fired
 
     def noted(self, pairs: Candidates, memory: Memory, own: Array, others: Array) -> Memory:
-        """The values to compare with: that of the last record by which a pair fired, or of its newest one."""
+        """Return the memory with new references: the value that fired the pair last.
+
+        If another condition has fired the pair, it is the value of the newest record.
+        """
         _, reference, newest = self._walked(pairs, memory)
         assert isinstance(memory, DeltaMemory), "it has been asked for"
         return replace(memory, reference=np.where(others, newest, reference), newest=newest)
 
     def _walked(self, pairs: Candidates, memory: Memory) -> tuple[Array, Array, Array]:
-        """What `walked` returns of the pairs, found once: firings change no values of `memory`."""
+        """Return the result of `walked` for the pairs, computed only once: firings do not change the values."""
         assert isinstance(memory, DeltaMemory), "it has been asked for"
         reference, newest = memory.reference, memory.newest
         found: tuple[Array, Array, Array] = pairs.once(
@@ -103,10 +106,11 @@ class ByDelta(Condition):
 def walked(
     pairs: Array, values: Array, reference: Array, newest: Array, threshold: float
 ) -> tuple[Array, Array, Array]:
-    """Return which pairs have a value that is further from their reference, their references then, and newest values.
+    """Return which pairs fire (`bool[n]`), their new references, and their newest values (`float64[n]` each).
 
-    `pairs` says of which pair each value is, in the order of pairs, and of arrival in each. A reference of NaN is
-    replaced by the first value. Costs time in proportion to the number of values, whatever the number of firings.
+    A pair fires if a value differs from its reference by more than `threshold`; that value is the next reference.
+    `pairs` has the pair of each value. Values are sorted by pair, and within a pair by arrival. A reference of NaN is
+    replaced by the first value. The cost is linear in the number of values, whatever the number of firings.
     """
     reference, newest, fired = reference.copy(), newest.copy(), np.zeros(len(reference), dtype=bool)
     heads = np.flatnonzero(np.diff(pairs, prepend=-1))
@@ -114,7 +118,7 @@ def walked(
     begins = heads[np.isnan(reference[pairs[heads]])]
     reference[pairs[begins]] = values[begins]
     left, before = np.arange(len(pairs)), math.inf
-    # Each pass over the values finds one firing of each pair. Values are walked one by one once passes settle few.
+    # Each pass over the values finds one firing of each pair. Once a pass settles few values, a loop visits the rest.
     while len(left) < LEFT * before:
         first, before = _first_far(pairs, values, reference, threshold, left), len(left)
         reference[pairs[first]], fired[pairs[first]] = values[first], True
@@ -127,7 +131,7 @@ def walked(
 
 
 def _first_far(pairs: Array, values: Array, reference: Array, threshold: float, left: Array) -> Array:
-    """The first one of the values `left` of each pair that is further from its reference."""
+    """Return the position of the first value of each pair, among `left`, that is too far from its reference."""
     with np.errstate(invalid="ignore", over="ignore"):  # of infinite values
         far: Array = left[np.abs(values[left] - reference[pairs[left]]) > threshold]
     first: Array = far[np.flatnonzero(np.diff(pairs[far], prepend=-1))]
@@ -135,7 +139,7 @@ def _first_far(pairs: Array, values: Array, reference: Array, threshold: float, 
 
 
 def _far(pairs: Array, values: Array, reference: Array, threshold: float) -> list[int]:
-    """The places of all values that are further from the reference, or from the last one before that was."""
+    """Return the positions of all values that fire, each compared with the last value that fired, or the reference."""
     found, pair, compared = [], -1, math.nan
     for place, (own, value) in enumerate(zip(pairs.tolist(), values.tolist(), strict=True)):
         if own != pair:

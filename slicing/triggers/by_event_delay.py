@@ -1,10 +1,10 @@
-"""`after=, by="event"`: the watermark is so long past the first record that came after the last firing.
+"""`after=, by="event"`: fire when the watermark has passed the first record since the last firing by a delay.
 
 ::
 
-    after 10 s     a record of 12:00:03 comes, then one of 12:00:01: it waits since 12:00:03
+    after 10 s     a record of 12:00:03 arrives, then one of 12:00:01: the window waits since 12:00:03
     watermark      12:00:09  12:00:13
-                             fires: with both, and whatever has come until then
+                             fires with both, and with all other records that have arrived until then
 """
 
 from __future__ import annotations
@@ -24,9 +24,10 @@ from slicing.windows.time.durations import show
 
 @dataclass(frozen=True)
 class ByEventDelay(Condition):
-    """`microseconds` after the event time of the first record since the last firing, as the watermark goes.
+    """True when the watermark is `microseconds` after the event time of the first record since the last firing.
 
-    Of the records of one micro-batch, which have no order between input partitions, the earliest is the first.
+    Records of one micro-batch have no order between input partitions: the first of them is the one with the earliest
+    event time.
     """
 
     microseconds: int
@@ -36,25 +37,28 @@ class ByEventDelay(Condition):
 
     @property
     def asks(self) -> frozenset[str]:
-        """The watermark."""
+        """Ask for the watermark."""
         return frozenset({WATERMARK})
 
     @property
     def meaning(self) -> str:
-        """When it is true, in a few words."""
+        """Return the condition in a few words."""
         return f"the watermark is {show(self.microseconds)} past the first record after the last firing"
 
     def wakes(self, since: Array, at: MicroBatchTime) -> bool:
-        """Whether the watermark is so far past a pair's first record."""
+        """Whether the delay of at least one pair is over."""
         return bool(self._over(since, at).any())
 
     def begins(self, pairs: Candidates, at: MicroBatchTime) -> Array:
-        """The earliest event time of the new records; a pair that has waited under another trigger waits from now."""
+        """Return the earliest event time of the new records of each pair: `int64[n]`.
+
+        A pair that began to wait under another trigger waits from the current watermark on.
+        """
         first = pairs.signals.get(FIRST, np.full(len(pairs), ABSENT))
         return _stored(np.where(first == ABSENT, at.watermark, first))
 
     def due(self, pairs: Candidates, memory: Memory, at: MicroBatchTime) -> Array:
-        """The pairs whose first record is so long ago."""
+        """Return the pairs whose delay is over: `bool[n]`."""
         return self._over(memory.since, at)
 
     def _over(self, since: Array, at: MicroBatchTime) -> Array:
@@ -65,7 +69,7 @@ class ByEventDelay(Condition):
         return f"after={show(self.microseconds)!r}, by='event'"
 
 
-# Times before 1970 are stored a microsecond earlier, as -1 is `NEVER`.
+# Times before 1970 are stored one microsecond too early, because -1 means `NEVER`.
 
 
 def _stored(times: Array) -> Array:

@@ -1,4 +1,4 @@
-"""`every=`: the clock, or the watermark, passes a multiple of an interval."""
+"""`every=`: fire when the clock, or the watermark, passes a multiple of an interval."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from slicing.triggers.trigger import WATERMARK, MicroBatchTime, passed_watermark
 from slicing.windows.time.durations import show
 
 CLOCK, EVENT = TIMES = ("clock", "event")
-"""What a condition may go by."""
+"""The times that a condition may depend on: the clock, or event time."""
 
 
 @dataclass(frozen=True)
 class ByInterval(Condition):
-    """At multiples of `microseconds`: all pairs with new records.
+    """True for all pairs when a multiple of `microseconds` has passed.
 
-    By event time a multiple has passed when the watermark is later, as Flink's timers fire.
+    By event time, a multiple has passed when the watermark is later than it, as Flink's timers fire.
     """
 
     microseconds: int
@@ -25,23 +25,23 @@ class ByInterval(Condition):
 
     @property
     def asks(self) -> frozenset[str]:
-        """The watermark, if it goes by event time."""
+        """Ask for the watermark, if it depends on event time."""
         return frozenset({WATERMARK} if self.by == EVENT else ())
 
     @property
     def interval(self) -> int:
-        """The interval, if it is one of the clock."""
+        """Return the interval, 0 if it depends on event time."""
         return self.microseconds if self.by == CLOCK else 0
 
     @property
     def meaning(self) -> str:
-        """When it is true, in a few words."""
+        """Return the condition in a few words."""
         return f"{'the clock' if self.by == CLOCK else 'the watermark'} passes a multiple of {show(self.microseconds)}"
 
     def passes(self, head: Any, at: MicroBatchTime) -> bool:
-        """Whether a multiple has passed since the micro-batch before."""
+        """Whether a multiple has passed since the previous micro-batch."""
         last, now = head.tick, at.clock if self.by == CLOCK else max(0, at.watermark - 1)
-        if last is not None and last < 0:  # the trigger before went by watermarks
+        if last is not None and last < 0:  # the previous trigger has stored a watermark
             last = None if self.by == CLOCK else max(0, passed_watermark(last) - 1) // self.microseconds
         head.tick = now // self.microseconds
         if last is None:

@@ -1,4 +1,4 @@
-"""`records=`: so many more records of a window have come."""
+"""`records=`: fire after a number of new records of a window."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from slicing.triggers.trigger import MicroBatchTime
 
 @dataclass(frozen=True)
 class ByRecords(Condition):
-    """After each `count` records of a window; what is left of a division by it counts for the next firing.
+    """True after every `count` records of a window. The remainder of a division counts for the next firing.
 
-    If no other condition fires a window, its records say how many count, and nothing is remembered.
+    If there is no other condition, the count follows from the record count of the window, and no memory is stored.
     """
 
     count: int
@@ -23,16 +23,16 @@ class ByRecords(Condition):
 
     @property
     def meaning(self) -> str:
-        """When it is true, in a few words."""
+        """Return the condition in a few words."""
         return f"{self.count} more records have come"
 
     def due(self, pairs: Candidates, memory: Memory, at: MicroBatchTime) -> Array:
-        """The pairs with so many records since counting began."""
+        """Return the pairs with enough records since counting began: `bool[n]`."""
         due: Array = pairs.held - memory.counted >= self.count
         return due
 
     def counted(self, held: Array, counted: Array) -> Array:
-        """The records of whole firings are counted."""
+        """Return the count origin after a firing, a whole multiple of `count` after the last one: `int64[n]`."""
         begins: Array = held - (held - counted) % self.count
         return begins
 

@@ -1,4 +1,4 @@
-"""`records=, per="key"`: so many more records of a key have come, for whichever of its windows."""
+"""`records=, per="key"`: fire after a number of new records of a key, in any of its windows."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from slicing.triggers.trigger import MicroBatchTime
 
 @dataclass(frozen=True)
 class ByRecordsOfKey(Condition):
-    """After each `count` records of a key, of its open windows with new records.
+    """True after every `count` records of a key, for its open windows with new records.
 
-    What is left of a division counts for the next firing. A firing of one of its windows by another condition begins
-    the count anew.
+    The remainder of a division counts for the next firing. If another condition fires a window of the key, the count
+    restarts at zero.
     """
 
     count: int
@@ -26,17 +26,17 @@ class ByRecordsOfKey(Condition):
 
     @property
     def meaning(self) -> str:
-        """When it is true, in a few words."""
+        """Return the condition in a few words."""
         return f"{self.count} more records of the key have come"
 
     def due(self, pairs: Candidates, memory: Memory, at: MicroBatchTime) -> Array:
-        """The pairs of keys with so many records since counting began."""
+        """Return the pairs of keys with enough records since counting began: `bool[n]`."""
         assert pairs.of_key is not None, "the trigger has asked for it"
         due: Array = pairs.of_key >= self.count
         return due
 
     def left(self, counts: Array, own: Array, others: Array) -> Array:
-        """What counts for the next firing, where pairs have fired by it, or by others: `int64[n]`."""
+        """Return the counts for the next firing after firings by this condition or by others: `int64[n]`."""
         return np.where(others, 0, np.where(own, counts % self.count, counts))
 
     def __repr__(self) -> str:

@@ -1,4 +1,4 @@
-"""`when=`: a record has come of which a condition is true."""
+"""`when=`: fire when a record has arrived for which a condition is true."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from slicing.triggers.trigger import ENDS, MicroBatchTime
 
 @dataclass(frozen=True)
 class BySignal(Condition):
-    """In the micro-batch of such a record: `column` is true of it, which is named or computed; null is false.
+    """True in the micro-batch of a record for which `column` (a name or an expression) is true; null is false.
 
-    If it `ends` sessions, such a record is the last one of its session: those after it, by event time, are in another.
+    With `ends`, such a record ends its session: records after it, by event time, are in another session.
     """
 
     column: Any
@@ -28,12 +28,12 @@ class BySignal(Condition):
 
     @property
     def asks(self) -> frozenset[str]:
-        """Windows that records end."""
+        """Ask for windows that records end, if `ends`."""
         return frozenset({ENDS} if self.ends else ())
 
     @property
     def meaning(self) -> str:
-        """When it is true, in a few words."""
+        """Return the condition in a few words."""
         return f"a record has come for which {self._text} is true" + (", which ends its session" if self.ends else "")
 
     @property
@@ -41,7 +41,7 @@ class BySignal(Condition):
         return f"`{self.column}`" if isinstance(self.column, str) else str(written(self.column))
 
     def due(self, pairs: Candidates, memory: Memory, at: MicroBatchTime) -> Array:
-        """The pairs that hold such a new record."""
+        """Return the pairs with such a new record: `bool[n]`."""
         due: Array = pairs.signals[WHEN] != ABSENT
         return due
 

@@ -1,4 +1,4 @@
-"""Open pairs of key and window that a trigger chooses from, with what it remembers of each."""
+"""The open (key, window) pairs that a trigger chooses from, and its memory of each pair."""
 
 from __future__ import annotations
 
@@ -16,26 +16,26 @@ from slicing.triggers.panes import Panes
 
 @dataclass(frozen=True)
 class Memory:
-    """What is remembered of pairs: `int64[n]` each. It is committed with the micro-batch, and read by the next one."""
+    """The memory of pairs: `int64[n]` each. It is committed with the micro-batch, and read by the next one."""
 
-    fired: Array  # how many records a pair held when it fired last
-    counted: Array  # how many records it held where counting begins
-    since: Array  # when it began to wait: the clock at its first record since, in milliseconds, or NEVER
+    fired: Array  # the record count of a pair at its last firing
+    counted: Array  # the count origin: the record count at which counting began
+    since: Array  # when it began to wait: the clock at its first record since the last firing, milliseconds, or NEVER
 
     @classmethod
     def of_none(cls, count: int) -> Memory:
-        """What is remembered of pairs that are new."""
+        """Return the memory of new pairs."""
         zeros = np.zeros(count, dtype=np.int64)
         return cls(zeros, zeros, np.full(count, NEVER))
 
     @property
     def fields(self) -> list[Array]:
-        """The fields as they are stored."""
+        """Return the fields in the order in which they are stored."""
         return [self.fired, self.counted, self.since]
 
 
 def _of_merged(parts: Sequence[Array], starts: Array) -> list[Array]:
-    """Sessions that merge add their counts; the earliest clock holds."""
+    """Return the memory of merged sessions: the sums of the counts, and the earliest clock."""
     fired, counted, since = parts
     latest = np.iinfo(np.int64).max
     least = np.minimum.reduceat(np.where(since == NEVER, latest, since), starts)
@@ -44,7 +44,7 @@ def _of_merged(parts: Sequence[Array], starts: Array) -> list[Array]:
 
 
 OF_CONDITIONS = Remembered("memory", MEMORY, (0, 0, NEVER), Memory, _of_merged)
-"""What the conditions of `early` remember."""
+"""The memory of the conditions of `early`."""
 
 
 @dataclass(frozen=True)
@@ -67,18 +67,18 @@ def _cannot_purge(chosen: Array) -> Array:
 
 @dataclass(frozen=True)
 class Candidates:
-    """Some open pairs: `int64[n]` each. `memory` and `of_key` are None where the trigger does not ask for them.
+    """Some open pairs: `int64[n]` each. `memory` and `of_key` are None if the trigger does not ask for them.
 
-    `of_key` has, for the key of each pair, its records since counting began; `count_from` sets these. `remember` stores
-    what is to be remembered, of the type that the trigger asks for. `panes` gives the pairs that a mask chooses, and
-    `extents` says which pairs there are. `purge` drops the records of those that a mask chooses, once these have been
-    read, and returns for each pair the number that `held` begins with from then on.
-    `numbers` gives the values of new records: the pair of each, and the value, by pair and in order of arrival.
-    `signals` has those that the trigger asks for, by name, of the new records of each pair.
+    `of_key` has, for the key of each pair, the record count since counting began; `count_from` sets it. `remember`
+    stores a new memory, of the type that the trigger asks for. `panes` returns the pairs that a mask chooses, and
+    `extents` returns the windows and keys of all pairs. `purge` drops the records of the pairs that a mask chooses,
+    after these have been read, and returns for each pair the value from which `held` counts afterwards. `numbers`
+    returns the values of new records, by pair and in order of arrival: the pair of each value, and the values.
+    `signals` has the requested signals by name, for the new records of each pair.
     """
 
-    held: Array  # how many records a pair holds
-    before: Array  # how many of these it held before this micro-batch
+    held: Array  # the record count of a pair
+    before: Array  # the record count before this micro-batch
     memory: Any
     remember: Callable[[Any], None]
     panes: Callable[[Array], Panes]
@@ -88,10 +88,10 @@ class Candidates:
     signals: Mapping[str, Array] = field(default_factory=dict)
     purge: Callable[[Array], Array] = _cannot_purge
     numbers: Callable[[], tuple[Array, Array]] = _no_numbers
-    found: dict[Any, Any] = field(default_factory=dict)  # what conditions have found out about the pairs
+    found: dict[Any, Any] = field(default_factory=dict)  # cached values, by condition
 
     def once(self, condition: Any, find: Callable[[], Any]) -> Any:
-        """Return what a condition finds out about the pairs, which is computed when it is first asked for."""
+        """Return the value of `find()` for a condition, computed only once."""
         if condition not in self.found:
             self.found[condition] = find()
         return self.found[condition]
@@ -105,7 +105,7 @@ class OpenPairs(Protocol):
 
     @property
     def since(self) -> Array:
-        """The clocks at the first record since the last firing, of all pairs of which one is remembered."""
+        """Return the clocks at the first record since the last firing, for all pairs with a memory."""
 
     def candidates(self, everything: bool) -> Iterator[Candidates]:
-        """The pairs with new records, or all of them."""
+        """Yield the pairs with new records, or all pairs."""

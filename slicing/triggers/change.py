@@ -1,4 +1,4 @@
-"""`on_change()`: closed windows whose result is not that of the window before."""
+"""`on_change()`: fire closed windows whose result differs from that of the previous window of the key."""
 
 from __future__ import annotations
 
@@ -10,7 +10,10 @@ from slicing.triggers.trigger import CHANGED, FINAL, Engine, Firing, Trigger
 
 @dataclass(frozen=True)
 class OnChange(Trigger):
-    """A row holds until the next row of its key; with `drained` the first empty window is emitted too."""
+    """Fires closed windows with a changed result; with `drained` also the first empty window.
+
+    A row holds until the next row of its key.
+    """
 
     drained: bool = False
 
@@ -23,12 +26,12 @@ class OnChange(Trigger):
 
     @property
     def meaning(self) -> str:  # type: ignore[override]
-        """What is emitted, in one line."""
+        """Return which windows fire, and when, in one line."""
         more = ", empty ones included" if self.drained else ""
         return f"closed windows whose result differs from the one before{more}"
 
     def on_close(self, engine: Engine) -> Iterator[Firing]:
-        """The windows that close with another result."""
+        """Fire the closing windows whose result differs from the previous one."""
         yield FINAL, engine.changed(self.drained).results()
 
     def __repr__(self) -> str:

@@ -10,14 +10,14 @@ from slicing.triggers.trigger import CLOSING, FINAL, Engine, Firing, Trigger
 
 @dataclass(frozen=True)
 class OnClose(Trigger):
-    """Each window once, at the watermark `end + grace`."""
+    """Fires each window once, at the watermark `end + grace`."""
 
     asks = frozenset({CLOSING})
     meaning = "every window once, when it closes"
     fires_once = True
 
     def on_close(self, engine: Engine) -> Iterator[Firing]:
-        """The windows that close."""
+        """Fire the windows that close."""
         yield FINAL, engine.closing().results()
 
     def __repr__(self) -> str:

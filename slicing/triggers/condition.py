@@ -1,4 +1,4 @@
-"""What a condition of an early trigger is: one of several, of which the first one that is true fires a pair."""
+"""The base class of the conditions of an early trigger: the first true condition fires a pair."""
 
 from __future__ import annotations
 
@@ -15,57 +15,57 @@ from slicing.triggers.trigger import MicroBatchTime
 
 @dataclass(frozen=True)
 class Condition:
-    """When pairs of key and window fire early. Printing one shows the arguments of `early` that make it."""
+    """A condition under which (key, window) pairs fire early. Printing one shows the arguments of `early`."""
 
-    remembers: ClassVar[bool] = True  # whether it asks what is remembered of pairs
+    remembers: ClassVar[bool] = True  # whether it needs the memory of pairs
 
-    counts_keys: ClassVar[bool] = False  # whether it asks for the records of keys
+    counts_keys: ClassVar[bool] = False  # whether it needs the record counts of keys
 
-    outlasts: ClassVar[bool] = False  # whether what waits for it when a window closes is emitted then
+    outlasts: ClassVar[bool] = False  # whether pairs that wait for it fire when their window closes
 
-    memory: ClassVar[Remembered] = OF_CONDITIONS  # what is remembered of pairs
+    memory: ClassVar[Remembered] = OF_CONDITIONS  # the kind of memory of pairs
 
-    signal: ClassVar[str] = ""  # the signal of new records that it asks for
+    signal: ClassVar[str] = ""  # the signal of new records that it needs
 
     @property
     def asks(self) -> frozenset[str]:
-        """What it asks of an engine besides open pairs."""
+        """Return the questions to the engine, besides open pairs."""
         return frozenset()
 
     @property
     def interval(self) -> int:
-        """The time by the clock that it waits for, in microseconds; 0 if it goes by no clock."""
+        """Return the processing time that it waits for, in microseconds; 0 if it does not depend on the clock."""
         return 0
 
     @property
     def meaning(self) -> str:
-        """When it is true, in a few words."""
+        """Return the condition in a few words."""
         raise NotImplementedError
 
     def passes(self, head: Any, at: MicroBatchTime) -> bool:
-        """Whether it is true of all pairs in this micro-batch; asked once, and noted in the header."""
+        """Whether it is true for all pairs in this micro-batch. Called once; it may store a tick in the header."""
         return False
 
     def wakes(self, since: Array, at: MicroBatchTime) -> bool:
-        """Whether it may be true of pairs without new records; `since` as in `Memory`."""
+        """Whether it may be true for pairs without new records; `since` is as in `Memory`."""
         return False
 
     def begins(self, pairs: Candidates, at: MicroBatchTime) -> Array | None:
-        """When pairs begin to wait that have got their first record, if not by the clock: `int64[n]`."""
+        """Return when pairs with a first record begin to wait: `int64[n]`; None if they wait from the clock on."""
         return None
 
     def due(self, pairs: Candidates, memory: Memory, at: MicroBatchTime) -> Array:
-        """Of which pairs it is true: `bool[n]`."""
+        """Return for which pairs it is true: `bool[n]`."""
         return np.zeros(len(pairs), dtype=bool)
 
     def noted(self, pairs: Candidates, memory: Memory, own: Array, others: Array) -> Memory:
-        """What it remembers besides, where pairs have fired by it, or by others: `bool[n]` each."""
+        """Return the memory after firings by this condition (`own`) or by others: `bool[n]` each."""
         return memory
 
     def counted(self, held: Array, counted: Array) -> Array:
-        """Where counting begins for pairs that have fired by it: `int64[n]`, as in `Memory`."""
+        """Return the count origin of pairs that have fired by this condition: `int64[n]`, as in `Memory`."""
         return held
 
     def left(self, counts: Array, own: Array, others: Array) -> Array:
-        """What counts of the records of keys, where pairs have fired by it, or by others: `int64[n]`."""
+        """Return the remaining record counts of keys after firings by this condition or by others: `int64[n]`."""
         raise NotImplementedError

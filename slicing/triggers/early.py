@@ -1,4 +1,4 @@
-"""`early(...)` with several conditions: a pair fires by the first one that is true, and all of them start anew."""
+"""`early(...)` with several conditions: the first true condition fires a pair, and all conditions then restart."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from slicing.triggers.trigger import CLOSING, FINAL, PAIRS, PURGED, Engine, Firi
 
 @dataclass(frozen=True)
 class Early(Trigger):
-    """Open pairs of which one of `conditions` is true, if they got a record since their last firing or it may `repeat`.
+    """Fires the open pairs with new records for which one of `conditions` is true.
 
-    With `final` each window fires when it closes, too. With `purge` the records of a firing are dropped. A `buffer`
-    bounds how many wait.
+    With `repeat` pairs without new records since their last firing fire, too. With `final` each window also fires when
+    it closes. With `purge` the records of a firing are dropped. A `buffer` limits the number of waiting pairs.
     """
 
     conditions: tuple[Condition, ...]
@@ -35,14 +35,14 @@ class Early(Trigger):
 
     @property
     def asks(self) -> frozenset[str]:  # type: ignore[override]
-        """Open pairs, and those that close if they fire then."""
+        """Ask for open pairs, for closing ones with `final`, and for everything that the conditions ask."""
         own = {PAIRS: True, CLOSING: self.final, PURGED: self.purge}
         asked = (question for question, is_asked in own.items() if is_asked)
         return frozenset(asked).union(*(each.asks for each in self.conditions))
 
     @property
     def signals(self) -> tuple[str, ...]:
-        """The signals that its conditions ask for."""
+        """Return the signals that the conditions need."""
         return tuple(each.signal for each in self.conditions if each.signal)
 
     def drops(self, kind: str) -> bool:
@@ -51,21 +51,21 @@ class Early(Trigger):
 
     @property
     def column(self) -> Any:
-        """The column of `when`."""
+        """Return the column of `when`, None without one."""
         return next((each.column for each in self.conditions if isinstance(each, BySignal)), None)
 
     @property
     def number(self) -> Any:
-        """The column of `delta`."""
+        """Return the column of `delta`, None without one."""
         return next((each.column for each in self.conditions if isinstance(each, ByDelta)), None)
 
     def numbered(self, column: str) -> Early:
-        """The same with the column of `delta` by name."""
+        """Return the same trigger, with the column of `delta` given by name."""
         named = (replace(each, column=column) if isinstance(each, ByDelta) else each for each in self.conditions)
         return replace(self, conditions=tuple(named))
 
     def named(self, column: str) -> Early:
-        """The same with the column of `when` by name."""
+        """Return the same trigger, with the column of `when` given by name."""
         named = (replace(each, column=column) if isinstance(each, BySignal) else each for each in self.conditions)
         return replace(self, conditions=tuple(named))
 
@@ -76,12 +76,12 @@ class Early(Trigger):
 
     @property
     def by_clock(self) -> bool:  # type: ignore[override]
-        """Whether a condition goes by the clock."""
+        """Whether a condition depends on the clock."""
         return any(each.interval for each in self.conditions)
 
     @property
     def meaning(self) -> str:  # type: ignore[override]
-        """What is emitted, in one line."""
+        """Return which windows fire, and when, in one line."""
         news = "" if self.repeat else " that got a record"
         more = ", and drops their records" if self.purge else ""
         more += ", then each when it closes" if self.final else ""
@@ -91,44 +91,44 @@ class Early(Trigger):
 
     @property
     def remembers(self) -> bool:
-        """Whether a firing, or a record, has to be remembered of each pair."""
+        """Whether the state must have a memory of each pair, of its last firing or of its records."""
         asks_more = self.purge or self.buffer is not None or len(self.conditions) > 1
         return asks_more or any(each.remembers for each in self.conditions)
 
     def clock(self, last: int, now: int) -> int:
-        """As `EarlyByClock` has it, by the longest interval."""
+        """Return the clock as `EarlyByClock.clock` does, for the longest interval."""
         longest = max(each.interval for each in self.conditions)
         return now if longest and now + longest < last else max(last, now)
 
     @property
     def _reports_all(self) -> bool:
-        """Whether windows that close with records which no firing has had fire for these, though not as final."""
+        """Whether a closing window fires early once more if it has records that no firing has contained."""
         return not self.final and any(each.outlasts for each in self.conditions)
 
     @property
     def _remembered(self) -> Remembered | None:
-        """What is remembered of pairs, None if nothing is."""
+        """Return the kind of memory of pairs, None if there is none."""
         of = next((each.memory for each in self.conditions if each.memory is not OF_CONDITIONS), OF_CONDITIONS)
         return of if self.remembers else None
 
     def on_records(self, engine: Engine) -> Iterator[Firing]:
-        """The windows that are about to close, and wait for a condition that outlasts them."""
+        """Fire the windows that are about to close while they wait for a condition that outlasts them."""
         for some in engine.closing_pairs(self._remembered) if self._reports_all else ():
             yield "early", some.panes(some.held > self._of_what_is_left(some).fired).results()
 
     def on_close(self, engine: Engine) -> Iterator[Firing]:
-        """The windows that close."""
+        """Fire the windows that close, if `final`."""
         if self.final:
             yield FINAL, engine.closing().results()
 
     def on_history(self, engine: Engine, at: MicroBatchTime) -> None:
-        """Count the records of a history, and let its windows wait from its load on."""
+        """Store the record counts of a loaded history. Its windows wait from the time of loading on."""
         for some in self._pairs(engine).candidates(everything=True):
             if some.memory is not None:
                 some.remember(self._begun(some, at))
 
     def on_open(self, engine: Engine, at: MicroBatchTime) -> Iterator[Firing]:
-        """The open windows of which a condition is true."""
+        """Fire the open windows for which a condition is true."""
         pairs = self._pairs(engine)
         passed = [each.passes(engine.head, at) for each in self.conditions]
         if self.buffer is not None:
@@ -142,7 +142,7 @@ class Early(Trigger):
     def _bounded(
         self, buffer: Buffer, engine: Engine, some: Sequence[Candidates], passed: Sequence[bool], at: MicroBatchTime
     ) -> Iterator[Firing]:
-        """The same, and the oldest ones of those that then wait, if these are more than a buffer has room for."""
+        """Fire likewise, and also the oldest waiting pairs that exceed the buffer."""
         if not some:
             return
         judged = [self._judged(each, passed, at) for each in some]
@@ -160,7 +160,7 @@ class Early(Trigger):
         return _Judged(some, memory, news, due, np.logical_or.reduce(due) & (news | (self.repeat and not self.purge)))
 
     def _settled(self, judged: _Judged) -> Panes:
-        """What fires; what is remembered from now on is noted."""
+        """Store the new memory of the pairs, and return the pairs that fire."""
         some, memory, fires, due = judged.pairs, judged.memory, judged.fires, judged.due
         counted = np.where(fires & judged.others, some.held, memory.counted)
         for each, is_due in zip(self.conditions, due, strict=True):
@@ -182,10 +182,10 @@ class Early(Trigger):
         return np.ones(len(some), dtype=bool) if passed else condition.due(some, memory, at)
 
     def _begun(self, some: Candidates, at: MicroBatchTime) -> Memory:
-        """What is remembered, from now on also of the pairs that got their first record since the last firing.
+        """Return the memory of pairs, in which pairs with a first record since the last firing begin to wait.
 
-        Where nothing is remembered there is one condition: of the new records alone, or a count of records, and a pair
-        has fired with all multiples before.
+        Without a stored memory there is a single condition. It depends only on the new records, or it counts records:
+        a pair has then fired at every multiple of the count before.
         """
         if some.memory is None:
             (only,) = self.conditions
@@ -199,7 +199,10 @@ class Early(Trigger):
         return replace(memory, since=np.where(some.held > memory.fired, since, NEVER))
 
     def _of_what_is_left(self, some: Candidates) -> Memory:
-        """What is remembered, of pairs that may have lost records to others: of parts of ended sessions."""
+        """Return the memory of pairs, limited to the records they still have.
+
+        A pair may have lost records to another one if a record has ended its session.
+        """
         memory: Memory = some.memory
         if not self.ends:
             return memory
@@ -219,9 +222,10 @@ class Early(Trigger):
 
 @dataclass(frozen=True)
 class _Judged:
-    """Some pairs: which have news, of which each condition is true, and which fire: `bool[n]` each.
+    """The decision about some pairs: `bool[n]` each.
 
-    `others` says which fire for no condition.
+    `news` says which pairs have new records, `due` for which pairs each condition is true, `fires` which pairs fire,
+    and `others` which of these fire without a condition.
     """
 
     pairs: Candidates
@@ -232,11 +236,11 @@ class _Judged:
     others: Array | bool = False
 
     def with_others(self, pushed: Array) -> _Judged:
-        """The same, where others fire, too."""
+        """Return the decision with additional pairs that fire without a condition."""
         return replace(self, fires=self.fires | pushed, others=pushed)
 
     def besides(self, own: Array) -> Array:
-        """Where another condition is true, or none."""
+        """Return where another condition than `own` is true, or a pair fires without a condition: `bool[n]`."""
         others = [other for other in self.due if other is not own]
         found: Array = np.logical_or.reduce([*others, np.broadcast_to(self.others, own.shape)])
         return found

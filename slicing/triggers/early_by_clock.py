@@ -1,4 +1,4 @@
-"""`early(every=)`: at every multiple of an interval by the clock, then when the window closes."""
+"""`early(every=)`: fire at every multiple of an interval by the clock, and when the window closes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from slicing.windows.time.durations import show
 
 @dataclass(frozen=True)
 class EarlyByClock(Trigger):
-    """Open windows with records since the last tick; `microseconds` is the interval."""
+    """Fires the open windows with records since the last tick; `microseconds` is the interval."""
 
     microseconds: int
 
@@ -20,18 +20,19 @@ class EarlyByClock(Trigger):
     by_clock = True
 
     def clock(self, last: int, now: int) -> int:
-        """A clock that steps back by more than an interval was wrong before, and ticks would wait for as long.
+        """Return the clock of a micro-batch in microseconds: it may step back only by more than one interval.
 
-        A smaller step is waited for, or a tick would come twice.
+        A larger step means that the clock was wrong before; without it, ticks would pause for that long. After a
+        smaller step the last clock is kept, or a tick would fire twice.
         """
         return now if now + self.microseconds < last else max(last, now)
 
     def on_close(self, engine: Engine) -> Iterator[Firing]:
-        """The windows that close."""
+        """Fire the windows that close."""
         yield FINAL, engine.closing().results()
 
     def on_open(self, engine: Engine, at: MicroBatchTime) -> Iterator[Firing]:
-        """The open windows, if a tick has passed since the micro-batch before."""
+        """Fire the waiting open windows, if a tick has passed since the previous micro-batch."""
         tick, last = at.clock // self.microseconds, engine.head.tick
         engine.head.tick = tick
         if last is None or last < 0 or tick <= last:

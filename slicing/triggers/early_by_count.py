@@ -1,4 +1,4 @@
-"""`early(records=)`: whenever so many more records of a key have come, then when the window closes."""
+"""`early(records=)`: fire after every `records` new records of a key, and when the window closes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from slicing.triggers.trigger import CLOSING, FINAL, WAITING, Engine, Firing, Mi
 
 @dataclass(frozen=True)
 class EarlyByCount(Trigger):
-    """The open windows with records since the last firing, of keys that have got `count` records since."""
+    """Fires the open windows with new records of every key that has `count` records since the last firing."""
 
     count: int
 
@@ -21,11 +21,11 @@ class EarlyByCount(Trigger):
     meaning = "the open windows of a key after so many records, then each when it closes"
 
     def on_close(self, engine: Engine) -> Iterator[Firing]:
-        """The windows that close."""
+        """Fire the windows that close."""
         yield FINAL, engine.closing().results()
 
     def on_open(self, engine: Engine, at: MicroBatchTime) -> Iterator[Firing]:
-        """The windows of keys with enough records."""
+        """Fire the windows of keys with enough records."""
         yield "early", engine.waiting.ready(self._enough).results()
 
     def _enough(self, waiting: Any) -> Any:

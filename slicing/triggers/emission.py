@@ -28,19 +28,19 @@ from slicing.triggers.update import OnUpdate
 from slicing.windows.time.durations import Duration, microseconds
 
 WINDOW, KEY = PER = ("window", "key")
-"""What `records` may be counted for."""
+"""The scopes in which `records` are counted."""
 Emission = Trigger
-"""What `.emit(...)` takes."""
+"""The type of the argument of `.emit(...)`."""
 
 
 def on_close(corrections: bool = False, old: bool = False, discarding: bool = False) -> Trigger:
     """Fire every window once, when it closes: at the watermark `end + grace`. This is the default.
 
-    With `corrections` it fires at `end`, and again in each micro-batch with late records of it, until the watermark is
-    at `end + grace`. A late firing has the result of all records (accumulating); with `old` also the result that it
-    replaces (retracting); with `discarding` the result of the new records only. Raises InvalidValue for `old` or
-    `discarding` without `corrections`, and for both. Cost: one row per window and key; with `corrections` also a read
-    of up to 2 n - 1 slices for each slice with late records, n slices per window.
+    With `corrections` a window fires at `end`, and again in each micro-batch with delayed records for it, until the
+    watermark is at `end + grace`. A late firing has the result of all records (accumulating); with `old` also the
+    result that it replaces (retracting); with `discarding` the result of the new records only. Raises InvalidValue for
+    `old` or `discarding` without `corrections`, and for both. Cost: one row per window and key; with `corrections` also
+    a read of up to 2 n - 1 slices for each slice with delayed records, n slices per window.
 
     >>> from slicing.stages.local_runner import stream
     >>> from slicing.windows.window import tumbling
@@ -66,12 +66,12 @@ def on_close(corrections: bool = False, old: bool = False, discarding: bool = Fa
 
 
 def on_update(latest_only: bool = False) -> Trigger:
-    """Fire each open window that got a record in the micro-batch, with its result so far; not again at its close.
+    """Fire each open window with new records in every micro-batch, with its result so far, but not when it closes.
 
-    The rows are those of Spark's update mode. With `latest_only` a key that got records has at most one row: of the
-    first open window that holds its newest record ("the last hour, as of now"), if that window got one. Raises
-    InvalidType if it is no bool. Cost: a row for each of the R windows of each slice with new records; with
-    `latest_only` one for each key with new records.
+    The rows are those of Spark's update mode. With `latest_only` a key with new records has at most one row: that of
+    its latest window ("the last hour, as of now"), if this window has a new record. The latest window is the first open
+    window that holds the newest record of the key. Raises InvalidType if `latest_only` is no bool. Cost: a row for each
+    of the R windows of each slice with new records; with `latest_only` one for each key with new records.
 
     >>> from slicing.stages.local_runner import stream
     >>> from slicing.windows.window import tumbling
@@ -123,30 +123,31 @@ def early(
 ) -> Trigger:
     """Fire windows before they close with their results so far, and, unless `final=False`, once more when they close.
 
-    A window fires by the first of its conditions that is true, and every firing starts all of them anew:
+    The first true condition fires a window. Every firing restarts all conditions:
 
-    - `records`: that many more records have come, `per="window"` or `per="key"`. The remainder of a division counts for
-      the next firing; the firings of one micro-batch are one. Without `per` it counts by window if there are other
-      conditions or options; else by key, and each firing restarts it at zero.
-    - `every`: a multiple of it has passed, by the clock of the trigger or, with `by="event"`, by the watermark.
-    - `after`: so long ago, by the clock, the first record after the last firing came; with `by="event"` the watermark
-      is so long past the event time of that record. With `final=False` a window that closes before is emitted then.
-    - `when`: a record has come of which this column, or expression, is true; null is false. With `ends` such a record
-      also ends its session: the records after it, by event time, are in another, even within the gap; a record at the
-      same time is in the session that ends. Only for sessions, where it holds on bounded input, too.
+    - `records`: this number of new records has arrived, `per="window"` or `per="key"`. The remainder of a division
+      counts for the next firing; several firings in one micro-batch become one. Without `per` it counts by window if
+      there are other conditions or options; else by key, and each firing restarts it at zero.
+    - `every`: a multiple of this interval has passed, by the clock of the trigger or, with `by="event"`, by the
+      watermark.
+    - `after`: this time has passed, by the clock, since the first record after the last firing arrived. With
+      `by="event"` the watermark has passed the event time of that record by this time; with `final=False` a window that
+      closes before then fires when it closes.
+    - `when`: a record has arrived for which this column, or expression, is true; null is false. With `ends` such a
+      record also ends its session: the records after it, by event time, are in another, even within the gap; a record
+      at the same time is in the session that ends. `ends` is only for sessions, and holds on bounded input, too.
+    - `delta`: a column of numbers and a threshold. The value of a record differs by more than the threshold from that
+      of the record that fired the window last, or of its first record. Null and NaN are left out. Records are compared
+      in order of arrival: by micro-batch, input partition, position. Not for windows that merge, nor for sliding ones.
 
-    - `delta`: a column of numbers and a threshold: the value of a record differs by more from that of the record by
-      which the window fired last, or of its first record; null and NaN are left out. Records count in order of arrival:
-      by micro-batch, input partition, position. Not for windows that merge, nor for sliding ones.
+    With `purge` a firing drops the records of its window. The next firing contains only later records, and a window
+    without any does not fire when it closes. Windows that overlap then need `.assemble("eager")`. Cost with
+    `unbounded()` and sessions: a micro-batch with a firing rewrites all keys, or all open sessions, of its bucket.
 
-    With `purge` a firing drops the records of its window: the next one is of the records after it, and a window without
-    any does not fire when it closes. Windows that overlap then need `.assemble("eager")`. Cost with `unbounded()` and
-    sessions: a micro-batch with a firing writes anew all keys, or all open sessions, of its bucket.
-
-    `buffer` bounds how many (key, window) pairs with new records wait in a bucket, see `buffer(...)`.
+    `buffer` limits the number of (key, window) pairs with new records that wait in a bucket, see `buffer(...)`.
 
     Only windows with records since their last firing fire; with `repeat` each multiple of `every` fires the others too.
-    Raises InvalidValue or InvalidType for no condition, and for values that are not positive. Cost: that of
+    Raises InvalidValue or InvalidType without a condition, and for values that are not positive. Cost: that of
     `on_close()`, a record count per (slice, key) with records that have not fired, and for each early row a read of
     the slices of its window.
 

@@ -1,4 +1,4 @@
-"""`on_close(corrections=True)`: windows fire at their end, and again for late records until grace is over."""
+"""`on_close(corrections=True)`: windows fire at their end, and again for delayed records until grace is over."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _MEANINGS: dict[Accumulation, str] = {
 
 @dataclass(frozen=True)
 class LateFirings(Trigger):
-    """Each window at the watermark `end`, and in each later micro-batch in which a record came for it."""
+    """Fires each window at the watermark `end`, and again in each later micro-batch with new records for it."""
 
     mode: str = ""
 
@@ -25,24 +25,24 @@ class LateFirings(Trigger):
 
     @property
     def accumulation(self) -> Accumulation:
-        """The mode of late firings."""
+        """Return the accumulation mode of late firings."""
         return next(mode for mode in _MEANINGS if mode.option == self.mode)
 
     @property
     def meaning(self) -> str:  # type: ignore[override]
-        """What is emitted, in one line."""
+        """Return which windows fire, and when, in one line."""
         return _MEANINGS[self.accumulation]
 
     def wait(self, grace: int) -> int:
-        """Windows fire at their end."""
+        """Return 0: windows fire at their end."""
         return 0
 
     def on_records(self, engine: Engine) -> Iterator[Firing]:
-        """The windows that have fired and got a record."""
+        """Fire the windows that have fired before and have new records."""
         yield "correction", self.accumulation.rows(engine.late())
 
     def on_close(self, engine: Engine) -> Iterator[Firing]:
-        """The windows that end."""
+        """Fire the windows that end."""
         yield FINAL, engine.closing().results()
 
     def __repr__(self) -> str:

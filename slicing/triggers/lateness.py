@@ -1,6 +1,6 @@
-"""Late rows: what came after some of its windows, or all of them, were closed.
+"""Late records: records that arrive after some or all of their windows are closed.
 
-All records of a slice belong to the same windows, so whatever is judged here is judged by its slice.
+All records of a slice belong to the same windows, so lateness is computed per slice.
 """
 
 from __future__ import annotations
@@ -17,32 +17,32 @@ from slicing.windows.families.family import Family
 Rows = TypeVar("Rows")
 
 COUNTS, PARTIALS, RECORDS = LATE_OUTPUTS = ("counts", "partials", "records")
-"""What becomes of late records: they are counted; their partials, or they themselves too, are rows of the output."""
+"""The output for late records: only their number, also their partials as rows, or also the records as rows."""
 
 
 @dataclass(frozen=True)
 class Missed:
-    """What slices met, one by one."""
+    """The closed windows of each slice: an item for each slice."""
 
-    windows: Array  # how many of its windows were closed
+    windows: Array  # the number of its windows that were closed
     taken: Array  # its first window that was open
-    by_all: Array  # whether none was
+    by_all: Array  # whether all of its windows were closed
 
 
 @dataclass(frozen=True)
 class Refused(Generic[Rows]):
-    """What windows of one family refused of a micro-batch."""
+    """The records of a micro-batch that closed windows of one family refused."""
 
-    rows: Rows  # records that were late for all of its windows or for some, or their partials
-    taking: int  # its first window that took records
-    watermark: int  # the watermark that had closed the others, in microseconds
+    rows: Rows  # the records that were late for some or all of their windows, or their partials
+    taking: int  # the first window that accepted records
+    watermark: int  # the watermark that had closed the earlier windows, in microseconds
 
     def missed_by(self, family: Family, rows: Any) -> Missed:
-        """What each of some rows, or records, met that were refused."""
+        """Return the closed windows of each refused row or record."""
         return self.missed(family, rows.index)
 
     def missed(self, family: Family, slices: Array) -> Missed:
-        """What slices met that came late for one window at least."""
+        """Return the closed windows of each slice. Every slice must be late for at least one window."""
         first, last = family.first_window(slices), family.last_window(slices)
         taken = np.maximum(first, self.taking)
         return Missed(np.minimum(taken, last + 1) - first, taken, taken > last)
@@ -50,15 +50,21 @@ class Refused(Generic[Rows]):
 
 @dataclass(frozen=True)
 class Late(Generic[Rows]):
-    """What a bucket refused of a micro-batch; a record counts once, and is refused by each family on its own."""
+    """The records of a micro-batch that a bucket refused.
 
-    all: int  # records late for all of their windows
-    some: int  # records late for some windows, counted in the others
+    `all` and `some` count a record once; `refused` lists it for each family that refused it.
+    """
+
+    all: int  # the number of records late for all of their windows
+    some: int  # the number of records late for some of their windows, and counted in the others
     refused: tuple[Refused[Rows], ...]  # by family
-    first_ends: FirstEnds = NO_ENDS  # of all new records, also of those that are not late
+    first_ends: FirstEnds = NO_ENDS  # of all new records, late or not
 
 
 def is_late(family: Family, slices: Array, taking: int) -> Array:
-    """Which slices come late for one window at least, `taking` being the first that takes records."""
+    """Return which slices are late for at least one window: `bool[n]`.
+
+    `taking` is the first window that accepts records.
+    """
     late: Array = family.first_window(slices) < taking
     return late & ~np.asarray(family.in_gap(slices)) if family.has_gaps else late

@@ -1,4 +1,4 @@
-"""`on_update(latest_only=True)`: in every micro-batch the newest window of each key that got a record."""
+"""`on_update(latest_only=True)`: fire the latest window of each key with new records in every micro-batch."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from slicing.triggers.trigger import NEWEST, Engine, Firing, Trigger
 
 @dataclass(frozen=True)
 class OnUpdateLatest(Trigger):
-    """At most one row for each key and micro-batch: "the last hour, as of now"."""
+    """Fires at most one window per key and micro-batch: "the last hour, as of now"."""
 
     asks = frozenset({NEWEST})
     meaning = "in every micro-batch the newest window of each key that got a record"
 
     def on_records(self, engine: Engine) -> Iterator[Firing]:
-        """The newest windows."""
+        """Fire the latest windows."""
         yield "update", engine.newest().results()
 
     def __repr__(self) -> str:

@@ -1,6 +1,7 @@
-"""`.emit(MyTrigger(...))`: a user's trigger among the others, with its state and its checks.
+"""`.emit(MyTrigger(...))`: the adapter that runs a user's trigger, with its state and its checks.
 
-What it keeps of a pair is a row, as the conditions of `early` do; the header has its name and its fields.
+The state of a pair is stored as a row, like the memory of the conditions of `early`. The header has the name of the
+trigger and the fields of its state.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ _KINDS = (*INTEGERS, *FLOATS, "boolean")
 _HOOKS = ("on_records", "on_time", "on_clock")
 _CLEAR = "clear"
 _TRIED = 3
-"""A trigger is tried with so many windows when the query is built."""
+"""The number of windows of the dry run of a trigger when the query is built."""
 
 
 @dataclass(frozen=True)
@@ -57,54 +58,54 @@ def _columns(*fields: Array) -> StateColumns:
 
 @dataclass(frozen=True)
 class Own(Trigger):
-    """The trigger of a user, asked by its hooks."""
+    """A `Trigger` that calls the hooks of a user's trigger."""
 
     of: UserTrigger
 
     @property
     def name(self) -> str:
-        """The name that messages and checkpoints know it by."""
+        """Return the class name, which messages and checkpoints use."""
         return type(self.of).__name__
 
     def has(self, hook: str) -> bool:
-        """Whether it implements a hook."""
+        """Whether the user's trigger implements a hook."""
         return getattr(type(self.of), hook) is not getattr(UserTrigger, hook)
 
     @cached_property
     def fields(self) -> tuple[Field, ...]:
-        """The fields of its state."""
+        """Return the fields of the state."""
         return parse_fields(self.of.state) if self.of.state else ()
 
     @cached_property
     def stored_fields(self) -> tuple[Field, ...]:
-        """The fields of its state, and how many records a pair held when they were dropped."""
+        """Return the stored fields: those of the state, and the number of purged records if the trigger purges."""
         return (*self.fields, _PURGED) if self.of.purges else self.fields
 
     @property
     def stored(self) -> list[str]:
-        """Its name and the fields that are stored, as the header has them."""
+        """Return the name and the stored fields for the header; empty without a state."""
         return [self.name, *map(str, self.stored_fields)] if self.stored_fields else []
 
     @cached_property
     def remembered(self) -> Remembered | None:
-        """What is stored of pairs, None without a state."""
+        """Return the kind of memory of pairs, None without a state."""
         return remembered(self.stored_fields, self._merged) if self.stored_fields else None
 
     @property
     def asks(self) -> frozenset[str]:  # type: ignore[override]
-        """Open pairs, and what its hooks and its state need."""
+        """Ask for open pairs, and for everything that the hooks and the state need."""
         asked = {CLOSING: self.of.final, WATERMARK: self.has("on_time"), PURGED: self.of.purges}
         asked[APART] = bool(self.fields) and not self.has("on_merge")
         return frozenset({PAIRS} | {question for question, is_asked in asked.items() if is_asked})
 
     @property
     def by_clock(self) -> bool:  # type: ignore[override]
-        """Whether it is asked by the clock."""
+        """Whether it implements `on_clock`."""
         return self.has("on_clock")
 
     @property
     def meaning(self) -> str:  # type: ignore[override]
-        """What is emitted and what it costs, in one line."""
+        """Return which windows fire, and the cost, in one line."""
         asked = {
             "on_records": "those with new records",
             "on_time": "all when the watermark moves",
@@ -116,7 +117,7 @@ class Own(Trigger):
         return f"the open windows that it chooses of {which}{state}{then}"
 
     def on_close(self, engine: Engine) -> Iterator[Firing]:
-        """The windows that close, then what the trigger does when they are forgotten."""
+        """Fire the windows that close, then call the hook `clear`."""
         if self.of.final:
             yield FINAL, engine.closing().results()
         if self.has(_CLEAR):
@@ -126,23 +127,23 @@ class Own(Trigger):
                     self._cleared(some, at)
 
     def _cleared(self, some: Candidates, at: MicroBatchTime) -> None:
-        """Tell the trigger about pairs that are forgotten."""
+        """Call the hook `clear` about pairs that are removed."""
         state, purged = self._state_of(some)
         extents, rows = some.extents(), np.arange(len(some))
         windows = self._windows(extents, some.held - purged, some.held - some.before, state, rows)
         self._asked(_CLEAR, windows, at, lambda pair: _shown(extents, pair))
 
     def _state_of(self, some: Candidates) -> tuple[list[Array], Array]:
-        """The fields of the state of some pairs, which may be set, and how many records these have lost."""
+        """Return the fields of the state of some pairs as copies, and the number of purged records of each pair."""
         state = [field.copy() for field in some.memory.fields] if self.stored_fields else []
         return state, state.pop() if self.of.purges else np.zeros_like(some.held)
 
     def on_history(self, engine: Engine, at: MicroBatchTime) -> None:
-        """Count the records of a history; it is not asked about them."""
+        """Count the records of a loaded history. The hooks are not called."""
         engine.pairs(self.remembered, False)
 
     def on_open(self, engine: Engine, at: MicroBatchTime) -> Iterator[Firing]:
-        """The open windows that it chooses."""
+        """Fire the open windows that the hooks choose."""
         hooks = {"on_records"} | ({"on_clock"} if self.has("on_clock") else set())
         if self.has("on_time"):
             hooks |= {"on_time"} if engine.head.tick != passed_watermark(at.watermark) else set()
@@ -152,7 +153,7 @@ class Own(Trigger):
             yield "early", some.panes(self._chosen(some, hooks, at)).results()
 
     def _chosen(self, some: Candidates, hooks: set[str], at: MicroBatchTime) -> Array:
-        """Which pairs fire: `bool[n]`; what is to be remembered of them is noted."""
+        """Return which pairs fire: `bool[n]`. Their new state is stored."""
         came, extents = some.held - some.before, some.extents()
         state, purged = self._state_of(some)
         held = some.held - purged
@@ -174,7 +175,7 @@ class Own(Trigger):
 
     @staticmethod
     def _rows_of(hook: str, came: Array, actions: Array) -> Array:
-        """The pairs that a hook is asked about, by the actions of those before it: `int64[n]`."""
+        """Return the positions of the pairs that a hook is asked about, given the actions so far: `int64[n]`."""
         if hook == _CLEAR:
             return np.flatnonzero(actions & PURGE)
         return np.flatnonzero(came > 0) if hook == "on_records" else np.arange(len(came))
@@ -184,7 +185,7 @@ class Own(Trigger):
         return OpenWindows(extents.start[rows], extents.end[rows], held[rows], came[rows], fields)
 
     def _asked(self, hook: str, windows: OpenWindows, at: MicroBatchTime, place: Callable[[int], str]) -> Array:
-        """What a hook returns. Raises FunctionFailed with the key and the window of the first pair at fault."""
+        """Return the actions of a hook. Raises FunctionFailed with the key and the window of the first failing pair."""
         try:
             return self._checked(hook, windows, getattr(self.of, hook)(windows, at))
         except _OfPair as error:
@@ -196,7 +197,10 @@ class Own(Trigger):
             raise FunctionFailed(f"{said} It was asked about {which}.") from error
 
     def _first_failing(self, hook: str, windows: OpenWindows, at: MicroBatchTime) -> int | None:
-        """The first pair that fails alone; state as the hook has left it."""
+        """Return the first pair for which the hook fails if it is called with this pair alone; None if there is none.
+
+        The state is the one that the failed call has left.
+        """
         for pair in range(len(windows)):
             alone = windows.take(np.array([pair]))
             try:
@@ -206,7 +210,10 @@ class Own(Trigger):
         return None
 
     def _checked(self, hook: str, windows: OpenWindows, found: Any) -> Array:
-        """What a hook has returned, as an action for each pair; `clear` decides nothing."""
+        """Return the value of a hook as an action for each pair: `int64[n]`. The value of `clear` is ignored.
+
+        Raises InvalidType, InvalidValue or `_OfPair`.
+        """
         actions, count = np.zeros(len(windows), np.int64) if hook == _CLEAR else np.asarray(found), len(windows)
         if actions.dtype == np.object_ or not np.issubdtype(actions.dtype, np.integer):
             raise InvalidType(
@@ -231,7 +238,7 @@ class Own(Trigger):
         return actions.astype(np.int64)
 
     def _merged(self, parts: Sequence[Array], starts: Array) -> list[Array]:
-        """The state of sessions, from those of their parts."""
+        """Return the state of merged sessions from the states of their parts."""
         counts = np.diff(np.append(starts, len(parts[0])))
         if self.of.purges:
             *parts, purged = parts
@@ -263,7 +270,7 @@ class Own(Trigger):
         return list(windows.state.values())
 
     def check(self) -> None:
-        """Try the trigger with some windows that nothing is stored of. Raises InvalidType, InvalidValue."""
+        """Check the trigger, and dry-run its hooks on windows without a state. Raises InvalidType, InvalidValue."""
         check_flag(self.of.final, "`final` says whether windows fire when they close, too")
         if not any(map(self.has, _HOOKS)):
             raise InvalidValue(f"`{self.name}` implements no hook. Give it one of {', '.join(_HOOKS)}.")
@@ -302,7 +309,7 @@ _NOW = MicroBatchTime(60_000_000, 60_000_000)
 
 
 class _OfPair(Exception):
-    """A pair is at fault."""
+    """An error that concerns a single pair."""
 
     def __init__(self, text: str, pair: int):
         super().__init__(text)
@@ -310,7 +317,7 @@ class _OfPair(Exception):
 
 
 def remembered(fields: Sequence[Field], merged: Callable[[Sequence[Array], Array], Sequence[Array]]) -> Remembered:
-    """What is stored of pairs for fields of numbers and booleans."""
+    """Return the kind of memory for a state with these fields: 0 and False for new pairs, combined by `merged`."""
     nothing = tuple(False if field.kind == "boolean" else 0.0 if field.kind in FLOATS else 0 for field in fields)
     return Remembered("state", kernel_of(fields, nothing), nothing, _columns, merged)
 
@@ -322,12 +329,12 @@ def _shown(extents: Extents, pair: int) -> str:
 
 
 def emission_of(given: Trigger | UserTrigger) -> Trigger:
-    """What `.emit(...)` is given, a user's trigger among the others. Raises InvalidType and InvalidValue."""
+    """Return the argument of `.emit(...)` as a `Trigger` of this package. Raises InvalidType and InvalidValue."""
     return own(given) if isinstance(given, UserTrigger) else given
 
 
 def own(trigger: UserTrigger) -> Own:
-    """A user's trigger among the others, tried. Raises InvalidType and InvalidValue for one that cannot run."""
+    """Return the adapter of a user's trigger after a dry run. Raises InvalidType and InvalidValue if it cannot run."""
     made = Own(trigger)
     made.check()
     return made

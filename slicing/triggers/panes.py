@@ -1,4 +1,4 @@
-"""Pairs of key and window that fire together."""
+"""(key, window) pairs that fire together."""
 
 from __future__ import annotations
 
@@ -7,20 +7,20 @@ from dataclasses import dataclass
 from typing import Any
 
 Frames = Callable[[], Iterator[Any]]
-"""Windows in frames of bounded size, read when they are asked for."""
+"""A function that yields windows in frames of bounded size, read lazily."""
 
 
 def nothing() -> Iterator[Any]:
-    """No windows."""
+    """Yield no windows."""
     return iter(())
 
 
 @dataclass(frozen=True)
 class Panes:
-    """Pairs of key and window as an engine finds them; asking for their results reads and writes nothing.
+    """(key, window) pairs found by an engine. Nothing is written, and nothing is read until the frames are iterated.
 
-    `results` are those of all records, `replacing` the same with what was there before the new records in their `old`,
-    `alone` those of the new records only.
+    `results` has the results of all records. `replacing` has the same, with the results before the new records in
+    `old`. `alone` has the results of the new records only.
     """
 
     results: Frames
@@ -28,7 +28,7 @@ class Panes:
     alone: Frames = nothing
 
     def mapped(self, change: Callable[[Iterator[Any]], Iterator[Any]]) -> Panes:
-        """The same pairs, their frames changed on the way."""
+        """Return the same pairs with `change` applied to their frames."""
         return Panes(*(_through(change, frames) for frames in (self.results, self.replacing, self.alone)))
 
 

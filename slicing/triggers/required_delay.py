@@ -7,8 +7,8 @@
     a record of [12:00, 12:05) needs more than 12:10 - 12:05 = 5 minutes: it is late
     a record of [12:00, 12:09) needs more than 1 minute: it counts, and would not with a delay of 1 minute
 
-The watermark is the time of the newest record minus the delay, and a window accepts records until its end and the grace
-are behind the watermark. The first window that a record is in ends before the others, so its end decides.
+The watermark is the time of the newest record minus the delay. A window accepts records until the watermark reaches its
+end plus grace. Of the windows of a record, the first one ends first, so its end decides.
 """
 
 from __future__ import annotations
@@ -29,24 +29,24 @@ BOUNDS = (
     *(n * _HOUR for n in (1, 2, 3, 6, 12)),
     *(n * _DAY for n in (1, 3, 7)),
 )
-"""The delays, in microseconds, that records are counted between."""
+"""The bounds of the histogram of required delays, in microseconds."""
 _MILLISECOND = 1000
 
 
 @dataclass(frozen=True)
 class FirstEnds:
-    """When the first windows of new records end: `ends` in microseconds, each of `records` records."""
+    """The ends of the first windows of new records: `ends` in microseconds, `records` the number of records of each."""
 
     ends: Array
     records: Array
 
 
 NO_ENDS = FirstEnds(np.zeros(0, np.int64), np.zeros(0, np.int64))
-"""Of windows that time does not end."""
+"""The value for windows that do not end by time."""
 
 
 def joined(several: Sequence[FirstEnds]) -> FirstEnds:
-    """Those of several batches of records."""
+    """Return the first ends of several batches of records together."""
     if not several:
         return NO_ENDS
     ends, records = zip(*((one.ends, one.records) for one in several), strict=True)
@@ -54,10 +54,10 @@ def joined(several: Sequence[FirstEnds]) -> FirstEnds:
 
 
 def required_delays(first: FirstEnds, watermark: int, delay: int, grace: int) -> Array:
-    """Return the required delays in microseconds, int64[n], FOREVER where no delay is long enough.
+    """Return the required delays in microseconds: `int64[n]`, FOREVER where no delay is long enough.
 
-    Watermarks, and so delays, are whole milliseconds. A watermark is never before 1970, so windows that end before are
-    late under any delay, and others are not before there is a watermark.
+    Watermarks, and therefore delays, are whole milliseconds. A watermark is never before 1970. Records of windows that
+    end before 1970 are therefore late under any delay; other records need no delay until there is a watermark.
     """
     closes = np.clip(first.ends, -FOREVER, FOREVER) + grace
     passed = (watermark + delay if watermark else 0) - closes
@@ -66,7 +66,11 @@ def required_delays(first: FirstEnds, watermark: int, delay: int, grace: int) ->
 
 
 def counted(required: Array, records: Array) -> Array:
-    """Return how many records need at most each of `BOUNDS` and more than the one before, then those that need more."""
+    """Return the histogram of required delays: `int64[len(BOUNDS) + 1]`.
+
+    Item i counts the records whose required delay is at most `BOUNDS[i]` and above the previous bound; the last item
+    counts the records above all bounds.
+    """
     bounds = np.searchsorted(BOUNDS, required)
     # Sums of float64 are exact up to 2**53 records.
     return np.bincount(bounds, weights=records, minlength=len(BOUNDS) + 1).astype(np.int64)

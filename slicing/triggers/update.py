@@ -1,4 +1,4 @@
-"""`on_update()`: in every micro-batch the open windows that got a record."""
+"""`on_update()`: fire the open windows with new records in every micro-batch."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from slicing.triggers.trigger import TOUCHED, Engine, Firing, Trigger
 
 @dataclass(frozen=True)
 class OnUpdate(Trigger):
-    """The results so far, in each micro-batch; nothing more when a window closes."""
+    """Fires open windows with new records in each micro-batch. A window does not fire again when it closes."""
 
     asks = frozenset({TOUCHED})
     meaning = "in every micro-batch the open windows that got a record"
 
     def on_records(self, engine: Engine) -> Iterator[Firing]:
-        """The windows that hold a new record."""
+        """Fire the open windows that hold a new record."""
         yield "update", engine.touched().results()
 
     def __repr__(self) -> str:

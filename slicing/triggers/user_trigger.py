@@ -1,4 +1,4 @@
-"""`Trigger`: a trigger of a user's own, which is asked about all open windows of a bucket at once."""
+"""`Trigger`: the base class of users' triggers. A hook is called once for all open windows of a bucket."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ FIRE_AND_PURGE = FIRE | PURGE
 
 
 class OpenWindows:
-    """Open pairs of key and window, as a trigger sees them: arrays of one length, an item for each pair.
+    """Open (key, window) pairs as a trigger sees them: arrays with an item for each pair.
 
-    `start` and `end` are those of the windows, in microseconds (the least and the greatest int64 in `unbounded()`).
-    `records` is how many records a pair holds, `came` how many of these came in this micro-batch: all `int64[n]`.
-    `windows["seen"]` is the field `seen` of the state, `windows["seen"] = values` sets it.
+    `start` and `end` are the edges of the windows in microseconds (the least and the greatest int64 in `unbounded()`).
+    `records` is the record count of a pair, `came` the number of its new records in this micro-batch: all `int64[n]`.
+    `windows["seen"]` reads the field `seen` of the state, `windows["seen"] = values` sets it.
     """
 
     def __init__(self, start: Array, end: Array, records: Array, came: Array, state: Mapping[str, Array]):
@@ -44,7 +44,7 @@ class OpenWindows:
         self.state[name] = np.broadcast_to(new, old.shape).astype(old.dtype)
 
     def take(self, pairs: Array) -> OpenWindows:
-        """Some of the pairs, with a state of their own."""
+        """Return some of the pairs, with a copy of their state."""
         of_pairs = (self.start[pairs], self.end[pairs], self.records[pairs], self.came[pairs])
         return OpenWindows(*of_pairs, {name: values[pairs] for name, values in self.state.items()})
 
@@ -58,19 +58,19 @@ class OpenWindows:
 
 @dataclass(frozen=True)
 class Trigger:
-    """The base of triggers of one's own: a frozen dataclass that implements one hook or more.
+    """The base class of your own triggers: a frozen dataclass that implements one hook or more.
 
-    Hooks get `OpenWindows`, all pairs of a bucket that they are asked about, and the time of the micro-batch
-    (`at.watermark` and `at.clock` in microseconds). They return for each pair CONTINUE, FIRE, PURGE or FIRE_AND_PURGE,
-    as an array of integers; a pair fires if one of them says so. What a hook sets of the state is kept, and committed
-    with the micro-batch.
+    A hook gets `OpenWindows`, with all pairs of a bucket that it is asked about, and the time of the micro-batch
+    (`at.watermark` and `at.clock` in microseconds). It returns an array of integers with CONTINUE, FIRE, PURGE or
+    FIRE_AND_PURGE for each pair. A pair fires if at least one hook says so. Changes of the state are committed with the
+    micro-batch.
 
-    `state` names typed fields as DDL, numbers and booleans: "seen bigint, high double". They are 0 and False for a pair
-    that is new, and are forgotten when its window closes. Each window fires when it closes, too, unless the class says
+    `state` names typed fields as DDL, numbers and booleans: "seen bigint, high double". They are 0 and False for a new
+    pair, and are removed when its window closes. Each window also fires when it closes, unless the class sets
     `final = False`, or has a field of that name.
 
-    PURGE drops the records of a pair, FIRE_AND_PURGE those that fire: a class that returns them says `purges = True`.
-    `windows.records` then begins at 0. Windows that overlap need `.assemble("eager")` for it.
+    PURGE drops the records of a pair; FIRE_AND_PURGE emits them first. A class that returns one of them sets
+    `purges = True`. After a purge, `windows.records` counts from 0. Windows that overlap need `.assemble("eager")`.
 
     >>> @dataclass(frozen=True)
     ... class EveryNth(Trigger):
@@ -94,31 +94,31 @@ class Trigger:
     purges: ClassVar[bool] = False
 
     def on_records(self, windows: OpenWindows, at: MicroBatchTime) -> Any:
-        """Return what to do with the pairs that got records in this micro-batch, asked in each one that brings some."""
+        """Return the actions for the pairs with new records. Called in each micro-batch with new records."""
         raise NotImplementedError
 
     def on_time(self, windows: OpenWindows, at: MicroBatchTime) -> Any:
-        """Return what to do with all open pairs, asked whenever the watermark has moved."""
+        """Return the actions for all open pairs. Called whenever the watermark has moved."""
         raise NotImplementedError
 
     def on_clock(self, windows: OpenWindows, at: MicroBatchTime) -> Any:
-        """Return what to do with all open pairs, asked in every micro-batch; the query then runs some without data."""
+        """Return the actions for all open pairs. Called in every micro-batch; some micro-batches then have no data."""
         raise NotImplementedError
 
     def clear(self, windows: OpenWindows, at: MicroBatchTime) -> None:
-        """Look at pairs that are forgotten, or whose records are dropped, for example to count or to log them.
+        """Handle pairs that are removed or purged, for example to count or to log them.
 
-        Called once in a micro-batch about all pairs whose windows close, after these have fired, and about the keys of
-        `unbounded(ttl=)` that are forgotten; and about all pairs that another hook purges, with the records and the
-        state that it has left. What it sets of the state of the latter is kept. A repeated micro-batch calls it again.
-        Parts of sessions that merge are not forgotten: `on_merge` takes them over.
+        In each micro-batch it is called once for all pairs whose windows close, after these have fired, and for the
+        keys of `unbounded(ttl=)` that are removed. It is also called for all pairs that another hook purges, with their
+        records and the state after that hook; changes of this state are stored. A repeated micro-batch calls it again.
+        Parts of sessions that merge are not removed: `on_merge` takes them over.
         """
         raise NotImplementedError
 
     def on_merge(self, parts: Mapping[str, Array], starts: Array) -> Mapping[str, Any]:
-        """Return the state of sessions that have merged, an item for each.
+        """Return the state of merged sessions: for each field, an item for each session.
 
-        `parts` has the fields of their parts, those of session i from `starts[i]` up to the next start, as
-        `np.add.reduceat(parts["seen"], starts)` takes them. Parts whose fields are all 0 may be left out.
+        `parts` has the fields of their parts: session i has the items from `starts[i]` up to the next start, as in
+        `np.add.reduceat(parts["seen"], starts)`. Parts whose fields are all 0 may be left out.
         """
         raise NotImplementedError

@@ -1,1 +1,1 @@
-"""What the header of a bucket stores, and what a checkpoint must agree with."""
+"""The stored header of a bucket, and the comparison of a checkpoint with a query."""

@@ -1,12 +1,12 @@
-"""Headers of one query that go on as those of another one: what was stored stays in its pages, and is read anew.
+"""Adapt the header of a checkpoint to a changed query. Stored pages are not rewritten; they are read differently.
 
 ::
 
     slices       | 0 | 1 | 2 | 3 | 4 | 5 |              5 is the newest slice when the query changes
-                         ^ the first slice that the oldest open window has: before it records may be missing, if slices
-                           are not retained
-    other windows        [ the first that are emitted, unless they had ended
-    other results                         [ the first windows in which they are not null
+                         ^ the first slice of the oldest open window: earlier slices may lack records, unless slices
+                           are retained
+    added windows        [ the first ones that are emitted, unless they have ended before
+    added results                         [ the first windows in which they are not null
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ _LOG = logging.getLogger("slicing")
 
 
 def opened(wanted: Fingerprint, stored: Header) -> Header:
-    """Return the header of a bucket for a query: as it is, or adapted if that is allowed.
+    """Return the stored header for a query: unchanged if it fits, else adapted if `.adapt("allow")` is set.
 
-    Raises StateMismatch that names every difference, and what may be done about it.
+    Raises StateMismatch with every difference and the possible remedies.
     """
     head = _opened(wanted, stored)
     if any(wanted.codes):
@@ -63,7 +63,7 @@ def _opened(wanted: Fingerprint, stored: Header) -> Header:
 
 
 def over_stored(stored: Header, wanted: Fingerprint, family: Family) -> Family:
-    """Return the windows of a query over the cut of its checkpoint, which may have more edges than they need."""
+    """Return the windows of a query over the cut of its checkpoint, which may have more edges than the windows need."""
     if not stored.shipped:
         return family
     cut = from_spec(stored.layout[CUT], wanted.zones, wanted.cut_of.sequences)
@@ -83,7 +83,7 @@ def _way_out(found: Sequence[Change]) -> str:
 
 
 def adapted(stored: Header, wanted: Fingerprint) -> Header:
-    """Return the header with the results and the windows of a query, where all changes are allowed; it is changed."""
+    """Change a stored header to the results and the windows of a query, and return it. All changes must be allowed."""
     windows = windows_of(stored, wanted)
     places = placed(stored, wanted)
     frontier = _frontier(stored, windows.held, wanted.zones)
@@ -98,7 +98,7 @@ def adapted(stored: Header, wanted: Fingerprint) -> Header:
         )
     ]
     _change_results(stored, wanted, frontier)
-    stored.nonce = ""  # what processes have kept is of the other query
+    stored.nonce = ""  # the bucket caches are those of the query before
     return stored
 
 
@@ -106,11 +106,10 @@ def adapted(stored: Header, wanted: Fingerprint) -> Header:
 
 
 def _frontier(stored: Header, held: Sequence[Family], zones: Sequence[Zone]) -> int | None:
-    """The instant from which on windows that begin hold no record yet; None if no window holds one.
+    """Return the instant (microseconds) from which on windows that begin hold no stored record; None without records.
 
-    Sessions and sliding windows begin at times of records, which all of their pages say.
-    Eager windows are not made of slices, so the newest slice is not known where all are eager: it is before the windows
-    after the last one that is held.
+    For sessions and sliding windows it follows from the ends of their pages. If all results are eager, the newest slice
+    is not known: the instant is then the start of the window after the last stored one, the earliest of all families.
     """
     if stored.newest is not None:
         return _end_of(stored, held[0], stored.newest, zones)
@@ -127,7 +126,11 @@ def _frontier(stored: Header, held: Sequence[Family], zones: Sequence[Zone]) -> 
 
 
 def _end_of(stored: Header, family: Family, index: int, zones: Sequence[Zone]) -> int:
-    """The first instant after all records of a slice; those of a query with fewer edges are where its slice begins."""
+    """Return the first instant (microseconds) after all records of a slice.
+
+    If the query has fewer edges than the stored cut, its records lie in the stored slice that begins with their slice,
+    so the end of the query's own slice counts.
+    """
     if not stored.shipped:
         return int(family.slice_start(index + 1))
     cut: Cut = from_spec(stored.shipped, zones)
@@ -135,7 +138,7 @@ def _end_of(stored: Header, family: Family, index: int, zones: Sequence[Zone]) -
 
 
 def _recut(stored: Header, wanted: Fingerprint, frontier: int | None) -> None:
-    """Note how slices are cut from now on, and since when they have all edges of the query."""
+    """Store the cut of the query, and the instant from which on slices have all of its edges."""
     own, zones = wanted.cut_of, wanted.zones
     if stored.shipped and frontier is not None:
         before: Cut = from_spec(stored.shipped, zones, own.sequences)
@@ -145,11 +148,11 @@ def _recut(stored: Header, wanted: Fingerprint, frontier: int | None) -> None:
 
 
 def _whole_from(stored: Header, held: Sequence[Family], frontier: int | None) -> int:
-    """The instant from which on windows that begin hold all their records.
+    """Return the instant (microseconds) from which on windows that begin hold all their records.
 
-    That of the oldest window that accepts records: what is before it may have been refused, or removed. Where slices
-    are retained, that of the oldest one which is there, behind all records that have been refused. Of eager results
-    there are no slices, so theirs begin after all records.
+    It is the start of the oldest window that accepts records: earlier records may have been refused or removed. If
+    slices are retained, it is the start of the oldest window whose slices are all stored, or the end of the refused
+    records if that is later. Eager results have no slices, so their added windows begin after all records.
     """
     firsts = [walk.taking if stored.refused is None else walk.kept for walk in stored.families]
     found = [min(int(own.window_start(first)) for first, own in zip(firsts, held, strict=True))]
@@ -160,7 +163,10 @@ def _whole_from(stored: Header, held: Sequence[Family], frontier: int | None) ->
 
 
 def _added(stored: Header, held: Sequence[Family], family: Family, begin: int, spec: list[Any], number: int) -> Walk:
-    """The marks of windows that begin at an instant or later; those that have ended are passed when it is opened."""
+    """Return the family progress of added windows, the first of which begins at `begin` or later.
+
+    Windows that have ended already are skipped when the bucket is opened.
+    """
     first = int(family.last_window(family.slice_at(max(begin - 1, BEFORE)))) + 1
     if stored.merged is None:
         return Walk(first, first, first, None, id=number, spec=spec, added=True)
@@ -169,7 +175,7 @@ def _added(stored: Header, held: Sequence[Family], family: Family, begin: int, s
 
 
 def _first_apart(stored: Header, held: Sequence[Family], family: Family, first: int) -> int:
-    """The first window from `first` on from which on none begins or ends inside of a merged slice."""
+    """Return the first window, `first` or later, after which no window begins or ends inside a merged slice."""
     marks = [mark for mark in (stored.merged, *(walk.merged for walk in stored.families)) if mark is not None]
 
     def are_apart(edges: Array) -> Array:
@@ -185,7 +191,7 @@ def _first_apart(stored: Header, held: Sequence[Family], family: Family, first: 
 
 
 def _ids(stored: Header, places: Sequence[int | None]) -> list[int]:
-    """The ids of families: new ones get some that no list of pages has."""
+    """Return the ids of the families of a query. New families get ids larger than all stored ones."""
     following = 1 + max(family.id for family in stored.families)
     found = []
     for place in places:
@@ -195,7 +201,7 @@ def _ids(stored: Header, places: Sequence[int | None]) -> list[int]:
 
 
 def _keep_entered(stored: Header, held: Sequence[Family]) -> None:
-    """Note which slices have entered, as families tell it that may be removed."""
+    """Store the end of the slices that have entered: it follows from families that the query may have removed."""
     entered = [int(own.entered(walk.done)) for walk, own in zip(stored.families, held, strict=True)]
     stored.entered = max([*entered, *([] if stored.entered is None else [stored.entered])])
 
@@ -204,7 +210,7 @@ def _keep_entered(stored: Header, held: Sequence[Family]) -> None:
 
 
 def _change_results(stored: Header, wanted: Fingerprint, frontier: int | None) -> None:
-    """Begin a generation of pages with other results, unless they are the same in the same order."""
+    """Begin a new generation of pages, unless the query has the same results in the same order."""
     found = matches(stored, wanted)
     following = 1 + max((result.id for result in stored.results), default=0)
     ids = []
@@ -223,7 +229,7 @@ def _change_results(stored: Header, wanted: Fingerprint, frontier: int | None) -
     _share(stored, wanted, ids)
     _prune(stored)
     for family in stored.families:
-        family.trees = []  # nodes have the results of before
+        family.trees = []  # the cached nodes have the results of the query before
 
 
 def _new(
@@ -233,7 +239,7 @@ def _new(
     by_id: dict[int, Result],
     frontier: int | None,
 ) -> Result:
-    """A result that is not stored, or not in these fields."""
+    """Return the header entry of a result that is not stored, or is stored with other fields."""
     since = [frontier if source is None else _since(by_id[source[0]], source[1]) for source in sources]
     origin = [None if source is None else [*source] for source in sources]
     return Result(number, result.columns, result.version, result.fields, result.content, since, origin)
@@ -244,9 +250,10 @@ def _since(result: Result, place: int) -> int | None:
 
 
 def _share(stored: Header, wanted: Fingerprint, ids: Sequence[int]) -> None:
-    """Let fields be those of other results, as the pages of the new generation have them: by their ids.
+    """Store which fields are shared between results in the new generation, by the ids of the results.
 
-    A result that goes on may have had other fields of its own in pages before, so it becomes one that is read of it.
+    If a kept result shares other fields than in earlier generations of pages, it is replaced by a new result whose
+    fields originate from it.
     """
     by_id = {result.id: result for result in stored.results}
     for place, (number, result) in enumerate(zip(ids, wanted.results, strict=True)):
@@ -266,7 +273,7 @@ def _share(stored: Header, wanted: Fingerprint, ids: Sequence[int]) -> None:
 
 
 def _prune(stored: Header) -> None:
-    """Forget generations without a page, and results that no page has or is read of."""
+    """Remove generations without pages, and results that no remaining generation has or reads from."""
     used = {entry[4] for entry in (*stored.fresh, *stored.late)} | {stored.generation}
     used |= {entry[4] for entries in stored.lists.values() for entry in entries}
     for stripe in stored.stripes.values():

@@ -1,7 +1,8 @@
-"""How keys are spread over buckets, as state says it: by the number of buckets alone.
+"""The number of buckets of a checkpoint, and the number of shuffle partitions that its labels are spread over.
 
-Labels of buckets are chosen so that they lie evenly in Spark's shuffle. Those of a checkpoint from before version 0.3
-are even over the number of partitions that there was then; all others are even over each divisor of their own number.
+Labels of buckets are chosen so that Spark's shuffle spreads the buckets evenly over partitions. In checkpoints from
+before version 0.3 they are even over the number of shuffle partitions at that time. In all others they are even over
+every divisor of the number of buckets.
 """
 
 from __future__ import annotations
@@ -13,29 +14,32 @@ _OVER, _END = " over ", " shuffle partitions"
 
 @dataclass(frozen=True)
 class Buckets:
-    """A number of buckets; `over` is how many partitions their labels are even over, None for all divisors."""
+    """A number of buckets. Their labels are even over `over` partitions, or, if it is None, over each divisor."""
 
     count: int
     over: int | None = None
 
     def __str__(self) -> str:
-        """How an option says it."""
+        """Return the call of the builder that sets these buckets."""
         return f".buckets({self.count})" if self.over is None else f".buckets({self.count}, over={self.over})"
 
     @property
     def even_over(self) -> int:
-        """The number of partitions that labels are chosen for."""
+        """Return the number of partitions that labels are chosen for."""
         return self.over or self.count
 
     @property
     def text(self) -> str:
-        """How a fingerprint says it: labels are the same for as many partitions as buckets, and where there is one."""
+        """Return the text of these buckets in a fingerprint.
+
+        `over` is left out if it makes no difference: if it equals the number of buckets, or there is a single bucket.
+        """
         alike = self.count == 1 or self.even_over == self.count
         return str(self.count) if alike else f"{self.count}{_OVER}{self.over}{_END}"
 
     @classmethod
     def of(cls, text: str) -> Buckets:
-        """Return what a fingerprint says, also one of an earlier version.
+        """Return the buckets of a text of a fingerprint, also of an earlier version.
 
         >>> Buckets.of("8 over 8 shuffle partitions").text, Buckets.of("64 over 8 shuffle partitions").text
         ('8', '64 over 8 shuffle partitions')
@@ -46,10 +50,10 @@ class Buckets:
 
     @classmethod
     def is_one(cls, text: str) -> bool:
-        """Whether a text is that of a fingerprint."""
+        """Whether a text of a fingerprint describes buckets."""
         return all(part.isdecimal() for part in text.removesuffix(_END).split(_OVER))
 
 
 def canonical(text: str) -> str:
-    """Return a text of a fingerprint as this version writes it; what is none stays."""
+    """Return a text of a fingerprint as this version writes it. Other texts are returned unchanged."""
     return Buckets.of(text).text if Buckets.is_one(text) else text

@@ -1,8 +1,8 @@
-"""What differs between a checkpoint and a query, and what it means to go on with the query on that checkpoint.
+"""The differences between a checkpoint and a query, and the effect of each one if the query continues on it.
 
-Results have no names in state: a stored result and a wanted one are the same if they are of the same columns, of the
-same version and have the same fields. Of results that share fields one may have all fields of another: what is stored
-of the one then is what is stored of the other.
+The state does not store the names of results. A stored result and a wanted result are the same if they have the same
+columns, version and fields. If results share fields, a result may find all of its fields in another result; it is then
+read from the pages of that one.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from slicing.windows.specs import Given, from_spec, short
 from slicing.windows.time.cut import Cut, refines
 
 COUNT = "n"
-"""The field that all aggregates of the catalogue call the number of values: it is the same whichever has it."""
+"""The field that holds the number of values in every aggregate of the catalogue; any of them can provide it."""
 WINDOWS, ADDED, REMOVED = "windows", "added", "removed"
-"""The changes that a kind of windows may refuse by name."""
+"""The changes that a kind of windows may refuse, by name: windows, added results, removed results."""
 NEW = "Start with a new checkpoint"
 
 _GOES_ON = {
@@ -39,7 +39,7 @@ _GOES_ON = {
 
 @dataclass(frozen=True)
 class Change:
-    """One difference: what it is of, both sides as text, what it means for the query, and whether it may go on."""
+    """One difference: its kind, both values as text, its effect on the query, and whether the query may continue."""
 
     what: str
     stored: str
@@ -49,13 +49,13 @@ class Change:
 
 
 class Changes(tuple[Change, ...]):
-    """Differences in a list, which prints as a table."""
+    """A tuple of differences that prints as a table."""
 
     __slots__ = ()
 
     @property
     def allowed(self) -> bool:
-        """Whether `.adapt("allow")` goes on with all of them."""
+        """Whether the query can continue with all of them by `.adapt("allow")`."""
         return all(change.allowed for change in self)
 
     def __repr__(self) -> str:
@@ -72,19 +72,23 @@ class Changes(tuple[Change, ...]):
 
 
 Source = tuple[int, int]
-"""A field that is stored: the id of its result, and its place there."""
+"""A stored field: the id of its result, and its index in the partial."""
 
 
 @dataclass(frozen=True)
 class Match:
-    """What is stored of a wanted result: `same` is the id of the equal one, `sources` what each field is read of."""
+    """The stored data of a wanted result.
+
+    `same` is the id of the equal stored result, None if there is none. `sources` has the stored field that each field
+    is read from, None if it is not stored.
+    """
 
     same: int | None
     sources: tuple[Source | None, ...]
 
     @property
     def is_whole(self) -> bool:
-        """Whether all fields are there."""
+        """Whether all fields are stored."""
         return None not in self.sources
 
 
@@ -93,7 +97,7 @@ def _key(result: Result) -> tuple[Any, ...]:
 
 
 def matches(stored: Header, wanted: Fingerprint) -> list[Match]:
-    """Return what is stored of each wanted result; each stored result is the same as one of them at most."""
+    """Return the stored data of each wanted result. Each stored result equals at most one wanted result."""
     free = {result.id: _key(result) for result in stored.current}
     found = []
     for result, shares in zip(wanted.results, wanted.shares, strict=True):
@@ -107,7 +111,10 @@ def matches(stored: Header, wanted: Fingerprint) -> list[Match]:
 
 
 def _source(stored: Header, wanted: Result, field: str, shares: bool) -> Source | None:
-    """Where a field of a result that shares fields is stored: it means the same in all results of its version."""
+    """Return the stored field that a wanted field can be read from, None if there is none.
+
+    Only results that share fields have one: a field name then means the same in all results of a version.
+    """
     for result in stored.current if shares else ():
         alike = texts(result.columns) == texts(wanted.columns) and result.content == wanted.content
         counts = _counts(field) and _library(result.version) == _library(wanted.version)
@@ -121,20 +128,21 @@ def _counts(field: str) -> bool:
 
 
 def _library(version: str) -> str:
-    """What a version begins with: `combinators` of the catalogue's."""
+    """Return the first part of a version: `combinators` for aggregates of the catalogue."""
     return version.partition(".")[0]
 
 
 def changes(stored: Header, wanted: Fingerprint) -> Changes:
-    """Return all differences that matter, none if there is only another order of results or windows."""
+    """Return all differences that matter. Another order of results or windows is no difference."""
     parts = _of_identity, _of_content, _of_cut, _of_windows, _of_results
     return Changes(change for part in parts for change in part(stored, wanted))
 
 
 def changes_of(stored: Iterable[Header], wanted: Fingerprint) -> Changes:
-    """Return the differences of some buckets, each once: those in which nothing has happened may be of an older query.
+    """Return the differences of several buckets, each once.
 
-    Raises StateMismatch if time zone data have changed in what the state was cut by.
+    Buckets may differ: the header of a bucket without new records may be from an older version of the query. Raises
+    StateMismatch if the time zone data of the stored slices have changed.
     """
     found: dict[Change, None] = {}
     for header in stored:
@@ -145,9 +153,9 @@ def changes_of(stored: Iterable[Header], wanted: Fingerprint) -> Changes:
 
 
 def code_changes(stored: Header, wanted: Fingerprint) -> list[Change]:
-    """Return of which results a user's functions have other code; that refuses nothing.
+    """Return the results whose user functions have changed their code. Such a change is reported, but always allowed.
 
-    What a function does cannot be seen: `version` is the user's word.
+    The meaning of a function cannot be compared: the user declares it by `version`.
     """
     held, found = {result.id: result.code for result in stored.current}, []
     for result, name, match in zip(wanted.results, wanted.names, matches(stored, wanted), strict=True):
@@ -171,12 +179,12 @@ def _of_identity(stored: Header, wanted: Fingerprint) -> list[Change]:
 
 
 def _as_option(stored: Header) -> str:
-    """How to say the buckets of a checkpoint."""
+    """Return the call of the builder that sets the buckets of a checkpoint."""
     return str(Buckets.of(stored.buckets)) if Buckets.is_one(stored.buckets) else ".buckets(n)"
 
 
 def _of_content(stored: Header, wanted: Fingerprint) -> list[Change]:
-    """Whether there are slices: if all results are eager there are none, and windows are told by their pages."""
+    """Compare whether the state has slices. If all results are eager, it has pages of windows only."""
     held, query = ("slices" if _has_slices(side) else "pages of windows" for side in (stored.current, wanted.results))
     effect = f"refused: what is kept of records would be missing in windows that are open. {NEW}."
     return [Change("content", held, query, effect, False)] if held != query else []
@@ -191,7 +199,7 @@ def _has_slices(results: Sequence[Result]) -> bool:
 
 @dataclass(frozen=True)
 class Windows:
-    """The cut of a checkpoint and its families, and those of a query over that cut."""
+    """The cut of a checkpoint, its families, and the families of the query over that cut."""
 
     cut: Cut
     held: tuple[Family, ...]
@@ -199,7 +207,10 @@ class Windows:
 
 
 def windows_of(stored: Header, wanted: Fingerprint) -> Windows:
-    """Return both sides over the stored cut. Raises StateMismatch if it cannot be made again, or is too coarse."""
+    """Return both sides over the stored cut.
+
+    Raises StateMismatch if the stored cut cannot be rebuilt, or lacks an edge that the query needs.
+    """
     members, own = wanted.members, wanted.cut_of
     given: list[Given] = [own, *own.sequences, *members]
     cut = own if short(own.spec()) == stored.layout[CUT] else from_spec(stored.layout[CUT], wanted.zones, given)
@@ -223,7 +234,7 @@ def _of_cut(stored: Header, wanted: Fingerprint) -> list[Change]:
 
 
 def placed(stored: Header, wanted: Fingerprint) -> list[int | None]:
-    """Return for each family of a query the place of the stored one with the same windows, None for a new one."""
+    """Return for each family of a query the position of the stored family with the same windows, None if it is new."""
     free = {place: family.spec for place, family in enumerate(stored.families)}
     found = []
     for spec in wanted.layout["families"]:
@@ -252,11 +263,11 @@ def _of_windows(stored: Header, wanted: Fingerprint) -> list[Change]:
 
 
 def _gaps(stored: Header, wanted: Fingerprint) -> str:
-    """Why other windows cannot be told to be whole: records between the stored ones have not been kept."""
+    """Return why no windows can be added: records in gaps between the stored windows were not kept. Else empty."""
     try:
         held = windows_of(stored, wanted).held
     except StateMismatch:
-        return ""  # which is said of the cut
+        return ""  # the difference of the cut reports this reason
     lossy = held[0].has_gaps if len(held) == 1 else Several(held, held[0].cut).has_gaps
     return f"refused: the stored windows have gaps, whose records were not kept. {NEW}." if lossy else ""
 
@@ -274,7 +285,7 @@ def _of_results(stored: Header, wanted: Fingerprint) -> list[Change]:
             found.append(Change("result added", "", _described(result, name), refused or effect, not refused))
     used = {source for match in known for source in match.sources if source}
     for result in stored.current:
-        # The number of values, which others have too, does not keep a result.
+        # The number of values is a field of other results too, so its use alone does not keep a result.
         own = [place for place, field in enumerate(result.fields) if not _counts(field)] or range(len(result.fields))
         if not used & {(result.id, place) for place in own}:
             refused = twice or wanted.fixed.get(REMOVED, "")
@@ -284,7 +295,10 @@ def _of_results(stored: Header, wanted: Fingerprint) -> list[Change]:
 
 
 def _ambiguous(stored: Header, wanted: Fingerprint) -> str:
-    """Why results cannot be told apart: some are of the same columns and fields, and of as many another number."""
+    """Return why results cannot be matched, or an empty text.
+
+    They cannot if several results have the same columns and fields, and their number has changed.
+    """
     own = [_key(result) for result, shares in zip(wanted.results, wanted.shares, strict=True) if not shares]
     held, query = Counter(map(_key, stored.current)), Counter(own)
     if any(held[key] and held[key] != count and max(held[key], count) > 1 for key, count in query.items()):
@@ -296,6 +310,6 @@ def _ambiguous(stored: Header, wanted: Fingerprint) -> str:
 
 
 def _described(result: Result, name: str = "") -> str:
-    """A result as a table shows it: by its name if that is known, its version, columns and fields."""
+    """Return a result as text: its name if known, version, columns and fields."""
     columns = ", ".join("event time" if each is None else each for each in texts(result.columns))
     return f"{name + ': ' if name else ''}{result.version} of ({columns}) with {', '.join(result.fields)}"

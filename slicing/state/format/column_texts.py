@@ -1,6 +1,6 @@
-"""The texts of computed columns, as identities hold them: the variables of lambdas are numbered anew in each.
+"""The texts of computed columns in identities: the variables of lambdas are numbered from 1 in each text.
 
-Spark numbers these by a counter of the process, so that one Column has another text each time it is built::
+Spark numbers these variables by a counter of the process, so one Column has a different text each time it is built::
 
     aggregate(items, 0, (x_13, y_14) -> +(x_13, y_14))                on classic
     aggregate(items, 0, LambdaFunction(x_13 + y_14, x_13, y_14))      on Connect
@@ -22,8 +22,8 @@ _LITERAL = re.compile(r"(?<=[( ])'[^']*'(?=[), ]|$)")
 def renumbered(text: str) -> str:
     """Return the text of a column with the variables of its lambdas numbered from 1, in the order they are bound.
 
-    String literals, and names that no lambda binds, stay as they are; so does a text whose quotes are no pairs around
-    literals, since what is inside a literal cannot be told there.
+    String literals, and names that no lambda binds, are not changed. A text whose quotes do not pair up around literals
+    is returned unchanged, since it cannot be told which part of it is inside a literal.
 
     >>> renumbered("filter(items, x_8 -> >(x_8, x_1))")
     'filter(items, x#1 -> >(x#1, x_1))'
@@ -44,7 +44,7 @@ def renumbered(text: str) -> str:
 
 
 def _binders(code: str) -> Iterator[str]:
-    """The variables that lambdas bind, in the order of their binding."""
+    """Yield the variables that lambdas bind, in the order of their binding."""
     for found in _BOUND.finditer(code):
         yield from (found[1] or found[2]).split(", ")
     start = code.find(_FUNCTION)
@@ -54,7 +54,7 @@ def _binders(code: str) -> Iterator[str]:
 
 
 def _arguments(code: str, start: int) -> list[str]:
-    """The variables at the end of a call whose arguments begin at `start`."""
+    """Return the variables among the arguments of a call, except the first argument. They begin at `start`."""
     depth, parts = 0, [start]
     for at in range(start, len(code)):
         depth += {"(": 1, ")": -1}.get(code[at], 0)

@@ -1,10 +1,10 @@
-"""What state depends on, so that a query of another shape is refused by name instead of reading it as its own.
+"""The fingerprint of a query: everything that its state depends on. A query that differs is refused with the reason.
 
-The *identity* is what state is of, and must be equal: keys, buckets, and of each result its columns, its partial and
-the `version` of its aggregate. The *layout* is how it is laid out: cut, families of windows, content and time. Trees
-are in neither, as nodes are caches: those of other trees are dropped. Functions are in neither, as they cannot be seen:
-the text of a function is not what it does, and its name still less. The digest of their code is kept beside a result:
-a difference is reported and refuses nothing.
+The *identity* is the meaning of the state: keys, buckets, and of each result its columns, its partial and the `version`
+of its aggregate. It must be equal. The *layout* is the form of the state: cut, families of windows, content and time.
+Trees are in neither, because nodes are caches: nodes of other trees are dropped. Functions are in neither, because
+neither the name nor the text of a function says reliably what it computes. The digest of their code is stored with each
+result; a difference is reported, but refuses nothing.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ from slicing.windows.time.zones import Zone
 from slicing.windows.window import Hopping
 
 PARTIALS, WINDOWS = "partials", "windows"
-"""What pages hold of a result: partials of slices, or, of an eager one, those of windows."""
+"""The contents of pages: partials of slices, or, for an eager result, partials of windows."""
 
 CUT = "cut"
 REFUSE, ALLOW = ADAPTS = ("refuse", "allow")
-"""What becomes of a checkpoint of a query of another shape."""
+"""The ways to treat a checkpoint that differs from the query: refuse it, or adapt it if possible."""
 
 _TIME_COLUMN = "time column"
 _STATES = "states"
@@ -48,13 +48,14 @@ _LOG = logging.getLogger("slicing")
 
 @dataclass(frozen=True)
 class Fingerprint:
-    """Identity and layout of a query, as JSON has them.
+    """Identity and layout of a query, as JSON values.
 
-    `zones` are those that windows go by, and `cut` is the whole spec of a cut with zones of which `layout` has only a
-    digest. What follows is not compared, and is for checkpoints of another shape: `adapt` says whether to go on with
-    them, `fixed` why some changes are refused, `family` has the windows, `names` those of the results, `shares` says of
-    each result whether others may share its fields, and `codes` are the digests of its functions. `retain` are the
-    microseconds that slices stay after the watermark, though no window needs them.
+    `zones` are the time zones of the windows. `cut` is the full spec of a cut with time zones, if `layout` has only its
+    digest. The other fields are not compared; they serve checkpoints that differ from the query. `adapt` says whether
+    to continue with such a checkpoint, and `fixed` has the reasons for which some changes are refused. `family` has the
+    windows, and `names` has the names of the results. For each result, `shares` says whether other results may share
+    its fields, and `codes` has the digest of its functions. `retain` is the time in microseconds for which slices stay
+    after the watermark although no window needs them.
     """
 
     identity: Mapping[str, Any] = field(default_factory=dict)
@@ -76,19 +77,19 @@ class Fingerprint:
 
     @property
     def members(self) -> tuple[Family, ...]:
-        """The families as they would be alone, with specs."""
+        """Return the families, each over its own cut and with a spec."""
         assert self.family is not None, "a query has windows"
         return tuple(_spelled(each) for each in _members(self.family))
 
     @property
     def cut_of(self) -> Cut:
-        """The cut of the query."""
+        """Return the cut of the query."""
         assert self.family is not None, "a query has windows"
         return _cut(self.family)
 
     @property
     def results(self) -> list[Result]:
-        """The results as a new header has them."""
+        """Return the results for a new header."""
         given = self.identity.get("results", ())
         contents = contents_of(self.layout.get("content", ""), len(given))
         codes = self.codes or [""] * len(given)
@@ -98,7 +99,7 @@ class Fingerprint:
         ]
 
     def header(self, done: Sequence[int]) -> Header:
-        """Return the header of a new bucket; `done` are the first windows of each family that have not fired."""
+        """Return the header of a new bucket; `done` has the next window to fire of each family."""
         layout = dict(self.layout)
         specs = layout.pop("families", [[] for _ in done])
         layout.pop("content", "")
@@ -113,18 +114,18 @@ class Fingerprint:
         )
 
     def header_of(self, stored: Header) -> Header:
-        """Return the header that was stored, if it is of such a query.
-
-        Raises StateMismatch that names every difference.
-        """
+        """Return the stored header if it fits the query. Raises StateMismatch with every difference otherwise."""
         if different := self.differences(stored):
             raise mismatch(different)
         return stored
 
     def differences(self, stored: Header) -> list[str]:
-        """Return what differs from a stored header, with both sides; what a header may lack is added to it."""
+        """Return the differences from a stored header, each with both values.
+
+        A missing time column and changed time zone data are updated in the stored header.
+        """
         if _TIME_COLUMN in self.layout:
-            # Checkpoints of version 0.1 do not say; this start does.
+            # Checkpoints of version 0.1 do not have the time column; this start adds it.
             stored.layout.setdefault(_TIME_COLUMN, self.layout[_TIME_COLUMN])
         self._renew_zones(stored)
         identity, layout = stored.identity, layout_of(stored)
@@ -138,9 +139,9 @@ class Fingerprint:
         ]
 
     def _renew_zones(self, stored: Header) -> None:
-        """Let zones whose data have changed go on by the new ones, if what was cut by the old ones would be the same.
+        """Replace changed time zone data in a stored header, if the stored slices would be the same by the new data.
 
-        Raises StateMismatch if it would not, or if that cannot be told.
+        Raises StateMismatch if they would differ, or if the header does not have the data to compare.
         """
         known = dict(digests([stored.layout.get(CUT), stored.shipped, [family.spec for family in stored.families]]))
         changed = [zone for zone in self.zones if known.get(zone.name, zone.digest) != zone.digest]
@@ -158,7 +159,7 @@ class Fingerprint:
 
 
 def _check_zone(zone: Zone, stored: Header) -> None:
-    """Raise StateMismatch unless what is there of a zone whose data have changed would be the same by the new ones."""
+    """Raise StateMismatch unless the stored part of a changed time zone is equal in the new data."""
     held = stored.zones.get(zone.name)
     if held is None and not stored.is_unused:
         raise StateMismatch(
@@ -184,11 +185,12 @@ def fingerprint_of(
     fixed: Mapping[str, str] | None = None,
     states: str = "",
 ) -> Fingerprint:
-    """The fingerprint of a query: what pages hold of each result, and the columns it is bound to, None the event time.
+    """Return the fingerprint of a query.
 
-    `buckets` is a text that says how keys are spread over them, `time` one that says what windows go by, and
-    `time_column` the column of event time, if there is one. `adapt` and `fixed` as a `Fingerprint` has them.
-    `states` are the fields that a function remembers.
+    `contents` has the content of the pages of each result, and `columns` its input columns, None for the event time.
+    `buckets` is the text of the buckets (`Buckets.text`), `time` names the time of the windows, and `time_column` is
+    the column of the event time, if there is one. `adapt` and `fixed` are as in `Fingerprint`. `states` names the
+    fields of the states of a function.
     """
     cut, zones = _cut(shape.family).spec(), zones_of(_cut(shape.family).sequences)
     named = {} if time_column is None else {_TIME_COLUMN: renumbered(time_column)}
@@ -220,13 +222,16 @@ def fingerprint_of(
 
 
 def _version(aggregate: Aggregate) -> str:
-    """The version that was given; else what `combine` says that its partials are of, as those of the catalogue do."""
+    """Return the version of an aggregate, after the name under which `combine` stores its partials, if it has one.
+
+    Aggregates of the catalogue have such a name.
+    """
     stored_as = getattr(aggregate.combine, "stored_as", None)
     return aggregate.version if stored_as is None else f"{stored_as} {aggregate.version}"
 
 
 def _members(family: Family) -> tuple[Family, ...]:
-    """The families of a set as they would be alone, or the one there is."""
+    """Return the families of a set, each over its own cut, or the single family."""
     return family.members if isinstance(family, Several) else (family,)
 
 
@@ -235,14 +240,14 @@ def _cut(family: Family) -> Cut:
 
 
 def _spelled(family: Family) -> Family:
-    """A family with a spec: that of hopping windows, if these are given by their arithmetic alone."""
+    """Return a family that has a spec: hopping windows that are given as `Slicing` become `Even`."""
     if isinstance(family, Slicing) and not isinstance(family, Even):
         return Even(family.size, family.advance, family.offset)
     return family
 
 
 def mismatch(different: Sequence[str], more: str = "") -> StateMismatch:
-    """Return the refusal of a checkpoint with these differences; `more` says what else may be done about it."""
+    """Return the error for a checkpoint with these differences; `more` is added as a further remedy."""
     return StateMismatch(
         "the checkpoint was written by a query of another shape; its state cannot be read as this one's. "
         f"Different: {'; '.join(different)}. Start with a new checkpoint, or change the query back.{more}"
@@ -250,16 +255,16 @@ def mismatch(different: Sequence[str], more: str = "") -> StateMismatch:
 
 
 def flat(stored: Header, wanted: Fingerprint) -> tuple[dict[str, str], dict[str, str]]:
-    """Return both sides as names and values that a message can show."""
+    """Return checkpoint and query as names and values for a message."""
     sides = (stored.identity, layout_of(stored)), (wanted.identity, wanted.layout)
     held, query = ({**_flat(identity), **_laid(layout)} for identity, layout in sides)
     return held, query
 
 
 def layout_of(head: Header) -> dict[str, Any]:
-    """Return the layout of the query that wrote a header, as a `Fingerprint` has it; without what is not said.
+    """Return the layout of the query that wrote a header, in the form of `Fingerprint.layout`, without empty values.
 
-    The stripe is that of the pages, whatever the query.
+    The length of slice groups is left out: it belongs to the pages, not to the query.
     """
     contents = [result.content for result in head.current]
     content = contents[0] if len(set(contents)) == 1 else ", ".join(contents)
@@ -271,31 +276,31 @@ def layout_of(head: Header) -> dict[str, Any]:
 
 
 def families_of(head: Header, zones: Sequence[Zone] = (), own: Sequence[Given] = ()) -> tuple[Family, ...]:
-    """Return the families of windows that a header was written for, over its cut; see `from_spec`.
+    """Return the families of windows of a header, over its cut; see `from_spec`.
 
-    Raises StateMismatch where that needs what is not given: time zone data from then, a user's class, a long list.
+    Raises StateMismatch if a spec needs something that is not given: older time zone data, a user's class, a long list.
     """
     cut = from_spec(head.layout["cut"], zones, own)
     return tuple(from_spec(family.spec, zones, own).over(cut) for family in head.families)
 
 
 def _flat(identity: Mapping[str, Any]) -> dict[str, str]:
-    """An identity as names and values that a message can show."""
+    """Return an identity as names and values for a message."""
     found = {name: shown(value) for name, value in identity.items() if name != "results"}
     for number, result in enumerate(identity.get("results", ()), 1):
-        # Older checkpoints have the variables of lambdas as a process happened to number them.
+        # Older checkpoints have the lambda variables with the numbers of the process that wrote them.
         shown_as = {**result, "columns": texts(result["columns"])}
         found |= {f"{name} of result {number}": shown(value) for name, value in shown_as.items()}
     return found
 
 
 def texts(columns: Sequence[str | None]) -> list[str | None]:
-    """Return columns by names and texts that do not depend on a process."""
+    """Return the texts of columns with lambda variables renumbered, so that they do not depend on a process."""
     return [None if column is None else renumbered(column) for column in columns]
 
 
 def _laid(layout: Mapping[str, Any]) -> dict[str, str]:
-    """A layout likewise; a cut goes without saying."""
+    """Return a layout as names and values for a message; the usual cut of hopping windows is left out."""
     found = {name: shown(value) for name, value in layout.items() if name not in ("families", "cut")}
     families = [shown_family(spec) for spec in layout.get("families", ())]
     if families:
@@ -306,17 +311,17 @@ def _laid(layout: Mapping[str, Any]) -> dict[str, str]:
 
 
 def shown_family(spec: Sequence[Any]) -> str:
-    """Return the windows of a spec as a message shows them."""
+    """Return the windows of a spec as text for a message."""
     return Hopping(*spec[1:]).stored if spec[0] == "hopping" else json.dumps(spec)
 
 
 def _usual_cut(families: Sequence[Sequence[Any]]) -> Any:
-    """The cut of one family of hopping windows."""
+    """Return the cut of a single family of hopping windows; None for other windows."""
     return Even(*families[0][1:]).cut.spec() if len(families) == 1 and families[0][0] == "hopping" else None
 
 
 def shown(value: Any) -> str:
-    """Return a part of an identity or a layout as a message shows it."""
+    """Return a value of an identity or a layout as text for a message."""
     if isinstance(value, list) and all(isinstance(item, str | None) for item in value):
         return ", ".join("event time" if item is None else item for item in value)
     return value if isinstance(value, str) else json.dumps(value)

@@ -1,7 +1,7 @@
-"""Headers of format 7, which version 0.1 writes, as those of format 8.
+"""Convert headers of format 7, which version 0.1 writes, to format 8.
 
-Its results and families had no ids: they are numbered in their order, results from 1 and families from 0, as its names
-of lists do. All of its pages are of generation 0.
+Results and families of format 7 have no ids: they are numbered in order, results from 1 and families from 0, as in the
+names of its lists. All of its pages are of generation 0.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _FAMILY = frozenset(("done", "taking", "kept", "nodes", "trees"))
 
 
 def renewed(content: dict[str, Any]) -> dict[str, Any]:
-    """Return the content of a header of format 8 that says the same. Raises StateMismatch for unknown fields."""
+    """Return the content of the equivalent header of format 8. Raises StateMismatch for unknown fields."""
     check_names("header", FORMAT, content, _FIELDS, _OPTIONAL)
     for family in content["families"]:
         check_names("family in the header", FORMAT, family, _FAMILY)
@@ -51,7 +51,7 @@ def renewed(content: dict[str, Any]) -> dict[str, Any]:
 
 
 def contents_of(text: str, count: int) -> list[str]:
-    """The content of each result, of the text for all: one for all of them, or one for each.
+    """Return the content of each result from a text that has one content for all results, or one for each.
 
     >>> contents_of("partials", 2), contents_of("partials, windows", 2)
     (['partials', 'partials'], ['partials', 'windows'])

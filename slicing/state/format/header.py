@@ -1,4 +1,4 @@
-"""The header of a bucket: marks, and the directory that finds its pages."""
+"""The header of a bucket: the progress of its windows, and the directory of its pages."""
 
 from __future__ import annotations
 
@@ -23,20 +23,21 @@ from slicing.state.format.names import check_names
 from slicing.state.format.zone_tables import Part
 
 FORMAT = 8
-"""Pages have a generation, results and families an id, from 8 on; pages and headers a checksum from 7 on."""
+"""The format that is written. Since 7, pages and headers have a checksum; since 8, pages have a generation, and results
+and families have an id."""
 READABLE = "7 and 8"
 Entry = list[int]
-"""A page of a list: its number, its first slice, the end of its slices, how often it was merged, its generation."""
+"""A page of a list: its number, its first slice, the end of its slices, its merge level, its generation."""
 SlicePages = list[int]
-"""Pages of slices of a stripe: the first slice and the end within the stripe, how many pages, their generation."""
+"""A cut: its first slice and its end, relative to the slice group, its number of pages, their generation."""
 SAME = " of result "
-"""What a field of another result is told by, which is no column."""
+"""The text that marks a field as shared with another result. Such a field has no column of its own."""
 Run = list[int]
-"""Cuts that follow each other: the first slice, slices and pages of each, how many, the generation of all."""
+"""Consecutive equal cuts: the first slice, slices per cut, pages per cut, number of cuts, generation."""
 
 
 def to_runs(cuts: Iterable[SlicePages]) -> list[Run]:
-    """Cuts as the header stores them: few runs, as neighbours are mostly alike.
+    """Return cuts as the header stores them: as runs. There are few runs, as neighbouring cuts are mostly alike.
 
     >>> to_runs([[0, 1, 1, 0], [1, 2, 1, 0], [2, 3, 1, 0], [5, 9, 2, 0], [9, 13, 2, 1]])
     [[0, 1, 1, 3, 0], [5, 4, 2, 1, 0], [9, 4, 2, 1, 1]]
@@ -51,13 +52,13 @@ def to_runs(cuts: Iterable[SlicePages]) -> list[Run]:
 
 
 def _following(run: Run) -> list[int]:
-    """The first slice, the length, the pages and the generation of a cut that would belong to a run."""
+    """Return the cut that would continue a run: first slice, length, pages, generation."""
     first, length, pages, count, generation = run
     return [first + length * count, length, pages, generation]
 
 
 def from_runs(runs: Iterable[Run]) -> list[SlicePages]:
-    """The inverse of `to_runs`."""
+    """Return the cuts of runs: the inverse of `to_runs`."""
     return [
         [at, at + length, pages, generation]
         for first, length, pages, count, generation in runs
@@ -66,9 +67,9 @@ def from_runs(runs: Iterable[Run]) -> list[SlicePages]:
 
 
 class Stripe:
-    """Pages of the entered slices of one stripe: cut ones, and loose ones.
+    """The cut pages and the loose pages of one slice group.
 
-    Most stripes are read and written as they are: their runs become cuts only where somebody asks for these.
+    Most slice groups are read and written without a change, so runs are expanded to cuts only on access.
     """
 
     def __init__(
@@ -79,13 +80,13 @@ class Stripe:
 
     @property
     def cuts(self) -> list[SlicePages]:
-        """The cuts, in order, as a list that may be changed."""
+        """Return the cuts in order, as a list that the caller may change."""
         if self._cuts is None:
             self._cuts = from_runs(self._runs)
         return self._cuts
 
     def runs(self) -> list[Run]:
-        """The cuts in runs."""
+        """Return the cuts as runs."""
         return self._runs if self._cuts is None else to_runs(self._cuts)
 
     def __eq__(self, other: object) -> bool:
@@ -98,9 +99,11 @@ class Stripe:
 
 
 def alike_stripes(stripes: Mapping[int, Stripe]) -> list[list[Any]]:
-    """Two and more stripes that have the same cuts alone: their runs, the first one, and the steps between them.
+    """Group the slice groups without loose pages that have the same cuts, for a shorter header.
 
-    A step is followed by how often it comes. Merged slices of a long window are in a few patterns, whatever its size.
+    Each entry is `[runs, first, steps]`: the shared runs, the number of the first slice group, and the distances from
+    one slice group to the next as `[distance, repetitions]`. A group has two members or more. Merged slices of a long
+    window have few patterns, whatever its size.
 
     >>> cuts = [[0, 60, 1, 6, 0]]
     >>> alike_stripes({7: Stripe(runs=cuts), 8: Stripe(runs=cuts), 9: Stripe(), 11: Stripe(runs=cuts)})
@@ -118,7 +121,7 @@ def alike_stripes(stripes: Mapping[int, Stripe]) -> list[list[Any]]:
 
 
 def keys_of_alike(first: int, steps: Iterable[Sequence[int]]) -> Iterator[int]:
-    """The stripes of an entry of `alike_stripes`.
+    """Yield the numbers of the slice groups of an entry of `alike_stripes`.
 
     >>> list(keys_of_alike(7, [[1, 1], [3, 2]]))
     [7, 8, 11, 14]
@@ -132,36 +135,36 @@ def keys_of_alike(first: int, steps: Iterable[Sequence[int]]) -> Iterator[int]:
 
 @dataclass
 class Walk:
-    """How far the windows of one family are. `trees` are those that its cached nodes are of.
+    """The progress of one family. `trees` has the names of the trees of its cached nodes.
 
-    `id` stays while other families come and go, and begins the names of the family's lists of pages; `spec` is what
-    `slicing.windows.specs.from_spec` reads.
+    `id` does not change when other families are added or removed; the names of the family's lists of pages begin with
+    it. `spec` is read by `slicing.windows.specs.from_spec`.
     """
 
-    done: int = 0  # first window that has not fired
-    taking: int = 0  # first window that takes records: `done`, or one before it while windows are corrected
-    kept: int = 0  # first window of which all slices are there
-    nodes: int | None = 0  # the window before which the trees' nodes are, None if there are none
+    done: int = 0  # the next window to fire
+    taking: int = 0  # the first window that accepts records: `done`, or an earlier one if late firings are on
+    kept: int = 0  # the first window whose slices are all retained
+    nodes: int | None = 0  # the next window that the cached nodes can assemble, None if there are no nodes
     trees: list[str] = field(default_factory=list)
     id: int = 0
     spec: list[Any] = field(default_factory=list)
-    added: bool = False  # whether the family is new here, and its first window is not among the open ones yet
-    merged: int | None = None  # the slice before which slices may hold starts of these windows inside, None for none
-    whole: int | None = None  # in wide rows: the window before which windows may lack records, None if none do
+    added: bool = False  # whether the family was added, and its first window is later than the open ones
+    merged: int | None = None  # slices before this one may be merged across starts of these windows, None if none are
+    whole: int | None = None  # in wide rows: windows before this one may lack records; None if none do
 
 
 @dataclass
 class Result:
-    """What pages hold of one result. `id` stays while other results come and go; what it is of never changes.
+    """The columns of one result in pages. The meaning of an `id` never changes, also if results are added or removed.
 
-    `partial` has the name and the type of each column, `content` says in which pages they are: partials of slices, or,
-    of an eager result, those of windows. A field of another result with the same values, as `n bigint of result 1`, is
-    no column: the one of the result with that id is read.
+    `partial` has the name and the type of each field. `content` says which pages hold the fields: partials of slices,
+    or, for an eager result, partials of windows. A field such as `n bigint of result 1` is shared: it has no column of
+    its own, and the column of the result with that id is read.
 
-    A result that was added to a checkpoint says by field what is known: `since` has the microsecond from which on
-    windows must begin to hold all records, None where all of them do, and `origin` the id and the field of the result
-    that pages from before have in its place, None where they have none. Both are empty where all was there from the
-    beginning.
+    `since` and `origin` have an item for each field of a result that was added to an existing checkpoint; both are
+    empty for a result that was there from the beginning. A window has all records of a field if it begins at `since`
+    (microseconds) or later; None if all windows have. `origin` has the result id and the field index that older pages
+    have for the field; None if they have none.
     """
 
     id: int
@@ -175,17 +178,17 @@ class Result:
 
     @property
     def fields(self) -> list[str]:
-        """Name and type of each field, whatever stores it."""
+        """Return the name and the type of each field, also of shared fields."""
         return [each.partition(SAME)[0] for each in self.partial]
 
 
 @dataclass
 class Header:
-    """The directory of a bucket's pages, and what the next micro-batch must know; a few KB.
+    """The directory of a bucket's pages, and the progress that the next micro-batch continues from; a few KB.
 
-    `generations` has the ids of the results, in the order of their columns, by the generation of the pages. Pages are
-    written in the last one. A field that is added to a header, a family or a result has a default, and is written only
-    where it says something else: then older code refuses it by name, and the format stays.
+    `generations` maps the generation of pages to the ids of their results, in the order of their columns. New pages
+    have the last generation. A field that a later version adds to a header, a family or a result has a default, and is
+    written only if its value differs from it. Older code then refuses the field by name, and the format number stays.
     """
 
     keys: list[str]
@@ -194,31 +197,31 @@ class Header:
     layout: dict[str, Any]
     families: list[Walk]
     generations: dict[int, list[int]] = field(default_factory=lambda: {0: []})
-    watermark: int = 0  # microseconds, the last one that closed windows
-    clock: int = 0  # microseconds, the last trigger's time, where that is known
-    tick: int | None = None  # the last tick, None before the first micro-batch
-    newest: int | None = None  # newest slice ever seen, None when nothing is left
-    serial: int = 0  # number of the next page
-    revision: int = 0  # micro-batches so far, where results carry it
-    nonce: str = ""  # of what a worker process may have kept, see `recent`
-    fresh: list[Entry] = field(default_factory=list)
+    watermark: int = 0  # microseconds, the last watermark that closed windows
+    clock: int = 0  # microseconds, the processing time of the last micro-batch, if it is known
+    tick: int | None = None  # the last tick of the trigger, None before the first micro-batch
+    newest: int | None = None  # the newest slice ever seen, None if no slice is left
+    serial: int = 0  # the number of the next page
+    revision: int = 0  # the number of micro-batches so far, if the output has the column `revision`
+    nonce: str = ""  # the key of the entry in the bucket cache, see `bucket_cache`
+    fresh: list[Entry] = field(default_factory=list)  # pages of slices that have not entered the trees
     stripes: dict[int, Stripe] = field(default_factory=dict)
     late: list[Entry] = field(default_factory=list)
     lists: dict[str, list[Entry]] = field(default_factory=dict)
-    zones: dict[str, Part] = field(default_factory=dict)  # what the slices were cut by, see `zone_tables`
-    warm: int = 0  # microseconds, the end of the history that was loaded: no window that ends by then is emitted
-    shipped: list[Any] = field(default_factory=list)  # the cut of the query, if the slices here have more edges
-    cut_since: int | None = None  # microseconds, from which on slices have all edges of `shipped`, None for all slices
+    zones: dict[str, Part] = field(default_factory=dict)  # the time zone data of the slices, see `zone_tables`
+    warm: int = 0  # microseconds, the end of the loaded history: windows that end by then are not emitted
+    shipped: list[Any] = field(default_factory=list)  # the cut of the query, if the stored slices have more edges
+    cut_since: int | None = None  # microseconds; later slices have all edges of `shipped`; None if all slices have
     trigger: list[str] = field(default_factory=list)  # the name of a user's trigger, and the fields of its state
-    idle: list[int] = field(default_factory=list)  # milliseconds, the clock and the watermark since which nothing came
-    entered: int | None = None  # the end of the slices that have entered, where the families do not tell it
-    merged: int | None = None  # the slice before which slices may hold ends of windows inside, None for none
-    alike: list[Any] = field(default_factory=list)  # in the text only: stripes with the same cuts
-    refused: int | None = None  # microseconds, before which records may be in no slice, while slices are retained
+    idle: list[int] = field(default_factory=list)  # milliseconds: clock and watermark when the watermark last moved
+    entered: int | None = None  # the end of the slices that have entered, if it does not follow from the families
+    merged: int | None = None  # slices before this one may be merged across ends of windows; None if none are
+    alike: list[Any] = field(default_factory=list)  # slice groups with the same cuts; only in the stored text
+    refused: int | None = None  # microseconds; records before it may be in no slice; only if slices are retained
 
     @of_stage(ENCODE)
     def to_text(self) -> str:
-        """The header as compressed JSON in base64, with its checksum."""
+        """Return the header as compressed JSON in base64, with its checksum."""
         values = {"format": FORMAT, **vars(self)}
         for name in _MILLISECONDS:
             values[name] //= 1000
@@ -236,9 +239,9 @@ class Header:
 
     @classmethod
     def from_text(cls, text: str) -> Header:
-        """The inverse of `to_text`; one of format 7 is as if it had been written in this format.
+        """Return the header of a text: the inverse of `to_text`. A text of format 7 is converted.
 
-        Raises StateMismatch for another format, or fields that it does not have.
+        Raises StateMismatch for other formats, and for unknown or missing fields.
         """
         content = json.loads(zlib.decompress(base64.b64decode(unsealed(text) if is_sealed(text) else text)))
         version = content[0] if isinstance(content, list) else content.pop("format")
@@ -265,12 +268,12 @@ class Header:
 
     @property
     def generation(self) -> int:
-        """The generation of the pages that are written now."""
+        """Return the generation of new pages."""
         return max(self.generations)
 
     @property
     def identity(self) -> dict[str, Any]:
-        """What state is of, as a `Fingerprint` has it; without what is not said."""
+        """Return the identity of the state, in the form of `Fingerprint.identity`, without empty values."""
         places = {str(number): str(place) for place, number in enumerate(self.generations[self.generation], 1)}
         results = [
             {"columns": r.columns, "version": r.version, "partial": [_renamed(each, places) for each in r.partial]}
@@ -281,14 +284,14 @@ class Header:
 
     @property
     def current(self) -> list[Result]:
-        """The results that are written now, in their order."""
+        """Return the results of new pages, in order."""
         by_id = {result.id: result for result in self.results}
         return [by_id[number] for number in self.generations[self.generation]]
 
     def columns(self, generation: int, content: str) -> list[tuple[int, str]]:
-        """Return the columns of pages that hold partials: ids of results, and the name and type of each, in order.
+        """Return the columns of pages that hold partials, in order: the id of the result, and the field.
 
-        Some lists of pages have those of some results only, or columns of their own behind them.
+        Some lists of pages have only some of these columns, or additional columns after them.
         """
         by_id = {result.id: result for result in self.results}
         results = [by_id[number] for number in self.generations[generation]]
@@ -300,9 +303,9 @@ class Header:
         ]
 
     def column(self, generation: int, number: int, place: int) -> tuple[int, str] | None:
-        """Return which of `columns` has a field of a result in pages of a generation; None if they have no such field.
+        """Return the item of `columns` that stores a field of a result in a generation; None if no column does.
 
-        `number` is the id of the result, and `place` that of the field in its partial.
+        `number` is the id of the result, `place` the index of the field in its partial.
         """
         result = next(each for each in self.results if each.id == number)
         if number not in self.generations[generation]:
@@ -313,24 +316,24 @@ class Header:
 
     @property
     def passed(self) -> int:
-        """The instant by which windows have been passed: that of the watermark, or the end of a history."""
+        """Return the later of the watermark and the end of the loaded history, in microseconds."""
         return max(self.watermark, self.warm)
 
     @property
     def all_merged(self) -> int | None:
-        """The slice before which slices are merged as far as windows allow it until now; None if none are."""
+        """Return the slice before which no slice will be merged any further for now; None if none is merged."""
         marks = [self.merged, *(family.merged for family in self.families)]
         return None if self.merged is None else min(mark for mark in marks if mark is not None)
 
     @property
     def is_unused(self) -> bool:
-        """Whether there are no pages and no watermark has come yet."""
+        """Whether the bucket has no pages and has seen no watermark."""
         return not (self.fresh or self.stripes or self.late or self.lists or self.passed)
 
     def spans(self, first: int | None = None) -> Array:
-        """First slice and end of every page of slices, a row each; cached nodes are none.
+        """Return the first slice and the end of every page of slices: `int64[n, 2]`. Cached nodes are left out.
 
-        Stripes that end before slice `first` may be left out.
+        With `first`, slice groups that end at that slice or earlier are left out.
         """
         length = self.layout["stripe"]
         stripes = {key: each for key, each in self.stripes.items() if first is None or (key + 1) * length > first}
@@ -342,11 +345,11 @@ class Header:
         cuts = np.column_stack([starts, starts + np.repeat(lengths, counts)])
         return np.concatenate([np.array(entries, np.int64).reshape(-1, 5)[:, 1:3], cuts])
 
-    # Of the only family, for engines that have one.
+    # Shortcuts for engines with a single family.
 
     @property
     def done(self) -> int:
-        """First window that has not fired."""
+        """Return the next window to fire."""
         return self.families[0].done
 
     @done.setter
@@ -355,7 +358,7 @@ class Header:
 
     @property
     def taking(self) -> int:
-        """First window that takes records."""
+        """Return the first window that accepts records."""
         return self.families[0].taking
 
     @taking.setter
@@ -364,7 +367,7 @@ class Header:
 
     @property
     def kept(self) -> int:
-        """First window of which all slices are there."""
+        """Return the first window whose slices are all retained."""
         return self.families[0].kept
 
     @kept.setter
@@ -373,7 +376,7 @@ class Header:
 
     @property
     def nodes(self) -> int | None:
-        """The window before which the trees' nodes are, None if there are none."""
+        """Return the next window that the cached nodes can assemble, None if there are no nodes."""
         return self.families[0].nodes
 
     @nodes.setter
@@ -383,7 +386,7 @@ class Header:
 
 _TO_JSON = json.JSONEncoder(separators=(",", ":")).encode
 _MILLISECONDS = ("watermark", "clock")
-"""Fields that are stored in milliseconds, as Spark counts them."""
+"""Fields that are stored in milliseconds, because Spark's watermark and clock have that precision."""
 _OPTIONAL = {
     "zones": {},
     "warm": 0,
@@ -396,21 +399,24 @@ _OPTIONAL = {
     "alike": [],
     "refused": None,
 }
-"""Fields that are stored only where they say something else than this."""
+"""The defaults of optional fields: a field is stored only if its value differs."""
 _OPTIONAL_WITHIN = {"since": [], "origin": [], "code": "", "added": False, "merged": None, "whole": None}
 _SAID = object()
-"""What no field says, as the default of those that are always stored."""
+"""A default that no value equals, for the fields that are always stored."""
 _NAMES = frozenset(each.name for each in fields(Header))
 """The stored names of all fields."""
 _RECORDS: dict[str, tuple[str, frozenset[str], Any]] = {
     "results": ("result in the header", frozenset(each.name for each in fields(Result)), Result),
     "families": ("family in the header", frozenset(each.name for each in fields(Walk)), Walk),
 }
-"""Fields that are lists of values with names: what messages call one, its names, and its type."""
+"""Fields that are lists of objects: the word for one in messages, its field names, its type."""
 
 
 def known_since(result: Result, fields: Iterable[int] | None = None) -> int | None:
-    """Return the instant from which on windows must begin to have some fields of a result; None if all windows have."""
+    """Return the microsecond from which on windows must begin to have all records of a result, or of some fields.
+
+    None if all windows have them.
+    """
     chosen = range(len(result.since)) if fields is None or not result.since else fields
     return max((at for place in chosen if (at := result.since[place]) is not None), default=None)
 
@@ -420,7 +426,7 @@ def _without_defaults(each: Walk | Result) -> dict[str, Any]:
 
 
 def _renamed(field: str, places: dict[str, str]) -> str:
-    """A field of a result, of which another one is told by its place in place of its id."""
+    """Return a field of a result; a shared field refers to the other result by its position, not by its id."""
     name, same, other = field.partition(SAME)
     return f"{name}{same}{places[other]}" if same else field
 
@@ -429,7 +435,10 @@ RESTORE = "The checkpoint is damaged: restore a copy of it, or start with a new 
 
 
 def covered(spans: Array) -> int:
-    """How many slices lie in one of the spans at least, a span being a row of its first slice and its end."""
+    """Return the number of slices that at least one of the spans covers.
+
+    `spans` is `int64[n, 2]`, the first slice and the end of each.
+    """
     firsts, ends = spans[np.argsort(spans[:, 0])].T
     seen = np.maximum.accumulate(ends)
     firsts[1:] = np.maximum(firsts[1:], seen[:-1])

@@ -1,18 +1,18 @@
-"""The names of all lists of pages that a header may have, beside its fresh pages, stripes and late pages.
+"""The names of all lists of pages in a header, except fresh pages, slice groups and late pages.
 
-A name has the id of its family, unless that is 0 or the list is of no family, what the list is of, and which one of
-those it is::
+A name has three parts: the id of the family (left out if it is 0, or if the list belongs to no family), the kind of
+the list, and the name of the list within its kind::
 
     two total              the total of the two-layer tree of family 0
     1 three suffix 17      a node of the three-layer tree of family 1
-    early pending          what has come and has not been emitted early
-    1 early memory         what a trigger remembers of pairs of family 1
+    early pending          the records since the last early firing
+    1 early memory         the memory of a trigger for the pairs of family 1
     window 17              an eager window
 
-Pages of `TREES`, `WINDOW`, `TOTALS`, `COUNTED`, `INSTANTS` and `SESSIONS` hold partials, those of `TREES` are caches.
-All others are marks: rows of keys without partials. Rows of `MEMORY` and `KEYS` have three numbers behind those, rows
-of `VALUES` two more, of `STATE` the fields that the header names, and those of `STATES` the fields that the layout
-names.
+Pages of `TREES`, `WINDOW`, `TOTALS`, `COUNTED`, `INSTANTS` and `SESSIONS` hold partials; those of `TREES` are caches.
+All other pages hold marks: rows of keys without partials. Some marks have additional columns: rows of `MEMORY` and
+`KEYS` three numbers, rows of `VALUES` two more than these, rows of `STATE` the fields in the header, and rows of
+`STATES` the fields in the layout.
 """
 
 from __future__ import annotations
@@ -22,26 +22,27 @@ from dataclasses import dataclass
 
 TWO_LAYER, THREE_LAYER, RUNNING, TAILED = "two", "three", "running", "tailed"
 TREES = (TWO_LAYER, THREE_LAYER, RUNNING, TAILED)
-"""The nodes of trees, which name them themselves."""
+"""The kinds of the nodes of trees. Each tree chooses the names of its nodes."""
 LATE, ROWS = "late", "rows"
-"""What the nodes of a family do not hold yet of slices that have entered."""
+"""Late rows of entered slices that the nodes of a family do not hold yet."""
 EARLY, PENDING, COUNTS, MEMORY, KEYS, STATE, VALUES = "early", "pending", "counts", "memory", "keys", "state", "values"
-"""Which slices of which keys have records that have not been emitted; how many records open slices have; what triggers
-remember of open pairs, and of keys; the state of a trigger of a user's own; what is remembered with values."""
+"""Lists of early triggers: the slices of keys with records that have not been emitted; the record counts of open
+slices; the memory of conditions for open pairs, and for keys; the state of a user's trigger; the memory of conditions
+together with values."""
 WINDOW = "window"
-"""The windows of eager results, by their numbers."""
+"""The windows of eager results, by window number."""
 LATEST, SLICE = "newest", "slice"
-"""The newest slice of each key, of eager windows of which only the newest is emitted."""
+"""The newest slice of each key, for eager windows if only the latest window is emitted."""
 LATER, MARKED = "later", "marked "
-"""The later slices of eager windows, by the number of the window; and, as a list without pages, from which one on."""
+"""The later slices of eager windows, by window number; and a list without pages whose name has the first such number.
+"""
 TOTALS, COUNTED, INSTANTS = "totals", "counted", "instants"
-"""All rows of a window that never closes, of counted windows and of sliding ones, in one list each."""
+"""One list each: all rows of an unbounded window, of count windows, and of sliding windows."""
 SESSIONS, EMITTED, ENDED = "sessions", "shown", "ended"
-"""The rows of open sessions, the extents of those that have been emitted, and the records that end theirs: a list
-each."""
+"""One list each: the rows of open sessions, the extents of emitted sessions, and the records that end sessions."""
 
 STATES, OF_KEY, OF_WINDOW = "states", "key", "window"
-"""What functions remember of keys, and of windows."""
+"""The states of functions, by key and by window."""
 
 _NODE = r"total|whole|late wholes|run|start|between|(suffix|stripe|rest) -?\d+|late (suffix|between)"
 _WHICH = {
@@ -55,13 +56,13 @@ _WHICH = {
     STATES: rf"{OF_KEY}|{OF_WINDOW}",
     **{name: name for name in (TOTALS, COUNTED, INSTANTS, SESSIONS, EMITTED, ENDED)},
 }
-"""What follows the name of each kind of list."""
+"""The pattern of the name within each kind of list."""
 _NAME = re.compile(r"(?:(\d+) )?(\w+) (.+)")
 
 
 @dataclass(frozen=True)
 class ListName:
-    """A name in its parts: the id of a family, what the list is of, and which one it is."""
+    """The parts of a name: the id of the family, the kind of the list, and its name within the kind."""
 
     family: int
     of: str
@@ -69,7 +70,7 @@ class ListName:
 
 
 def of_family(family: int) -> str:
-    """Return how the names of the lists of a family begin, by its id.
+    """Return the prefix of the names of the lists of a family, by its id.
 
     >>> of_family(0), of_family(2)
     ('', '2 ')
@@ -78,7 +79,7 @@ def of_family(family: int) -> str:
 
 
 def parse(name: str) -> ListName:
-    """Return the parts of a name. Raises ValueError for one that no list has.
+    """Return the parts of a name. Raises ValueError if no list can have the name.
 
     >>> parse("1 three suffix 17")
     ListName(family=1, of='three', which='suffix 17')

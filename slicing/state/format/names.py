@@ -1,4 +1,4 @@
-"""Names in what a header stores: fields that a version does not know are never passed over."""
+"""Check the field names of a stored header: unknown fields are never ignored."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from slicing.errors import StateMismatch
 def check_names(
     what: str, version: int, found: Mapping[str, Any], known: Set[str], optional: Collection[str] = ()
 ) -> None:
-    """Refuse fields that another version of the same format has, or does not have. Raises StateMismatch."""
+    """Raise StateMismatch if a field is unknown, or if a field that is not optional is missing."""
     if found.keys() == known:
         return
     faults = [f"it has `{name}`, which is not known" for name in sorted(found.keys() - known)]

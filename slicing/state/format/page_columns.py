@@ -1,4 +1,4 @@
-"""How many columns the rows of each page have, by the header; what they hold need not be known."""
+"""The number of columns of each page, computed from the header alone, without the aggregates of the query."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ OWN = 3
 """The columns of every row: slice, step to the key, records."""
 _PARTIALS, _WINDOWS = "partials", "windows"
 _MARKS = {COUNTED: 2, SESSIONS: 1}
-"""The columns that an engine has behind those of results."""
+"""The number of additional columns of an engine, after the columns of the results."""
 
 
 def columns_of(head: Header) -> dict[str, int]:
-    """Return the number of columns of the pages that hold records of keys, by name; caches and marks are left out."""
+    """Return the number of columns of each page by its name. Pages of caches and marks are left out."""
     found = {f"p{entry[0]}": _count(head, entry[4], _PARTIALS) for entry in _of_slices(head)}
     length = head.layout.get("stripe", 0)
     for key, stripe in head.stripes.items():
@@ -25,7 +25,7 @@ def columns_of(head: Header) -> dict[str, int]:
     for name, entries in head.lists.items():
         of = parse(name).of
         if of == COUNTED and any(result.content == _WINDOWS for result in head.results):
-            continue  # they hold records, whose columns are not in the header
+            continue  # such pages hold records, whose columns are not in the header
         if of in (COUNTED, INSTANTS, SESSIONS, TOTALS, WINDOW):
             contents = (_WINDOWS,) if of == WINDOW else (_PARTIALS, _WINDOWS)
             for entry in entries:

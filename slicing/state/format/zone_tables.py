@@ -1,8 +1,8 @@
-"""The part of a time zone's table that the state of a bucket depends on, as its header stores it.
+"""The part of a time zone's table that the state of a bucket depends on, as stored in its header.
 
-Time zone data change: packages leave out what was before 1970, and governments change what is to come. Neither matters
-to slices that are there, nor to windows that have closed. So of a checkpoint the offsets from its oldest slice to its
-newest one, and to the watermark, must be those of the query; of all later windows the query's own are right.
+Time zone data change: packages leave out the time before 1970, and governments change future offsets. Neither affects
+stored slices or closed windows. Therefore a checkpoint and a query must have equal offsets from the oldest slice to the
+newest slice and the watermark; later windows use the offsets of the query.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from typing import Any
 from slicing.windows.time.zones import SECOND, Zone
 
 Part = list[Any]
-"""The first second and the last one, the seconds at which the offset changes in between, and the offsets in seconds."""
+"""The first second, the last second, the seconds in between at which the offset changes, and the offsets in seconds."""
 
 MARGIN = 2 * 86_400
-"""Seconds before the first instant that belong to the part: an edge looks at the clock of the days around it."""
+"""The seconds before the first instant that the part includes: an edge depends on the clock of the days around it."""
 
 
 def part(zone: Zone, first: int, last: int) -> Part:
@@ -32,12 +32,12 @@ def part(zone: Zone, first: int, last: int) -> Part:
 
 
 def parts(zones: Sequence[Zone], instants: Sequence[int]) -> dict[str, Part]:
-    """Return by name of each zone the part from the first to the last of some instants; none without an instant."""
+    """Return the part of each zone's table from the first to the last instant, by zone name; empty without instants."""
     return {zone.name: part(zone, min(instants), max(instants)) for zone in zones if instants}
 
 
 def difference(zone: Zone, stored: Part) -> str:
-    """Return what differs between a table and the part that was stored; empty if nothing does."""
+    """Return the first difference between a table and the stored part as text, empty if there is none."""
     low, high, transitions, _ = stored
     own = part(zone, (low + MARGIN) * SECOND, high * SECOND)
     for second in sorted({low, *transitions, *own[2]}):
@@ -62,7 +62,7 @@ def digests(spec: Any) -> Iterator[tuple[str, str]]:
 
 
 def renewed(spec: Any, known: Mapping[str, str]) -> Any:
-    """Return a spec with the digests of the zones that are known by name."""
+    """Return a spec in which each zone has the digest from `known`; other zones keep theirs."""
     if not isinstance(spec, list):
         return spec
     if len(spec) == 5 and spec[0] == "local":
@@ -71,6 +71,6 @@ def renewed(spec: Any, known: Mapping[str, str]) -> Any:
 
 
 def zones_of(sequences: Sequence[Any]) -> tuple[Zone, ...]:
-    """Return the zones of some sequences of edges, each once."""
+    """Return the zones of some sequences of edges, each once, in the order of their names."""
     found = {edges.zone.name: edges.zone for edges in sequences if isinstance(getattr(edges, "zone", None), Zone)}
     return tuple(found[name] for name in sorted(found))
