@@ -1,10 +1,10 @@
-"""What triggers remember of pairs, as a list of rows: the newest row of a pair counts.
+"""The state of a trigger for (key, window) pairs, as a list of rows in which the newest row of a pair is valid.
 
 ::
 
-    window     3      4      3      4            appended as pairs fire, or get their first record after that
+    window     3      4      3      4            appended when a pair fires, or gets its first record after that
     fired      5      2      9      2
-    newest     -      -      9      2            what all rows come to; they are rewritten when they are twice as many
+    newest     -      -      9      2            the valid rows; the list is rewritten when it is twice as long
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from slicing.triggers.candidates import OF_CONDITIONS
 
 
 class PairMemory:
-    """The memory of the pairs of one list; `is_live` tells which rows are of pairs that are still open."""
+    """The trigger state of the pairs of one list; `is_live` tells which rows are of pairs that are still open."""
 
     def __init__(
         self,
@@ -45,7 +45,7 @@ class PairMemory:
 
     @property
     def rows(self) -> Block:
-        """The newest row of each pair that is open, as they were before this micro-batch."""
+        """The newest row of each open pair, without the changes of this micro-batch."""
         if self._rows is None:
             rows = self._told
             self._rows = rows.take(np.flatnonzero(self._is_live(rows)))
@@ -53,7 +53,7 @@ class PairMemory:
 
     @property
     def gone(self) -> Block:
-        """The newest row of each pair that is not open, as far as these have not been removed yet."""
+        """The newest row of each closed pair whose rows have not been removed yet."""
         return self._told.take(np.flatnonzero(~self._is_live(self._told)))
 
     @cached_property
@@ -62,12 +62,12 @@ class PairMemory:
 
     @property
     def since(self) -> Array:
-        """The clocks at the first record since the last firing, of all pairs."""
+        """The clock at the first record since the last firing of each pair, in milliseconds."""
         since: Array = self.rows.partials[0][2]
         return since
 
     def of(self, windows: Array, keys: Array, names: pa.Table, is_new: Array) -> Any:
-        """What is remembered of some pairs; nothing of those that are new, whose older rows are void from now on."""
+        """Return the state of some pairs. New pairs get the initial state, and their older rows become void."""
         rows = under(self.rows, names)
         known = rows.take(np.flatnonzero(rows.keys < len(names)))
         nothing = self.remembered.of_none(len(windows))
@@ -87,7 +87,7 @@ class PairMemory:
         return self.remembered.made(*(np.where(found, stored[there], default) for stored, default in fields))
 
     def put(self, windows: Array, keys: Array, names: pa.Table, before: Any, now: Any) -> None:
-        """Note what is remembered of some pairs, where it is something else than before."""
+        """Note the state of the pairs for which it has changed."""
         changed = np.zeros(len(windows), dtype=bool)
         for old, new in zip(before.fields, now.fields, strict=True):
             changed |= differs(old, new)
@@ -96,7 +96,7 @@ class PairMemory:
             self._came.append(memory_rows(windows[some], keys[some], names, [field[some] for field in now.fields]))
 
     def save(self) -> None:
-        """Append what has been noted."""
+        """Append the noted rows, or rewrite the list."""
         if not self._came and not len(self.rows):
             self.ledger.nodes.drop(self.name)
             self.ledger.kept = None
@@ -106,7 +106,7 @@ class PairMemory:
         self.ledger.put(came, self.remembered.telling(newest(concat(shape, [self.rows, came]))))
 
     def kept(self) -> dict[str, Block]:
-        """What the process keeps, by name."""
+        """Return the blocks that the bucket cache keeps, by name."""
         return {f"{self.ledger.nodes.prefix}{self.name}": self.ledger.kept} if self.ledger.kept else {}
 
 
@@ -119,7 +119,7 @@ def memory_of(
     family: str = "",
     made: Callable[..., PairMemory] = PairMemory,
 ) -> PairMemory | None:
-    """The memory of the pairs of a family, None if there is nothing to remember; `held` is what the process has."""
+    """Return the trigger state of the pairs of a family, None if the trigger has none; `held` has the cached blocks."""
     if of is None:
         return None
     nodes = PageLists(pages, f"{family}{EARLY}", with_memory(shape, of.kernel))

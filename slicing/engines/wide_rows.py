@@ -1,10 +1,10 @@
-"""Windows that join wide rows on a live checkpoint: null until they hold all their records.
+"""Windows that are added to wide rows of an existing checkpoint: their columns are null until they are complete.
 
-The rows go on as the windows end that are there; the columns of those that are not whole yet are null::
+Rows continue at the ends of the existing windows. The columns of added windows that lack records are null::
 
     ends              | 10 | 11 | 12 | 13 | 14 |
     of 5 minutes        5    5    5    5    5
-    of 20 minutes       -    -    -    20   20        the first whole one ends at 13
+    of 20 minutes       -    -    -    20   20        the first complete one ends at 13
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from slicing.state.format.header import Walk
 from slicing.windows.families.family import Family
 
 NOT_KEPT = "wide rows of results that do not combine are kept by window, and windows that are added were not kept"
-"""Why such rows cannot go on while windows lack records."""
+"""The reason why wide rows with eager aggregates cannot contain windows that lack records."""
 
 
 def check_lacking(walks: Sequence[Walk], why: str) -> None:
-    """Refuse wide rows of windows that lack records where `why` says that these cannot be. Raises StateMismatch."""
+    """Raise StateMismatch if wide rows have windows that lack records and `why` gives a reason against them."""
     if why and any(walk.added or walk.whole is not None for walk in walks):
         raise StateMismatch(
             f"Windows of wide rows were added that do not hold all their records yet, and {why}. "
@@ -33,7 +33,7 @@ def check_lacking(walks: Sequence[Walk], why: str) -> None:
 
 
 def step_together(walks: Sequence[Walk], families: Sequence[Family]) -> None:
-    """Let families that were added fire with the others, and note from which window on they are whole."""
+    """Let added families fire together with the others, and note their first window that holds all its records."""
     ends = [int(own.window_end(walk.done)) for walk, own in zip(walks, families, strict=True)]
     there = [end for walk, end in zip(walks, ends, strict=True) if not walk.added]
     least = min(there or ends)
@@ -44,7 +44,7 @@ def step_together(walks: Sequence[Walk], families: Sequence[Family]) -> None:
 
 
 def step_apart(walks: Sequence[Walk]) -> None:
-    """Let families that were in wide rows fire from their first whole window on, in rows of their own."""
+    """Let families that were in wide rows fire in rows of their own, from their first complete window on."""
     for walk in walks:
         if walk.whole is not None:
             walk.added = walk.whole > walk.done
@@ -53,14 +53,14 @@ def step_apart(walks: Sequence[Walk]) -> None:
 
 
 def forget_whole(walks: Sequence[Walk]) -> None:
-    """Note no longer which windows lack records, once all of them have fired."""
+    """Forget which windows lack records, once all of these have fired."""
     for walk in walks:
         if walk.whole is not None and walk.done >= walk.whole:
             walk.whole = None
 
 
 def hidden(frame: Windows, marks: Walk, beside: Sequence[Walk]) -> Windows:
-    """Return a frame that says of its windows, and of those beside, which hold all their records."""
+    """Return a frame that tells which of its windows, and of their aligned windows, hold all their records."""
     if marks.whole is None and all(each.whole is None for each in beside):
         return frame
     return replace(
@@ -74,7 +74,7 @@ def _known(frame: Windows, marks: Walk) -> Windows:
 
 
 def of_something(frames: Iterator[Windows]) -> Iterator[Windows]:
-    """Yield the frames without rows of which nothing is known; those that say that nothing is there stay."""
+    """Yield the frames without the rows in which every window with records is incomplete; empty rows stay."""
     for frame in frames:
         sides = (frame, *frame.beside)
         if all(side.known is None for side in sides):
