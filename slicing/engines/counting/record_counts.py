@@ -1,8 +1,8 @@
-"""Rows of keys whose records are counted: partials of slices with a fixed number of records, or the records.
+"""The record counts of keys in count windows, and the rows that carry them.
 
-Beside its partials a row has `BEGUN`: the slice from which its key has been counted, and the clock of its last record.
-A key that is forgotten and comes again is counted from the slice on that follows its old ones: so rows of both may lie
-in one ledger, and are told apart.
+In addition to its partials a row has `BEGUN`: the slice at which the counting of its key began, and the clock of its
+last record. The counting of a key that was forgotten and occurs again begins at the slice after its old ones. So old
+and new rows can be in the same ledger and are distinguished.
 """
 
 from __future__ import annotations
@@ -29,38 +29,38 @@ def _themselves(_: Any, begins: Any, clock: Any) -> Any:
 
 
 BEGUN = kernel("begun", Aggregate(_zeros, _themselves, fieldwise(np.maximum, np.maximum), columns=True, laws=False))
-"""The slice from which the key of a row is counted, and the clock of its last record in milliseconds."""
+"""The slice at which the counting of a row's key began, and the clock of its last record in milliseconds."""
 
 
 def with_begun(shape: Shape) -> Shape:
-    """The shape of rows that say since when their keys are counted."""
+    """Return the shape of rows with `BEGUN`."""
     return shape.with_marks(BEGUN)
 
 
 def put_begun(block: Block, begins: Array, clock: int) -> Block:
-    """A block with the slices from which its rows are counted, and the clock of all."""
+    """Add `BEGUN` to a block: `begins[i]` for row i, and the same clock, in milliseconds, for all rows."""
     own = [begins, np.full(len(block), clock)]
     return replace(block, partials=[*block.partials, own], dictionaries=[*block.dictionaries, None])
 
 
 def without_begun(block: Block) -> Block:
-    """The block by the slices of its keys, the first of each since it is counted being 0, without `BEGUN`."""
+    """Remove `BEGUN` from a block, and number the slices of each key from 0, where its counting began."""
     local = block.index - block.partials[-1][0]
     return replace(block, index=local, partials=block.partials[:-1], dictionaries=block.dictionaries[:-1])
 
 
 @dataclass(frozen=True)
 class Tally:
-    """The counts of keys, by their codes: the first counted slice and the number of records so far."""
+    """The record counts of keys, by code: the slice at which counting began, and the number of records since."""
 
     begins: Array
     counts: Array
 
     @classmethod
     def of(cls, rows: Block, unit: int, now: int, ttl: int | None) -> Tally:
-        """Return the counts of rows by key and slice, in slices of `unit` records; keys without rows have none.
+        """Return the counts of rows sorted by key and slice, in slices of `unit` records; 0 for keys without rows.
 
-        Nor have those that are idle, for more than `ttl` milliseconds: they begin behind what they had.
+        The count of a key that was idle for more than `ttl` milliseconds is 0: counting begins after its old slices.
         """
         begins, counts = (np.zeros(len(rows.names), dtype=np.int64) for _ in range(2))
         last = last_rows(rows)
@@ -75,7 +75,7 @@ class Tally:
         return Tally(self.begins, self.counts + np.bincount(codes, minlength=len(self.counts)))
 
     def live(self, rows: Block, family: CountingFamily) -> Block:
-        """Return the rows, by key and slice, of future windows, and the newest row of each key."""
+        """Return the rows, sorted by key and slice, that future windows hold, and the newest row of each key."""
         local = rows.index - self.begins[rows.keys]
         needed = np.maximum(family.first_slice(self.counts // family.advance), 0)[rows.keys]
         kept = local >= needed
@@ -85,10 +85,10 @@ class Tally:
 
 
 def last_rows(rows: Block) -> Array:
-    """The last row of each key, of rows by key."""
+    """Return the position of the last row of each key, of rows sorted by key."""
     return np.flatnonzero(np.append(rows.keys[1:] != rows.keys[:-1], len(rows) > 0))
 
 
 def heads(keys: Array, slices: Array) -> Array:
-    """Return the rows at which another slice or another key starts."""
+    """Return the positions at which the key or the slice changes, including 0."""
     return np.flatnonzero((np.diff(keys, prepend=-1) != 0) | (np.diff(slices, prepend=-1) != 0))

@@ -1,4 +1,4 @@
-"""The newest slice of each key, where windows have no slices to tell it."""
+"""The newest slice of each key, for the eager plan, whose pages of windows have no slices."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from slicing.windows.time.slices import FOREVER
 
 
 class NewestSlices:
-    """The newest slice of each key, for which `on_update(latest_only=True)` keeps a mark.
+    """The newest slice of each key. `on_update(latest_only=True)` stores a mark in it.
 
-    Under another trigger there is none, as it would be written with every record. Then the last window that holds a
-    key says its newest slice, if there is one slice an advance. Of two either may be the newest; so of the later one,
-    where a window has another first slice behind it, there is a mark in any case::
+    Other triggers store no such marks, because they would be written with every record. Without marks, the last window
+    that holds a key tells its newest slice, if an advance is one slice. If an advance has two slices, either may be the
+    newest. Therefore records in the later slice are always marked::
 
-        size 5, advance 2: window L begins with slices 2L and 2L + 1; what is newest is in one of them
+        size 5, advance 2: window L begins with slices 2L and 2L + 1; the newest record is in one of them
 
         slice    2L  2L+1
         L        [=========)
@@ -38,24 +38,24 @@ class NewestSlices:
         )
         self.begun = prefix + MARKED
         begins = [int(name.removeprefix(self.begun)) for name in self.later.lists if name.startswith(self.begun)]
-        # The first window whose marks of the later slice are all there; older ones were written without.
+        # The first window whose later slice has all its marks; older windows were written without marks.
         self._begins = begins[0] if begins else max(windows.held(), default=-FOREVER) + 1
 
     def slices(self, came: Block, taking: int) -> Block:
-        """The newest slice of each key that windows from `taking` on hold, with those of `came`; kept from now on."""
+        """Return the newest slice of each key in windows from `taking` on, with the new marks `came`, and store it."""
         known = self.marks.load(SLICE) or self._derived(taking)
         newest = newest_slices(fold(self.shape, [known, came]))
         self.marks.save(SLICE, newest.between(self.family.first_slice(taking), FOREVER))
         return newest
 
     def note(self, came: Block) -> None:
-        """Keep what the windows will not say of records that came."""
+        """Mark the new records in the later slice of an advance, as pages of windows do not tell the slice."""
         later = came.index > self.family.first_slice(self.family.last_window(came.index))
         for index in np.unique(came.index[later]).tolist():
             self.later.append(str(self.family.last_window(index)), came.between(index, index + 1))
 
     def forget(self, window: int, marked: bool) -> None:
-        """Remove what is about windows before one; without `marked` what only `slices` needs, which makes it anew."""
+        """Remove the marks of windows before `window`; without `marked` also the slices, which `slices` can derive."""
         for name in self.later.names():
             if int(name) < window:
                 self.later.drop(name)
@@ -75,8 +75,8 @@ class NewestSlices:
         return fold(self.shape, found)
 
     def _later(self, window: int, page: Block) -> Block:
-        """The keys of a window whose newest slice may be its second one, in that slice."""
+        """Return the keys of a window whose newest slice may be its second one, in that slice."""
         if window >= self._begins or self.family.step == 1:
             return self.later.load(str(window)) or empty(self.shape)
-        # Not known: the window that is emitted then holds the newest record in any case.
+        # Unknown. With the later slice, the emitted window holds the newest record in any case.
         return replace(page, index=np.full(len(page), self.family.first_slice(window) + 1))
