@@ -1,8 +1,8 @@
-"""The windows of one family in a bucket: which are open, and the results of those that close.
+"""The windows of one family in a bucket: its open windows, and the results of those that close.
 
-Families of a bucket share its slices. Each has its own position in the header (`Walk`), its own tree nodes, and closes
-when its own windows end. Late records of a family that does not close with the others are kept for it, because the
-slices take them in at once::
+The families of a bucket share its slices. Each has its own progress in the header (`Walk`), its own tree nodes, and
+closes when its own windows end. Slices take in late records at once. So if a family does not close with the others,
+the late records are kept for its nodes, too::
 
     slices     | 0 | 1 | 2 | 3 | 4 | 5 |
     minutes        entered up to 5 ----^   takes in slices 3 and 4, and a late row of slice 1
@@ -42,10 +42,9 @@ from slicing.windows.time.slices import FOREVER
 
 
 class FamilyWindows(FamilyProgress):
-    """One family over the slices of its bucket. `trees` has one for each kernel; `number` is its place.
+    """One family over the slices of its bucket. `trees` has one tree per kernel; `number` is the family's position.
 
-    `beside` are families whose windows end as those of this one do, and are not longer: their results go out beside
-    its own, in one row.
+    `beside` are aligned families with windows that are not longer: their results are in the wide rows of this family.
     """
 
     def __init__(
@@ -63,20 +62,20 @@ class FamilyWindows(FamilyProgress):
         self.prefix = of_family(self.marks.id)
         self.beside: Sequence[FamilyWindows] = ()
         self.leads: Family | None = None  # the primary family of its wide rows
-        self.compared, self.whole = shape, self.complete  # by `on_change`: of what results, and how to get all of them
+        self.compared, self.whole = shape, self.complete  # the results that `on_change` compares, and how to get all
         self._late = self.cache(LATE, shape)
 
     def cache(self, tree: str, shape: Shape) -> PageLists:
-        """Where the nodes of a tree are kept."""
+        """Return the lists in which the nodes of a tree are stored."""
         return PageLists(self.slices.pages, self.prefix + tree, shape)
 
     @property
     def own(self) -> tuple[str, ...]:
-        """How the names of its lists of pages begin."""
+        """The beginnings of the names of the family's page lists."""
         return tuple(f"{self.prefix}{name} " for name in (*TREES, LATE))
 
     def fit_trees(self) -> None:
-        """Nodes of other trees are dropped, and made anew from the slices."""
+        """Drop the nodes of other trees than `trees`; new nodes will be computed from the slices."""
         marks = self.marks
         if marks.trees != list(self.trees) and not self.slices.pages.is_new:
             self.forget()
@@ -95,24 +94,24 @@ class FamilyWindows(FamilyProgress):
         return self.family.last_window(self.slices.head.newest)
 
     def held(self, first: int, end: int) -> int:
-        """How many open windows hold one of some slices."""
+        """Count the open windows that hold a slice from `first` up to `end`."""
         low = max(self.marks.done, self.family.first_window(first))
         return max(0, self.family.last_window(end - 1) + 1 - low)
 
     def step(self, is_empty: bool) -> None:
-        """Move on without results: nothing closes, or there are no records."""
+        """Advance the progress without results: no window closes, or there are no records."""
         if is_empty:
             self.marks.nodes = self.end
         self.marks.done = self.end
 
     def retained(self, since: int | None) -> int:
-        """The first window of which all slices stay, those from `since` on though no window needs them."""
+        """Return the first window whose slices all stay; slices from `since` on stay even if no window needs them."""
         return self.keep if since is None else min(self.keep, int(self.family.last_window(since)))
 
     def passed(self, fresh: InOrder, is_left: bool, retained: int) -> None:
-        """Move on after the results; `fresh` is stored next, unless nothing is left.
+        """Advance the progress after the results; `fresh` is stored next, if any slice is left.
 
-        All slices of window `retained` and later ones stay.
+        All slices of window `retained` and of later windows stay.
         """
         if self.end == self.first and self.slices.needs.trees and self.marks.nodes is not None:
             for part in fresh.parts(self.family.first_slice(self.first), self.family.entered(self.first)):
@@ -122,7 +121,7 @@ class FamilyWindows(FamilyProgress):
             self.marks.nodes = self.end
 
     def close(self, fresh: InOrder) -> Iterator[Windows]:
-        """The windows `first` up to `end` that hold a record, from the trees."""
+        """Yield the windows `first` up to `end` that hold a record, from the trees."""
         until, known = min(self.end, self.last + 1), [self, *self.beside]
         if until <= self.first:
             for progress in known:
@@ -164,18 +163,18 @@ class FamilyWindows(FamilyProgress):
         self.marks.nodes = end if close.leaves_nodes and self._is_whole(end) else None
 
     def _is_whole(self, window: int) -> bool:
-        """Whether all slices of a window stay until it has closed, so that nodes can subtract them."""
+        """Whether a window holds all its records, so that nodes can subtract its slices later."""
         return self.marks.whole is None or window >= self.marks.whole
 
     def take_late(self) -> InOrder:
-        """What the nodes do not hold yet of slices that had entered before this micro-batch."""
+        """Remove and return the kept late rows: rows of entered slices that the nodes do not contain yet."""
         entries = self._late.entries(ROWS)
         rows = InOrder(self.shape, self.slices.pages.take(entries, self.shape))
         self._late.drop(ROWS)
         return rows
 
     def news(self, fresh: InOrder) -> InOrder:
-        """What came since the last close, with the slices that enter now and are in stripes already."""
+        """Return the new rows since the last close, and entering slices that are already in stripes."""
         entering = self.family.entered(self.first), self.family.entered(self.end)
         return InOrder(self.shape, chain(self.slices.stripes.read(*entering), fresh.parts()))
 
@@ -192,14 +191,14 @@ class FamilyWindows(FamilyProgress):
 
     @property
     def left(self) -> list[Callable[[Array], Array]]:
-        """For slices, return the windows here that end with the first aligned window that does not hold them."""
+        """For each aligned family, a function from slices to the first windows here whose aligned window lacks them."""
         return [partial(self._left, progress.family) for progress in self.beside]
 
     def _left(self, family: Family, slices: Array) -> Array:
         return self.family.first_open(family.window_end(family.last_window(slices) + 1) - 1)
 
     def complete(self, frame: Windows, rows: Block) -> Windows:
-        """Return a frame with its aligned windows, from the folded rows of all their slices."""
+        """Return a frame with its aligned windows, assembled from the folded rows of all their slices."""
         if not self.beside:
             return frame
         rows = under(rows, frame.names)
@@ -207,13 +206,13 @@ class FamilyWindows(FamilyProgress):
         return replace(frame, beside=tuple(found))
 
     def look(self, marks: Block, first: int) -> Iterator[Block]:
-        """All rows of the keys of `marks` from slice `first` on, some keys in each block."""
+        """Yield all rows of the keys of `marks` from slice `first` on; each block has some of the keys."""
         rows = (self.inside(of_keys(part, marks)) for part in self.slices.recent.since(first))
         for portion in self.slices.portions(first)(self.shape, [rows]):
             yield portion.blocks[0] if portion.is_all else of_keys(portion.blocks[0], marks)
 
     def touched(self, marks: Block, first: int) -> Iterator[Windows]:
-        """The windows from `first` on that hold a row of `marks`."""
+        """Yield the windows from `first` on that hold a row of `marks`."""
         ranges = self.around(marks)
         if not ranges:
             return
@@ -227,11 +226,11 @@ class FamilyWindows(FamilyProgress):
                 yield self.complete(frame, slices)
 
     def around(self, marks: Block) -> list[tuple[int, int]]:
-        """The slices of all windows of some slices that take records: 2n - 1 at most for each."""
+        """Return ranges of the slices of all accepting windows that hold a mark: at most 2n - 1 slices per mark."""
         return around(self.family, np.unique(marks.index), self.family.first_slice(self.marks.taking))
 
     def shown(self, frames: Iterator[Windows]) -> Iterator[Windows]:
-        """The frames of this family as they leave the bucket."""
+        """Yield the frames as they are emitted: without repeated windows, and with the family's number."""
         frames, beside = without_repeats(self.family, frames, by_end=self.by_end), [each.marks for each in self.beside]
         for frame in of_something(hidden(frame, self.marks, beside) for frame in frames):
             yield self._numbered(frame) if self.number else frame

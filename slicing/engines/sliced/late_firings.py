@@ -1,4 +1,4 @@
-"""Late firings: windows that have fired and got late records, until grace is over."""
+"""Late firings: windows that have fired and hold new, delayed records, until grace is over."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from slicing.windows.time.slices import FOREVER
 
 
 def late_rows(progress: FamilyWindows, new: Block) -> Block:
-    """The new rows of slices that fired windows hold."""
+    """Return the new rows of slices that fired windows hold."""
     return new.between(-FOREVER, progress.family.entered(progress.marks.done))
 
 
 def of_new_rows(progress: FamilyWindows, new: Block) -> Iterator[Windows]:
-    """The fired windows that hold new rows, of these alone."""
+    """Yield the fired windows that hold new rows, assembled from the new rows alone."""
     late = late_rows(progress, new)
     if len(late):
         frames = assemble(progress.shape, progress.trees, late, progress.marks.taking, progress.marks.done)
@@ -35,7 +35,7 @@ def of_new_rows(progress: FamilyWindows, new: Block) -> Iterator[Windows]:
 
 
 def fired_again(progress: FamilyWindows, slices: Slices, new: Block, with_old: bool) -> Iterator[Windows]:
-    """The fired windows that hold new rows, of all their slices; `with_old` also without the new rows."""
+    """Yield the fired windows that hold new rows, from all their slices; `with_old` adds results without new rows."""
     late = late_rows(progress, new)
     if not len(late):
         return
