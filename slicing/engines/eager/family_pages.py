@@ -104,7 +104,7 @@ class FamilyPages(FamilyProgress):
             yield from self.touched(inside, window, window + 1)
 
     def look(self, asked: Look) -> Iterator[Windows]:
-        """Yield the windows that are looked up, of those that accept and hold records."""
+        """Yield the windows that are looked up, accept records and hold some."""
         held = np.array([window for window in self.windows.held() if window >= self.marks.taking], dtype=np.int64)
         for window in held[asked.starting(self.family.window_start(held))].tolist():
             page = asked.of_keys(self.windows.page(window))

@@ -246,7 +246,7 @@ class SessionBucket(Bucket):
         return closes
 
     def look(self, asked: Look) -> Iterator[Windows]:
-        """Yield the sessions that are looked up, of those that accept records and have not lost theirs."""
+        """Yield the sessions that are looked up, accept records and have not lost theirs."""
         rows = asked.of_keys(self._open_sessions)
         rows = rows.take(np.flatnonzero(rows.records > 0))
         chosen = asked.starting(rows.index)

@@ -176,7 +176,7 @@ class SlidingBucket(Bucket):
         return np.where(counts, np.maximum(np.minimum(begun, ending[keys]), first), FOREVER)
 
     def look(self, asked: Look) -> Iterator[Windows]:
-        """Yield the windows that are looked up, of those that accept records."""
+        """Yield the windows that are looked up and accept records."""
         rows = by_key(self.shape, asked.of_keys(self._known))
         at = places(self.family, rows, self.progress.marks.taking)
         chosen = asked.starting(self.family.window_start(at.windows))
@@ -185,7 +185,7 @@ class SlidingBucket(Bucket):
         return assemble_places(self.shape, rows, at.take(np.flatnonzero(chosen)))
 
     def pieces(self, asked: Look) -> Iterator[Pieces]:
-        """Yield the instants of the windows that are looked up, of those that accept records."""
+        """Yield the instants of the windows that are looked up and accept records."""
         rows, family = by_key(self.shape, asked.of_keys(self._known)), self.family
         windows = places(family, rows, self.progress.marks.taking).windows
         for window in windows[asked.starting(family.window_start(windows))].tolist():
