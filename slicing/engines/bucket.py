@@ -181,12 +181,12 @@ class Bucket:
         family = over_stored(self.head, self.fingerprint, shape.family)
         if not wide:
             step_apart(self.head.families)
-        for walk, own in zip(self.head.families, family.families, strict=True):
-            if walk.added:
+        for state, own in zip(self.head.families, family.families, strict=True):
+            if state.added:
                 passed = max(own.first_open(self.head.watermark, wait), self._first_after_history(own))
-                if walk.done < passed:
-                    walk.done = walk.taking = walk.kept = passed
-                walk.added = walk.done > own.first_open(self.head.passed, 0)
+                if state.next_to_fire < passed:
+                    state.next_to_fire = state.first_accepting = state.retained_from = passed
+                state.added = state.next_to_fire > own.first_open(self.head.passed, 0)
         if wide:
             check_lacking(self.head.families, self.cannot_lack or self.trigger.cannot_lack())
             step_together(self.head.families, family.families)
@@ -264,7 +264,7 @@ class Bucket:
         if self.open_pairs:
             self.open_pairs.save()
             own = {COUNTS} | self.open_pairs.names
-        families = {walk.id for walk in self.head.families}
+        families = {state.id for state in self.head.families}
         for name in [name for name in self.head.lists if f"{EARLY} " in name]:
             of = parse(name)
             if of.which not in own or (of.which in (MEMORY, STATE, VALUES) and of.family not in families):

@@ -20,7 +20,7 @@ import numpy as np
 
 from slicing.aggregates.arrays import Array
 from slicing.content.block import Block
-from slicing.state.format.header import Walk
+from slicing.state.format.header import FamilyState
 from slicing.triggers.lateness import is_late
 from slicing.triggers.required_delay import NO_ENDS, FirstEnds
 from slicing.windows.families.family import Family, emitted_before
@@ -29,49 +29,52 @@ from slicing.windows.time.slices import FOREVER
 
 
 class Progress:
-    """The progress of one family: watermarks advance `marks`, which is the family's entry in the header.
+    """The progress of one family: watermarks advance `state`, which is the family's entry in the header.
 
     `first_open(watermark, wait)` returns the first window that does not end `wait` microseconds before a watermark.
     Windows fire `wait` after their end and accept records until `grace` is over; `wait <= grace`. The progress does not
     step back when grace or trigger change: a window that has fired stays fired.
     """
 
-    def __init__(self, marks: Walk, first_open: Callable[[int, int], int], wait: int, grace: int, is_new: bool = False):
-        self.marks, self.first_open, self.waits, self.grace = marks, first_open, wait, grace
+    def __init__(
+        self, state: FamilyState, first_open: Callable[[int, int], int], wait: int, grace: int, is_new: bool = False
+    ):
+        self.state, self.first_open, self.waits, self.grace = state, first_open, wait, grace
         self.fires_late = wait < grace
-        self.first = self.end = marks.done  # the windows that close in this micro-batch
+        self.first = self.end = state.next_to_fire  # the windows that close in this micro-batch
         if not self.fires_late:
-            marks.taking = marks.done  # windows that another trigger has fired at their end accept no more records
+            # Windows that another trigger has fired at their end accept no more records.
+            state.first_accepting = state.next_to_fire
         elif is_new:
-            marks.taking = marks.kept = first_open(0, grace)
-        marks.taking = max(marks.taking, marks.kept)
+            state.first_accepting = state.retained_from = first_open(0, grace)
+        state.first_accepting = max(state.first_accepting, state.retained_from)
 
     def advance(self, watermark: int) -> bool:
         """Find the windows that a watermark, in microseconds, closes; return whether there are any."""
-        marks = self.marks
-        self.first, self.end = marks.done, self.closes(watermark)
+        state = self.state
+        self.first, self.end = state.next_to_fire, self.closes(watermark)
         accepting = self.first_open(watermark, self.grace)
-        marks.taking = max(marks.taking, accepting) if self.fires_late else self.end
+        state.first_accepting = max(state.first_accepting, accepting) if self.fires_late else self.end
         return self.end > self.first
 
     def closes(self, watermark: int) -> int:
         """Return the end, exclusive, of the windows that a watermark, in microseconds, closes."""
-        return max(self.marks.done, self.first_open(watermark, self.waits))
+        return max(self.state.next_to_fire, self.first_open(watermark, self.waits))
 
     def pass_closed(self) -> None:
         """Note that the windows that close have fired."""
-        self.marks.done = self.end
+        self.state.next_to_fire = self.end
 
     def pass_until(self, instant: int) -> None:
         """Count the windows that end by an instant, in microseconds, as fired; they accept no more records."""
-        self.first = self.end = self.marks.done = self.marks.taking = self.first_open(instant, 0)
+        self.first = self.end = self.state.next_to_fire = self.state.first_accepting = self.first_open(instant, 0)
 
 
 class FamilyProgress(Progress):
     """The progress of a family of windows; `compares` tells whether each window is compared with the previous one."""
 
-    def __init__(self, family: Family, marks: Walk, wait: int, grace: int, is_new: bool, compares: bool):
-        super().__init__(marks, family.first_open, wait, grace, is_new)
+    def __init__(self, family: Family, state: FamilyState, wait: int, grace: int, is_new: bool, compares: bool):
+        super().__init__(state, family.first_open, wait, grace, is_new)
         self.family, self.compares = family, compares
         self.by_end = False  # whether windows are told apart by their ends alone
 
@@ -81,7 +84,7 @@ class FamilyProgress(Progress):
 
     def judge(self, slices: Array) -> tuple[Array, Array]:
         """Return which slices a window accepts, and which are late for at least one window: `bool[n]` each."""
-        accepting, last = self.marks.taking, self.family.last_window(slices)
+        accepting, last = self.state.first_accepting, self.family.last_window(slices)
         accepted = last >= accepting
         if self.family.has_gaps:
             accepted &= ~np.asarray(self.family.in_gap(slices))
@@ -97,17 +100,17 @@ class FamilyProgress(Progress):
         """The first window that is still needed: `on_change` compares with the window that fired last."""
         if self.compares:
             return emitted_before(self.family, self.end, self.by_end)
-        return min(self.end, self.marks.taking)
+        return min(self.end, self.state.first_accepting)
 
     def pass_until(self, instant: int) -> None:
         """Count the windows that end by an instant as fired; retain the window that the next is compared with."""
         super().pass_until(instant)
-        self.marks.kept, self.marks.nodes = self.keep, None
+        self.state.retained_from, self.state.nodes = self.keep, None
 
     @property
     def oldest(self) -> int:
         """The first slice of the next window to fire."""
-        return self.family.first_slice(self.marks.done)
+        return self.family.first_slice(self.state.next_to_fire)
 
     def inside(self, block: Block) -> Block:
         """Return the rows that lie in windows; slices in gaps of this family may be in windows of another one."""

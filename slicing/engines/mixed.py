@@ -123,12 +123,16 @@ class MixedBucket(SlicedBucket):
         batches = [each for each in shipped if isinstance(each, Records)]
         for each, pages in zip(self.families, self.windows, strict=True):
             for records in batches:
-                pages.add(records, each.marks.taking, each.marks.done)
+                pages.add(records, each.state.first_accepting, each.state.next_to_fire)
         return Late(
             late.all,
             late.some,
             tuple(
-                Refused(late_records(each.family, batches, refused.taking), refused.taking, self.head.watermark)
+                Refused(
+                    late_records(each.family, batches, refused.first_accepting),
+                    refused.first_accepting,
+                    self.head.watermark,
+                )
                 for each, refused in zip(self.families, late.refused, strict=True)
             ),
             late.first_ends,
@@ -140,7 +144,7 @@ class MixedBucket(SlicedBucket):
         for each, pages in zip(self.families, self.windows, strict=True):
             for records in shipped:
                 if isinstance(records, Records):
-                    pages.add(records, each.marks.kept, each.marks.kept)
+                    pages.add(records, each.state.retained_from, each.state.retained_from)
 
     def touched(self) -> Panes:
         """Return the open windows that hold a new row, with all aggregates."""
@@ -170,7 +174,7 @@ class MixedBucket(SlicedBucket):
     @property
     def _looked_up_from(self) -> list[int]:
         """The first accepting window of each family: the pages of earlier windows lack the records that came later."""
-        return [each.marks.taking for each in self.families]
+        return [each.state.first_accepting for each in self.families]
 
     def _waiting(self, marks: Block) -> Panes:
         return super()._waiting(marks).mapped(self._joined)
@@ -194,11 +198,11 @@ class MixedBucket(SlicedBucket):
 
     def _forget_other_triggers(self) -> None:
         for each, pages in zip(self.families, self.windows, strict=True):
-            pages.remove_before(each.marks.kept)
+            pages.remove_before(each.state.retained_from)
         super()._forget_other_triggers()
 
     def check(self) -> None:
         """Assert the invariants between header and pages, of slices and of windows."""
         super().check()
         for each, pages in zip(self.families, self.windows, strict=True):
-            assert all(window >= each.marks.kept for window in pages.held()), "expired windows are removed"
+            assert all(window >= each.state.retained_from for window in pages.held()), "expired windows are removed"

@@ -34,7 +34,7 @@ from slicing.content.signals import least_between, together
 from slicing.engines.key_counts import Counting, KeyCounts, of_pairs
 from slicing.engines.pair_memory import PairMemory, memory_of
 from slicing.engines.values_of_pairs import ValuesOfPairs
-from slicing.state.format.header import Walk
+from slicing.state.format.header import FamilyState
 from slicing.state.format.list_names import COUNTS, EARLY, KEYS, of_family
 from slicing.state.instants import Instants
 from slicing.state.lists import PageLists
@@ -56,7 +56,7 @@ class Progressing(Protocol):
 
     family: Family
     shape: Shape
-    marks: Walk
+    state: FamilyState
 
     def inside(self, block: Block) -> Block:
         """Return the rows that lie in windows of the family."""
@@ -100,7 +100,7 @@ def pairs_of(
     purge: Callable[[Block], None] | None = None,
 ) -> PairsOfFamily:
     """Return the pairs of one family of a bucket: all open windows, or those that the watermark `closed_by` closes."""
-    first, of = progress.marks.done, of_family(progress.marks.id)
+    first, of = progress.state.next_to_fire, of_family(progress.state.id)
     end = FOREVER if closed_by is None else progress.closes(closed_by)
     memory = memory_of(pages, progress.shape, held, lambda rows: rows.index >= first, remembers, of)
     return PairsOfFamily(progress.family, first, end, memory, progress.inside, panes, purge)

@@ -109,7 +109,7 @@ class Sliced:
         """The records of refused slices, of those that were shipped beside the blocks."""
         for data in beside:
             records = decode_records(self.shape, data)
-            yield records.take(np.flatnonzero(is_late(family, records.index, refused.taking)))
+            yield records.take(np.flatnonzero(is_late(family, records.index, refused.first_accepting)))
 
     def all_windows(self, shipped: Iterable[Block]) -> Iterator[Windows]:
         """All windows of a bucket of bounded input."""

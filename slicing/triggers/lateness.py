@@ -34,7 +34,7 @@ class Refused(Generic[Rows]):
     """What windows of one family refused of a micro-batch."""
 
     rows: Rows  # records that were late for all of its windows or for some, or their partials
-    taking: int  # its first window that took records
+    first_accepting: int  # its first window that accepted records
     watermark: int  # the watermark that had closed the others, in microseconds
 
     def missed_by(self, family: Family, rows: Any) -> Missed:
@@ -44,7 +44,7 @@ class Refused(Generic[Rows]):
     def missed(self, family: Family, slices: Array) -> Missed:
         """What slices met that came late for one window at least."""
         first, last = family.first_window(slices), family.last_window(slices)
-        taken = np.maximum(first, self.taking)
+        taken = np.maximum(first, self.first_accepting)
         return Missed(np.minimum(taken, last + 1) - first, taken, taken > last)
 
 
@@ -58,7 +58,7 @@ class Late(Generic[Rows]):
     first_ends: FirstEnds = NO_ENDS  # of all new records, also of those that are not late
 
 
-def is_late(family: Family, slices: Array, taking: int) -> Array:
-    """Which slices come late for one window at least, `taking` being the first that takes records."""
-    late: Array = family.first_window(slices) < taking
+def is_late(family: Family, slices: Array, first_accepting: int) -> Array:
+    """Which slices come late for one window at least, `first_accepting` being the first that accepts records."""
+    late: Array = family.first_window(slices) < first_accepting
     return late & ~np.asarray(family.in_gap(slices)) if family.has_gaps else late

@@ -89,7 +89,11 @@ class EagerBucket(Bucket):
             late_for_all,
             late_for_some,
             tuple(
-                Refused(late_records(each.family, shipped, each.marks.taking), each.marks.taking, self.head.watermark)
+                Refused(
+                    late_records(each.family, shipped, each.state.first_accepting),
+                    each.state.first_accepting,
+                    self.head.watermark,
+                )
                 for each in self.families
             ),
             joined([first_ends(self.families, each.index, np.ones(len(each.index), np.int64)) for each in shipped]),
@@ -100,9 +104,9 @@ class EagerBucket(Bucket):
         for each in self.families:
             each.pass_until(until)
             for records in shipped:
-                each.windows.add(records, each.marks.kept, each.marks.kept)
+                each.windows.add(records, each.state.retained_from, each.state.retained_from)
         if self._notes:
-            first = min(each.family.first_slice(each.marks.kept) for each in self.families)
+            first = min(each.family.first_slice(each.state.retained_from) for each in self.families)
             for records in shipped:
                 self._note(records, records.index >= first)
         for each in self.families:
@@ -132,7 +136,7 @@ class EagerBucket(Bucket):
 
     def touched(self) -> Panes:
         """Return the open windows that hold a new record."""
-        return self._touched(self.new, lambda each: each.marks.taking)
+        return self._touched(self.new, lambda each: each.state.first_accepting)
 
     def _touched(self, marks: Block, first: Callable[[FamilyPages], int]) -> Panes:
         return self._panes(lambda each: each.touched(marks, first(each), FOREVER))
@@ -147,7 +151,9 @@ class EagerBucket(Bucket):
             lambda: self._each(lambda each: each.fired_again(self.new, with_old=False)),
             lambda: self._each(lambda each: each.fired_again(self.new, with_old=True)),
             lambda: self._each(
-                lambda each: each.touched(self.new, each.marks.taking, each.marks.done, WindowPages.alone)
+                lambda each: each.touched(
+                    self.new, each.state.first_accepting, each.state.next_to_fire, WindowPages.alone
+                )
             ),
         )
 
@@ -167,7 +173,7 @@ class EagerBucket(Bucket):
             dirty,
             lambda: self.new,
             lambda: min(each.oldest for each in self.families),
-            lambda marks: self._touched(marks, lambda each: each.marks.done),
+            lambda marks: self._touched(marks, lambda each: each.state.next_to_fire),
         )
 
     def all_pairs(self, remembers: Remembered | None, counts_keys: bool, closing: bool = False) -> SlicePairs:
@@ -189,7 +195,7 @@ class EagerBucket(Bucket):
         )
 
     def _panes_of(self, each: FamilyPages) -> Callable[[Block], Panes]:
-        return lambda marks: Panes(lambda: each.shown(each.touched(marks, each.marks.done, FOREVER)))
+        return lambda marks: Panes(lambda: each.shown(each.touched(marks, each.state.next_to_fire, FOREVER)))
 
     @property
     def _early(self) -> PageLists:
@@ -220,7 +226,9 @@ class EagerBucket(Bucket):
         """Write the header; remove the state of other triggers, and all state once no window is left."""
         held = False
         for each in self.families:
-            held |= self.head.newest is not None and each.family.last_window(self.head.newest) >= each.marks.done
+            held |= (
+                self.head.newest is not None and each.family.last_window(self.head.newest) >= each.state.next_to_fire
+            )
             each.drop_purged()
             windows = each.windows.held()
             each.newest.forget(min(windows, default=FOREVER), self.needs.newest)
@@ -253,13 +261,15 @@ class EagerBucket(Bucket):
 
     def extent(self) -> dict[str, int]:
         """Count the open windows with a page; this state has no slices."""
-        held = (sum(window >= each.marks.done for window in each.windows.held()) for each in self.families)
+        held = (sum(window >= each.state.next_to_fire for window in each.windows.held()) for each in self.families)
         return {"open_windows": sum(held), "slices": 0}
 
     def check(self) -> None:
         """Assert the invariants between header and pages: no page is kept too long, and every page exists."""
         for each in self.families:
-            assert all(window >= each.marks.kept for window in each.windows.held()), "expired windows are removed"
+            assert all(window >= each.state.retained_from for window in each.windows.held()), (
+                "expired windows are removed"
+            )
         super().check()
 
 

@@ -44,7 +44,7 @@ class FamilyPages(FamilyProgress):
     ):
         super().__init__(shape.family, pages.head.families[number], wait, grace, pages.is_new, compares)
         self.number, self.shape = number, shape
-        prefix = of_family(self.marks.id)
+        prefix = of_family(self.state.id)
         self.windows = WindowPages(shape, arguments, pages, prefix, mode)
         self.newest = NewestSlices(shape, pages, self.windows, prefix)
         self.beside: Sequence[FamilyPages] = ()
@@ -59,7 +59,7 @@ class FamilyPages(FamilyProgress):
 
     def add(self, records: Records) -> None:
         """Fold records into the windows that accept them."""
-        self.windows.add(records, self.marks.taking, self.marks.done)
+        self.windows.add(records, self.state.first_accepting, self.state.next_to_fire)
 
     def touched(self, marks: Block, first: int, end: int, page_of: PageOf = PAGE) -> Iterator[Windows]:
         """Yield the windows `first` up to `end` that hold a row of `marks`, for the keys of these rows."""
@@ -72,7 +72,7 @@ class FamilyPages(FamilyProgress):
 
     def fired_again(self, marks: Block, with_old: bool) -> Iterator[Windows]:
         """Yield the fired windows that hold a row of `marks`; `with_old` adds their results before this micro-batch."""
-        for frame in self.touched(marks, self.marks.taking, self.marks.done):
+        for frame in self.touched(marks, self.state.first_accepting, self.state.next_to_fire):
             old = None
             if with_old:
                 old = self.complete(self.windows.filled(frame, self.windows.before), WindowPages.before)
@@ -95,7 +95,7 @@ class FamilyPages(FamilyProgress):
 
     def newest_windows(self, marks: Block) -> Iterator[Windows]:
         """Yield the first window of each key that holds its newest record, if it holds a row of `marks`."""
-        accepting, marks = self.marks.taking, self.inside(marks)
+        accepting, marks = self.state.first_accepting, self.inside(marks)
         newest = of_keys(self.newest.slices(marks, accepting), marks)
         first = np.maximum(self.family.first_window(newest.index), accepting)
         for window in np.unique(first).tolist():
@@ -105,7 +105,9 @@ class FamilyPages(FamilyProgress):
 
     def look(self, asked: Look) -> Iterator[Windows]:
         """Yield the windows that are looked up, accept records and hold some."""
-        held = np.array([window for window in self.windows.held() if window >= self.marks.taking], dtype=np.int64)
+        held = np.array(
+            [window for window in self.windows.held() if window >= self.state.first_accepting], dtype=np.int64
+        )
         for window in held[asked.starting(self.family.window_start(held))].tolist():
             page = asked.of_keys(self.windows.page(window))
             if len(page):
@@ -152,7 +154,7 @@ class FamilyPages(FamilyProgress):
         """Remove the pages that no window needs, after the windows that close have fired."""
         if self.end > self.first:
             # Only once windows close: `on_change` compares with the pages that another trigger has left.
-            self.marks.kept = max(self.marks.kept, self.keep)
+            self.state.retained_from = max(self.state.retained_from, self.keep)
             self.windows.remove_before(self.keep)
         self.pass_closed()
 

@@ -41,11 +41,14 @@ class NewestSlices:
         # The first window whose later slice has all its marks; older windows were written without marks.
         self._begins = begins[0] if begins else max(windows.held(), default=-FOREVER) + 1
 
-    def slices(self, came: Block, taking: int) -> Block:
-        """Return the newest slice of each key in windows from `taking` on, with the new marks `came`, and store it."""
-        known = self.marks.load(SLICE) or self._derived(taking)
+    def slices(self, came: Block, first_accepting: int) -> Block:
+        """Return the newest slice of each key in windows from `first_accepting` on, and store it.
+
+        `came` has the new marks.
+        """
+        known = self.marks.load(SLICE) or self._derived(first_accepting)
         newest = newest_slices(fold(self.shape, [known, came]))
-        self.marks.save(SLICE, newest.between(self.family.first_slice(taking), FOREVER))
+        self.marks.save(SLICE, newest.between(self.family.first_slice(first_accepting), FOREVER))
         return newest
 
     def note(self, came: Block) -> None:
@@ -65,10 +68,10 @@ class NewestSlices:
         if window < FOREVER and self.family.step != 1:
             self.later.lists[f"{self.begun}{self._begins}"] = []
 
-    def _derived(self, taking: int) -> Block:
+    def _derived(self, first_accepting: int) -> Block:
         found = [empty(self.shape)]
         for window in self.windows.held():
-            if window >= taking:
+            if window >= first_accepting:
                 page = without_partials(self.windows.page(window))
                 found.append(replace(page, index=np.full(len(page), self.family.first_slice(window))))
                 found.append(self._later(window, page))

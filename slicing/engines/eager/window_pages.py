@@ -60,13 +60,16 @@ class WindowPages:
         """Return the partials of the new records alone, for a window that has fired."""
         return self._alone.get(window) or empty(self.shape)
 
-    def add(self, records: Records, accepting: int, done: int) -> None:
-        """Fold records into the windows from `accepting` on that cover them; those before `done` have fired."""
+    def add(self, records: Records, first_accepting: int, next_to_fire: int) -> None:
+        """Fold records into the windows from `first_accepting` on that cover them.
+
+        Windows before `next_to_fire` have fired.
+        """
         last, first = self.family.last_window(records.index), self.family.first_window(records.index)
-        for window in self._covering(records.index, accepting):
+        for window in self._covering(records.index, first_accepting):
             covered = np.flatnonzero((first <= window) & (window <= last))
             if len(covered):
-                self._fold(window, records.take(covered), fired=window < done)
+                self._fold(window, records.take(covered), fired=window < next_to_fire)
 
     def remove_before(self, window: int) -> None:
         """Remove the pages of earlier windows."""
@@ -74,12 +77,12 @@ class WindowPages:
             if held < window:
                 self.nodes.drop(str(held))
 
-    def _covering(self, slices: Array, accepting: int) -> list[int]:
-        """Return the windows from `accepting` on that cover one of the slices, in ascending order."""
+    def _covering(self, slices: Array, first_accepting: int) -> list[int]:
+        """Return the windows from `first_accepting` on that cover one of the slices, in ascending order."""
         found: set[int] = set()
         for index in np.unique(slices).tolist():
             first, last = self.family.first_window(index), self.family.last_window(index)
-            found.update(range(max(first, accepting), last + 1))
+            found.update(range(max(first, first_accepting), last + 1))
         return sorted(found)
 
     def _fold(self, window: int, records: Records, fired: bool) -> None:

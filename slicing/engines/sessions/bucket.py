@@ -136,7 +136,7 @@ class SessionBucket(Bucket):
         self._lists = {SESSIONS: self.rows, EMITTED: self.emitted_rows}
         self._check_ended()
         self.new = empty(self.shape)
-        self._accepting = self.progress.marks.taking  # sessions that end by this end accept no new records
+        self._accepting = self.progress.state.first_accepting  # sessions that end by this end accept no new records
 
     def _check_ended(self) -> None:
         """Raise StateMismatch if records have ended sessions of this checkpoint under another trigger."""
@@ -175,7 +175,7 @@ class SessionBucket(Bucket):
 
     def _is_open(self, known: Block) -> Array:
         """Return which stored rows belong to sessions that accept records: `bool[n]`."""
-        is_open: Array = ends_of(known) > self.progress.marks.taking
+        is_open: Array = ends_of(known) > self.progress.state.first_accepting
         return is_open
 
     @property
@@ -188,7 +188,7 @@ class SessionBucket(Bucket):
         """Keep the rows of a micro-batch that are not late by the rule `late_by`; return and count the late ones."""
         came = concat(self.shape, [intervals(self.plain, self.session, block) for block in shipped])
         ends = self._ends_to_judge(came)
-        self._accepting = self.progress.marks.taking
+        self._accepting = self.progress.state.first_accepting
         late = ends <= self._accepting
         refused = self._refused(came.take(late))
         self.new = came.take(~late) if late.any() else came
@@ -233,7 +233,7 @@ class SessionBucket(Bucket):
     @cached_property
     def _had_ended(self) -> Array:
         """Which sessions had ended by the previous watermark, `bool[n]`; must be read before `advance`."""
-        ended: Array = ends_of(self._merged[0]) <= self.progress.marks.done
+        ended: Array = ends_of(self._merged[0]) <= self.progress.state.next_to_fire
         return ended
 
     @cached_property
@@ -242,7 +242,7 @@ class SessionBucket(Bucket):
 
     def _closes(self) -> Array:
         """Return which sessions accept no more records: `bool[n]`."""
-        closes: Array = ends_of(self._merged[0]) <= self.progress.marks.taking
+        closes: Array = ends_of(self._merged[0]) <= self.progress.state.first_accepting
         return closes
 
     def look(self, asked: Look) -> Iterator[Windows]:

@@ -94,7 +94,7 @@ class EndedSessionBucket(SessionBucket):
         rows = extents(known)
         order, heads = chains_between(rows, self.ends.rows())
         ends = ends_of(reduced(self.marks, rows, order, heads))[numbered(order, heads)]
-        is_open: Array = ends > self.progress.marks.taking
+        is_open: Array = ends > self.progress.state.first_accepting
         return is_open
 
     @cached_property
@@ -145,7 +145,7 @@ class EndedSessionBucket(SessionBucket):
         """Append the new rows and ends of open sessions, or rewrite both; both lists forget closed rows together."""
         both = regroup(self.shape, concat(self.shape, [self._open, self.new]))
         both = self._without_records(both, self._purged[_holding(both, self._merged[0])])
-        rows = both.take(np.flatnonzero(self._ends_of_sessions(extents(both)) > self.progress.marks.taking))
+        rows = both.take(np.flatnonzero(self._ends_of_sessions(extents(both)) > self.progress.state.first_accepting))
         if self.rows.put(came, by_start(rows), self.new, anew=self._is_anew(came)):
             ends = regroup(self.marks, self._all_ends)
             self.ends.rewrite(by_start(ends.take(np.flatnonzero(_among(ends, rows)))))

@@ -85,7 +85,9 @@ class SlicedBucket(Bucket):
         shape = self.over_stored(shape, wait, wide)
         families = shape.family.families
         self.shape, self.family = shape, shape.family
-        entered = [family.entered(marks.done) for family, marks in zip(families, self.head.families, strict=True)]
+        entered = [
+            family.entered(state.next_to_fire) for family, state in zip(families, self.head.families, strict=True)
+        ]
         if self.head.shipped:  # the checkpoint has other slices than those for which the trees were chosen
             trees = [choose(kernel, family) for family in families for kernel in shape.kernels]
         known = [] if self.head.entered is None else [self.head.entered]
@@ -115,7 +117,7 @@ class SlicedBucket(Bucket):
         late_for_all, late_for_some = (int(block.records[rows].sum()) for rows in (~accepted, accepted & refused))
         self._note_refused(block.index[~accepted])
         late = tuple(
-            Refused(block.take(np.flatnonzero(refuses)), each.marks.taking, self.head.watermark)
+            Refused(block.take(np.flatnonzero(refuses)), each.state.first_accepting, self.head.watermark)
             for each, (_, refuses) in zip(self.families, judged, strict=True)
         )
         open_rows = block if accepted.all() else block.take(np.flatnonzero(accepted))
@@ -130,7 +132,7 @@ class SlicedBucket(Bucket):
         """
         if not self.fingerprint.retain or self.head.refused is not None:
             return self.head.refused if self.fingerprint.retain else None
-        return min(int(each.family.window_start(each.marks.taking)) for each in self.families)
+        return min(int(each.family.window_start(each.state.first_accepting)) for each in self.families)
 
     def _note_refused(self, slices: Array) -> None:
         """Note the end of the newest slice with a refused record in the header. The slice is one of the query."""
@@ -181,7 +183,7 @@ class SlicedBucket(Bucket):
         for found in self._places.pieces(asked, self.slices.stored, self.slices.came_late):
             accepts = np.zeros(len(found.rows), dtype=bool)
             for each in self.families:
-                accepts |= np.asarray(each.family.last_window(found.rows.index) >= each.marks.taking)
+                accepts |= np.asarray(each.family.last_window(found.rows.index) >= each.state.first_accepting)
             yield replace(found, accepts=accepts, stored=self._nodes())
 
     def _nodes(self) -> frozenset[tuple[str, str]]:
@@ -192,12 +194,12 @@ class SlicedBucket(Bucket):
     @property
     def _whole_from(self) -> int:
         """The first slice from which on no slice has been removed."""
-        return min(each.family.first_slice(each.marks.kept) for each in self.families)
+        return min(each.family.first_slice(each.state.retained_from) for each in self.families)
 
     @property
     def _needed_from(self) -> int:
         """The first slice that a window needs; earlier slices are there only because they are retained."""
-        return min(each.family.first_slice(max(each.marks.kept, each.keep)) for each in self.families)
+        return min(each.family.first_slice(max(each.state.retained_from, each.keep)) for each in self.families)
 
     @property
     def _retained_from(self) -> int | None:
@@ -234,7 +236,7 @@ class SlicedBucket(Bucket):
 
     def touched(self) -> Panes:
         """Return the open windows that hold a new row, assembled from the slices around it."""
-        return self._touched(self.new, lambda each: each.marks.taking)
+        return self._touched(self.new, lambda each: each.state.first_accepting)
 
     def _touched(self, marks: Block, first: Callable[[FamilyWindows], int]) -> Panes:
         if not len(marks):
@@ -272,7 +274,7 @@ class SlicedBucket(Bucket):
         return WaitingSlices(dirty, lambda: self.new, self._oldest, self._waiting)
 
     def _waiting(self, marks: Block) -> Panes:
-        return self._touched(marks, lambda each: each.marks.done)
+        return self._touched(marks, lambda each: each.state.next_to_fire)
 
     def all_pairs(self, remembers: Remembered | None, counts_keys: bool, closing: bool = False) -> SlicePairs:
         """Return the open pairs, or those that close, of the families with rows of their own."""
@@ -291,7 +293,7 @@ class SlicedBucket(Bucket):
         )
 
     def _panes_of(self, each: FamilyWindows) -> Callable[[Block], Panes]:
-        return lambda marks: Panes(lambda: each.shown(each.touched(marks, each.marks.done)))
+        return lambda marks: Panes(lambda: each.shown(each.touched(marks, each.state.next_to_fire)))
 
     def _each(self, frames: Callable[[FamilyWindows], Iterator[Windows]]) -> Iterator[Windows]:
         for each in self.leading:
@@ -367,7 +369,7 @@ class SlicedBucket(Bucket):
     def _forget_entered(self) -> None:
         """Remove the end of the entered slices from the header, once the progress of the families tells it."""
         known = self.head.entered
-        if known is not None and known <= max(each.family.entered(each.marks.done) for each in self.families):
+        if known is not None and known <= max(each.family.entered(each.state.next_to_fire) for each in self.families):
             self.head.entered = None
 
     def keep(self) -> str:
@@ -396,7 +398,7 @@ class SlicedBucket(Bucket):
             self.pages.remove(self.head.lists.pop(name))
         if not self.slices.needs.trees:
             for each in self.families:
-                each.marks.nodes = None
+                each.state.nodes = None
 
     def extent(self) -> dict[str, int]:
         """Count the slices that the pages span, and the open windows over them, from the header only."""

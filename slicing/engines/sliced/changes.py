@@ -43,7 +43,7 @@ class Changes:
         """Yield the changed windows of those that close; keep the slices that entered, for the next comparison."""
         with closing(progress.news(fresh)) as news:
             first, until = progress.first, self._until(progress)
-            known, oldest = progress.marks.kept < first, self._oldest(progress)
+            known, oldest = progress.state.retained_from < first, self._oldest(progress)
             entering = oldest, progress.family.entered(until)
             entered = FOREVER if self._together else progress.family.entered(first)
             sources = [self.slices.recent.slices([(oldest, entered)], keep=oldest), news.parts(*entering)]

@@ -1,8 +1,8 @@
 """The windows of one family in a bucket: its open windows, and the results of those that close.
 
-The families of a bucket share its slices. Each has its own progress in the header (`Walk`), its own tree nodes, and
-closes when its own windows end. Slices take in late records at once. So if a family does not close with the others,
-the late records are kept for its nodes, too::
+The families of a bucket share its slices. Each has its own progress in the header (`FamilyState`), its own tree nodes,
+and closes when its own windows end. Slices take in late records at once. So if a family does not close with the
+others, the late records are kept for its nodes, too::
 
     slices     | 0 | 1 | 2 | 3 | 4 | 5 |
     minutes        entered up to 5 ----^   takes in slices 3 and 4, and a late row of slice 1
@@ -56,10 +56,10 @@ class FamilyWindows(FamilyProgress):
         wait: int,
         grace: int,
     ):
-        marks, is_new = slices.head.families[number], slices.pages.is_new
-        super().__init__(shape.family, marks, wait, grace, is_new, slices.needs.compares)
+        state, is_new = slices.head.families[number], slices.pages.is_new
+        super().__init__(shape.family, state, wait, grace, is_new, slices.needs.compares)
         self.number, self.shape, self.trees, self.slices = number, shape, trees, slices
-        self.prefix = of_family(self.marks.id)
+        self.prefix = of_family(self.state.id)
         self.beside: Sequence[FamilyWindows] = ()
         self.leads: Family | None = None  # the primary family of its wide rows
         self.compared, self.whole = shape, self.complete  # the results that `on_change` compares, and how to get all
@@ -76,14 +76,14 @@ class FamilyWindows(FamilyProgress):
 
     def fit_trees(self) -> None:
         """Drop the nodes of other trees than `trees`; new nodes will be computed from the slices."""
-        marks = self.marks
-        if marks.trees != list(self.trees) and not self.slices.pages.is_new:
+        state = self.state
+        if state.trees != list(self.trees) and not self.slices.pages.is_new:
             self.forget()
-        marks.trees = list(self.trees)
+        state.trees = list(self.trees)
 
     def forget(self) -> None:
         """Drop all nodes."""
-        self.marks.nodes = None
+        self.state.nodes = None
         for name in [name for name in self.slices.head.lists if name.startswith(self.own)]:
             self.slices.pages.remove(self.slices.head.lists.pop(name))
 
@@ -95,14 +95,14 @@ class FamilyWindows(FamilyProgress):
 
     def held(self, first: int, end: int) -> int:
         """Count the open windows that hold a slice from `first` up to `end`."""
-        low = max(self.marks.done, self.family.first_window(first))
+        low = max(self.state.next_to_fire, self.family.first_window(first))
         return max(0, self.family.last_window(end - 1) + 1 - low)
 
     def step(self, is_empty: bool) -> None:
         """Advance the progress without results: no window closes, or there are no records."""
         if is_empty:
-            self.marks.nodes = self.end
-        self.marks.done = self.end
+            self.state.nodes = self.end
+        self.state.next_to_fire = self.end
 
     def retained(self, since: int | None) -> int:
         """Return the first window whose slices all stay; slices from `since` on stay even if no window needs them."""
@@ -113,12 +113,12 @@ class FamilyWindows(FamilyProgress):
 
         All slices of window `retained` and of later windows stay.
         """
-        if self.end == self.first and self.slices.needs.trees and self.marks.nodes is not None:
+        if self.end == self.first and self.slices.needs.trees and self.state.nodes is not None:
             for part in fresh.parts(self.family.first_slice(self.first), self.family.entered(self.first)):
                 self._late.append(ROWS, part)
-        self.marks.done, self.marks.kept = self.end, max(self.marks.kept, retained)
+        self.state.next_to_fire, self.state.retained_from = self.end, max(self.state.retained_from, retained)
         if not is_left:
-            self.marks.nodes = self.end
+            self.state.nodes = self.end
 
     def close(self, fresh: InOrder) -> Iterator[Windows]:
         """Yield the windows `first` up to `end` that hold a record, from the trees."""
@@ -155,16 +155,16 @@ class FamilyWindows(FamilyProgress):
 
     def _close(self, news: InOrder, late: Sequence[InOrder], windows: Sequence[int], entered: int) -> Iterator[Windows]:
         first, until, end = windows
-        cached, self.marks.nodes = self.marks.nodes == first, None
+        cached, self.state.nodes = self.state.nodes == first, None
         stripes = self.slices.stripes
         of_close = Due(self.shape, self.trees, stripes, news, late, self.cache, cached, first, until, end, entered)
         close = close_of(of_close)
         yield from close.windows()
-        self.marks.nodes = end if close.leaves_nodes and self._is_whole(end) else None
+        self.state.nodes = end if close.leaves_nodes and self._is_whole(end) else None
 
     def _is_whole(self, window: int) -> bool:
         """Whether a window holds all its records, so that nodes can subtract its slices later."""
-        return self.marks.whole is None or window >= self.marks.whole
+        return self.state.whole is None or window >= self.state.whole
 
     def take_late(self) -> InOrder:
         """Remove and return the kept late rows: rows of entered slices that the nodes do not contain yet."""
@@ -227,12 +227,12 @@ class FamilyWindows(FamilyProgress):
 
     def around(self, marks: Block) -> list[tuple[int, int]]:
         """Return ranges of the slices of all accepting windows that hold a mark: at most 2n - 1 slices per mark."""
-        return around(self.family, np.unique(marks.index), self.family.first_slice(self.marks.taking))
+        return around(self.family, np.unique(marks.index), self.family.first_slice(self.state.first_accepting))
 
     def shown(self, frames: Iterator[Windows]) -> Iterator[Windows]:
         """Yield the frames as they are emitted: without repeated windows, and with the family's number."""
-        frames, beside = without_repeats(self.family, frames, by_end=self.by_end), [each.marks for each in self.beside]
-        for frame in of_something(hidden(frame, self.marks, beside) for frame in frames):
+        frames, beside = without_repeats(self.family, frames, by_end=self.by_end), [each.state for each in self.beside]
+        for frame in of_something(hidden(frame, self.state, beside) for frame in frames):
             yield self._numbered(frame) if self.number else frame
 
     def _numbered(self, frame: Windows) -> Windows:

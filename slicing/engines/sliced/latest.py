@@ -36,7 +36,7 @@ class Latest:
 
     def newest(self, progress: FamilyWindows, new: Block) -> Iterator[Windows]:
         """Yield the latest windows that hold new rows, and update the totals."""
-        totals, accepting, new = self.totals[progress.number], progress.marks.taking, progress.inside(new)
+        totals, accepting, new = self.totals[progress.number], progress.state.first_accepting, progress.inside(new)
         frame, self.totals[progress.number] = newest_windows(progress.shape, totals, new, accepting, progress.look)
         if len(frame) and progress.beside:
             yield from self._completed(progress, frame)
@@ -60,9 +60,9 @@ def _name(progress: FamilyWindows) -> str:
 
 
 def newest_windows(
-    shape: Shape, totals: Block, came: Block, taking: int, look: Callable[[Block, int], Iterable[Block]]
+    shape: Shape, totals: Block, came: Block, first_accepting: int, look: Callable[[Block, int], Iterable[Block]]
 ) -> tuple[Windows, Block]:
-    """Return the first window from `taking` on that holds the newest row of each key, and the new totals.
+    """Return the first window from `first_accepting` on that holds the newest row of each key, and the new totals.
 
     `came` has the new rows. Keys whose window holds none of them are left out. `look(marks, first)` returns the folded
     rows of the keys of `marks`, with its codes, from slice `first` on, some keys in each block. It is called only for
@@ -70,27 +70,27 @@ def newest_windows(
 
     Cost per key: one combine for each new row; m - 1 combines if its window is looked up and has m slices.
     """
-    both = concat(shape, [_open(shape, totals, taking), came])
+    both = concat(shape, [_open(shape, totals, first_accepting), came])
     split = len(both) - len(came)
     totals, came = both.take(slice(split)), both.take(slice(split, None))
     newest = _newest(both)
-    came = _inside(shape, came, newest, taking)
+    came = _inside(shape, came, newest, first_accepting)
     moved = _moved(shape, totals, came, newest)
     marks = came.take(moved[came.keys])
     looked: list[Block] = []
     if len(marks):
-        for rows in look(marks, int(_first_slices(shape, marks, newest, taking).min())):
+        for rows in look(marks, int(_first_slices(shape, marks, newest, first_accepting).min())):
             np.maximum.at(newest, rows.keys, rows.index)
-            touched = _has_rows(_inside(shape, came, newest, taking))
-            window = _inside(shape, rows.take(touched[rows.keys]), newest, taking)
+            touched = _has_rows(_inside(shape, came, newest, first_accepting))
+            window = _inside(shape, rows.take(touched[rows.keys]), newest, first_accepting)
             looked.append(_at(shape, window, newest))
-        came = _inside(shape, came, newest, taking)
+        came = _inside(shape, came, newest, first_accepting)
     touched = _has_rows(came)
     added = concat(shape, [totals.take((touched & ~moved)[totals.keys]), came.take(~moved[came.keys])])
     made = fold(shape, [_at(shape, added, newest), *looked])
-    windows = np.maximum(shape.family.first_window(made.index), taking)
+    windows = np.maximum(shape.family.first_window(made.index), first_accepting)
     out = Windows(windows, made.keys, made.names, made.records, made.partials, made.dictionaries)
-    return out, fold(shape, [totals.take(~touched[totals.keys]), _open(shape, made, taking)])
+    return out, fold(shape, [totals.take(~touched[totals.keys]), _open(shape, made, first_accepting)])
 
 
 def _at(shape: Shape, rows: Block, newest: Array) -> Block:
@@ -105,9 +105,9 @@ def _has_rows(block: Block) -> Array:
     return found
 
 
-def _open(shape: Shape, totals: Block, taking: int) -> Block:
-    """Return the totals whose window is `taking` or a later one."""
-    return totals.between(shape.family.entered(taking), FOREVER)
+def _open(shape: Shape, totals: Block, first_accepting: int) -> Block:
+    """Return the totals whose window is `first_accepting` or a later one."""
+    return totals.between(shape.family.entered(first_accepting), FOREVER)
 
 
 def _newest(block: Block) -> Array:
@@ -127,12 +127,12 @@ def _moved(shape: Shape, totals: Block, came: Block, newest: Array) -> Array:
     return moved
 
 
-def _inside(shape: Shape, block: Block, newest: Array, taking: int) -> Block:
+def _inside(shape: Shape, block: Block, newest: Array, first_accepting: int) -> Block:
     """Return the rows in the first window that holds the newest slice of their key."""
-    return block.take(block.index >= _first_slices(shape, block, newest, taking))
+    return block.take(block.index >= _first_slices(shape, block, newest, first_accepting))
 
 
-def _first_slices(shape: Shape, block: Block, newest: Array, taking: int) -> Array:
+def _first_slices(shape: Shape, block: Block, newest: Array, first_accepting: int) -> Array:
     """Return for each row the first slice of the first window that holds the newest slice of its key."""
     family = shape.family
-    return family.first_slice(np.maximum(family.first_window(newest[block.keys]), taking))
+    return family.first_slice(np.maximum(family.first_window(newest[block.keys]), first_accepting))

@@ -61,7 +61,7 @@ class MergedSlices:
         """
         found = np.where(apart, index, -FOREVER)
         for each in families:
-            there = each.marks.merged is None or index >= each.marks.merged
+            there = each.state.merged is None or index >= each.state.merged
             found = np.where(there, np.maximum(found, start_before(each.family, index)), found)
         return np.where(found == -FOREVER, index, found)
 
@@ -76,7 +76,7 @@ class MergedSlices:
             return index
         found = np.maximum(index, self.head.merged)
         for each in self.families:
-            low = index if each.marks.merged is None else np.maximum(index, each.marks.merged)
+            low = index if each.state.merged is None else np.maximum(index, each.state.merged)
             following = each.family.first_slice(each.family.last_window(low - 1) + 1)
             found = np.minimum(found, following)
         return np.where(self.is_apart(index), index, found)
@@ -90,7 +90,7 @@ class MergedSlices:
     @property
     def _until(self) -> int:
         """The first slice from which on no slices are merged."""
-        marks = (each.marks.merged for each in self.families)
+        marks = (each.state.merged for each in self.families)
         return max([mark for mark in marks if mark is not None], default=self.head.merged or -FOREVER)
 
     # Merging.
@@ -112,12 +112,13 @@ class MergedSlices:
 
     def _first(self, each: FamilyWindows) -> int:
         """Return the first slice that windows of a family need."""
-        return each.family.first_slice(each.marks.kept)
+        return each.family.first_slice(each.state.retained_from)
 
     def _give_up_ends(self, oldest: int, share: int, entered: int) -> None:
         # A close reads entering slices one by one, so slices are merged only after they have entered for all families.
         end = min(
-            min(each.family.end_slice(each.marks.kept), each.family.entered(each.marks.done)) for each in self.families
+            min(each.family.end_slice(each.state.retained_from), each.family.entered(each.state.next_to_fire))
+            for each in self.families
         )
         mark = oldest if self.head.merged is None else max(oldest, self.head.merged)
         if mark >= end:
@@ -145,7 +146,7 @@ class MergedSlices:
             return
         others = [each for each in self.families if each is not own]
         end = min(self._first(own), self.head.merged)
-        mark = oldest if own.marks.merged is None else max(oldest, own.marks.merged)
+        mark = oldest if own.state.merged is None else max(oldest, own.state.merged)
         if mark >= end:
             return
 
@@ -153,7 +154,7 @@ class MergedSlices:
             return self._holder(index, others, index >= self.head.merged)
 
         for reached in self._merge(mark, self._aligned(holder, end), share, holder):
-            own.marks.merged = reached
+            own.state.merged = reached
 
     def _aligned(self, holder: Callable[[Array], Array], index: int) -> int:
         """Return the start of the merged slice in which a slice will be."""

@@ -121,7 +121,7 @@ class SlidingBucket(Bucket):
     @property
     def _oldest(self) -> int:
         """The first retained slice: the first one of the first accepting window, or the slice directly before it."""
-        return self.progress.marks.taking - self.family.right
+        return self.progress.state.first_accepting - self.family.right
 
     @cached_property
     def _known(self) -> Block:
@@ -137,7 +137,7 @@ class SlidingBucket(Bucket):
     def accept(self, shipped: Sequence[Block]) -> Late[Block]:
         """Keep the new rows that a window accepts; return and count the late ones."""
         came = fold(self.shape, shipped)
-        late = came.between(-FOREVER, self.progress.marks.taking + self.family.reach)
+        late = came.between(-FOREVER, self.progress.state.first_accepting + self.family.reach)
         taken = self._taken(late, came)
         counts = taken < FOREVER
         self.new = came
@@ -145,7 +145,7 @@ class SlidingBucket(Bucket):
             on_time = np.ones(len(came) - len(late), dtype=bool)
             self.new = came.take(np.concatenate([counts, on_time]))
         refused, some = (int(late.records[rows].sum()) for rows in (~counts, counts))
-        times = RefusedTimes(late, self.progress.marks.taking, self.head.watermark, taken)
+        times = RefusedTimes(late, self.progress.state.first_accepting, self.head.watermark, taken)
         ends = self.family.window_end(came.index - self.family.reach)
         return Late(refused, some, (times,), FirstEnds(ends, came.records))
 
@@ -162,7 +162,7 @@ class SlidingBucket(Bucket):
         """
         if not len(late):
             return late.index
-        first, reach, right = self.progress.marks.taking, self.family.reach, self.family.right
+        first, reach, right = self.progress.state.first_accepting, self.family.reach, self.family.right
         known = without_partials(self.instants.rows(self._oldest))
         both = concat(self.shape.select(()), [known, without_partials(came)])
         keys = both.keys[len(known) : len(known) + len(late)]
@@ -178,7 +178,7 @@ class SlidingBucket(Bucket):
     def look(self, asked: Look) -> Iterator[Windows]:
         """Yield the windows that are looked up and accept records."""
         rows = by_key(self.shape, asked.of_keys(self._known))
-        at = places(self.family, rows, self.progress.marks.taking)
+        at = places(self.family, rows, self.progress.state.first_accepting)
         chosen = asked.starting(self.family.window_start(at.windows))
         if asked.latest:
             chosen &= _is_newest(self.family, rows, at)
@@ -187,10 +187,10 @@ class SlidingBucket(Bucket):
     def pieces(self, asked: Look) -> Iterator[Pieces]:
         """Yield the instants of the windows that are looked up and accept records."""
         rows, family = by_key(self.shape, asked.of_keys(self._known)), self.family
-        windows = places(family, rows, self.progress.marks.taking).windows
+        windows = places(family, rows, self.progress.state.first_accepting).windows
         for window in windows[asked.starting(family.window_start(windows))].tolist():
             inside = rows.between(int(family.first_slice(window)), int(family.end_slice(window)))
-            accepts = np.asarray(family.last_window(inside.index) >= self.progress.marks.taking)
+            accepts = np.asarray(family.last_window(inside.index) >= self.progress.state.first_accepting)
             yield Pieces(self.shape, window, inside, np.zeros(len(inside), np.int64), accepts)
 
     # Called by triggers.
@@ -204,7 +204,7 @@ class SlidingBucket(Bucket):
         return self._open_windows(newest=True)
 
     def _open_windows(self, newest: bool) -> Panes:
-        around = self._around(self._known, self.new, self.progress.marks.taking, FOREVER)
+        around = self._around(self._known, self.new, self.progress.state.first_accepting, FOREVER)
         return self._panes(
             around, around.changed & _is_newest(self.family, around.rows, around.at) if newest else around.changed
         )
@@ -230,7 +230,7 @@ class SlidingBucket(Bucket):
 
     @property
     def _first(self) -> int:
-        return self.progress.marks.done
+        return self.progress.state.next_to_fire
 
     def _around_all(self, end: int) -> _Around:
         """Return all open windows before window `end`; `touched` is false for all of them."""
@@ -287,10 +287,10 @@ class SlidingBucket(Bucket):
 
     def late(self) -> Panes:
         """Return the windows that have ended and have new records, or exist only now because of new records."""
-        marks = self.progress.marks
-        if not len(self.new) or self.new.index[0] >= marks.done + self.family.reach:
+        state = self.progress.state
+        if not len(self.new) or self.new.index[0] >= state.next_to_fire + self.family.reach:
             return NONE
-        around = self._around(self._known, self.new, marks.taking, marks.done)
+        around = self._around(self._known, self.new, state.first_accepting, state.next_to_fire)
         return Panes(
             lambda: self._late(around, around.touched, assembled),
             lambda: self._late(around, around.existed & around.touched, self._with_old(around)),
@@ -375,7 +375,7 @@ class SlidingBucket(Bucket):
         at = np.minimum(np.searchsorted(there[by_pair], here), len(there) - 1)
         marked = np.where(there[by_pair][at] == here, marks.records[by_pair][at], 0)
         old = rows.take(np.flatnonzero(rows.records > marked))
-        return self._between(rows, old, marked > 0, self.progress.marks.done, FOREVER)
+        return self._between(rows, old, marked > 0, self.progress.state.next_to_fire, FOREVER)
 
     def _between(self, rows: Block, old: Block, is_new: Array, first: int, end: int) -> _Around:
         """Return the windows `first` up to `end` of rows sorted by key and slice, compared with those of `old`."""
@@ -389,7 +389,7 @@ class SlidingBucket(Bucket):
         """Count the open left windows, and the stored instants."""
         rows = self.instants.rows(self._oldest)
         return {
-            "open_windows": len(rows.between(self.progress.marks.taking + self.family.reach, FOREVER)),
+            "open_windows": len(rows.between(self.progress.state.first_accepting + self.family.reach, FOREVER)),
             "slices": len(rows),
         }
 

@@ -131,16 +131,16 @@ def keys_of_alike(first: int, steps: Iterable[Sequence[int]]) -> Iterator[int]:
 
 
 @dataclass
-class Walk:
-    """How far the windows of one family are. `trees` are those that its cached nodes are of.
+class FamilyState:
+    """The progress of the windows of one family. `trees` are those that its cached nodes are of.
 
     `id` stays while other families come and go, and begins the names of the family's lists of pages; `spec` is what
     `slicing.windows.specs.from_spec` reads.
     """
 
-    done: int = 0  # first window that has not fired
-    taking: int = 0  # first window that takes records: `done`, or one before it while windows are corrected
-    kept: int = 0  # first window of which all slices are there
+    next_to_fire: int = 0  # first window that has not fired
+    first_accepting: int = 0  # first window that accepts records: `next_to_fire`, or an earlier one for late firings
+    retained_from: int = 0  # first window of which all slices are there
     nodes: int | None = 0  # the window before which the trees' nodes are, None if there are none
     trees: list[str] = field(default_factory=list)
     id: int = 0
@@ -192,7 +192,7 @@ class Header:
     buckets: str
     results: list[Result]
     layout: dict[str, Any]
-    families: list[Walk]
+    families: list[FamilyState]
     generations: dict[int, list[int]] = field(default_factory=lambda: {0: []})
     watermark: int = 0  # microseconds, the last one that closed windows
     clock: int = 0  # microseconds, the last trigger's time, where that is known
@@ -252,8 +252,8 @@ class Header:
         check_names("header", FORMAT, content, _NAMES, _OPTIONAL)
         for name, (what, names, made) in _RECORDS.items():
             for each in content[name]:
-                check_names(what, FORMAT, each, names, _OPTIONAL_WITHIN)
-            content[name] = [made(**each) for each in content[name]]
+                check_names(what, FORMAT, each, names.keys(), _OPTIONAL_WITHIN)
+            content[name] = [made(**{names[stored]: value for stored, value in each.items()}) for each in content[name]]
         for name in _MILLISECONDS:
             content[name] *= 1000
         content["generations"] = {int(number): ids for number, ids in content["generations"].items()}
@@ -345,31 +345,31 @@ class Header:
     # Of the only family, for engines that have one.
 
     @property
-    def done(self) -> int:
+    def next_to_fire(self) -> int:
         """First window that has not fired."""
-        return self.families[0].done
+        return self.families[0].next_to_fire
 
-    @done.setter
-    def done(self, window: int) -> None:
-        self.families[0].done = window
-
-    @property
-    def taking(self) -> int:
-        """First window that takes records."""
-        return self.families[0].taking
-
-    @taking.setter
-    def taking(self, window: int) -> None:
-        self.families[0].taking = window
+    @next_to_fire.setter
+    def next_to_fire(self, window: int) -> None:
+        self.families[0].next_to_fire = window
 
     @property
-    def kept(self) -> int:
+    def first_accepting(self) -> int:
+        """First window that accepts records."""
+        return self.families[0].first_accepting
+
+    @first_accepting.setter
+    def first_accepting(self, window: int) -> None:
+        self.families[0].first_accepting = window
+
+    @property
+    def retained_from(self) -> int:
         """First window of which all slices are there."""
-        return self.families[0].kept
+        return self.families[0].retained_from
 
-    @kept.setter
-    def kept(self, window: int) -> None:
-        self.families[0].kept = window
+    @retained_from.setter
+    def retained_from(self, window: int) -> None:
+        self.families[0].retained_from = window
 
     @property
     def nodes(self) -> int | None:
@@ -398,15 +398,24 @@ _OPTIONAL = {
 }
 """Fields that are stored only where they say something else than this."""
 _OPTIONAL_WITHIN = {"since": [], "origin": [], "code": "", "added": False, "merged": None, "whole": None}
+_STORED_NAMES = {"next_to_fire": "done", "first_accepting": "taking", "retained_from": "kept"}
+"""The stored names of fields of families that are called otherwise in the code; stored names never change."""
 _SAID = object()
 """What no field says, as the default of those that are always stored."""
 _NAMES = frozenset(each.name for each in fields(Header))
 """The stored names of all fields."""
-_RECORDS: dict[str, tuple[str, frozenset[str], Any]] = {
-    "results": ("result in the header", frozenset(each.name for each in fields(Result)), Result),
-    "families": ("family in the header", frozenset(each.name for each in fields(Walk)), Walk),
+
+
+def _by_stored_name(kind: type[FamilyState | Result]) -> dict[str, str]:
+    """Return the fields of a type by their stored names."""
+    return {_STORED_NAMES.get(each.name, each.name): each.name for each in fields(kind)}
+
+
+_RECORDS: dict[str, tuple[str, dict[str, str], Any]] = {
+    "results": ("result in the header", _by_stored_name(Result), Result),
+    "families": ("family in the header", _by_stored_name(FamilyState), FamilyState),
 }
-"""Fields that are lists of values with names: what messages call one, its names, and its type."""
+"""Fields that are lists of values with names: what messages call one, its fields by stored names, and its type."""
 
 
 def known_since(result: Result, fields: Iterable[int] | None = None) -> int | None:
@@ -415,8 +424,10 @@ def known_since(result: Result, fields: Iterable[int] | None = None) -> int | No
     return max((at for place in chosen if (at := result.since[place]) is not None), default=None)
 
 
-def _without_defaults(each: Walk | Result) -> dict[str, Any]:
-    return {name: value for name, value in vars(each).items() if value != _OPTIONAL_WITHIN.get(name, _SAID)}
+def _without_defaults(each: FamilyState | Result) -> dict[str, Any]:
+    """The fields of a value by their stored names, without those that have their default."""
+    said = ((name, value) for name, value in vars(each).items() if value != _OPTIONAL_WITHIN.get(name, _SAID))
+    return {_STORED_NAMES.get(name, name): value for name, value in said}
 
 
 def _renamed(field: str, places: dict[str, str]) -> str:
