@@ -32,7 +32,7 @@ class Stored(Protocol):
 
 
 @dataclass(frozen=True)
-class Due:
+class CloseRange:
     """The range of one close: windows `first` up to `until` close, and window `end` is the next to close after that.
 
     stripes: the slices that have entered, in pages.
@@ -63,17 +63,17 @@ class Due:
         return (part for rows in self.late for part in rows.parts(oldest, entered))
 
 
-def at_once(due: Due) -> Iterator[tuple[Windows, Block | None]]:
+def at_once(close_range: CloseRange) -> Iterator[tuple[Windows, Block | None]]:
     """Yield the windows of a close, assembled from slices, with all these slices, folded, if they fit into memory."""
-    shape, family = due.shape, due.shape.family
-    oldest, end = family.first_slice(due.first), family.entered(due.until)
-    sources = [due.stripes.read(oldest, min(end, due.entered)), due.fresh.parts(oldest, end)]
+    shape, family = close_range.shape, close_range.shape.family
+    oldest, end = family.first_slice(close_range.first), family.entered(close_range.until)
+    sources = [close_range.stripes.read(oldest, min(end, close_range.entered)), close_range.fresh.parts(oldest, end)]
     if shape.keeps_records:  # records are concatenated in their order, however they are grouped
         sources = [chain(*sources)]
-    for portion in portions(shape, sources, due.first, due.until):
+    for portion in portions(shape, sources, close_range.first, close_range.until):
         rows = fold(shape, portion.blocks)
         portion.blocks.clear()  # otherwise they would be in memory twice
-        for frame in assemble(shape, due.trees, rows, portion.first, portion.end):
+        for frame in assemble(shape, close_range.trees, rows, portion.first, portion.end):
             yield frame, rows if portion.is_all else None
 
 
@@ -84,17 +84,19 @@ class Closing:
     only as long as they fit, see `portions`.
     """
 
-    def __init__(self, due: Due):
-        self.due, self.shape, self.family, self.trees = due, due.shape, due.shape.family, due.trees
-        self.stripes, self.fresh = due.stripes, due.fresh
-        self.first, self.until, self.end, self.cached = due.first, due.until, due.end, due.cached
+    def __init__(self, close_range: CloseRange):
+        self.close_range, self.trees = close_range, close_range.trees
+        self.shape, self.family = close_range.shape, close_range.shape.family
+        self.stripes, self.fresh = close_range.stripes, close_range.fresh
+        self.first, self.until, self.end = close_range.first, close_range.until, close_range.end
+        self.cached = close_range.cached
         self.live = Live(self.shape)
         self._frame = Frame(self.live, self.fresh.block)
         self._held, self._held_until = empty(self.shape), -FOREVER
         self.two = tuple(i for i, tree in enumerate(self.trees) if tree == "two_layer")
         self.three = tuple(i for i, tree in enumerate(self.trees) if tree == "three_layer")
         chosen = {TWO_LAYER: self.two, THREE_LAYER: self.three}
-        self.nodes = {name: due.cache(name, self.shape.select(kernels)) for name, kernels in chosen.items()}
+        self.nodes = {name: close_range.cache(name, self.shape.select(kernels)) for name, kernels in chosen.items()}
         # After a jump over a whole window the caches are useless.
         step = regular(self.family).per_advance
         self.jumps = (self.until - self.first) * step >= self.family.longest
@@ -114,7 +116,7 @@ class Closing:
         """Return the folded rows of entered slices, both stored ones and those that enter in this close."""
         if end <= self._held_until:
             return self._held.between(first, end)
-        before = min(end, self.due.entered)
+        before = min(end, self.close_range.entered)
         entered = fold(self.shape, [*self.stripes.read(first, before), self.fresh.between(first, before)])
         return fold(self.shape, [entered, self.fresh.between(max(first, before), end)])
 
@@ -141,7 +143,7 @@ class Closing:
     def _at_once(self) -> Iterator[Windows]:
         """Yield the windows from slices: after a jump over a whole window, or if the tree is `recompute`."""
         end = self.family.entered(self.until)
-        for frame, rows in at_once(self.due):
+        for frame, rows in at_once(self.close_range):
             if rows is not None:
                 self._held, self._held_until = rows, end
             yield frame
@@ -175,7 +177,7 @@ class Closing:
         two = TwoLayer(self.live, self.two, self.nodes[TWO_LAYER]) if self.two else None
         three = self._three_layer() if self.three else None
         oldest = self.family.first_slice(self.first)
-        for late in map(self._placed, self.due.late_rows(oldest)):
+        for late in map(self._placed, self.close_range.late_rows(oldest)):
             if two:
                 two.late(late)
             if three:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Protocol
 
 from slicing.assembly.results import Windows
-from slicing.engines.sliced.closing import Closing, Due, at_once
+from slicing.engines.sliced.closing import CloseRange, Closing, at_once
 from slicing.engines.sliced.running_totals import RunningClose
 from slicing.engines.sliced.tailed_close import TailedClose
 from slicing.windows.families.family import RUNNING, RUNS, TAILED
@@ -28,12 +28,12 @@ class FromSlices:
 
     leaves_nodes = False
 
-    def __init__(self, due: Due):
-        self.due = due
+    def __init__(self, close_range: CloseRange):
+        self.close_range = close_range
 
     def windows(self) -> Iterator[Windows]:
         """Yield all windows that hold a record, in frames of bounded size."""
-        return (frame for frame, _ in at_once(self.due))
+        return (frame for frame, _ in at_once(self.close_range))
 
 
 CLOSES: dict[str, type[Closing | RunningClose | FromSlices]] = {
@@ -45,7 +45,7 @@ CLOSES: dict[str, type[Closing | RunningClose | FromSlices]] = {
 """The class of close for each way in which the windows of a family are assembled."""
 
 
-def close_of(due: Due) -> Close:
+def close_of(close_range: CloseRange) -> Close:
     """Return the close of a family's windows; windows of trees without nodes are assembled from slices."""
-    assembled = RUNS if set(due.trees) <= {RUNS} else due.shape.family.assembled
-    return CLOSES[assembled](due)
+    assembled = RUNS if set(close_range.trees) <= {RUNS} else close_range.shape.family.assembled
+    return CLOSES[assembled](close_range)

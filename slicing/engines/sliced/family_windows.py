@@ -29,7 +29,7 @@ from slicing.content.block import Block, Shape
 from slicing.content.marks import of_keys, under
 from slicing.engines.lateness import FamilyProgress
 from slicing.engines.sliced.aligned import beside_all
-from slicing.engines.sliced.closing import Due
+from slicing.engines.sliced.closing import CloseRange
 from slicing.engines.sliced.closings import close_of
 from slicing.engines.sliced.slices import Slices
 from slicing.engines.sliced.touching import as_marks, touched
@@ -157,8 +157,10 @@ class FamilyWindows(FamilyProgress):
         first, until, end = windows
         cached, self.state.nodes = self.state.nodes == first, None
         stripes = self.slices.stripes
-        of_close = Due(self.shape, self.trees, stripes, news, late, self.cache, cached, first, until, end, entered)
-        close = close_of(of_close)
+        close_range = CloseRange(
+            self.shape, self.trees, stripes, news, late, self.cache, cached, first, until, end, entered
+        )
+        close = close_of(close_range)
         yield from close.windows()
         self.state.nodes = end if close.leaves_nodes and self._is_whole(end) else None
 

@@ -26,7 +26,7 @@ from slicing.assembly.trees.cache import TOTAL, node_of
 from slicing.assembly.trees.nodes import Live, Node, Rows, on_end
 from slicing.content.block import Block
 from slicing.content.folding import fold
-from slicing.engines.sliced.closing import Due, Frame, at_once
+from slicing.engines.sliced.closing import CloseRange, Frame, at_once
 from slicing.state.format.list_names import RUNNING
 
 
@@ -37,13 +37,14 @@ class RunningClose:
     slices.
     """
 
-    def __init__(self, due: Due):
-        self.due, self.shape, self.family, self.fresh = due, due.shape, due.shape.family, due.fresh
-        self.first, self.until, self.end = due.first, due.until, due.end
+    def __init__(self, close_range: CloseRange):
+        self.close_range, self.fresh = close_range, close_range.fresh
+        self.shape, self.family = close_range.shape, close_range.shape.family
+        self.first, self.until, self.end = close_range.first, close_range.until, close_range.end
         self.live, self.chosen = Live(self.shape), tuple(range(len(self.shape.kernels)))
-        self.cache = due.cache(RUNNING, self.shape)
+        self.cache = close_range.cache(RUNNING, self.shape)
         self.additive = all(map(is_additive, self.shape.kernels))
-        self.jumps = not due.cached or self.until - self.first > self.family.longest
+        self.jumps = not close_range.cached or self.until - self.first > self.family.longest
 
     @property
     def leaves_nodes(self) -> bool:
@@ -53,7 +54,7 @@ class RunningClose:
     def windows(self) -> Iterator[Windows]:
         """Yield all windows that hold a record, in frames of bounded size."""
         if self.jumps:
-            for frame, _ in at_once(self.due):
+            for frame, _ in at_once(self.close_range):
                 yield frame
             self._save(self._from_slices(self.end) if self.leaves_nodes else self.live.node(self.chosen))
         else:
@@ -61,7 +62,7 @@ class RunningClose:
 
     def _with_late(self) -> Node:
         """Return the total of the window before `first`, with late records; computed anew for ordered aggregates."""
-        late = list(self.due.late_rows(self.family.first_slice(self.first)))
+        late = list(self.close_range.late_rows(self.family.first_slice(self.first)))
         if late and any(kernel.aggregate.ordered for kernel in self.shape.kernels):
             return self._from_slices(self.first)
         total = node_of(self.live, self.chosen, self.cache.load(TOTAL))
@@ -129,10 +130,10 @@ class RunningClose:
         """Return the total of the window before `window`, computed from the slices that both hold."""
         total = self.live.node(self.chosen)
         first, end = self.family.first_slice(window), self.family.entered(window)
-        stored, step = self.due.entered, Frame(self.live, self.fresh.block).at_once
+        stored, step = self.close_range.entered, Frame(self.live, self.fresh.block).at_once
         for low in range(first, end, step):
             high = min(end, low + step)
-            parts = [*self.due.stripes.read(low, min(high, stored)), self.fresh.between(low, high)]
+            parts = [*self.close_range.stripes.read(low, min(high, stored)), self.fresh.between(low, high)]
             total.append_slices(self._placed(fold(self.shape, parts)))
         return total
 

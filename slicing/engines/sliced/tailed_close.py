@@ -26,7 +26,7 @@ from slicing.assembly.trees.cache import LATE_WHOLES, TOTAL, WHOLE, node_of
 from slicing.assembly.trees.nodes import Node, on_end
 from slicing.content.block import Block, Shape, concat
 from slicing.content.folding import fold, regroup, with_index
-from slicing.engines.sliced.closing import Closing, Due, Frame, Stored, at_once
+from slicing.engines.sliced.closing import CloseRange, Closing, Frame, Stored, at_once
 from slicing.engines.sliced.running_totals import RunningClose
 from slicing.state.format.list_names import TAILED, TREES
 from slicing.windows.families.family import Family
@@ -87,21 +87,21 @@ class TailedClose(RunningClose):
     Without nodes, after a jump, and for late records with an order, windows are assembled from slices.
     """
 
-    def __init__(self, due: Due):
-        super().__init__(due)
+    def __init__(self, close_range: CloseRange):
+        super().__init__(close_range)
         self.own = tailed(self.family)
         self.tails = TailsAsSlices(self.shape, self.family, self.own)
-        self.stored = StoredTails(due.stripes, self.tails, due.entered)
-        self.known = replace(self.stored, more=due.fresh)
-        self.cache = due.cache(TAILED, self.shape)
+        self.stored = StoredTails(close_range.stripes, self.tails, close_range.entered)
+        self.known = replace(self.stored, more=close_range.fresh)
+        self.cache = close_range.cache(TAILED, self.shape)
         self.tail, last = self.own.tail_of_end(self.first - 1), self.own.tail_of_end(self.until - 1)
-        self.jumps = not due.cached or last - self.tail > min(MOST_TAILS, self.own.whole)
+        self.jumps = not close_range.cached or last - self.tail > min(MOST_TAILS, self.own.whole)
 
     def windows(self) -> Iterator[Windows]:
         """Yield all windows that hold a record, in frames of bounded size."""
-        late = [] if self.jumps else list(self.due.late_rows(self.tails.first(self.tail - self.own.whole)))
+        late = [] if self.jumps else list(self.close_range.late_rows(self.tails.first(self.tail - self.own.whole)))
         if self.jumps or (late and any(kernel.aggregate.ordered for kernel in self.shape.kernels)):
-            for frame, _ in at_once(self.due):
+            for frame, _ in at_once(self.close_range):
                 yield frame
             self._rebuild()
         else:
@@ -163,7 +163,7 @@ class TailedClose(RunningClose):
         if last == self.tail:
             return {}
         begin, end = self.tails.first(self.tail), self.tails.first(last)
-        entered = int(self.tails.of(np.array([self.due.entered]))[0])
+        entered = int(self.tails.of(np.array([self.close_range.entered]))[0])
         running = replace(run.block(), index=np.full(len(run.rows()), self.tail))
         rows = [
             # Late rows that are not stored yet, slices that entered earlier in this micro-batch, slices that enter.
@@ -193,8 +193,10 @@ class TailedClose(RunningClose):
         whole, shape = self.own.whole, self.shape.over(self.own.wholes)
         windows, found = (first - whole, end - whole, end - whole), list[Block]()
         with closing(InOrder(shape, rows)) as fresh, closing(InOrder(shape, late)) as kept:
-            due = Due(shape, self.due.trees, stored, fresh, [kept], self.due.cache, cached, *windows, entered)
-            found += [as_block(frame) for frame in Closing(due).windows()]
+            close_range = CloseRange(
+                shape, self.close_range.trees, stored, fresh, [kept], self.close_range.cache, cached, *windows, entered
+            )
+            found += [as_block(frame) for frame in Closing(close_range).windows()]
         totals = regroup(shape, concat(shape, found))
         return {tail: totals.between(tail - whole, tail - whole + 1) for tail in range(first, end)}
 
@@ -219,10 +221,13 @@ class TailedClose(RunningClose):
         begin, end = self.tails.first(self.tail), self.family.entered(self.end)
         wholes = self._totals(self.known, self.tail, self.tail + 1, self.tail, [], [], cached=False)
         self.cache.save(WHOLE, self._node(wholes[self.tail]).block())
-        parts = [*self.due.stripes.read(begin, min(end, self.due.entered)), *self.fresh.parts(begin, end)]
+        parts = [
+            *self.close_range.stripes.read(begin, min(end, self.close_range.entered)),
+            *self.fresh.parts(begin, end),
+        ]
         rows = with_index(self.shape, (of := fold(self.shape, parts)), np.zeros_like(of.index))
         self.cache.save(TOTAL, rows)
 
     def _clear(self) -> None:
-        for cache in (self.cache, *(self.due.cache(tree, self.shape) for tree in TREES)):
+        for cache in (self.cache, *(self.close_range.cache(tree, self.shape) for tree in TREES)):
             cache.clear()
